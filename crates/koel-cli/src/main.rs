@@ -1,0 +1,2 @@
+//! The `koel` program.
+fn main() {}

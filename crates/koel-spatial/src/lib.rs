@@ -1,0 +1,1 @@
+//! Voxel keys of real scans.
