@@ -1,2 +1,36 @@
-//! Tasks.
-fn main() {}
+//! Tasks of the repository; `cargo xtask` lists them.
+mod linker;
+mod mutants;
+mod ptx;
+mod sass;
+
+use std::path::Path;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+  ptx                       build the kernels' PTX and write it to crates/koel-kernels/ptx
+  ptx --check               build it, fail if what is committed differs or breaks a rule
+  sass PTXAS NVDISASM       registers, spills and instructions of each kernel
+  mutants                   plant the faults of mutants.txt one by one: the host tests must catch each";
+
+fn main() {
+    let args = std::env::args().skip(1).collect::<Vec<_>>();
+    let result = if std::env::var_os(linker::LLVM).is_some() { linker::link(&args) } else { task(&args) };
+    if let Err(e) = result {
+        eprintln!("xtask: {e}");
+        std::process::exit(1);
+    }
+}
+
+fn task(args: &[String]) -> Result<(), String> {
+    // At run time: env!() would name the folder in which a shared target folder was filled.
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("run me by `cargo xtask`")?;
+    let root = Path::new(&manifest).parent().ok_or("no workspace folder")?;
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["ptx"] => ptx::write(root),
+        ["ptx", "--check"] => ptx::check(root),
+        ["sass", ptxas, nvdisasm] => sass::sass(root, ptxas, nvdisasm),
+        ["mutants"] => mutants::mutants(root),
+        _ => Err(USAGE.into()),
+    }
+}

@@ -1,1 +1,12 @@
-//! Device code.
+//! koel's device code: one source for PTX and for the host.
+//!
+//! Files stand in the order in which data meets them. Every kernel here becomes an entry of `ptx/sm_75.ptx` and
+//! `ptx/sm_90.ptx` (`cargo xtask ptx`), and runs in the host tests.
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+pub mod probe;
+
+/// The kernels as PTX, by compute capability; the newest that the device has is the one to load.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const PTX: [(u32, &str); 2] = [(90, include_str!("../ptx/sm_90.ptx")), (75, include_str!("../ptx/sm_75.ptx"))];

@@ -1,1 +1,145 @@
-//! koel-simt-macros
+//! `#[kernel]`: from one Rust function makes
+//!   * the function itself (always inlined, callable from other kernels and from tests),
+//!   * on nvptx64: the `extern "ptx-kernel"` entry of the same name, and one `//@simt` line in the PTX from
+//!     which xtask takes the launch bounds,
+//!   * elsewhere: a module of the same name with `SPEC` (name, threads, parameter list) and a typed `launch`
+//!     that works with any `Backend`: the test executor, native loops, a CUDA launcher.
+//!
+//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, independent)]`
+//!
+//! `threads` and `min_blocks` become the launch bounds. `independent` promises that the threads never wait for each other
+//! and use no shared memory: such a kernel can run natively on a CPU.
+//!
+//! No syn, no quote: the signature of a kernel is simple enough to be read token by token.
+use proc_macro::{Delimiter, TokenStream, TokenTree};
+
+/// Makes a function a kernel; see the crate's documentation.
+#[proc_macro_attribute]
+pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
+    expand(attr, item).unwrap_or_else(|e| format!("compile_error!({e:?});").parse().unwrap())
+}
+
+fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
+    let (mut threads, mut min_blocks, mut shared, mut independent) = (None, "1".to_string(), "0".to_string(), false);
+    for part in split_commas(attr) {
+        let text = part.iter().map(|t| t.to_string()).collect::<Vec<_>>();
+        if text == ["independent"] {
+            independent = true;
+            continue;
+        }
+        if text.len() < 3 || text[1] != "=" {
+            return Err("kernel: expected `key = value`".into());
+        }
+        let value = part[2..].iter().cloned().collect::<TokenStream>().to_string();
+        match text[0].as_str() {
+            "threads" => threads = Some(value),
+            "min_blocks" => min_blocks = value,
+            "shared" => shared = value,
+            other => return Err(format!("kernel: unknown key `{other}`")),
+        }
+    }
+    let threads = threads.ok_or("kernel: `threads = N` is required (it becomes the launch bound)")?;
+    if threads.parse::<u32>().is_err() || min_blocks.parse::<u32>().is_err() {
+        return Err("kernel: `threads` and `min_blocks` must be literals: they are written into the PTX".into());
+    }
+
+    // ... fn NAME ( PARAMS ) { BODY }
+    let tokens = item.clone().into_iter().collect::<Vec<_>>();
+    let at = tokens.iter().position(|t| t.to_string() == "fn").ok_or("kernel: not a function")?;
+    let name = tokens[at + 1].to_string();
+    let Some(TokenTree::Group(params)) = tokens.get(at + 2) else {
+        return Err("kernel: generic functions cannot be entries; write a thin non-generic kernel per instance".into());
+    };
+    if params.delimiter() != Delimiter::Parenthesis {
+        return Err("kernel: generic functions cannot be entries; write a thin non-generic kernel per instance".into());
+    }
+    let mut params = split_commas(params.stream()).into_iter();
+    params.next().ok_or("kernel: the first parameter must be the Thread")?;
+    let (mut names, mut types) = (vec![], vec![]);
+    for p in params {
+        let colon = p.iter().position(|t| t.to_string() == ":").ok_or("kernel: parameter without a type")?;
+        names.push(p[colon - 1].to_string()); // `mut x: T` -> x
+        types.push(p[colon + 1..].iter().cloned().collect::<TokenStream>().to_string());
+    }
+    let decl = names.iter().zip(&types).map(|(n, t)| format!("{n}: {t},")).collect::<String>();
+    let call = names.iter().map(|n| format!("{n},")).collect::<String>();
+    let list = names.iter().zip(&types).map(|(n, t)| format!("({n:?}, {t:?}),")).collect::<String>();
+    let bind = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::named({n}, {n:?}, &mut bufs);")).collect::<String>();
+    let args = names.iter().map(|n| format!("::koel_simt::Arg::device(&{n}),")).collect::<String>();
+
+    let docs = tokens[..at].iter().map(|t| t.to_string()).collect::<String>();
+    let visibility = if docs.contains("pub") { "pub" } else { "pub(crate)" };
+    let extra = format!(
+        r#"
+        #[cfg(target_arch = "nvptx64")]
+        core::arch::global_asm!("//@simt entry={name} maxntid={threads} minnctapersm={min_blocks}");
+        #[cfg(target_arch = "nvptx64")]
+        const _: () = {{
+            #[unsafe(export_name = "{name}")]
+            unsafe extern "ptx-kernel" fn entry({decl}) {{
+                // SAFETY: this is the entry.
+                {name}(unsafe {{ ::koel_simt::Thread::enter::<{threads}>() }}, {call})
+            }}
+        }};
+        /// The kernel of this name, for launchers.
+        #[cfg(not(target_arch = "nvptx64"))]
+        {visibility} mod {name} {{
+            #[allow(unused_imports, reason = "what the parameters and the shared size name")]
+            use super::*;
+            /// What a launcher must know.
+            #[allow(dead_code, reason = "not every kernel's is asked for")]
+            pub const SPEC: ::koel_simt::KernelSpec = ::koel_simt::KernelSpec {{
+                name: "{name}", threads: {threads}, min_blocks: {min_blocks}, independent: {independent}, params: &[{list}] }};
+            /// Runs `grid` blocks of the kernel.
+            ///
+            /// # Safety
+            /// On a GPU nothing is checked: every access the kernel makes must be inside the buffers given.
+            #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
+            pub unsafe fn launch<B: ::koel_simt::Backend>(backend: &B, grid: u32, {decl}) -> Result<(), B::Error> {{
+                #[allow(unused_mut, unused_variables, reason = "a kernel may have no parameters")]
+                let mut bufs = 0u32;
+                {bind}
+                let shared = ({shared}) as u32;
+                let body = ::koel_simt::KernelBody {{
+                    thread: &move |t| super::{name}(t, {call}),
+                    blocks: &move |blocks, grid| for block in blocks {{
+                        for id in 0..{threads} {{
+                            super::{name}(::koel_simt::host::native_thread(id, block, {threads}, grid), {call});
+                        }}
+                    }},
+                }};
+                // SAFETY: the caller's.
+                unsafe {{ backend.launch(&SPEC, grid, shared, &[{args}], body) }}
+            }}
+        }}
+        "#
+    );
+    let mut out: TokenStream = 
+        r#"#[inline(always)] #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]"#.parse().unwrap();
+    out.extend(item);
+    out.extend(extra.parse::<TokenStream>().map_err(|e| format!("kernel: {e}"))?);
+    Ok(out)
+}
+
+/// Splits at commas that are in no bracket and in no `<...>`.
+fn split_commas(stream: TokenStream) -> Vec<Vec<TokenTree>> {
+    let (mut parts, mut depth, mut part) = (vec![], 0i32, vec![]);
+    for t in stream {
+        if let TokenTree::Punct(p) = &t {
+            match p.as_char() {
+                '<' => depth += 1,
+                '>' => depth -= 1,
+                ',' if depth == 0 => {
+                    parts.push(std::mem::take(&mut part));
+                    continue;
+                }
+                _ => {}
+            }
+        }
+        part.push(t);
+    }
+    if !part.is_empty() {
+        parts.push(part);
+    }
+    parts
+}

@@ -1,1 +1,94 @@
-//! koel-simt
+//! What a GPU kernel may ask of its thread, warp, block and memory.
+//!
+//! One API, two implementations of its primitives:
+//! * on `nvptx64` every call is one or two instructions, and every type has the size of a register;
+//! * anywhere else the same calls run on the host, in one of two ways: the [test executor](Exec) runs every thread of
+//!   every block as a coroutine and checks what a GPU does not, and [`run_native`] runs kernels whose threads
+//!   never wait for each other as plain loops, at the speed of ordinary Rust.
+//!
+//! A kernel is a plain function `fn k(t: Thread, args...)` marked [`#[kernel(threads = N)]`](kernel). It owns nothing,
+//! calls nothing that is not `#[inline(always)]`, and cannot panic. Grids have one dimension: hash tables need no more.
+//!
+//! ```
+//! use koel_simt::{Buf, Exec, In, Thread, kernel};
+//!
+//! #[kernel(threads = 64, shared = 256 * 4)]
+//! fn histogram(t: Thread, keys: In<u32>, n: u32, bins: Buf<u32>) {
+//!     let count = t.shared().array::<u32>(256);
+//!     for j in 0..4 {
+//!         count.store(t.id() + j * 64, 0);
+//!     }
+//!     t.barrier();
+//!     let mut i = t.global_id();
+//!     while i < n {
+//!         count.fetch_add(keys.get_stream(i) & 255, 1);
+//!         i += t.grid_dim() * t.block_dim();
+//!     }
+//!     t.barrier();
+//!     for j in 0..4 {
+//!         bins.fetch_add(t.id() + j * 64, count.load(t.id() + j * 64));
+//!     }
+//! }
+//!
+//! fn main() -> Result<(), koel_simt::Fault> {
+//!     let keys = (0..1000).collect::<Vec<u32>>();
+//!     let mut bins = vec![0; 256];
+//!     // SAFETY: the kernel reads `keys[..1000]` and updates `bins[..256]`.
+//!     unsafe { histogram::launch(&Exec::new(1), 3, In::new(&keys), 1000, Buf::new(&mut bins)) }?;
+//!     assert_eq!(bins[0], 4);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The PTX side has four rules, which `cargo xtask ptx` checks: what waits for other threads is an LLVM intrinsic, what
+//! touches memory is inline PTX, everything is inlined, and nothing can panic.
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+// The whole unstable surface: inline PTX, and the `convergent` LLVM intrinsics (see ptx.rs).
+#![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch, link_llvm_intrinsics))]
+#![cfg_attr(target_arch = "nvptx64", allow(internal_features, reason = "link_llvm_intrinsics: see ptx.rs"))]
+
+pub mod block;
+mod global;
+mod shared;
+mod thread;
+mod word;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod host;
+#[cfg(not(target_arch = "nvptx64"))]
+use host as imp;
+#[cfg(target_arch = "nvptx64")]
+mod ptx;
+#[cfg(target_arch = "nvptx64")]
+use ptx as imp;
+
+pub use global::{Buf, In};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use host::{Arg, Backend, DeviceArg, Exec, Fault, FaultKind, KernelBody, KernelSpec, run_native};
+pub use koel_simt_macros::kernel;
+pub use shared::{Shared, SharedMem};
+pub use thread::{Thread, Warp};
+pub use word::{Idx, Scalar, U32x4, U64x2, Word};
+
+/// The most shared memory that one block may ask for on any GPU: compute capability 9.0, in bytes.
+pub const MAX_SHARED: u32 = 227 * 1024;
+
+/// What an access is, for the race detectors. `AtomicRead`: relaxed, acquire or volatile, meant to meet atomics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    Write,
+    AtomicRead,
+    Atomic,
+}
+
+/// `f(0); f(1); .. f(N - 1)`, written out, for N up to 32.
+///
+/// Use it where a per-thread array must live in registers: LLVM's own unrolling stops at a size limit, and one loop left
+/// rolled puts the array into local memory.
+#[inline(always)]
+pub fn unroll<const N: usize>(mut f: impl FnMut(usize)) {
+    const { assert!(N <= 32) };
+    macro_rules! calls { ($($i:literal)*) => { $(if const { N > $i } { f($i) })* } }
+    calls!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+}

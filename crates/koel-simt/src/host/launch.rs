@@ -1,0 +1,135 @@
+//! What a launcher gets of a kernel: its description, its arguments, its body.
+use super::Extent;
+use crate::{Buf, In, Thread};
+use std::ops::Range;
+
+/// What a launcher must know of a kernel. `#[kernel]` writes it.
+#[derive(Debug)]
+pub struct KernelSpec {
+    /// The PTX entry.
+    pub name: &'static str,
+    /// Threads of a block: exactly this many, and the launch bound in the PTX.
+    pub threads: u32,
+    /// Blocks that a multiprocessor must be able to hold: bounds the registers.
+    pub min_blocks: u32,
+    /// The threads never wait for each other and share no memory: [`run_native`](crate::run_native) may run it.
+    pub independent: bool,
+    /// Name and Rust type, in the order of the entry's parameters.
+    pub params: &'static [(&'static str, &'static str)],
+}
+
+/// The kernel with its arguments, for launchers that run on the host.
+#[derive(Clone, Copy)]
+pub struct KernelBody<'a> {
+    /// Runs one thread.
+    pub thread: &'a (dyn Fn(Thread) + Sync),
+    /// Runs all threads of some blocks of a grid one after another: one loop, compiled with the kernel.
+    pub blocks: &'a (dyn Fn(Range<u32>, u32) + Sync),
+}
+
+/// Something that can run a kernel. Host launchers call `body`; a CUDA launcher passes `args` to the driver.
+pub trait Backend {
+    /// What can go wrong.
+    type Error;
+    /// Runs `grid` blocks with `shared` bytes of dynamic shared memory each.
+    ///
+    /// # Safety
+    /// The arguments must fit the kernel: on a GPU nothing is checked.
+    unsafe fn launch(
+        &self,
+        spec: &KernelSpec,
+        grid: u32,
+        shared: u32,
+        args: &[DeviceArg],
+        body: KernelBody<'_>,
+    ) -> Result<(), Self::Error>;
+}
+
+/// One parameter as the PTX entry reads it.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceArg {
+    /// The first `len` are its bytes.
+    pub bytes: [u8; DeviceArg::MAX],
+    /// Bytes in use.
+    pub len: usize,
+    /// For a `Buf` the bytes of its array.
+    pub buf_bytes: Option<usize>,
+}
+impl DeviceArg {
+    /// The largest parameter, in bytes.
+    pub const MAX: usize = 256;
+}
+
+/// What a kernel may take. For a `repr(C)` struct of plain numbers: `unsafe impl koel_simt::Arg for MyStruct {}`.
+///
+/// # Safety
+/// Same bytes on the host as on the device, none of them padding, at most [`DeviceArg::MAX`].
+pub unsafe trait Arg: Copy {
+    /// The same, knowing its name in the kernel. Each `Buf` takes the next of the launch's race detectors.
+    fn named(self, _name: &'static str, _next_buf: &mut u32) -> Self {
+        self
+    }
+    /// Its bytes.
+    fn device(&self) -> DeviceArg {
+        const { assert!(size_of::<Self>() <= DeviceArg::MAX) };
+        let (mut bytes, len) = ([0; DeviceArg::MAX], size_of::<Self>());
+        // SAFETY: `len` bytes of `self`, all initialised as it has no padding.
+        unsafe { std::ptr::copy_nonoverlapping((&raw const *self).cast::<u8>(), bytes.as_mut_ptr(), len) };
+        DeviceArg { bytes, len, buf_bytes: None }
+    }
+}
+// SAFETY: plain numbers.
+unsafe impl Arg for u32 {}
+// SAFETY: plain numbers.
+unsafe impl Arg for u64 {}
+// SAFETY: on the device an address, which `device` passes.
+unsafe impl<T: Copy> Arg for In<T> {
+    fn named(mut self, name: &'static str, _: &mut u32) -> Self {
+        self.ext.name = name;
+        self
+    }
+    fn device(&self) -> DeviceArg {
+        (self.ptr as u64).device()
+    }
+}
+// SAFETY: on the device an address, which `device` passes.
+unsafe impl<T: Copy> Arg for Buf<T> {
+    fn named(mut self, name: &'static str, next_buf: &mut u32) -> Self {
+        self.ext.name = name;
+        self.ext.slot = *next_buf;
+        *next_buf += 1;
+        self
+    }
+    fn device(&self) -> DeviceArg {
+        DeviceArg { buf_bytes: Some(self.ext.len * size_of::<T>()), ..(self.ptr as u64).device() }
+    }
+}
+// SAFETY: an address and a length; kernels write global memory by atomic accesses only (memory.rs).
+unsafe impl<T> Send for In<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for In<T> {}
+// SAFETY: as above.
+unsafe impl<T> Send for Buf<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Buf<T> {}
+
+impl<T> In<T> {
+    /// A host array, which must outlive the launch.
+    pub fn new(data: &[T]) -> Self {
+        In { ptr: data.as_ptr(), ext: Extent::global(data.len()) }
+    }
+    /// `len` elements at an address: of the GPU for a CUDA launcher, of the host for a host launcher.
+    pub fn from_device(address: u64, len: usize) -> Self {
+        In { ptr: address as *const T, ext: Extent::global(len) }
+    }
+}
+impl<T> Buf<T> {
+    /// A host array, which must outlive the launch.
+    pub fn new(data: &mut [T]) -> Self {
+        Buf { ptr: data.as_mut_ptr(), ext: Extent::global(data.len()) }
+    }
+    /// `len` elements at an address: of the GPU for a CUDA launcher, of the host for a host launcher.
+    pub fn from_device(address: u64, len: usize) -> Self {
+        Buf { ptr: address as *mut T, ext: Extent::global(len) }
+    }
+}

@@ -1,0 +1,171 @@
+//! PTX of the kernels: built, made canonical, compared with what is committed.
+use crate::linker;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// The compiler the committed PTX was made with: another one gives other bytes.
+const TOOLCHAIN: &str = "1.95.0";
+/// The least compute capability (any GPU since 2018), and the one the kernels are tuned for.
+pub const CPUS: [&str; 2] = ["sm_75", "sm_90"];
+
+/// Where the PTX for `cpu` is kept.
+pub fn committed(root: &Path, cpu: &str) -> std::path::PathBuf {
+    root.join("crates/koel-kernels/ptx").join(format!("{cpu}.ptx"))
+}
+
+/// Builds and writes all of it.
+pub fn write(root: &Path) -> Result<(), String> {
+    for cpu in CPUS {
+        let (file, ptx) = (committed(root, cpu), build(root, cpu)?);
+        std::fs::create_dir_all(file.parent().ok_or("no folder")?).map_err(|e| e.to_string())?;
+        std::fs::write(&file, ptx).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Builds all of it and fails if what is committed differs.
+pub fn check(root: &Path) -> Result<(), String> {
+    for cpu in CPUS {
+        let (file, ptx) = (committed(root, cpu), build(root, cpu)?);
+        let old = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        if old != ptx {
+            let same = old.lines().zip(ptx.lines()).take_while(|(a, b)| a == b).count();
+            return Err(format!("{} is stale from line {} on: run `cargo xtask ptx`", file.display(), same + 1));
+        }
+    }
+    Ok(())
+}
+
+/// Compiles the kernels, then makes the text canonical. Two directories, or two places of the toolchain, gave the same
+/// bytes even before that (cargo hashes the path inside the workspace, not the whole). What does change them:
+///   * the crate hash in mangled names (package name and version, compiler version and host triple): it stands in
+///     comments (`// %_RNv..exit`), in the names of functions that were not inlined, and may change the order of entries;
+///   * `$L__BB7_3`: the number of the entry, so its place in the file;
+///   * paths: only in panic messages and debug info; the caller's RUSTFLAGS and cargo configuration; the compiler.
+///
+/// So: drop comments, sort the entries by name, number labels from zero in each, refuse mangled names, functions and
+/// global data, fix the flags and the toolchain.
+pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
+    let target = root.join("target/ptx").join(cpu);
+    // A fixed flag list, not added to the caller's: RUSTFLAGS and .cargo/config.toml must not change the bytes.
+    let me = std::env::current_exe().map_err(|e| e.to_string())?;
+    let flags = [
+        format!("-Ctarget-cpu={cpu}"),
+        format!("--cfg=simt_sm=\"{}\"", cpu.trim_start_matches("sm_")),
+        "-Cno-prepopulate-passes".into(),
+        "-Zmir-opt-level=0".into(),
+        format!("-Clinker={}", me.display()),
+        format!("--remap-path-prefix={}=/", root.display()),
+    ]
+    .join("\x1f");
+    let rustc = Command::new("rustc")
+        .arg(format!("+{TOOLCHAIN}"))
+        .args(["--print", "target-libdir"])
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .output()
+        .map_err(|e| e.to_string())?;
+    let llvm = Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).parent().ok_or("rustc: no target-libdir")?.join("bin");
+    // cargo does not see that its linker (we) changed: make it link again.
+    for e in std::fs::read_dir(target.join("nvptx64-nvidia-cuda/ptx/.fingerprint")).into_iter().flatten().flatten() {
+        if e.file_name().to_string_lossy().starts_with("koel-kernels-") {
+            let _ = std::fs::remove_dir_all(e.path());
+        }
+    }
+    let status = Command::new("cargo")
+        .args([&format!("+{TOOLCHAIN}"), "rustc", "--locked", "-p", "koel-kernels", "--profile", "ptx", "--crate-type", "cdylib"])
+        .args(["--target", "nvptx64-nvidia-cuda", "-Zbuild-std=core", "--target-dir"])
+        .arg(&target)
+        .current_dir(root)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_ENCODED_RUSTFLAGS", flags)
+        .env(linker::LLVM, llvm)
+        .env(linker::CPU, cpu)
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_TARGET_DIR")
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("CARGO") // we may run under another toolchain's cargo
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .status()
+        .map_err(|e| format!("cargo: {e}"))?;
+    if !status.success() {
+        return Err("the PTX build failed".into());
+    }
+    let raw = std::fs::read_to_string(target.join("nvptx64-nvidia-cuda/ptx/koel_kernels.ptx")).map_err(|e| e.to_string())?;
+    canonical(&raw, cpu)
+}
+
+fn canonical(raw: &str, cpu: &str) -> Result<String, String> {
+    let mut bounds = BTreeMap::new();
+    let (mut header, mut entries) = (vec![], BTreeMap::<String, Vec<String>>::new());
+    let mut current: Option<String> = None;
+    for line in raw.lines() {
+        if let Some(rest) = line.strip_prefix("//@simt ") {
+            let field = |key: &str| {
+                rest.split_whitespace().find_map(|w| w.strip_prefix(key)).map(str::to_string).ok_or(format!("bad line: {line}"))
+            };
+            bounds.insert(field("entry=")?, (field("maxntid=")?, field("minnctapersm=")?));
+            continue;
+        }
+        let line = line.split("//").next().unwrap().trim_end();
+        if line.is_empty() {
+            continue;
+        }
+        for (bad, why) in [
+            (".func", "a function that was not inlined (or an LLVM intrinsic this compiler no longer knows)"),
+            (".local", "local memory: an array that did not fit in registers, rolled loop?"),
+            (".global .", "a global variable: a table or a panic message"),
+            ("call.", "a call"),
+            ("trap", "a panic is reachable: use code that cannot panic"),
+        ] {
+            if line.split_whitespace().any(|w| w.starts_with(bad)) || line.contains(bad) && bad.contains(' ') {
+                return Err(format!("in `{}`: {why}: {}", current.as_deref().unwrap_or("module"), line.trim()));
+            }
+        }
+        if let Some(name) = line.strip_prefix(".visible .entry ") {
+            let name = name.trim_end_matches('(').to_string();
+            entries.insert(name.clone(), vec![]);
+            current = Some(name);
+        }
+        match &current {
+            None => header.push(line.to_string()),
+            Some(name) => {
+                let body = entries.get_mut(name).unwrap();
+                if line == ")" {
+                    let (threads, blocks) = bounds.get(name).ok_or(format!("entry `{name}` has no //@simt line"))?;
+                    body.extend([")".into(), format!(".maxntid {threads}, 1, 1"), format!(".minnctapersm {blocks}")]);
+                } else {
+                    body.push(renumber(line));
+                }
+                if line == "}" {
+                    current = None;
+                }
+            }
+        }
+    }
+    if let Some(name) = bounds.keys().find(|n| !entries.contains_key(*n)) {
+        return Err(format!("no entry `{name}` in the PTX"));
+    }
+    // `_ZN..`/`_R..`: mangled names carry the crate's hash.
+    let mut out = format!("// made by xtask with rustc {TOOLCHAIN} for {cpu}; do not edit\n");
+    for l in header.iter().chain(entries.values().flatten()) {
+        if l.contains("_ZN") || l.contains("_R") {
+            return Err(format!("a mangled name: {l}"));
+        }
+        out.push_str(l);
+        out.push('\n');
+    }
+    Ok(out)
+}
+/// `$L__BB7_3` -> `$L__BB_3`: labels are local to an entry, its number is its place in the file.
+fn renumber(line: &str) -> String {
+    let mut parts = line.split("$L__BB");
+    let mut out = parts.next().unwrap().to_string();
+    for p in parts {
+        out.push_str("$L__BB");
+        out.push_str(p.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    out
+}
+
