@@ -1,1 +1,7 @@
-//! Real-time parallel hashing.
+//! Real-time parallel hashing on the GPU and the CPU.
+pub mod device;
+mod error;
+
+pub use device::{Buffer, Device, DeviceKind, Stream, View, ViewMut};
+pub use error::{Error, Result};
+pub mod classic;

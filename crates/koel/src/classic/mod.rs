@@ -1,0 +1,91 @@
+//! The papers' tables, as published, behind one interface.
+//!
+//! Every kind is built from pairs of 32-bit keys and values, answers lookups in bulk, and reports how its build went.
+//! A build does not fail but for lack of memory: where the published scheme cannot hold a set of keys, it falls back to
+//! one that can, and the report says so.
+use crate::device::{Stream, View, ViewMut};
+use crate::error::Result;
+
+/// What happens to pairs whose keys are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Duplicates {
+    /// The last pair of the input stays, as when a `HashMap` is extended.
+    #[default]
+    KeepLast,
+    /// The first pair of the input stays.
+    KeepFirst,
+    /// They are an error that names a key.
+    Reject,
+    /// The caller promises that there are none, as the papers do. If there are, one of the pairs stays.
+    Unchecked,
+}
+
+/// What a build is asked for, of any kind of table.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Pairs per slot, above 0 and below 1. `None`: the one of the paper. Kinds whose layout fixes it take the nearest they can.
+    pub load: Option<f64>,
+    /// Equal keys.
+    pub duplicates: Duplicates,
+    /// Hash functions are drawn from it: same seed, same functions.
+    pub seed: u64,
+}
+impl Default for Options {
+    fn default() -> Self {
+        Options { load: None, duplicates: Duplicates::default(), seed: 1 }
+    }
+}
+
+/// How a build went.
+#[derive(Clone, Debug, Default)]
+pub struct BuildReport {
+    /// Pairs stored: those given, less dropped duplicates.
+    pub pairs: usize,
+    /// Slots of the table.
+    pub slots: usize,
+    /// Bytes of device memory that the finished table keeps.
+    pub bytes: usize,
+    /// Builds begun, the successful one included.
+    pub attempts: u32,
+    /// Pairs in the stash.
+    pub stashed: usize,
+    /// Pairs dropped because a later (or earlier) one had the same key.
+    pub duplicates: usize,
+    /// The hash family of the finished table.
+    pub family: String,
+    /// If not as the paper has it: what was changed, and why.
+    pub fallback: Option<String>,
+}
+
+/// A finished table.
+pub trait Table: Send + Sync {
+    /// How its build went.
+    fn report(&self) -> &BuildReport;
+    /// Looks up every query: `found[i]` becomes 1 and `values[i]` the value if the table holds `queries[i]`, else both
+    /// become 0. One launch on a GPU; allocates nothing.
+    ///
+    /// Errors: lengths that differ, buffers of another device.
+    fn find_into(&self, stream: &Stream, queries: View<'_, u32>, values: ViewMut<'_, u32>, found: ViewMut<'_, u8>) -> Result<()>;
+}
+
+/// A kind of table: how it is called, and how one is built.
+pub trait Kind: Send + Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+    /// The paper it is from, and what it is, in a line.
+    fn about(&self) -> &'static str;
+    /// The load it has when none is asked for.
+    fn default_load(&self) -> f64;
+    /// The greatest load that it can be asked for.
+    fn max_load(&self) -> f64;
+    /// Builds a table on the device of `stream`, of pairs `keys[i]`, `values[i]`. Any key and any value.
+    ///
+    /// Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another device, a load out of range, a
+    /// rejected duplicate, out of memory.
+    fn build(&self, stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>, options: &Options) -> Result<Box<dyn Table>>;
+}
+
+/// Every kind there is.
+pub fn kinds() -> &'static [&'static dyn Kind] {
+    &[]
+}

@@ -1,0 +1,79 @@
+//! The CPU device: host memory, and threads for native kernels.
+use crate::error::{Error, Result};
+use koel_simt::{KernelBody, KernelSpec, run_native};
+use rayon::prelude::*;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+pub struct Cpu {
+    pool: rayon::ThreadPool,
+}
+
+impl Cpu {
+    pub fn new(threads: Option<usize>) -> Result<Cpu> {
+        let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        if threads == 0 {
+            return Err(Error::Setting { field: "threads", found: "0".into(), expected: "at least 1".into() });
+        }
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("koel-{i}"))
+            .build()
+            .map_err(|e| Error::Setting { field: "threads", found: threads.to_string(), expected: format!("startable: {e}") })?;
+        Ok(Cpu { pool })
+    }
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+    pub fn name(&self) -> String {
+        format!("CPU ({} threads)", self.threads())
+    }
+    pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.pool.install(work)
+    }
+
+    /// # Safety
+    /// As `Backend::launch`.
+    pub unsafe fn launch(&self, spec: &KernelSpec, grid: u32, body: KernelBody<'_>) -> Result<()> {
+        if !spec.independent {
+            return Err(Error::NotIndependent { kernel: spec.name });
+        }
+        // Chunks small enough to balance, large enough not to be felt.
+        let chunk = (1 << 13) / spec.threads.min(1 << 13);
+        // SAFETY: the caller's.
+        let run = |first: u32| unsafe { run_native(spec, first..first.saturating_add(chunk).min(grid), grid, body) };
+        if grid <= chunk {
+            run(0);
+        } else {
+            self.install(|| (0..grid.div_ceil(chunk)).into_par_iter().for_each(|c| run(c * chunk)));
+        }
+        Ok(())
+    }
+}
+
+/// Zeroed memory, aligned to a cache line pair.
+pub struct HostMemory {
+    pub ptr: NonNull<u8>,
+    layout: Layout,
+}
+const ALIGN: usize = 128;
+
+impl HostMemory {
+    pub fn new(bytes: usize) -> Result<HostMemory> {
+        let out_of_memory = || Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 };
+        let layout = Layout::from_size_align(bytes.max(ALIGN), ALIGN).map_err(|_| out_of_memory())?;
+        // SAFETY: not of size zero.
+        let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
+        Ok(HostMemory { ptr, layout })
+    }
+}
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(self.ptr.as_ptr(), self.layout) }
+    }
+}
+// SAFETY: it owns its memory.
+unsafe impl Send for HostMemory {}
+// SAFETY: shared access is by `&Buffer`, which only reads, or by kernels, whose accesses are atomic.
+unsafe impl Sync for HostMemory {}

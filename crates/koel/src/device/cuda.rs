@@ -1,0 +1,335 @@
+//! NVIDIA's GPUs, through the driver alone.
+//!
+//! The driver's library is loaded at run time. Kernels come as PTX, which the driver compiles when the device is opened
+//! (and caches on disk). Streams are "blocking" in the driver's sense, and memory comes from and goes back to the driver's
+//! pool on the legacy default stream, which all of them order themselves with: so memory is never given to another
+//! buffer while a kernel still uses it.
+use crate::error::{Error, Result};
+use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute};
+use cudarc::driver::{DriverError, result};
+use koel_simt::{DeviceArg, KernelSpec};
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{CString, c_void};
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Every blocking stream orders itself with this one.
+const LEGACY: sys::CUstream = std::ptr::null_mut();
+
+#[derive(Clone)]
+pub struct Cuda(Arc<Context>);
+struct Context {
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    module: sys::CUmodule,
+    functions: Mutex<HashMap<&'static str, Function>>,
+    name: String,
+    max_shared: u32,
+    multiprocessors: u32,
+}
+#[derive(Clone, Copy)]
+struct Function(sys::CUfunction);
+// SAFETY: driver handles may be used from any thread; the context is made current first.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+// SAFETY: as above.
+unsafe impl Send for Function {}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(|e| e.into_inner())
+}
+fn text(e: DriverError) -> String {
+    let name = e.error_name().map(|n| n.to_string_lossy().into_owned());
+    let what = e.error_string().map(|n| n.to_string_lossy().into_owned());
+    format!("{}: {}", name.unwrap_or_else(|_| format!("{:?}", e.0)), what.unwrap_or_default())
+}
+fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
+    move |e| Error::Driver { call, message: text(e) }
+}
+
+impl Cuda {
+    pub fn new(ordinal: usize) -> Result<Cuda> {
+        // SAFETY: loads the driver's library, whose initialisers are trusted.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(Error::NoDriver { reason: "the library libcuda was not found".into() });
+        }
+        result::init().map_err(|e| match e.0 {
+            sys::CUresult::CUDA_ERROR_NO_DEVICE => Error::NoSuchDevice { ordinal, count: 0 },
+            _ => Error::NoDriver { reason: format!("cuInit failed: {}", text(e)) },
+        })?;
+        let count = result::device::get_count().map_err(driver("cuDeviceGetCount"))? as usize;
+        if ordinal >= count {
+            return Err(Error::NoSuchDevice { ordinal, count });
+        }
+        let mut version = 0;
+        // SAFETY: writes one integer.
+        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(driver("cuDriverGetVersion"))?;
+        if version < 11080 {
+            let (found_major, found_minor) = (version as u32 / 1000, version as u32 % 1000 / 10);
+            return Err(Error::DriverTooOld { found_major, found_minor });
+        }
+        let device = result::device::get(ordinal as i32).map_err(driver("cuDeviceGet"))?;
+        let name = result::device::get_name(device).map_err(driver("cuDeviceGetName"))?;
+        // SAFETY: `device` is valid.
+        let attribute = |a| unsafe { result::device::get_attribute(device, a) }.map_err(driver("cuDeviceGetAttribute"));
+        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u32;
+        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)? as u32;
+        let Some((_, ptx)) = koel_kernels::PTX.iter().find(|(capability, _)| *capability <= major * 10 + minor) else {
+            return Err(Error::DeviceTooOld { device: name, found_major: major, found_minor: minor });
+        };
+        let max_shared = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32;
+        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
+        // SAFETY: `device` is valid; released when the last handle is dropped.
+        let context = unsafe { result::primary_ctx::retain(device) }.map_err(driver("cuDevicePrimaryCtxRetain"))?;
+        let mut this = Context {
+            device,
+            context,
+            module: std::ptr::null_mut(),
+            functions: Mutex::default(),
+            name,
+            max_shared,
+            multiprocessors,
+        };
+        this.bind()?;
+        let image = CString::new(*ptx).map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
+        // SAFETY: the image is PTX that ends with a zero.
+        this.module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(driver("cuModuleLoadData"))?;
+        // Freed memory stays in the pool: allocating again costs no driver work.
+        // SAFETY: the pool is the device's own; the attribute is a u64.
+        unsafe {
+            let pool = result::device::get_default_mem_pool(device).map_err(driver("cuDeviceGetDefaultMemPool"))?;
+            let mut keep = u64::MAX;
+            let attribute = sys::CUmemPool_attribute_enum::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+            sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut keep).cast())
+                .result()
+                .map_err(driver("cuMemPoolSetAttribute"))?;
+        }
+        Ok(Cuda(Arc::new(this)))
+    }
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+    pub fn max_shared(&self) -> u32 {
+        self.0.max_shared
+    }
+    pub fn multiprocessors(&self) -> u32 {
+        self.0.multiprocessors
+    }
+    /// Free and in all.
+    pub fn memory(&self) -> Result<(usize, usize)> {
+        self.0.bind()?;
+        result::mem_get_info().map_err(driver("cuMemGetInfo"))
+    }
+    pub fn stream(&self) -> Result<CudaStream> {
+        self.0.bind()?;
+        let stream = result::stream::create(result::stream::StreamKind::Default).map_err(driver("cuStreamCreate"))?;
+        Ok(CudaStream { stream, cuda: self.clone(), launched: Mutex::default() })
+    }
+    pub fn alloc(&self, bytes: usize) -> Result<CudaMemory> {
+        self.0.bind()?;
+        // SAFETY: a plain allocation; freed once, on the stream it came from.
+        let alloc = || unsafe { result::malloc_async(LEGACY, bytes.max(1)) };
+        let address = alloc().or_else(|_| {
+            // What other sizes left in the pool may be in the way.
+            // SAFETY: the pool is the device's own; trimming gives back unused memory only.
+            unsafe {
+                let _ = result::stream::synchronize(LEGACY);
+                if let Ok(pool) = result::device::get_default_mem_pool(self.0.device) {
+                    let _ = result::mem_pool::trim_to(pool, 0);
+                }
+            }
+            alloc()
+        });
+        match address {
+            Ok(address) => Ok(CudaMemory { address, cuda: self.clone() }),
+            Err(e) if e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(Error::OutOfMemory {
+                device: self.0.name.clone(),
+                asked: bytes,
+                free: result::mem_get_info().map_or(0, |m| m.0),
+            }),
+            Err(e) => Err(driver("cuMemAllocAsync")(e)),
+        }
+    }
+    /// Waits for `after`, then copies.
+    pub fn copy_to_host(&self, from: u64, to: &mut [u8], after: Option<&CudaStream>) -> Result<()> {
+        if let Some(stream) = after {
+            stream.synchronize()?;
+        }
+        self.0.bind()?;
+        // SAFETY: `to.len()` bytes at `from` are a live buffer's.
+        unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(driver("cuMemcpyDtoH"))
+    }
+    /// Waits for `after`, then copies.
+    pub fn copy_from_host(&self, to: u64, from: &[u8], after: Option<&CudaStream>) -> Result<()> {
+        if let Some(stream) = after {
+            stream.synchronize()?;
+        }
+        self.0.bind()?;
+        // SAFETY: `from.len()` bytes at `to` are a live buffer's.
+        unsafe { result::memcpy_htod_sync(to, from) }.map_err(driver("cuMemcpyHtoD"))
+    }
+}
+
+impl Context {
+    fn bind(&self) -> Result<()> {
+        // SAFETY: retained until this is dropped.
+        unsafe { result::ctx::set_current(self.context) }.map_err(driver("cuCtxSetCurrent"))
+    }
+    /// The entry of a kernel, allowed to use all the shared memory there is.
+    fn function(&self, name: &'static str) -> Result<Function> {
+        let mut functions = lock(&self.functions);
+        if let Some(f) = functions.get(name) {
+            return Ok(*f);
+        }
+        let c_name = CString::new(name).map_err(|e| Error::Driver { call: "cuModuleGetFunction", message: e.to_string() })?;
+        // SAFETY: the module is loaded.
+        let f = unsafe { result::module::get_function(self.module, c_name) }
+            .map_err(|e| Error::Driver { call: "cuModuleGetFunction", message: format!("kernel `{name}`: {}", text(e)) })?;
+        let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: `f` is a function of the module.
+        unsafe { result::function::set_function_attribute(f, attribute, self.max_shared as i32) }
+            .map_err(driver("cuFuncSetAttribute"))?;
+        functions.insert(name, Function(f));
+        Ok(Function(f))
+    }
+}
+impl Drop for Context {
+    fn drop(&mut self) {
+        // Errors here mean that the context is lost already.
+        let _ = self.bind();
+        // SAFETY: nothing uses the module any more: streams and memory hold the context alive.
+        unsafe {
+            if !self.module.is_null() {
+                let _ = result::module::unload(self.module);
+            }
+            let _ = result::primary_ctx::release(self.device);
+        }
+    }
+}
+
+pub struct CudaMemory {
+    pub address: u64,
+    cuda: Cuda,
+}
+impl Drop for CudaMemory {
+    fn drop(&mut self) {
+        let _ = self.cuda.0.bind();
+        // SAFETY: allocated by `alloc`; the legacy stream waits for every blocking stream.
+        let _ = unsafe { result::free_async(self.address, LEGACY) };
+    }
+}
+
+pub struct CudaStream {
+    stream: sys::CUstream,
+    cuda: Cuda,
+    /// The latest launches, for fault messages.
+    launched: Mutex<VecDeque<&'static str>>,
+}
+// SAFETY: driver handles may be used from any thread; the context is made current first.
+unsafe impl Send for CudaStream {}
+// SAFETY: as above.
+unsafe impl Sync for CudaStream {}
+
+impl CudaStream {
+    /// # Safety
+    /// As `Backend::launch`.
+    pub unsafe fn launch(&self, spec: &KernelSpec, grid: u32, shared: u32, args: &[DeviceArg]) -> Result<()> {
+        let context = &self.cuda.0;
+        context.bind()?;
+        let f = context.function(spec.name)?.0;
+        let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; 32];
+        assert!(args.len() <= params.len(), "kernel `{}` has more than {} parameters", spec.name, params.len());
+        for (p, a) in params.iter_mut().zip(args) {
+            p.write(a.bytes.as_ptr().cast_mut().cast());
+        }
+        {
+            let mut launched = lock(&self.launched);
+            launched.truncate(3);
+            launched.push_front(spec.name);
+        }
+        // SAFETY: the parameters are those the entry declares (tests/abi.rs); the rest is the caller's.
+        let done = unsafe {
+            sys::cuLaunchKernel(
+                f,
+                grid,
+                1,
+                1,
+                spec.threads,
+                1,
+                1,
+                shared,
+                self.stream,
+                params.as_mut_ptr().cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        done.result().map_err(|e| self.fault(e))
+    }
+    fn fault(&self, e: DriverError) -> Error {
+        let launched = lock(&self.launched).iter().map(|l| l.to_string()).collect::<Vec<_>>().join(", ");
+        Error::KernelFault { device: self.cuda.0.name.clone(), message: text(e), launched }
+    }
+    pub fn synchronize(&self) -> Result<()> {
+        self.cuda.0.bind()?;
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::synchronize(self.stream) }.map_err(|e| self.fault(e))
+    }
+    pub fn record(&self) -> Result<CudaEvent> {
+        self.cuda.0.bind()?;
+        let event = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(driver("cuEventCreate"))?;
+        let event = CudaEvent { event, cuda: self.cuda.clone() };
+        // SAFETY: both are alive.
+        unsafe { result::event::record(event.event, self.stream) }.map_err(|e| self.fault(e))?;
+        Ok(event)
+    }
+    pub fn wait(&self, event: &CudaEvent) -> Result<()> {
+        self.cuda.0.bind()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both are alive.
+        unsafe { result::stream::wait_event(self.stream, event.event, flags) }.map_err(|e| self.fault(e))
+    }
+    pub fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
+        self.cuda.0.bind()?;
+        // SAFETY: `bytes` at both are live buffers'.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) }.map_err(|e| self.fault(e))
+    }
+    pub fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
+        self.cuda.0.bind()?;
+        // SAFETY: `bytes` at `to` are a live buffer's.
+        unsafe { result::memset_d8_async(to, byte, bytes, self.stream) }.map_err(|e| self.fault(e))
+    }
+}
+impl Drop for CudaStream {
+    fn drop(&mut self) {
+        let _ = self.cuda.0.bind();
+        // SAFETY: the driver ends the stream after what is on it.
+        let _ = unsafe { result::stream::destroy(self.stream) };
+    }
+}
+
+pub struct CudaEvent {
+    event: sys::CUevent,
+    cuda: Cuda,
+}
+// SAFETY: driver handles may be used from any thread; the context is made current first.
+unsafe impl Send for CudaEvent {}
+// SAFETY: as above.
+unsafe impl Sync for CudaEvent {}
+impl CudaEvent {
+    pub fn seconds_since(&self, start: &CudaEvent) -> Result<f64> {
+        self.cuda.0.bind()?;
+        // SAFETY: both are alive.
+        unsafe {
+            result::event::synchronize(self.event).map_err(driver("cuEventSynchronize"))?;
+            Ok(result::event::elapsed(start.event, self.event).map_err(driver("cuEventElapsedTime"))? as f64 / 1e3)
+        }
+    }
+}
+impl Drop for CudaEvent {
+    fn drop(&mut self) {
+        let _ = self.cuda.0.bind();
+        // SAFETY: created by `record`.
+        let _ = unsafe { result::event::destroy(self.event) };
+    }
+}

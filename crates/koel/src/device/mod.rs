@@ -1,0 +1,311 @@
+//! Devices, streams, events and buffers: the same on a GPU, on the CPU and on the test executor.
+//!
+//! Work is put on a [`Stream`] in order. On a GPU it runs later, and only reading a result waits for it; on the host it
+//! has run when the call returns. A [`Buffer`] belongs to one device; used on several streams, it makes the later
+//! stream wait for the earlier one.
+mod buffer;
+mod cpu;
+#[cfg(feature = "cuda")]
+mod cuda;
+
+use crate::error::{Error, Result};
+pub use buffer::{Buffer, Element, Staged, View, ViewMut};
+use koel_simt::{Backend, DeviceArg, Exec, KernelBody, KernelSpec};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Once};
+use std::time::Instant;
+
+/// Where tables are built and queried. A cheap handle: clones are the same device.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    backing: Backing,
+    fallback: Option<String>,
+}
+enum Backing {
+    Cpu(cpu::Cpu),
+    Executor(Executor),
+    #[cfg(feature = "cuda")]
+    Cuda(cuda::Cuda),
+}
+/// The executor's settings; each launch gets a seed of its own.
+struct Executor {
+    seed: u64,
+    launches: AtomicU64,
+    configure: Box<dyn Fn(&mut Exec) + Send + Sync>,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceKind {
+    /// The host's cores, at native speed.
+    Cpu,
+    /// The test executor: the GPU's kernels and launches, on the host, checked.
+    Executor,
+    /// A GPU of NVIDIA.
+    Cuda,
+}
+
+impl Device {
+    /// The first GPU if a driver finds one that koel's kernels run on, else this machine's CPU.
+    ///
+    /// Falling back is said once, as a `tracing` warning; [`fallback_reason`](Self::fallback_reason) tells why.
+    pub fn best() -> Result<Device> {
+        match Device::cuda(0) {
+            Err(e @ (Error::NoDriver { .. } | Error::NoSuchDevice { .. } | Error::DriverTooOld { .. } | Error::DeviceTooOld { .. })) => {
+                static SAID: Once = Once::new();
+                SAID.call_once(|| tracing::warn!("no GPU, using the CPU: {e}"));
+                Ok(Device::of(Backing::Cpu(cpu::Cpu::new(None)?), Some(e.to_string())))
+            }
+            other => other,
+        }
+    }
+    /// This machine's CPU, with as many threads as it has cores.
+    pub fn cpu() -> Result<Device> {
+        Ok(Device::of(Backing::Cpu(cpu::Cpu::new(None)?), None))
+    }
+    /// This machine's CPU with a given number of threads, at least one.
+    pub fn cpu_with_threads(threads: usize) -> Result<Device> {
+        Ok(Device::of(Backing::Cpu(cpu::Cpu::new(Some(threads))?), None))
+    }
+    /// GPU number `ordinal`, as the CUDA driver counts.
+    ///
+    /// Errors: no driver, no such device, driver or device too old.
+    #[cfg(feature = "cuda")]
+    pub fn cuda(ordinal: usize) -> Result<Device> {
+        Ok(Device::of(Backing::Cuda(cuda::Cuda::new(ordinal)?), None))
+    }
+    /// GPU number `ordinal`: koel was built without the feature `cuda`, so this is an error.
+    #[cfg(not(feature = "cuda"))]
+    pub fn cuda(_ordinal: usize) -> Result<Device> {
+        Err(Error::NoDriver { reason: "koel was built without the feature `cuda`".into() })
+    }
+    /// The test executor: everything runs as on a GPU, launch by launch, on the host, slowly, with every check on.
+    /// The schedule follows from `seed`.
+    pub fn executor(seed: u64) -> Device {
+        Device::executor_with(seed, |_| ())
+    }
+    /// The test executor with other settings: `configure` is called for each launch.
+    pub fn executor_with(seed: u64, configure: impl Fn(&mut Exec) + Send + Sync + 'static) -> Device {
+        let executor = Executor { seed, launches: AtomicU64::new(0), configure: Box::new(configure) };
+        Device::of(Backing::Executor(executor), None)
+    }
+    fn of(backing: Backing, fallback: Option<String>) -> Device {
+        Device(Arc::new(Inner { backing, fallback }))
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> DeviceKind {
+        match &self.0.backing {
+            Backing::Cpu(_) => DeviceKind::Cpu,
+            Backing::Executor(_) => DeviceKind::Executor,
+            #[cfg(feature = "cuda")]
+            Backing::Cuda(_) => DeviceKind::Cuda,
+        }
+    }
+    /// Whether its tables are built by kernels (a GPU, the executor) and not by native host code.
+    pub(crate) fn runs_kernels(&self) -> bool {
+        self.kind() != DeviceKind::Cpu
+    }
+    /// Its name, for people.
+    pub fn name(&self) -> String {
+        match &self.0.backing {
+            Backing::Cpu(cpu) => cpu.name(),
+            Backing::Executor(e) => format!("test executor (seed {})", e.seed),
+            #[cfg(feature = "cuda")]
+            Backing::Cuda(cuda) => cuda.name().into(),
+        }
+    }
+    /// If [`best`](Self::best) had to take the CPU: why.
+    pub fn fallback_reason(&self) -> Option<&str> {
+        self.0.fallback.as_deref()
+    }
+    /// Bytes of memory: free and in all. `None` on the host.
+    pub fn memory(&self) -> Result<Option<(usize, usize)>> {
+        match &self.0.backing {
+            #[cfg(feature = "cuda")]
+            Backing::Cuda(cuda) => cuda.memory().map(Some),
+            _ => Ok(None),
+        }
+    }
+    /// The most shared memory that a block may use, in bytes.
+    pub fn max_shared(&self) -> u32 {
+        match &self.0.backing {
+            #[cfg(feature = "cuda")]
+            Backing::Cuda(cuda) => cuda.max_shared(),
+            _ => koel_simt::MAX_SHARED,
+        }
+    }
+    /// Threads that work at the same time on the CPU; multiprocessors on a GPU.
+    pub fn parallelism(&self) -> usize {
+        match &self.0.backing {
+            Backing::Cpu(cpu) => cpu.threads(),
+            Backing::Executor(_) => 1,
+            #[cfg(feature = "cuda")]
+            Backing::Cuda(cuda) => cuda.multiprocessors() as usize,
+        }
+    }
+    /// Runs host code on the CPU device's threads (rayon's parallel iterators use them); on other devices on rayon's own.
+    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.0.backing {
+            Backing::Cpu(cpu) => cpu.install(work),
+            _ => work(),
+        }
+    }
+
+    /// A new stream. On a GPU: one driver call.
+    pub fn stream(&self) -> Result<Stream> {
+        let queue = match &self.0.backing {
+            #[cfg(feature = "cuda")]
+            Backing::Cuda(cuda) => Queue::Cuda(cuda.stream()?),
+            _ => Queue::Host,
+        };
+        Ok(Stream(Arc::new(StreamInner { queue, device: self.clone() })))
+    }
+    /// `len` elements; what they hold is not defined (on the host: zero).
+    ///
+    /// One allocation, on a GPU from the driver's pool. Errors: out of memory.
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::new(self, len)
+    }
+    /// A copy of `data` on the device.
+    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = self.alloc(data.len())?;
+        buffer.view_mut().copy_from_host(data)?;
+        Ok(buffer)
+    }
+    /// `data` where kernels of this device can read it: itself on the CPU, a copy elsewhere.
+    pub fn stage<'a, T: Element>(&self, data: &'a [T]) -> Result<Staged<'a, T>> {
+        Staged::new(self, data)
+    }
+}
+impl PartialEq for Device {
+    fn eq(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({})", self.name())
+    }
+}
+
+/// Work in order. A cheap handle: clones are the same stream.
+#[derive(Clone)]
+pub struct Stream(Arc<StreamInner>);
+struct StreamInner {
+    queue: Queue,
+    device: Device,
+}
+enum Queue {
+    Host,
+    #[cfg(feature = "cuda")]
+    Cuda(cuda::CudaStream),
+}
+
+impl Stream {
+    /// The device it belongs to.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+    /// Waits until everything put on it has run. Errors: a kernel that failed.
+    pub fn synchronize(&self) -> Result<()> {
+        match &self.0.queue {
+            Queue::Host => Ok(()),
+            #[cfg(feature = "cuda")]
+            Queue::Cuda(stream) => stream.synchronize(),
+        }
+    }
+    /// A mark after everything put on it so far.
+    pub fn record(&self) -> Result<Event> {
+        Ok(Event(match &self.0.queue {
+            Queue::Host => Mark::Host(Instant::now()),
+            #[cfg(feature = "cuda")]
+            Queue::Cuda(stream) => Mark::Cuda(stream.record()?),
+        }))
+    }
+    /// What is put on it from now on runs after the mark.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        match (&self.0.queue, &event.0) {
+            #[cfg(feature = "cuda")]
+            (Queue::Cuda(stream), Mark::Cuda(mark)) => stream.wait(mark),
+            _ => Ok(()),
+        }
+    }
+    /// `run`, and the seconds that the work it put on this stream took. Waits for it.
+    pub fn time<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<(R, f64)> {
+        let start = self.record()?;
+        let result = run()?;
+        let seconds = self.record()?.seconds_since(&start)?;
+        Ok((result, seconds))
+    }
+}
+impl PartialEq for Stream {
+    fn eq(&self, other: &Stream) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({})", self.0.device.name())
+    }
+}
+
+/// A mark on a stream.
+pub struct Event(Mark);
+enum Mark {
+    Host(Instant),
+    #[cfg(feature = "cuda")]
+    Cuda(cuda::CudaEvent),
+}
+impl Event {
+    /// Seconds from `start` to this mark. Waits for it.
+    pub fn seconds_since(&self, start: &Event) -> Result<f64> {
+        match (&self.0, &start.0) {
+            (Mark::Host(end), Mark::Host(start)) => Ok(end.duration_since(*start).as_secs_f64()),
+            #[cfg(feature = "cuda")]
+            (Mark::Cuda(end), Mark::Cuda(start)) => end.seconds_since(start),
+            #[cfg(feature = "cuda")]
+            _ => Err(Error::Driver { call: "cuEventElapsedTime", message: "events of different kinds of device".into() }),
+        }
+    }
+}
+
+impl Backend for Stream {
+    type Error = Error;
+    unsafe fn launch(
+        &self,
+        spec: &KernelSpec,
+        grid: u32,
+        shared: u32,
+        args: &[DeviceArg],
+        body: KernelBody<'_>,
+    ) -> Result<()> {
+        if grid == 0 {
+            return Ok(());
+        }
+        let device = &self.0.device;
+        if shared > device.max_shared() {
+            let (asked, limit) = (shared, device.max_shared());
+            return Err(Error::SharedMemory { kernel: spec.name, device: device.name(), asked, limit });
+        }
+        match (&device.0.backing, &self.0.queue) {
+            // SAFETY: the caller's.
+            (Backing::Cpu(cpu), _) => unsafe { cpu.launch(spec, grid, body) },
+            (Backing::Executor(e), _) => {
+                let launch = e.launches.fetch_add(1, Relaxed);
+                let mut exec = Exec::new(e.seed.wrapping_add(launch.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+                (e.configure)(&mut exec);
+                // SAFETY: the caller's.
+                Ok(unsafe { exec.launch(spec, grid, shared, args, body) }?)
+            }
+            #[cfg(feature = "cuda")]
+            // SAFETY: the caller's.
+            (Backing::Cuda(_), Queue::Cuda(stream)) => unsafe { stream.launch(spec, grid, shared, args) },
+            #[cfg(feature = "cuda")]
+            (Backing::Cuda(_), Queue::Host) => unreachable!("a GPU's streams are made by `Device::stream`"),
+        }
+    }
+}

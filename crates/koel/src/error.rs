@@ -1,0 +1,157 @@
+//! What can go wrong, with the numbers.
+use koel_simt::Fault;
+
+/// The result of koel's fallible functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no CUDA driver on this machine (or koel was built without the feature `cuda`).
+    #[error("no CUDA driver: {reason}")]
+    NoDriver {
+        /// What was looked for.
+        reason: String,
+    },
+    /// There is a driver, but no device of this number.
+    #[error("no CUDA device {ordinal}: the driver lists {count}")]
+    NoSuchDevice {
+        /// The number asked for.
+        ordinal: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The driver cannot compile koel's PTX.
+    #[error("the CUDA driver is too old: it supports CUDA {found_major}.{found_minor}, koel's kernels need 11.8 or later")]
+    DriverTooOld {
+        /// The CUDA version that the driver supports.
+        found_major: u32,
+        /// The CUDA version that the driver supports.
+        found_minor: u32,
+    },
+    /// The device cannot run koel's PTX.
+    #[error("{device} has compute capability {found_major}.{found_minor}, koel's kernels need 7.5 or later")]
+    DeviceTooOld {
+        /// The name of the device.
+        device: String,
+        /// Its compute capability.
+        found_major: u32,
+        /// Its compute capability.
+        found_minor: u32,
+    },
+    /// An allocation failed. Nothing was changed.
+    #[error("out of memory on {device}: {asked} bytes asked, {free} free")]
+    OutOfMemory {
+        /// The name of the device.
+        device: String,
+        /// Bytes asked for.
+        asked: usize,
+        /// Bytes free at that moment; 0 where that is not known.
+        free: usize,
+    },
+    /// A kernel ended with a fault: a bug in koel or in a user's kernel, or a device that broke. The device's context is
+    /// lost.
+    #[error("a kernel failed on {device}: {message} (launched last: {launched})")]
+    KernelFault {
+        /// The name of the device.
+        device: String,
+        /// What the driver says.
+        message: String,
+        /// The kernels launched last on this stream, the latest first.
+        launched: String,
+    },
+    /// The test executor found a fault in a kernel.
+    #[error(transparent)]
+    Executor(#[from] Fault),
+    /// Any other failure of a driver call.
+    #[error("the CUDA driver failed in {call}: {message}")]
+    Driver {
+        /// What was being done.
+        call: &'static str,
+        /// What the driver says.
+        message: String,
+    },
+    /// A kernel whose threads wait for each other cannot run on the CPU device.
+    #[error("kernel `{kernel}` uses barriers, warp operations or shared memory: the CPU device cannot run it")]
+    NotIndependent {
+        /// The kernel.
+        kernel: &'static str,
+    },
+    /// A launch that no device accepts.
+    #[error("kernel `{kernel}`: {asked} bytes of shared memory asked for a block, {device} has {limit}")]
+    SharedMemory {
+        /// The kernel.
+        kernel: &'static str,
+        /// The name of the device.
+        device: String,
+        /// Bytes asked for.
+        asked: u32,
+        /// Bytes there are.
+        limit: u32,
+    },
+    /// Two buffers that must be equally long are not.
+    #[error("`{name}` holds {found} elements, but `{other}` needs {expected}")]
+    Length {
+        /// The buffer that is too short or too long.
+        name: &'static str,
+        /// Its length.
+        found: usize,
+        /// What decides the length.
+        other: &'static str,
+        /// The length it must have.
+        expected: usize,
+    },
+    /// More elements than 32-bit indices reach.
+    #[error("{n} {what} are too many: at most {max}")]
+    TooMany {
+        /// Elements of what.
+        what: &'static str,
+        /// How many were given.
+        n: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// Buffers of different devices in one operation.
+    #[error("`{name}` is on {found}, the operation runs on {expected}")]
+    WrongDevice {
+        /// The buffer.
+        name: &'static str,
+        /// Where it is.
+        found: String,
+        /// Where it should be.
+        expected: String,
+    },
+    /// A setting outside its range.
+    #[error("`{field}` is {found}, must be {expected}")]
+    Setting {
+        /// The setting.
+        field: &'static str,
+        /// Its value.
+        found: String,
+        /// What it may be.
+        expected: String,
+    },
+    /// Two pairs have the same key, and the policy is to reject that.
+    #[error("key {key} occurs more than once: at {first} and at {second}")]
+    DuplicateKey {
+        /// The key.
+        key: u64,
+        /// The index of one pair that has it.
+        first: usize,
+        /// The index of another.
+        second: usize,
+    },
+}
+
+/// `found` must be `expected`.
+pub(crate) fn check_length(name: &'static str, found: usize, other: &'static str, expected: usize) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(Error::Length { name, found, other, expected }) }
+}
+
+/// As a 32-bit count, for kernels that index by `u32`.
+pub(crate) fn count32(what: &'static str, n: usize) -> Result<u32> {
+    // A little below 2^32, so that rounding up to whole blocks does not wrap.
+    const MAX: usize = u32::MAX as usize - (1 << 16);
+    if n <= MAX { Ok(n as u32) } else { Err(Error::TooMany { what, n, max: MAX }) }
+}
