@@ -132,6 +132,16 @@ pub enum Error {
         /// What it may be.
         expected: String,
     },
+    /// Memory gave back something else than was written to it.
+    #[error("{device} read {found:#x} from memory where {expected:#x} was written")]
+    WrongRead {
+        /// The name of the device.
+        device: String,
+        /// What was read: a word, or the sum of many.
+        found: u64,
+        /// What was written.
+        expected: u64,
+    },
     /// Two pairs have the same key, and the policy is to reject that.
     #[error("key {key} occurs more than once: at {first} and at {second}")]
     DuplicateKey {

@@ -5,3 +5,4 @@ mod error;
 pub use device::{Buffer, Device, DeviceKind, Stream, View, ViewMut};
 pub use error::{Error, Result};
 pub mod classic;
+pub mod limits;

@@ -207,7 +207,7 @@ impl<'a, T: Element> View<'a, T> {
         Ok(())
     }
     /// The elements, where they are in host memory.
-    pub(crate) fn host(&self) -> Option<&'a [T]> {
+    pub fn host(&self) -> Option<&'a [T]> {
         #[cfg(feature = "cuda")]
         if let Backing::Cuda(_) = &self.device.0.backing {
             return None;
@@ -306,7 +306,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
         Ok(())
     }
     /// The elements, where they are in host memory.
-    pub(crate) fn host_mut(&mut self) -> Option<&mut [T]> {
+    pub fn host_mut(&mut self) -> Option<&mut [T]> {
         #[cfg(feature = "cuda")]
         if let Backing::Cuda(_) = &self.device.0.backing {
             return None;
