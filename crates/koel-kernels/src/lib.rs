@@ -5,7 +5,18 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+pub mod bins;
+pub mod classic;
+pub mod compact;
+pub mod hash;
+pub mod histogram;
+pub mod lookback;
+pub mod moved;
+pub mod partition;
 pub mod probe;
+pub mod radix_sort;
+pub mod reduce;
+pub mod scan;
 
 /// The kernels as PTX, by compute capability; the newest that the device has is the one to load.
 #[cfg(not(target_arch = "nvptx64"))]

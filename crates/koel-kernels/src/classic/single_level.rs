@@ -1,0 +1,201 @@
+//! The single-level cuckoo table of Alcantara et al. 2011: one pair a slot, two to five functions, insertion by atomic
+//! exchange in global memory, one thread per pair.
+use super::{EMPTY, answer, holds, key_of, pair, status};
+use crate::hash::{Functions, mix::mix, mulhi};
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// What to do with an evicted pair when several of its functions name the slot it was in. The 2011 paper names all three.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u32)]
+pub enum Coinciding {
+    /// The function after the first one that names the slot: as listed in the paper. The pair may never see some of its slots.
+    #[default]
+    FirstMatch = 0,
+    /// The next function that names another slot.
+    Advance = 1,
+    /// A function picked at random.
+    Random = 2,
+}
+/// Where pairs go whose eviction chain got too long (Zachmann's lecture).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum StashKind {
+    /// An array, searched from its beginning.
+    Array = 0,
+    /// A small table with one function and linear probing.
+    Table = 1,
+}
+
+/// How insertion goes: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Insertion {
+    /// Evictions before a pair is given up.
+    pub max_evictions: u32,
+    /// A [`Coinciding`].
+    pub coinciding: u32,
+    /// A [`StashKind`].
+    pub stash_kind: u32,
+    /// Pairs that the stash has room for; 0: no stash.
+    pub stash_room: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Insertion {}
+
+/// How lookups go: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Lookup {
+    /// A [`StashKind`].
+    pub stash_kind: u32,
+    /// Slots of the stash to look at: its pairs if it is an array, all its slots if it is a table; 0: it is empty.
+    pub stash_slots: u32,
+    /// 1: the table holds the pair of all ones.
+    pub all_ones: u32,
+    /// 1: an empty slot ends the search (Zachmann's lecture). Pairs must have been inserted in the order of the functions.
+    pub stop_at_empty: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Lookup {}
+
+/// Where a pair goes that was evicted from slot `at`.
+#[inline(always)]
+fn next_slot(key: u32, at: u32, step: u32, functions: &Functions, coinciding: u32) -> u32 {
+    let d = functions.count();
+    if coinciding == Coinciding::Random as u32 {
+        return functions.slot(mulhi(mix(key ^ mix(step)), d), key);
+    }
+    // The first function that names the slot, then the one after it, or the first after it that names another.
+    let (mut f, mut first, mut seen) = (0, 0, false);
+    while f < d {
+        let h = functions.slot(f, key);
+        if seen && (coinciding == Coinciding::FirstMatch as u32 || h != at) {
+            return h;
+        }
+        seen |= h == at;
+        first = if f == 0 { h } else { first };
+        f += 1;
+    }
+    first
+}
+
+/// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
+#[kernel(threads = 64, independent)]
+pub fn single_level_insert(
+    t: Thread,
+    keys: In<u32>,
+    values: In<u32>,
+    n: u32,
+    functions: Functions,
+    insertion: Insertion,
+    table: Buf<u64>,
+    stash: Buf<u64>,
+    status: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let mut e = pair(keys.get_stream(i), values.get_stream(i));
+    if e == EMPTY {
+        status.store_relaxed(status::ALL_ONES, 1);
+        return;
+    }
+    let mut at = functions.slot(0, key_of(e));
+    let mut step = 0;
+    while step < insertion.max_evictions {
+        e = table.swap(at, e);
+        if e == EMPTY {
+            return;
+        }
+        at = next_slot(key_of(e), at, step, &functions, insertion.coinciding);
+        step += 1;
+    }
+    if !put_into_stash(e, insertion, stash, status) {
+        status.fetch_add(status::FAILED, 1);
+    }
+}
+
+#[inline(always)]
+fn put_into_stash(e: u64, insertion: Insertion, stash: Buf<u64>, status: Buf<u32>) -> bool {
+    let room = insertion.stash_room;
+    if room == 0 {
+        return false;
+    }
+    let place = status.fetch_add(status::STASHED, 1);
+    if place >= room {
+        return false;
+    }
+    if insertion.stash_kind == StashKind::Array as u32 {
+        stash.store(place, e);
+        return true;
+    }
+    // At most half full: an empty slot is found.
+    let slots = 2 * room;
+    let mut at = mulhi(mix(key_of(e)), slots);
+    while stash.cas(at, EMPTY, e) != EMPTY {
+        at = if at + 1 < slots { at + 1 } else { 0 };
+    }
+    true
+}
+
+/// Looks up query `i`.
+#[kernel(threads = 128, independent)]
+pub fn single_level_find(
+    t: Thread,
+    queries: In<u32>,
+    n: u32,
+    functions: Functions,
+    lookup: Lookup,
+    table: In<u64>,
+    stash: In<u64>,
+    values: Buf<u32>,
+    found: Buf<u8>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let key = queries.get_stream(i);
+    let (mut hit, mut f) = (None, 0);
+    while f < functions.count() {
+        let e = table.get(functions.slot(f, key));
+        if holds(e, key) {
+            hit = Some(e);
+            break;
+        }
+        if lookup.stop_at_empty != 0 && e == EMPTY {
+            break;
+        }
+        f += 1;
+    }
+    if hit.is_none() && lookup.all_ones != 0 && key == u32::MAX {
+        hit = Some(EMPTY);
+    }
+    if hit.is_none() && lookup.stash_slots != 0 {
+        hit = find_in_stash(key, lookup, stash);
+    }
+    answer(i, hit, values, found);
+}
+
+#[inline(always)]
+fn find_in_stash(key: u32, lookup: Lookup, stash: In<u64>) -> Option<u64> {
+    let slots = lookup.stash_slots;
+    let table = lookup.stash_kind == StashKind::Table as u32;
+    let mut at = if table { mulhi(mix(key), slots) } else { 0 };
+    let mut looked = 0;
+    while looked < slots {
+        let e = stash.get(at);
+        if holds(e, key) {
+            return Some(e);
+        }
+        if table && e == EMPTY {
+            return None;
+        }
+        at = if at + 1 < slots { at + 1 } else { 0 };
+        looked += 1;
+    }
+    None
+}

@@ -1,0 +1,122 @@
+//! The two-kernel table of Wang and Hu (ShanghaiTech): keys go straight into buckets of 512 slots, then one block turns
+//! each bucket into a cuckoo table of the same 512 slots.
+use super::{EMPTY, answer, holds, key_of, pair, status};
+use crate::hash::Functions;
+use koel_simt::{Buf, In, Thread, U64x2, kernel};
+
+/// Slots of a bucket, and threads of the block that builds it.
+pub const SLOTS: u32 = 512;
+/// Evictions before a bucket is given up: the report names no number; this is ample for a bucket that is 90 % full.
+pub const MAX_EVICTIONS: u32 = 256;
+
+/// Writes each pair into its bucket. Clear `counts` and `status` before.
+#[kernel(threads = 256, independent)]
+pub fn two_kernel_distribute(
+    t: Thread,
+    keys: In<u32>,
+    values: In<u32>,
+    n: u32,
+    bucket_of: Functions,
+    counts: Buf<u32>,
+    buckets: Buf<u64>,
+    status: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let key = keys.get_stream(i);
+    let e = pair(key, values.get_stream(i));
+    if e == EMPTY {
+        status.store_relaxed(status::ALL_ONES, 1);
+        return;
+    }
+    let b = bucket_of.slot(0, key);
+    let place = counts.fetch_add(b, 1);
+    if place < SLOTS {
+        buckets.store(b * SLOTS + place, e);
+    } else {
+        status.fetch_add(status::FAILED, 1);
+    }
+}
+
+/// The slot after `at` for a pair that was evicted from it, in round-robin order of the functions.
+#[inline(always)]
+pub fn next_slot(key: u32, at: u32, functions: &Functions) -> u32 {
+    let (mut f, mut first, mut seen) = (0, 0, false);
+    while f < functions.count() {
+        let h = functions.slot(f, key);
+        if seen {
+            return h;
+        }
+        seen = h == at;
+        first = if f == 0 { h } else { first };
+        f += 1;
+    }
+    first
+}
+
+/// One block turns one bucket into a cuckoo table, in place.
+#[kernel(threads = 512, min_blocks = 2, shared = SLOTS * 8)]
+pub fn two_kernel_build(t: Thread, functions: Functions, counts: In<u32>, buckets: Buf<u64>, status: Buf<u32>) {
+    let slots = t.shared().array::<u64>(SLOTS);
+    let (b, id) = (t.block(), t.id());
+    let mut e = EMPTY;
+    if id < counts.get(b) {
+        e = buckets.load(b * SLOTS + id);
+    }
+    slots.store(id, EMPTY);
+    t.barrier();
+    if e != EMPTY {
+        let (mut at, mut step) = (functions.slot(0, key_of(e)), 0);
+        while e != EMPTY && step < MAX_EVICTIONS {
+            e = slots.swap(at, e);
+            if e != EMPTY {
+                at = next_slot(key_of(e), at, &functions);
+            }
+            step += 1;
+        }
+        if e != EMPTY {
+            status.fetch_add(status::FAILED, 1);
+        }
+    }
+    t.barrier();
+    if id < SLOTS / 2 {
+        let U64x2(two) = slots.x2().load(id);
+        buckets.x2().store_stream(b * (SLOTS / 2) + id, U64x2(two));
+    }
+}
+
+/// Looks up query `i`.
+#[kernel(threads = 128, independent)]
+pub fn two_kernel_find(
+    t: Thread,
+    queries: In<u32>,
+    n: u32,
+    bucket_of: Functions,
+    functions: Functions,
+    all_ones: u32,
+    buckets: In<u64>,
+    values: Buf<u32>,
+    found: Buf<u8>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let key = queries.get_stream(i);
+    let b = bucket_of.slot(0, key);
+    let (mut hit, mut f) = (None, 0);
+    while f < functions.count() {
+        let e = buckets.get(b * SLOTS + functions.slot(f, key));
+        if holds(e, key) {
+            hit = Some(e);
+            break;
+        }
+        f += 1;
+    }
+    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+        hit = Some(EMPTY);
+    }
+    answer(i, hit, values, found);
+}

@@ -1,0 +1,197 @@
+//! Hash functions, the same on every device.
+//!
+//! [`mix`] holds bijective mixers of whole words: what the flagship tables and the partition passes use. The *families*
+//! are for the published tables, which draw several functions and draw again if a build fails. A family is one file and
+//! one line in the list below: how it hashes a key with constants that follow from a seed.
+mod linear;
+pub mod mix;
+mod mixed;
+mod modulo;
+mod polynomial;
+mod xor;
+
+use mix::{mix, splitmix_at};
+
+/// The most hash functions that a table draws.
+pub const MAX_FUNCTIONS: u32 = 5;
+
+/// Where a function's constants come from: they are computed again whenever they are needed, which costs a few
+/// instructions and no memory.
+#[derive(Clone, Copy)]
+struct Constants {
+    seed: u64,
+    /// The number of the function among those of the table.
+    function: u32,
+}
+impl Constants {
+    /// Random word `i` (below 8).
+    #[inline(always)]
+    fn word(self, i: u32) -> u64 {
+        splitmix_at(self.seed, self.function * 8 + i)
+    }
+    /// Random 32-bit word `i` (below 8), cheaper.
+    #[inline(always)]
+    fn word32(self, i: u32) -> u32 {
+        mix(mix(self.seed as u32 ^ (self.function * 8 + i + 1).wrapping_mul(0x9E37_79B1)) ^ (self.seed >> 32) as u32)
+    }
+}
+
+/// The high word of the product: maps a full-range hash to `0..n` without a division.
+#[inline(always)]
+pub fn mulhi(a: u32, b: u32) -> u32 {
+    ((a as u64 * b as u64) >> 32) as u32
+}
+/// `h mod n`, 0 if `n` is 0: cannot panic.
+#[inline(always)]
+fn modulo(h: u32, n: u32) -> u32 {
+    h.checked_rem(n).unwrap_or(0)
+}
+
+macro_rules! families { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $slot:expr;)*) => {
+    /// A family of hash functions from 32-bit keys to slots.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[repr(u32)]
+    pub enum Family { $($(#[$doc])* $name = $code),* }
+    impl Family {
+        /// Every family.
+        pub const ALL: &[Family] = &[$(Family::$name),*];
+        /// What it is, for reports.
+        pub fn describe(self) -> &'static str {
+            match self { $(Family::$name => $text),* }
+        }
+    }
+    /// The slot of a key, below `slots`, by the family of this code.
+    #[inline(always)]
+    fn slot(family: u32, key: u32, constants: Constants, slots: u32) -> u32 {
+        match family { $($code => $slot(key, constants, slots),)* _ => 0 }
+    }
+} }
+families! {
+    /// Bijective mixing of the key with random constants. The default: no two keys agree in all functions for lack of range.
+    Mixed = 0, "bijective mixing", mixed::slot;
+    /// `((a k + b) mod 334214459) mod slots`, of the 2011 paper. Keys that are equal modulo the prime share every slot.
+    Linear2011 = 1, "linear modulo 334214459 (2011)", linear::slot::<334_214_459>;
+    /// `((a k + b) mod 1900813) mod slots`, of the 2009 paper. Keys that are equal modulo the prime share every slot.
+    Linear2009 = 2, "linear modulo 1900813 (2009)", linear::slot::<1_900_813>;
+    /// `(((a xor k) + b) mod 4294967291) mod slots`, of the 2011 paper's text and Zachmann's lecture.
+    Xor = 3, "xor modulo 4294967291", xor::slot;
+    /// A polynomial of degree 1 modulo 2^61 - 1: 2-wise independent.
+    Polynomial1 = 4, "polynomial of degree 1 modulo 2^61 - 1", polynomial::slot::<1>;
+    /// A polynomial of degree 2 modulo 2^61 - 1: 3-wise independent.
+    Polynomial2 = 5, "polynomial of degree 2 modulo 2^61 - 1", polynomial::slot::<2>;
+    /// A polynomial of degree 3 modulo 2^61 - 1: 4-wise independent.
+    Polynomial3 = 6, "polynomial of degree 3 modulo 2^61 - 1", polynomial::slot::<3>;
+    /// A polynomial of degree 4 modulo 2^61 - 1: 5-wise independent.
+    Polynomial4 = 7, "polynomial of degree 4 modulo 2^61 - 1", polynomial::slot::<4>;
+    /// `k mod slots`, what the 2009 paper tries first to spread keys over buckets. The seed plays no part.
+    Modulo = 8, "key modulo slots", modulo::slot;
+}
+
+/// One to five hash functions of one family, from keys to slots: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Functions {
+    seed: u64,
+    family: u32,
+    count: u32,
+    slots: u32,
+    /// So that no byte is padding.
+    unused: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Functions {}
+impl Functions {
+    /// `count` functions (at most [`MAX_FUNCTIONS`]) from keys to `0..slots`. Same seed, same functions.
+    #[inline(always)]
+    pub fn new(family: Family, count: u32, slots: u32, seed: u64) -> Functions {
+        Functions { seed, family: family as u32, count: count.min(MAX_FUNCTIONS), slots, unused: 0 }
+    }
+    /// How many there are.
+    #[inline(always)]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+    /// The number of slots.
+    #[inline(always)]
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+    /// The slot of a key by function `f`.
+    #[inline(always)]
+    pub fn slot(&self, f: u32, key: u32) -> u32 {
+        slot(self.family, key, Constants { seed: self.seed, function: f }, self.slots)
+    }
+    /// The same with another seed, where each part of a table has functions of its own.
+    #[inline(always)]
+    pub fn with_seed(self, seed: u32) -> Functions {
+        Functions { seed: seed as u64, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every family spreads keys at least as evenly as a random function: chi-square over 256 slots.
+    #[test]
+    fn families_spread() {
+        for &family in Family::ALL {
+            for keys in [|i: u32| i, |i: u32| i.wrapping_mul(0x9E37_79B1)] {
+                let f = Functions::new(family, 1, 256, 7);
+                let mut count = [0f64; 256];
+                (0..65_536).for_each(|i| count[f.slot(0, keys(i)) as usize] += 1.0);
+                let chi2 = count.iter().map(|c| (c - 256.0) * (c - 256.0) / 256.0).sum::<f64>();
+                // 255 degrees of freedom: mean 255, deviation 22.6.
+                assert!(chi2 < 255.0 + 8.0 * 22.6, "{family:?}: {chi2}");
+            }
+        }
+    }
+    #[test]
+    fn slots_are_in_range_and_functions_differ() {
+        for &family in Family::ALL {
+            for slots in [1, 2, 3, 191, 1 << 20, u32::MAX] {
+                let f = Functions::new(family, 5, slots, 3);
+                for key in [0, 1, 2, 334_214_459, 1_900_813, u32::MAX - 5, u32::MAX] {
+                    (0..5).for_each(|j| assert!(f.slot(j, key) < slots, "{family:?} {slots} {key}"));
+                }
+            }
+            let f = Functions::new(family, 5, 1 << 20, 4);
+            let differ = (0..1000u32).filter(|&k| (1..5).all(|j| f.slot(j, k) != f.slot(0, k))).count();
+            assert!(family == Family::Modulo || differ > 950, "{family:?}: {differ}");
+        }
+    }
+    #[test]
+    fn seeds_make_other_functions() {
+        for &family in Family::ALL.iter().filter(|&&f| f != Family::Modulo) {
+            let [a, b] = [1 << 32, 1].map(|seed| Functions::new(family, 1, 1 << 20, seed));
+            assert!((0..1000).filter(|&k| a.slot(0, k) == b.slot(0, k)).count() < 10, "{family:?}");
+        }
+    }
+    /// The pitfall: the published primes are small.
+    #[test]
+    fn keys_equal_modulo_the_prime_collide_in_the_linear_families_only() {
+        for (family, p, collides) in [
+            (Family::Linear2011, 334_214_459, true),
+            (Family::Linear2009, 1_900_813, true),
+            (Family::Mixed, 334_214_459, false),
+            (Family::Polynomial1, 334_214_459, false),
+        ] {
+            let f = Functions::new(family, 4, 1 << 24, 5);
+            let same = (0..4).all(|j| f.slot(j, 77) == f.slot(j, 77 + p));
+            assert_eq!(same, collides, "{family:?}");
+        }
+    }
+    #[test]
+    fn polynomials_match_big_integers() {
+        let p = (1u128 << 61) - 1;
+        for (family, degree) in [(Family::Polynomial1, 1), (Family::Polynomial4, 4)] {
+            let f = Functions::new(family, 1, 1_000_003, 6);
+            let constants = Constants { seed: 6, function: 0 };
+            for key in [0u32, 1, 5, 1 << 31, u32::MAX] {
+                let h = (0..=degree).rev().fold(0, |h, i| (h * key as u128 + (constants.word(i) >> 3) as u128) % p);
+                assert_eq!(f.slot(0, key) as u128, (h * 1_000_003) >> 61);
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The key itself, modulo the number of slots.
+use super::Constants;
+
+/// `k mod slots`: neighbouring keys, neighbouring slots.
+#[inline(always)]
+pub fn slot(key: u32, _: Constants, slots: u32) -> u32 {
+    remainder(key, slots)
+}
+/// `h mod n`; 0 if `n` is 0, as a kernel cannot panic.
+#[inline(always)]
+pub fn remainder(h: u32, n: u32) -> u32 {
+    h.checked_rem(n).unwrap_or(0)
+}
