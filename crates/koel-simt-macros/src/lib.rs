@@ -64,8 +64,9 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
     let decl = names.iter().zip(&types).map(|(n, t)| format!("{n}: {t},")).collect::<String>();
     let call = names.iter().map(|n| format!("{n},")).collect::<String>();
     let list = names.iter().zip(&types).map(|(n, t)| format!("({n:?}, {t:?}),")).collect::<String>();
-    let bind = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::named({n}, {n:?}, &mut bufs);")).collect::<String>();
+    let bind = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::named({n}, {n:?}, &mut arrays);")).collect::<String>();
     let args = names.iter().map(|n| format!("::koel_simt::Arg::device(&{n}),")).collect::<String>();
+    let native = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::native({n});")).collect::<String>();
 
     let docs = tokens[..at].iter().map(|t| t.to_string()).collect::<String>();
     let visibility = if docs.contains("pub") { "pub" } else { "pub(crate)" };
@@ -97,14 +98,17 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
             #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
             pub unsafe fn launch<B: ::koel_simt::Backend>(backend: &B, grid: u32, {decl}) -> Result<(), B::Error> {{
                 #[allow(unused_mut, unused_variables, reason = "a kernel may have no parameters")]
-                let mut bufs = 0u32;
+                let mut arrays = 0u32;
                 {bind}
                 let shared = ({shared}) as u32;
                 let body = ::koel_simt::KernelBody {{
                     thread: &move |t| super::{name}(t, {call}),
-                    blocks: &move |blocks, grid| for block in blocks {{
-                        for id in 0..{threads} {{
-                            super::{name}(::koel_simt::host::native_thread(id, block, {threads}, grid), {call});
+                    blocks: &move |blocks, grid| {{
+                        {native}
+                        for block in blocks {{
+                            for id in 0..{threads} {{
+                                super::{name}(::koel_simt::host::native_thread(id, block, {threads}, grid), {call});
+                            }}
                         }}
                     }},
                 }};

@@ -15,7 +15,9 @@ impl<T: Word> In<T> {
     #[track_caller]
     fn at(self, i: impl Idx) -> *const T {
         self.ext.check(i.idx());
-        self.ptr.wrapping_add(i.idx())
+        let p = self.ptr.wrapping_add(i.idx());
+        self.ext.touch_constant(p.addr(), size_of::<T>());
+        p
     }
     /// Element `i`.
     #[inline(always)]
@@ -45,13 +47,13 @@ macro_rules! views { ($s:ident, $m:ident) => {
         /// The same memory, four at a time. It must begin on a multiple of 16 bytes.
         #[inline(always)]
         #[track_caller]
-        pub fn x4(self) -> $s<U32x4> { $s { ptr: self.ptr as *$m U32x4, ext: self.ext.regroup(self.ptr as usize, 4) } }
+        pub fn x4(self) -> $s<U32x4> { $s { ptr: self.ptr as *$m U32x4, ext: self.ext.regroup(self.ptr.addr(), 4) } }
     }
     impl $s<u64> {
         /// The same memory, two at a time. It must begin on a multiple of 16 bytes.
         #[inline(always)]
         #[track_caller]
-        pub fn x2(self) -> $s<U64x2> { $s { ptr: self.ptr as *$m U64x2, ext: self.ext.regroup(self.ptr as usize, 2) } }
+        pub fn x2(self) -> $s<U64x2> { $s { ptr: self.ptr as *$m U64x2, ext: self.ext.regroup(self.ptr.addr(), 2) } }
     }
 } }
 views!(In, const);
@@ -69,8 +71,9 @@ impl<T: Word> Buf<T> {
     #[track_caller]
     fn at(self, i: impl Idx, access: Access) -> *mut T {
         self.ext.check(i.idx());
-        self.ext.touch(i.idx() * size_of::<T>(), size_of::<T>(), access);
-        self.ptr.wrapping_add(i.idx())
+        let p = self.ptr.wrapping_add(i.idx());
+        self.ext.touch(p.addr(), size_of::<T>(), access);
+        p
     }
     /// Element `i`. A word that others change by atomics is a race: say [`load_relaxed`](Buf::load_relaxed).
     #[inline(always)]
@@ -108,8 +111,11 @@ impl<T: Scalar> Buf<T> {
     #[inline(always)]
     #[track_caller]
     pub fn load_acquire(self, i: impl Idx) -> T {
+        let p = self.at(i, Access::AtomicRead);
         // SAFETY: as in `load`.
-        unsafe { T::ld_acquire(self.at(i, Access::AtomicRead)) }
+        let v = unsafe { T::ld_acquire(p) };
+        self.ext.acquire(p.addr());
+        v
     }
     /// Writes element `i`, which others may read at this moment.
     #[inline(always)]
@@ -122,8 +128,10 @@ impl<T: Scalar> Buf<T> {
     #[inline(always)]
     #[track_caller]
     pub fn store_release(self, i: impl Idx, v: T) {
+        let p = self.at(i, Access::Atomic);
+        self.ext.release(p.addr());
         // SAFETY: as in `load`.
-        unsafe { T::st_release(self.at(i, Access::Atomic), v) }
+        unsafe { T::st_release(p, v) }
     }
     /// Writes `new` if `old` is there. Returns what was there: equal to `old` if and only if `new` was written.
     #[inline(always)]

@@ -64,7 +64,7 @@ use ptx as imp;
 
 pub use global::{Buf, In};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use host::{Arg, Backend, DeviceArg, Exec, Fault, FaultKind, KernelBody, KernelSpec, run_native};
+pub use host::{Arg, ArrayArg, Backend, DeviceArg, Exec, Fault, FaultKind, KernelBody, KernelSpec, Stats, run_native};
 pub use koel_simt_macros::kernel;
 pub use shared::{Shared, SharedMem};
 pub use thread::{Thread, Warp};
@@ -75,6 +75,7 @@ pub const MAX_SHARED: u32 = 227 * 1024;
 
 /// What an access is, for the race detectors. `AtomicRead`: relaxed, acquire or volatile, meant to meet atomics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(target_arch = "nvptx64", allow(dead_code, reason = "nothing is checked there"))]
 pub(crate) enum Access {
     Read,
     Write,

@@ -155,6 +155,12 @@ impl Extent {
     #[inline(always)]
     pub fn touch(self, _: usize, _: usize, _: crate::Access) {}
     #[inline(always)]
+    pub fn touch_constant(self, _: usize, _: usize) {}
+    #[inline(always)]
+    pub fn release(self, _: usize) {}
+    #[inline(always)]
+    pub fn acquire(self, _: usize) {}
+    #[inline(always)]
     pub fn regroup(self, _: usize, _: usize) -> Extent {
         Extent
     }

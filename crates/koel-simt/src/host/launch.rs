@@ -45,15 +45,26 @@ pub trait Backend {
     ) -> Result<(), Self::Error>;
 }
 
+/// The global array behind a parameter.
+#[derive(Clone, Debug)]
+pub struct ArrayArg {
+    /// Its addresses.
+    pub range: Range<usize>,
+    /// Bytes of an element.
+    pub element_bytes: usize,
+    /// A [`Buf`], not an [`In`].
+    pub writable: bool,
+}
+
 /// One parameter as the PTX entry reads it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DeviceArg {
     /// The first `len` are its bytes.
     pub bytes: [u8; DeviceArg::MAX],
     /// Bytes in use.
     pub len: usize,
-    /// For a `Buf` the bytes of its array.
-    pub buf_bytes: Option<usize>,
+    /// What it points to, if it is a [`Buf`] or an [`In`].
+    pub array: Option<ArrayArg>,
 }
 impl DeviceArg {
     /// The largest parameter, in bytes.
@@ -65,8 +76,13 @@ impl DeviceArg {
 /// # Safety
 /// Same bytes on the host as on the device, none of them padding, at most [`DeviceArg::MAX`].
 pub unsafe trait Arg: Copy {
-    /// The same, knowing its name in the kernel. Each `Buf` takes the next of the launch's race detectors.
-    fn named(self, _name: &'static str, _next_buf: &mut u32) -> Self {
+    /// The same, knowing its name in the kernel. Each array takes the next number.
+    fn named(self, _name: &'static str, _next_array: &mut u32) -> Self {
+        self
+    }
+    /// The same, for threads that run natively: no race detector is asked for.
+    #[inline(always)]
+    fn native(self) -> Self {
         self
     }
     /// Its bytes.
@@ -75,35 +91,34 @@ pub unsafe trait Arg: Copy {
         let (mut bytes, len) = ([0; DeviceArg::MAX], size_of::<Self>());
         // SAFETY: `len` bytes of `self`, all initialised as it has no padding.
         unsafe { std::ptr::copy_nonoverlapping((&raw const *self).cast::<u8>(), bytes.as_mut_ptr(), len) };
-        DeviceArg { bytes, len, buf_bytes: None }
+        DeviceArg { bytes, len, array: None }
     }
 }
 // SAFETY: plain numbers.
 unsafe impl Arg for u32 {}
 // SAFETY: plain numbers.
 unsafe impl Arg for u64 {}
-// SAFETY: on the device an address, which `device` passes.
-unsafe impl<T: Copy> Arg for In<T> {
-    fn named(mut self, name: &'static str, _: &mut u32) -> Self {
-        self.ext.name = name;
-        self
+macro_rules! array { ($($s:ident $writable:literal)*) => { $(
+    // SAFETY: on the device an address, which `device` passes.
+    unsafe impl<T: Copy> Arg for $s<T> {
+        fn named(mut self, name: &'static str, next_array: &mut u32) -> Self {
+            (self.ext.name, self.ext.slot, self.ext.first) = (name, *next_array, self.ptr.addr());
+            *next_array += 1;
+            self
+        }
+        #[inline(always)]
+        fn native(mut self) -> Self {
+            self.ext.slot = Extent::NATIVE;
+            self
+        }
+        fn device(&self) -> DeviceArg {
+            let (first, element_bytes) = (self.ptr.addr(), size_of::<T>());
+            let range = first..first + self.ext.len * element_bytes;
+            DeviceArg { array: Some(ArrayArg { range, element_bytes, writable: $writable }), ..(first as u64).device() }
+        }
     }
-    fn device(&self) -> DeviceArg {
-        (self.ptr as u64).device()
-    }
-}
-// SAFETY: on the device an address, which `device` passes.
-unsafe impl<T: Copy> Arg for Buf<T> {
-    fn named(mut self, name: &'static str, next_buf: &mut u32) -> Self {
-        self.ext.name = name;
-        self.ext.slot = *next_buf;
-        *next_buf += 1;
-        self
-    }
-    fn device(&self) -> DeviceArg {
-        DeviceArg { buf_bytes: Some(self.ext.len * size_of::<T>()), ..(self.ptr as u64).device() }
-    }
-}
+)* } }
+array!(In false Buf true);
 // SAFETY: an address and a length; kernels write global memory by atomic accesses only (memory.rs).
 unsafe impl<T> Send for In<T> {}
 // SAFETY: as above.

@@ -1,6 +1,6 @@
 //! Memory accesses and warp exchanges on the host.
 #![allow(clippy::undocumented_unsafe_blocks, reason = "each block is the one access that its function's name says")]
-use super::exec::{Block, WarpOp, current, yield_point};
+use super::block::{WarpOp, current};
 use super::warp;
 use crate::{Access, U32x4, U64x2};
 use std::panic::Location;
@@ -30,32 +30,29 @@ pub trait Mem: Copy {
     #[inline(always)]
     #[track_caller]
     unsafe fn lds(at: u32) -> Self {
-        unsafe { *shared_at(at, Access::Read) }
+        unsafe { *shared_at(at, Access::Read, true) }
     }
     #[inline(always)]
     #[track_caller]
     unsafe fn lds_volatile(at: u32) -> Self {
-        unsafe { *shared_at(at, Access::AtomicRead) }
+        unsafe { *shared_at(at, Access::AtomicRead, true) }
     }
     #[inline(always)]
     #[track_caller]
     unsafe fn sts(at: u32, v: Self) {
-        unsafe { *shared_at(at, Access::Write) = v }
+        unsafe { *shared_at(at, Access::Write, false) = v }
     }
     #[inline(always)]
     #[track_caller]
     unsafe fn sts_volatile(at: u32, v: Self) {
-        unsafe { *shared_at(at, Access::Atomic) = v }
+        unsafe { *shared_at(at, Access::Atomic, false) = v }
     }
 }
-/// One block's shared memory belongs to one OS thread: plain pointers do.
+/// One block's shared memory belongs to one OS thread: plain pointers do. `reads`: the value there matters.
 #[inline(always)]
 #[track_caller]
-fn shared_at<T>(at: u32, access: Access) -> *mut T {
-    yield_point();
-    let b: &Block = current();
-    b.shadow_check(at, size_of::<T>() as u32, access, Location::caller());
-    unsafe { b.shared_ptr().add(at as usize).cast::<T>() }
+fn shared_at<T>(at: u32, access: Access, reads: bool) -> *mut T {
+    current().shared_access(at, size_of::<T>() as u32, access, reads, Location::caller()).cast()
 }
 
 /// What the read-modify-write operations do, on plain values.
@@ -82,7 +79,7 @@ pub enum RmwOp {
 macro_rules! shared_rmw { ($($f:ident $op:ident)*) => { $(
     #[track_caller]
     unsafe fn $f(at: u32, v: Self) -> Self {
-        let p = shared_at::<Self>(at, Access::Atomic);
+        let p = shared_at::<Self>(at, Access::Atomic, true);
         unsafe { std::ptr::replace(p, apply(*p, v, RmwOp::$op)) }
     }
 )* } }
@@ -105,7 +102,7 @@ pub trait Rmw: Mem {
     shared_rmw! { add_s Add swap_s Swap min_s Min max_s Max or_s Or and_s And }
     #[track_caller]
     unsafe fn cas_s(at: u32, old: Self, new: Self) -> Self {
-        let p = shared_at::<Self>(at, Access::Atomic);
+        let p = shared_at::<Self>(at, Access::Atomic, true);
         unsafe { std::ptr::replace(p, if (*p).to_u64() == old.to_u64() { new } else { *p }) }
     }
     #[track_caller]
@@ -136,12 +133,10 @@ macro_rules! word {
         impl Mem for $T {
             #[inline(always)]
             unsafe fn ld(p: *const Self) -> Self {
-                yield_point();
                 unsafe { $A::from_ptr(p as *mut $T) }.load(Relaxed)
             }
             #[inline(always)]
             unsafe fn st(p: *mut Self, v: Self) {
-                yield_point();
                 unsafe { $A::from_ptr(p) }.store(v, Relaxed)
             }
         }
@@ -165,7 +160,6 @@ macro_rules! scalar {
             }
             #[inline(always)]
             unsafe fn ld_acquire(p: *const Self) -> Self {
-                yield_point();
                 unsafe { $A::from_ptr(p as *mut $T) }.load(Acquire)
             }
             #[inline(always)]
@@ -174,13 +168,11 @@ macro_rules! scalar {
             }
             #[inline(always)]
             unsafe fn st_release(p: *mut Self, v: Self) {
-                yield_point();
                 unsafe { $A::from_ptr(p) }.store(v, Release)
             }
             scalar!(@rmw $A add fetch_add swap swap min fetch_min max fetch_max or fetch_or and fetch_and);
             #[inline(always)]
             unsafe fn cas(p: *mut Self, old: Self, new: Self) -> Self {
-                yield_point();
                 unsafe { $A::from_ptr(p) }.compare_exchange(old, new, Relaxed, Relaxed).unwrap_or_else(|was| was)
             }
         }
@@ -188,7 +180,6 @@ macro_rules! scalar {
     (@rmw $A:ident $($f:ident $op:ident)*) => { $(
         #[inline(always)]
         unsafe fn $f(p: *mut Self, v: Self) -> Self {
-            yield_point();
             unsafe { $A::from_ptr(p) }.$op(v, Relaxed)
         }
     )* };
@@ -206,6 +197,23 @@ macro_rules! vector {
             unsafe fn st(p: *mut Self, v: Self) {
                 for i in 0..$n {
                     unsafe { <$S>::st(p.cast::<$S>().add(i), v.0[i]) }
+                }
+            }
+            // Each of its words is an access of its own: others may come in between.
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn lds_volatile(at: u32) -> Self {
+                let mut v = [0; $n];
+                for (i, w) in v.iter_mut().enumerate() {
+                    *w = unsafe { <$S>::lds_volatile(at + (i * size_of::<$S>()) as u32) };
+                }
+                $T(v)
+            }
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn sts_volatile(at: u32, v: Self) {
+                for i in 0..$n {
+                    unsafe { <$S>::sts_volatile(at + (i * size_of::<$S>()) as u32, v.0[i]) }
                 }
             }
         }

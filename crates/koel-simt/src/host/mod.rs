@@ -1,22 +1,30 @@
 //! The primitives on the host, and the two ways to run a kernel there.
 //!
-//! * [`Exec`], the test executor. Every GPU thread of a block is a stackful coroutine on one OS thread; barriers and warp
-//!   operations are yields. Several OS threads run blocks at the same time, so global atomics really race. Which thread
-//!   resumes next is drawn from a seed, and so is a yield before some memory accesses: a block by itself replays exactly.
+//! * [`Exec`], the test executor. Every GPU thread of a block is a stackful coroutine; barriers and warp operations are
+//!   yields, and so are some memory accesses. An OS thread interleaves a few resident blocks, several OS threads run at
+//!   the same time, so that global atomics really race.
 //! * [`run_native`], plain loops over the threads of kernels whose threads do not wait for each other. Bounds are checked
 //!   there too.
+mod block;
 mod exec;
+mod fault;
 mod launch;
 mod memory;
 mod native;
+mod order;
 mod shadow;
+mod stacks;
 
 use crate::Access;
-use exec::{WarpOp, current, fault, in_executor};
-pub use exec::{Exec, Fault, FaultKind, Stats};
-pub use launch::{Arg, Backend, DeviceArg, KernelBody, KernelSpec};
+use block::{WarpOp, current, fault, running_block};
+pub use exec::{Exec, Stats};
+pub use fault::{Fault, FaultKind};
+pub use launch::{Arg, ArrayArg, Backend, DeviceArg, KernelBody, KernelSpec};
+#[doc(hidden)]
 pub use memory::{Mem, Rmw};
-pub use native::{native_thread, run_native};
+#[doc(hidden)]
+pub use native::native_thread;
+pub use native::run_native;
 use std::panic::Location;
 
 /// Where a thread is.
@@ -41,24 +49,60 @@ impl Place {
     }
 }
 
-/// What the host knows of an array: its length, its name or where it was made, and for a `Buf` which race detector.
+/// What the host knows of an array.
 #[derive(Clone, Copy)]
 pub struct Extent {
     len: usize,
     name: &'static str,
+    /// where a shared array was made
     made: Option<&'static Location<'static>>,
-    /// which of the launch's `Buf`s
+    /// which of the launch's global arrays, or `NATIVE`
     slot: u32,
+    /// address of its first element
+    first: usize,
 }
 impl Extent {
+    /// Its kernel runs natively: known when compiling, so that the executor's checks vanish.
+    const NATIVE: u32 = u32::MAX;
     pub(crate) fn global(len: usize) -> Extent {
-        Extent { len, name: "?", made: None, slot: u32::MAX }
+        Extent { len, name: "?", made: None, slot: u32::MAX - 1, first: 0 }
     }
+    /// Before an access of a `Buf`.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn touch(self, byte: usize, bytes: usize, access: Access) {
-        if in_executor() {
-            current().global_check(self.name, self.slot, byte, bytes, access, Location::caller())
+    pub(crate) fn touch(self, address: usize, bytes: usize, access: Access) {
+        if self.slot != Extent::NATIVE
+            && let Some(block) = running_block()
+        {
+            block.global_access(&self, address, bytes, access, false, Location::caller())
+        }
+    }
+    /// Before a read of an `In`.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn touch_constant(self, address: usize, bytes: usize) {
+        if self.slot != Extent::NATIVE
+            && let Some(block) = running_block()
+        {
+            block.global_access(&self, address, bytes, Access::Read, true, Location::caller())
+        }
+    }
+    /// Before a store that releases.
+    #[inline(always)]
+    pub(crate) fn release(self, address: usize) {
+        if self.slot != Extent::NATIVE
+            && let Some(block) = running_block()
+        {
+            block.release(address)
+        }
+    }
+    /// After a load that acquires.
+    #[inline(always)]
+    pub(crate) fn acquire(self, address: usize) {
+        if self.slot != Extent::NATIVE
+            && let Some(block) = running_block()
+        {
+            block.acquire(address)
         }
     }
     #[inline(always)]
@@ -71,18 +115,17 @@ impl Extent {
     #[cold]
     #[track_caller]
     fn out_of_bounds(self, i: usize) -> ! {
-        match self.made {
-            None => fault(FaultKind::OutOfBounds, format!("index {i} of global `{}`, which has {} elements", self.name, self.len)),
-            Some(at) => {
-                fault(FaultKind::OutOfBounds, format!("index {i} of the shared array made at {at}, which has {} elements", self.len))
-            }
-        }
+        let of = match self.made {
+            None => format!("global `{}`", self.name),
+            Some(at) => format!("the shared array made at {at}"),
+        };
+        fault(FaultKind::OutOfBounds, format!("index {i} of {of}, which has {} elements", self.len))
     }
     #[inline(always)]
     #[track_caller]
     pub(crate) fn regroup(self, address: usize, by: usize) -> Extent {
         if !address.is_multiple_of(16) {
-            fault(FaultKind::OutOfBounds, format!("16-byte view of `{}` at an address that is no multiple of 16", self.name));
+            fault(FaultKind::Misaligned, format!("16-byte view of `{}` at {address:#x}, no multiple of 16", self.name));
         }
         Extent { len: self.len / by, ..self }
     }
@@ -94,11 +137,11 @@ pub(crate) fn shared_base() -> u32 {
 }
 #[track_caller]
 pub(crate) fn shared_extent(_at: u32, len: usize, end: u32) -> Extent {
-    let have = current().shared_bytes;
+    let have = current().shared_bytes();
     if end > have {
         fault(FaultKind::SharedLimit, format!("shared arrays need {end} bytes, the launch gave {have}"));
     }
-    Extent { len, name: "shared", made: Some(Location::caller()), slot: u32::MAX }
+    Extent { len, name: "shared", made: Some(Location::caller()), slot: u32::MAX - 1, first: 0 }
 }
 #[track_caller]
 pub(crate) fn barrier(_id: u32) {
@@ -110,7 +153,10 @@ pub(crate) fn barrier_count(_id: u32, p: bool) -> u32 {
 }
 #[inline(always)]
 pub(crate) fn fence() {
-    std::sync::atomic::fence(std::sync::atomic::Ordering::AcqRel)
+    std::sync::atomic::fence(std::sync::atomic::Ordering::AcqRel);
+    if let Some(block) = running_block() {
+        block.fence()
+    }
 }
 // Launches of one stream follow each other on the host: nothing to wait for.
 #[inline(always)]
