@@ -1,1 +1,33 @@
-//! Voxel keys of real scans.
+//! Voxel keys of real scans: from a PLY or OBJ file to the distinct integer keys of the voxels that its surface touches.
+//!
+//! The modules follow the data: [`read`] a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`]; [`sample`] the
+//! triangles so densely that the voxel surface has no holes; pack voxel coordinates into a [`key`]; collect the
+//! distinct keys ([`mesh_keys`], [`cloud_keys`]).
+//!
+//! ```
+//! use koel_spatial::{Bounds, Grid, Order, mesh_keys, read};
+//!
+//! let text = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n";
+//! let mesh = read::parse_obj(text)?.into_mesh()?;
+//! let grid = Grid::enclosing(Bounds::of(&mesh.positions)?, 64)?;
+//! let keys: Vec<u32> = mesh_keys(&mesh, &grid, Order::RowMajor)?;
+//! assert!(keys.is_sorted());
+//! let voxel = Order::RowMajor.decode(keys[0]);
+//! assert!(voxel.iter().all(|&v| v < 64));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Everything here runs on the host, in parallel through rayon, and gives the same answer for any number of threads.
+
+pub mod grid;
+pub mod key;
+pub mod mesh;
+pub mod read;
+pub mod sample;
+pub mod voxelize;
+
+pub use grid::{Bounds, Grid, GridError};
+pub use key::{KeyError, Order, VoxelKey};
+pub use mesh::{Mesh, PointCloud, Scan};
+pub use read::{ReadError, read, read_cloud, read_mesh};
+pub use voxelize::{VoxelError, cloud_keys, mesh_keys};

@@ -1,0 +1,226 @@
+//! Wavefront OBJ: vertices, vertex normals and faces. Materials, texture coordinates, groups, curves are skipped.
+
+use super::error::excerpt;
+use super::{ParseError, ParseErrorKind, Place, fan};
+use crate::mesh::{PointCloud, Scan};
+
+/// Statements of the format that say nothing about vertices or faces.
+const SKIPPED: &[&[u8]] = &[
+    b"vt",
+    b"vp",
+    b"p",
+    b"l",
+    b"o",
+    b"g",
+    b"s",
+    b"mg",
+    b"usemtl",
+    b"mtllib",
+    b"usemap",
+    b"maplib",
+    b"bevel",
+    b"c_interp",
+    b"d_interp",
+    b"lod",
+    b"shadow_obj",
+    b"trace_obj",
+    b"ctech",
+    b"stech",
+    b"cstype",
+    b"deg",
+    b"bmat",
+    b"step",
+    b"curv",
+    b"curv2",
+    b"surf",
+    b"parm",
+    b"trim",
+    b"hole",
+    b"scrv",
+    b"sp",
+    b"end",
+    b"con",
+];
+
+/// Reads an OBJ file from memory.
+///
+/// Polygons become fans of triangles around their first corner. Negative indices count back from the last vertex so
+/// far; a face may name a vertex that follows later. Lines may be joined with a backslash. Normals are kept for a
+/// file without faces, where the n-th `vn` belongs to the n-th `v`. Linear in the file's size.
+///
+/// # Errors
+/// [`ParseError`] with the line at fault.
+pub fn parse_obj(bytes: &[u8]) -> Result<Scan, ParseError> {
+    if bytes.is_empty() {
+        return Err(ParseErrorKind::Empty.in_file());
+    }
+    let mut reader = Reader::default();
+    let mut lines = bytes.split(|&b| b == b'\n');
+    let mut joined = Vec::new();
+    let mut number = 0;
+    while let Some(line) = lines.next() {
+        number += 1;
+        let place = Place::Line(number);
+        let mut line = line.trim_ascii_end();
+        if let Some(head) = line.strip_suffix(b"\\") {
+            joined.clear();
+            joined.extend_from_slice(head);
+            for next in lines.by_ref() {
+                number += 1;
+                let next = next.trim_ascii_end();
+                joined.push(b' ');
+                match next.strip_suffix(b"\\") {
+                    Some(head) => joined.extend_from_slice(head),
+                    None => {
+                        joined.extend_from_slice(next);
+                        break;
+                    }
+                }
+            }
+            line = &joined;
+        }
+        reader.statement(line, place)?;
+    }
+    reader.finish()
+}
+
+/// An index above the vertices read when it stood there; valid if they come later.
+struct Forward {
+    face: u64,
+    corner: u64,
+    index: i64,
+    place: Place,
+}
+
+#[derive(Default)]
+struct Reader {
+    positions: Vec<[f32; 3]>,
+    normals: Vec<[f32; 3]>,
+    triangles: Vec<[u32; 3]>,
+    faces: u64,
+    forward: Vec<Forward>,
+    polygon: Vec<u32>,
+}
+
+impl Reader {
+    fn statement(&mut self, line: &[u8], place: Place) -> Result<(), ParseError> {
+        let content = line.split(|&b| b == b'#').next().unwrap_or_default();
+        let mut words = content.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+        match words.next() {
+            None => Ok(()),
+            Some(b"v") => {
+                let vertex = self.positions.len() as u64;
+                // x y z, perhaps followed by a weight, by a colour, or by both.
+                let position = vector(words, "vertex", vertex, ["x", "y", "z"], 7).map_err(|k| k.at(place))?;
+                if vertex >= u64::from(u32::MAX) {
+                    let (count, limit) = (vertex + 1, u64::from(u32::MAX));
+                    return Err(ParseErrorKind::TooManyVertices { count, limit }.at(place));
+                }
+                self.positions.push(position);
+                Ok(())
+            }
+            Some(b"vn") => {
+                let index = self.normals.len() as u64;
+                let normal = vector(words, "normal", index, ["nx", "ny", "nz"], 3).map_err(|k| k.at(place))?;
+                self.normals.push(normal);
+                Ok(())
+            }
+            Some(b"f" | b"fo") => self.face(words, place),
+            Some(word) if SKIPPED.contains(&word) => Ok(()),
+            Some(_) => {
+                let expected = "an OBJ statement such as v, vn, vt, f, o, g, s, usemtl, mtllib or #";
+                Err(ParseErrorKind::Unexpected { expected, found: excerpt(line) }.at(place))
+            }
+        }
+    }
+
+    fn face<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>, place: Place) -> Result<(), ParseError> {
+        let (face, vertices) = (self.faces, self.positions.len() as i64);
+        self.polygon.clear();
+        for (corner, word) in (0u64..).zip(words) {
+            // vertex, vertex/texture, vertex//normal or vertex/texture/normal
+            let first = word.split(|&b| b == b'/').next().unwrap_or_default();
+            let index: i64 = number(first).ok_or_else(|| {
+                let (element, field) = ("face".to_owned(), format!("corner {corner}"));
+                let (expected, found) = ("a vertex index", excerpt(word));
+                ParseErrorKind::Number { element, index: face, field, expected, found }.at(place)
+            })?;
+            let out_of_range = |vertices: i64| {
+                let vertices = vertices as u64;
+                ParseErrorKind::IndexOutOfRange { face, corner, index, vertices }.at(place)
+            };
+            let from_zero = match index {
+                1.. => index - 1,
+                0 => return Err(out_of_range(vertices)),
+                _ => vertices.checked_add(index).filter(|&i| i >= 0).ok_or_else(|| out_of_range(vertices))?,
+            };
+            if from_zero >= vertices {
+                self.forward.push(Forward { face, corner, index, place });
+            }
+            self.polygon.push(u32::try_from(from_zero).map_err(|_| out_of_range(vertices))?);
+        }
+        if self.polygon.len() < 3 {
+            return Err(ParseErrorKind::Corners { face, corners: self.polygon.len() as i64 }.at(place));
+        }
+        self.triangles.extend(fan(&self.polygon));
+        self.faces += 1;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Scan, ParseError> {
+        let vertices = self.positions.len() as u64;
+        for Forward { face, corner, index, place } in self.forward {
+            if index > vertices as i64 {
+                return Err(ParseErrorKind::IndexOutOfRange { face, corner, index, vertices }.at(place));
+            }
+        }
+        if vertices == 0 {
+            return Err(ParseErrorKind::NoVertices.in_file());
+        }
+        let normals = match self.normals.len() as u64 {
+            _ if !self.triangles.is_empty() => None,
+            0 => None,
+            n if n == vertices => Some(self.normals),
+            normals => return Err(ParseErrorKind::NormalCount { normals, points: vertices }.in_file()),
+        };
+        Ok(Scan { points: PointCloud { positions: self.positions, normals }, triangles: self.triangles })
+    }
+}
+
+/// Three finite coordinates out of 3 to `most` words.
+fn vector<'a>(
+    words: impl Iterator<Item = &'a [u8]>,
+    element: &str,
+    index: u64,
+    fields: [&'static str; 3],
+    most: u64,
+) -> Result<[f32; 3], ParseErrorKind> {
+    let mut vector = [0.0; 3];
+    let mut found = 0;
+    for word in words {
+        if let Some(&field) = fields.get(found as usize) {
+            let value: f32 = number(word).ok_or_else(|| ParseErrorKind::Number {
+                element: element.to_owned(),
+                index,
+                field: field.to_owned(),
+                expected: "a number",
+                found: excerpt(word),
+            })?;
+            if !value.is_finite() {
+                let value = number(word).unwrap_or(f64::from(value));
+                return Err(ParseErrorKind::NotFinite { vertex: index, field, value });
+            }
+            vector[found as usize] = value;
+        }
+        found += 1;
+    }
+    if !(3..=most).contains(&found) {
+        let expected = if most == 3 { "3".to_owned() } else { format!("3 to {most}") };
+        return Err(ParseErrorKind::Values { element: element.to_owned(), index, expected, found });
+    }
+    Ok(vector)
+}
+
+fn number<T: std::str::FromStr>(word: &[u8]) -> Option<T> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}

@@ -1,0 +1,600 @@
+//! PLY ("polygon file format", Greg Turk 1994): ASCII, binary little-endian and binary big-endian.
+
+use std::collections::HashSet;
+
+use super::error::excerpt;
+use super::{ParseError, ParseErrorKind, Place, fan};
+use crate::mesh::Scan;
+
+/// Whether the content claims to be PLY.
+pub(super) fn starts_as_ply(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(b"ply").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+/// Reads a PLY file from memory.
+///
+/// Wanted are the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz too make normals) and
+/// the element `face` with an integer list named `vertex_indices` or `vertex_index`. Properties may come in any
+/// order; other properties and elements are skipped. Header lines may end in CRLF. Polygons become fans of triangles
+/// around their first corner. In ASCII, each instance of an element is one line. Linear in the file's size.
+///
+/// # Errors
+/// [`ParseError`] with the line (header, ASCII data) or byte (binary data) at fault. The header's counts must be those of
+/// the data: less is an error, and so is more.
+pub fn parse_ply(bytes: &[u8]) -> Result<Scan, ParseError> {
+    if bytes.is_empty() {
+        return Err(ParseErrorKind::Empty.in_file());
+    }
+    let header = Header::parse(bytes)?;
+    match header.format {
+        Format::Ascii => {
+            let body = AsciiBody { rest: &bytes[header.length..], line: header.lines, words: &[], used: 0 };
+            read_elements(&header, body)
+        }
+        Format::Binary(order) => read_elements(&header, BinaryBody { bytes, at: header.length, order }),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Format {
+    Ascii,
+    Binary(ByteOrder),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum ByteOrder {
+    Little,
+    Big,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Type {
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    F32,
+    F64,
+}
+
+impl Type {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "char" | "int8" => Type::I8,
+            "uchar" | "uint8" => Type::U8,
+            "short" | "int16" => Type::I16,
+            "ushort" | "uint16" => Type::U16,
+            "int" | "int32" => Type::I32,
+            "uint" | "uint32" => Type::U32,
+            "float" | "float32" => Type::F32,
+            "double" | "float64" => Type::F64,
+            _ => return None,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Type::I8 => "char",
+            Type::U8 => "uchar",
+            Type::I16 => "short",
+            Type::U16 => "ushort",
+            Type::I32 => "int",
+            Type::U32 => "uint",
+            Type::F32 => "float",
+            Type::F64 => "double",
+        }
+    }
+
+    fn size(self) -> usize {
+        match self {
+            Type::I8 | Type::U8 => 1,
+            Type::I16 | Type::U16 => 2,
+            Type::I32 | Type::U32 | Type::F32 => 4,
+            Type::F64 => 8,
+        }
+    }
+
+    fn is_integer(self) -> bool {
+        !matches!(self, Type::F32 | Type::F64)
+    }
+}
+
+/// A number of the file, exact: every integer type fits `i64`, every float type `f64`.
+#[derive(Clone, Copy)]
+enum Value {
+    Integer(i64),
+    Float(f64),
+}
+
+impl Value {
+    fn to_f64(self) -> f64 {
+        match self {
+            Value::Integer(i) => i as f64,
+            Value::Float(f) => f,
+        }
+    }
+
+    /// For list lengths and indices, which the header check admits only as integer types.
+    fn to_i64(self) -> i64 {
+        match self {
+            Value::Integer(i) => i,
+            Value::Float(f) => f as i64,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Scalar(Type),
+    List { length: Type, item: Type },
+}
+
+struct Property {
+    name: String,
+    kind: Kind,
+}
+
+struct Element {
+    name: String,
+    count: u64,
+    properties: Vec<Property>,
+    line: u64,
+}
+
+impl Element {
+    /// The fewest bytes that an instance takes in any format.
+    fn least_size(&self, format: Format) -> usize {
+        let least = |p: &Property| match (format, p.kind) {
+            (Format::Ascii, _) => 2,
+            (Format::Binary(_), Kind::Scalar(t) | Kind::List { length: t, .. }) => t.size(),
+        };
+        self.properties.iter().map(least).sum()
+    }
+}
+
+struct Header {
+    format: Format,
+    elements: Vec<Element>,
+    /// Bytes and lines up to the end of `end_header`.
+    length: usize,
+    lines: u64,
+}
+
+const HEADER_LINE: &str = "a PLY header line: format, comment, obj_info, element, property or end_header";
+const FORMAT_LINE: &str = "format ascii, binary_little_endian or binary_big_endian 1.0";
+const ELEMENT_LINE: &str = "element NAME COUNT";
+const PROPERTY_LINE: &str =
+    "property TYPE NAME or property list TYPE TYPE NAME, after an element, with PLY's types and an integer list length";
+
+impl Header {
+    fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+        let mut format = None;
+        let mut elements: Vec<Element> = Vec::new();
+        let mut element_names = HashSet::new();
+        let mut property_names = HashSet::new();
+        let (mut length, mut lines) = (0, 0);
+        loop {
+            let Some(end) = bytes[length..].iter().position(|&b| b == b'\n') else {
+                let found = match excerpt(&bytes[length..]) {
+                    cut if cut.is_empty() => "the end of the file".to_owned(),
+                    cut => cut,
+                };
+                let expected = "a complete header, up to end_header";
+                return Err(ParseErrorKind::Unexpected { expected, found }.at(Place::Line(lines + 1)));
+            };
+            let raw = &bytes[length..length + end];
+            length += end + 1;
+            lines += 1;
+            let place = Place::Line(lines);
+            let unexpected = |expected| ParseErrorKind::Unexpected { expected, found: excerpt(raw) }.at(place);
+            let line = String::from_utf8_lossy(raw);
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            if lines == 1 {
+                if words != ["ply"] {
+                    return Err(unexpected("the line ply"));
+                }
+                continue;
+            }
+            match *words {
+                ["comment" | "obj_info", ..] => {}
+                ["format", name, "1.0"] if format.is_none() => {
+                    format = Some(match name {
+                        "ascii" => Format::Ascii,
+                        "binary_little_endian" => Format::Binary(ByteOrder::Little),
+                        "binary_big_endian" => Format::Binary(ByteOrder::Big),
+                        _ => return Err(unexpected(FORMAT_LINE)),
+                    });
+                }
+                ["format", ..] => return Err(unexpected(FORMAT_LINE)),
+                ["element", name, count] => {
+                    let count = count.parse().map_err(|_| unexpected(ELEMENT_LINE))?;
+                    if !element_names.insert(name.to_owned()) {
+                        return Err(ParseErrorKind::Duplicate { what: "element", name: name.to_owned() }.at(place));
+                    }
+                    property_names.clear();
+                    elements.push(Element { name: name.to_owned(), count, properties: Vec::new(), line: lines });
+                }
+                ["element", ..] => return Err(unexpected(ELEMENT_LINE)),
+                ["property", ref rest @ ..] => {
+                    let element = elements.last_mut().ok_or_else(|| unexpected(PROPERTY_LINE))?;
+                    let (name, kind) = property(rest).ok_or_else(|| unexpected(PROPERTY_LINE))?;
+                    if !property_names.insert(name.to_owned()) {
+                        return Err(ParseErrorKind::Duplicate { what: "property", name: name.to_owned() }.at(place));
+                    }
+                    element.properties.push(Property { name: name.to_owned(), kind });
+                }
+                ["end_header"] => {
+                    let format = format.ok_or_else(|| unexpected(FORMAT_LINE))?;
+                    return Ok(Header { format, elements, length, lines });
+                }
+                _ => return Err(unexpected(HEADER_LINE)),
+            }
+        }
+    }
+}
+
+fn property<'a>(words: &[&'a str]) -> Option<(&'a str, Kind)> {
+    match *words {
+        ["list", length, item, name] => {
+            let length = Type::named(length).filter(|t| t.is_integer())?;
+            Some((name, Kind::List { length, item: Type::named(item)? }))
+        }
+        [scalar, name] => Some((name, Kind::Scalar(Type::named(scalar)?))),
+        _ => None,
+    }
+}
+
+/// Why a body has no next number.
+enum Fault {
+    /// The data end.
+    End,
+    /// The line ends.
+    LineEnd,
+    /// The word is no number of the type.
+    Word { expected: &'static str, found: String },
+}
+
+/// The data after the header, number by number.
+trait Body {
+    /// Goes to the next instance of an element.
+    fn begin(&mut self) -> Result<(), Fault>;
+    /// The next number of the instance.
+    fn value(&mut self, number: Type) -> Result<Value, Fault>;
+    /// Values that the instance holds beyond those read, and the values read.
+    fn end(&mut self) -> (u64, u64);
+    /// Where the next number stands, or the line of the current instance.
+    fn place(&self) -> Place;
+    /// What is not read yet.
+    fn rest(&self) -> &[u8];
+}
+
+struct AsciiBody<'a> {
+    rest: &'a [u8],
+    line: u64,
+    words: &'a [u8],
+    used: u64,
+}
+
+impl AsciiBody<'_> {
+    fn word(&mut self) -> Option<&[u8]> {
+        let words = self.words.trim_ascii_start();
+        let end = words.iter().position(u8::is_ascii_whitespace).unwrap_or(words.len());
+        let (word, rest) = words.split_at(end);
+        self.words = rest;
+        (!word.is_empty()).then_some(word)
+    }
+}
+
+impl Body for AsciiBody<'_> {
+    fn begin(&mut self) -> Result<(), Fault> {
+        self.used = 0;
+        while !self.rest.is_empty() {
+            let end = self.rest.iter().position(|&b| b == b'\n').unwrap_or(self.rest.len());
+            self.words = self.rest[..end].trim_ascii();
+            self.rest = self.rest.get(end + 1..).unwrap_or_default();
+            self.line += 1;
+            if !self.words.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(Fault::End)
+    }
+
+    fn value(&mut self, number: Type) -> Result<Value, Fault> {
+        let word = self.word().ok_or(Fault::LineEnd)?;
+        let text = std::str::from_utf8(word).ok();
+        let integer = |min: i64, max: i64| {
+            let value: i64 = text?.parse().ok()?;
+            (min..=max).contains(&value).then_some(Value::Integer(value))
+        };
+        let value = match number {
+            Type::I8 => integer(i8::MIN.into(), i8::MAX.into()),
+            Type::U8 => integer(0, u8::MAX.into()),
+            Type::I16 => integer(i16::MIN.into(), i16::MAX.into()),
+            Type::U16 => integer(0, u16::MAX.into()),
+            Type::I32 => integer(i32::MIN.into(), i32::MAX.into()),
+            Type::U32 => integer(0, u32::MAX.into()),
+            // Straight to f32: by way of f64 the last bit would be rounded twice.
+            Type::F32 => text.and_then(|t| t.parse::<f32>().ok()).map(|f| Value::Float(f.into())),
+            Type::F64 => text.and_then(|t| t.parse().ok()).map(Value::Float),
+        };
+        value.ok_or_else(|| Fault::Word { expected: number.name(), found: excerpt(word) }).inspect(|_| self.used += 1)
+    }
+
+    fn end(&mut self) -> (u64, u64) {
+        let mut extra = 0;
+        while self.word().is_some() {
+            extra += 1;
+        }
+        (extra, self.used)
+    }
+
+    fn place(&self) -> Place {
+        Place::Line(self.line)
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.rest
+    }
+}
+
+struct BinaryBody<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    order: ByteOrder,
+}
+
+impl BinaryBody<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let mut number = *self.bytes[self.at..].first_chunk::<N>().ok_or(Fault::End)?;
+        if self.order == ByteOrder::Big {
+            number.reverse();
+        }
+        self.at += N;
+        Ok(number)
+    }
+}
+
+impl Body for BinaryBody<'_> {
+    fn begin(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn value(&mut self, number: Type) -> Result<Value, Fault> {
+        Ok(match number {
+            Type::I8 => Value::Integer(i8::from_le_bytes(self.take()?).into()),
+            Type::U8 => Value::Integer(u8::from_le_bytes(self.take()?).into()),
+            Type::I16 => Value::Integer(i16::from_le_bytes(self.take()?).into()),
+            Type::U16 => Value::Integer(u16::from_le_bytes(self.take()?).into()),
+            Type::I32 => Value::Integer(i32::from_le_bytes(self.take()?).into()),
+            Type::U32 => Value::Integer(u32::from_le_bytes(self.take()?).into()),
+            Type::F32 => Value::Float(f32::from_le_bytes(self.take()?).into()),
+            Type::F64 => Value::Float(f64::from_le_bytes(self.take()?)),
+        })
+    }
+
+    fn end(&mut self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn place(&self) -> Place {
+        Place::Byte(self.at as u64)
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+}
+
+const COORDINATES: [&str; 6] = ["x", "y", "z", "nx", "ny", "nz"];
+
+/// What a property is wanted for.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    /// Coordinate or normal component, by its place in [`COORDINATES`].
+    Coordinate(usize),
+    /// The corners of a face.
+    Corners,
+    Skipped,
+}
+
+/// The role of each property of an element, after checking that the wanted ones are there.
+fn roles(element: &Element, seeks_normals: &mut bool) -> Result<Vec<Role>, ParseError> {
+    let place = Place::Line(element.line);
+    let find = |name: &str| element.properties.iter().position(|p| p.name == name);
+    let mut roles = vec![Role::Skipped; element.properties.len()];
+    let wrong_type = |p: &Property, expected, found: &str| {
+        let (element, field) = (element.name.clone(), p.name.clone());
+        ParseErrorKind::FieldType { element, field, expected, found: found.to_owned() }.at(place)
+    };
+    match element.name.as_str() {
+        "vertex" => {
+            *seeks_normals = COORDINATES[3..].iter().all(|n| find(n).is_some());
+            for (slot, field) in COORDINATES.into_iter().enumerate() {
+                match find(field) {
+                    Some(_) if slot >= 3 && !*seeks_normals => {}
+                    Some(at) => match element.properties[at].kind {
+                        Kind::Scalar(_) => roles[at] = Role::Coordinate(slot),
+                        Kind::List { .. } => return Err(wrong_type(&element.properties[at], "a number", "a list")),
+                    },
+                    None if slot >= 3 => {}
+                    None => return Err(ParseErrorKind::MissingField { element: "vertex", field }.at(place)),
+                }
+            }
+        }
+        "face" if element.count > 0 => {
+            let field = "vertex_indices";
+            let at = find(field)
+                .or_else(|| find("vertex_index"))
+                .ok_or_else(|| ParseErrorKind::MissingField { element: "face", field }.at(place))?;
+            let expected = "a list of integers";
+            match element.properties[at].kind {
+                Kind::List { item, .. } if item.is_integer() => roles[at] = Role::Corners,
+                Kind::List { item, .. } => {
+                    return Err(wrong_type(&element.properties[at], expected, &format!("a list of {}", item.name())));
+                }
+                Kind::Scalar(scalar) => {
+                    return Err(wrong_type(&element.properties[at], expected, scalar.name()));
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(roles)
+}
+
+fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseError> {
+    let vertices = match header.elements.iter().find(|e| e.name == "vertex") {
+        Some(vertex) if vertex.count > u64::from(u32::MAX) => {
+            let (count, limit) = (vertex.count, u64::from(u32::MAX));
+            return Err(ParseErrorKind::TooManyVertices { count, limit }.at(Place::Line(vertex.line)));
+        }
+        Some(vertex) if vertex.count > 0 => vertex.count,
+        _ => return Err(ParseErrorKind::NoVertices.in_file()),
+    };
+    let mut seeks_normals = false;
+    let mut scan = Scan::default();
+    let mut normals = Vec::new();
+    let mut polygon = Vec::new();
+    for element in &header.elements {
+        let roles = roles(element, &mut seeks_normals)?;
+        if element.properties.is_empty() {
+            continue;
+        }
+        // A header may claim any count: reserve no more than the data can hold.
+        let possible = body.rest().len() / element.least_size(header.format) + 1;
+        let count = usize::try_from(element.count).unwrap_or(usize::MAX).min(possible);
+        match element.name.as_str() {
+            "vertex" => {
+                scan.points.positions.reserve_exact(count);
+                normals.reserve_exact(if seeks_normals { count } else { 0 });
+            }
+            "face" => scan.triangles.reserve(count),
+            _ => {}
+        }
+        for index in 0..element.count {
+            let instance = Instance { element, index };
+            body.begin().map_err(|fault| instance.fault(fault, &mut body, 0, 0))?;
+            let mut vertex = [0.0; 6];
+            for (at, (property, role)) in element.properties.iter().zip(&roles).enumerate() {
+                match property.kind {
+                    Kind::Scalar(number) => {
+                        let place = body.place();
+                        let value = body.value(number).map_err(|f| instance.fault(f, &mut body, at, 1))?;
+                        if let Role::Coordinate(slot) = *role {
+                            vertex[slot] = finite(value, index, slot).map_err(|k| k.at(place))?;
+                        }
+                    }
+                    Kind::List { length, item } => {
+                        let place = body.place();
+                        let value = body.value(length).map_err(|f| instance.fault(f, &mut body, at, 1))?;
+                        let length = instance.length(value, property, *role).map_err(|k| k.at(place))?;
+                        polygon.clear();
+                        for corner in 0..length {
+                            let place = body.place();
+                            let value =
+                                body.value(item).map_err(|f| instance.fault(f, &mut body, at, length - corner))?;
+                            if *role == Role::Corners {
+                                polygon.push(vertex_index(value, index, corner, vertices).map_err(|k| k.at(place))?);
+                            }
+                        }
+                        if *role == Role::Corners {
+                            scan.triangles.extend(fan(&polygon));
+                        }
+                    }
+                }
+            }
+            let (extra, used) = body.end();
+            if extra > 0 {
+                let (name, found) = (element.name.clone(), used + extra);
+                let kind = ParseErrorKind::Values { element: name, index, expected: used.to_string(), found };
+                return Err(kind.at(body.place()));
+            }
+            if element.name == "vertex" {
+                let [x, y, z, nx, ny, nz] = vertex;
+                scan.points.positions.push([x, y, z]);
+                if seeks_normals {
+                    normals.push([nx, ny, nz]);
+                }
+            }
+        }
+    }
+    let trailing = body.rest().trim_ascii().len() as u64;
+    if trailing > 0 {
+        let place = match body.place() {
+            Place::Line(line) => Place::Line(line + 1),
+            place => place,
+        };
+        return Err(ParseErrorKind::Trailing { found: trailing }.at(place));
+    }
+    scan.points.normals = seeks_normals.then_some(normals);
+    Ok(scan)
+}
+
+/// One instance of an element, for messages.
+#[derive(Clone, Copy)]
+struct Instance<'a> {
+    element: &'a Element,
+    index: u64,
+}
+
+impl Instance<'_> {
+    /// Turns a fault at property `at`, with `wanted` values of it still to come, into an error.
+    fn fault(self, fault: Fault, body: &mut impl Body, at: usize, wanted: u64) -> ParseError {
+        let Instance { element, index } = self;
+        let name = element.name.clone();
+        let place = body.place();
+        match fault {
+            Fault::End => ParseErrorKind::Truncated { element: name, expected: element.count, found: index },
+            Fault::LineEnd => {
+                let (_, found) = body.end();
+                let later = &element.properties[at + 1..];
+                let least = found + wanted + later.len() as u64;
+                let open_ended = later.iter().any(|p| matches!(p.kind, Kind::List { .. }));
+                let expected = if open_ended { format!("at least {least}") } else { least.to_string() };
+                ParseErrorKind::Values { element: name, index, expected, found }
+            }
+            Fault::Word { expected, found } => {
+                let field = element.properties[at].name.clone();
+                ParseErrorKind::Number { element: name, index, field, expected, found }
+            }
+        }
+        .at(place)
+    }
+
+    /// The length of a list: not negative, and at least 3 for the corners of a face.
+    fn length(self, value: Value, property: &Property, role: Role) -> Result<u64, ParseErrorKind> {
+        let length = value.to_i64();
+        if role == Role::Corners && length < 3 {
+            return Err(ParseErrorKind::Corners { face: self.index, corners: length });
+        }
+        u64::try_from(length).map_err(|_| ParseErrorKind::Number {
+            element: self.element.name.clone(),
+            index: self.index,
+            field: property.name.clone(),
+            expected: "a list length of 0 or more",
+            found: length.to_string(),
+        })
+    }
+}
+
+fn finite(value: Value, vertex: u64, slot: usize) -> Result<f32, ParseErrorKind> {
+    let value = value.to_f64();
+    let narrow = value as f32;
+    if !narrow.is_finite() {
+        return Err(ParseErrorKind::NotFinite { vertex, field: COORDINATES[slot], value });
+    }
+    Ok(narrow)
+}
+
+fn vertex_index(value: Value, face: u64, corner: u64, vertices: u64) -> Result<u32, ParseErrorKind> {
+    let index = value.to_i64();
+    u32::try_from(index).ok().filter(|&i| u64::from(i) < vertices).ok_or(ParseErrorKind::IndexOutOfRange {
+        face,
+        corner,
+        index,
+        vertices,
+    })
+}
