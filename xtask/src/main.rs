@@ -1,4 +1,5 @@
 //! Tasks of the repository; `cargo xtask` lists them.
+mod bundle;
 mod linker;
 mod mutants;
 mod ptx;
@@ -11,6 +12,7 @@ usage: cargo xtask TASK
   ptx                       build the kernels' PTX and write it to crates/koel-kernels/ptx
   ptx --check               build it, fail if what is committed differs or breaks a rule
   sass PTXAS NVDISASM       registers, spills and instructions of each kernel
+  device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
   mutants                   plant the faults of mutants.txt one by one: the host tests must catch each";
 
 fn main() {
@@ -30,6 +32,7 @@ fn task(args: &[String]) -> Result<(), String> {
         ["ptx"] => ptx::write(root),
         ["ptx", "--check"] => ptx::check(root),
         ["sass", ptxas, nvdisasm] => sass::sass(root, ptxas, nvdisasm),
+        ["device-bundle"] => bundle::bundle(root),
         ["mutants"] => mutants::mutants(root),
         _ => Err(USAGE.into()),
     }

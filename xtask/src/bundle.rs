@@ -1,0 +1,67 @@
+//! What a machine with a GPU needs that has no Rust: tests, benchmarks and one script.
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Packages whose tests run on a GPU.
+const TESTED: [&str; 1] = ["koel"];
+
+/// Builds everything in release mode, strips it and lays it out under `device-bundle/`.
+pub fn bundle(root: &Path) -> Result<(), String> {
+    let to = root.join("device-bundle");
+    let _ = std::fs::remove_dir_all(&to);
+    std::fs::create_dir_all(to.join("tests")).map_err(|e| format!("{}: {e}", to.display()))?;
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--release", "--no-run", "--message-format=json-render-diagnostics"]);
+    TESTED.iter().for_each(|p| drop(cargo.args(["-p", p])));
+    for program in executables(cargo.args(["--tests", "--examples"]).current_dir(root))? {
+        put(&program, &to.join(if program.is_example { "" } else { "tests" }).join(&program.name))?;
+    }
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--message-format=json-render-diagnostics", "-p", "koel-cli"]);
+    for program in executables(cargo.current_dir(root))? {
+        put(&program, &to.join(&program.name))?;
+    }
+    let script = to.join("run");
+    std::fs::write(&script, include_str!("bundle/run")).map_err(|e| format!("{}: {e}", script.display()))?;
+    let commit = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root).output();
+    let commit = commit.map_or("unknown".into(), |o| String::from_utf8_lossy(&o.stdout).trim().to_string());
+    std::fs::write(to.join("commit"), &commit).map_err(|e| e.to_string())?;
+    println!("device-bundle/ is complete, of commit {commit}. Copy it to a machine with a GPU and run there:");
+    println!("    bash device-bundle/run OUT          # OUT: a folder for the results");
+    println!("or some of its parts: bash device-bundle/run OUT tests sanitize rates bench");
+    Ok(())
+}
+
+struct Program {
+    path: PathBuf,
+    name: String,
+    is_example: bool,
+}
+
+/// What a cargo command built, from its messages.
+fn executables(cargo: &mut Command) -> Result<Vec<Program>, String> {
+    let out = cargo.stderr(Stdio::inherit()).output().map_err(|e| format!("cargo: {e}"))?;
+    if !out.status.success() {
+        return Err("the build failed".into());
+    }
+    let field = |line: &str, key: &str| {
+        let rest = &line[line.find(&format!("\"{key}\":"))? + key.len() + 3..];
+        Some(rest.trim_start_matches(['[', '"']).split('"').next()?.to_string())
+    };
+    let programs = String::from_utf8_lossy(&out.stdout).lines().filter_map(|line| {
+        let path = PathBuf::from(field(line, "executable").filter(|p| p.starts_with('/') || p.contains(":\\"))?);
+        let is_example = field(line, "kind")? == "example";
+        let file = path.file_name()?.to_string_lossy().into_owned();
+        // Test binaries end in `-<hash>`.
+        let name = file.rsplit_once('-').filter(|(_, h)| h.len() == 16).map_or(file.clone(), |(n, _)| n.to_string());
+        Some(Program { path, name, is_example })
+    });
+    Ok(programs.collect())
+}
+
+fn put(program: &Program, to: &Path) -> Result<(), String> {
+    std::fs::copy(&program.path, to).map_err(|e| format!("{}: {e}", program.path.display()))?;
+    // Smaller to carry; without `strip` it is only larger.
+    let _ = Command::new("strip").arg(to).status();
+    Ok(())
+}
