@@ -1,0 +1,103 @@
+//! Stream compaction: the elements whose flag is set, in their order, in one pass.
+use crate::lookback::{sum_before, take_tile};
+use crate::moved::{Moved, Nothing, Values};
+use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
+
+const THREADS: u32 = 256;
+const ITEMS: usize = 16;
+/// Elements of a block.
+pub const TILE: u32 = THREADS * ITEMS as u32;
+
+/// A warp owns 16 rows of 32 elements. The kept ones of a row go to consecutive places: no staging is needed.
+#[inline(always)]
+fn compact<T: Word, V: Moved>(
+    t: Thread,
+    n: u32,
+    epoch: u32,
+    flags: In<u8>,
+    input: In<T>,
+    output: Buf<T>,
+    values: V,
+    count: Buf<u32>,
+    status: Buf<u64>,
+    ticket: Buf<u32>,
+) {
+    let mut shared = t.shared();
+    let sums = shared.array::<u32>(32);
+    let carry = shared.array::<u32>(1);
+    let slot = shared.array::<u32>(1);
+
+    take_tile(t, ticket, slot);
+    t.barrier();
+    let tile = slot.load(0);
+    let mine = tile * TILE + t.warp_id() * (32 * ITEMS as u32) + t.lane();
+    let at = |j: usize| mine + j as u32 * 32;
+
+    let mut flag = [0; ITEMS];
+    unroll::<ITEMS>(|j| {
+        if at(j) < n {
+            flag[j] = flags.get_stream(at(j));
+        }
+    });
+    // The row's votes of this lane's bit and below, and how many the warp kept before.
+    let (mut rank, mut kept) = ([0; ITEMS], 0);
+    unroll::<ITEMS>(|j| {
+        let votes = t.warp().ballot(flag[j] != 0);
+        rank[j] = kept + (votes & ((1 << t.lane()) - 1)).count_ones();
+        kept += votes.count_ones();
+    });
+    let (before_warp, own) = block::exclusive_sum(t, if t.lane() == 0 { kept } else { 0 }, sums);
+    let before_warp = t.warp().shfl(before_warp, 0);
+    if t.warp_id() == 0 {
+        let before_tile = sum_before(t, status, epoch, tile, own);
+        if t.lane() == 0 {
+            carry.store(0, before_tile);
+            if tile == t.grid_dim() - 1 {
+                count.store(0, before_tile + own);
+            }
+        }
+    }
+    t.barrier();
+    let base = carry.load(0) + before_warp;
+    unroll::<ITEMS>(|j| {
+        if flag[j] != 0 {
+            output.store(base + rank[j], input.get_stream(at(j)));
+            values.store(base + rank[j], values.load(at(j)));
+        }
+    });
+}
+
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident $(+ $v:ident)?;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
+    pub fn $name(
+        t: Thread,
+        n: u32,
+        epoch: u32,
+        flags: In<u8>,
+        input: In<$t>,
+        output: Buf<$t>,
+        $(values: In<$v>, values_out: Buf<$v>,)?
+        count: Buf<u32>,
+        status: Buf<u64>,
+        ticket: Buf<u32>,
+    ) {
+        let moved = Nothing;
+        $(let _ = moved; let moved = Values::<$v> { from: values, to: values_out };)?
+        compact::<$t, _>(t, n, epoch, flags, input, output, moved, count, status, ticket)
+    }
+)* } }
+entries! {
+    /// `output` = the elements whose flag is not 0, in their order; `count[0]` = how many. One block a tile.
+    compact_u32 u32;
+    /// The same for 64-bit elements.
+    compact_u64 u64;
+    /// The same for pairs.
+    compact_u32_u32 u32 + u32;
+    /// The same for pairs.
+    compact_u32_u64 u32 + u64;
+    /// The same for pairs.
+    compact_u64_u32 u64 + u32;
+    /// The same for pairs.
+    compact_u64_u64 u64 + u64;
+}

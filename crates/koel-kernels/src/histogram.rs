@@ -1,0 +1,92 @@
+//! How many keys fall into each bin.
+use crate::bins::{Bits, Hash, Source, bin_of};
+use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
+
+const THREADS: u32 = 256;
+/// Sixteen-byte loads in flight a thread.
+const FLIGHT: usize = 4;
+/// Keys that a block takes in one turn: grids need not be finer.
+pub const TURN: u32 = THREADS * FLIGHT as u32 * 4;
+/// The most bins that are counted in shared memory.
+pub const MAX_SHARED_BINS: u32 = 8192;
+
+/// Calls `f` for every key, over the whole grid.
+#[inline(always)]
+pub(crate) fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl Fn(u32)) {
+    let threads = t.grid_dim() * t.block_dim();
+    let mut i = t.global_id();
+    if aligned != 0 {
+        let chunks = n / 4;
+        while i < chunks {
+            let mut x = [U32x4::default(); FLIGHT];
+            unroll::<FLIGHT>(|j| {
+                let at = i as u64 + j as u64 * threads as u64;
+                if at < chunks as u64 {
+                    x[j] = keys.x4().get_stream(at);
+                }
+            });
+            unroll::<FLIGHT>(|j| {
+                if i as u64 + j as u64 * (threads as u64) < chunks as u64 {
+                    unroll::<4>(|k| f(x[j].0[k]));
+                }
+            });
+            // Stops rather than wraps.
+            i = i.saturating_add(threads.saturating_mul(FLIGHT as u32));
+        }
+        i = (n & !3).saturating_add(t.global_id());
+    }
+    while i < n {
+        f(keys.get_stream(i));
+        i = i.saturating_add(threads);
+    }
+}
+
+#[inline(always)]
+fn in_shared<S: Source>(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
+    let own = t.shared().array::<u32>(bins);
+    let mut i = t.id();
+    while i < bins {
+        own.store(i, 0);
+        i += THREADS;
+    }
+    t.barrier();
+    each_key(t, aligned, n, keys, |key| {
+        own.fetch_add(bin_of(S::stored(key), drop, bins), 1);
+    });
+    t.barrier();
+    let mut i = t.id();
+    while i < bins {
+        let c = own.load(i);
+        if c != 0 {
+            counts.fetch_add(i, c);
+        }
+        i += THREADS;
+    }
+}
+#[inline(always)]
+fn in_global<S: Source>(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
+    each_key(t, aligned, n, keys, |key| {
+        counts.fetch_add(bin_of(S::stored(key), drop, bins), 1);
+    });
+}
+
+macro_rules! entries { ($($(#[$doc:meta])* $shared:ident $global:ident $s:ident;)*) => { $(
+    $(#[$doc])*
+    /// Counted in shared memory, one global add per block and bin.
+    #[kernel(threads = 256, min_blocks = 4, shared = bins * 4)]
+    pub fn $shared(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
+        in_shared::<$s>(t, drop, bins, aligned, n, keys, counts)
+    }
+    $(#[$doc])*
+    /// One global add per key.
+    #[kernel(threads = 256, min_blocks = 4)]
+    pub fn $global(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
+        in_global::<$s>(t, drop, bins, aligned, n, keys, counts)
+    }
+)* } }
+entries! {
+    /// `counts[b]` += keys whose bits name bin `b`.
+    histogram_bits_shared histogram_bits_global Bits;
+    /// `counts[b]` += keys whose mix names bin `b`.
+    histogram_hash_shared histogram_hash_global Hash;
+}

@@ -1,0 +1,288 @@
+//! Stable least-significant-digit radix sort, 8 bits a pass, each pass in one sweep over the data ("Onesweep", Adinets
+//! and Merrill 2022): digits are counted once for all passes; a pass ranks its tiles in registers and shared memory and finds
+//! where each digit's run of a tile goes by decoupled look-back, one thread a digit.
+use crate::lookback::{AGGREGATE, PREFIX, pack, take_tile, unpack};
+use crate::moved::{Moved, Nothing, Values};
+use koel_simt::{Buf, In, Scalar, Thread, block, kernel, unroll};
+
+/// Values of a digit.
+pub const RADIX: usize = 256;
+/// Threads of a block of a pass.
+pub const THREADS: usize = 384;
+const WARPS: usize = THREADS / 32;
+
+/// Keys that are sorted.
+pub trait SortKey: Scalar {
+    /// Digits of 8 bits.
+    const DIGITS: usize;
+    /// All ones.
+    const LAST: Self;
+    /// The bits from `shift` on that `mask` leaves.
+    fn digit(self, shift: u32, mask: u32) -> u32;
+}
+impl SortKey for u32 {
+    const DIGITS: usize = 4;
+    const LAST: u32 = u32::MAX;
+    #[inline(always)]
+    fn digit(self, shift: u32, mask: u32) -> u32 {
+        self >> (shift & 31) & mask
+    }
+}
+impl SortKey for u64 {
+    const DIGITS: usize = 8;
+    const LAST: u64 = u64::MAX;
+    #[inline(always)]
+    fn digit(self, shift: u32, mask: u32) -> u32 {
+        (self >> (shift & 63)) as u32 & mask
+    }
+}
+
+const COUNT_THREADS: u32 = 256;
+/// Keys of a thread in one turn.
+const COUNT_FLIGHT: usize = 8;
+/// Keys that a block counts in one turn: grids need not be finer.
+pub const COUNT_TURN: u32 = COUNT_THREADS * COUNT_FLIGHT as u32;
+
+/// `counts[pass * 256 + digit]` += keys; bits from `begin` to `end`.
+#[inline(always)]
+fn count_digits<K: SortKey>(t: Thread, begin: u32, end: u32, n: u32, keys: In<K>, counts: Buf<u32>) {
+    let own = t.shared().array::<u32>(K::DIGITS * RADIX);
+    unroll::<8>(|p| {
+        if p < K::DIGITS {
+            own.store((p * RADIX) as u32 + t.id(), 0);
+        }
+    });
+    t.barrier();
+    let threads = t.grid_dim() * COUNT_THREADS;
+    let mut i = t.global_id();
+    while i < n {
+        let mut key = [K::LAST; COUNT_FLIGHT];
+        let at = |j: usize| i as u64 + j as u64 * threads as u64;
+        unroll::<COUNT_FLIGHT>(|j| {
+            if at(j) < n as u64 {
+                key[j] = keys.get_stream(at(j));
+            }
+        });
+        unroll::<8>(|p| {
+            let shift = begin + 8 * p as u32;
+            if p < K::DIGITS && shift < end {
+                let mask = digit_mask(shift, end);
+                unroll::<COUNT_FLIGHT>(|j| {
+                    if at(j) < n as u64 {
+                        own.fetch_add((p * RADIX) as u32 + key[j].digit(shift, mask), 1);
+                    }
+                });
+            }
+        });
+        // Stops rather than wraps.
+        i = i.saturating_add(threads.saturating_mul(COUNT_FLIGHT as u32));
+    }
+    t.barrier();
+    unroll::<8>(|p| {
+        if p < K::DIGITS {
+            let c = own.load((p * RADIX) as u32 + t.id());
+            if c != 0 {
+                counts.fetch_add((p * RADIX) as u32 + t.id(), c);
+            }
+        }
+    });
+}
+/// What a digit that begins at `shift` may hold, where sorting ends at bit `end`.
+#[inline(always)]
+pub fn digit_mask(shift: u32, end: u32) -> u32 {
+    if end - shift < 8 { (1 << (end - shift)) - 1 } else { 0xff }
+}
+
+/// `counts[pass * 256 ..]` = digits of the keys from bit `begin` to bit `end`, added.
+#[kernel(threads = 256, min_blocks = 4, shared = 4 * RADIX as u32 * 4)]
+pub fn count_digits_u32(t: Thread, begin: u32, end: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
+    count_digits::<u32>(t, begin, end, n, keys, counts)
+}
+/// The same for 64-bit keys.
+#[kernel(threads = 256, min_blocks = 4, shared = 8 * RADIX as u32 * 4)]
+pub fn count_digits_u64(t: Thread, begin: u32, end: u32, n: u32, keys: In<u64>, counts: Buf<u32>) {
+    count_digits::<u64>(t, begin, end, n, keys, counts)
+}
+/// Exclusive sums of each pass's counts, one block a pass; sets the counts back to zero.
+#[kernel(threads = 256, shared = 32 * 4)]
+pub fn digit_starts(t: Thread, counts: Buf<u32>, starts: Buf<u32>) {
+    let sums = t.shared().array::<u32>(32);
+    let i = t.global_id();
+    let (before, _) = block::exclusive_sum(t, counts.load(i), sums);
+    starts.store(i, before);
+    counts.store(i, 0);
+}
+
+/// The lanes whose digit is the same: a vote for each bit.
+#[inline(always)]
+#[track_caller]
+fn lanes_with(t: Thread, digit: u32) -> u32 {
+    let mut lanes = !0;
+    unroll::<8>(|b| {
+        let one = digit >> b & 1 != 0;
+        let votes = t.warp().ballot(one);
+        lanes &= if one { votes } else { !votes };
+    });
+    lanes
+}
+
+/// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so that tile, warp, row, lane is the order of the input, which
+/// equal digits keep.
+#[inline(always)]
+fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
+    t: Thread,
+    shift: u32,
+    mask: u32,
+    n: u32,
+    epoch: u32,
+    keys: In<K>,
+    keys_out: Buf<K>,
+    values: V,
+    starts: In<u32>,
+    status: Buf<u64>,
+    ticket: Buf<u32>,
+) {
+    const { assert!(WARPS * RADIX % THREADS == 0 && THREADS >= RADIX) };
+    let mut shared = t.shared();
+    let tile_keys = shared.array::<K>(THREADS * ITEMS);
+    let tile_values = V::tile(&mut shared, THREADS * ITEMS);
+    let counts = shared.array::<u32>(WARPS * RADIX); // of each warp: counts first, then places in the tile
+    let global = shared.array::<u32>(RADIX); // where the digit's run goes, less where it begins in the tile
+    let sums = shared.array::<u32>(32);
+    let slot = shared.array::<u32>(1);
+
+    let id = t.id();
+    take_tile(t, ticket, slot);
+    unroll::<{ WARPS * RADIX / THREADS }>(|j| counts.store((j * THREADS) as u32 + id, 0));
+    t.barrier();
+    let tile = slot.load(0);
+    let first = tile * (THREADS * ITEMS) as u32;
+    let count = (n - first).min((THREADS * ITEMS) as u32);
+    let at = |j: usize| t.warp_id() * (32 * ITEMS) as u32 + (j * 32) as u32 + t.lane();
+    let own = t.warp_id() * RADIX as u32;
+
+    // What is missing in the last tile counts as the greatest key: it comes last of the last digit, and is not written.
+    let mut key = [K::LAST; ITEMS];
+    unroll::<ITEMS>(|j| {
+        if at(j) < count {
+            key[j] = keys.get_stream(first + at(j));
+        }
+    });
+    unroll::<ITEMS>(|j| {
+        counts.fetch_add(own + key[j].digit(shift, mask), 1);
+    });
+    t.barrier();
+
+    // One thread a digit: how many, in each warp before and in all. Known to later tiles before this one is ranked.
+    let (mut before, mut all) = ([0; WARPS], 0);
+    if id < RADIX as u32 {
+        unroll::<WARPS>(|w| {
+            before[w] = all;
+            all += counts.load((w * RADIX) as u32 + id);
+        });
+        if tile != 0 {
+            status.store_relaxed(tile * RADIX as u32 + id, pack(epoch, AGGREGATE, all));
+        } else {
+            status.store_relaxed(id, pack(epoch, PREFIX, starts.get(id) + all));
+        }
+    }
+    let (begin, _) = block::exclusive_sum(t, all, sums);
+    if id < RADIX as u32 {
+        unroll::<WARPS>(|w| counts.store((w * RADIX) as u32 + id, begin + before[w]));
+    }
+    t.barrier();
+
+    // Row by row: the first lane of a digit takes places for all of them.
+    let mut place = [0; ITEMS];
+    unroll::<ITEMS>(|j| {
+        let digit = key[j].digit(shift, mask);
+        let lanes = lanes_with(t, digit);
+        let mut to = 0;
+        if lanes.trailing_zeros() == t.lane() {
+            to = counts.fetch_add(own + digit, lanes.count_ones());
+        }
+        place[j] = t.warp().shfl(to, lanes.trailing_zeros()) + (lanes & ((1 << t.lane()) - 1)).count_ones();
+    });
+    unroll::<ITEMS>(|j| tile_keys.store(place[j], key[j]));
+    let mut value = [V::NONE; ITEMS];
+    unroll::<ITEMS>(|j| {
+        if at(j) < count {
+            value[j] = values.load(first + at(j));
+        }
+    });
+
+    if id < RADIX as u32 {
+        let mut to = starts.get(id);
+        if tile != 0 {
+            to = 0;
+            let mut back = tile - 1;
+            loop {
+                let (state, sum) = unpack(epoch, status.load_relaxed(back * RADIX as u32 + id));
+                if state != 0 {
+                    to += sum;
+                    if state == PREFIX {
+                        break;
+                    }
+                    back -= 1;
+                }
+            }
+            status.store_relaxed(tile * RADIX as u32 + id, pack(epoch, PREFIX, to + all));
+        }
+        global.store(id, to.wrapping_sub(begin));
+    }
+    unroll::<ITEMS>(|j| V::stage(tile_values, place[j], value[j]));
+    t.barrier();
+
+    unroll::<ITEMS>(|j| {
+        let i = (j * THREADS) as u32 + id;
+        if i < count {
+            let k = tile_keys.load(i);
+            let to = global.load(k.digit(shift, mask)).wrapping_add(i);
+            keys_out.store(to, k);
+            values.store(to, V::staged(tile_values, i));
+        }
+    });
+}
+
+/// Bytes of shared memory of a pass.
+const fn shared(pair_bytes: usize, items: usize) -> u32 {
+    (THREADS * items * pair_bytes + (WARPS * RADIX + RADIX + 32 + 1) * 4) as u32
+}
+
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $items:ident = $n:literal, $bytes:literal, $k:ident $(+ $v:ident)?;)*) => { $(
+    /// Items of a thread.
+    pub const $items: usize = $n;
+    $(#[$doc])*
+    #[kernel(threads = 384, min_blocks = 2, shared = shared($bytes, $items))]
+    pub fn $name(
+        t: Thread,
+        shift: u32,
+        mask: u32,
+        n: u32,
+        epoch: u32,
+        keys: In<$k>,
+        keys_out: Buf<$k>,
+        $(values: In<$v>, values_out: Buf<$v>,)?
+        starts: In<u32>,
+        status: Buf<u64>,
+        ticket: Buf<u32>,
+    ) {
+        let moved = Nothing;
+        $(let _ = moved; let moved = Values::<$v> { from: values, to: values_out };)?
+        sort_pass::<$k, _, $items>(t, shift, mask, n, epoch, keys, keys_out, moved, starts, status, ticket)
+    }
+)* } }
+entries! {
+    /// Sorts keys by the digit at `shift`, stably. `starts[d]`: where the keys of digit `d` go. One block a tile.
+    sort_pass_u32 ITEMS_U32 = 18, 4, u32;
+    /// The same for 64-bit keys.
+    sort_pass_u64 ITEMS_U64 = 14, 8, u64;
+    /// The same for pairs.
+    sort_pass_u32_u32 ITEMS_U32_U32 = 16, 8, u32 + u32;
+    /// The same for pairs.
+    sort_pass_u32_u64 ITEMS_U32_U64 = 10, 12, u32 + u64;
+    /// The same for pairs.
+    sort_pass_u64_u32 ITEMS_U64_U32 = 10, 12, u64 + u32;
+    /// The same for pairs.
+    sort_pass_u64_u64 ITEMS_U64_U64 = 8, 16, u64 + u64;
+}
