@@ -1,8 +1,14 @@
-//! The executor's own tests: what it must report, and what it must not.
-use koel_simt::{Buf, Exec, FaultKind, In, Thread, kernel};
+//! What the executor must report, and what it must not.
+#![cfg(not(miri))] // the executor's coroutines are assembly
+use koel_simt::{Buf, Exec, Fault, FaultKind, In, Thread, kernel};
+
+const SEEDS: std::ops::Range<u64> = 0..12;
 
 macro_rules! fault {
-    ($k:ident, $grid:expr $(, $arg:expr)*) => { unsafe { $k::launch(&Exec::new(1), $grid $(, $arg)*) }.expect_err(concat!("a fault of ", stringify!($k))) };
+    ($k:ident, $grid:expr $(, $arg:expr)*) => {
+        // SAFETY: the executor checks what the kernel does.
+        unsafe { $k::launch(&Exec::new(1), $grid $(, $arg)*) }.expect_err(concat!("a fault of ", stringify!($k)))
+    };
 }
 
 #[kernel(threads = 64)]
@@ -26,77 +32,382 @@ fn warp_operation_without_all_lanes(t: Thread) {
 fn different_masks(t: Thread) {
     t.lanes(if t.lane() < 16 { 0xffff } else { !0 }).ballot(true);
 }
+#[kernel(threads = 64)]
+fn barrier_against_warp_operation(t: Thread) {
+    if t.id() < 32 {
+        t.warp().sync();
+        t.barrier();
+    } else {
+        t.barrier();
+        t.lanes(1 << t.lane()).sync();
+        t.barrier();
+    }
+}
 #[test]
 fn divergence_is_reported_and_does_not_hang() {
-    let mut faults = vec![fault!(exits_before_barrier, 3), fault!(warp_operation_without_all_lanes, 1), fault!(different_masks, 1)];
+    let mut faults = vec![
+        fault!(exits_before_barrier, 3),
+        fault!(warp_operation_without_all_lanes, 1),
+        fault!(different_masks, 1),
+        fault!(barrier_against_warp_operation, 1),
+    ];
     // rustc's MatchBranchSimplification joins two arms that differ only in where they stand; opt-level 0 does not.
     if cfg!(debug_assertions) {
         faults.push(fault!(two_barriers, 1));
     }
     for f in faults {
-        eprintln!("{f}");
-        assert_eq!(f.kind, FaultKind::Divergence);
+        assert_eq!(f.kind, FaultKind::Divergence, "{f}");
     }
     assert!(fault!(exits_before_barrier, 1).message.contains("10 threads (first: 0) have returned"));
 }
 
+#[kernel(threads = 40)]
+fn misuses_warp(t: Thread, how: u32) {
+    match how {
+        0 => t.lanes(!(1 << t.lane())).sync(), // without the caller
+        1 if t.id() >= 32 => t.warp().sync(),  // the last warp has eight lanes
+        2 if t.id() < 2 => {
+            t.lanes(0b11).shfl(1u32, 2); // from a lane that is not in the mask
+        }
+        _ => {}
+    }
+}
+#[test]
+fn wrong_masks_are_reported() {
+    for how in 0..3 {
+        let f = fault!(misuses_warp, 1, how);
+        assert_eq!(f.kind, FaultKind::WarpMisuse, "{f}");
+    }
+    // SAFETY: no arrays.
+    unsafe { misuses_warp::launch(&Exec::new(1), 3, 3) }.unwrap();
+}
+
+/// Writes its own place, reads a neighbour's; `how` orders the two or does not.
+macro_rules! neighbours { ($body:ident $memory:expr) => {
+    #[inline(always)]
+    fn $body(t: Thread, how: u32, scratch: Buf<u32>, out: Buf<u32>) {
+        let s = $memory(t, scratch);
+        s.store(t.id(), t.id());
+        match how {
+            0 | 4 => {}
+            1 | 3 => t.warp().sync(), // orders a warp, not the block
+            _ => t.barrier(),
+        }
+        let other = match how {
+            0 | 1 => t.id() ^ 1,
+            4 => t.id(),
+            _ => t.id() ^ 32,
+        };
+        out.store(t.global_id(), s.load(other));
+    }
+} }
+neighbours!(in_shared | t: Thread, _ | t.shared().array::<u32>(64));
+neighbours!(in_global | t: Thread, scratch: Buf<u32> | Part { of: scratch, first: t.block() * 64 });
+/// A block's part of a global array.
+struct Part {
+    of: Buf<u32>,
+    first: u32,
+}
+impl Part {
+    fn load(&self, i: u32) -> u32 {
+        self.of.load(self.first + i)
+    }
+    fn store(&self, i: u32, v: u32) {
+        self.of.store(self.first + i, v)
+    }
+}
 #[kernel(threads = 64, shared = 256)]
-fn neighbours(t: Thread, how: u32, out: Buf<u32>) {
-    let s = t.shared().array::<u32>(64);
-    s.store(t.id(), t.id());
-    match how {
-        0 => {}
-        1 => t.warp().sync(), // orders a warp, not the block
-        _ => t.barrier(),
-    }
-    out.store(t.global_id(), s.load(t.id() ^ if how == 2 || how == 3 { 32 } else { 1 }));
+fn shared_neighbours(t: Thread, how: u32, scratch: Buf<u32>, out: Buf<u32>) {
+    in_shared(t, how, scratch, out)
 }
-#[test]
-fn shared_races() {
-    let mut out = vec![0; 128];
-    let mut go = |how, seed| unsafe { neighbours::launch(&Exec::new(seed), 2, how, Buf::new(&mut out)) };
-    for seed in 0..20 {
-        let kind = go(0, seed).unwrap_err().kind;
-        assert!(matches!(kind, FaultKind::SharedRace | FaultKind::UninitialisedShared));
-        go(1, seed).unwrap(); // neighbours in one warp, ordered by warp().sync()
-        go(2, seed).unwrap(); // another warp, ordered by the barrier
-    }
-}
-
 #[kernel(threads = 64)]
-fn reads(t: Thread, from: In<u32>, to: Buf<u32>) {
-    to.store(t.global_id(), from.get(t.global_id() + 1));
+fn global_neighbours(t: Thread, how: u32, scratch: Buf<u32>, out: Buf<u32>) {
+    in_global(t, how, scratch, out)
 }
 #[test]
-fn bounds_name_the_place() {
-    let (from, mut to) = (vec![0; 128], vec![0; 128]);
-    let f = fault!(reads, 2, In::new(&from), Buf::new(&mut to));
-    assert_eq!((f.kind, f.kernel, f.block, f.thread), (FaultKind::OutOfBounds, "reads", 1, Some(63)));
-    assert!(f.message.contains("index 128 of global `from`, which has 128 elements") && f.at.unwrap().file().ends_with("faults.rs"));
+fn a_removed_barrier_is_a_race_in_shared_and_in_global_memory() {
+    let (mut scratch, mut out) = (vec![0; 256], vec![0; 256]);
+    for seed in SEEDS {
+        let exec = Exec::new(seed);
+        for how in 0..5 {
+            let (a, b) = (Buf::new(&mut scratch), Buf::new(&mut out));
+            // SAFETY: the arrays fit the kernels.
+            let (shared, global) =
+                unsafe { (shared_neighbours::launch(&exec, 4, how, a, b), global_neighbours::launch(&exec, 4, how, a, b)) };
+            if how == 0 || how == 3 {
+                let kind = shared.unwrap_err().kind;
+                assert!(matches!(kind, FaultKind::SharedRace | FaultKind::UninitialisedShared));
+                let f = global.unwrap_err();
+                assert_eq!(f.kind, FaultKind::GlobalRace, "{f}");
+                assert!(f.message.contains("of this block") && f.message.contains("`scratch`"), "{f}");
+            } else {
+                (shared.unwrap(), global.unwrap()); // ordered by the warp's sync, by the barrier, or the same thread
+            }
+        }
+    }
 }
 
-#[kernel(threads = 32)]
+#[kernel(threads = 64, shared = 4)]
 fn counts(t: Thread, how: u32, counter: Buf<u32>) {
-    let _ = t;
+    let s = t.shared().array::<u32>(1);
     match how {
-        0 => counter.store(0, counter.load(0) + 1),
-        _ => {
+        0 => counter.store(0, counter.load(0) + 1), // by all
+        1 if t.id() == 0 => counter.store(0, counter.load(0) + 1), // by one thread of each block
+        2 => {
             counter.fetch_add(0, 1);
+        }
+        3 => {
+            counter.fetch_add(0, 1);
+            counter.load(0); // plain, while others update
+        }
+        4 | 5 => {
+            if t.id() == 0 {
+                s.store(0, 0);
+            }
+            t.barrier();
+            if how == 4 { s.store(0, s.load(0) + 1) } else { _ = s.fetch_add(0, 1) }
+        }
+        _ => {}
+    }
+}
+#[test]
+fn updates_that_are_not_atomic_are_races() {
+    let mut counter = vec![0; 1];
+    for seed in SEEDS {
+        for (how, grid, kind) in [
+            (0, 1, Some(FaultKind::GlobalRace)),
+            (0, 50, Some(FaultKind::GlobalRace)),
+            (1, 1, None),
+            (1, 50, Some(FaultKind::GlobalRace)),
+            (2, 50, None),
+            (3, 1, Some(FaultKind::GlobalRace)),
+            (4, 1, Some(FaultKind::SharedRace)),
+            (5, 1, None),
+        ] {
+            // SAFETY: the array fits the kernel.
+            let outcome = unsafe { counts::launch(&Exec::new(seed), grid, how, Buf::new(&mut counter)) };
+            assert_eq!(outcome.err().map(|f| f.kind), kind, "how {how}, {grid} blocks");
+        }
+    }
+    // Without the detector the result itself is wrong: preemption lets other threads in between.
+    let mut plain = Exec::new(1);
+    (plain.check_global_races, plain.preempt) = (false, 4);
+    for (how, lost) in [(0, true), (2, false)] {
+        counter[0] = 0;
+        // SAFETY: the array fits the kernel.
+        unsafe { counts::launch(&plain, 50, how, Buf::new(&mut counter)) }.unwrap();
+        assert_eq!(counter[0] < 3200, lost);
+    }
+}
+
+/// Every thread but one keeps off the others' bytes.
+#[kernel(threads = 64, shared = 64)]
+fn bytes(t: Thread, how: u32, out: Buf<u8>) {
+    let s = t.shared().array::<u8>(64);
+    s.store(t.id(), 1);
+    out.store(t.global_id(), 1);
+    if t.id() == 9 && how == 1 {
+        s.store(8, 2);
+    }
+    if t.id() == 9 && how == 2 {
+        out.store(t.global_id() - 1, 2);
+    }
+    if t.id() == 0 && how == 3 {
+        out.store(t.block() * 64 ^ 64 + 5, 2);
+    }
+}
+#[test]
+fn bytes_of_one_word_are_apart() {
+    let mut out = vec![0u8; 128];
+    for seed in SEEDS {
+        for (how, kind) in
+            [None, Some(FaultKind::SharedRace), Some(FaultKind::GlobalRace), Some(FaultKind::GlobalRace)].into_iter().enumerate()
+        {
+            // SAFETY: the array fits the kernel.
+            let outcome = unsafe { bytes::launch(&Exec::new(seed), 2, how as u32, Buf::new(&mut out)) };
+            assert_eq!(outcome.err().map(|f| f.kind), kind, "how {how}");
+        }
+    }
+}
+
+/// Reads through an `In` what the launch writes through a `Buf`.
+#[kernel(threads = 64)]
+fn copies(t: Thread, from: In<u32>, to: Buf<u32>) {
+    let v = from.get(t.global_id());
+    to.store(t.global_id(), v + 1);
+}
+#[test]
+fn arrays_that_overlap() {
+    let mut a = (0..192).collect::<Vec<u32>>();
+    let first = a.as_mut_ptr() as u64;
+    let go = |from: usize, to: usize, grid| {
+        let array = |at: usize| first + 4 * at as u64;
+        // SAFETY: inside `a`.
+        unsafe { copies::launch(&Exec::new(3), grid, In::from_device(array(from), 64), Buf::from_device(array(to), 64)) }
+    };
+    go(0, 64, 1).unwrap(); // apart
+    go(0, 0, 1).unwrap(); // each thread its own
+    let f = go(0, 32, 1).unwrap_err();
+    assert_eq!(f.kind, FaultKind::GlobalRace, "{f}");
+    assert!(f.message.contains("`from`") || f.message.contains("`to`"), "{f}");
+}
+
+/// One block publishes, the others read: by flag, or by the last one's turn.
+#[kernel(threads = 64)]
+fn publishes(t: Thread, how: u32, flag: Buf<u32>, data: Buf<u32>, out: Buf<u32>) {
+    if how < 3 {
+        let turn = if t.id() == 0 { flag.fetch_add(1, 1) } else { 0 };
+        let turn = t.warp().shfl(turn, 0);
+        if t.id() == 0 && turn == 0 {
+            data.store(0, 7);
+            match how {
+                0 => flag.store_release(0, 1),
+                1 => {
+                    t.fence();
+                    flag.store_relaxed(0, 1);
+                }
+                _ => flag.store_relaxed(0, 1),
+            }
+        }
+        if t.id() == 0 && turn != 0 {
+            match how {
+                0 => while flag.load_acquire(0) == 0 {},
+                _ => while flag.load_relaxed(0) == 0 {},
+            }
+            if how == 1 {
+                t.fence();
+            }
+            out.store(t.block(), data.load(0));
+        }
+    } else {
+        // Each block brings a part, the last one reads them all.
+        data.store(t.global_id(), 1);
+        t.barrier();
+        if t.id() == 0 {
+            if how == 3 {
+                t.fence();
+            }
+            let last = flag.fetch_add(1, 1) == t.grid_dim() - 1;
+            if how == 3 {
+                t.fence();
+            }
+            if last {
+                let mut sum = 0;
+                for i in 0..t.grid_dim() * 64 {
+                    sum += data.load(i);
+                }
+                out.store(0, sum);
+            }
         }
     }
 }
 #[test]
-fn lost_updates_happen_and_races_between_blocks_are_found() {
-    let mut counter = vec![0; 1];
-    unsafe { counts::launch(&Exec::new(1), 100, 1, Buf::new(&mut counter)) }.unwrap();
-    assert_eq!(counter[0], 3200);
-    assert_eq!(fault!(counts, 100, 0, Buf::new(&mut counter)).kind, FaultKind::GlobalRace);
-    // Without the detector the result itself is wrong: preemption lets other threads in between.
-    counter[0] = 0;
-    let mut plain = Exec::new(1);
-    (plain.check_global_races, plain.preempt) = (false, 4);
-    unsafe { counts::launch(&plain, 100, 0, Buf::new(&mut counter)) }.unwrap();
-    assert!(counter[0] < 3200);
+fn release_and_acquire_or_fences_order_blocks() {
+    for seed in SEEDS {
+        for (how, ordered) in [(0, true), (1, true), (2, false), (3, true), (4, false)] {
+            let (mut flag, mut data, mut out) = (vec![0; 2], vec![0; 6 * 64], vec![0; 6]);
+            // SAFETY: the arrays fit the kernel.
+            let outcome = unsafe {
+                publishes::launch(&Exec::new(seed), 6, how, Buf::new(&mut flag), Buf::new(&mut data), Buf::new(&mut out))
+            };
+            match outcome {
+                Err(f) => assert!(!ordered && f.kind == FaultKind::GlobalRace, "how {how}: {f}"),
+                Ok(()) => {
+                    assert!(ordered, "how {how}: not found");
+                    let right = if how < 3 { out.iter().filter(|&&v| v == 7).count() == 5 } else { out[0] == 6 * 64 };
+                    assert!(right, "how {how}: {out:?}");
+                }
+            }
+        }
+    }
+}
+
+#[kernel(threads = 64, shared = 256)]
+fn goes_out_of_bounds(t: Thread, how: u32, from: In<u32>, to: Buf<u32>) {
+    let s = t.shared().array::<u32>(60);
+    let i = if t.global_id() == 64 + 9 { u32::MAX } else { 0 };
+    match how {
+        0 => _ = from.get(from_place(t)),
+        1 => to.store(128 | i, 1),
+        2 => _ = to.fetch_add(i, 1),
+        3 => s.store_volatile(if i == 0 { 0 } else { 60 }, 1),
+        4 => _ = s.fetch_add(if i == 0 { 0 } else { 1 << 30 }, 1), // 4 bytes times that is 0
+        5 => _ = to.x4().load(if i == 0 { 0 } else { 32 }),
+        _ => _ = to.load(if i == 0 { 0 } else { -1 }),
+    }
+}
+#[inline(always)]
+fn from_place(t: Thread) -> u32 {
+    if t.global_id() == 64 + 9 { 128 } else { t.global_id() }
+}
+#[test]
+fn accesses_out_of_bounds_name_kernel_block_thread_and_line() {
+    #[repr(align(16))]
+    struct Aligned([u32; 128]);
+    let (from, mut to) = (vec![0; 128], Aligned([0; 128]));
+    let mut exec = Exec::new(1);
+    exec.check_uninitialised = false;
+    for (how, expected) in [
+        (0, "index 128 of global `from`, which has 128 elements"),
+        (2, "index 4294967295 of global `to`, which has 128 elements"),
+        (3, "index 60 of the shared array made at"),
+        (4, "index 1073741824 of the shared array made at"),
+        (5, "index 32 of global `to`, which has 32 elements"),
+        (6, "index 18446744073709551615 of global `to`"),
+    ] {
+        // SAFETY: what the kernel does is checked.
+        let f = unsafe { goes_out_of_bounds::launch(&exec, 2, how, In::new(&from), Buf::new(&mut to.0)) }.unwrap_err();
+        assert_eq!((f.kind, f.kernel, f.block, f.thread), (FaultKind::OutOfBounds, "goes_out_of_bounds", 1, Some(9)), "{f}");
+        assert!(f.message.contains(expected) && f.at.unwrap().file().ends_with("faults.rs"), "{f}");
+        let text = f.to_string();
+        assert!(text.contains("kernel `goes_out_of_bounds`, block 1, thread 9 (warp 0, lane 9)"), "{text}");
+    }
+    let f = fault!(goes_out_of_bounds, 2, 1, In::new(&from), Buf::new(&mut to.0));
+    assert_eq!(f.kind, FaultKind::OutOfBounds, "{f}");
+}
+
+#[kernel(threads = 32, shared = 64 * 4)]
+fn misuses_shared(t: Thread, how: u32, out: Buf<u32>) {
+    let mut shared = t.shared();
+    let s = shared.array::<u32>(32);
+    match how {
+        0 => out.store(t.id(), s.load(t.id())),
+        1 => _ = s.fetch_add(t.id(), 1),
+        2 => _ = shared.array::<u64>(17),
+        3 => {
+            let bytes = shared.array::<u8>(4);
+            bytes.store(t.lane() & 1, 1); // races, too; whichever comes first
+        }
+        4 => {
+            s.store_volatile(t.id(), 1);
+            _ = shared.array::<u64>(16);
+        }
+        5 => _ = shared.array::<u32>(5).x4(), // begins at byte 128
+        _ => _ = (shared.array::<u32>(1), shared.array::<u32>(4).x4()),
+    }
+}
+#[test]
+fn shared_memory_uninitialised_too_little_misaligned() {
+    let mut out = vec![0; 32];
+    for (how, kind) in [
+        (0, Some(FaultKind::UninitialisedShared)),
+        (1, Some(FaultKind::UninitialisedShared)),
+        (2, Some(FaultKind::SharedLimit)),
+        (3, Some(FaultKind::SharedRace)),
+        (4, None),
+        (5, None),
+        (6, Some(FaultKind::Misaligned)),
+    ] {
+        // SAFETY: the array fits the kernel.
+        let outcome = unsafe { misuses_shared::launch(&Exec::new(2), 2, how, Buf::new(&mut out)) };
+        assert_eq!(outcome.err().map(|f| f.kind), kind, "how {how}");
+    }
+    // Memory begins as garbage, and not as what the block before left there.
+    let mut exec = Exec::new(2);
+    exec.check_uninitialised = false;
+    // SAFETY: the array fits the kernel.
+    unsafe { misuses_shared::launch(&exec, 1, 0, Buf::new(&mut out)) }.unwrap();
+    assert!(out.iter().all(|&v| v != 0));
 }
 
 #[kernel(threads = 32)]
@@ -107,4 +418,54 @@ fn panics(t: Thread) {
 fn a_panic_names_the_thread() {
     let f = fault!(panics, 4);
     assert_eq!((f.kind, f.block, f.thread), (FaultKind::Panic, 2, Some(13)));
+    assert!(f.message.contains("my own assertion"));
+}
+
+#[kernel(threads = 32, shared = 4)]
+fn spins(t: Thread, how: u32, full: In<u32>, flag: Buf<u32>) {
+    let s = t.shared().array::<u32>(1);
+    match how {
+        0 => while flag.load_relaxed(0) == 0 {},
+        1 => while flag.cas(0, 1, 2) != 1 {},
+        2 => {
+            // probes a full table for what is not there
+            let mut i = t.id();
+            while full.get(i & 31) != 0 {
+                i += 1;
+            }
+        }
+        3 => {
+            s.store_volatile(0, 0);
+            while s.load_volatile(0) == 0 {}
+        }
+        _ => while t.barrier_count(false) == 0 {},
+    }
+}
+#[test]
+fn endless_loops_are_reported() {
+    let full = [1; 32];
+    for preempt in [16, 0] {
+        for how in 0..5 {
+            let mut exec = Exec::new(1);
+            (exec.patience, exec.preempt) = (2000, preempt);
+            // SAFETY: the arrays fit the kernel.
+            let f: Fault = unsafe { spins::launch(&exec, 3, how, In::new(&full), Buf::new(&mut [0])) }.unwrap_err();
+            assert_eq!((f.kind, f.kernel), (FaultKind::NoProgress, "spins"), "{f}");
+            if how < 4 {
+                assert!(f.at.unwrap().file().ends_with("faults.rs"), "{f}");
+            }
+        }
+    }
+}
+
+#[kernel(threads = 64, shared = MAX + 1)]
+fn asks_for_too_much(t: Thread) {
+    _ = t;
+}
+const MAX: u32 = koel_simt::MAX_SHARED;
+#[test]
+fn a_launch_that_no_gpu_takes() {
+    let f = fault!(asks_for_too_much, 1);
+    assert_eq!(f.kind, FaultKind::Launch, "{f}");
+    assert!(f.message.contains("232449 bytes"), "{f}");
 }

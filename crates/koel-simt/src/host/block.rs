@@ -4,7 +4,7 @@ use super::order::{Blocks, Releases};
 use super::shadow::{GlobalRace, GlobalShadow, SharedShadow, Toucher};
 use super::stacks::Stacks;
 use super::{Exec, Extent, Place};
-use crate::{Access, KernelSpec, Thread};
+use crate::{Access, Thread};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, RefCell, UnsafeCell};
@@ -380,7 +380,8 @@ impl<'b> Resident<'b> {
         block.epoch.set(block.epoch.get() + 1);
         block.serial.set(block.serial.get() + 1);
         block.seen.borrow_mut().clear();
-        let garbage = (block.rng.below(1 << 31) as u128) << 17 | 0xDEAD_BEEF; // shared memory is not zero on a GPU
+        let word = block.rng.below(1 << 31) as u128 | 1 << 31; // shared memory is not zero on a GPU
+        let garbage = word << 96 | word << 64 | word << 32 | word;
         // SAFETY: no thread of this block runs.
         unsafe { (*block.shared.get()).fill(garbage) };
         // SAFETY: the caller's: the coroutines are gone before both.

@@ -14,6 +14,8 @@ pub struct KernelSpec {
     pub min_blocks: u32,
     /// The threads never wait for each other and share no memory: [`run_native`](crate::run_native) may run it.
     pub independent: bool,
+    /// It waits for earlier kernels itself ([`Thread::wait_for_previous`]) and may start while they end.
+    pub starts_early: bool,
     /// Name and Rust type, in the order of the entry's parameters.
     pub params: &'static [(&'static str, &'static str)],
 }

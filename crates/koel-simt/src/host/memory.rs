@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
 /// Global memory is accessed by relaxed atomics: what is a race on the GPU is no undefined behaviour here.
 #[allow(clippy::missing_safety_doc, reason = "one contract for all: the address is valid for the access")]
+#[doc(hidden)]
 pub trait Mem: Copy {
     unsafe fn ld(p: *const Self) -> Self;
     unsafe fn st(p: *mut Self, v: Self);
@@ -85,6 +86,7 @@ macro_rules! shared_rmw { ($($f:ident $op:ident)*) => { $(
 )* } }
 
 #[allow(clippy::missing_safety_doc, reason = "one contract for all: the address is valid for the access")]
+#[doc(hidden)]
 pub trait Rmw: Mem {
     fn to_u64(self) -> u64;
     fn of_u64(v: u64) -> Self;

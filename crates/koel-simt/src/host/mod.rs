@@ -20,11 +20,8 @@ use block::{WarpOp, current, fault, running_block};
 pub use exec::{Exec, Stats};
 pub use fault::{Fault, FaultKind};
 pub use launch::{Arg, ArrayArg, Backend, DeviceArg, KernelBody, KernelSpec};
-#[doc(hidden)]
 pub use memory::{Mem, Rmw};
-#[doc(hidden)]
-pub use native::native_thread;
-pub use native::run_native;
+pub use native::{native_thread, run_native};
 use std::panic::Location;
 
 /// Where a thread is.
