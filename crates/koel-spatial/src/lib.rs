@@ -1,6 +1,6 @@
 //! Voxel keys of real scans: from a PLY or OBJ file to the distinct integer keys of the voxels that its surface touches.
 //!
-//! The modules follow the data: [`read`] a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`]; [`sample`] the
+//! The modules follow the data: [read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`]; [`sample`] the
 //! triangles so densely that the voxel surface has no holes; pack voxel coordinates into a [`key`]; collect the
 //! distinct keys ([`mesh_keys`], [`cloud_keys`]).
 //!

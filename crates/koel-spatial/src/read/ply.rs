@@ -401,7 +401,7 @@ enum Role {
 }
 
 /// The role of each property of an element, after checking that the wanted ones are there.
-fn roles(element: &Element, seeks_normals: &mut bool) -> Result<Vec<Role>, ParseError> {
+fn roles(element: &Element) -> Result<Vec<Role>, ParseError> {
     let place = Place::Line(element.line);
     let find = |name: &str| element.properties.iter().position(|p| p.name == name);
     let mut roles = vec![Role::Skipped; element.properties.len()];
@@ -411,10 +411,10 @@ fn roles(element: &Element, seeks_normals: &mut bool) -> Result<Vec<Role>, Parse
     };
     match element.name.as_str() {
         "vertex" => {
-            *seeks_normals = COORDINATES[3..].iter().all(|n| find(n).is_some());
+            let has_normals = COORDINATES[3..].iter().all(|n| find(n).is_some());
             for (slot, field) in COORDINATES.into_iter().enumerate() {
                 match find(field) {
-                    Some(_) if slot >= 3 && !*seeks_normals => {}
+                    Some(_) if slot >= 3 && !has_normals => {}
                     Some(at) => match element.properties[at].kind {
                         Kind::Scalar(_) => roles[at] = Role::Coordinate(slot),
                         Kind::List { .. } => return Err(wrong_type(&element.properties[at], "a number", "a list")),
@@ -454,73 +454,31 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         Some(vertex) if vertex.count > 0 => vertex.count,
         _ => return Err(ParseErrorKind::NoVertices.in_file()),
     };
-    let mut seeks_normals = false;
-    let mut scan = Scan::default();
-    let mut normals = Vec::new();
-    let mut polygon = Vec::new();
+    let mut reader = Reader { body: &mut body, vertices, scan: Scan::default(), vertex: [0.0; 6], polygon: Vec::new() };
     for element in &header.elements {
-        let roles = roles(element, &mut seeks_normals)?;
+        let roles = roles(element)?;
         if element.properties.is_empty() {
             continue;
         }
         // A header may claim any count: reserve no more than the data can hold.
-        let possible = body.rest().len() / element.least_size(header.format) + 1;
+        let possible = reader.body.rest().len() / element.least_size(header.format) + 1;
         let count = usize::try_from(element.count).unwrap_or(usize::MAX).min(possible);
         match element.name.as_str() {
             "vertex" => {
-                scan.points.positions.reserve_exact(count);
-                normals.reserve_exact(if seeks_normals { count } else { 0 });
+                reader.scan.points.positions.reserve_exact(count);
+                reader.scan.points.normals = roles.contains(&Role::Coordinate(3)).then(|| Vec::with_capacity(count));
             }
-            "face" => scan.triangles.reserve(count),
+            "face" => reader.scan.triangles.reserve(count),
             _ => {}
         }
         for index in 0..element.count {
-            let instance = Instance { element, index };
-            body.begin().map_err(|fault| instance.fault(fault, &mut body, 0, 0))?;
-            let mut vertex = [0.0; 6];
-            for (at, (property, role)) in element.properties.iter().zip(&roles).enumerate() {
-                match property.kind {
-                    Kind::Scalar(number) => {
-                        let place = body.place();
-                        let value = body.value(number).map_err(|f| instance.fault(f, &mut body, at, 1))?;
-                        if let Role::Coordinate(slot) = *role {
-                            vertex[slot] = finite(value, index, slot).map_err(|k| k.at(place))?;
-                        }
-                    }
-                    Kind::List { length, item } => {
-                        let place = body.place();
-                        let value = body.value(length).map_err(|f| instance.fault(f, &mut body, at, 1))?;
-                        let length = instance.length(value, property, *role).map_err(|k| k.at(place))?;
-                        polygon.clear();
-                        for corner in 0..length {
-                            let place = body.place();
-                            let value =
-                                body.value(item).map_err(|f| instance.fault(f, &mut body, at, length - corner))?;
-                            if *role == Role::Corners {
-                                polygon.push(vertex_index(value, index, corner, vertices).map_err(|k| k.at(place))?);
-                            }
-                        }
-                        if *role == Role::Corners {
-                            scan.triangles.extend(fan(&polygon));
-                        }
-                    }
-                }
-            }
-            let (extra, used) = body.end();
-            if extra > 0 {
-                let (name, found) = (element.name.clone(), used + extra);
-                let kind = ParseErrorKind::Values { element: name, index, expected: used.to_string(), found };
-                return Err(kind.at(body.place()));
-            }
+            reader.instance(Instance { element, index }, &roles)?;
             if element.name == "vertex" {
-                let [x, y, z, nx, ny, nz] = vertex;
-                scan.points.positions.push([x, y, z]);
-                if seeks_normals {
-                    normals.push([nx, ny, nz]);
-                }
+                reader.push_vertex();
             }
         }
     }
+    let scan = reader.scan;
     let trailing = body.rest().trim_ascii().len() as u64;
     if trailing > 0 {
         let place = match body.place() {
@@ -529,8 +487,74 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         };
         return Err(ParseErrorKind::Trailing { found: trailing }.at(place));
     }
-    scan.points.normals = seeks_normals.then_some(normals);
     Ok(scan)
+}
+
+/// Takes what is wanted out of the numbers of a body.
+struct Reader<'a, B> {
+    body: &'a mut B,
+    /// As the header declares.
+    vertices: u64,
+    scan: Scan,
+    /// The vertex being read, in the order of [`COORDINATES`].
+    vertex: [f32; 6],
+    /// The face being read.
+    polygon: Vec<u32>,
+}
+
+impl<B: Body> Reader<'_, B> {
+    fn instance(&mut self, instance: Instance, roles: &[Role]) -> Result<(), ParseError> {
+        self.body.begin().map_err(|fault| instance.fault(fault, self.body, 0, 0))?;
+        for (at, role) in roles.iter().enumerate() {
+            match instance.element.properties[at].kind {
+                Kind::Scalar(number) => self.scalar(instance, at, number, *role)?,
+                Kind::List { length, item } => self.list(instance, at, length, item, *role)?,
+            }
+        }
+        let (extra, used) = self.body.end();
+        if extra > 0 {
+            let (element, found) = (instance.element.name.clone(), used + extra);
+            let kind = ParseErrorKind::Values { element, index: instance.index, expected: used.to_string(), found };
+            return Err(kind.at(self.body.place()));
+        }
+        Ok(())
+    }
+
+    fn scalar(&mut self, instance: Instance, at: usize, number: Type, role: Role) -> Result<(), ParseError> {
+        let place = self.body.place();
+        let value = self.body.value(number).map_err(|fault| instance.fault(fault, self.body, at, 1))?;
+        if let Role::Coordinate(slot) = role {
+            self.vertex[slot] = finite(value, instance.index, slot).map_err(|kind| kind.at(place))?;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, instance: Instance, at: usize, length: Type, item: Type, role: Role) -> Result<(), ParseError> {
+        let place = self.body.place();
+        let value = self.body.value(length).map_err(|fault| instance.fault(fault, self.body, at, 1))?;
+        let length = instance.length(value, at, role).map_err(|kind| kind.at(place))?;
+        self.polygon.clear();
+        for corner in 0..length {
+            let place = self.body.place();
+            let value = self.body.value(item).map_err(|fault| instance.fault(fault, self.body, at, length - corner))?;
+            if role == Role::Corners {
+                let index = vertex_index(value, instance.index, corner, self.vertices);
+                self.polygon.push(index.map_err(|kind| kind.at(place))?);
+            }
+        }
+        if role == Role::Corners {
+            self.scan.triangles.extend(fan(&self.polygon));
+        }
+        Ok(())
+    }
+
+    fn push_vertex(&mut self) {
+        let [x, y, z, nx, ny, nz] = self.vertex;
+        self.scan.points.positions.push([x, y, z]);
+        if let Some(normals) = &mut self.scan.points.normals {
+            normals.push([nx, ny, nz]);
+        }
+    }
 }
 
 /// One instance of an element, for messages.
@@ -565,7 +589,7 @@ impl Instance<'_> {
     }
 
     /// The length of a list: not negative, and at least 3 for the corners of a face.
-    fn length(self, value: Value, property: &Property, role: Role) -> Result<u64, ParseErrorKind> {
+    fn length(self, value: Value, at: usize, role: Role) -> Result<u64, ParseErrorKind> {
         let length = value.to_i64();
         if role == Role::Corners && length < 3 {
             return Err(ParseErrorKind::Corners { face: self.index, corners: length });
@@ -573,7 +597,7 @@ impl Instance<'_> {
         u64::try_from(length).map_err(|_| ParseErrorKind::Number {
             element: self.element.name.clone(),
             index: self.index,
-            field: property.name.clone(),
+            field: self.element.properties[at].name.clone(),
             expected: "a list length of 0 or more",
             found: length.to_string(),
         })
