@@ -6,3 +6,4 @@ pub use device::{Buffer, Device, DeviceKind, Stream, View, ViewMut};
 pub use error::{Error, Result};
 pub mod classic;
 pub mod limits;
+pub mod primitives;

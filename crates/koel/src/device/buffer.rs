@@ -172,6 +172,10 @@ impl<'a, T: Element> View<'a, T> {
     pub fn device(&self) -> &'a Device {
         self.device
     }
+    /// Whether it begins on a multiple of `bytes`.
+    pub(crate) fn is_aligned(&self, bytes: u64) -> bool {
+        self.address.is_multiple_of(bytes)
+    }
     /// A part of the part.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<View<'a, T>> {
         let (start, len) = resolve(range, self.len)?;

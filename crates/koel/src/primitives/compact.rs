@@ -1,0 +1,220 @@
+//! Stream compaction: what is kept, close together, in its order.
+use super::check_planned;
+use super::lookback::Lookback;
+use crate::device::{Device, Element, Stream, View, ViewMut};
+use crate::error::{Result, check_length};
+use koel_kernels::compact::TILE;
+use rayon::prelude::*;
+
+/// What can be compacted alone: `u32`, `u64`.
+pub trait CompactElement: Element + sealed::Launch {}
+impl CompactElement for u32 {}
+impl CompactElement for u64 {}
+/// What can be compacted together with values of type `V`: `u32` and `u64` with `u32` and `u64`.
+pub trait CompactPair<V>: CompactElement + sealed::LaunchPairs<V> {}
+impl<K: CompactElement + sealed::LaunchPairs<V>, V> CompactPair<V> for K {}
+
+mod sealed {
+    use crate::device::Stream;
+    use crate::error::Result;
+    use crate::primitives::lookback::Turn;
+    use koel_kernels::compact::*;
+    use koel_simt::{Buf, In};
+
+    pub struct Args {
+        pub n: u32,
+        pub flags: In<u8>,
+        pub count: Buf<u32>,
+        pub turn: Turn,
+    }
+    pub trait Launch: Sized {
+        /// # Safety
+        /// All arrays hold `n` elements, `count` one, `turn` the status words of every tile.
+        unsafe fn launch(stream: &Stream, args: Args, from: In<Self>, to: Buf<Self>) -> Result<()>;
+    }
+    pub trait LaunchPairs<V>: Sized {
+        /// # Safety
+        /// As `Launch::launch`.
+        unsafe fn launch(
+            stream: &Stream,
+            args: Args,
+            keys: (In<Self>, Buf<Self>),
+            values: (In<V>, Buf<V>),
+        ) -> Result<()>;
+    }
+    macro_rules! launch { ($($k:ident alone $alone:ident, $($v:ident $kernel:ident),*;)*) => { $(
+        impl Launch for $k {
+            unsafe fn launch(stream: &Stream, a: Args, from: In<$k>, to: Buf<$k>) -> Result<()> {
+                let (grid, Turn { epoch, status, ticket }) = (a.n.div_ceil(TILE), a.turn);
+                // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
+                unsafe { $alone::launch(stream, grid, a.n, epoch, a.flags, from, to, a.count, status, ticket) }
+            }
+        }
+        $(impl LaunchPairs<$v> for $k {
+            unsafe fn launch(stream: &Stream, a: Args, keys: (In<$k>, Buf<$k>), values: (In<$v>, Buf<$v>)) -> Result<()> {
+                let (grid, Turn { epoch, status, ticket }) = (a.n.div_ceil(TILE), a.turn);
+                let ((from, to), (values, values_to)) = (keys, values);
+                // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
+                unsafe { $kernel::launch(stream, grid, a.n, epoch, a.flags, from, to, values, values_to, a.count, status, ticket) }
+            }
+        })*
+    )* } }
+    launch! {
+        u32 alone compact_u32, u32 compact_u32_u32, u64 compact_u32_u64;
+        u64 alone compact_u64, u32 compact_u64_u32, u64 compact_u64_u64;
+    }
+}
+
+/// Keeps the elements whose flag is not 0, of up to a given number.
+///
+/// The kept ones stand at the beginning of the output, in the order of the input; what the rest of the output holds is not
+/// defined. The same result on every device and in every run.
+///
+/// On a GPU: one launch; every flag is read once, every kept element read once (in whole sectors) and written once. Scratch:
+/// 8 bytes for each 4096 elements.
+pub struct Compact {
+    max_n: usize,
+    lookback: Lookback,
+}
+impl Compact {
+    /// For at most `max_n` elements. Errors: out of memory, more than 32-bit indices reach.
+    pub fn new(device: &Device, max_n: usize) -> Result<Compact> {
+        check_planned("elements to compact", max_n, max_n)?;
+        Ok(Compact { max_n, lookback: Lookback::new(device, max_n.div_ceil(TILE as usize))? })
+    }
+    /// Bytes of device memory that the plan keeps.
+    pub fn scratch_bytes(&self) -> usize {
+        self.lookback.bytes()
+    }
+    /// `output` = the elements of `input` whose flag is not 0; `count[0]` = how many.
+    ///
+    /// Errors: lengths that differ (`output` must have room for all), more elements than planned for, buffers of another
+    /// device.
+    pub fn run<T: CompactElement>(
+        &mut self,
+        stream: &Stream,
+        flags: View<'_, u8>,
+        input: View<'_, T>,
+        mut output: ViewMut<'_, T>,
+        mut count: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        check_length("output", output.len(), "the input", input.len())?;
+        let (from, to) = (input.arg("input", stream)?, output.arg("output", stream)?);
+        if stream.device().runs_kernels() {
+            let Some(args) = self.args(stream, flags, input.len(), &mut count)? else { return Ok(()) };
+            // SAFETY: lengths as checked; the status words are for `max_n` elements.
+            return unsafe { sealed::Launch::launch(stream, args, from, to) };
+        }
+        self.check(stream, flags, input.len(), &mut count)?;
+        if let (Some(flags), Some(input), Some(output), Some(count)) =
+            (flags.host(), input.host(), output.host_mut(), count.host_mut())
+        {
+            count[0] = stream.device().install(|| on_host(stream.device().parallelism(), flags, input, output)) as u32;
+        }
+        Ok(())
+    }
+    /// The same for pairs.
+    ///
+    /// Errors: as [`run`](Self::run).
+    #[allow(clippy::too_many_arguments, reason = "two arrays in, two out, the flags and the count")]
+    pub fn run_pairs<K: CompactPair<V>, V: Element>(
+        &mut self,
+        stream: &Stream,
+        flags: View<'_, u8>,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+        mut keys_out: ViewMut<'_, K>,
+        mut values_out: ViewMut<'_, V>,
+        mut count: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        let n = keys.len();
+        check_length("values", values.len(), "the keys", n)?;
+        check_length("keys_out", keys_out.len(), "the keys", n)?;
+        check_length("values_out", values_out.len(), "the keys", n)?;
+        let of_keys = (keys.arg("keys", stream)?, keys_out.arg("keys_out", stream)?);
+        let of_values = (values.arg("values", stream)?, values_out.arg("values_out", stream)?);
+        if stream.device().runs_kernels() {
+            let Some(args) = self.args(stream, flags, n, &mut count)? else { return Ok(()) };
+            // SAFETY: lengths as checked; the status words are for `max_n` elements.
+            return unsafe { sealed::LaunchPairs::launch(stream, args, of_keys, of_values) };
+        }
+        self.check(stream, flags, n, &mut count)?;
+        if let (Some(flags), Some(keys), Some(keys_out), Some(values), Some(values_out), Some(count)) =
+            (flags.host(), keys.host(), keys_out.host_mut(), values.host(), values_out.host_mut(), count.host_mut())
+        {
+            let threads = stream.device().parallelism();
+            count[0] = stream.device().install(|| {
+                on_host(threads, flags, values, values_out);
+                on_host(threads, flags, keys, keys_out)
+            }) as u32;
+        }
+        Ok(())
+    }
+
+    fn check(&self, stream: &Stream, flags: View<'_, u8>, n: usize, count: &mut ViewMut<'_, u32>) -> Result<u32> {
+        check_length("flags", flags.len(), "the elements", n)?;
+        check_length("count", count.len(), "one count", 1)?;
+        flags.arg("flags", stream)?;
+        count.arg("count", stream)?;
+        check_planned("elements to compact", n, self.max_n)
+    }
+    /// None: nothing to do.
+    fn args(
+        &mut self,
+        stream: &Stream,
+        flags: View<'_, u8>,
+        n: usize,
+        count: &mut ViewMut<'_, u32>,
+    ) -> Result<Option<sealed::Args>> {
+        let n = self.check(stream, flags, n, count)?;
+        if n == 0 {
+            count.fill_bytes(0, stream)?;
+            return Ok(None);
+        }
+        let (flags, count) = (flags.arg("flags", stream)?, count.arg("count", stream)?);
+        Ok(Some(sealed::Args { n, flags, count, turn: self.lookback.turn(stream)? }))
+    }
+}
+
+/// Counts of chunks, then each chunk to its own part of the output. Returns the count.
+fn on_host<T: Element>(threads: usize, flags: &[u8], input: &[T], output: &mut [T]) -> usize {
+    let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
+    let counts = flags.par_chunks(chunk).map(|f| f.iter().filter(|&&f| f != 0).count()).collect::<Vec<_>>();
+    let (mut rest, mut parts) = (output, Vec::with_capacity(counts.len()));
+    for &c in &counts {
+        let (part, after) = rest.split_at_mut(c);
+        parts.push(part);
+        rest = after;
+    }
+    flags.par_chunks(chunk).zip(input.par_chunks(chunk)).zip(parts).for_each(|((flags, input), part)| {
+        let kept = flags.iter().zip(input).filter(|(f, _)| **f != 0).map(|(_, &x)| x);
+        part.iter_mut().zip(kept).for_each(|(to, x)| *to = x);
+    });
+    counts.iter().sum()
+}
+
+/// [`Compact::run`] without a plan: allocates one, waits, and returns the count.
+pub fn compact<T: CompactElement>(
+    stream: &Stream,
+    flags: View<'_, u8>,
+    input: View<'_, T>,
+    output: ViewMut<'_, T>,
+) -> Result<usize> {
+    let mut count = stream.device().alloc(1)?;
+    Compact::new(stream.device(), input.len())?.run(stream, flags, input, output, count.view_mut())?;
+    Ok(count.download()?[0] as usize)
+}
+/// [`Compact::run_pairs`] without a plan: allocates one, waits, and returns the count.
+pub fn compact_pairs<K: CompactPair<V>, V: Element>(
+    stream: &Stream,
+    flags: View<'_, u8>,
+    keys: View<'_, K>,
+    values: View<'_, V>,
+    keys_out: ViewMut<'_, K>,
+    values_out: ViewMut<'_, V>,
+) -> Result<usize> {
+    let mut count = stream.device().alloc(1)?;
+    let mut plan = Compact::new(stream.device(), keys.len())?;
+    plan.run_pairs(stream, flags, keys, values, keys_out, values_out, count.view_mut())?;
+    Ok(count.download()?[0] as usize)
+}

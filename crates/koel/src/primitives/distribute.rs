@@ -1,0 +1,66 @@
+//! Stable distribution into bins on the CPU: count, sum up, place, each in parallel over chunks.
+use rayon::prelude::*;
+use std::marker::PhantomData;
+
+/// Items that a thread takes at a time, at least: so many that the counts of a chunk are not felt.
+const CHUNK: usize = 1 << 14;
+
+/// An array that several threads write, each place by one of them.
+pub struct Places<'a, T> {
+    ptr: *mut T,
+    len: usize,
+    of: PhantomData<&'a mut [T]>,
+}
+// SAFETY: a `&mut [T]` that is only written, each place by one thread (the contract of `put`).
+unsafe impl<T: Send> Sync for Places<'_, T> {}
+impl<'a, T: Copy> Places<'a, T> {
+    pub fn new(of: &'a mut [T]) -> Places<'a, T> {
+        Places { ptr: of.as_mut_ptr(), len: of.len(), of: PhantomData }
+    }
+    /// # Safety
+    /// `i` is inside, and no other thread writes place `i`.
+    #[inline(always)]
+    pub unsafe fn put(&self, i: usize, v: T) {
+        debug_assert!(i < self.len);
+        // SAFETY: inside, and nobody else's.
+        unsafe { self.ptr.add(i).write(v) }
+    }
+}
+
+/// Calls `put(i, bin, place)` for every item `i` below `n`. The places of a bin are consecutive, from `first(counts)[bin]` on, in
+/// the order of the items: each is given once if the bins' places do not overlap. Returns the counts.
+pub fn distribute(
+    threads: usize,
+    n: usize,
+    bins: usize,
+    bin: impl Fn(usize) -> usize + Sync,
+    first: impl FnOnce(&[usize]) -> Vec<usize>,
+    put: impl Fn(usize, usize, usize) + Sync,
+) -> Vec<usize> {
+    let chunk = CHUNK.max(n.div_ceil(threads * 4)).max(bins);
+    let range = |c: usize| c * chunk..n.min((c + 1) * chunk);
+    let mut cursors = vec![0usize; n.div_ceil(chunk) * bins];
+    cursors.par_chunks_mut(bins).enumerate().for_each(|(c, counts)| range(c).for_each(|i| counts[bin(i)] += 1));
+    // Where each chunk begins within the bins; in the end, the counts.
+    let mut counts = vec![0usize; bins];
+    for of_chunk in cursors.chunks_mut(bins) {
+        for (cursor, all) in of_chunk.iter_mut().zip(&mut counts) {
+            *all += std::mem::replace(cursor, *all);
+        }
+    }
+    let first = first(&counts);
+    cursors.par_chunks_mut(bins).enumerate().for_each(|(c, cursor)| {
+        cursor.iter_mut().zip(&first).for_each(|(cursor, first)| *cursor += first);
+        for i in range(c) {
+            let bin = bin(i);
+            put(i, bin, cursor[bin]);
+            cursor[bin] += 1;
+        }
+    });
+    counts
+}
+/// Bins one after another, without gaps.
+pub fn packed(counts: &[usize]) -> Vec<usize> {
+    let sums = counts.iter().scan(0, |all, count| Some(std::mem::replace(all, *all + count)));
+    sums.collect()
+}

@@ -1,0 +1,134 @@
+//! How many keys fall into each bin.
+use super::filling_grid;
+use crate::device::{Stream, View, ViewMut};
+use crate::error::{Error, Result, check_length, count32};
+use koel_kernels::bins::bin_of;
+use koel_kernels::hash::mix::{mix, unmix};
+use koel_kernels::histogram::*;
+use rayon::prelude::*;
+
+/// Which bin a 32-bit key belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bins {
+    /// `2^bits` bins: the `bits` bits of the key from bit `shift` on.
+    Bits {
+        /// The lowest bit.
+        shift: u32,
+        /// How many, 1 to 16.
+        bits: u32,
+    },
+    /// Bins of equal parts of the range of the key's [mix](koel_kernels::hash::mix::mix), a bijection that spreads any keys.
+    Hash {
+        /// How many, 1 to 65536.
+        bins: u32,
+    },
+}
+impl Bins {
+    /// The most bins there may be.
+    pub const MAX: usize = 1 << 16;
+
+    /// How many bins.
+    pub fn count(self) -> usize {
+        match self {
+            Bins::Bits { bits, .. } => 1 << bits.min(32),
+            Bins::Hash { bins } => bins as usize,
+        }
+    }
+    /// What a partition stores in place of a key: the key itself for `Bits`, its mix for `Hash`.
+    pub fn stored(self, key: u32) -> u32 {
+        match self {
+            Bins::Bits { .. } => key,
+            Bins::Hash { .. } => mix(key),
+        }
+    }
+    /// The key of what is [stored](Self::stored).
+    pub fn key(self, stored: u32) -> u32 {
+        match self {
+            Bins::Bits { .. } => stored,
+            Bins::Hash { .. } => unmix(stored),
+        }
+    }
+    /// The bin of a key, below `count()`.
+    pub fn bin(self, key: u32) -> u32 {
+        bin_of(self.stored(key), self.drop(), self.count() as u32)
+    }
+    /// The highest bits of what is stored that do not count.
+    pub(super) fn drop(self) -> u32 {
+        match self {
+            Bins::Bits { shift, bits } => 32u32.saturating_sub(shift + bits),
+            Bins::Hash { .. } => 0,
+        }
+    }
+    pub(super) fn check(self, max: usize) -> Result<u32> {
+        if let Bins::Bits { shift, bits } = self
+            && !(bits >= 1 && shift <= 31 && bits <= 32 - shift)
+        {
+            let found = format!("bits {shift}..{}", shift as u64 + bits as u64);
+            return Err(Error::Setting { field: "bins", found, expected: "at least one bit, inside 0..32".into() });
+        }
+        if !(1..=max).contains(&self.count()) {
+            return Err(Error::Setting {
+                field: "bins",
+                found: self.count().to_string(),
+                expected: format!("1 to {max}"),
+            });
+        }
+        Ok(self.count() as u32)
+    }
+}
+
+/// `counts[b]` = how many keys are in bin `b`.
+///
+/// On a GPU: one fill, one launch, every key read once. Up to 8192 bins are counted in shared memory, with one global add
+/// per block and bin; more by one global add per key. No scratch memory. The same result on every device and in every run.
+///
+/// Errors: as many counts as bins must be given, bins out of range, more keys than 32-bit indices reach, buffers of another
+/// device.
+pub fn histogram_into(stream: &Stream, keys: View<'_, u32>, bins: Bins, mut counts: ViewMut<'_, u32>) -> Result<()> {
+    let count = bins.check(Bins::MAX)?;
+    check_length("counts", counts.len(), "the bins", count as usize)?;
+    let n = count32("keys", keys.len())?;
+    let from = keys.arg("keys", stream)?;
+    counts.fill_bytes(0, stream)?;
+    let device = stream.device();
+    if !device.runs_kernels() {
+        if let (Some(keys), Some(counts)) = (keys.host(), counts.host_mut()) {
+            device.install(|| on_host(device.parallelism(), keys, bins, counts));
+        }
+        return Ok(());
+    }
+    let (drop, aligned, to) = (bins.drop(), keys.is_aligned(16) as u32, counts.arg("counts", stream)?);
+    let grid = filling_grid(device, n, TURN);
+    // SAFETY: lengths as checked; bins are below `count`.
+    unsafe {
+        match (bins, count <= MAX_SHARED_BINS) {
+            (Bins::Bits { .. }, true) => histogram_bits_shared::launch(stream, grid, drop, count, aligned, n, from, to),
+            (Bins::Bits { .. }, false) => {
+                histogram_bits_global::launch(stream, grid, drop, count, aligned, n, from, to)
+            }
+            (Bins::Hash { .. }, true) => histogram_hash_shared::launch(stream, grid, drop, count, aligned, n, from, to),
+            (Bins::Hash { .. }, false) => {
+                histogram_hash_global::launch(stream, grid, drop, count, aligned, n, from, to)
+            }
+        }
+    }
+}
+/// [`histogram_into`] new memory: allocates the counts, waits and reads them back.
+pub fn histogram(stream: &Stream, keys: View<'_, u32>, bins: Bins) -> Result<Vec<u32>> {
+    bins.check(Bins::MAX)?;
+    let mut counts = stream.device().alloc(bins.count())?;
+    histogram_into(stream, keys, bins, counts.view_mut())?;
+    counts.download()
+}
+
+fn on_host(threads: usize, keys: &[u32], bins: Bins, counts: &mut [u32]) {
+    let chunk = keys.len().div_ceil(threads).max(1 << 14);
+    let parts = keys.par_chunks(chunk).map(|keys| {
+        let mut own = vec![0u32; bins.count()];
+        keys.iter().for_each(|&k| own[bins.bin(k) as usize] += 1);
+        own
+    });
+    for part in parts.collect::<Vec<_>>() {
+        counts.iter_mut().zip(part).for_each(|(all, own)| *all += own);
+    }
+}

@@ -1,0 +1,44 @@
+//! Scratch memory of decoupled look-back.
+use crate::device::{Buffer, Device, Stream};
+use crate::error::Result;
+use koel_kernels::lookback::MAX_EPOCH;
+use koel_simt::Buf;
+
+/// Status words and the ticket counter. Each launch has an epoch of its own, so that the words need not be cleared.
+pub struct Lookback {
+    status: Buffer<u64>,
+    ticket: Buffer<u32>,
+    /// the last launch's
+    epoch: u32,
+}
+/// What a launch gets.
+pub struct Turn {
+    pub epoch: u32,
+    pub status: Buf<u64>,
+    pub ticket: Buf<u32>,
+}
+
+impl Lookback {
+    /// Room for `words` status words, none on a device that does not run kernels.
+    pub fn new(device: &Device, words: usize) -> Result<Lookback> {
+        let words = if device.runs_kernels() { words } else { 0 };
+        let (status, mut ticket) = (device.alloc(words)?, device.alloc(1)?);
+        ticket.view_mut().fill_bytes(0, &device.stream()?)?;
+        Ok(Lookback { status, ticket, epoch: MAX_EPOCH })
+    }
+    /// Arguments for the next launch on `stream`.
+    pub fn turn(&mut self, stream: &Stream) -> Result<Turn> {
+        if self.epoch == MAX_EPOCH {
+            self.status.view_mut().fill_bytes(0, stream)?;
+            self.epoch = 0;
+        }
+        self.epoch += 1;
+        let (status, ticket) =
+            (self.status.view_mut().arg("status", stream)?, self.ticket.view_mut().arg("ticket", stream)?);
+        Ok(Turn { epoch: self.epoch, status, ticket })
+    }
+    /// Bytes of device memory.
+    pub fn bytes(&self) -> usize {
+        self.status.bytes() + self.ticket.bytes()
+    }
+}

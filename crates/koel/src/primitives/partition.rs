@@ -1,0 +1,258 @@
+//! Partition of pairs into bins, in one pass.
+//!
+//! A block sorts a tile of pairs by bin in its shared memory, reserves room in every bin with one global add, and writes each
+//! bin's run in full lines. On a GPU: 16 bytes of traffic a pair and pass. Pairs come out as `value << 32 | stored key`, the
+//! key itself or its mix (see [`Bins::stored`]): what is built of them need not hash again.
+//!
+//! Bins and their sizes are the same on every device and in every run; the order inside a bin is that of the input on the
+//! CPU and not defined elsewhere.
+use super::distribute::{Places, distribute, packed};
+use super::histogram::{Bins, histogram_into};
+use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::error::{Result, check_length, count32};
+use koel_kernels::partition::*;
+use koel_simt::{Buf, In};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// The most bins of a partition.
+pub const MAX_BINS: usize = 1024;
+
+/// Room for a bin of `n` pairs in `bins` bins, so that random keys overflow any bin about once in 10^9 partitions: the mean,
+/// 6.2 standard deviations and 8 more; even.
+pub fn slack_room(n: usize, bins: usize) -> usize {
+    let mean = n as f64 / bins.max(1) as f64;
+    (mean + 6.2 * mean.sqrt() + 8.0) as usize / 2 * 2 + 2
+}
+
+/// Pairs into bins with room for `room` each: the pairs of bin `b` come to `out[b * room ..][..cursors[b]]`.
+///
+/// `cursors[b]` = the number of pairs of bin `b`, also where they did not fit. `overflow[0]` = pairs that were dropped
+/// because a bin was full: if it is not 0, the bins whose cursor exceeds `room` hold part of their pairs, at places not
+/// defined, and the caller should come again with more room. Nothing is written outside a bin's room.
+///
+/// On a GPU: two fills and one launch. No scratch memory.
+///
+/// Errors: `values` as long as the keys, `out` `room` times the bins, a cursor a bin, one overflow count; more than 1024
+/// bins; more places than 32-bit indices reach; buffers of another device.
+#[allow(clippy::too_many_arguments, reason = "two arrays in, three out, how many bins and how large")]
+pub fn partition_with_slack(
+    stream: &Stream,
+    bins: Bins,
+    room: usize,
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+    mut out: ViewMut<'_, u64>,
+    mut cursors: ViewMut<'_, u32>,
+    mut overflow: ViewMut<'_, u32>,
+) -> Result<()> {
+    let count = bins.check(MAX_BINS)? as usize;
+    check_length("values", values.len(), "the keys", keys.len())?;
+    check_length("out", out.len(), "all bins' room", count.saturating_mul(room))?;
+    check_length("cursors", cursors.len(), "the bins", count)?;
+    check_length("overflow", overflow.len(), "one count", 1)?;
+    let (n, _) = (count32("pairs", keys.len())?, count32("places", out.len())?);
+    cursors.fill_bytes(0, stream)?;
+    overflow.fill_bytes(0, stream)?;
+    if stream.device().runs_kernels() {
+        let rooms = Rooms { stride: room as u32, room: room as u32, n };
+        let (cursors, overflow) = (cursors.arg("cursors", stream)?, overflow.arg("overflow", stream)?);
+        // SAFETY: lengths as checked.
+        return unsafe { launch(stream, bins, rooms, keys, values, out, cursors, overflow) };
+    }
+    let (keys, values) = (checked(keys, "keys", stream)?, checked(values, "values", stream)?);
+    out.arg("out", stream)?;
+    if let (Some(out), Some(cursors), Some(overflow)) = (out.host_mut(), cursors.host_mut(), overflow.host_mut()) {
+        let (places, lost) = (Places::new(out), AtomicU32::new(0));
+        let put = |i: usize, bin: usize, place: usize| {
+            if place - bin * room < room {
+                // SAFETY: inside the bin's room; `distribute` gives each place once.
+                unsafe { places.put(place, pair(bins, keys[i], values[i])) }
+            } else {
+                lost.fetch_add(1, Relaxed);
+            }
+        };
+        let rooms = |counts: &[usize]| (0..counts.len()).map(|b| b * room).collect();
+        let counts = on_host(stream.device(), bins, keys, rooms, put);
+        cursors.iter_mut().zip(counts).for_each(|(cursor, count)| *cursor = count as u32);
+        overflow[0] = lost.into_inner();
+    }
+    Ok(())
+}
+
+/// Partition without slack: counts first. Scratch: 8 bytes a bin.
+pub struct ExactPartition {
+    bins: Bins,
+    counts: Buffer<u32>,
+    cursors: Buffer<u32>,
+    overflow: Buffer<u32>,
+}
+impl ExactPartition {
+    /// For any number of pairs. Errors: more than 1024 bins, out of memory.
+    pub fn new(device: &Device, bins: Bins) -> Result<ExactPartition> {
+        let count = bins.check(MAX_BINS)? as usize;
+        Ok(ExactPartition {
+            bins,
+            counts: device.alloc(count)?,
+            cursors: device.alloc(count)?,
+            overflow: device.alloc(1)?,
+        })
+    }
+    /// Bytes of device memory that the plan keeps.
+    pub fn scratch_bytes(&self) -> usize {
+        self.counts.bytes() + self.cursors.bytes() + self.overflow.bytes()
+    }
+    /// The pairs of bin `b` come to `out[starts[b]..starts[b + 1]]`.
+    ///
+    /// On a GPU: one fill and three launches (count, scan, scatter); the keys are read twice: 20 bytes of traffic a pair.
+    ///
+    /// Errors: `values` and `out` as long as the keys, a start for each bin and one more; more pairs than 32-bit indices
+    /// reach; buffers of another device.
+    pub fn run(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        mut out: ViewMut<'_, u64>,
+        mut starts: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        let bins = self.bins;
+        check_length("values", values.len(), "the keys", keys.len())?;
+        check_length("out", out.len(), "the keys", keys.len())?;
+        check_length("starts", starts.len(), "the bins and one", bins.count() + 1)?;
+        let n = count32("pairs", keys.len())?;
+        let to_starts = starts.arg("starts", stream)?;
+        if stream.device().runs_kernels() {
+            histogram_into(stream, keys, bins, self.counts.view_mut())?;
+            let counts = self.counts.view().arg("counts", stream)?;
+            let mut cursors = self.cursors.view_mut();
+            let overflow = self.overflow.view_mut().arg("overflow", stream)?;
+            let rooms = Rooms { stride: 0, room: n, n };
+            // SAFETY: as many counts and cursors as bins, a start more.
+            unsafe {
+                bin_starts::launch(stream, 1, bins.count() as u32, counts, to_starts, cursors.arg("cursors", stream)?)?
+            };
+            // SAFETY: lengths as checked; the counts add up to `n`.
+            return unsafe {
+                launch(stream, bins, rooms, keys, values, out, cursors.arg("cursors", stream)?, overflow)
+            };
+        }
+        let (keys, values) = (checked(keys, "keys", stream)?, checked(values, "values", stream)?);
+        out.arg("out", stream)?;
+        if let (Some(out), Some(starts)) = (out.host_mut(), starts.host_mut()) {
+            let places = Places::new(out);
+            // SAFETY: the counts add up to the length of `out`; `distribute` gives each place once.
+            let put = |i: usize, _: usize, place: usize| unsafe { places.put(place, pair(bins, keys[i], values[i])) };
+            let counts = on_host(stream.device(), bins, keys, packed, put);
+            let ends = packed(&counts).into_iter().chain([keys.len()]);
+            starts.iter_mut().zip(ends).for_each(|(to, start)| *to = start as u32);
+        }
+        Ok(())
+    }
+}
+
+/// [`ExactPartition::run`] without a plan: allocates one and the output, waits, and returns the pairs on the device and where
+/// each bin starts (one more than bins).
+pub fn partition_exact(
+    stream: &Stream,
+    bins: Bins,
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+) -> Result<(Buffer<u64>, Vec<u32>)> {
+    let mut plan = ExactPartition::new(stream.device(), bins)?;
+    let (mut out, mut starts) = (stream.device().alloc(keys.len())?, stream.device().alloc(bins.count() + 1)?);
+    plan.run(stream, keys, values, out.view_mut(), starts.view_mut())?;
+    let starts = starts.download()?;
+    Ok((out, starts))
+}
+
+/// A bin's beginning is `stride` after that of the bin before it; its cursor goes up to `room`.
+struct Rooms {
+    stride: u32,
+    room: u32,
+    n: u32,
+}
+
+/// # Safety
+/// `keys` and `values` hold `n` pairs, `cursors` as many as bins, `overflow` one, and every place that `rooms` allows is in
+/// `out`.
+#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
+unsafe fn launch(
+    stream: &Stream,
+    bins: Bins,
+    rooms: Rooms,
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+    mut out: ViewMut<'_, u64>,
+    cursors: Buf<u32>,
+    overflow: Buf<u32>,
+) -> Result<()> {
+    let aligned = (keys.is_aligned(16) && values.is_aligned(16)) as u32;
+    let (keys, values, out): (In<u32>, In<u32>, Buf<u64>) =
+        (keys.arg("keys", stream)?, values.arg("values", stream)?, out.arg("out", stream)?);
+    let (drop, count, Rooms { stride, room, n }) = (bins.drop(), bins.count() as u32, rooms);
+    macro_rules! of_shape {
+        ($shape:ident $bits:ident $hash:ident) => {
+            // SAFETY: the caller's.
+            unsafe {
+                match bins {
+                    Bins::Bits { .. } => $bits::launch(
+                        stream,
+                        n.div_ceil($shape.tile()),
+                        drop,
+                        count,
+                        stride,
+                        room,
+                        aligned,
+                        n,
+                        keys,
+                        values,
+                        out,
+                        cursors,
+                        overflow,
+                    ),
+                    Bins::Hash { .. } => $hash::launch(
+                        stream,
+                        n.div_ceil($shape.tile()),
+                        drop,
+                        count,
+                        stride,
+                        room,
+                        aligned,
+                        n,
+                        keys,
+                        values,
+                        out,
+                        cursors,
+                        overflow,
+                    ),
+                }
+            }
+        };
+    }
+    if count as usize <= NARROW.bins {
+        of_shape!(NARROW partition_bits_narrow partition_hash_narrow)
+    } else if WIDE.shared() <= stream.device().max_shared() {
+        of_shape!(WIDE partition_bits_wide partition_hash_wide)
+    } else {
+        of_shape!(SMALL partition_bits_small partition_hash_small)
+    }
+}
+
+fn pair(bins: Bins, key: u32, value: u32) -> u64 {
+    (value as u64) << 32 | bins.stored(key) as u64
+}
+/// The elements on the CPU device; empty elsewhere.
+fn checked<'a>(view: View<'a, u32>, name: &'static str, stream: &Stream) -> Result<&'a [u32]> {
+    view.arg(name, stream)?;
+    Ok(view.host().unwrap_or(&[]))
+}
+fn on_host(
+    device: &Device,
+    bins: Bins,
+    keys: &[u32],
+    first: impl FnOnce(&[usize]) -> Vec<usize> + Send,
+    put: impl Fn(usize, usize, usize) + Sync,
+) -> Vec<usize> {
+    let bin = |i: usize| bins.bin(keys[i]) as usize;
+    device.install(|| distribute(device.parallelism(), keys.len(), bins.count(), bin, first, &put))
+}

@@ -1,0 +1,366 @@
+//! Stable sorting by integer keys.
+//!
+//! On a GPU: least significant digit first, 8 bits a pass, "Onesweep" (Adinets and Merrill, 2022): one launch counts all
+//! digits, one sums them up, and each pass is one launch that reads and writes every key and value once. Traffic: the keys
+//! once, and in each of the passes (4 for all bits of `u32`, 8 of `u64`) twice the keys and values: 68 bytes for a `u32`
+//! pair. On the CPU: the same passes over chunks, one a thread.
+//!
+//! Stable on every device, so the same result in every run. The input is not changed.
+use super::check_planned;
+use super::distribute::{Places, distribute, packed};
+use super::lookback::Lookback;
+use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
+use crate::error::{Error, Result, check_length};
+use koel_kernels::radix_sort::{COUNT_TURN, RADIX, THREADS, digit_mask, digit_starts};
+use std::ops::Range;
+
+/// Keys that can be sorted: `u32`, `u64`.
+pub trait SortKey: Element + sealed::Launch {}
+impl SortKey for u32 {}
+impl SortKey for u64 {}
+/// Keys that can be sorted with values of type `V`: `u32` and `u64` with `u32` and `u64`.
+pub trait SortPair<V>: SortKey + sealed::LaunchPairs<V> {}
+impl<K: SortKey + sealed::LaunchPairs<V>, V> SortPair<V> for K {}
+
+mod sealed {
+    use crate::device::Stream;
+    use crate::error::Result;
+    use crate::primitives::lookback::Turn;
+    use koel_kernels::radix_sort::{self as kernels, *};
+    use koel_simt::{Buf, In};
+
+    /// One pass.
+    pub struct Pass {
+        pub shift: u32,
+        pub mask: u32,
+        pub n: u32,
+        pub starts: In<u32>,
+        pub turn: Turn,
+    }
+    pub trait Launch: kernels::SortKey {
+        /// Keys of a thread when sorted alone.
+        const ITEMS: usize;
+        /// # Safety
+        /// `keys` hold `n` elements, `counts` 256 for each digit of the key.
+        unsafe fn count(
+            stream: &Stream,
+            grid: u32,
+            bits: (u32, u32),
+            n: u32,
+            keys: In<Self>,
+            counts: Buf<u32>,
+        ) -> Result<()>;
+        /// # Safety
+        /// The arrays hold `n` elements, `starts` 256, the status words are for every tile.
+        unsafe fn pass(stream: &Stream, grid: u32, pass: Pass, keys: (In<Self>, Buf<Self>)) -> Result<()>;
+    }
+    pub trait LaunchPairs<V>: Launch {
+        /// Pairs of a thread.
+        const PAIR_ITEMS: usize;
+        /// # Safety
+        /// As `Launch::pass`.
+        unsafe fn pass_pairs(
+            stream: &Stream,
+            grid: u32,
+            pass: Pass,
+            keys: (In<Self>, Buf<Self>),
+            values: (In<V>, Buf<V>),
+        ) -> Result<()>;
+    }
+    macro_rules! launch { ($($k:ident $count:ident $alone:ident $items:ident, $($v:ident $kernel:ident $pair_items:ident),*;)*) => { $(
+        impl Launch for $k {
+            const ITEMS: usize = $items;
+            unsafe fn count(stream: &Stream, grid: u32, bits: (u32, u32), n: u32, keys: In<$k>, counts: Buf<u32>) -> Result<()> {
+                // SAFETY: the caller's.
+                unsafe { $count::launch(stream, grid, bits.0, bits.1, n, keys, counts) }
+            }
+            unsafe fn pass(stream: &Stream, grid: u32, p: Pass, keys: (In<$k>, Buf<$k>)) -> Result<()> {
+                let Turn { epoch, status, ticket } = p.turn;
+                // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
+                unsafe { $alone::launch(stream, grid, p.shift, p.mask, p.n, epoch, keys.0, keys.1, p.starts, status, ticket) }
+            }
+        }
+        $(impl LaunchPairs<$v> for $k {
+            const PAIR_ITEMS: usize = $pair_items;
+            unsafe fn pass_pairs(
+                stream: &Stream,
+                grid: u32,
+                p: Pass,
+                keys: (In<$k>, Buf<$k>),
+                values: (In<$v>, Buf<$v>),
+            ) -> Result<()> {
+                let Turn { epoch, status, ticket } = p.turn;
+                let ((from, to), (values, values_to)) = (keys, values);
+                // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
+                unsafe {
+                    $kernel::launch(stream, grid, p.shift, p.mask, p.n, epoch, from, to, values, values_to, p.starts, status, ticket)
+                }
+            }
+        })*
+    )* } }
+    launch! {
+        u32 count_digits_u32 sort_pass_u32 ITEMS_U32,
+            u32 sort_pass_u32_u32 ITEMS_U32_U32, u64 sort_pass_u32_u64 ITEMS_U32_U64;
+        u64 count_digits_u64 sort_pass_u64 ITEMS_U64,
+            u32 sort_pass_u64_u32 ITEMS_U64_U32, u64 sort_pass_u64_u64 ITEMS_U64_U64;
+    }
+}
+
+/// What sorting alone and sorting pairs share.
+struct Passes<K> {
+    max_n: usize,
+    bits: Range<u32>,
+    /// where every second pass puts the keys
+    keys: Buffer<K>,
+    /// zero between runs
+    counts: Buffer<u32>,
+    starts: Buffer<u32>,
+    lookback: Lookback,
+}
+impl<K: SortKey> Passes<K> {
+    fn new(device: &Device, max_n: usize, items: usize) -> Result<Passes<K>> {
+        check_planned("keys to sort", max_n, max_n)?;
+        let digits = <K as koel_kernels::radix_sort::SortKey>::DIGITS * RADIX;
+        let mut counts = device.alloc(digits)?;
+        counts.view_mut().fill_bytes(0, &device.stream()?)?;
+        Ok(Passes {
+            max_n,
+            bits: 0..8 * size_of::<K>() as u32,
+            keys: device.alloc(max_n)?,
+            counts,
+            starts: device.alloc(digits)?,
+            lookback: Lookback::new(device, max_n.div_ceil(THREADS * items) * RADIX)?,
+        })
+    }
+    fn set_bits(&mut self, bits: Range<u32>) -> Result<()> {
+        let width = 8 * size_of::<K>() as u32;
+        if bits.start > bits.end || bits.end > width {
+            return Err(Error::Setting {
+                field: "bits",
+                found: format!("{bits:?}"),
+                expected: format!("inside 0..{width}"),
+            });
+        }
+        self.bits = bits;
+        Ok(())
+    }
+    fn scratch_bytes(&self) -> usize {
+        self.keys.bytes() + self.counts.bytes() + self.starts.bytes() + self.lookback.bytes()
+    }
+    fn passes(&self) -> u32 {
+        self.bits.len().div_ceil(8) as u32
+    }
+    fn digit(&self, pass: u32) -> (u32, u32) {
+        let shift = self.bits.start + 8 * pass;
+        (shift, digit_mask(shift, self.bits.end))
+    }
+    /// Counts the digits of all passes and sums them up.
+    fn count(&mut self, stream: &Stream, keys: View<'_, K>, n: u32) -> Result<()> {
+        let grid = super::filling_grid(stream.device(), n, COUNT_TURN);
+        let bits = (self.bits.start, self.bits.end);
+        let mut counts = self.counts.view_mut();
+        let starts = self.starts.view_mut().arg("starts", stream)?;
+        // SAFETY: `n` keys; 256 counts and starts for each digit.
+        unsafe {
+            K::count(stream, grid, bits, n, keys.arg("keys", stream)?, counts.arg("counts", stream)?)?;
+            digit_starts::launch(stream, (bits.1 - bits.0).div_ceil(8), counts.arg("counts", stream)?, starts)
+        }
+    }
+    fn pass(&mut self, stream: &Stream, pass: u32, n: u32) -> Result<sealed::Pass> {
+        let (shift, mask) = self.digit(pass);
+        let first = pass as usize * RADIX;
+        let starts = self.starts.view().slice(first..first + RADIX)?.arg("starts", stream)?;
+        Ok(sealed::Pass { shift, mask, n, starts, turn: self.lookback.turn(stream)? })
+    }
+}
+
+/// Sorts keys alone, up to a given number.
+///
+/// Scratch: the size of the keys, and 2 KB a tile of 5,000 to 7,000 keys. Launches on a GPU: two and the passes.
+pub struct SortKeys<K>(Passes<K>);
+impl<K: SortKey> SortKeys<K> {
+    /// For at most `max_n` keys. Errors: out of memory, more than 32-bit indices reach.
+    pub fn new(device: &Device, max_n: usize) -> Result<SortKeys<K>> {
+        Ok(SortKeys(Passes::new(device, max_n, <K as sealed::Launch>::ITEMS)?))
+    }
+    /// Compares only these bits of the keys, for example `0..30`: fewer passes. Errors: bits that the keys do not have.
+    pub fn bits(mut self, bits: Range<u32>) -> Result<SortKeys<K>> {
+        self.0.set_bits(bits)?;
+        Ok(self)
+    }
+    /// Bytes of device memory that the plan keeps.
+    pub fn scratch_bytes(&self) -> usize {
+        self.0.scratch_bytes()
+    }
+    /// `out` = the keys in ascending order.
+    ///
+    /// Errors: lengths that differ, more keys than planned for, buffers of another device.
+    pub fn run(&mut self, stream: &Stream, keys: View<'_, K>, mut out: ViewMut<'_, K>) -> Result<()> {
+        let this = &mut self.0;
+        check_length("out", out.len(), "the keys", keys.len())?;
+        let n = check_planned("keys to sort", keys.len(), this.max_n)?;
+        let (mut from, to) = (keys.arg("keys", stream)?, out.arg("out", stream)?);
+        let passes = this.passes();
+        if n == 0 || passes == 0 {
+            return out.copy_from(keys, stream);
+        }
+        if !stream.device().runs_kernels() {
+            let (bits, other) = (this.bits.clone(), this.keys.host_mut());
+            if let (Some(keys), Some(out), Some(other)) = (keys.host(), out.host_mut(), other) {
+                // As pairs with values of no size.
+                let (n, device) = (keys.len(), stream.device());
+                let (mut nothing_out, mut nothing_other) = (vec![(); n], vec![(); n]);
+                let values = Side { from: &vec![(); n], out: &mut nothing_out, other: &mut nothing_other };
+                device.install(|| on_host(device, bits, Side { from: keys, out, other: &mut other[..n] }, values));
+            }
+            return Ok(());
+        }
+        this.count(stream, keys, n)?;
+        let grid = n.div_ceil((THREADS * <K as sealed::Launch>::ITEMS) as u32);
+        for p in 0..passes {
+            let pass = this.pass(stream, p, n)?;
+            // The last pass ends in `out`.
+            let last = (passes - p) % 2 == 1;
+            let (to, next) = if last {
+                (to, out.view().arg("out", stream)?)
+            } else {
+                (this.keys.view_mut().arg("scratch", stream)?, this.keys.view().arg("scratch", stream)?)
+            };
+            // SAFETY: both hold `n` keys at least, and differ; the status words are for `max_n`.
+            unsafe { K::pass(stream, grid, pass, (from, to))? };
+            from = next;
+        }
+        Ok(())
+    }
+}
+
+/// Sorts pairs by their keys, up to a given number. Pairs of equal keys keep their order.
+///
+/// Scratch: the size of the pairs, and 2 KB a tile of 3,000 to 6,000 pairs. Launches on a GPU: two and the passes.
+pub struct SortPairs<K, V> {
+    passes: Passes<K>,
+    /// where every second pass puts the values
+    values: Buffer<V>,
+}
+impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
+    /// For at most `max_n` pairs. Errors: out of memory, more than 32-bit indices reach.
+    pub fn new(device: &Device, max_n: usize) -> Result<SortPairs<K, V>> {
+        Ok(SortPairs { passes: Passes::new(device, max_n, K::PAIR_ITEMS)?, values: device.alloc(max_n)? })
+    }
+    /// Compares only these bits of the keys, for example `0..30`: fewer passes. Errors: bits that the keys do not have.
+    pub fn bits(mut self, bits: Range<u32>) -> Result<SortPairs<K, V>> {
+        self.passes.set_bits(bits)?;
+        Ok(self)
+    }
+    /// Bytes of device memory that the plan keeps.
+    pub fn scratch_bytes(&self) -> usize {
+        self.passes.scratch_bytes() + self.values.bytes()
+    }
+    /// `keys_out`, `values_out` = the pairs in ascending order of their keys.
+    ///
+    /// Errors: lengths that differ, more pairs than planned for, buffers of another device.
+    pub fn run(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+        mut keys_out: ViewMut<'_, K>,
+        mut values_out: ViewMut<'_, V>,
+    ) -> Result<()> {
+        let this = &mut self.passes;
+        check_length("values", values.len(), "the keys", keys.len())?;
+        check_length("keys_out", keys_out.len(), "the keys", keys.len())?;
+        check_length("values_out", values_out.len(), "the keys", keys.len())?;
+        let n = check_planned("pairs to sort", keys.len(), this.max_n)?;
+        let mut from = (keys.arg("keys", stream)?, values.arg("values", stream)?);
+        let to = (keys_out.arg("keys_out", stream)?, values_out.arg("values_out", stream)?);
+        let passes = this.passes();
+        if n == 0 || passes == 0 {
+            keys_out.copy_from(keys, stream)?;
+            return values_out.copy_from(values, stream);
+        }
+        if !stream.device().runs_kernels() {
+            let (bits, device) = (this.bits.clone(), stream.device());
+            if let (Some(k), Some(v), Some(k_out), Some(v_out), Some(k_other), Some(v_other)) = (
+                keys.host(),
+                values.host(),
+                keys_out.host_mut(),
+                values_out.host_mut(),
+                this.keys.host_mut(),
+                self.values.host_mut(),
+            ) {
+                let keys = Side { from: k, out: k_out, other: &mut k_other[..k.len()] };
+                let values = Side { from: v, out: v_out, other: &mut v_other[..v.len()] };
+                device.install(|| on_host(device, bits, keys, values));
+            }
+            return Ok(());
+        }
+        this.count(stream, keys, n)?;
+        let grid = n.div_ceil((THREADS * K::PAIR_ITEMS) as u32);
+        for p in 0..passes {
+            let pass = this.pass(stream, p, n)?;
+            // The last pass ends in the output.
+            let last = (passes - p) % 2 == 1;
+            let (to, next) = if last {
+                (to, (keys_out.view().arg("keys_out", stream)?, values_out.view().arg("values_out", stream)?))
+            } else {
+                let to = (this.keys.view_mut().arg("scratch", stream)?, self.values.view_mut().arg("scratch", stream)?);
+                (to, (this.keys.view().arg("scratch", stream)?, self.values.view().arg("scratch", stream)?))
+            };
+            // SAFETY: all hold `n` elements at least, and differ; the status words are for `max_n`.
+            unsafe { K::pass_pairs(stream, grid, pass, (from.0, to.0), (from.1, to.1))? };
+            from = next;
+        }
+        Ok(())
+    }
+}
+
+/// [`SortKeys::run`] without a plan: allocates one.
+pub fn sort_keys<K: SortKey>(stream: &Stream, keys: View<'_, K>, out: ViewMut<'_, K>) -> Result<()> {
+    SortKeys::new(stream.device(), keys.len())?.run(stream, keys, out)
+}
+/// [`SortPairs::run`] without a plan: allocates one.
+pub fn sort_pairs<K: SortPair<V>, V: Element>(
+    stream: &Stream,
+    keys: View<'_, K>,
+    values: View<'_, V>,
+    keys_out: ViewMut<'_, K>,
+    values_out: ViewMut<'_, V>,
+) -> Result<()> {
+    SortPairs::new(stream.device(), keys.len())?.run(stream, keys, values, keys_out, values_out)
+}
+
+/// Keys, or values: the input, the output, and where every second pass puts them.
+struct Side<'a, T> {
+    from: &'a [T],
+    out: &'a mut [T],
+    other: &'a mut [T],
+}
+/// The passes on the CPU.
+fn on_host<K: SortKey, V: Copy + Send + Sync>(
+    device: &Device,
+    bits: Range<u32>,
+    keys: Side<'_, K>,
+    values: Side<'_, V>,
+) {
+    let (threads, n) = (device.parallelism(), keys.from.len());
+    let passes = bits.len().div_ceil(8) as u32;
+    for p in 0..passes {
+        let shift = bits.start + 8 * p;
+        let mask = digit_mask(shift, bits.end);
+        // The last pass ends in `out`.
+        let last = (passes - p) % 2 == 1;
+        let (k, k_to) = if last { (&*keys.other, &mut *keys.out) } else { (&*keys.out, &mut *keys.other) };
+        let (v, v_to) = if last { (&*values.other, &mut *values.out) } else { (&*values.out, &mut *values.other) };
+        let (k, v) = if p == 0 { (keys.from, values.from) } else { (k, v) };
+        let digit = |i: usize| k[i].digit(shift, mask) as usize;
+        let (k_to, v_to) = (Places::new(k_to), Places::new(v_to));
+        distribute(threads, n, RADIX, digit, packed, |i, _, place| {
+            // SAFETY: the digits' counts add up to `n`; `distribute` gives each place once.
+            unsafe {
+                k_to.put(place, k[i]);
+                v_to.put(place, v[i]);
+            }
+        });
+    }
+}
