@@ -48,7 +48,8 @@ fn executables(cargo: &mut Command) -> Result<Vec<Program>, String> {
         let rest = &line[line.find(&format!("\"{key}\":"))? + key.len() + 3..];
         Some(rest.trim_start_matches(['[', '"']).split('"').next()?.to_string())
     };
-    let programs = String::from_utf8_lossy(&out.stdout).lines().filter_map(|line| {
+    let messages = String::from_utf8_lossy(&out.stdout);
+    let programs = messages.lines().filter_map(|line| {
         let path = PathBuf::from(field(line, "executable").filter(|p| p.starts_with('/') || p.contains(":\\"))?);
         let is_example = field(line, "kind")? == "example";
         let file = path.file_name()?.to_string_lossy().into_owned();

@@ -47,6 +47,11 @@ pub fn link(args: &[String]) -> Result<(), String> {
     nothing_copied(&text, &ptx)
 }
 
+/// Whether a line of PTX is a barrier or a warp operation.
+pub fn waits(line: &str) -> bool {
+    ["bar.", "barrier.", "shfl.", "vote.", "match.", "redux."].iter().any(|o| line.trim_start().starts_with(o))
+}
+
 /// As many barriers and warp operations in the PTX of each entry as in its source: in the IR as rustc wrote it (no MIR
 /// pass, no LLVM pass has run) they are counted along the calls. More means that something copied them.
 /// (A loop around one that LLVM unrolls would be a false alarm; none so far.)
@@ -74,13 +79,12 @@ fn nothing_copied(ir: &str, ptx: &str) -> Result<(), String> {
         let body = ptx.split(&format!(".entry {e}(")).nth(1).and_then(|b| b.split("\n}").next()).ok_or(format!("no entry {e}"))?;
         let is = body
             .lines()
-            .filter(|l| ["bar.", "barrier.", "shfl.", "vote.", "match.", "redux."].iter().any(|o| l.trim_start().starts_with(o)))
+            .filter(|l| waits(l))
             .count();
         let want = count(e, &calls, 0);
         if is > want {
             return Err(format!("`{e}`: {want} barriers and warp operations in the source, {is} in the PTX: something copied them"));
         }
-        println!("{e}: {is} of {want} barriers and warp operations");
     }
     Ok(())
 }

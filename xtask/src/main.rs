@@ -11,7 +11,8 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
   ptx                       build the kernels' PTX and write it to crates/koel-kernels/ptx
   ptx --check               build it, fail if what is committed differs or breaks a rule
-  sass PTXAS NVDISASM       registers, spills and instructions of each kernel
+  sass [KERNEL]...          assemble it for both targets, hold it against ptx/sass-expectations.txt; details of KERNELs.
+                            Fetches ptxas and nvdisasm from PyPI into target/nvcc (or name them in PTXAS and NVDISASM)
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
   mutants                   plant the faults of mutants.txt one by one: the host tests must catch each";
 
@@ -31,7 +32,7 @@ fn task(args: &[String]) -> Result<(), String> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ptx"] => ptx::write(root),
         ["ptx", "--check"] => ptx::check(root),
-        ["sass", ptxas, nvdisasm] => sass::sass(root, ptxas, nvdisasm),
+        ["sass", ref kernels @ ..] => sass::sass(root, kernels),
         ["device-bundle"] => bundle::bundle(root),
         ["mutants"] => mutants::mutants(root),
         _ => Err(USAGE.into()),

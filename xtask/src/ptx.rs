@@ -9,6 +9,9 @@ const TOOLCHAIN: &str = "1.95.0";
 /// The least compute capability (any GPU since 2018), and the one the kernels are tuned for.
 pub const CPUS: [&str; 2] = ["sm_75", "sm_90"];
 
+/// Threads that a multiprocessor of each can hold: more blocks than fit are no launch bound (ptxas ignores it).
+const RESIDENT_THREADS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_90", 2048)];
+
 /// Where the PTX for `cpu` is kept.
 pub fn committed(root: &Path, cpu: &str) -> std::path::PathBuf {
     root.join("crates/koel-kernels/ptx").join(format!("{cpu}.ptx"))
@@ -19,7 +22,8 @@ pub fn write(root: &Path) -> Result<(), String> {
     for cpu in CPUS {
         let (file, ptx) = (committed(root, cpu), build(root, cpu)?);
         std::fs::create_dir_all(file.parent().ok_or("no folder")?).map_err(|e| e.to_string())?;
-        std::fs::write(&file, ptx).map_err(|e| format!("{}: {e}", file.display()))?;
+        std::fs::write(&file, &ptx).map_err(|e| format!("{}: {e}", file.display()))?;
+        println!("{}: {}", file.display(), summary(&ptx));
     }
     Ok(())
 }
@@ -31,10 +35,22 @@ pub fn check(root: &Path) -> Result<(), String> {
         let old = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         if old != ptx {
             let same = old.lines().zip(ptx.lines()).take_while(|(a, b)| a == b).count();
-            return Err(format!("{} is stale from line {} on: run `cargo xtask ptx`", file.display(), same + 1));
+            let entry = ptx.lines().take(same + 1).filter_map(entry_name).last().unwrap_or("the header");
+            let place = format!("{}:{} (in {entry})", file.display(), same + 1);
+            return Err(format!("{place} is not what the sources give: run `cargo xtask ptx`"));
         }
+        println!("{}: up to date; {}", file.display(), summary(&ptx));
     }
     Ok(())
+}
+
+fn summary(ptx: &str) -> String {
+    let entries = ptx.lines().filter_map(entry_name).count();
+    let waiting = ptx.lines().filter(|l| linker::waits(l)).count();
+    format!("{entries} entries, {waiting} barriers and warp operations, none of them copied")
+}
+fn entry_name(line: &str) -> Option<&str> {
+    line.strip_prefix(".visible .entry ").map(|l| l.trim_end_matches(['(', ')']))
 }
 
 /// Compiles the kernels, then makes the text canonical. Two directories, or two places of the toolchain, gave the same
@@ -97,6 +113,8 @@ pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
 }
 
 fn canonical(raw: &str, cpu: &str) -> Result<String, String> {
+    const MOST_RESIDENT: u32 = 2048;
+    let resident = RESIDENT_THREADS.iter().find(|(name, _)| *name == cpu).ok_or(format!("unknown target {cpu}"))?.1;
     let mut bounds = BTreeMap::new();
     let (mut header, mut entries) = (vec![], BTreeMap::<String, Vec<String>>::new());
     let mut current: Option<String> = None;
@@ -105,7 +123,16 @@ fn canonical(raw: &str, cpu: &str) -> Result<String, String> {
             let field = |key: &str| {
                 rest.split_whitespace().find_map(|w| w.strip_prefix(key)).map(str::to_string).ok_or(format!("bad line: {line}"))
             };
-            bounds.insert(field("entry=")?, (field("maxntid=")?, field("minnctapersm=")?));
+            let number = |key: &str| field(key)?.parse::<u32>().map_err(|e| format!("{line}: {e}"));
+            let (entry, threads, blocks) = (field("entry=")?, number("maxntid=")?, number("minnctapersm=")?);
+            if !(1..=1024).contains(&threads) || blocks == 0 || threads * blocks > MOST_RESIDENT {
+                return Err(format!("`{entry}`: no GPU holds {blocks} blocks of {threads} threads on a multiprocessor"));
+            }
+            // An older one may hold fewer.
+            let blocks = blocks.min(resident / threads).max(1);
+            if bounds.insert(entry.clone(), (threads, blocks)).is_some() {
+                return Err(format!("two kernels are called `{entry}`"));
+            }
             continue;
         }
         let line = line.split("//").next().unwrap().trim_end();
@@ -116,15 +143,14 @@ fn canonical(raw: &str, cpu: &str) -> Result<String, String> {
             (".func", "a function that was not inlined (or an LLVM intrinsic this compiler no longer knows)"),
             (".local", "local memory: an array that did not fit in registers, rolled loop?"),
             (".global .", "a global variable: a table or a panic message"),
-            ("call.", "a call"),
+            ("call", "a call"),
             ("trap", "a panic is reachable: use code that cannot panic"),
         ] {
             if line.split_whitespace().any(|w| w.starts_with(bad)) || line.contains(bad) && bad.contains(' ') {
                 return Err(format!("in `{}`: {why}: {}", current.as_deref().unwrap_or("module"), line.trim()));
             }
         }
-        if let Some(name) = line.strip_prefix(".visible .entry ") {
-            let name = name.trim_end_matches('(').to_string();
+        if let Some(name) = entry_name(line).map(str::to_string) {
             entries.insert(name.clone(), vec![]);
             current = Some(name);
         }

@@ -1,57 +1,208 @@
-//! What ptxas makes of the PTX: registers, spills, instructions. Needs no GPU.
+//! What ptxas makes of the PTX: registers, spills, instructions, held against what is expected. Needs no GPU.
 use crate::ptx::{CPUS, committed};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Needs no GPU. `.cu` users: pass a cubin instead of the PTX through `nvdisasm` by hand.
-fn sass_of(ptx: &Path, cpu: &str, ptxas: &str, nvdisasm: &str) -> Result<(), String> {
-    let cubin = std::env::temp_dir().join(format!("xtask-{}.cubin", std::process::id()));
-    let out = Command::new(ptxas).args(["-v", &format!("-arch={cpu}"), "-o"]).arg(&cubin).arg(ptx).output().map_err(|e| e.to_string())?;
-    let log = String::from_utf8_lossy(&out.stderr).into_owned();
-    if !out.status.success() {
-        return Err(log);
+/// A kernel after ptxas: how often each instruction occurs, with its modifiers (`LDG.E.128.CONSTANT`).
+#[derive(Default)]
+struct Kernel {
+    used: String,
+    /// bytes of registers that went to local memory
+    spilled: u32,
+    instructions: BTreeMap<String, u32>,
+}
+
+/// Assembles and checks the committed PTX for each target; prints the details of the kernels named.
+pub fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
+    let (ptxas, nvdisasm) = tools(root)?;
+    let file = root.join("crates/koel-kernels/ptx/sass-expectations.txt");
+    let expectations = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let mut wrong = vec![];
+    for cpu in CPUS {
+        let kernels = disassemble(&committed(root, cpu), cpu, &ptxas, &nvdisasm)?;
+        for (name, kernel) in kernels.iter().filter(|(n, _)| details.contains(&n.as_str())) {
+            println!("{cpu} {name}: {}, {} instructions", kernel.used, kernel.instructions.values().sum::<u32>());
+            let list = kernel.instructions.iter().filter(|(o, _)| moves_or_waits(o)).map(|(o, n)| format!("{o} {n}"));
+            println!("    {}", list.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(unknown) = details.iter().find(|d| !kernels.contains_key(**d)) {
+            return Err(format!("no kernel `{unknown}`"));
+        }
+        wrong.extend(kernels.iter().flat_map(|(name, k)| forbidden(k).into_iter().map(move |f| format!("{cpu} {name}: {f}"))));
+        let (checked, unmet) = compare(&expectations, cpu, &kernels)?;
+        println!("{cpu}: {} kernels, no call, no generic memory; {checked} expectations", kernels.len());
+        wrong.extend(unmet);
     }
-    let text = Command::new(nvdisasm).arg("-c").arg(&cubin).output().map_err(|e| e.to_string())?.stdout;
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "))) }
+}
+
+/// ptxas and nvdisasm: named by the environment, or fetched once. CUDA 13.0 is the last that assembles for sm_75 and the
+/// first whose disassembler is on PyPI.
+fn tools(root: &Path) -> Result<(PathBuf, PathBuf), String> {
+    if let (Some(a), Some(b)) = (std::env::var_os("PTXAS"), std::env::var_os("NVDISASM")) {
+        return Ok((a.into(), b.into()));
+    }
+    let folder = root.join("target/nvcc");
+    let bin = folder.join("nvidia/cu13/bin");
+    let found = (bin.join("ptxas"), bin.join("nvdisasm"));
+    if found.0.exists() && found.1.exists() {
+        return Ok(found);
+    }
+    const WHEELS: [&str; 4] =
+        ["nvidia-cuda-nvcc==13.0.*", "nvidia-nvvm==13.0.*", "nvidia-cuda-crt==13.0.*", "nvidia-cuda-nvdisasm>=13.2"];
+    eprintln!("fetching ptxas and nvdisasm from PyPI into {}: {}", folder.display(), WHEELS.join(" "));
+    let status = Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target"])
+        .arg(&folder)
+        .args(WHEELS)
+        .status()
+        .map_err(|e| format!("python3: {e}; install it, or name ptxas and nvdisasm in PTXAS and NVDISASM"))?;
+    if !status.success() || !found.0.exists() || !found.1.exists() {
+        return Err("pip did not fetch ptxas and nvdisasm: name them in PTXAS and NVDISASM".into());
+    }
+    Ok(found)
+}
+
+fn disassemble(ptx: &Path, cpu: &str, ptxas: &Path, nvdisasm: &Path) -> Result<BTreeMap<String, Kernel>, String> {
+    let cubin = std::env::temp_dir().join(format!("xtask-{}-{cpu}.cubin", std::process::id()));
+    let run = |tool: &Path, args: &[&std::ffi::OsStr]| {
+        let out = Command::new(tool).args(args).output().map_err(|e| format!("{}: {e}", tool.display()))?;
+        let log = String::from_utf8_lossy(&out.stderr).into_owned();
+        if out.status.success() { Ok((String::from_utf8_lossy(&out.stdout).into_owned(), log)) } else { Err(log) }
+    };
+    let arch = format!("-arch={cpu}");
+    let (_, log) = run(ptxas, &["-v".as_ref(), arch.as_ref(), "-o".as_ref(), cubin.as_ref(), ptx.as_ref()])?;
+    let text = run(nvdisasm, &["-c".as_ref(), cubin.as_ref()]);
     let _ = std::fs::remove_file(&cubin);
-    let (mut name, mut counts) = (String::new(), BTreeMap::<String, BTreeMap<String, u32>>::new());
-    for line in String::from_utf8_lossy(&text).lines() {
-        if let Some(n) = line.trim().strip_prefix(".section\t.text.") {
-            name = n.split(',').next().unwrap().to_string();
-        }
-        if let Some(i) = line.find("*/").map(|i| &line[i + 2..]).filter(|_| line.trim_start().starts_with("/*")) {
-            let op = i.trim().trim_start_matches(|c| c != ' ' || i.trim().starts_with(|c: char| c.is_alphabetic()));
-            let op = if i.trim().starts_with('@') { op.trim() } else { i.trim() };
-            let op = op.split([' ', ';']).next().unwrap();
-            *counts.entry(name.clone()).or_default().entry(op.to_string()).or_default() += 1;
+    let mut kernels = BTreeMap::<String, Kernel>::new();
+    let mut name = String::new();
+    for line in text?.0.lines().map(str::trim) {
+        if let Some(n) = line.strip_prefix(".section\t.text.") {
+            name = n.split(',').next().unwrap_or(n).to_string();
+        } else if let Some((_, code)) = line.split_once("*/").filter(|_| line.starts_with("/*")) {
+            // /*0070*/ @P0 EXIT ;
+            let mut words = code.split_whitespace().skip_while(|w| w.starts_with('@'));
+            // Before sm_80, ptxas keeps warp operations in code that may diverge as subroutines of its own.
+            let op = if code.contains("$__cuda_sm70_") && code.contains("sync_") { Some("WARPSYNC.CALL") } else { words.next() };
+            if let Some(op) = op {
+                let op = op.trim_end_matches(';').to_string();
+                *kernels.entry(name.clone()).or_default().instructions.entry(op).or_default() += 1;
+            }
         }
     }
-    let mut lines = log.lines();
-    while let Some(l) = lines.next() {
-        if let Some(n) = l.split('\'').nth(1) {
-            let used = lines.by_ref().find(|l| l.contains("Used")).unwrap_or("").split("Used").nth(1).unwrap_or("").trim().to_string();
-            let ops = &counts[n];
-            println!("{n}: {used}, {} instructions", ops.values().sum::<u32>());
-            let memory = ops.iter().filter(|(o, _)| {
-                ["LD", "ST", "ATOM", "RED", "BAR", "SHFL", "VOTE", "MATCH", "WARPSYNC", "BSSY"].iter().any(|p| o.starts_with(p))
-                    && !o.starts_with("LDC")
-            });
-            println!("    {}", memory.map(|(o, n)| format!("{o} {n}")).collect::<Vec<_>>().join(", "));
-            for o in ops.keys() {
-                let o = o.split('.').next().unwrap();
-                if ["LD", "ST", "LDL", "STL", "ATOM", "CALL"].contains(&o) {
-                    return Err(format!("`{n}` uses {o}: generic or local memory, or a call"));
+    // ptxas -v: "Function properties for NAME", then "... bytes spill ...", then "Used 32 registers, ...".
+    for line in log.lines() {
+        if let Some(n) = line.split("Function properties for ").nth(1) {
+            name = n.trim().to_string();
+        } else if let Some(kernel) = kernels.get_mut(&name) {
+            if let Some(spilled) = line.split(" bytes spill stores").next().filter(|l| *l != line) {
+                kernel.spilled = spilled.split_whitespace().last().and_then(|n| n.parse().ok()).ok_or(line)?;
+            } else if let Some(used) = line.split("Used").nth(1) {
+                kernel.used = used.trim().to_string();
+            }
+        }
+        if line.contains("ptxas warning") {
+            return Err(line.to_string());
+        }
+    }
+    Ok(kernels)
+}
+
+fn moves_or_waits(op: &str) -> bool {
+    const FAMILIES: [&str; 12] =
+        ["LD", "ST", "ATOM", "RED", "BAR", "SHFL", "VOTE", "MATCH", "WARPSYNC", "BSSY", "MEMBAR", "CCTL"];
+    FAMILIES.iter().any(|p| op.starts_with(p)) && !op.starts_with("LDC")
+}
+/// What no kernel may do. Spills are held against what is expected.
+fn forbidden(kernel: &Kernel) -> Vec<String> {
+    let family = |o: &str| o.split('.').next().unwrap_or("").to_string();
+    let bad = |o: &&String| match family(o).as_str() {
+        "LD" | "ST" | "ATOM" | "CALL" => true,
+        "LDL" | "STL" => kernel.spilled == 0,
+        _ => false,
+    };
+    kernel.instructions.keys().filter(bad).map(|o| format!("{o}: generic or local memory, or a call")).collect()
+}
+
+/// Lines of `KERNEL [CPU]: EXPECTATION...`; see the file. How many were checked, and which are not met.
+fn compare(text: &str, cpu: &str, kernels: &BTreeMap<String, Kernel>) -> Result<(u32, Vec<String>), String> {
+    let (mut checked, mut unmet) = (0, vec![]);
+    let mut may_spill = BTreeMap::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#')) {
+        let place = format!("sass-expectations.txt:{}", number + 1);
+        let (head, expectations) = line.split_once(':').ok_or(format!("{place}: no colon"))?;
+        let mut head = head.split_whitespace();
+        let pattern = head.next().ok_or(format!("{place}: no kernel"))?;
+        if head.next().is_some_and(|only| only != cpu) {
+            continue;
+        }
+        let of = |name: &str| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == pattern,
+        };
+        if !kernels.keys().any(|name| of(name)) {
+            return Err(format!("{place}: no kernel `{pattern}`"));
+        }
+        for (name, kernel) in kernels.iter().filter(|(name, _)| of(name)) {
+            for expectation in expectations.split_whitespace() {
+                checked += 1;
+                if let Some(bytes) = expectation.strip_prefix("spill<=") {
+                    may_spill.insert(name, bytes.parse::<u32>().map_err(|e| format!("{place}: {expectation}: {e}"))?);
+                    continue;
+                }
+                let (op, wanted) = match expectation.split_once('=') {
+                    Some((op, n)) => (op, Some(n.parse::<u32>().map_err(|e| format!("{place}: {expectation}: {e}"))?)),
+                    None if expectation.starts_with('!') => (&expectation[1..], Some(0)),
+                    None => (expectation, None),
+                };
+                let is = kernel.instructions.iter().filter(|(o, _)| is_a(o, op)).map(|(_, n)| n).sum::<u32>();
+                if wanted.map_or(is == 0, |n| n != is) {
+                    unmet.push(format!("{cpu} {name}: {expectation} is expected ({place}), there are {is} {op}"));
                 }
             }
         }
     }
-    if log.lines().any(|l| l.contains("spill") && !l.contains("0 bytes spill stores, 0 bytes spill loads")) {
-        return Err("spills".into());
+    for (name, kernel) in kernels.iter().filter(|(n, k)| k.spilled > may_spill.get(n).copied().unwrap_or(0)) {
+        unmet.push(format!("{cpu} {name}: {} bytes of registers are spilled ({})", kernel.spilled, kernel.used));
     }
-    Ok(())
+    Ok((checked, unmet))
+}
+/// Whether an instruction is of the kind asked for: same name, and all the modifiers in that order.
+/// `LDG.E.128.CONSTANT` is an `LDG.128`.
+fn is_a(instruction: &str, kind: &str) -> bool {
+    let mut parts = instruction.split('.');
+    let mut kinds = kind.split('.');
+    parts.next() == kinds.next() && kinds.all(|k| parts.any(|p| p == k))
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-pub fn sass(root: &Path, ptxas: &str, nvdisasm: &str) -> Result<(), String> {
-    CPUS.iter().try_for_each(|cpu| sass_of(&committed(root, cpu), cpu, ptxas, nvdisasm))
+    fn kernels(ops: &[(&str, u32)]) -> BTreeMap<String, Kernel> {
+        let instructions = ops.iter().map(|(o, n)| (o.to_string(), *n)).collect();
+        BTreeMap::from([("copy".into(), Kernel { used: "32 registers".into(), spilled: 8, instructions })])
+    }
+    #[test]
+    fn kinds_of_instructions() {
+        assert!(is_a("LDG.E.128.CONSTANT", "LDG.128") && is_a("BAR.SYNC.DEFER_BLOCKING", "BAR"));
+        assert!(!is_a("LDG.E.64", "LDG.128") && !is_a("ATOMS.ADD", "ATOM") && !is_a("LDG.E.128", "LDG.128.E"));
+    }
+    #[test]
+    fn expectations_are_compared() {
+        let k = kernels(&[("LDG.E.128.CONSTANT", 2), ("BAR.SYNC", 1)]);
+        let unmet = |text: &str| compare(text, "sm_90", &k).map(|(_, u)| u.len());
+        assert_eq!(unmet("# nothing\n\ncopy: LDG.128=2 BAR=1 !ATOMS spill<=8\ncopy sm_75: ATOMS"), Ok(0));
+        assert_eq!(unmet("cop*: LDG.128=1 !BAR ATOMS LDG spill<=8"), Ok(3));
+        assert_eq!(unmet("copy: BAR spill<=4"), Ok(1));
+        assert!(unmet("none: BAR").is_err() && unmet("copy: BAR=x").is_err() && unmet("copy BAR").is_err());
+    }
+    #[test]
+    fn what_no_kernel_may_do() {
+        assert!(forbidden(&kernels(&[("LDS.128", 1), ("LDG.E", 1), ("ATOMS.ADD", 1)])["copy"]).is_empty());
+        assert_eq!(forbidden(&kernels(&[("LD.E", 1), ("ATOM.E.ADD", 1), ("CALL.REL", 1)])["copy"]).len(), 3);
+        let unspilled = Kernel { spilled: 0, ..kernels(&[("STL", 1)]).remove("copy").unwrap_or_default() };
+        assert_eq!(forbidden(&unspilled).len(), 1);
+    }
 }

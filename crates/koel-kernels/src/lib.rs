@@ -8,6 +8,8 @@
 pub mod bins;
 pub mod classic;
 pub mod compact;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod entries;
 pub mod hash;
 pub mod histogram;
 pub mod lookback;
@@ -17,6 +19,7 @@ pub mod probe;
 pub mod radix_sort;
 pub mod reduce;
 pub mod scan;
+pub mod warp_demo;
 
 /// The kernels as PTX, by compute capability; the newest that the device has is the one to load.
 #[cfg(not(target_arch = "nvptx64"))]

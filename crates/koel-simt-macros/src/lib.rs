@@ -5,10 +5,12 @@
 //!   * elsewhere: a module of the same name with `SPEC` (name, threads, parameter list) and a typed `launch`
 //!     that works with any `Backend`: the test executor, native loops, a CUDA launcher.
 //!
-//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, independent)]`
+//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, independent, starts_early)]`
 //!
 //! `threads` and `min_blocks` become the launch bounds. `independent` promises that the threads never wait for each other
-//! and use no shared memory: such a kernel can run natively on a CPU.
+//! and use no shared memory: such a kernel can run natively on a CPU. `starts_early` promises that every thread calls
+//! `wait_for_previous` before it touches global memory that an earlier kernel of the stream wrote or still reads: it may
+//! then start while that kernel ends (programmatic dependent launch).
 //!
 //! No syn, no quote: the signature of a kernel is simple enough to be read token by token.
 use proc_macro::{Delimiter, TokenStream, TokenTree};
@@ -20,11 +22,16 @@ pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
-    let (mut threads, mut min_blocks, mut shared, mut independent) = (None, "1".to_string(), "0".to_string(), false);
+    let (mut threads, mut min_blocks, mut shared) = (None, "1".to_string(), "0".to_string());
+    let (mut independent, mut starts_early) = (false, false);
     for part in split_commas(attr) {
         let text = part.iter().map(|t| t.to_string()).collect::<Vec<_>>();
-        if text == ["independent"] {
-            independent = true;
+        match text.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["independent"] => independent = true,
+            ["starts_early"] => starts_early = true,
+            _ => {}
+        }
+        if text.len() == 1 && (independent || starts_early) {
             continue;
         }
         if text.len() < 3 || text[1] != "=" {
@@ -66,6 +73,7 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
     let list = names.iter().zip(&types).map(|(n, t)| format!("({n:?}, {t:?}),")).collect::<String>();
     let bind = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::named({n}, {n:?}, &mut arrays);")).collect::<String>();
     let args = names.iter().map(|n| format!("::koel_simt::Arg::device(&{n}),")).collect::<String>();
+    let sizes = types.iter().map(|t| format!("<{t} as ::koel_simt::Arg>::BYTES,")).collect::<String>();
     let native = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::native({n});")).collect::<String>();
 
     let docs = tokens[..at].iter().map(|t| t.to_string()).collect::<String>();
@@ -90,7 +98,9 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
             /// What a launcher must know.
             #[allow(dead_code, reason = "not every kernel's is asked for")]
             pub const SPEC: ::koel_simt::KernelSpec = ::koel_simt::KernelSpec {{
-                name: "{name}", threads: {threads}, min_blocks: {min_blocks}, independent: {independent}, params: &[{list}] }};
+                name: "{name}", threads: {threads}, min_blocks: {min_blocks}, independent: {independent},
+                starts_early: {starts_early}, params: &[{list}],
+                param_bytes: &[{sizes}] }};
             /// Runs `grid` blocks of the kernel.
             ///
             /// # Safety

@@ -18,6 +18,8 @@ pub struct KernelSpec {
     pub starts_early: bool,
     /// Name and Rust type, in the order of the entry's parameters.
     pub params: &'static [(&'static str, &'static str)],
+    /// Bytes of each parameter as the entry reads it.
+    pub param_bytes: &'static [usize],
 }
 
 /// The kernel with its arguments, for launchers that run on the host.
@@ -78,6 +80,8 @@ impl DeviceArg {
 /// # Safety
 /// Same bytes on the host as on the device, none of them padding, at most [`DeviceArg::MAX`].
 pub unsafe trait Arg: Copy {
+    /// Its size as the entry reads it, in bytes.
+    const BYTES: usize = size_of::<Self>();
     /// The same, knowing its name in the kernel. Each array takes the next number.
     fn named(self, _name: &'static str, _next_array: &mut u32) -> Self {
         self
@@ -103,6 +107,7 @@ unsafe impl Arg for u64 {}
 macro_rules! array { ($($s:ident $writable:literal)*) => { $(
     // SAFETY: on the device an address, which `device` passes.
     unsafe impl<T: Copy> Arg for $s<T> {
+        const BYTES: usize = 8;
         fn named(mut self, name: &'static str, next_array: &mut u32) -> Self {
             (self.ext.name, self.ext.slot, self.ext.first) = (name, *next_array, self.ptr.addr());
             *next_array += 1;

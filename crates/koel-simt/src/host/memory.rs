@@ -6,7 +6,8 @@ use crate::{Access, U32x4, U64x2};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
-/// Global memory is accessed by relaxed atomics: what is a race on the GPU is no undefined behaviour here.
+/// A `Buf` is accessed by relaxed atomics: what is a race on the GPU is no undefined behaviour here. An `In`, which nobody
+/// writes, is read plainly.
 #[allow(clippy::missing_safety_doc, reason = "one contract for all: the address is valid for the access")]
 #[doc(hidden)]
 pub trait Mem: Copy {
@@ -14,15 +15,15 @@ pub trait Mem: Copy {
     unsafe fn st(p: *mut Self, v: Self);
     #[inline(always)]
     unsafe fn ld_nc(p: *const Self) -> Self {
-        unsafe { Self::ld(p) }
+        unsafe { p.read() }
     }
     #[inline(always)]
     unsafe fn ld_nc_na(p: *const Self) -> Self {
-        unsafe { Self::ld(p) }
+        unsafe { p.read() }
     }
     #[inline(always)]
     unsafe fn ld_cs(p: *const Self) -> Self {
-        unsafe { Self::ld(p) }
+        unsafe { p.read() }
     }
     #[inline(always)]
     unsafe fn st_cs(p: *mut Self, v: Self) {
