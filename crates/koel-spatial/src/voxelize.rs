@@ -243,6 +243,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
         /// The two ways of collecting keys are interchangeable; the batches of the second are forced to overflow.
         #[test]
         fn bitmap_and_batches_agree(
