@@ -1,0 +1,259 @@
+//! Rates of the primitives on this machine's best device, beside a copy: one JSON line each.
+//!
+//!     cargo run --release --example primitive_rates -- 2^22 2^24 2^26 2^27
+//!
+//! `gps`: 10^9 elements a second, the median of 7 runs after 2. `bytes_per_s`: the traffic that the operation must
+//! cause, by the same time. `verified`: the result of the first run was compared with the host's.
+use koel::device::Element;
+use koel::primitives::radix_sort::SortPair;
+use koel::primitives::*;
+use koel::{Buffer, Device, Error, Result, Stream};
+use rayon::prelude::*;
+
+fn main() -> Result<()> {
+    let mut sizes = std::env::args().skip(1).map(|a| size(&a)).collect::<Result<Vec<_>>>()?;
+    if sizes.is_empty() {
+        sizes = [22, 24, 26, 27].map(|log| 1 << log).to_vec();
+    }
+    let device = Device::best()?;
+    eprintln!("{}", device.name());
+    let stream = device.stream()?;
+    for n in sizes {
+        let rates = Rates { stream: &stream, n };
+        rates.copy()?;
+        rates.scans()?;
+        rates.reductions()?;
+        rates.compactions()?;
+        rates.histograms()?;
+        rates.partitions()?;
+        rates.sort_keys::<u32>("sort_keys_u32", 4)?;
+        rates.sort_keys::<u64>("sort_keys_u64", 8)?;
+        rates.sort_pairs::<u32, u32>("sort_pairs_u32_u32", 4)?;
+        rates.sort_pairs::<u64, u32>("sort_pairs_u64_u32", 8)?;
+        rates.sort_pairs::<u64, u64>("sort_pairs_u64_u64", 8)?;
+    }
+    Ok(())
+}
+/// `4194304` or `2^22`.
+fn size(text: &str) -> Result<usize> {
+    let n = match text.split_once('^') {
+        Some(("2", log)) => log.parse().ok().and_then(|log| 1usize.checked_shl(log)),
+        _ => text.parse().ok(),
+    };
+    n.ok_or_else(|| Error::Setting { field: "size", found: text.into(), expected: "a number, or 2^k".into() })
+}
+fn mixed(x: u64) -> u64 {
+    let mut z = (x + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}
+/// Keys and values of the sorts.
+trait Number: Element + Ord {
+    fn of(x: u64) -> Self;
+    fn wide(self) -> u64;
+}
+impl Number for u32 {
+    fn of(x: u64) -> u32 {
+        x as u32
+    }
+    fn wide(self) -> u64 {
+        self as u64
+    }
+}
+impl Number for u64 {
+    fn of(x: u64) -> u64 {
+        x
+    }
+    fn wide(self) -> u64 {
+        self
+    }
+}
+/// Equal for equal multisets, and hardly for others.
+fn fingerprint<T: Number>(of: &[T]) -> u64 {
+    of.par_iter().map(|x| mixed(x.wide())).reduce(|| 0, u64::wrapping_add)
+}
+
+struct Rates<'a> {
+    stream: &'a Stream,
+    n: usize,
+}
+impl Rates<'_> {
+    fn device(&self) -> &Device {
+        self.stream.device()
+    }
+    fn random<T: Number>(&self) -> Vec<T> {
+        (0..self.n as u64).into_par_iter().map(|i| T::of(mixed(i))).collect()
+    }
+    fn indices<T: Number>(&self) -> Vec<T> {
+        (0..self.n as u64).into_par_iter().map(T::of).collect()
+    }
+    fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
+        self.device().upload(data)
+    }
+    /// Runs, verifies, times. `state` is what the runs write.
+    fn report<S>(
+        &self,
+        op: &str,
+        bytes: usize,
+        mut state: S,
+        mut run: impl FnMut(&mut S) -> Result<()>,
+        verify: impl FnOnce(&S) -> Result<bool>,
+    ) -> Result<()> {
+        run(&mut state)?;
+        let verified = verify(&state)?;
+        run(&mut state)?;
+        let mut seconds = (0..7).map(|_| Ok(self.stream.time(|| run(&mut state))?.1)).collect::<Result<Vec<f64>>>()?;
+        seconds.sort_by(f64::total_cmp);
+        let (n, time) = (self.n, seconds[3]);
+        let (rate, traffic) = (n as f64 / time / 1e9, (bytes * n) as f64 / time);
+        println!(r#"{{"op":"{op}","n":{n},"gps":{rate:.3},"bytes_per_s":{traffic:.4e},"verified":{verified}}}"#);
+        Ok(())
+    }
+
+    fn copy(&self) -> Result<()> {
+        let data = self.random::<u64>();
+        let (from, to) = (self.upload(&data)?, self.device().alloc::<u64>(self.n)?);
+        let run = |to: &mut Buffer<u64>| to.view_mut().copy_from(from.view(), self.stream);
+        self.report("copy_u64", 16, to, run, |to| Ok(to.download()? == data))
+    }
+    fn scans(&self) -> Result<()> {
+        let data = self.random::<u32>();
+        let from = self.upload(&data)?;
+        let mut plan = Scan::new(self.device(), self.n)?;
+        let run = |to: &mut Buffer<u32>| plan.exclusive(self.stream, from.view(), to.view_mut());
+        self.report("scan_exclusive_u32", 8, self.device().alloc(self.n)?, run, |to| {
+            let sums = data.iter().scan(0u32, |sum, x| Some(std::mem::replace(sum, sum.wrapping_add(*x))));
+            Ok(to.download()?.into_iter().eq(sums))
+        })?;
+        let data = self.random::<u64>();
+        let from = self.upload(&data)?;
+        let mut plan = Scan::new(self.device(), self.n)?;
+        let run = |to: &mut Buffer<u64>| plan.inclusive(self.stream, from.view(), to.view_mut());
+        self.report("scan_inclusive_u64", 16, self.device().alloc(self.n)?, run, |to| {
+            let sums = data.iter().scan(0u64, |sum, x| {
+                *sum = sum.wrapping_add(*x);
+                Some(*sum)
+            });
+            Ok(to.download()?.into_iter().eq(sums))
+        })
+    }
+    fn reductions(&self) -> Result<()> {
+        let data = self.random::<u32>();
+        let from = self.upload(&data)?;
+        let run = |to: &mut Buffer<u64>| sum_into(self.stream, from.view(), to.view_mut());
+        let want = data.iter().map(|&x| x as u64).sum::<u64>();
+        self.report("reduce_sum_u32", 4, self.device().alloc(1)?, run, |to| Ok(to.download()? == [want]))?;
+        let run = |to: &mut Buffer<u32>| min_into(self.stream, from.view(), to.view_mut());
+        let want = data.iter().copied().min().unwrap_or(u32::MAX);
+        self.report("reduce_min_u32", 4, self.device().alloc(1)?, run, |to| Ok(to.download()? == [want]))
+    }
+    fn compactions(&self) -> Result<()> {
+        let data = self.random::<u32>();
+        let half = data.iter().map(|&x| (x & 1) as u8).collect::<Vec<_>>();
+        let (from, flags) = (self.upload(&data)?, self.upload(&half)?);
+        let mut plan = Compact::new(self.device(), self.n)?;
+        let state = (self.device().alloc(self.n)?, self.device().alloc(1)?);
+        let run = |(to, count): &mut (Buffer<u32>, Buffer<u32>)| {
+            plan.run(self.stream, flags.view(), from.view(), to.view_mut(), count.view_mut())
+        };
+        self.report("compact_half_u32", 7, state, run, |(to, count)| {
+            let kept = data.iter().copied().filter(|x| x & 1 != 0).collect::<Vec<_>>();
+            Ok(count.download()? == [kept.len() as u32] && to.download()?[..kept.len()] == kept)
+        })
+    }
+    fn histograms(&self) -> Result<()> {
+        let data = self.random::<u32>();
+        let from = self.upload(&data)?;
+        for (op, bins) in [
+            ("histogram_bits_256", Bins::Bits { shift: 8, bits: 8 }),
+            ("histogram_hash_4096", Bins::Hash { bins: 4096 }),
+            ("histogram_hash_65536", Bins::Hash { bins: 65_536 }),
+        ] {
+            let run = |to: &mut Buffer<u32>| histogram_into(self.stream, from.view(), bins, to.view_mut());
+            self.report(op, 4, self.device().alloc(bins.count())?, run, |to| {
+                let mut want = vec![0; bins.count()];
+                data.iter().for_each(|&k| want[bins.bin(k) as usize] += 1);
+                Ok(to.download()? == want)
+            })?;
+        }
+        Ok(())
+    }
+    fn partitions(&self) -> Result<()> {
+        let (data, indices) = (self.random::<u32>(), self.indices::<u32>());
+        let (keys, values) = (self.upload(&data)?, self.upload(&indices)?);
+        // Every pair in its bin, with its own value, and as many as there are.
+        let right = |found: &[u64], bins: Bins, bin: usize| {
+            found.iter().all(|&pair| {
+                let (key, value) = (bins.key(pair as u32), (pair >> 32) as usize);
+                bins.bin(key) as usize == bin && data.get(value) == Some(&key)
+            })
+        };
+        let all = fingerprint(&indices);
+        let values_of = |pairs: &[u64]| fingerprint(&pairs.iter().map(|p| (p >> 32) as u32).collect::<Vec<_>>());
+        for (op, bins) in [
+            ("partition_slack_hash_256", Bins::Hash { bins: 256 }),
+            ("partition_slack_bits_256", Bins::Bits { shift: 24, bits: 8 }),
+            ("partition_slack_hash_1024", Bins::Hash { bins: 1024 }),
+        ] {
+            let room = partition::slack_room(self.n, bins.count());
+            let (out, cursors, overflow) = (
+                self.device().alloc(room * bins.count())?,
+                self.device().alloc(bins.count())?,
+                self.device().alloc(1)?,
+            );
+            type State = (Buffer<u64>, Buffer<u32>, Buffer<u32>);
+            let run = |(out, cursors, overflow): &mut State| {
+                let (out, cursors, overflow) = (out.view_mut(), cursors.view_mut(), overflow.view_mut());
+                partition_with_slack(self.stream, bins, room, keys.view(), values.view(), out, cursors, overflow)
+            };
+            self.report(op, 16, (out, cursors, overflow), run, |(out, cursors, overflow)| {
+                let (out, cursors) = (out.download()?, cursors.download()?);
+                let found = |b: usize| out[b * room..].get(..cursors[b] as usize).unwrap_or(&[]);
+                let each = (0..bins.count()).into_par_iter().all(|b| right(found(b), bins, b));
+                let sum =
+                    (0..bins.count()).into_par_iter().map(|b| values_of(found(b))).reduce(|| 0, u64::wrapping_add);
+                Ok(each && sum == all && overflow.download()? == [0])
+            })?;
+        }
+        let bins = Bins::Hash { bins: 256 };
+        let mut plan = ExactPartition::new(self.device(), bins)?;
+        let state = (self.device().alloc(self.n)?, self.device().alloc(bins.count() + 1)?);
+        let run = |(out, starts): &mut (Buffer<u64>, Buffer<u32>)| {
+            plan.run(self.stream, keys.view(), values.view(), out.view_mut(), starts.view_mut())
+        };
+        self.report("partition_exact_hash_256", 20, state, run, |(out, starts)| {
+            let (out, starts) = (out.download()?, starts.download()?);
+            let each = |b: usize| right(&out[starts[b] as usize..starts[b + 1] as usize], bins, b);
+            Ok((0..bins.count()).into_par_iter().all(each) && values_of(&out) == all)
+        })
+    }
+    fn sort_keys<K: Number + radix_sort::SortKey>(&self, op: &str, passes: usize) -> Result<()> {
+        let data = self.random::<K>();
+        let from = self.upload(&data)?;
+        let mut plan = SortKeys::new(self.device(), self.n)?;
+        let run = |to: &mut Buffer<K>| plan.run(self.stream, from.view(), to.view_mut());
+        let bytes = size_of::<K>() * (1 + 2 * passes);
+        self.report(op, bytes, self.device().alloc(self.n)?, run, |to| {
+            let to = to.download()?;
+            Ok(to.par_windows(2).all(|w| w[0] <= w[1]) && fingerprint(&to) == fingerprint(&data))
+        })
+    }
+    fn sort_pairs<K: Number + SortPair<V>, V: Number>(&self, op: &str, passes: usize) -> Result<()> {
+        let data = self.random::<K>();
+        let (keys, values) = (self.upload(&data)?, self.upload(&self.indices::<V>())?);
+        let mut plan = SortPairs::new(self.device(), self.n)?;
+        let state = (self.device().alloc(self.n)?, self.device().alloc(self.n)?);
+        let run = |(k, v): &mut (Buffer<K>, Buffer<V>)| {
+            plan.run(self.stream, keys.view(), values.view(), k.view_mut(), v.view_mut())
+        };
+        let bytes = size_of::<K>() + 2 * passes * (size_of::<K>() + size_of::<V>());
+        self.report(op, bytes, state, run, |(k, v)| {
+            // Ascending by key, then by place in the input: stable, and no pair twice.
+            let (k, v) = (k.download()?, v.download()?);
+            let ascends = (1..k.len()).into_par_iter().all(|i| (k[i - 1], v[i - 1]) < (k[i], v[i]));
+            let own = k.par_iter().zip(&v).all(|(k, v)| data.get(v.wide() as usize) == Some(k));
+            Ok(ascends && own)
+        })
+    }
+}
