@@ -1,2 +1,93 @@
-//! The `koel` program.
-fn main() {}
+//! The `koel` program: `koel --help`.
+//!
+//! One file (or folder) a command; a new one is its file, a line in [`Command`] and a line in [`run`].
+mod bench;
+mod device;
+mod failure;
+mod output;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use device::DeviceChoice;
+use failure::{Failure, Outcome};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Real-time parallel hashing on the GPU and the CPU.
+#[derive(Parser)]
+#[command(
+    name = "koel",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Example:
+  koel bench               hash millions of voxels of a scan, find them again, print the rates
+
+Exit status: 0 success, 2 bad usage or bad input, 1 anything else."
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command understands.
+#[derive(clap::Args)]
+struct Global {
+    /// Where to run: auto (a GPU if there is one, else the CPU), cpu, cuda or cuda:N
+    #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
+    device: DeviceChoice,
+    /// CPU threads [default: as many as there are cores]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Everything random follows from it: same seed, same keys, queries and hash functions
+    #[arg(long, global = true, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// Also write the result as JSON; `-` writes it to standard output instead of the table
+    #[arg(long, global = true, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Bench(bench::Args),
+}
+
+fn run() -> Outcome {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return usage(&e),
+    };
+    output::remove_unfinished_on_interrupt()?;
+    device::use_threads(cli.global.threads)?;
+    match cli.command {
+        Command::Bench(args) => bench::run(&cli.global, args),
+    }
+}
+
+/// Help as clap prints it; an error as one line.
+fn usage(error: &clap::Error) -> Outcome {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::print(&error.render().ansi().to_string()),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            anstream::eprint!("{}", error.render().ansi());
+            Err(Failure::Reported(2))
+        }
+        _ => {
+            // The first paragraph says what is wrong, a later one may say what was meant; the rest is usage.
+            let text = error.render().to_string();
+            let mut paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+            let wrong = paragraphs.next().unwrap_or_default();
+            let tip = paragraphs.find_map(|p| p.strip_prefix("tip: ").map(|tip| format!(" ({tip})")));
+            Err(Failure::Usage(format!("{}{}", wrong.trim_start_matches("error: "), tip.unwrap_or_default())))
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,71 @@
+//! dashmap, Rust's usual concurrent hash table: shards behind locks.
+use super::find_each;
+use super::hashbrown::{pairs, slots_of};
+use ::dashmap::DashMap;
+use koel::classic::{BuildReport, Kind, Options, Table};
+use koel::{Stream, View, ViewMut};
+use rayon::prelude::*;
+use rustc_hash::FxBuildHasher;
+
+/// Built and looked up by all threads.
+pub struct Dashmap;
+struct Built {
+    map: DashMap<u32, u32, FxBuildHasher>,
+    report: BuildReport,
+}
+
+impl Kind for Dashmap {
+    fn name(&self) -> &'static str {
+        "dashmap"
+    }
+    fn about(&self) -> &'static str {
+        "dashmap with FxHash, built and looked up by all threads"
+    }
+    fn default_load(&self) -> f64 {
+        0.875
+    }
+    /// It has the load that its powers of two slots give, whatever is asked for.
+    fn max_load(&self) -> f64 {
+        1.0
+    }
+    fn build(
+        &self,
+        _: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        _: &Options,
+    ) -> koel::Result<Box<dyn Table>> {
+        let (keys, values) = pairs(keys, values)?;
+        let map = DashMap::with_capacity_and_hasher(keys.len(), FxBuildHasher);
+        keys.par_iter().zip(values).with_min_len(1 << 10).for_each(|(&key, &value)| {
+            map.insert(key, value);
+        });
+        // All shards are of one size, or grew from one: of their sum the ratio still holds, nearly.
+        let slots = slots_of(map.capacity());
+        let report = BuildReport {
+            pairs: map.len(),
+            slots,
+            bytes: slots * (size_of::<(u32, u32)>() + 1),
+            attempts: 1,
+            duplicates: keys.len() - map.len(),
+            family: "FxHash".into(),
+            ..BuildReport::default()
+        };
+        Ok(Box::new(Built { map, report }))
+    }
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        _: &Stream,
+        queries: View<'_, u32>,
+        values: ViewMut<'_, u32>,
+        found: ViewMut<'_, u8>,
+    ) -> koel::Result<()> {
+        find_each(queries, values, found, |query| self.map.get(&query).map(|pair| *pair.value()))
+    }
+}

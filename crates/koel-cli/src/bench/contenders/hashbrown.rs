@@ -1,0 +1,85 @@
+//! hashbrown, the hash table of Rust's standard library, with the hash function of rustc.
+use super::{find_each, on_host};
+use ::hashbrown::HashMap;
+use koel::classic::{BuildReport, Kind, Options, Table};
+use koel::{Error, Stream, View, ViewMut};
+use rustc_hash::FxBuildHasher;
+
+pub type Map = HashMap<u32, u32, FxBuildHasher>;
+
+/// Built by one thread, as it must be; looked up by all.
+pub struct Hashbrown;
+struct Built {
+    map: Map,
+    report: BuildReport,
+}
+
+impl Kind for Hashbrown {
+    fn name(&self) -> &'static str {
+        "hashbrown"
+    }
+    fn about(&self) -> &'static str {
+        "hashbrown with FxHash: one thread builds, all threads look up"
+    }
+    fn default_load(&self) -> f64 {
+        0.875
+    }
+    /// It has the load that its power of two slots gives, whatever is asked for.
+    fn max_load(&self) -> f64 {
+        1.0
+    }
+    fn build(
+        &self,
+        _: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        _: &Options,
+    ) -> koel::Result<Box<dyn Table>> {
+        let (keys, values) = pairs(keys, values)?;
+        let mut map = Map::with_capacity_and_hasher(keys.len(), FxBuildHasher);
+        map.extend(keys.iter().copied().zip(values.iter().copied()));
+        let report = BuildReport { duplicates: keys.len() - map.len(), ..report_of(std::slice::from_ref(&map)) };
+        Ok(Box::new(Built { map, report }))
+    }
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        _: &Stream,
+        queries: View<'_, u32>,
+        values: ViewMut<'_, u32>,
+        found: ViewMut<'_, u8>,
+    ) -> koel::Result<()> {
+        find_each(queries, values, found, |query| self.map.get(&query).copied())
+    }
+}
+
+/// Equally many keys and values, in host memory.
+pub fn pairs<'a>(keys: View<'a, u32>, values: View<'a, u32>) -> koel::Result<(&'a [u32], &'a [u32])> {
+    let (keys, values) = (on_host("keys", keys)?, on_host("values", values)?);
+    match keys.len() == values.len() {
+        true => Ok((keys, values)),
+        false => Err(Error::Length { name: "values", found: values.len(), other: "keys", expected: keys.len() }),
+    }
+}
+
+/// Of a table that these maps make up.
+pub fn report_of(maps: &[Map]) -> BuildReport {
+    BuildReport {
+        pairs: maps.iter().map(Map::len).sum(),
+        slots: maps.iter().map(|map| slots_of(map.capacity())).sum(),
+        bytes: maps.iter().map(Map::allocation_size).sum(),
+        attempts: 1,
+        family: "FxHash".into(),
+        ..BuildReport::default()
+    }
+}
+
+/// hashbrown calls 7/8 of its slots its capacity, of fewer than 8 slots all but one.
+pub fn slots_of(capacity: usize) -> usize {
+    if capacity < 8 { (capacity + 1).next_power_of_two() } else { capacity / 7 * 8 }
+}

@@ -1,0 +1,83 @@
+//! Sixty-four hashbrown tables, chosen by bits of the hash, built in parallel.
+use super::find_each;
+use super::hashbrown::{Map, pairs, report_of};
+use koel::classic::{BuildReport, Kind, Options, Table};
+use koel::{Stream, View, ViewMut};
+use rayon::prelude::*;
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
+
+const SHARDS: usize = 64;
+
+/// The simplest way to build a hash table on all threads: pairs are parted by shard, then each shard is built by one.
+pub struct HashbrownSharded;
+struct Built {
+    shards: Vec<Map>,
+    report: BuildReport,
+}
+
+/// High bits, but not the seven highest: a table tells its keys apart by those.
+fn shard_of(key: u32) -> usize {
+    (FxBuildHasher.hash_one(key) >> 51) as usize % SHARDS
+}
+
+impl Kind for HashbrownSharded {
+    fn name(&self) -> &'static str {
+        "hashbrown-sharded"
+    }
+    fn about(&self) -> &'static str {
+        "64 hashbrown tables with FxHash, built and looked up by all threads"
+    }
+    fn default_load(&self) -> f64 {
+        0.875
+    }
+    /// It has the load that its powers of two slots give, whatever is asked for.
+    fn max_load(&self) -> f64 {
+        1.0
+    }
+    fn build(
+        &self,
+        _: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        _: &Options,
+    ) -> koel::Result<Box<dyn Table>> {
+        let (keys, values) = pairs(keys, values)?;
+        let chunk = keys.len().div_ceil(rayon::current_num_threads()).max(1);
+        let parted = |(keys, values): (&[u32], &[u32])| {
+            let mut parts = vec![Vec::with_capacity(keys.len() / SHARDS * 9 / 8 + 8); SHARDS];
+            for (&key, &value) in keys.iter().zip(values) {
+                parts[shard_of(key)].push((key, value));
+            }
+            parts
+        };
+        let parted = keys.par_chunks(chunk).zip(values.par_chunks(chunk)).map(parted).collect::<Vec<_>>();
+        let shard = |i: usize| {
+            let pairs = parted.iter().map(|parts| parts[i].len()).sum();
+            let mut map = Map::with_capacity_and_hasher(pairs, FxBuildHasher);
+            for parts in &parted {
+                map.extend(parts[i].iter().copied());
+            }
+            map
+        };
+        let shards = (0..SHARDS).into_par_iter().map(shard).collect::<Vec<Map>>();
+        let report = report_of(&shards);
+        let report = BuildReport { duplicates: keys.len() - report.pairs, ..report };
+        Ok(Box::new(Built { shards, report }))
+    }
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        _: &Stream,
+        queries: View<'_, u32>,
+        values: ViewMut<'_, u32>,
+        found: ViewMut<'_, u8>,
+    ) -> koel::Result<()> {
+        find_each(queries, values, found, |query| self.shards[shard_of(query)].get(&query).copied())
+    }
+}

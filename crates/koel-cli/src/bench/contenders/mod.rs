@@ -1,0 +1,155 @@
+//! Who runs: the library's tables, and yardsticks from elsewhere behind the same interface.
+mod dashmap;
+mod hashbrown;
+mod hashbrown_sharded;
+
+use crate::failure::{Failure, Outcome};
+use koel::classic::{self, Kind};
+use koel::device::Element;
+use koel::{DeviceKind, Error, View, ViewMut};
+
+/// A kind of table, and where it runs.
+#[derive(Clone, Copy)]
+pub struct Contender {
+    pub kind: &'static dyn Kind,
+    /// On the CPU, whatever the device is.
+    pub on_host: bool,
+}
+
+/// Tables from elsewhere, in host memory. A new one is a file and a line here.
+static YARDSTICKS: [&dyn Kind; 3] = [&hashbrown::Hashbrown, &hashbrown_sharded::HashbrownSharded, &dashmap::Dashmap];
+
+/// Every table there is.
+fn all() -> impl Iterator<Item = Contender> {
+    let own = classic::kinds().iter().map(|&kind| Contender { kind, on_host: false });
+    own.chain(YARDSTICKS.iter().map(|&kind| Contender { kind, on_host: true }))
+}
+
+/// Fails if a name is no table's.
+pub fn check_names(names: &[String]) -> Outcome {
+    let is_table = |name: &str| name == "all" || all().any(|c| c.kind.name() == name);
+    match names.iter().find(|name| !is_table(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let available = all().map(|c| c.kind.name()).collect::<Vec<_>>().join(", ");
+            Err(Failure::Usage(format!("--table: there is no table '{name}'; available are all, {available}")))
+        }
+    }
+}
+
+/// The tables of these names, each once, in the order in which they are listed. `all`: those that fit the device.
+pub fn choose(names: &[String], device: DeviceKind) -> Vec<Contender> {
+    let asked = |c: &Contender| {
+        names.iter().any(|name| name == c.kind.name() || name == "all" && (device == DeviceKind::Cpu || !c.on_host))
+    };
+    all().filter(asked).collect()
+}
+
+/// The elements of a view in host memory, where yardsticks work.
+fn on_host<'a, T: Element>(name: &'static str, view: View<'a, T>) -> koel::Result<&'a [T]> {
+    view.host().ok_or_else(|| not_on_host(name, view.device().name()))
+}
+/// The elements of a view in host memory, to write.
+fn on_host_mut<'a, T: Element>(name: &'static str, view: &'a mut ViewMut<'_, T>) -> koel::Result<&'a mut [T]> {
+    let device = view.device().name();
+    view.host_mut().ok_or_else(|| not_on_host(name, device))
+}
+fn not_on_host(name: &'static str, found: String) -> Error {
+    Error::WrongDevice { name, found, expected: "the host".into() }
+}
+
+/// Looks up each query on all threads.
+fn find_each(
+    queries: View<'_, u32>,
+    mut values: ViewMut<'_, u32>,
+    mut found: ViewMut<'_, u8>,
+    find: impl Fn(u32) -> Option<u32> + Sync,
+) -> koel::Result<()> {
+    use rayon::prelude::*;
+    /// Large enough that rayon is not felt, small enough to balance.
+    const CHUNK: usize = 1 << 12;
+    let queries = on_host("queries", queries)?;
+    let values = on_host_mut("values", &mut values)?;
+    let found = on_host_mut("found", &mut found)?;
+    for (name, length) in [("values", values.len()), ("found", found.len())] {
+        if length != queries.len() {
+            return Err(Error::Length { name, found: length, other: "queries", expected: queries.len() });
+        }
+    }
+    let chunks = queries.par_chunks(CHUNK).zip(values.par_chunks_mut(CHUNK)).zip(found.par_chunks_mut(CHUNK));
+    chunks.for_each(|((queries, values), found)| {
+        for ((&query, value), found) in queries.iter().zip(values).zip(found) {
+            let answer = find(query);
+            *found = answer.is_some().into();
+            *value = answer.unwrap_or(0);
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use koel::Device;
+    use koel::classic::Options;
+
+    #[test]
+    fn yardsticks_answer_like_tables() {
+        let device = Device::cpu_with_threads(2).unwrap();
+        let stream = device.stream().unwrap();
+        for kind in YARDSTICKS {
+            for n in [0u32, 1, 2, 33, 5000] {
+                let keys = (0..n).map(|i| i.wrapping_mul(0x9E37_79B1)).chain([u32::MAX]).collect::<Vec<u32>>();
+                let values = (0..=n).map(|i| i ^ 5).collect::<Vec<u32>>();
+                let (keys_staged, values_staged) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
+                let table = kind.build(&stream, keys_staged.view(), values_staged.view(), &Options::default()).unwrap();
+                let report = table.report();
+                assert_eq!((report.pairs, report.attempts), (keys.len(), 1), "{}", kind.name());
+                assert!(report.bytes >= 8 * keys.len() && report.slots >= keys.len(), "{}: {report:?}", kind.name());
+                let queries = keys.iter().flat_map(|&k| [k, k ^ 0x0101_0101]).collect::<Vec<u32>>();
+                let mut values_out = device.alloc::<u32>(queries.len()).unwrap();
+                let mut found = device.alloc::<u8>(queries.len()).unwrap();
+                let staged = device.stage(&queries).unwrap();
+                table.find_into(&stream, staged.view(), values_out.view_mut(), found.view_mut()).unwrap();
+                let (values_out, found_out) = (values_out.download().unwrap(), found.download().unwrap());
+                for (i, query) in queries.iter().enumerate() {
+                    let expected = keys.iter().position(|k| k == query).map(|at| values[at]);
+                    assert_eq!((found_out[i] == 1).then_some(values_out[i]), expected, "{}", kind.name());
+                    assert!(found_out[i] == 1 || values_out[i] == 0);
+                }
+                let short = table.find_into(
+                    &stream,
+                    staged.view().slice(1..).unwrap(),
+                    device.alloc(1).unwrap().view_mut(),
+                    found.view_mut(),
+                );
+                assert!(matches!(short, Err(Error::Length { .. })));
+                let lengths = kind.build(
+                    &stream,
+                    keys_staged.view(),
+                    values_staged.view().slice(1..).unwrap(),
+                    &Options::default(),
+                );
+                assert!(matches!(lengths, Err(Error::Length { .. })));
+            }
+        }
+    }
+
+    #[test]
+    fn names_choose_tables() {
+        let owned = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<String>>();
+        let names =
+            |names: &[&str], device| choose(&owned(names), device).iter().map(|c| c.kind.name()).collect::<Vec<_>>();
+        let everything = all().map(|c| c.kind.name()).collect::<Vec<_>>();
+        assert_eq!(names(&["all"], DeviceKind::Cpu), everything);
+        assert!(!names(&["all"], DeviceKind::Cuda).contains(&"hashbrown"));
+        assert_eq!(names(&["dashmap", "hashbrown", "dashmap"], DeviceKind::Cuda), ["hashbrown", "dashmap"]);
+        check_names(&owned(&everything)).unwrap();
+        let unknown = check_names(&owned(&["all", "hashbrow"]));
+        assert!(matches!(unknown, Err(Failure::Usage(m)) if m.contains("'hashbrow'")));
+        let mut distinct = everything.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), everything.len());
+    }
+}

@@ -1,0 +1,166 @@
+//! The result for programs: the agreed fields first, then what else is known.
+use super::keys::KeysAbout;
+use super::machine::Machine;
+use super::measure::Row;
+use koel::classic::BuildReport;
+use koel::limits::{Copies, RandomReads};
+use serde::Serialize;
+
+const MILLION: f64 = 1e6;
+
+/// The whole of it.
+#[derive(Serialize)]
+pub struct Report<'a> {
+    machine: &'a Machine,
+    limit: Limit,
+    rows: Vec<JsonRow<'a>>,
+    keys: Vec<Keys<'a>>,
+    seed: u64,
+    command: String,
+    date: String,
+    commit: &'static str,
+    notes: &'a [String],
+}
+
+/// What the machine can do at most.
+#[derive(Serialize)]
+struct Limit {
+    /// Million random reads a second, by the size of the memory read from.
+    random_reads: Vec<Reads>,
+    /// 10^9 bytes a second, read and written.
+    copy_gb_per_s: f64,
+}
+#[derive(Serialize)]
+struct Reads {
+    table_bytes: usize,
+    read_bytes: usize,
+    mops: f64,
+    mops_min: f64,
+    mops_max: f64,
+}
+
+/// The keys of the rows of this `n`.
+#[derive(Serialize)]
+struct Keys<'a> {
+    n: usize,
+    #[serde(flatten)]
+    about: &'a KeysAbout,
+}
+
+#[derive(Serialize)]
+struct JsonRow<'a> {
+    table: &'static str,
+    op: &'static str,
+    /// Number of keys.
+    n: usize,
+    load: f64,
+    /// Million operations a second: the median run. `null` if an answer was wrong.
+    mops: Option<f64>,
+    mops_min: Option<f64>,
+    mops_max: Option<f64>,
+    bytes_per_pair: f64,
+    limit_ratio: Option<f64>,
+    verified: bool,
+    load_asked: Option<f64>,
+    runs: usize,
+    limit_mops: Option<f64>,
+    sorted_ratio: Option<f64>,
+    hashbrown_ratio: Option<f64>,
+    device: &'a str,
+    build: Build<'a>,
+}
+/// How the table was built.
+#[derive(Serialize)]
+struct Build<'a> {
+    pairs: usize,
+    slots: usize,
+    bytes: usize,
+    attempts: u32,
+    stashed: usize,
+    family: &'a str,
+    fallback: Option<&'a str>,
+}
+
+impl<'a> Report<'a> {
+    pub fn new(
+        machine: &'a Machine,
+        reads: &[RandomReads],
+        copies: Copies,
+        rows: &'a [Row],
+        keys: &'a [(usize, KeysAbout)],
+        notes: &'a [String],
+        seed: u64,
+    ) -> Report<'a> {
+        let random_reads = reads.iter().map(|reads| Reads {
+            table_bytes: reads.table_bytes,
+            read_bytes: reads.read_bytes,
+            mops: reads.rates.median / MILLION,
+            mops_min: reads.rates.min / MILLION,
+            mops_max: reads.rates.max / MILLION,
+        });
+        Report {
+            machine,
+            limit: Limit { random_reads: random_reads.collect(), copy_gb_per_s: copies.rates.median / 1e9 },
+            rows: rows.iter().map(|row| json_row(row, rows)).collect(),
+            keys: keys.iter().map(|(n, about)| Keys { n: *n, about }).collect(),
+            seed,
+            command: command(std::env::args()),
+            date: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
+            commit: env!("KOEL_COMMIT"),
+            notes,
+        }
+    }
+}
+
+fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
+    let BuildReport { pairs, slots, bytes, attempts, stashed, .. } = row.report;
+    JsonRow {
+        table: row.table,
+        op: row.op.name(),
+        n: row.n,
+        load: row.load,
+        mops: row.rates.map(|r| r.median / MILLION),
+        mops_min: row.rates.map(|r| r.min / MILLION),
+        mops_max: row.rates.map(|r| r.max / MILLION),
+        bytes_per_pair: row.bytes_per_pair(),
+        limit_ratio: row.limit_ratio(),
+        verified: row.verified,
+        load_asked: row.load_asked,
+        runs: row.runs,
+        limit_mops: row.limit.map(|limit| limit.rates.median / MILLION),
+        sorted_ratio: row.times("sorted", rows),
+        hashbrown_ratio: row.times("hashbrown", rows),
+        device: &row.device,
+        build: Build {
+            pairs,
+            slots,
+            bytes,
+            attempts,
+            stashed,
+            family: &row.report.family,
+            fallback: row.report.fallback.as_deref(),
+        },
+    }
+}
+
+/// As one could type it.
+fn command(words: impl Iterator<Item = String>) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%^".contains(c);
+    let quoted = |word: String| match !word.is_empty() && word.chars().all(plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    let name = |path: String| std::path::Path::new(&path).file_name().map_or(path.clone(), |n| n.display().to_string());
+    words.enumerate().map(|(i, word)| quoted(if i == 0 { name(word) } else { word })).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_typed_again() {
+        let words = ["/usr/bin/koel", "bench", "--keys", "my keys.u32", "it's", "", "--n=1,2"].map(String::from);
+        assert_eq!(command(words.into_iter()), r"koel bench --keys 'my keys.u32' 'it'\''s' '' --n=1,2");
+    }
+}

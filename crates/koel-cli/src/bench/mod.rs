@@ -1,0 +1,120 @@
+//! `koel bench`: rates of every table on this machine.
+//!
+//! Keys are made ([`keys`]), put into every table and looked up ([`measure`], of the tables in [`contenders`]), every
+//! answer is checked ([`verify`]), and what came out is told to people ([`report`], [`plot`]) and programs ([`json`]).
+mod args;
+mod contenders;
+mod json;
+mod keys;
+mod machine;
+mod measure;
+mod plot;
+mod report;
+mod verify;
+
+use crate::failure::{Failure, Outcome};
+use crate::{Global, device, output};
+pub use args::Args;
+use args::{Op, Source};
+use indicatif::{ProgressBar, ProgressStyle};
+use keys::Workload;
+use koel::DeviceKind;
+use machine::Machine;
+use measure::{Session, Settings};
+use std::path::Path;
+
+/// Runs it. What can be refused is refused before anything is measured.
+pub fn run(global: &Global, args: Args) -> Outcome {
+    let (ops, sources) = (args.ops()?, args.sources()?);
+    contenders::check_names(&args.table)?;
+    for source in &sources {
+        check_memory(source, &ops)?;
+    }
+    if let Some(file) = json_file(global) {
+        output::check_writable(file)?;
+    }
+    if let Some(folder) = &args.plot {
+        output::check_folder(folder)?;
+    }
+    let progress = progress_bar();
+    progress.set_message("making keys");
+    progress.tick();
+    // A file that is no good is known by now; later sources are random keys.
+    let mut first = Some(Workload::of(&sources[0], global.seed)?);
+
+    let device::Opened { device, fallback } = device::open(global.device, global.threads)?;
+    let host = if device.kind() == DeviceKind::Cpu { device.clone() } else { device::cpu(global.threads)? };
+    let contenders = contenders::choose(&args.table, device.kind());
+    let tables = contenders.len() * sources.len() * args.load.len().max(1);
+    let runs = args.runs.into();
+    let settings = Settings { ops, loads: args.loads(), runs, budget: args.budget, seed: global.seed };
+    let mut session = Session::new(settings, device.stream()?, host.stream()?, tables, progress.clone());
+    let mut keys = vec![];
+    for source in &sources {
+        let workload = match first.take() {
+            Some(workload) => workload,
+            None => Workload::of(source, global.seed)?,
+        };
+        session.run(&contenders, &workload)?;
+        keys.push((workload.n(), workload.about));
+    }
+    let copies = session.copies()?;
+    progress.finish_and_clear();
+
+    let machine = Machine::of(&device, fallback)?;
+    let notes = session.notes();
+    let reads = session.reads().copied().collect::<Vec<_>>();
+    let to_stdout = global.json.is_some() && json_file(global).is_none();
+    if !to_stdout {
+        let text = report::text(&machine, &keys, &session.rows, &reads, copies, runs, &notes);
+        output::print(&text)?;
+    }
+    if global.json.is_some() {
+        let report = json::Report::new(&machine, &reads, copies, &session.rows, &keys, &notes, global.seed);
+        let mut text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+        text.push('\n');
+        match json_file(global) {
+            Some(file) => output::write_file(file, text.as_bytes())?,
+            None => output::print(&text)?,
+        }
+    }
+    if let Some(folder) = &args.plot {
+        for name in plot::draw(folder, &machine, &keys, &session.rows)? {
+            anstream::eprintln!("drawn: {} (and .svg)", folder.join(format!("{name}.png")).display());
+        }
+    }
+    match session.wrong {
+        0 => Ok(()),
+        n => Err(Failure::Other(format!("{n} operations gave wrong answers"))),
+    }
+}
+
+/// Where `--json` goes, unless that is standard output.
+fn json_file(global: &Global) -> Option<&Path> {
+    global.json.as_deref().filter(|file| *file != Path::new("-"))
+}
+
+/// Refuses a number of keys that host memory cannot hold, with a table on the CPU, rather than be killed for it.
+fn check_memory(source: &Source, ops: &[Op]) -> Outcome {
+    let Source::Random(n) = source else { return Ok(()) };
+    // Keys, values, absent keys; queries and expected answers; answers; a large table.
+    let bytes_per_key = 12 + 8 * ops.len().max(2) as u64 + 5 + 32;
+    let needed = *n as u64 * bytes_per_key;
+    match machine::available_memory() {
+        Some(available) if needed > available => Err(Failure::Usage(format!(
+            "--n: {n} keys need about {:.0} GB of host memory, {:.1} GB are available",
+            needed as f64 / 1e9,
+            available as f64 / 1e9
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// On standard error, if that is a terminal. It moves between rows only: a thread that redraws it would be measured too.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}

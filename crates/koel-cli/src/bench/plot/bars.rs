@@ -1,0 +1,69 @@
+//! Rates of one set of keys at one load: a bar for each table, a panel for each operation.
+use super::chart::unit;
+use super::svg::{Anchor, FAINT, GREY, INK, Svg};
+
+const WIDTH: f64 = 860.0;
+const LEFT: f64 = 170.0;
+const RIGHT: f64 = 770.0;
+const TOP: f64 = 84.0;
+const BAR: f64 = 16.0;
+const PITCH: f64 = 24.0;
+/// Between the panels: room for a heading.
+const GAP: f64 = 44.0;
+
+/// A table's bar.
+pub struct Bar {
+    pub name: String,
+    pub color: &'static str,
+    /// Operations a second.
+    pub rate: f64,
+    /// Random reads a second from as much memory.
+    pub limit: Option<f64>,
+}
+
+/// What is drawn.
+pub struct Bars {
+    pub title: String,
+    pub subtitle: String,
+    /// What the dashes are.
+    pub limit_name: String,
+    /// Heading and bars, the longest first.
+    pub panels: Vec<(String, Vec<Bar>)>,
+}
+
+impl Bars {
+    /// As SVG.
+    pub fn svg(&self) -> String {
+        let bars = || self.panels.iter().flat_map(|(_, bars)| bars);
+        let (unit, unit_name) = unit(bars().map(|bar| bar.rate));
+        let greatest = bars().map(|bar| bar.rate.max(bar.limit.unwrap_or(0.0))).fold(f64::MIN_POSITIVE, f64::max);
+        let x_at = |rate: f64| LEFT + rate / greatest * (RIGHT - LEFT);
+        let rows = self.panels.iter().map(|(_, bars)| bars.len()).sum::<usize>();
+        let height = TOP + rows as f64 * PITCH + (self.panels.len() - 1) as f64 * GAP + 50.0;
+
+        let mut svg = Svg::new(WIDTH, height);
+        svg.text((24.0, 30.0), 17.0, Anchor::Start, INK, &self.title);
+        svg.text((24.0, 50.0), 12.0, Anchor::Start, GREY, &self.subtitle);
+        let mut y = TOP;
+        for (heading, bars) in &self.panels {
+            svg.text((24.0, y), 13.0, Anchor::Start, INK, heading);
+            svg.line(&[(24.0, y + 6.0), (WIDTH - 24.0, y + 6.0)], FAINT, 1.0, "");
+            for bar in bars {
+                y += PITCH;
+                svg.text((LEFT - 10.0, y), 12.0, Anchor::End, INK, &bar.name);
+                svg.rect((LEFT, y - 0.5 * BAR - 4.0), (x_at(bar.rate) - LEFT, BAR), bar.color);
+                let value = bar.rate / unit;
+                let value = if value < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") };
+                svg.text((x_at(bar.rate) + 6.0, y), 12.0, Anchor::Start, INK, &value);
+                if let Some(limit) = bar.limit {
+                    let (top, bottom) = (y - 0.5 * PITCH - 4.0, y + 0.5 * PITCH - 4.0);
+                    svg.line(&[(x_at(limit), top), (x_at(limit), bottom)], GREY, 1.5, "4 3");
+                }
+            }
+            y += GAP;
+        }
+        let legend = format!("{unit_name} operations a second; dashed: {}", self.limit_name);
+        svg.text((24.0, height - 20.0), 12.0, Anchor::Start, GREY, &legend);
+        svg.finish()
+    }
+}

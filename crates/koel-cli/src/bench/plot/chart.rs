@@ -1,0 +1,150 @@
+//! Rates against N or load: one line a table, named where it ends.
+use super::svg::{Anchor, FAINT, GREY, INK, Svg};
+
+/// The whole figure, the place of the axes in it.
+const SIZE: (f64, f64) = (860.0, 500.0);
+const LEFT: f64 = 78.0;
+const RIGHT: f64 = 650.0;
+const TOP: f64 = 70.0;
+const BOTTOM: f64 = 436.0;
+/// Least distance between two names.
+const NAME_HEIGHT: f64 = 17.0;
+
+/// A table's line.
+pub struct Series {
+    pub name: String,
+    pub color: &'static str,
+    /// x, then median, slowest and fastest rate.
+    pub points: Vec<(f64, [f64; 3])>,
+    /// Not a choice of its own but a bound or a constant: dashed, without marks.
+    pub dashed: bool,
+}
+
+/// What is drawn.
+pub struct Chart {
+    pub title: String,
+    pub subtitle: String,
+    pub x_label: String,
+    /// Places on the x axis, and what is written there.
+    pub x_ticks: Vec<(f64, String)>,
+    pub series: Vec<Series>,
+}
+
+impl Chart {
+    /// As SVG.
+    pub fn svg(&self) -> String {
+        let (unit, unit_name) = unit(self.series.iter().flat_map(|s| &s.points).map(|(_, rates)| rates[2]));
+        let greatest = self.series.iter().flat_map(|s| &s.points).map(|(_, rates)| rates[2] / unit).fold(0.0, f64::max);
+        let (step, top) = nice_scale(greatest);
+        let xs = self.x_ticks.iter().map(|(x, _)| *x);
+        let (first, last) = (xs.clone().fold(f64::MAX, f64::min), xs.fold(f64::MIN, f64::max));
+        // A margin inside the axes, so that no mark lies on one.
+        let inset = 0.04 * (RIGHT - LEFT);
+        let x_at = |x: f64| match last > first {
+            true => LEFT + inset + (x - first) / (last - first) * (RIGHT - LEFT - 2.0 * inset),
+            false => 0.5 * (LEFT + RIGHT),
+        };
+        let y_at = |y: f64| BOTTOM - y / top * (BOTTOM - TOP);
+
+        let mut svg = Svg::new(SIZE.0, SIZE.1);
+        svg.text((LEFT, 30.0), 17.0, Anchor::Start, INK, &self.title);
+        svg.text((LEFT, 50.0), 12.0, Anchor::Start, GREY, &self.subtitle);
+        svg.text((LEFT - 8.0, TOP - 8.0), 12.0, Anchor::End, INK, unit_name);
+        svg.text((LEFT, TOP - 8.0), 12.0, Anchor::Start, INK, "a second");
+        for i in 0..=(top / step).round() as usize {
+            let y = i as f64 * step;
+            svg.line(&[(LEFT, y_at(y)), (RIGHT, y_at(y))], FAINT, 1.0, "");
+            svg.text((LEFT - 8.0, y_at(y) + 4.0), 12.0, Anchor::End, INK, &number(y, step));
+        }
+        svg.line(&[(LEFT, BOTTOM), (RIGHT, BOTTOM)], INK, 1.0, "");
+        for (x, name) in &self.x_ticks {
+            svg.line(&[(x_at(*x), BOTTOM), (x_at(*x), BOTTOM + 5.0)], INK, 1.0, "");
+            svg.text((x_at(*x), BOTTOM + 20.0), 12.0, Anchor::Middle, INK, name);
+        }
+        svg.text((0.5 * (LEFT + RIGHT), BOTTOM + 44.0), 12.0, Anchor::Middle, INK, &self.x_label);
+
+        for series in &self.series {
+            let line = series.points.iter().map(|(x, r)| (x_at(*x), y_at(r[0] / unit))).collect::<Vec<_>>();
+            if series.dashed {
+                svg.line(&line, series.color, 1.5, "6 4");
+                continue;
+            }
+            svg.line(&line, series.color, 2.0, "");
+            for ((x, rates), at) in series.points.iter().zip(&line) {
+                let whisker = [rates[1], rates[2]].map(|rate| (x_at(*x), y_at(rate / unit)));
+                svg.line(&whisker, series.color, 1.0, "");
+                svg.dot(*at, 3.5, series.color);
+            }
+        }
+        let mut ends = self.series.iter().filter_map(|s| Some((s, s.points.last()?))).collect::<Vec<_>>();
+        ends.sort_by(|(_, a), (_, b)| b.1[0].total_cmp(&a.1[0]));
+        let wished = ends.iter().map(|(_, (_, rates))| y_at(rates[0] / unit)).collect::<Vec<_>>();
+        for ((series, (x, _)), (wish, y)) in ends.iter().zip(wished.iter().zip(spread(&wished))) {
+            let text_at = RIGHT + 26.0;
+            svg.line(&[(x_at(*x) + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)], series.color, 0.75, "1 2");
+            svg.text((text_at, y + 4.0), 12.0, Anchor::Start, series.color, &series.name);
+        }
+        svg.finish()
+    }
+}
+
+/// Ascending places, moved as little as may be so that names there do not touch.
+fn spread(wished: &[f64]) -> Vec<f64> {
+    let mut places = wished.to_vec();
+    for i in 1..places.len() {
+        places[i] = places[i].max(places[i - 1] + NAME_HEIGHT);
+    }
+    // What was pushed below the axis pushes back upwards.
+    let mut limit = BOTTOM;
+    for place in places.iter_mut().rev() {
+        *place = place.min(limit);
+        limit = *place - NAME_HEIGHT;
+    }
+    places
+}
+
+/// Operations that a unit of the axis stands for, and its name.
+pub fn unit(rates: impl Iterator<Item = f64>) -> (f64, &'static str) {
+    if rates.fold(0.0, f64::max) >= 1e10 { (1e9, "billion") } else { (1e6, "million") }
+}
+
+/// A step of 1, 2 or 5 times a power of ten, and the first multiple of it that is not below `greatest`: 4 to 8 steps.
+fn nice_scale(greatest: f64) -> (f64, f64) {
+    let greatest = if greatest > 0.0 { greatest } else { 1.0 };
+    let power = 10f64.powf((greatest / 8.0).log10().floor());
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| greatest / s <= 8.0).unwrap_or(10.0 * power);
+    (step, (greatest / step).ceil() * step)
+}
+/// With as many digits as the step has.
+fn number(value: f64, step: f64) -> String {
+    let digits = (-step.log10().floor()).max(0.0) as usize;
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_are_round() {
+        for (greatest, step, top) in [(8.0, 1.0, 8.0), (9.0, 2.0, 10.0), (283.0, 50.0, 300.0), (0.03, 0.005, 0.03)] {
+            let (found_step, found_top) = nice_scale(greatest);
+            assert!(
+                (found_step - step).abs() < 1e-9 && (found_top - top).abs() < 1e-9,
+                "{greatest}: {found_step}, {found_top}"
+            );
+        }
+        assert_eq!(number(0.015, 0.005), "0.015");
+        assert_eq!(number(250.0, 50.0), "250");
+        assert_eq!(unit([1e9, 2e10].into_iter()).1, "billion");
+    }
+
+    #[test]
+    fn names_do_not_touch() {
+        let places = spread(&[100.0, 101.0, 102.0, BOTTOM - 1.0, BOTTOM]);
+        assert_eq!(places[0], 100.0);
+        assert!(places.windows(2).all(|w| w[1] - w[0] >= NAME_HEIGHT - 1e-9), "{places:?}");
+        assert!(places[4] <= BOTTOM);
+    }
+}

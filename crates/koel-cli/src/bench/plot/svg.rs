@@ -1,0 +1,113 @@
+//! A drawing as SVG, and the same as PNG.
+use crate::failure::Failure;
+use resvg::{tiny_skia, usvg};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Ink for text and axes, and for what stands behind the data.
+pub const INK: &str = "#222222";
+pub const FAINT: &str = "#dddddd";
+pub const GREY: &str = "#666666";
+
+/// Pixels of the PNG to a unit of the drawing.
+const PNG_SCALE: f32 = 2.0;
+
+/// Where text ends or begins.
+#[derive(Clone, Copy)]
+pub enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A drawing that grows. Units are pixels on a screen, y grows downwards.
+pub struct Svg {
+    body: String,
+    width: f64,
+    height: f64,
+}
+
+impl Svg {
+    pub fn new(width: f64, height: f64) -> Svg {
+        let mut svg = Svg { body: String::new(), width, height };
+        svg.rect((0.0, 0.0), (width, height), "#ffffff");
+        svg
+    }
+    pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: &str) {
+        self.add(format_args!(
+            r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="{fill}"/>"#
+        ));
+    }
+    /// A line through points; `dash` as in SVG, empty for none.
+    pub fn line(&mut self, points: &[(f64, f64)], stroke: &str, width: f64, dash: &str) {
+        let points = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ");
+        let dash = if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
+        self.add(format_args!(
+            r#"<polyline points="{points}" fill="none" stroke="{stroke}" stroke-width="{width}" stroke-linejoin="round"{dash}/>"#
+        ));
+    }
+    pub fn dot(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
+        self.add(format_args!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" fill="{fill}"/>"#));
+    }
+    pub fn text(&mut self, (x, y): (f64, f64), size: f64, anchor: Anchor, fill: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let text = escaped(text);
+        self.add(format_args!(
+            r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" text-anchor="{anchor}" fill="{fill}">{text}</text>"#
+        ));
+    }
+    fn add(&mut self, element: std::fmt::Arguments<'_>) {
+        let _ = writeln!(self.body, "{element}"); // a String takes everything
+    }
+
+    /// The file.
+    pub fn finish(self) -> String {
+        let Svg { body, width, height } = self;
+        format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="DejaVu Sans, Verdana, sans-serif">
+{body}</svg>
+"#
+        )
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The drawing as PNG. Text is set in DejaVu Sans, which is inside the program: no font need be installed.
+pub fn png(svg: &str) -> Result<Vec<u8>, Failure> {
+    let failed = |e: &dyn std::fmt::Display| Failure::Other(format!("drawing a figure: {e}"));
+    let mut fonts = usvg::fontdb::Database::new();
+    fonts.load_font_data(dejavu::sans::regular().to_vec());
+    let options =
+        usvg::Options { font_family: "DejaVu Sans".into(), fontdb: Arc::new(fonts), ..usvg::Options::default() };
+    let tree = usvg::Tree::from_str(svg, &options).map_err(|e| failed(&e))?;
+    let size = tree.size().to_int_size().scale_by(PNG_SCALE).ok_or_else(|| failed(&"it has no size"))?;
+    let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height()).ok_or_else(|| failed(&"it is too large"))?;
+    resvg::render(&tree, tiny_skia::Transform::from_scale(PNG_SCALE, PNG_SCALE), &mut pixels.as_mut());
+    pixels.encode_png().map_err(|e| failed(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_becomes_pixels_without_installed_fonts() {
+        let draw = |text| {
+            let mut svg = Svg::new(100.0, 40.0);
+            svg.text((5.0, 20.0), 12.0, Anchor::Start, INK, text);
+            tiny_skia::Pixmap::decode_png(&png(&svg.finish()).unwrap()).unwrap()
+        };
+        let pixels = draw("2²² <&>");
+        assert_eq!((pixels.width(), pixels.height()), (200, 80));
+        let dark = |p: &tiny_skia::Pixmap| p.pixels().iter().filter(|p| p.red() < 128).count();
+        assert!(dark(&pixels) > 100);
+        assert_eq!(dark(&draw("")), 0);
+    }
+}

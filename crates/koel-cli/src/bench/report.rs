@@ -1,0 +1,165 @@
+//! The result for people: one block for each set of keys and operation, the fastest table first.
+use super::args::Op;
+use super::keys::KeysAbout;
+use super::machine::Machine;
+use super::measure::Row;
+use anstyle::{AnsiColor, Style};
+use koel::limits::{Copies, RandomReads};
+use std::fmt::Write;
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const WRONG: Style = AnsiColor::Red.on_default().bold();
+
+/// The columns: heading, width.
+const COLUMNS: [(&str, usize); 8] = [
+    ("load", 6),
+    ("million/s", 11),
+    ("min", 9),
+    ("max", 9),
+    ("bytes/pair", 12),
+    ("of limit", 10),
+    ("x sorted", 10),
+    ("x hashbrown", 13),
+];
+const NAME_WIDTH: usize = 19;
+
+/// What was measured, as text with styles.
+pub fn text(
+    machine: &Machine,
+    keys: &[(usize, KeysAbout)],
+    rows: &[Row],
+    reads: &[RandomReads],
+    copies: Copies,
+    runs: usize,
+    notes: &[String],
+) -> String {
+    let mut out = String::new();
+    let cpu = machine.cpu.as_deref().map_or(String::new(), |cpu| format!(", {cpu}"));
+    line(&mut out, format_args!("{BOLD}koel bench{BOLD:#} on {}{cpu}", machine.device));
+    for (n, about) in keys {
+        line(&mut out, format_args!("\n{BOLD}{} keys{BOLD:#}: {}", thousands(*n), about.description));
+        for op in Op::ALL {
+            let mut block = rows.iter().filter(|row| row.n == *n && row.op == op).collect::<Vec<_>>();
+            block.sort_by(|a, b| median(b).total_cmp(&median(a)));
+            if !block.is_empty() {
+                block_text(&mut out, op, &block, rows);
+            }
+        }
+    }
+    line(&mut out, format_args!(""));
+    let right = match rows.iter().all(|row| row.verified) {
+        true => "Every answer was compared with the right one.".into(),
+        false => format!("{WRONG}Answers were wrong: see below.{WRONG:#}"),
+    };
+    line(
+        &mut out,
+        format_args!("{right} Rates: median, slowest and fastest of {runs} runs; of fewer where they are slow."),
+    );
+    if let (Some(read), Some(slow), Some(fast)) = (reads.first(), least(reads), most(reads)) {
+        line(
+            &mut out,
+            format_args!(
+                "Limit: {} to {} million random {}-byte reads a second, as the table's size is. Copy: {:.1} GB/s.",
+                rate(slow),
+                rate(fast),
+                read.read_bytes,
+                copies.rates.median / 1e9
+            ),
+        );
+    }
+    for note in notes {
+        let style = if note.starts_with("WRONG") { WRONG } else { DIM };
+        line(&mut out, format_args!("{style}{note}{style:#}"));
+    }
+    out
+}
+
+fn block_text(out: &mut String, op: Op, block: &[&Row], rows: &[Row]) {
+    let mut heading = format!("{:NAME_WIDTH$}", op.name());
+    for (name, width) in COLUMNS {
+        let _ = write!(heading, "{name:>width$}");
+    }
+    line(out, format_args!("\n{DIM}{heading}{DIM:#}   "));
+    for (i, row) in block.iter().enumerate() {
+        let times = |table| row.times(table, rows).map_or("-".into(), |times| format!("{times:.2}"));
+        let cells = [
+            format!("{:.2}", row.load),
+            row.rates.map_or("WRONG".into(), |r| rate(r.median)),
+            row.rates.map_or("-".into(), |r| rate(r.min)),
+            row.rates.map_or("-".into(), |r| rate(r.max)),
+            format!("{:.1}", row.bytes_per_pair()),
+            row.limit_ratio().map_or("-".into(), percent),
+            times("sorted"),
+            times("hashbrown"),
+        ];
+        let mut text = format!("{:NAME_WIDTH$}", row.table);
+        for (cell, (_, width)) in cells.iter().zip(COLUMNS) {
+            let _ = write!(text, "{cell:>width$}");
+        }
+        let style = match row.verified {
+            false => WRONG,
+            true if i == 0 => BOLD,
+            true => Style::new(),
+        };
+        line(out, format_args!("{style}{text}{style:#}"));
+    }
+}
+
+/// Without trailing blanks.
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    out.push_str(text.to_string().trim_end_matches(' '));
+    out.push('\n');
+}
+fn median(row: &Row) -> f64 {
+    row.rates.map_or(0.0, |r| r.median)
+}
+fn least(reads: &[RandomReads]) -> Option<f64> {
+    reads.iter().map(|r| r.rates.median).min_by(f64::total_cmp)
+}
+fn most(reads: &[RandomReads]) -> Option<f64> {
+    reads.iter().map(|r| r.rates.median).max_by(f64::total_cmp)
+}
+
+/// In millions a second, three digits or all before the point.
+fn rate(per_second: f64) -> String {
+    let millions = per_second / 1e6;
+    match millions {
+        m if m >= 99.95 => thousands(m.round() as usize),
+        m if m >= 9.995 => format!("{m:.1}"),
+        m => format!("{m:.2}"),
+    }
+}
+fn percent(ratio: f64) -> String {
+    if ratio < 0.0995 { format!("{:.1} %", 100.0 * ratio) } else { format!("{:.0} %", 100.0 * ratio) }
+}
+/// 1234567 as 1,234,567.
+pub fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    groups.map(|group| String::from_utf8_lossy(group).into_owned()).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(
+            [0, 12, 123, 1234, 1_234_567].map(thousands),
+            ["0", "12", "123", "1,234", "1,234,567"].map(String::from)
+        );
+        assert_eq!([0.0, 0.0314, 0.0996, 1.234].map(percent), ["0.0 %", "3.1 %", "10 %", "123 %"].map(String::from));
+        assert_eq!(
+            [1.0, 9.994e6, 9.996e6, 99.94e6, 99.96e6, 2.2575e10].map(rate),
+            ["0.00", "9.99", "10.0", "99.9", "100", "22,575"].map(String::from)
+        );
+    }
+
+    #[test]
+    fn a_row_fits_100_columns() {
+        let width = NAME_WIDTH + COLUMNS.iter().map(|(_, width)| width).sum::<usize>();
+        assert!(width <= 100, "{width}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Every answer against the right one.
+use super::keys::{ABSENT, Queries};
+use rayon::prelude::*;
+use std::fmt;
+
+/// The first query that was answered wrongly.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongAnswer {
+    /// Its place among the queries.
+    index: usize,
+    key: u32,
+    /// The value that the key has.
+    expected: Option<u32>,
+    /// The flag and the value that the table gave.
+    found: (u8, u32),
+}
+impl fmt::Display for WrongAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WrongAnswer { index, key, expected, found: (flag, value) } = self;
+        write!(f, "query {index}, key {key:#010x}: answered found = {flag}, value = {value}, but it ")?;
+        match expected {
+            Some(expected) => write!(f, "is present with value {expected}"),
+            None => write!(f, "is absent (found = 0, value = 0)"),
+        }
+    }
+}
+
+/// Compares every answer: `found` is 1 and the value right, or both are 0.
+///
+/// Errors: the first that is wrong. Answers must be as many as queries.
+pub fn check(queries: &Queries, values: &[u32], found: &[u8]) -> Result<(), WrongAnswer> {
+    assert!(values.len() == queries.keys.len() && found.len() == queries.keys.len());
+    let right = |(&expected, (&value, &flag)): (&u32, (&u32, &u8))| match expected {
+        ABSENT => flag == 0 && value == 0,
+        _ => flag == 1 && value == expected,
+    };
+    let answers = queries.expected.par_iter().zip(values.par_iter().zip(found));
+    match answers.position_first(|answer| !right(answer)) {
+        None => Ok(()),
+        Some(index) => {
+            let expected = Some(queries.expected[index]).filter(|&e| e != ABSENT);
+            Err(WrongAnswer { index, key: queries.keys[index], expected, found: (found[index], values[index]) })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_lie_is_caught() {
+        let queries = Queries { keys: vec![10, 11, 12], expected: vec![0, ABSENT, 7] };
+        check(&queries, &[0, 0, 7], &[1, 0, 1]).unwrap();
+        for (values, found, index) in [
+            ([0, 0, 7], [0, 0, 1], 0), // missed, although its value is 0
+            ([0, 0, 7], [1, 1, 1], 1), // found what is absent
+            ([0, 9, 7], [1, 0, 1], 1), // a value of nothing
+            ([0, 0, 6], [1, 0, 1], 2), // another key's value
+            ([0, 0, 7], [1, 0, 2], 2), // a flag that is none
+            ([0, 0, 0], [1, 0, 0], 2),
+        ] {
+            assert_eq!(check(&queries, &values, &found).unwrap_err().index, index);
+        }
+        let wrong = check(&queries, &[0, 0, 6], &[1, 0, 1]).unwrap_err();
+        assert_eq!(
+            wrong.to_string(),
+            "query 2, key 0x0000000c: answered found = 1, value = 6, but it is present with value 7"
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! `--device` and `--threads`.
+use crate::failure::{Failure, Outcome};
+use koel::{Device, DeviceKind};
+use std::str::FromStr;
+
+/// What `--device` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceChoice {
+    /// A GPU if there is one, else the CPU.
+    Auto,
+    Cpu,
+    /// The GPU of this number.
+    Cuda(usize),
+}
+impl FromStr for DeviceChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<DeviceChoice, String> {
+        match text {
+            "auto" => Ok(DeviceChoice::Auto),
+            "cpu" => Ok(DeviceChoice::Cpu),
+            "cuda" => Ok(DeviceChoice::Cuda(0)),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(|n| n.parse().ok())
+                .map(DeviceChoice::Cuda)
+                .ok_or_else(|| "expected auto, cpu, cuda or cuda:N".into()),
+        }
+    }
+}
+
+/// Gives rayon as many threads as `--threads` asks for.
+pub fn use_threads(threads: Option<u16>) -> Outcome {
+    let Some(threads) = threads else { return Ok(()) };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.into());
+    pool.build_global().map_err(|e| Failure::Other(format!("--threads {threads}: {e}")))
+}
+
+/// A device, and how it was come by.
+pub struct Opened {
+    pub device: Device,
+    /// If a GPU was looked for and there is none: why.
+    pub fallback: Option<String>,
+}
+
+/// Opens the device. If a GPU was looked for and there is none, says so.
+pub fn open(choice: DeviceChoice, threads: Option<u16>) -> Outcome<Opened> {
+    let mut fallback = None;
+    let device = match choice {
+        DeviceChoice::Cpu => cpu(threads)?,
+        DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal)?,
+        DeviceChoice::Auto => {
+            let best = Device::best()?;
+            fallback = best.fallback_reason().map(str::to_owned);
+            if let Some(reason) = &fallback {
+                anstream::eprintln!("{reason}: using the CPU");
+            }
+            if best.kind() == DeviceKind::Cpu { cpu(threads)? } else { best }
+        }
+    };
+    Ok(Opened { device, fallback })
+}
+
+/// The CPU with this many threads.
+pub fn cpu(threads: Option<u16>) -> Outcome<Device> {
+    Ok(match threads {
+        Some(threads) => Device::cpu_with_threads(threads.into())?,
+        None => Device::cpu()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_named() {
+        for (text, choice) in [
+            ("auto", DeviceChoice::Auto),
+            ("cpu", DeviceChoice::Cpu),
+            ("cuda", DeviceChoice::Cuda(0)),
+            ("cuda:3", DeviceChoice::Cuda(3)),
+        ] {
+            assert_eq!(text.parse(), Ok(choice));
+        }
+        for text in ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "CPU"] {
+            assert!(text.parse::<DeviceChoice>().is_err(), "{text}");
+        }
+    }
+}

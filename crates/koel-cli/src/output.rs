@@ -1,0 +1,118 @@
+//! What a command leaves behind: text on standard output, and files that are whole or not there.
+use crate::failure::{Failure, Outcome};
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+/// Prints to standard output; styles are dropped where it is not a terminal.
+pub fn print(text: &str) -> Outcome {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Err(Failure::ClosedPipe),
+        Err(e) => Err(Failure::Other(format!("standard output: {e}"))),
+    }
+}
+
+/// The file being written at this moment.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Ctrl-C removes what is half written, then ends the program with the shell's status for it, 130.
+pub fn remove_unfinished_on_interrupt() -> Outcome {
+    ctrlc::set_handler(|| {
+        // Holding the lock until the end: nothing new is begun.
+        let unfinished = unfinished();
+        if let Some(path) = &*unfinished {
+            let _ = fs::remove_file(path);
+        }
+        std::process::exit(130);
+    })
+    .map_err(|e| Failure::Other(format!("interrupts: {e}")))
+}
+
+/// Writes a file beside its place, then renames it: it is there whole or not at all.
+///
+/// Errors: the folder is missing or cannot be written; the old file, if any, is left as it was.
+pub fn write_file(path: &Path, content: &[u8]) -> Outcome {
+    replace(path, |beside| fs::write(beside, content).and_then(|()| fs::rename(beside, path)))
+        .map_err(|e| Failure::Other(cannot(path, &e)))
+}
+
+/// Fails now, rather than after the work, if [`write_file`] could not write this file.
+pub fn check_writable(path: &Path) -> Outcome {
+    if path.is_dir() {
+        return Err(Failure::Usage(format!("{}: is a folder, expected the name of a file to write", path.display())));
+    }
+    replace(path, |beside| fs::write(beside, []).and_then(|()| fs::remove_file(beside)))
+        .map_err(|e| Failure::Usage(cannot(path, &e)))
+}
+
+/// Makes the folder if it is not there, and fails if files cannot be written in it.
+pub fn check_folder(folder: &Path) -> Outcome {
+    fs::create_dir_all(folder)
+        .map_err(|e| Failure::Usage(format!("{}: cannot make this folder: {e}", folder.display())))?;
+    check_writable(&folder.join("figure.svg"))
+}
+
+fn cannot(path: &Path, error: &io::Error) -> String {
+    format!("{}: cannot be written: {error}", path.display())
+}
+
+/// `write` gets the path of a file beside `path`, of which nothing stays but what it renamed.
+fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("expected the name of a file"))?;
+    let beside = path.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
+    *unfinished() = Some(beside.clone());
+    let written = write(&beside);
+    let _ = fs::remove_file(&beside);
+    *unfinished() = None;
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect::<Vec<String>>();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn files_appear_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        check_writable(&path).unwrap();
+        assert_eq!(names(folder.path()), [""; 0]);
+        write_file(&path, b"one").unwrap();
+        write_file(&path, b"two").unwrap();
+        check_writable(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(names(folder.path()), ["a.json"]);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        write_file(&path, b"old").unwrap();
+        let result = replace(&path, |beside| {
+            fs::write(beside, b"half")?;
+            Err(std::io::Error::other("disk full"))
+        });
+        assert_eq!(result.unwrap_err().to_string(), "disk full");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["a.json"]);
+        assert!(check_writable(folder.path()).is_err());
+        assert!(check_writable(&path.join("inside-a-file.json")).is_err());
+        assert!(check_folder(&path).is_err());
+    }
+}
