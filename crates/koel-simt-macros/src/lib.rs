@@ -71,7 +71,10 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
     let decl = names.iter().zip(&types).map(|(n, t)| format!("{n}: {t},")).collect::<String>();
     let call = names.iter().map(|n| format!("{n},")).collect::<String>();
     let list = names.iter().zip(&types).map(|(n, t)| format!("({n:?}, {t:?}),")).collect::<String>();
-    let bind = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::named({n}, {n:?}, &mut arrays);")).collect::<String>();
+    let bind = names
+        .iter()
+        .map(|n| format!("let {n} = ::koel_simt::Arg::named({n}, {n:?}, &mut arrays);"))
+        .collect::<String>();
     let args = names.iter().map(|n| format!("::koel_simt::Arg::device(&{n}),")).collect::<String>();
     let sizes = types.iter().map(|t| format!("<{t} as ::koel_simt::Arg>::BYTES,")).collect::<String>();
     let native = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::native({n});")).collect::<String>();
@@ -128,7 +131,7 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
         }}
         "#
     );
-    let mut out: TokenStream = 
+    let mut out: TokenStream =
         r#"#[inline(always)] #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]"#.parse().unwrap();
     out.extend(item);
     out.extend(extra.parse::<TokenStream>().map_err(|e| format!("kernel: {e}"))?);

@@ -23,7 +23,9 @@ pub enum Error {
         count: usize,
     },
     /// The driver cannot compile koel's PTX.
-    #[error("the CUDA driver is too old: it supports CUDA {found_major}.{found_minor}, koel's kernels need 11.8 or later")]
+    #[error(
+        "the CUDA driver is too old: it supports CUDA {found_major}.{found_minor}, koel's kernels need 11.8 or later"
+    )]
     DriverTooOld {
         /// The CUDA version that the driver supports.
         found_major: u32,

@@ -3,8 +3,21 @@
 //! Every kind is built from pairs of 32-bit keys and values, answers lookups in bulk, and reports how its build went.
 //! A build does not fail but for lack of memory: where the published scheme cannot hold a set of keys, it falls back to
 //! one that can, and the report says so.
+mod duplicates;
+mod input;
+mod restarts;
+pub mod single_level;
+pub mod sorted;
+pub mod two_kernel;
+pub mod two_level;
+
 use crate::device::{Stream, View, ViewMut};
-use crate::error::Result;
+use crate::error::{Result, check_length, count32};
+pub use koel_kernels::hash::Family;
+pub use single_level::SingleLevel;
+pub use sorted::Sorted;
+pub use two_kernel::TwoKernel;
+pub use two_level::TwoLevel;
 
 /// What happens to pairs whose keys are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,7 +36,8 @@ pub enum Duplicates {
 /// What a build is asked for, of any kind of table.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Pairs per slot, above 0 and below 1. `None`: the one of the paper. Kinds whose layout fixes it take the nearest they can.
+    /// Pairs per slot, above 0 and at most [`Kind::max_load`]. `None`: [`Kind::default_load`]. A sorted array has no empty
+    /// slots whatever is asked.
     pub load: Option<f64>,
     /// Equal keys.
     pub duplicates: Duplicates,
@@ -52,7 +66,9 @@ pub struct BuildReport {
     /// Pairs dropped because a later (or earlier) one had the same key.
     pub duplicates: usize,
     /// The hash family of the finished table.
-    pub family: String,
+    pub family: &'static str,
+    /// Seconds that the device worked on it, clearing and failed attempts included, host work between launches not.
+    pub device_seconds: f64,
     /// If not as the paper has it: what was changed, and why.
     pub fallback: Option<String>,
 }
@@ -62,10 +78,27 @@ pub trait Table: Send + Sync {
     /// How its build went.
     fn report(&self) -> &BuildReport;
     /// Looks up every query: `found[i]` becomes 1 and `values[i]` the value if the table holds `queries[i]`, else both
-    /// become 0. One launch on a GPU; allocates nothing.
+    /// become 0. One launch; allocates nothing. Queries are read and answers written once, in order (4 + 5 bytes a query);
+    /// the table is read at random.
     ///
     /// Errors: lengths that differ, buffers of another device.
-    fn find_into(&self, stream: &Stream, queries: View<'_, u32>, values: ViewMut<'_, u32>, found: ViewMut<'_, u8>) -> Result<()>;
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        values: ViewMut<'_, u32>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()>;
+
+    /// Looks up host queries: `Some(value)` where the table holds the key. Copies both ways and waits.
+    fn find(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<Option<u32>>> {
+        let device = stream.device();
+        let staged = device.stage(queries)?;
+        let (mut values, mut found) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
+        self.find_into(stream, staged.view(), values.view_mut(), found.view_mut())?;
+        let (values, found) = (values.download()?, found.download()?);
+        Ok(values.into_iter().zip(found).map(|(v, f)| (f != 0).then_some(v)).collect())
+    }
 }
 
 /// A kind of table: how it is called, and how one is built.
@@ -82,10 +115,23 @@ pub trait Kind: Send + Sync {
     ///
     /// Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another device, a load out of range, a
     /// rejected duplicate, out of memory.
-    fn build(&self, stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>, options: &Options) -> Result<Box<dyn Table>>;
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn Table>>;
 }
 
-/// Every kind there is.
+/// Every kind there is, in the order of their papers. A new one is a file and a line here.
 pub fn kinds() -> &'static [&'static dyn Kind] {
-    &[]
+    &[&TwoLevel::PUBLISHED, &SingleLevel::PUBLISHED, &TwoKernel::PUBLISHED, &Sorted]
+}
+
+/// The common part of every `find_into`: lengths that fit, as a 32-bit count.
+fn check_find(queries: &View<'_, u32>, values: &ViewMut<'_, u32>, found: &ViewMut<'_, u8>) -> Result<u32> {
+    check_length("values", values.len(), "queries", queries.len())?;
+    check_length("found", found.len(), "queries", queries.len())?;
+    count32("queries", queries.len())
 }

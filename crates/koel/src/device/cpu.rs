@@ -15,11 +15,14 @@ impl Cpu {
         if threads == 0 {
             return Err(Error::Setting { field: "threads", found: "0".into(), expected: "at least 1".into() });
         }
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|i| format!("koel-{i}"))
-            .build()
-            .map_err(|e| Error::Setting { field: "threads", found: threads.to_string(), expected: format!("startable: {e}") })?;
+        let pool =
+            rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("koel-{i}")).build().map_err(
+                |e| Error::Setting {
+                    field: "threads",
+                    found: threads.to_string(),
+                    expected: format!("startable: {e}"),
+                },
+            )?;
         Ok(Cpu { pool })
     }
     pub fn threads(&self) -> usize {

@@ -24,6 +24,8 @@ struct Context {
     module: sys::CUmodule,
     functions: Mutex<HashMap<&'static str, Function>>,
     name: String,
+    /// Compute capability: 90 is 9.0.
+    capability: u32,
     max_shared: u32,
     multiprocessors: u32,
 }
@@ -88,13 +90,16 @@ impl Cuda {
             module: std::ptr::null_mut(),
             functions: Mutex::default(),
             name,
+            capability: major * 10 + minor,
             max_shared,
             multiprocessors,
         };
         this.bind()?;
-        let image = CString::new(*ptx).map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
+        let image =
+            CString::new(*ptx).map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
         // SAFETY: the image is PTX that ends with a zero.
-        this.module = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(driver("cuModuleLoadData"))?;
+        this.module =
+            unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(driver("cuModuleLoadData"))?;
         // Freed memory stays in the pool: allocating again costs no driver work.
         // SAFETY: the pool is the device's own; the attribute is a u64.
         unsafe {
@@ -182,10 +187,13 @@ impl Context {
         if let Some(f) = functions.get(name) {
             return Ok(*f);
         }
-        let c_name = CString::new(name).map_err(|e| Error::Driver { call: "cuModuleGetFunction", message: e.to_string() })?;
+        let c_name =
+            CString::new(name).map_err(|e| Error::Driver { call: "cuModuleGetFunction", message: e.to_string() })?;
         // SAFETY: the module is loaded.
-        let f = unsafe { result::module::get_function(self.module, c_name) }
-            .map_err(|e| Error::Driver { call: "cuModuleGetFunction", message: format!("kernel `{name}`: {}", text(e)) })?;
+        let f = unsafe { result::module::get_function(self.module, c_name) }.map_err(|e| Error::Driver {
+            call: "cuModuleGetFunction",
+            message: format!("kernel `{name}`: {}", text(e)),
+        })?;
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: `f` is a function of the module.
         unsafe { result::function::set_function_attribute(f, attribute, self.max_shared as i32) }
@@ -248,22 +256,24 @@ impl CudaStream {
             launched.truncate(3);
             launched.push_front(spec.name);
         }
-        // SAFETY: the parameters are those the entry declares (tests/abi.rs); the rest is the caller's.
-        let done = unsafe {
-            sys::cuLaunchKernel(
-                f,
-                grid,
-                1,
-                1,
-                spec.threads,
-                1,
-                1,
-                shared,
-                self.stream,
-                params.as_mut_ptr().cast(),
-                std::ptr::null_mut(),
-            )
+        // SAFETY: an integer of the union of plain numbers, the rest of which may be zero.
+        let mut early = unsafe { std::mem::zeroed::<sys::CUlaunchAttribute>() };
+        early.id = sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        early.value.programmaticStreamSerializationAllowed = 1;
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: spec.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared,
+            hStream: self.stream,
+            attrs: &mut early,
+            numAttrs: (spec.starts_early && context.capability >= 90) as u32,
         };
+        // SAFETY: the parameters are those the entry declares (koel-kernels' tests/abi.rs); the rest is the caller's.
+        let done = unsafe { sys::cuLaunchKernelEx(&config, f, params.as_mut_ptr().cast(), std::ptr::null_mut()) };
         done.result().map_err(|e| self.fault(e))
     }
     fn fault(&self, e: DriverError) -> Error {

@@ -54,7 +54,12 @@ impl Device {
     /// Falling back is said once, as a `tracing` warning; [`fallback_reason`](Self::fallback_reason) tells why.
     pub fn best() -> Result<Device> {
         match Device::cuda(0) {
-            Err(e @ (Error::NoDriver { .. } | Error::NoSuchDevice { .. } | Error::DriverTooOld { .. } | Error::DeviceTooOld { .. })) => {
+            Err(
+                e @ (Error::NoDriver { .. }
+                | Error::NoSuchDevice { .. }
+                | Error::DriverTooOld { .. }
+                | Error::DeviceTooOld { .. }),
+            ) => {
                 static SAID: Once = Once::new();
                 SAID.call_once(|| tracing::warn!("no GPU, using the CPU: {e}"));
                 Ok(Device::of(Backing::Cpu(cpu::Cpu::new(None)?), Some(e.to_string())))
@@ -268,7 +273,9 @@ impl Event {
             #[cfg(feature = "cuda")]
             (Mark::Cuda(end), Mark::Cuda(start)) => end.seconds_since(start),
             #[cfg(feature = "cuda")]
-            _ => Err(Error::Driver { call: "cuEventElapsedTime", message: "events of different kinds of device".into() }),
+            _ => {
+                Err(Error::Driver { call: "cuEventElapsedTime", message: "events of different kinds of device".into() })
+            }
         }
     }
 }

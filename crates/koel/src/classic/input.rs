@@ -1,0 +1,56 @@
+//! What every build checks first, and the pairs it then works on.
+use super::duplicates::{self, Distinct};
+use super::{Duplicates, Kind, Options};
+use crate::device::{Stream, View};
+use crate::error::{Error, Result, check_length, count32};
+
+/// The pairs of a build.
+#[derive(Clone, Copy)]
+pub struct Pairs<'a> {
+    pub keys: View<'a, u32>,
+    pub values: View<'a, u32>,
+    pub n: u32,
+}
+
+/// Checks lengths and the load; returns the load.
+pub fn check(kind: &dyn Kind, keys: View<'_, u32>, values: View<'_, u32>, options: &Options) -> Result<f64> {
+    check_length("values", values.len(), "keys", keys.len())?;
+    count32("pairs", keys.len())?;
+    let load = options.load.unwrap_or(kind.default_load());
+    if !(load > 0.0 && load <= kind.max_load()) {
+        let expected = format!("above 0 and at most {} for `{}`", kind.max_load(), kind.name());
+        return Err(Error::Setting { field: "load", found: load.to_string(), expected });
+    }
+    Ok(load)
+}
+
+/// The pairs with equal keys resolved, unless the caller promises that there are none.
+pub enum Input<'a> {
+    AsGiven(Pairs<'a>),
+    Distinct(Distinct),
+}
+impl<'a> Input<'a> {
+    pub fn new(stream: &Stream, keys: View<'a, u32>, values: View<'a, u32>, policy: Duplicates) -> Result<Input<'a>> {
+        Ok(match policy {
+            Duplicates::Unchecked => Input::AsGiven(Pairs { keys, values, n: count32("pairs", keys.len())? }),
+            _ => Input::Distinct(duplicates::resolve(stream, keys, values, policy)?),
+        })
+    }
+    pub fn pairs(&self) -> Pairs<'_> {
+        match self {
+            Input::AsGiven(pairs) => *pairs,
+            Input::Distinct(distinct) => distinct.pairs(),
+        }
+    }
+    /// Pairs that were dropped.
+    pub fn dropped(&self) -> usize {
+        match self {
+            Input::AsGiven(_) => 0,
+            Input::Distinct(distinct) => distinct.dropped,
+        }
+    }
+    /// Whether equal keys are known to be gone.
+    pub fn is_distinct(&self) -> bool {
+        matches!(self, Input::Distinct(_))
+    }
+}

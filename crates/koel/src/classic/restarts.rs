@@ -1,0 +1,85 @@
+//! Builds that may fail and are begun again.
+//!
+//! The papers draw new functions and hope. Here every build ends with a table:
+//! 1. as published, with new functions each time;
+//! 2. with the family `Mixed`, which separates keys that the published functions cannot;
+//! 3. if the caller had promised distinct keys, with equal ones resolved after all, from 1 again;
+//! 4. with more and more slots.
+use super::input::{Input, Pairs};
+use super::{BuildReport, Duplicates, Family};
+use crate::device::Stream;
+use crate::error::{Error, Result};
+use koel_kernels::hash::mix::splitmix_at;
+
+/// What one attempt is to do.
+#[derive(Clone, Copy)]
+pub struct Attempt {
+    /// How many were made before it with these pairs.
+    pub number: u32,
+    pub family: Family,
+    pub seed: u64,
+    /// Slots, as a multiple of those asked for.
+    pub growth: f64,
+}
+/// How an attempt went: a table, or none; and the seconds the device was busy.
+pub struct Outcome<T> {
+    pub table: Option<T>,
+    pub seconds: f64,
+}
+
+const PUBLISHED: u32 = 4;
+const MIXED: u32 = 4;
+const GROWN: u32 = 24;
+
+/// Makes attempts until one succeeds, and fills in the parts of the report that are about them.
+pub fn until_built<T>(
+    stream: &Stream,
+    mut input: Input<'_>,
+    published: Family,
+    seed: u64,
+    report: &mut BuildReport,
+    mut attempt: impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
+) -> Result<T> {
+    loop {
+        let last = PUBLISHED + MIXED + if input.is_distinct() { GROWN } else { 0 };
+        for number in 0..last {
+            let family = if number < PUBLISHED { published } else { Family::Mixed };
+            let growth = 1.25f64.powi(number.saturating_sub(PUBLISHED + MIXED - 1) as i32);
+            let seed = splitmix_at(seed, report.attempts);
+            report.attempts += 1;
+            let outcome = attempt(stream, input.pairs(), Attempt { number, family, seed, growth })?;
+            report.device_seconds += outcome.seconds;
+            if let Some(table) = outcome.table {
+                report.pairs = input.pairs().n as usize;
+                report.duplicates = input.dropped();
+                report.family = family.describe();
+                report.fallback = fallback(published, family, growth, report);
+                return Ok(table);
+            }
+        }
+        let Input::AsGiven(Pairs { keys, values, .. }) = input else {
+            // Every growth failed: 200 times the slots asked for. Only a broken device comes here.
+            return Err(Error::Setting {
+                field: "load",
+                found: format!("still too high after {} attempts", report.attempts),
+                expected: "a table with distinct keys and 200 times the slots to hold them".into(),
+            });
+        };
+        input = Input::new(stream, keys, values, Duplicates::KeepLast)?;
+    }
+}
+
+fn fallback(published: Family, family: Family, growth: f64, report: &BuildReport) -> Option<String> {
+    let mut said = Vec::new();
+    if family != published {
+        said.push(format!("{} could not hold the keys, {} did", published.describe(), family.describe()));
+    }
+    if growth > 1.0 {
+        said.push(format!("{growth:.2} times the slots asked for"));
+    }
+    // Resolving began a second round.
+    if report.attempts > PUBLISHED + MIXED && report.duplicates > 0 {
+        said.push(format!("{} pairs had keys that occur again, though none were promised", report.duplicates));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
+}

@@ -1,0 +1,214 @@
+//! The single-level cuckoo table of Alcantara et al. 2011, "Building an Efficient Hash Table on the GPU".
+//!
+//! One array of slots in global memory, two to five hash functions, insertion by atomic exchange with round-robin
+//! eviction, a limit on the length of eviction chains, a restart with new functions when a chain reaches it. The stash
+//! and the early end of a lookup at an empty slot are from Zachmann's lectures.
+//!
+//! Memory: 8 / load bytes a pair. A build writes the slots once (8 bytes each) and exchanges about `-ln(1 - load) / load`
+//! slots a pair at random (the paper's estimate); a lookup reads one to `functions` slots.
+use super::input::{self, Input, Pairs};
+use super::restarts::{Attempt, Outcome, until_built};
+use super::{BuildReport, Family, Kind, Options, Table, check_find};
+use crate::device::{Buffer, Stream, View, ViewMut};
+use crate::error::{Error, Result, count32};
+pub use koel_kernels::classic::single_level::{Coinciding, StashKind};
+use koel_kernels::classic::single_level::{Insertion, Lookup, single_level_find, single_level_insert};
+use koel_kernels::classic::status;
+use koel_kernels::hash::Functions;
+
+/// The parameters of the paper.
+#[derive(Clone, Debug)]
+pub struct SingleLevel {
+    /// Hash functions, 2 to 5.
+    pub functions: u32,
+    /// The family they are drawn from.
+    pub family: Family,
+    /// Evictions before a pair is given up. `None`: 7 lg n as in the paper, more where the load comes near the threshold.
+    pub max_evictions: Option<u32>,
+    /// What happens when several functions of an evicted pair name its slot.
+    pub coinciding: Coinciding,
+    /// Where given-up pairs go, and how many fit. `None`: a restart, as in the paper.
+    pub stash: Option<(StashKind, u32)>,
+    /// Lookups end at an empty slot, as in the lecture. Needs `coinciding` other than `Random`.
+    pub stop_at_empty: bool,
+}
+
+impl SingleLevel {
+    /// Four functions, round-robin, restarts. The family is the safe one; the paper's is [`Family::Linear2011`].
+    pub const PUBLISHED: SingleLevel = SingleLevel {
+        functions: 4,
+        family: Family::Mixed,
+        max_evictions: None,
+        coinciding: Coinciding::FirstMatch,
+        stash: None,
+        stop_at_empty: false,
+    };
+    /// The largest load at which all keys find a place (Dietzfelbinger et al. 2010), by number of functions.
+    fn threshold(&self) -> f64 {
+        match self.functions {
+            2 => 0.5,
+            3 => 0.9179,
+            4 => 0.9768,
+            _ => 0.9924,
+        }
+    }
+    fn max_evictions(&self, n: u32, load: f64) -> u32 {
+        // 7 lg n up to a load of 0.8 with four functions; chains grow like 1 / (threshold - load).
+        let near = (0.17 / (self.threshold() - load).max(0.002)).max(1.0);
+        self.max_evictions.unwrap_or((7.0 * (n.max(2) as f64).log2() * near).max(32.0) as u32)
+    }
+    fn check(&self) -> Result<()> {
+        let wrong =
+            |field, found: String, expected: &str| Err(Error::Setting { field, found, expected: expected.into() });
+        if !(2..=5).contains(&self.functions) {
+            return wrong("functions", self.functions.to_string(), "2 to 5");
+        }
+        if self.stop_at_empty && self.coinciding == Coinciding::Random {
+            return wrong("stop_at_empty", "true".into(), "false when functions are picked at random");
+        }
+        if let Some((_, room)) = self.stash
+            && !(1..=1 << 20).contains(&room)
+        {
+            return wrong("stash", room.to_string(), "room for 1 to 1048576 pairs");
+        }
+        Ok(())
+    }
+}
+
+struct Built {
+    functions: Functions,
+    lookup: Lookup,
+    table: Buffer<u64>,
+    stash: Buffer<u64>,
+    report: BuildReport,
+}
+
+impl Kind for SingleLevel {
+    fn name(&self) -> &'static str {
+        "single-level"
+    }
+    fn about(&self) -> &'static str {
+        "2011: one cuckoo table in global memory, built by atomic exchange"
+    }
+    fn default_load(&self) -> f64 {
+        // 1.25 slots a pair.
+        if self.functions == 2 { 0.4 } else { 0.8 }
+    }
+    fn max_load(&self) -> f64 {
+        // The paper's smallest practical tables: 2.1, 1.1, 1.03 and 1.02 slots a pair.
+        match self.functions {
+            2 => 0.476,
+            3 => 0.909,
+            4 => 0.97,
+            _ => 0.98,
+        }
+    }
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn Table>> {
+        self.check()?;
+        let load = input::check(self, keys, values, options)?;
+        let input = Input::new(stream, keys, values, options.duplicates)?;
+        let mut report = BuildReport::default();
+        let mut built =
+            until_built(stream, input, self.family, options.seed, &mut report, |stream, pairs, attempt| {
+                self.attempt(stream, pairs, load, attempt)
+            })?;
+        report.stashed = built.report.stashed;
+        report.slots = built.table.len();
+        report.bytes = built.table.bytes() + built.stash.bytes();
+        built.report = report;
+        Ok(Box::new(built))
+    }
+}
+
+impl SingleLevel {
+    fn attempt(&self, stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+        let device = stream.device();
+        let slots = count32("slots", (pairs.n as f64 / load * attempt.growth).ceil().max(1.0) as usize)?;
+        let functions = Functions::new(attempt.family, self.functions, slots, attempt.seed);
+        let (stash_kind, stash_room) = self.stash.unwrap_or((StashKind::Array, 0));
+        let stash_slots = if stash_kind == StashKind::Table { 2 * stash_room } else { stash_room };
+        let insertion = Insertion {
+            max_evictions: self.max_evictions(pairs.n, load / attempt.growth),
+            coinciding: self.coinciding as u32,
+            stash_kind: stash_kind as u32,
+            stash_room,
+        };
+        let mut table = device.alloc::<u64>(slots as usize)?;
+        let mut stash = device.alloc::<u64>(stash_slots as usize)?;
+        let mut status = device.alloc::<u32>(status::WORDS)?;
+        let ((), seconds) = stream.time(|| {
+            table.view_mut().fill_bytes(0xFF, stream)?;
+            stash.view_mut().fill_bytes(0xFF, stream)?;
+            status.view_mut().fill_bytes(0, stream)?;
+            let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let table = table.view_mut().arg("table", stream)?;
+            let stash = stash.view_mut().arg("stash", stream)?;
+            let status = status.view_mut().arg("status", stream)?;
+            let grid = pairs.n.div_ceil(single_level_insert::SPEC.threads);
+            // SAFETY: `n` keys and values; `slots` slots, below which the functions stay; the stash has the slots that
+            // its kind uses for `stash_room` pairs; `status::WORDS` words.
+            unsafe {
+                single_level_insert::launch(
+                    stream, grid, keys, values, pairs.n, functions, insertion, table, stash, status,
+                )
+            }
+        })?;
+        let status = status.download()?;
+        if status[status::FAILED as usize] != 0 {
+            return Ok(Outcome { table: None, seconds });
+        }
+        let stashed = status[status::STASHED as usize];
+        let lookup = Lookup {
+            stash_kind: stash_kind as u32,
+            stash_slots: match stash_kind {
+                _ if stashed == 0 => 0,
+                StashKind::Array => stashed,
+                StashKind::Table => stash_slots,
+            },
+            all_ones: status[status::ALL_ONES as usize],
+            stop_at_empty: self.stop_at_empty as u32,
+        };
+        let report = BuildReport { stashed: stashed as usize, ..BuildReport::default() };
+        Ok(Outcome { table: Some(Built { functions, lookup, table, stash, report }), seconds })
+    }
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        mut values: ViewMut<'_, u32>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let n = check_find(&queries, &values, &found)?;
+        let grid = n.div_ceil(single_level_find::SPEC.threads);
+        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
+        let found = found.arg("found", stream)?;
+        let (table, stash) = (self.table.view().arg("table", stream)?, self.stash.view().arg("stash", stream)?);
+        // SAFETY: `n` queries and answers; the table and the stash are those that were built with these parameters.
+        unsafe {
+            single_level_find::launch(
+                stream,
+                grid,
+                queries,
+                n,
+                self.functions,
+                self.lookup,
+                table,
+                stash,
+                values,
+                found,
+            )
+        }
+    }
+}

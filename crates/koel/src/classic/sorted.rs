@@ -1,0 +1,80 @@
+//! The yardstick of all the papers: pairs sorted by a radix sort, found by binary search.
+//!
+//! Memory: 8 bytes a pair. A lookup reads about `lg n` keys.
+use super::duplicates::{Distinct, sort_pairs};
+use super::{BuildReport, Duplicates, Kind, Options, Table, check_find, input};
+use crate::device::{Stream, View, ViewMut};
+use crate::error::Result;
+use koel_kernels::classic::sorted::sorted_find;
+
+/// Radix sort and binary search.
+#[derive(Clone, Copy, Debug)]
+pub struct Sorted;
+
+struct Built {
+    pairs: Distinct,
+    report: BuildReport,
+}
+
+impl Kind for Sorted {
+    fn name(&self) -> &'static str {
+        "sorted"
+    }
+    fn about(&self) -> &'static str {
+        "the yardstick: radix sort, then binary search"
+    }
+    fn default_load(&self) -> f64 {
+        1.0
+    }
+    fn max_load(&self) -> f64 {
+        1.0
+    }
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn Table>> {
+        // Any load is met: there are no empty slots.
+        input::check(self, keys, values, &Options { load: None, ..options.clone() })?;
+        let (pairs, device_seconds) = match options.duplicates {
+            // With equal keys side by side a search finds one of them.
+            Duplicates::Unchecked => stream.time(|| sort_pairs(stream, keys, values))?,
+            policy => stream.time(|| super::duplicates::resolve(stream, keys, values, policy))?,
+        };
+        let report = BuildReport {
+            pairs: pairs.len(),
+            slots: pairs.len(),
+            bytes: 8 * pairs.len(),
+            attempts: 1,
+            duplicates: pairs.dropped,
+            family: "none",
+            device_seconds,
+            ..BuildReport::default()
+        };
+        Ok(Box::new(Built { pairs, report }))
+    }
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        mut values: ViewMut<'_, u32>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let n = check_find(&queries, &values, &found)?;
+        let grid = n.div_ceil(sorted_find::SPEC.threads);
+        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
+        let found = found.arg("found", stream)?;
+        let pairs = self.pairs.pairs();
+        let (keys, pair_values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("pair values", stream)?);
+        // SAFETY: `n` queries and answers; `pairs.n` sorted keys with their values.
+        unsafe { sorted_find::launch(stream, grid, queries, n, keys, pair_values, pairs.n, values, found) }
+    }
+}

@@ -1,0 +1,184 @@
+//! The two-kernel table of Wang and Hu, "Real-Time Hashing on GPU Architecture with CUDA" (ShanghaiTech).
+//!
+//! A simplification of the 2009 table: each key takes the next place in a bucket of 512 slots, with no counting pass and no
+//! scan, and one block turns each bucket into a cuckoo table of the same slots in shared memory. The report names no
+//! functions for inside the buckets; three of the family that spreads the keys are used.
+//!
+//! Memory: 8 / load bytes a pair (the report uses load 0.5) and 4 a bucket. A lookup reads one to three slots of a bucket.
+use super::input::{self, Input, Pairs};
+use super::restarts::{Attempt, Outcome, until_built};
+use super::{BuildReport, Family, Kind, Options, Table, check_find};
+use crate::device::{Buffer, Stream, View, ViewMut};
+use crate::error::{Result, count32};
+use koel_kernels::classic::two_kernel::{
+    MAX_EVICTIONS, SLOTS, next_slot, two_kernel_build, two_kernel_distribute, two_kernel_find,
+};
+use koel_kernels::classic::{EMPTY, key_of, status};
+use koel_kernels::hash::Functions;
+use rayon::prelude::*;
+
+/// The parameters of the report.
+#[derive(Clone, Debug)]
+pub struct TwoKernel {
+    /// For the buckets and inside them.
+    pub family: Family,
+}
+impl TwoKernel {
+    /// The report's family for the buckets, [`Family::Linear2009`].
+    pub const PUBLISHED: TwoKernel = TwoKernel { family: Family::Linear2009 };
+}
+/// Functions inside a bucket.
+const FUNCTIONS: u32 = 3;
+
+struct Built {
+    bucket_of: Functions,
+    functions: Functions,
+    all_ones: u32,
+    buckets: Buffer<u64>,
+    report: BuildReport,
+}
+
+impl Kind for TwoKernel {
+    fn name(&self) -> &'static str {
+        "two-kernel"
+    }
+    fn about(&self) -> &'static str {
+        "Wang and Hu: fixed-size buckets, built by two kernels"
+    }
+    fn default_load(&self) -> f64 {
+        0.5
+    }
+    fn max_load(&self) -> f64 {
+        // Above, some bucket of 512 gets more than three functions can place.
+        0.7
+    }
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn Table>> {
+        let load = input::check(self, keys, values, options)?;
+        let input = Input::new(stream, keys, values, options.duplicates)?;
+        let mut report = BuildReport::default();
+        let mut built =
+            until_built(stream, input, self.family, options.seed, &mut report, |stream, pairs, attempt| {
+                attempt_build(stream, pairs, load, attempt)
+            })?;
+        report.slots = built.buckets.len();
+        report.bytes = built.buckets.bytes();
+        built.report = report;
+        Ok(Box::new(built))
+    }
+}
+
+fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+    let (device, n) = (stream.device(), pairs.n);
+    let mean = load / attempt.growth * SLOTS as f64;
+    let count = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
+    let slots = count32("slots", count as usize * SLOTS as usize)?;
+    let bucket_of = Functions::new(attempt.family, 1, count, attempt.seed);
+    let functions = Functions::new(attempt.family, FUNCTIONS, SLOTS, !attempt.seed);
+    let mut counts = device.alloc::<u32>(count as usize)?;
+    let mut buckets = device.alloc::<u64>(slots as usize)?;
+    let mut status = device.alloc::<u32>(status::WORDS)?;
+
+    let ((), distributing) = stream.time(|| {
+        counts.view_mut().fill_bytes(0, stream)?;
+        status.view_mut().fill_bytes(0, stream)?;
+        let grid = n.div_ceil(two_kernel_distribute::SPEC.threads);
+        let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+        let (counts, buckets) = (counts.view_mut().arg("counts", stream)?, buckets.view_mut().arg("buckets", stream)?);
+        let status = status.view_mut().arg("status", stream)?;
+        // SAFETY: `n` keys and values; one count and 512 slots a bucket, below which `bucket_of` stays; the kernel checks
+        // that a bucket is not full.
+        unsafe { two_kernel_distribute::launch(stream, grid, keys, values, n, bucket_of, counts, buckets, status) }
+    })?;
+    if status.download()?[status::FAILED as usize] != 0 {
+        return Ok(Outcome { table: None, seconds: distributing });
+    }
+    let ((), building) = stream.time(|| {
+        if device.runs_kernels() {
+            let counts = counts.view().arg("counts", stream)?;
+            let buckets = buckets.view_mut().arg("buckets", stream)?;
+            let status = status.view_mut().arg("status", stream)?;
+            // SAFETY: bucket `b` begins with `counts[b]` pairs, at most 512.
+            unsafe { two_kernel_build::launch(stream, count, functions, counts, buckets, status) }
+        } else {
+            build_on_cpu(stream, functions, &counts, &mut buckets, &mut status);
+            Ok(())
+        }
+    })?;
+    let (status, seconds) = (status.download()?, distributing + building);
+    if status[status::FAILED as usize] != 0 {
+        return Ok(Outcome { table: None, seconds });
+    }
+    let all_ones = status[status::ALL_ONES as usize];
+    Ok(Outcome {
+        table: Some(Built { bucket_of, functions, all_ones, buckets, report: BuildReport::default() }),
+        seconds,
+    })
+}
+
+/// The second kernel on the CPU: the same functions and eviction order, items inserted one after another.
+fn build_on_cpu(
+    stream: &Stream,
+    functions: Functions,
+    counts: &Buffer<u32>,
+    buckets: &mut Buffer<u64>,
+    status: &mut Buffer<u32>,
+) {
+    let (Some(counts), Some(buckets), Some(status)) = (counts.host(), buckets.host_mut(), status.host_mut()) else {
+        return;
+    };
+    let failed = stream.device().install(|| {
+        buckets
+            .par_chunks_mut(SLOTS as usize)
+            .zip(counts)
+            .map(|(bucket, &count)| {
+                let mut items = [EMPTY; SLOTS as usize];
+                items[..count as usize].copy_from_slice(&bucket[..count as usize]);
+                bucket.fill(EMPTY);
+                !items[..count as usize].iter().all(|&item| place(item, functions, bucket)) as u32
+            })
+            .sum::<u32>()
+    });
+    status[status::FAILED as usize] += failed;
+}
+/// Whether the item and all it evicted found a slot.
+fn place(item: u64, functions: Functions, bucket: &mut [u64]) -> bool {
+    let (mut e, mut at) = (item, functions.slot(0, key_of(item)));
+    for _ in 0..MAX_EVICTIONS {
+        e = std::mem::replace(&mut bucket[at as usize], e);
+        if e == EMPTY {
+            return true;
+        }
+        at = next_slot(key_of(e), at, &functions);
+    }
+    false
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        mut values: ViewMut<'_, u32>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let n = check_find(&queries, &values, &found)?;
+        let grid = n.div_ceil(two_kernel_find::SPEC.threads);
+        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
+        let found = found.arg("found", stream)?;
+        let buckets = self.buckets.view().arg("buckets", stream)?;
+        let (bucket_of, functions, all_ones) = (self.bucket_of, self.functions, self.all_ones);
+        // SAFETY: `n` queries and answers; the buckets were built with these functions.
+        unsafe {
+            two_kernel_find::launch(stream, grid, queries, n, bucket_of, functions, all_ones, buckets, values, found)
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The two-level table of Alcantara et al. 2009, "Real-Time Parallel Hashing on the GPU".
+//!
+//! Keys are spread over buckets of at most 512 pairs (409 on average), and each bucket becomes a cuckoo table of three
+//! sub-tables of 192 slots, built by one block in shared memory with functions of its own. The first sub-tables of all
+//! buckets lie together, then the second, then the third. The paper's variant with buckets of 1024 serves loads above 0.71.
+//!
+//! Memory: 8 / load bytes a pair and 4 a bucket; while it is built 12 bytes a pair more. A lookup reads its bucket's seed
+//! and one to three slots.
+use super::input::{self, Input, Pairs};
+use super::restarts::{Attempt, Outcome, until_built};
+use super::{BuildReport, Family, Kind, Options, Table, check_find};
+use crate::device::{Buffer, Stream, View, ViewMut};
+use crate::error::{Result, count32};
+use crate::primitives::Scan;
+use koel_kernels::classic::two_level::{
+    Inner, MAX_SEEDS, two_level_build_512, two_level_build_1024, two_level_count, two_level_find, two_level_scatter,
+};
+use koel_kernels::classic::{EMPTY, key_of, status};
+use koel_kernels::hash::Functions;
+use rayon::prelude::*;
+
+/// The parameters of the paper.
+#[derive(Clone, Debug)]
+pub struct TwoLevel {
+    /// Buckets: of the key modulo their number at first, then of this family. Also inside the buckets.
+    pub family: Family,
+}
+impl TwoLevel {
+    /// The paper's family, [`Family::Linear2009`].
+    pub const PUBLISHED: TwoLevel = TwoLevel { family: Family::Linear2009 };
+}
+
+/// How large buckets are.
+#[derive(Clone, Copy)]
+struct Geometry {
+    /// Pairs that a bucket may hold: threads of the block that builds it.
+    limit: u32,
+    sub_slots: u32,
+    max_load: f64,
+}
+impl Geometry {
+    const B512: Geometry = Geometry { limit: 512, sub_slots: 192, max_load: 409.0 / 576.0 };
+    /// A load of 0.75 at 880 pairs a bucket on average: 1024 is then as many deviations away as 512 is from 409.
+    const B1024: Geometry = Geometry { limit: 1024, sub_slots: 391, max_load: 0.7502 };
+    fn of(load: f64) -> Geometry {
+        if load <= Geometry::B512.max_load { Geometry::B512 } else { Geometry::B1024 }
+    }
+}
+
+struct Built {
+    bucket_of: Functions,
+    inner: Inner,
+    all_ones: u32,
+    table: Buffer<u64>,
+    seeds: Buffer<u32>,
+    report: BuildReport,
+}
+
+impl Kind for TwoLevel {
+    fn name(&self) -> &'static str {
+        "two-level"
+    }
+    fn about(&self) -> &'static str {
+        "2009: buckets, each a cuckoo table built in shared memory"
+    }
+    fn default_load(&self) -> f64 {
+        Geometry::B512.max_load
+    }
+    fn max_load(&self) -> f64 {
+        Geometry::B1024.max_load
+    }
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn Table>> {
+        let load = input::check(self, keys, values, options)?;
+        let input = Input::new(stream, keys, values, options.duplicates)?;
+        let mut report = BuildReport::default();
+        let mut built =
+            until_built(stream, input, self.family, options.seed, &mut report, |stream, pairs, attempt| {
+                attempt_build(stream, pairs, load, attempt)
+            })?;
+        report.slots = built.table.len();
+        report.bytes = built.table.bytes() + built.seeds.bytes();
+        built.report = report;
+        Ok(Box::new(built))
+    }
+}
+
+fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+    let (device, n, geometry) = (stream.device(), pairs.n, Geometry::of(load));
+    let mean = load / attempt.growth * (3 * geometry.sub_slots) as f64;
+    let buckets = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
+    let slots = count32("slots", buckets as usize * 3 * geometry.sub_slots as usize)?;
+    // The paper's first try keeps neighbours together; it and the prime are given up together with the family.
+    let modulo = attempt.number == 0 && attempt.family == Family::Linear2009;
+    let outer = if modulo { Family::Modulo } else { attempt.family };
+    let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
+    let inner = Inner::new(attempt.family, buckets, geometry.sub_slots, attempt.seed as u32);
+
+    let mut counts = device.alloc::<u32>(buckets as usize)?;
+    let mut starts = device.alloc::<u32>(buckets as usize)?;
+    let mut offsets = device.alloc::<u32>(n as usize)?;
+    let mut together = device.alloc::<u64>(n as usize)?;
+    let mut table = device.alloc::<u64>(slots as usize)?;
+    let mut seeds = device.alloc::<u32>(buckets as usize)?;
+    let mut status = device.alloc::<u32>(status::WORDS)?;
+    let mut scan = Scan::new(device, buckets as usize)?;
+
+    // Phase 1: count, and see whether a bucket is too full.
+    let ((), counting) = stream.time(|| {
+        counts.view_mut().fill_bytes(0, stream)?;
+        status.view_mut().fill_bytes(0, stream)?;
+        let grid = n.div_ceil(two_level_count::SPEC.threads);
+        let keys = pairs.keys.arg("keys", stream)?;
+        let (counts, offsets) = (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
+        let status = status.view_mut().arg("status", stream)?;
+        // SAFETY: `n` keys and offsets; one count a bucket, below which `bucket_of` stays; `status::WORDS` words.
+        unsafe { two_level_count::launch(stream, grid, keys, n, bucket_of, geometry.limit, counts, offsets, status) }
+    })?;
+    if status.download()?[status::FAILED as usize] != 0 {
+        return Ok(Outcome { table: None, seconds: counting });
+    }
+    // Scatter, then phase 2: build every bucket.
+    let ((), building) = stream.time(|| {
+        scan.exclusive(stream, counts.view(), starts.view_mut())?;
+        {
+            let grid = n.div_ceil(two_level_scatter::SPEC.threads);
+            let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let (starts, offsets) = (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
+            let together = together.view_mut().arg("pairs", stream)?;
+            // SAFETY: `n` keys, values, offsets and pairs; counting with the same `bucket_of` gave each pair a place of its
+            // own below `n`.
+            unsafe { two_level_scatter::launch(stream, grid, keys, values, n, bucket_of, starts, offsets, together) }?;
+        }
+        if device.runs_kernels() {
+            let (starts, counts) = (starts.view().arg("starts", stream)?, counts.view().arg("counts", stream)?);
+            let together = together.view().arg("pairs", stream)?;
+            let table = table.view_mut().arg("table", stream)?;
+            let seeds = seeds.view_mut().arg("seeds", stream)?;
+            let status = status.view_mut().arg("status", stream)?;
+            // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, no more than the block has threads; the table has
+            // three sub-tables a bucket.
+            unsafe {
+                if geometry.limit == 512 {
+                    two_level_build_512::launch(stream, buckets, inner, starts, counts, together, table, seeds, status)
+                } else {
+                    two_level_build_1024::launch(stream, buckets, inner, starts, counts, together, table, seeds, status)
+                }
+            }
+        } else {
+            build_on_cpu(stream, inner, &starts, &counts, &together, &mut table, &mut seeds, &mut status);
+            Ok(())
+        }
+    })?;
+    let seconds = counting + building;
+    let status = status.download()?;
+    if status[status::FAILED as usize] != 0 {
+        return Ok(Outcome { table: None, seconds });
+    }
+    let all_ones = status[status::ALL_ONES as usize];
+    let built = Built { bucket_of, inner, all_ones, table, seeds, report: BuildReport::default() };
+    Ok(Outcome { table: Some(built), seconds })
+}
+
+/// Phase 2 on the CPU: the same functions, places and seeds, items inserted one after another.
+#[allow(clippy::too_many_arguments, reason = "those of the kernel")]
+fn build_on_cpu(
+    stream: &Stream,
+    inner: Inner,
+    starts: &Buffer<u32>,
+    counts: &Buffer<u32>,
+    pairs: &Buffer<u64>,
+    table: &mut Buffer<u64>,
+    seeds: &mut Buffer<u32>,
+    status: &mut Buffer<u32>,
+) {
+    let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), pairs.host()) else { return };
+    let (Some(table), Some(seeds), Some(status)) = (table.host_mut(), seeds.host_mut(), status.host_mut()) else {
+        return;
+    };
+    let sub = inner.sub_slots() as usize;
+    let (first, rest) = table.split_at_mut(sub * inner.buckets as usize);
+    let (second, third) = rest.split_at_mut(sub * inner.buckets as usize);
+    let (failed, all_ones) = stream.device().install(|| {
+        first
+            .par_chunks_mut(sub)
+            .zip(second.par_chunks_mut(sub))
+            .zip(third.par_chunks_mut(sub))
+            .zip(seeds.par_iter_mut())
+            .zip(starts.par_iter().zip(counts))
+            .map(|((((first, second), third), seed), (&start, &count))| {
+                let items = &pairs[start as usize..][..count as usize];
+                let mut tables = [first, second, third];
+                *seed = inner.seed;
+                let mut tried = 1;
+                while !place(items, inner, *seed, &mut tables) && tried < MAX_SEEDS {
+                    *seed = Inner::next_seed(*seed);
+                    tried += 1;
+                }
+                ((tried == MAX_SEEDS) as u32, items.contains(&EMPTY) as u32)
+            })
+            .reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1.max(b.1)))
+    });
+    status[status::FAILED as usize] += failed;
+    status[status::ALL_ONES as usize] |= all_ones;
+}
+/// Whether all items found a slot.
+fn place(items: &[u64], inner: Inner, seed: u32, tables: &mut [&mut [u64]; 3]) -> bool {
+    const MAX_MOVES: u32 = 600;
+    tables.iter_mut().for_each(|t| t.fill(EMPTY));
+    for &item in items.iter().filter(|&&item| item != EMPTY) {
+        let (mut e, mut j, mut moves) = (item, 0, 0);
+        while e != EMPTY {
+            if moves == MAX_MOVES {
+                return false;
+            }
+            let slot = inner.slot(j as u32, key_of(e), seed) as usize;
+            e = std::mem::replace(&mut tables[j][slot], e);
+            j = (j + 1) % 3;
+            moves += 1;
+        }
+    }
+    true
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        mut values: ViewMut<'_, u32>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let n = check_find(&queries, &values, &found)?;
+        let grid = n.div_ceil(two_level_find::SPEC.threads);
+        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
+        let found = found.arg("found", stream)?;
+        let (seeds, table) = (self.seeds.view().arg("seeds", stream)?, self.table.view().arg("table", stream)?);
+        let (bucket_of, inner, all_ones) = (self.bucket_of, self.inner, self.all_ones);
+        // SAFETY: `n` queries and answers; the table was built with these functions.
+        unsafe {
+            two_level_find::launch(stream, grid, queries, n, bucket_of, inner, all_ones, seeds, table, values, found)
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The published tables against a `HashMap`, on every device.
+mod support;
+
+use koel::classic::{
+    Duplicates, Family, Kind, Options, SingleLevel, TwoKernel, TwoLevel, kinds,
+    single_level::{Coinciding, StashKind},
+};
+use koel::{Device, Error, Stream};
+use std::collections::HashMap;
+use support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
+
+/// Builds, checks the report, and looks up every key that is there and as many that are not.
+fn check(
+    kind: &dyn Kind,
+    stream: &Stream,
+    keys: &[u32],
+    values: &[u32],
+    options: &Options,
+    oracle: &HashMap<u32, u32>,
+) {
+    let device = stream.device();
+    let (k, v) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
+    let table = kind.build(stream, k.view(), v.view(), options).unwrap();
+    let report = table.report();
+    let place = format!("{} on {}, n = {}, {options:?}", kind.name(), device.name(), keys.len());
+    assert_eq!(report.pairs + report.duplicates, keys.len(), "{place}");
+    if options.duplicates != Duplicates::Unchecked {
+        assert_eq!(report.pairs, oracle.len(), "{place}");
+    }
+    assert!(report.bytes >= 8 * report.pairs && report.attempts >= 1, "{place}: {report:?}");
+    let mut queries = oracle.keys().copied().collect::<Vec<_>>();
+    queries.sort_unstable();
+    let mut random = Random(1);
+    queries.extend((0..keys.len() + 8).map(|_| random.word() as u32));
+    queries.extend([0, 1, u32::MAX, u32::MAX - 1]);
+    let answers = table.find(stream, &queries).unwrap();
+    for (q, a) in queries.iter().zip(answers) {
+        assert_eq!(a, oracle.get(q).copied(), "{place}: key {q}");
+    }
+}
+fn unchecked(load: Option<f64>, seed: u64) -> Options {
+    Options { load, duplicates: Duplicates::Unchecked, seed }
+}
+
+#[test]
+fn every_kind_holds_every_size() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let big: &[u32] = if is_fast(&device) { &[100_000, 1_000_000] } else { &[] };
+        for kind in kinds() {
+            for &n in [0, 1, 2, 3, 31, 32, 33, 408, 409, 410, 511, 512, 513, 1023, 1024, 1025, 4097].iter().chain(big) {
+                let keys = (0..n).map(|i| scramble(i, n)).collect::<Vec<_>>();
+                let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
+                let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
+                check(*kind, &stream, &keys, &values, &unchecked(None, n as u64), &oracle);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kind_holds_every_key_set() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = if is_fast(&device) { 50_000 } else { 2_500 };
+        for kind in kinds() {
+            for set in KEY_SETS {
+                let keys = (0..n).map(set.key).collect::<Vec<_>>();
+                let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
+                let oracle: HashMap<u32, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
+                assert_eq!(oracle.len(), n as usize, "{} repeats keys", set.name);
+                check(*kind, &stream, &keys, &values, &unchecked(None, 3), &oracle);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kind_holds_every_load() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = if is_fast(&device) { 100_000 } else { 2_000 };
+        let keys = (0..n).map(|i| scramble(i, 5)).collect::<Vec<_>>();
+        let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
+        let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
+        for kind in kinds() {
+            for part in [0.1, 0.5, 0.8, 0.95, 1.0] {
+                check(*kind, &stream, &keys, &values, &unchecked(Some(part * kind.max_load()), 3), &oracle);
+            }
+            let bytes = |load| {
+                let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
+                kind.build(&stream, k.view(), v.view(), &unchecked(Some(load), 3)).unwrap().report().bytes as f64
+            };
+            let full = bytes(0.9 * kind.max_load());
+            let per_pair = full / n as f64 * 0.9 * kind.max_load();
+            assert!(per_pair > 7.0 && per_pair < 9.5, "{}: {per_pair} bytes a pair and slot", kind.name());
+            for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, kind.max_load() + 0.01] {
+                let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
+                let built = kind.build(&stream, k.view(), v.view(), &unchecked(Some(wrong), 3));
+                if kind.name() != "sorted" {
+                    let Err(Error::Setting { field: "load", .. }) = built else {
+                        panic!("{}: load {wrong}", kind.name())
+                    };
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn single_level_in_every_variant() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = if is_fast(&device) { 30_000 } else { 800 };
+        let keys = (0..n).map(|i| scramble(i, 6)).chain([u32::MAX]).collect::<Vec<_>>();
+        let values = keys.iter().map(|&k| if k == u32::MAX { k } else { value_of(k) }).collect::<Vec<_>>();
+        let oracle: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
+        for functions in 2..=5 {
+            for coinciding in [Coinciding::FirstMatch, Coinciding::Advance, Coinciding::Random] {
+                for stash in [None, Some((StashKind::Array, 64)), Some((StashKind::Table, 64))] {
+                    let kind = SingleLevel {
+                        functions,
+                        coinciding,
+                        stash,
+                        stop_at_empty: coinciding != Coinciding::Random,
+                        ..SingleLevel::PUBLISHED
+                    };
+                    check(&kind, &stream, &keys, &values, &unchecked(None, 4), &oracle);
+                }
+            }
+        }
+        for &family in Family::ALL {
+            let kind = SingleLevel { family, ..SingleLevel::PUBLISHED };
+            check(&kind, &stream, &keys, &values, &unchecked(None, 4), &oracle);
+            check(&TwoLevel { family }, &stream, &keys, &values, &unchecked(None, 4), &oracle);
+            check(&TwoKernel { family }, &stream, &keys, &values, &unchecked(None, 4), &oracle);
+        }
+    }
+}
+
+/// With chains so short that many are given up, the stash must hold and find the rest.
+#[test]
+fn the_stash_is_used() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let keys = (0..1000).map(|i| scramble(i, 8)).collect::<Vec<_>>();
+        let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
+        let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
+        for stash_kind in [StashKind::Array, StashKind::Table] {
+            let kind =
+                SingleLevel { max_evictions: Some(2), stash: Some((stash_kind, 1000)), ..SingleLevel::PUBLISHED };
+            check(&kind, &stream, &keys, &values, &unchecked(None, 4), &oracle);
+            let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
+            let table = kind.build(&stream, k.view(), v.view(), &unchecked(None, 4)).unwrap();
+            assert!(table.report().stashed > 50, "{:?}", table.report());
+        }
+    }
+}
+
+/// The pitfall with the papers' primes: the build falls back, and says so.
+#[test]
+fn weak_functions_fall_back() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let build = |kind: &dyn Kind, prime: u32, copies: u32| {
+            let groups = if is_fast(&device) { 100 } else { 10 };
+            let keys = (0..copies * groups).map(|i| (i % copies) * prime + i / copies).collect::<Vec<_>>();
+            let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
+            let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
+            check(kind, &stream, &keys, &values, &unchecked(None, 4), &oracle);
+            let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
+            kind.build(&stream, k.view(), v.view(), &unchecked(None, 4)).unwrap().report().clone()
+        };
+        let paper = SingleLevel { family: Family::Linear2011, ..SingleLevel::PUBLISHED };
+        for (kind, prime, copies) in [
+            (&paper as &dyn Kind, 334_214_459, 12),
+            (&TwoLevel::PUBLISHED, 1_900_813, 40),
+            (&TwoKernel::PUBLISHED, 1_900_813, 40),
+        ] {
+            let report = build(kind, prime, copies);
+            assert_eq!(report.family, "bijective mixing", "{}", kind.name());
+            assert!(report.attempts > 4 && report.fallback.is_some(), "{report:?}");
+        }
+        let report = build(&paper, 1000, 3);
+        assert_eq!((report.attempts, &report.fallback), (1, &None));
+    }
+}
+
+#[test]
+fn duplicates_follow_the_policy() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = if is_fast(&device) { 40_000u32 } else { 300 };
+        for kind in kinds() {
+            let few: &[u32] = if is_fast(&device) { &[1, 2, 100, n / 2, n - 1] } else { &[1, n / 2] };
+            for &distinct in few {
+                let mut random = Random(distinct as u64);
+                let keys = (0..n)
+                    .map(|i| if i < distinct { i } else { random.below(distinct as u64) as u32 })
+                    .map(|k| scramble(k, 1))
+                    .collect::<Vec<_>>();
+                let values = (0..n).collect::<Vec<_>>();
+                let last: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
+                let first: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).rev().collect();
+                let of = |duplicates| Options { duplicates, ..Options::default() };
+                check(*kind, &stream, &keys, &values, &of(Duplicates::KeepLast), &last);
+                check(*kind, &stream, &keys, &values, &of(Duplicates::KeepFirst), &first);
+                let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
+                let rejected = kind.build(&stream, k.view(), v.view(), &of(Duplicates::Reject));
+                let Err(Error::DuplicateKey { key, first, second }) = rejected else { panic!("{}", kind.name()) };
+                assert!(first < second && keys[first] as u64 == key && keys[second] as u64 == key);
+                // A broken promise: one of the pairs stays, nothing hangs.
+                let table = kind.build(&stream, k.view(), v.view(), &of(Duplicates::Unchecked)).unwrap();
+                for (q, a) in keys.iter().zip(table.find(&stream, &keys).unwrap()) {
+                    assert!(a.is_some_and(|v| keys[v as usize] == *q), "{}: {q}", kind.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_pair_of_all_ones_is_a_pair() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for kind in kinds() {
+            for (keys, values) in [
+                (vec![u32::MAX], vec![u32::MAX]),
+                (vec![u32::MAX], vec![0]),
+                (vec![5, u32::MAX, 7], vec![u32::MAX; 3]),
+                ((0..600).map(|i| !i).collect(), (0..600).map(|i| !i).collect()),
+            ] {
+                let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
+                check(*kind, &stream, &keys, &values, &Options::default(), &oracle);
+                check(*kind, &stream, &keys, &values, &unchecked(None, 9), &oracle);
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_arguments_are_named() {
+    let device = Device::cpu().unwrap();
+    let (stream, other) = (device.stream().unwrap(), Device::executor(1));
+    let (three, four) = ([1u32, 2, 3], [1u32, 2, 3, 4]);
+    for kind in kinds() {
+        let (k, v) = (device.stage(&three).unwrap(), device.stage(&four).unwrap());
+        let Err(e) = kind.build(&stream, k.view(), v.view(), &Options::default()) else { panic!() };
+        assert_eq!(e.to_string(), "`values` holds 4 elements, but `keys` needs 3");
+        let table = kind.build(&stream, k.view(), k.view(), &Options::default()).unwrap();
+        let (mut values, mut found) = (device.alloc(3).unwrap(), device.alloc(4).unwrap());
+        let e = table.find_into(&stream, k.view(), values.view_mut(), found.view_mut()).unwrap_err();
+        assert_eq!(e.to_string(), "`found` holds 4 elements, but `queries` needs 3");
+        let elsewhere = other.upload(&three).unwrap();
+        let Err(e) = kind.build(&stream, elsewhere.view(), elsewhere.view(), &Options::default()) else { panic!() };
+        assert!(matches!(e, Error::WrongDevice { .. }), "{e}");
+    }
+    let (k, bad) = (device.stage(&three).unwrap(), SingleLevel { functions: 6, ..SingleLevel::PUBLISHED });
+    let Err(Error::Setting { field: "functions", .. }) = bad.build(&stream, k.view(), k.view(), &Options::default())
+    else {
+        panic!()
+    };
+}
+
+/// Views need no alignment but the elements'.
+#[test]
+fn parts_of_buffers_will_do() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let keys = (0..3000).map(|i| scramble(i, 3)).collect::<Vec<_>>();
+        let (k, v) = (device.upload(&keys).unwrap(), device.upload(&keys).unwrap());
+        for kind in kinds() {
+            for start in 1..4 {
+                let (k, v) =
+                    (k.view().slice(start..start + 2500).unwrap(), v.view().slice(start..start + 2500).unwrap());
+                let table = kind.build(&stream, k, v, &Options::default()).unwrap();
+                let answers = table.find(&stream, &keys).unwrap();
+                for (i, a) in answers.into_iter().enumerate() {
+                    assert_eq!(a, (start..start + 2500).contains(&i).then_some(keys[i]));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Devices, streams and buffers, and what they say when something is wrong.
+mod support;
+
+use koel::{Device, DeviceKind, Error};
+use koel_kernels::probe::random_sectors;
+use koel_simt::{Buf, Thread, kernel};
+use support::devices;
+
+#[test]
+fn buffers_keep_what_they_are_given() {
+    for device in devices() {
+        for n in [0usize, 1, 31, 32, 33, 1000, 100_000] {
+            let data = (0..n as u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect::<Vec<_>>();
+            let mut buffer = device.upload(&data).unwrap();
+            assert_eq!((buffer.len(), buffer.bytes(), buffer.is_empty()), (n, 8 * n, n == 0));
+            assert_eq!(buffer.download().unwrap(), data);
+            let (a, b) = (n / 3, n - n / 4);
+            assert_eq!(buffer.view().slice(a..b).unwrap().download().unwrap(), data[a..b]);
+            buffer.view_mut().slice(a..b).unwrap().copy_from_host(&vec![7; b - a]).unwrap();
+            let mut expected = data.clone();
+            expected[a..b].fill(7);
+            assert_eq!(buffer.download().unwrap(), expected);
+            let stream = device.stream().unwrap();
+            let mut copy = device.alloc(n).unwrap();
+            copy.view_mut().copy_from(buffer.view(), &stream).unwrap();
+            assert_eq!(copy.download().unwrap(), expected);
+            copy.view_mut().slice(..a).unwrap().fill_bytes(0xA5, &stream).unwrap();
+            expected[..a].fill(0xA5A5_A5A5_A5A5_A5A5);
+            assert_eq!(copy.download().unwrap(), expected);
+            assert_eq!(device.stage(&data).unwrap().view().download().unwrap(), data);
+        }
+    }
+}
+
+/// A stream that uses a buffer after another one waits for it, without being told.
+#[test]
+fn streams_follow_each_other_over_a_buffer() {
+    for device in devices() {
+        let (one, two) = (device.stream().unwrap(), device.stream().unwrap());
+        let n = 1 << 20;
+        let mut a = device.upload(&vec![1u8; n]).unwrap();
+        let mut b = device.alloc::<u8>(n).unwrap();
+        for round in 2..40 {
+            a.view_mut().fill_bytes(round, &one).unwrap();
+            b.view_mut().copy_from(a.view(), &two).unwrap();
+            a.view_mut().fill_bytes(0, &one).unwrap();
+            assert!(b.download().unwrap().iter().all(|&x| x == round), "round {round} on {}", device.name());
+        }
+        let event = one.record().unwrap();
+        two.wait(&event).unwrap();
+        assert!(two.record().unwrap().seconds_since(&event).unwrap() >= 0.0);
+        two.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn ranges_and_lengths_are_checked() {
+    for device in devices() {
+        let mut buffer = device.upload(&[1u32, 2, 3]).unwrap();
+        let e = buffer.view().slice(2..5).unwrap_err();
+        assert_eq!(e.to_string(), "`range` is 2..5, must be inside 0..3");
+        assert!(buffer.view().slice(usize::MAX..).is_err() && buffer.view().slice(..=usize::MAX).is_err());
+        let e = buffer.view_mut().copy_from_host(&[1, 2]).unwrap_err();
+        assert_eq!(e.to_string(), "`from` holds 2 elements, but `the buffer` needs 3");
+        assert!(buffer.view().copy_to_host(&mut [0; 4]).is_err());
+    }
+}
+
+#[test]
+fn too_much_memory_is_an_error_with_the_numbers() {
+    for device in devices() {
+        // More than any machine has, less than what overflows.
+        let Err(Error::OutOfMemory { asked, free, .. }) = device.alloc::<u64>(1 << 50) else { panic!("{device:?}") };
+        assert_eq!(asked, 8 << 50);
+        assert_eq!(free > 0, device.kind() == DeviceKind::Cuda);
+        assert!(matches!(device.alloc::<u64>(usize::MAX), Err(Error::OutOfMemory { .. })));
+        // The device goes on.
+        assert_eq!(device.upload(&[5u8]).unwrap().download().unwrap(), [5]);
+    }
+}
+
+#[test]
+fn other_devices_buffers_are_refused() {
+    let (a, b) = (Device::cpu().unwrap(), Device::executor(1));
+    let (stream, mut buffer) = (a.stream().unwrap(), b.upload(&[1u32]).unwrap());
+    let e = buffer.view().arg("keys", &stream).err().unwrap();
+    assert!(e.to_string().starts_with("`keys` is on test executor"), "{e}");
+    assert!(matches!(buffer.view_mut().arg("out", &stream), Err(Error::WrongDevice { .. })));
+}
+
+#[kernel(threads = 32, shared = bytes)]
+fn asks_for_shared_memory(t: Thread, bytes: u32, out: Buf<u32>) {
+    let shared = t.shared().array::<u32>(bytes / 4);
+    shared.store(t.id(), t.id());
+    t.barrier();
+    out.store(t.id(), shared.load(t.id() ^ 1));
+}
+
+#[test]
+fn launches_that_cannot_be_are_errors() {
+    let executor = Device::executor(1);
+    let (stream, mut out) = (executor.stream().unwrap(), executor.alloc::<u32>(32).unwrap());
+    let arg = out.view_mut().arg("out", &stream).unwrap();
+    // SAFETY: 32 words are written.
+    unsafe { asks_for_shared_memory::launch(&stream, 1, 128, arg) }.unwrap();
+    // SAFETY: it is refused.
+    let e = unsafe { asks_for_shared_memory::launch(&stream, 1, 1 << 20, arg) }.unwrap_err();
+    assert!(matches!(e, Error::SharedMemory { asked: 1_048_576, limit: 232_448, .. }), "{e}");
+    // SAFETY: no block, no access.
+    unsafe { asks_for_shared_memory::launch(&stream, 0, 128, arg) }.unwrap();
+
+    let cpu = Device::cpu().unwrap();
+    let (stream, mut out) = (cpu.stream().unwrap(), cpu.alloc::<u32>(32).unwrap());
+    let arg = out.view_mut().arg("out", &stream).unwrap();
+    // SAFETY: it is refused.
+    let e = unsafe { asks_for_shared_memory::launch(&stream, 1, 128, arg) }.unwrap_err();
+    assert!(matches!(e, Error::NotIndependent { kernel: "asks_for_shared_memory" }), "{e}");
+}
+
+#[test]
+fn the_executor_names_the_fault() {
+    let device = Device::executor(1);
+    let stream = device.stream().unwrap();
+    let (table, mut out) = (device.alloc::<u64>(4).unwrap(), device.alloc::<u32>(100).unwrap());
+    let table = table.view().arg("table", &stream).unwrap();
+    let out = out.view_mut().arg("out", &stream).unwrap();
+    // SAFETY: the executor checks every access.
+    let e = unsafe { random_sectors::launch(&stream, 1, 256, 1, 7, table, out) }.unwrap_err();
+    let Error::Executor(fault) = e else { panic!("{e}") };
+    assert!(fault.to_string().contains("kernel `random_sectors`, block 0, thread") && fault.message.contains("`out`"));
+}
+
+#[test]
+fn no_gpu_is_not_the_end() {
+    let best = Device::best().unwrap();
+    match Device::cuda(0) {
+        Ok(cuda) => {
+            assert_eq!((best.kind(), best.fallback_reason()), (DeviceKind::Cuda, None));
+            let (free, total) = cuda.memory().unwrap().unwrap();
+            assert!(free > 0 && free <= total && cuda.max_shared() >= 48 << 10 && cuda.parallelism() > 0);
+            let Err(Error::NoSuchDevice { ordinal: 4000, count }) = Device::cuda(4000) else { panic!() };
+            assert!(count > 0);
+        }
+        Err(e) => {
+            assert!(matches!(e, Error::NoDriver { .. } | Error::NoSuchDevice { .. }), "{e}");
+            assert_eq!(best.kind(), DeviceKind::Cpu);
+            assert_eq!(best.fallback_reason(), Some(e.to_string().as_str()));
+        }
+    }
+    assert!(matches!(Device::cpu_with_threads(0), Err(Error::Setting { field: "threads", .. })));
+    assert_eq!(Device::cpu_with_threads(3).unwrap().parallelism(), 3);
+}

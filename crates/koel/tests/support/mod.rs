@@ -1,0 +1,73 @@
+//! What the tests share: devices, key sets, and the naive oracle's pairs.
+#![allow(dead_code, reason = "each test file uses a part")]
+use koel::Device;
+
+/// The devices to test on: the CPU, the test executor under several seeds, a GPU if there is one. `KOEL_TEST_DEVICES` may
+/// name kinds (`cpu,executor,cuda`): those, and they must be there.
+pub fn devices() -> Vec<Device> {
+    let named = std::env::var("KOEL_TEST_DEVICES").ok();
+    let wanted = |kind| named.as_deref().is_none_or(|n| n.split(',').any(|k| k == kind));
+    let mut devices = vec![];
+    if wanted("cpu") {
+        devices.extend([Device::cpu().unwrap(), Device::cpu_with_threads(1).unwrap()]);
+    }
+    if wanted("executor") {
+        devices.extend([1, 2].map(Device::executor));
+    }
+    if wanted("cuda") {
+        match Device::cuda(0) {
+            Ok(device) => devices.push(device),
+            Err(e) => assert!(named.is_none(), "KOEL_TEST_DEVICES names cuda: {e}"),
+        }
+    }
+    devices
+}
+/// Whether big inputs take no time: not on the executor, and not under a sanitizer (`KOEL_TEST_SMALL`).
+pub fn is_fast(device: &Device) -> bool {
+    device.kind() != koel::DeviceKind::Executor && std::env::var_os("KOEL_TEST_SMALL").is_none()
+}
+
+/// A bijection of the 32-bit words, another one for each seed.
+pub fn scramble(x: u32, seed: u32) -> u32 {
+    let mut x = x ^ seed;
+    x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
+    x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
+    x ^ x >> 16
+}
+/// The value that belongs to a key in tests.
+pub fn value_of(key: u32) -> u32 {
+    !scramble(key, 99)
+}
+
+/// A set of distinct keys of any size.
+pub struct KeySet {
+    pub name: &'static str,
+    pub key: fn(u32) -> u32,
+}
+/// Random keys, and those that break weak hash functions.
+pub const KEY_SETS: &[KeySet] = &[
+    KeySet { name: "random", key: |i| scramble(i, 7) },
+    KeySet { name: "sequential", key: |i| i },
+    KeySet { name: "downwards from all ones", key: |i| !i },
+    KeySet { name: "stride 64", key: |i| i.wrapping_mul(64).wrapping_add(i >> 26) },
+    KeySet { name: "stride 4096", key: |i| i.wrapping_mul(4096).wrapping_add(i >> 20) },
+    KeySet { name: "equal low bits", key: |i| i << 12 | i >> 20 },
+    KeySet { name: "bit-reversed", key: |i| i.reverse_bits() },
+    KeySet { name: "equal modulo 334214459", key: |i| (i % 12) * 334_214_459 + i / 12 },
+    KeySet { name: "equal modulo 1900813", key: |i| (i % 2259) * 1_900_813 + i / 2259 },
+];
+
+/// A generator of random words.
+pub struct Random(pub u64);
+impl Random {
+    pub fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.word() % n.max(1)
+    }
+}
