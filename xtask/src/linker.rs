@@ -17,11 +17,16 @@ pub const CPU: &str = "XTASK_CPU";
 pub fn link(args: &[String]) -> Result<(), String> {
     let llvm = PathBuf::from(std::env::var_os(LLVM).ok_or("not called by rustc")?);
     let cpu = std::env::var(CPU).map_err(|e| e.to_string())?;
-    let after = |flag: &str| args.iter().zip(&args[1..]).filter(|(a, _)| *a == flag).map(|(_, b)| b.clone()).collect::<Vec<_>>();
+    let after = |flag: &str| {
+        args.iter().zip(&args[1..]).filter(|(a, _)| *a == flag).map(|(_, b)| b.clone()).collect::<Vec<_>>()
+    };
     let out = after("-o").pop().ok_or("no -o")?;
     let objects = args.iter().filter(|a| a.ends_with(".o")).collect::<Vec<_>>();
     let tool = |name: &str, args: &[&str]| {
-        let o = Command::new(llvm.join(name)).args(args).output().map_err(|e| format!("{name}: {e} (rustup component add llvm-tools)"))?;
+        let o = Command::new(llvm.join(name))
+            .args(args)
+            .output()
+            .map_err(|e| format!("{name}: {e} (rustup component add llvm-tools)"))?;
         if o.status.success() { Ok(()) } else { Err(format!("{name}: {}", String::from_utf8_lossy(&o.stderr))) }
     };
     let (linked, marked, optimised) = (format!("{out}.ll"), format!("{out}.marked.ll"), format!("{out}.opt.bc"));
@@ -63,12 +68,14 @@ fn nothing_copied(ir: &str, ptx: &str) -> Result<(), String> {
             if line.contains("ptx_kernel") {
                 entries.push(function);
             }
-        } else if let Some(i) = line.find("call ").filter(|_| !line.contains(" asm ")).and_then(|i| line[i..].find('@').map(|j| i + j + 1))
+        } else if let Some(i) =
+            line.find("call ").filter(|_| !line.contains(" asm ")).and_then(|i| line[i..].find('@').map(|j| i + j + 1))
         {
             calls.entry(function).or_default().push(line[i..].split('(').next().unwrap());
         }
     }
-    const SYNC: [&str; 5] = ["llvm.nvvm.barrier", "llvm.nvvm.bar.", "llvm.nvvm.shfl", "llvm.nvvm.vote", "llvm.nvvm.match"];
+    const SYNC: [&str; 5] =
+        ["llvm.nvvm.barrier", "llvm.nvvm.bar.", "llvm.nvvm.shfl", "llvm.nvvm.vote", "llvm.nvvm.match"];
     fn count(f: &str, calls: &BTreeMap<&str, Vec<&str>>, depth: u32) -> usize {
         if SYNC.iter().any(|s| f.starts_with(s)) || f.starts_with("llvm.nvvm.redux") {
             return 1;
@@ -76,16 +83,18 @@ fn nothing_copied(ir: &str, ptx: &str) -> Result<(), String> {
         if depth > 64 { 0 } else { calls.get(f).map_or(0, |c| c.iter().map(|c| count(c, calls, depth + 1)).sum()) }
     }
     for e in entries {
-        let body = ptx.split(&format!(".entry {e}(")).nth(1).and_then(|b| b.split("\n}").next()).ok_or(format!("no entry {e}"))?;
-        let is = body
-            .lines()
-            .filter(|l| waits(l))
-            .count();
+        let body = ptx
+            .split(&format!(".entry {e}("))
+            .nth(1)
+            .and_then(|b| b.split("\n}").next())
+            .ok_or(format!("no entry {e}"))?;
+        let is = body.lines().filter(|l| waits(l)).count();
         let want = count(e, &calls, 0);
         if is > want {
-            return Err(format!("`{e}`: {want} barriers and warp operations in the source, {is} in the PTX: something copied them"));
+            return Err(format!(
+                "`{e}`: {want} barriers and warp operations in the source, {is} in the PTX: something copied them"
+            ));
         }
     }
     Ok(())
 }
-

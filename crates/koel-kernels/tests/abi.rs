@@ -40,8 +40,14 @@ fn every_entry_of_the_ptx_is_listed_and_takes_what_launchers_pass() {
         let listed = ALL.iter().map(|k| k.name).collect::<BTreeSet<_>>();
         assert_eq!(listed.len(), ALL.len(), "a kernel is listed twice in entries.rs");
         let in_ptx = entries.keys().copied().collect::<BTreeSet<_>>();
-        let missing = |a: &BTreeSet<&'static str>, b: &BTreeSet<&'static str>| a.difference(b).copied().collect::<Vec<_>>();
-        assert!(in_ptx == listed, "only in the PTX for {capability}: {:?}; only in entries.rs: {:?}", missing(&in_ptx, &listed), missing(&listed, &in_ptx));
+        let missing =
+            |a: &BTreeSet<&'static str>, b: &BTreeSet<&'static str>| a.difference(b).copied().collect::<Vec<_>>();
+        assert!(
+            in_ptx == listed,
+            "only in the PTX for {capability}: {:?}; only in entries.rs: {:?}",
+            missing(&in_ptx, &listed),
+            missing(&listed, &in_ptx)
+        );
         for KernelSpec { name, threads, min_blocks, params, param_bytes, .. } in ALL {
             let entry = &entries[name];
             assert_eq!(entry.params, *param_bytes, "`{name}` for {capability}: parameters {params:?}");

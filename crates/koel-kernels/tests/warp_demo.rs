@@ -22,7 +22,10 @@ fn warp_operations() {
         let wide = Aligned([0; 2 * N].map(|_: i32| (next() as u64) << 32 | next() as u64));
         let mut out = Aligned([0; 4 * N]);
         // SAFETY: the arrays fit the kernel.
-        unsafe { warp_demo::launch(&Exec::new(seed as u64), 2, In::new(&input.0), In::new(&wide.0), Buf::new(&mut out.0)) }.unwrap();
+        unsafe {
+            warp_demo::launch(&Exec::new(seed as u64), 2, In::new(&input.0), In::new(&wide.0), Buf::new(&mut out.0))
+        }
+        .unwrap();
         for i in 0..N {
             let (base, l) = (i & !31, i & 31);
             let of = |i: usize, k: usize| input.0[4 * i + k];
@@ -35,7 +38,8 @@ fn warp_operations() {
             let down = if l + 5 < 32 { of(i + 5, 3) } else { of(i, 3) };
             let d = of(i ^ 1, 0) ^ of(i & !3, 1) ^ up ^ down;
             let e = wide.0[2 * (i ^ 16) + 1];
-            let f = (base..base + 32).any(|j| of(j, 0) == of(j, 1)) as u32 | ((base..base + 32).all(|j| of(j, 2) != of(j, 3)) as u32) << 1;
+            let f = (base..base + 32).any(|j| of(j, 0) == of(j, 1)) as u32
+                | ((base..base + 32).all(|j| of(j, 2) != of(j, 3)) as u32) << 1;
             assert_eq!(out.0[4 * i..][..4], [a ^ b, c ^ d, e as u32, (e >> 32) as u32 ^ f], "seed {seed}, thread {i}");
         }
     }

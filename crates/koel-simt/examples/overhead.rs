@@ -52,7 +52,8 @@ fn main() {
         };
         time("global access", 4.0 * n as f64, &mut || {
             // SAFETY: the arrays fit the kernel.
-            unsafe { streams::launch(&exec, n / 256, n, In::new(&from), Buf::new(&mut to), Buf::new(&mut sums)) }.unwrap();
+            unsafe { streams::launch(&exec, n / 256, n, In::new(&from), Buf::new(&mut to), Buf::new(&mut sums)) }
+                .unwrap();
         });
         time("shared access", 9.0 * n as f64, &mut || {
             // SAFETY: the arrays fit the kernel.
@@ -84,7 +85,11 @@ fn main() {
     let start = Instant::now();
     for _ in 0..10 {
         // SAFETY: the arrays fit the kernel.
-        unsafe { streams::launch(&Native, n / 256, n, In::new(&from), Buf::new(&mut to), Buf::new(&mut sums)) }.unwrap();
+        unsafe { streams::launch(&Native, n / 256, n, In::new(&from), Buf::new(&mut to), Buf::new(&mut sums)) }
+            .unwrap();
     }
-    println!("native           global access                {:8.1} ns", start.elapsed().as_secs_f64() * 1e9 / 10.0 / 4.0 / n as f64);
+    println!(
+        "native           global access                {:8.1} ns",
+        start.elapsed().as_secs_f64() * 1e9 / 10.0 / 4.0 / n as f64
+    );
 }

@@ -5,7 +5,10 @@
 //!   * whatever waits for other threads is an LLVM intrinsic (LLVM itself knows that those are convergent);
 //!   * memory accesses are asm!, because Rust has no address spaces and no cache operators;
 //!   * nothing here may be left as a function: the callers are not convergent either. xtask checks it.
-#![allow(clippy::undocumented_unsafe_blocks, reason = "each block is the one instruction that its function's name says")]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each block is the one instruction that its function's name says"
+)]
 use crate::{U32x4, U64x2};
 use core::arch::{asm, global_asm};
 

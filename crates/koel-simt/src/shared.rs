@@ -101,15 +101,17 @@ shared_rmw! {
     fetch_and and_s
 }
 
-macro_rules! shared_view { ($of:ty, $f:ident, $to:ty, $by:literal) => {
-    impl Shared<$of> {
-        /// The same memory, sixteen bytes at a time. It must begin on a multiple of 16 bytes.
-        #[inline(always)]
-        #[track_caller]
-        pub fn $f(self) -> Shared<$to> {
-            Shared { at: self.at, ext: self.ext.regroup(self.at as usize, $by), of: PhantomData }
+macro_rules! shared_view {
+    ($of:ty, $f:ident, $to:ty, $by:literal) => {
+        impl Shared<$of> {
+            /// The same memory, sixteen bytes at a time. It must begin on a multiple of 16 bytes.
+            #[inline(always)]
+            #[track_caller]
+            pub fn $f(self) -> Shared<$to> {
+                Shared { at: self.at, ext: self.ext.regroup(self.at as usize, $by), of: PhantomData }
+            }
         }
-    }
-} }
+    };
+}
 shared_view!(u32, x4, U32x4, 4);
 shared_view!(u64, x2, U64x2, 2);

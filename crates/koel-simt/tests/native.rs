@@ -1,5 +1,7 @@
 //! Kernels as plain loops. These tests also run under Miri.
-use koel_simt::{Backend, Buf, DeviceArg, Exec, Fault, In, KernelBody, KernelSpec, Thread, U32x4, U64x2, kernel, run_native};
+use koel_simt::{
+    Backend, Buf, DeviceArg, Exec, Fault, In, KernelBody, KernelSpec, Thread, U32x4, U64x2, kernel, run_native,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// `workers` OS threads take turns at the blocks.
@@ -8,7 +10,14 @@ struct Native {
 }
 impl Backend for Native {
     type Error = Fault;
-    unsafe fn launch(&self, spec: &KernelSpec, grid: u32, _: u32, _: &[DeviceArg], body: KernelBody<'_>) -> Result<(), Fault> {
+    unsafe fn launch(
+        &self,
+        spec: &KernelSpec,
+        grid: u32,
+        _: u32,
+        _: &[DeviceArg],
+        body: KernelBody<'_>,
+    ) -> Result<(), Fault> {
         std::thread::scope(|s| {
             let parts = (0..self.workers).map(|w| grid * w / self.workers..grid * (w + 1) / self.workers);
             // SAFETY: the caller's; the arguments outlive this function.
@@ -24,7 +33,18 @@ impl Backend for Native {
 /// Every kind of access to global memory; the result does not depend on the order of the threads.
 #[kernel(threads = 32, independent)]
 #[allow(clippy::too_many_arguments, reason = "one of each")]
-fn accesses(t: Thread, n: u32, from: In<u32>, wide: In<u64>, bytes: In<u8>, out: Buf<u32>, wide_out: Buf<u64>, bytes_out: Buf<u8>, words: Buf<u32>, sums: Buf<u64>) {
+fn accesses(
+    t: Thread,
+    n: u32,
+    from: In<u32>,
+    wide: In<u64>,
+    bytes: In<u8>,
+    out: Buf<u32>,
+    wide_out: Buf<u64>,
+    bytes_out: Buf<u8>,
+    words: Buf<u32>,
+    sums: Buf<u64>,
+) {
     let i = t.global_id();
     if i >= n {
         return;
@@ -129,14 +149,22 @@ fn kernels_that_wait_cannot_run_natively() {
     // SAFETY: no arrays.
     unsafe {
         assert!(panic_of(|| waits::launch(&native, 1)).contains("kernel `waits` is not marked independent"));
-        assert!(panic_of(|| waits_in_spite_of_its_word::launch(&native, 1)).contains("only a kernel that the executor runs"));
-        assert!(panic_of(|| shares_in_spite_of_its_word::launch(&native, 1)).contains("only a kernel that the executor runs"));
+        assert!(
+            panic_of(|| waits_in_spite_of_its_word::launch(&native, 1))
+                .contains("only a kernel that the executor runs")
+        );
+        assert!(
+            panic_of(|| shares_in_spite_of_its_word::launch(&native, 1))
+                .contains("only a kernel that the executor runs")
+        );
     }
 }
 #[test]
 fn indices_are_checked() {
     let (from, mut to) = (vec![0; 64], vec![0; 64]);
     // SAFETY: what the kernel does is checked.
-    let message = panic_of(|| unsafe { goes_out_of_bounds::launch(&Native { workers: 1 }, 2, In::new(&from), Buf::new(&mut to)) });
+    let message = panic_of(|| unsafe {
+        goes_out_of_bounds::launch(&Native { workers: 1 }, 2, In::new(&from), Buf::new(&mut to))
+    });
     assert!(message.contains("index 64 of global `to`, which has 64 elements"), "{message}");
 }

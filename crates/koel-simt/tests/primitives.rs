@@ -178,12 +178,15 @@ fn warp_operations_with_whole_and_partial_masks() {
         for mask in [1, 0xffff, 0x5555_5555, 0x8000_0001, next() as u32 | 1] {
             let mut out = vec![0; 192 * WARP_RESULTS];
             // SAFETY: the arrays fit the kernel.
-            run(unsafe { warp_ops::launch(&Exec::new(seed), 2, mask, In::new(&from), In::new(&wide), Buf::new(&mut out)) });
+            run(unsafe {
+                warp_ops::launch(&Exec::new(seed), 2, mask, In::new(&from), In::new(&wide), Buf::new(&mut out))
+            });
             for i in 0..192 {
                 let (base, l) = (i & !31, i & 31);
                 let group = if mask >> l & 1 != 0 { mask } else { !mask };
                 let lanes = (0..32).filter(|k| group >> k & 1 != 0).collect::<Vec<usize>>();
-                let bits = |f: &dyn Fn(usize) -> bool| lanes.iter().filter(|&&k| f(base + k)).fold(0, |m, &k| m | 1u64 << k);
+                let bits =
+                    |f: &dyn Fn(usize) -> bool| lanes.iter().filter(|&&k| f(base + k)).fold(0, |m, &k| m | 1u64 << k);
                 let xs = || lanes.iter().map(|&k| from[base + k]);
                 let by = (from[i] & 31) as usize;
                 let expected = [
@@ -200,7 +203,11 @@ fn warp_operations_with_whole_and_partial_masks() {
                     wide[base + (l ^ (mask as usize & 31))],
                     wide[base + by],
                 ];
-                assert_eq!(out[i * WARP_RESULTS..][..WARP_RESULTS], expected, "seed {seed}, mask {mask:#x}, thread {i}");
+                assert_eq!(
+                    out[i * WARP_RESULTS..][..WARP_RESULTS],
+                    expected,
+                    "seed {seed}, mask {mask:#x}, thread {i}"
+                );
             }
         }
     }
@@ -236,8 +243,17 @@ fn block_sum(t: Thread, shared: &mut SharedMem, from: In<u32>, out: Buf<u64>) {
     let greatest = block::reduce(t, y, 0, b, u64::max);
     let least = block::reduce(t, y, u64::MAX, c, u64::min);
     let odd = t.barrier_count(x & 1 != 0);
-    let results =
-        [before as u64, all as u64, up_to, all64, greatest, least, odd as u64, block::warp_inclusive_sum(t, x) as u64, block::warp_reduce(t, x, u32::max) as u64];
+    let results = [
+        before as u64,
+        all as u64,
+        up_to,
+        all64,
+        greatest,
+        least,
+        odd as u64,
+        block::warp_inclusive_sum(t, x) as u64,
+        block::warp_reduce(t, x, u32::max) as u64,
+    ];
     for (k, r) in results.into_iter().enumerate() {
         out.store(i as usize * BLOCK_RESULTS + k, r);
     }
@@ -262,14 +278,26 @@ fn block_sum_case(seed: u64, threads: usize, launch: impl Fn(In<u32>, Buf<u64>) 
                 warp[..=i & 31].iter().fold(0u32, |a, x| a.wrapping_add(*x)) as u64,
                 *warp[..32].iter().max().unwrap() as u64,
             ];
-            assert_eq!(out[(b * threads + i) * BLOCK_RESULTS..][..BLOCK_RESULTS], expected, "{threads} threads, thread {i}");
+            assert_eq!(
+                out[(b * threads + i) * BLOCK_RESULTS..][..BLOCK_RESULTS],
+                expected,
+                "{threads} threads, thread {i}"
+            );
         }
     }
 }
 
 /// The same array as words and sixteen bytes at a time, in global and in shared memory, and bytes beside words.
 #[kernel(threads = 64, shared = 64 * 16 + 64 * 16 + 64 + 64 * 4)]
-fn widths(t: Thread, from: In<u32>, wide: In<u64>, bytes: In<u8>, out: Buf<u32>, wide_out: Buf<u64>, bytes_out: Buf<u8>) {
+fn widths(
+    t: Thread,
+    from: In<u32>,
+    wide: In<u64>,
+    bytes: In<u8>,
+    out: Buf<u32>,
+    wide_out: Buf<u64>,
+    bytes_out: Buf<u8>,
+) {
     let mut shared = t.shared();
     let (a, b) = (shared.array::<u32>(256), shared.array::<u64>(128));
     let (c, d) = (shared.array::<u8>(64), shared.array::<u32>(64));
@@ -344,7 +372,10 @@ fn arguments_are_the_bytes_the_device_reads() {
         ) -> Result<(), Self::Error> {
             assert_eq!((spec.name, spec.threads, spec.independent, grid, shared), ("global", 64, false, 7, 0));
             assert_eq!(spec.params.iter().map(|p| p.0).collect::<Vec<_>>(), ["op", "values", "words", "was"]);
-            Err(args.iter().map(|a| (a.bytes[..a.len].to_vec(), a.array.as_ref().map(|a| (a.range.len(), a.writable)))).collect())
+            Err(args
+                .iter()
+                .map(|a| (a.bytes[..a.len].to_vec(), a.array.as_ref().map(|a| (a.range.len(), a.writable))))
+                .collect())
         }
     }
     let (a, b) = (In::<u32>::from_device(0x1000, 8), Buf::<u32>::from_device(0x2000, 9));

@@ -85,7 +85,7 @@ fn launches_wait_for_stacks() {
                 let mut exec = Exec::new(seed);
                 (exec.workers, exec.resident, exec.stack_bytes) = (2, 4, 16 * 1024);
                 // SAFETY: no arrays.
-                unsafe { nothing::launch(&exec, 8, ) }.unwrap();
+                unsafe { nothing::launch(&exec, 8) }.unwrap();
                 assert_eq!(exec.stats().blocks, 8);
             });
         }

@@ -234,7 +234,8 @@ impl<'l> Block<'l> {
             }
         }
         let ordered = |block| self.seen.borrow().contains(block);
-        let Err((place, race)) = region.touch(address..address + bytes, access, constant, self.toucher(), ordered) else {
+        let Err((place, race)) = region.touch(address..address + bytes, access, constant, self.toucher(), ordered)
+        else {
             return;
         };
         let what = format!("{access:?} of byte {} of `{}`", place as i64 - array.first as i64, array.name);
@@ -435,7 +436,8 @@ impl<'b> Resident<'b> {
                 return Err(match payload.downcast::<Fault>() {
                     Ok(f) => *f,
                     Err(p) => {
-                        let text = p.downcast_ref::<String>().cloned().or(p.downcast_ref::<&str>().map(|s| s.to_string()));
+                        let text =
+                            p.downcast_ref::<String>().cloned().or(p.downcast_ref::<&str>().map(|s| s.to_string()));
                         let text = text.unwrap_or_else(|| "a panic with a value that is no text".into());
                         block.fault(FaultKind::Panic, Some(t), None, text)
                     }
@@ -469,7 +471,9 @@ impl<'b> Resident<'b> {
         let ready = self.block.ready.borrow();
         let place = |t: u32| self.block.lanes[t as usize].preempted_at.get().map(|at| (t, at));
         let spinning = ready.iter().find_map(|&t| place(t));
-        let m = format!("no thread of the launch returned while this OS thread switched {switches} times: an endless loop?");
+        let m = format!(
+            "no thread of the launch returned while this OS thread switched {switches} times: an endless loop?"
+        );
         self.block.fault(FaultKind::NoProgress, spinning.map(|s| s.0), spinning.map(|s| s.1), m)
     }
     /// Gives the stacks back, also those of threads that have not come to their end.

@@ -110,7 +110,14 @@ impl Queue {
 }
 
 /// One OS thread's share of a launch.
-fn work(exec: &Exec, worker: u32, launch: &Shared, queue: &Queue, failed: &AtomicBool, body: KernelBody<'_>) -> Result<Stats, Fault> {
+fn work(
+    exec: &Exec,
+    worker: u32,
+    launch: &Shared,
+    queue: &Queue,
+    failed: &AtomicBool,
+    body: KernelBody<'_>,
+) -> Result<Stats, Fault> {
     let resident = exec.resident.min(launch.grid.div_ceil(exec.workers.max(1))).max(1);
     let mut stacks = Stacks::lend((resident * launch.threads) as usize, exec.stack_bytes).map_err(|e| Fault {
         kind: FaultKind::HostMemory,
@@ -178,7 +185,14 @@ impl Backend for Exec {
                 spec.threads,
                 crate::MAX_SHARED
             );
-            return Err(Fault { kind: FaultKind::Launch, kernel: spec.name, block: 0, thread: None, at: None, message });
+            return Err(Fault {
+                kind: FaultKind::Launch,
+                kernel: spec.name,
+                block: 0,
+                thread: None,
+                at: None,
+                message,
+            });
         }
         if grid == 0 {
             return Ok(());
