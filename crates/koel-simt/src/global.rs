@@ -60,6 +60,10 @@ views!(In, const);
 views!(Buf, mut);
 
 /// A global array that the kernel reads and writes.
+///
+/// Plain accesses are for words that no other thread touches before the next barrier, or, of other blocks, in the whole launch.
+/// Words that others change meanwhile take the atomic accesses: the executor reports what is neither
+/// ([the rules](crate#what-the-executor-checks)).
 #[derive(Clone, Copy)]
 #[cfg_attr(target_arch = "nvptx64", repr(transparent))]
 pub struct Buf<T> {

@@ -40,7 +40,53 @@
 //! }
 //! ```
 //!
-//! The PTX side has four rules, which `cargo xtask ptx` checks: what waits for other threads is an LLVM intrinsic, what
+//! # What the executor checks
+//! A [`Fault`] names the kernel, the block, the thread, the line and the numbers. Each kind has a test in `tests/faults.rs`.
+//!
+//! | fault | how it is found |
+//! |---|---|
+//! | index past the end of a global or shared array | every access; in native mode too, as a panic |
+//! | race in shared memory | each word (of arrays of `u8`: each byte) knows who touched it how since the last barrier; `warp().sync()` of the whole warp orders a warp, shuffles and votes do not |
+//! | race in global memory inside a block | the same |
+//! | race in global memory between blocks | each word knows the first two blocks that touched it, and how |
+//! | `In` of which the launch writes a word | arrays that share memory share a detector |
+//! | barrier or warp operation that not all reach, or reach at different lines | nobody can go on: says how many wait where |
+//! | mask without its caller or with lanes that do not exist, shuffle from such a lane | when the lanes meet |
+//! | shared memory read before it was written; more than the launch gave | each byte; memory begins as garbage |
+//! | an endless loop around memory accesses, barriers or warp operations | [`Exec::patience`] |
+//! | lost updates and whatever else depends on the order | threads are preempted before one memory access in 16, a worker interleaves blocks, workers run at the same time: try several seeds |
+//!
+//! Atomics, `load_relaxed`, `load_acquire`, `store_relaxed`, `store_release` and the `volatile` accesses of shared memory never race
+//! with each other. Plain data may pass from one block to another if the writer says `store_release` after it, or `fence` and
+//! then any atomic; and the reader sees that by `load_acquire`, or by any atomic and then `fence`. Everything else between blocks
+//! of one launch needs relaxed accesses.
+//!
+//! # What it cannot show
+//! * Reordering. Atomics of the host are stronger than those of the GPU: a relaxed store that should be a release works here, unless
+//!   plain data depends on it, which is then reported as a race. Two relaxed stores are never seen in the other order on x86.
+//! * Orders that release and acquire do not give: an acquire counts as seeing every earlier release to its address, and from
+//!   then on everything that those blocks do counts as before it. Such races are missed; what is reported is a race. Inside a
+//!   block an acquire of what the block itself released counts as a barrier.
+//! * In a word that two blocks touched, races inside one of them, and with a third whose access neither of the first two
+//!   conflicts with. In a word that several warps touched since the last barrier, races inside one warp.
+//! * A partial `lanes(mask).sync()` orders nothing for the race detector: if the data it guards is plain, that is reported.
+//! * The same shared bytes through arrays of `u8` and of wider elements are not checked against each other.
+//! * A loop that touches no memory and waits for nothing cannot be interrupted: it hangs.
+//! * The GPU's scheduling. Here every resident thread goes on sooner or later, also in divergent code. Blocks become resident in
+//!   shuffled order, [`Exec::resident`] a worker, so that blocks that wait for others without having drawn tickets end as an
+//!   endless loop.
+//! * Programmatic dependent launch: kernels follow each other, so that a missing `wait_for_previous` goes unseen. Caches,
+//!   streaming hints, bank conflicts, registers, the 48 KB limit without opt-in. `cargo xtask sass` shows some of these.
+//! * `compute-sanitizer` on a GPU sees what the driver's compiler did; the executor sees the source.
+//!
+//! Run the tests both with and without `--release`: rustc joins two arms of a branch that are the same barrier call, so that
+//! only unoptimised kernels show that fault. `cargo +nightly miri test -p koel-simt --test native` holds the accesses of native mode to
+//! Rust's own rules (the executor's coroutines are assembly, which Miri cannot run).
+//! `cargo run --release -p koel-simt --example overhead` tells what the checks cost: some 20 to 35 ns an access of one worker, 15 us a
+//! launch of 256 threads.
+//!
+//! # The device side
+//! It has four rules, which `cargo xtask ptx` checks: what waits for other threads is an LLVM intrinsic, what
 //! touches memory is inline PTX, everything is inlined, and nothing can panic.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 // The whole unstable surface: inline PTX, and the `convergent` LLVM intrinsics (see ptx.rs).

@@ -10,6 +10,8 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// The thread that runs.
+    ///
     /// # Safety
     /// Only the kernel entry that `#[kernel]` writes may call this.
     #[cfg(target_arch = "nvptx64")]
@@ -86,7 +88,8 @@ impl Thread {
     pub fn barrier_count(self, p: bool) -> u32 {
         imp::barrier_count(self.id, p)
     }
-    /// Orders this thread's earlier global accesses before its later ones, as seen by all threads of the GPU.
+    /// Orders this thread's earlier global accesses before its later ones, as seen by all threads of the GPU. After a
+    /// [`barrier`](Self::barrier), those of its block too. Costs about as much as a global load.
     #[inline(always)]
     pub fn fence(self) {
         imp::fence()

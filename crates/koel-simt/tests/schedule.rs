@@ -1,6 +1,6 @@
 //! The executor's schedule: replayed from its seed, fine-grained between blocks, fair to those who wait.
 #![cfg(not(miri))] // the executor's coroutines are assembly
-use koel_simt::{Buf, Exec, Stats, Thread, kernel};
+use koel_simt::{Buf, Exec, FaultKind, Stats, Thread, kernel};
 use std::collections::BTreeSet;
 
 /// Leaves the order of the threads in `order`.
@@ -45,10 +45,16 @@ fn blocks_begin_in_any_order_and_interleave() {
     assert!(order.iter().step_by(192).copied().collect::<Vec<_>>().windows(2).any(|w| w[0] > w[1]));
 }
 
-/// A chain through the blocks: each waits for the one before it in the order of tickets.
+/// A chain through the blocks: each waits for the one before it, in the order of tickets or of their indices.
 #[kernel(threads = 64)]
-fn chain(t: Thread, ticket: Buf<u32>, sums: Buf<u32>) {
-    let turn = if t.id() == 0 { ticket.fetch_add(0, 1) } else { 0 };
+fn chain(t: Thread, draw: u32, ticket: Buf<u32>, sums: Buf<u32>) {
+    let turn = if draw == 0 {
+        t.block()
+    } else if t.id() == 0 {
+        ticket.fetch_add(0, 1)
+    } else {
+        0
+    };
     if t.id() == 0 {
         let mut before = 0;
         if turn != 0 {
@@ -67,9 +73,20 @@ fn waiting_for_another_block_cannot_hang() {
         (exec.workers, exec.resident, exec.preempt) = (workers, resident, preempt);
         let (mut ticket, mut sums) = (vec![0], vec![0; 200]);
         // SAFETY: the arrays fit the kernel.
-        unsafe { chain::launch(&exec, 200, Buf::new(&mut ticket), Buf::new(&mut sums)) }.unwrap();
+        unsafe { chain::launch(&exec, 200, 1, Buf::new(&mut ticket), Buf::new(&mut sums)) }.unwrap();
         assert_eq!(sums, (1..=200).collect::<Vec<_>>());
     }
+}
+
+/// Blocks start in any order on a GPU, too: without tickets those that wait may keep the one they wait for out.
+#[test]
+fn waiting_for_a_block_that_cannot_start_is_reported() {
+    let mut exec = Exec::new(1);
+    (exec.workers, exec.patience) = (1, 100_000);
+    let (mut ticket, mut sums) = (vec![0], vec![0; 200]);
+    // SAFETY: the arrays fit the kernel.
+    let f = unsafe { chain::launch(&exec, 200, 0, Buf::new(&mut ticket), Buf::new(&mut sums)) }.unwrap_err();
+    assert_eq!(f.kind, FaultKind::NoProgress, "{f}");
 }
 
 #[kernel(threads = 1024)]
