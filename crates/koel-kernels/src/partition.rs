@@ -34,6 +34,7 @@ pub const WIDE: Shape = Shape { threads: 1024, items: 16, bins: 1024 };
 const NOWHERE: u32 = u32::MAX - (1 << 16);
 
 /// `stride`: from the beginning of a bin's room to that of the next. `room`: places of a bin.
+#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
 #[inline(always)]
 fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
     t: Thread,

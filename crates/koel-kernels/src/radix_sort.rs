@@ -128,6 +128,7 @@ fn lanes_with(t: Thread, digit: u32) -> u32 {
 
 /// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so that tile, warp, row, lane is the order of the input, which
 /// equal digits keep.
+#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
 #[inline(always)]
 fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
     t: Thread,
@@ -142,7 +143,7 @@ fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
     status: Buf<u64>,
     ticket: Buf<u32>,
 ) {
-    const { assert!(WARPS * RADIX % THREADS == 0 && THREADS >= RADIX) };
+    const { assert!((WARPS * RADIX).is_multiple_of(THREADS) && THREADS >= RADIX) };
     let mut shared = t.shared();
     let tile_keys = shared.array::<K>(THREADS * ITEMS);
     let tile_values = V::tile(&mut shared, THREADS * ITEMS);

@@ -1,5 +1,5 @@
 //! Sum, least and greatest.
-use koel_simt::{Buf, In, Scalar, Thread, U32x4, U64x2, Word, kernel, unroll};
+use koel_simt::{Buf, In, Scalar, Thread, U32x4, U64x2, kernel, unroll};
 
 const THREADS: u32 = 256;
 /// Sixteen-byte loads in flight a thread.
@@ -34,6 +34,7 @@ impl Chunked for u64 {
 }
 
 /// Folds all elements into `out[0]`, which holds the neutral element or an earlier result.
+#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
 #[inline(always)]
 fn reduce<T: Chunked, A: Scalar>(
     t: Thread,
@@ -44,9 +45,7 @@ fn reduce<T: Chunked, A: Scalar>(
     take: impl Fn(A, T) -> A,
     merge: impl Fn(A, A) -> A,
     publish: impl Fn(A),
-) where
-    A: Word,
-{
+) {
     let of_warp = t.shared().array::<A>(THREADS / 32);
     let threads = t.grid_dim() * THREADS;
     let mut acc = neutral;

@@ -3,7 +3,7 @@
 //! On a GPU: least significant digit first, 8 bits a pass, "Onesweep" (Adinets and Merrill, 2022): one launch counts all
 //! digits, one sums them up, and each pass is one launch that reads and writes every key and value once. Traffic: the keys
 //! once, and in each of the passes (4 for all bits of `u32`, 8 of `u64`) twice the keys and values: 68 bytes for a `u32`
-//! pair. On the CPU: the same passes over chunks, one a thread.
+//! pair. On the CPU: the same passes over chunks, one a thread; for all bits of keys alone the crate rdst, which allocates.
 //!
 //! Stable on every device, so the same result in every run. The input is not changed.
 use super::check_planned;
@@ -12,10 +12,11 @@ use super::lookback::Lookback;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use koel_kernels::radix_sort::{COUNT_TURN, RADIX, THREADS, digit_mask, digit_starts};
+use rdst::{RadixKey, RadixSort};
 use std::ops::Range;
 
 /// Keys that can be sorted: `u32`, `u64`.
-pub trait SortKey: Element + sealed::Launch {}
+pub trait SortKey: Element + RadixKey + sealed::Launch {}
 impl SortKey for u32 {}
 impl SortKey for u64 {}
 /// Keys that can be sorted with values of type `V`: `u32` and `u64` with `u32` and `u64`.
@@ -205,13 +206,20 @@ impl<K: SortKey> SortKeys<K> {
             return out.copy_from(keys, stream);
         }
         if !stream.device().runs_kernels() {
-            let (bits, other) = (this.bits.clone(), this.keys.host_mut());
-            if let (Some(keys), Some(out), Some(other)) = (keys.host(), out.host_mut(), other) {
+            let device = stream.device();
+            let (Some(keys), Some(out)) = (keys.host(), out.host_mut()) else { return Ok(()) };
+            if this.bits == (0..8 * size_of::<K>() as u32) {
+                // All bits: equal keys cannot be told apart. 2.5 times as fast as the passes below.
+                out.copy_from_slice(keys);
+                device.install(|| out.radix_sort_unstable());
+            } else if let Some(other) = this.keys.host_mut() {
                 // As pairs with values of no size.
-                let (n, device) = (keys.len(), stream.device());
+                let n = keys.len();
                 let (mut nothing_out, mut nothing_other) = (vec![(); n], vec![(); n]);
                 let values = Side { from: &vec![(); n], out: &mut nothing_out, other: &mut nothing_other };
-                device.install(|| on_host(device, bits, Side { from: keys, out, other: &mut other[..n] }, values));
+                device.install(|| {
+                    on_host(device, this.bits.clone(), Side { from: keys, out, other: &mut other[..n] }, values)
+                });
             }
             return Ok(());
         }
