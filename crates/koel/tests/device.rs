@@ -4,6 +4,8 @@ mod support;
 use koel::{Device, DeviceKind, Error};
 use koel_kernels::probe::random_sectors;
 use koel_simt::{Buf, Thread, kernel};
+use std::path::Path;
+use std::process::Command;
 use support::devices;
 
 #[test]
@@ -149,4 +151,84 @@ fn no_gpu_is_not_the_end() {
     }
     assert!(matches!(Device::cpu_with_threads(0), Err(Error::Setting { field: "threads", .. })));
     assert_eq!(Device::cpu_with_threads(3).unwrap().parallelism(), 3);
+}
+
+/// koel's use of the driver, without a GPU: this program again, against a library that stands in for the driver.
+#[test]
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+fn the_driver_is_used_rightly() {
+    if std::env::var_os("STAND_IN").is_some() || Device::cuda(0).is_ok() {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stand-in");
+    std::fs::create_dir_all(&folder).unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/stand_in_driver.rs");
+    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
+    let built = Command::new(rustc)
+        .args(["--edition=2024", "--crate-type=cdylib", "-Copt-level=1", source, "-o"])
+        .arg(folder.join("libcuda.so"))
+        .status();
+    assert!(built.is_ok_and(|s| s.success()));
+    let run = |test: &str, settings: &[(&str, &str)]| {
+        let out = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env("LD_LIBRARY_PATH", &folder)
+            .env("STAND_IN", "1")
+            .envs(settings.iter().copied())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && text.contains("1 passed"), "{test} {settings:?}: {text}");
+        text
+    };
+    for test in [
+        "buffers_keep_what_they_are_given",
+        "streams_follow_each_other_over_a_buffer",
+        "ranges_and_lengths_are_checked",
+        "too_much_memory_is_an_error_with_the_numbers",
+        "no_gpu_is_not_the_end",
+    ] {
+        run(test, &[("KOEL_TEST_DEVICES", "cuda")]);
+    }
+    for (settings, says) in [
+        (("STAND_IN_DEVICES", "0"), "no CUDA device 0: the driver lists 0"),
+        (
+            ("STAND_IN_VERSION", "11040"),
+            "the CUDA driver is too old: it supports CUDA 11.4, koel's kernels need 11.8 or later",
+        ),
+        (("STAND_IN_CAPABILITY", "70"), "Stand-in GPU has compute capability 7.0, koel's kernels need 7.5 or later"),
+        (("STAND_IN_CAPABILITY", "75"), "Stand-in GPU, then: done"),
+        (("STAND_IN_CAPABILITY", "103"), "Stand-in GPU, then: done"),
+        (
+            ("STAND_IN_FAULT", "random_sectors"),
+            "a kernel failed on Stand-in GPU: CUDA_ERROR_ILLEGAL_ADDRESS: said by the stand-in (launched last: random_sectors)",
+        ),
+        (("STAND_IN_MEMORY", "1000"), "out of memory on Stand-in GPU: 2048 bytes asked, 1000 free"),
+    ] {
+        let text = run("a_launch_in_words", &[settings]);
+        assert!(text.contains(says), "{settings:?}: {text}");
+    }
+}
+
+/// Opens the GPU and launches a kernel; tells how it went. For the stand-in, which does not run it.
+#[test]
+fn a_launch_in_words() {
+    if std::env::var_os("STAND_IN").is_none() {
+        return;
+    }
+    let go = || {
+        let device = Device::cuda(0)?;
+        let stream = device.stream()?;
+        let (table, mut out) = (device.alloc::<u64>(256)?, device.alloc::<u32>(256)?);
+        let table = table.view().arg("table", &stream)?;
+        let out = out.view_mut().arg("out", &stream)?;
+        // SAFETY: 64 sectors are read and 256 words written.
+        unsafe { random_sectors::launch(&stream, 1, 256, 64, 7, table, out) }?;
+        stream.synchronize()?;
+        Ok::<_, Error>(device.name())
+    };
+    match go() {
+        Ok(name) => println!("{name}, then: done"),
+        Err(e) => println!("{e}"),
+    }
 }
