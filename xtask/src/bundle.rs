@@ -12,7 +12,9 @@ pub fn bundle(root: &Path) -> Result<(), String> {
     std::fs::create_dir_all(to.join("tests")).map_err(|e| format!("{}: {e}", to.display()))?;
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--release", "--no-run", "--message-format=json-render-diagnostics"]);
-    TESTED.iter().for_each(|p| drop(cargo.args(["-p", p])));
+    for package in TESTED {
+        cargo.args(["-p", package]);
+    }
     for program in executables(cargo.args(["--tests", "--examples"]).current_dir(root))? {
         put(&program, &to.join(if program.is_example { "" } else { "tests" }).join(&program.name))?;
     }
