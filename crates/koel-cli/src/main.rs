@@ -34,6 +34,7 @@ struct Cli {
 
 /// What every command understands.
 #[derive(clap::Args)]
+#[command(next_help_heading = "For every command")]
 struct Global {
     /// Where to run: auto (a GPU if there is one, else the CPU), cpu, cuda or cuda:N
     #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]

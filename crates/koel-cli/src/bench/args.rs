@@ -12,9 +12,10 @@ Examples:
   koel bench --table sorted,hashbrown --n 1000000 --op find_miss
   koel bench --keys ids.u32 --json rates.json --plot figures
 
-Rates are millions of operations a second. Every answer is compared with the right one. `of the limit` is the rate over
-that of random reads from memory of the table's size, measured in the same run; `times sorted` is over the rate of
-radix sort and binary search, `times hashbrown` over that of Rust's hash table.";
+Rates are millions of operations a second: the median of the runs. Every answer is compared with the right one.
+`of limit` is the rate over that of random reads from as much memory as the table takes, measured in the same run (the
+fastest of 7); `x sorted` is over the rate of radix sort and binary search, `x hashbrown` over that of Rust's hash table.
+Each row may take an equal share of --budget and what earlier rows left of theirs.";
 
 /// Rates of every table on this machine: builds and lookups, measured and verified
 #[derive(clap::Args, Debug)]

@@ -63,6 +63,7 @@ struct JsonRow<'a> {
     verified: bool,
     load_asked: Option<f64>,
     runs: usize,
+    /// Million random reads a second in the fastest run, from as much memory as the table takes.
     limit_mops: Option<f64>,
     sorted_ratio: Option<f64>,
     hashbrown_ratio: Option<f64>,
@@ -127,7 +128,7 @@ fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
         verified: row.verified,
         load_asked: row.load_asked,
         runs: row.runs,
-        limit_mops: row.limit.map(|limit| limit.rates.median / MILLION),
+        limit_mops: row.limit_rate().map(|rate| rate / MILLION),
         sorted_ratio: row.times("sorted", rows),
         hashbrown_ratio: row.times("hashbrown", rows),
         device: &row.device,
@@ -137,7 +138,7 @@ fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
             bytes,
             attempts,
             stashed,
-            family: &row.report.family,
+            family: row.report.family,
             fallback: row.report.fallback.as_deref(),
         },
     }

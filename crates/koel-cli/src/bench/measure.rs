@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// Runs before those that count.
 const WARM_UP: usize = 2;
 /// Runs of each measurement of the machine's limits.
-const LIMIT_RUNS: usize = 5;
+const LIMIT_RUNS: usize = 7;
 
 /// One line of the result.
 #[derive(Clone)]
@@ -49,9 +49,13 @@ impl Row {
     pub fn bytes_per_pair(&self) -> f64 {
         self.report.bytes as f64 / self.report.pairs.max(1) as f64
     }
+    /// Random reads a second: the fastest run, as the machine can do that.
+    pub fn limit_rate(&self) -> Option<f64> {
+        Some(self.limit?.rates.max)
+    }
     /// Operations to one random read.
     pub fn limit_ratio(&self) -> Option<f64> {
-        Some(self.rates?.median / self.limit?.rates.median)
+        Some(self.rates?.median / self.limit_rate()?)
     }
     /// Its rate over that of another table at the same work; `None` if that has no row.
     pub fn times(&self, table: &str, rows: &[Row]) -> Option<f64> {
@@ -273,7 +277,8 @@ impl Session {
         Ok(())
     }
 
-    /// Seconds of the runs that count, after a first one. Each row may take an equal share of what is left of the budget.
+    /// Seconds of the runs that count, after a first one. Each row may take an equal share of what is left of the budget;
+    /// one whose only run takes longer does so at nobody's cost.
     fn repeat(&mut self, first: f64, mut run: impl FnMut() -> Result<f64, Stop>) -> Result<Vec<f64>, Stop> {
         let share = self.seconds_left.max(0.0) / self.planned.saturating_sub(self.rows_done).max(1) as f64;
         let (warm_up, runs) = affordable_runs(share / first.max(1e-9), self.settings.runs);
@@ -281,7 +286,7 @@ impl Session {
         while seconds.len() < warm_up + runs {
             seconds.push(run()?);
         }
-        self.seconds_left -= seconds.iter().sum::<f64>();
+        self.seconds_left -= seconds.iter().sum::<f64>().min(share);
         self.rows_done += 1;
         self.progress.set_position(self.rows_done as u64);
         Ok(seconds.split_off(warm_up))

@@ -40,7 +40,7 @@ impl Kind for Dashmap {
         keys.par_iter().zip(values).with_min_len(1 << 10).for_each(|(&key, &value)| {
             map.insert(key, value);
         });
-        // All shards are of one size, or grew from one: of their sum the ratio still holds, nearly.
+        // It tells its capacity only, summed over the shards; exact from 8 slots a shard up.
         let slots = slots_of(map.capacity());
         let report = BuildReport {
             pairs: map.len(),
@@ -48,7 +48,7 @@ impl Kind for Dashmap {
             bytes: slots * (size_of::<(u32, u32)>() + 1),
             attempts: 1,
             duplicates: keys.len() - map.len(),
-            family: "FxHash".into(),
+            family: "FxHash",
             ..BuildReport::default()
         };
         Ok(Box::new(Built { map, report }))

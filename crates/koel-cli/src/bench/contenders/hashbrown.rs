@@ -74,7 +74,7 @@ pub fn report_of(maps: &[Map]) -> BuildReport {
         slots: maps.iter().map(|map| slots_of(map.capacity())).sum(),
         bytes: maps.iter().map(Map::allocation_size).sum(),
         attempts: 1,
-        family: "FxHash".into(),
+        family: "FxHash",
         ..BuildReport::default()
     }
 }

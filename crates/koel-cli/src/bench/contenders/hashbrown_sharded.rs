@@ -45,7 +45,8 @@ impl Kind for HashbrownSharded {
         let (keys, values) = pairs(keys, values)?;
         let chunk = keys.len().div_ceil(rayon::current_num_threads()).max(1);
         let parted = |(keys, values): (&[u32], &[u32])| {
-            let mut parts = vec![Vec::with_capacity(keys.len() / SHARDS * 9 / 8 + 8); SHARDS];
+            let room = keys.len() / SHARDS * 9 / 8 + 8;
+            let mut parts = (0..SHARDS).map(|_| Vec::with_capacity(room)).collect::<Vec<_>>();
             for (&key, &value) in keys.iter().zip(values) {
                 parts[shard_of(key)].push((key, value));
             }

@@ -2,11 +2,11 @@
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
 
 /// The whole figure, the place of the axes in it.
-const SIZE: (f64, f64) = (860.0, 500.0);
+const SIZE: (f64, f64) = (860.0, 520.0);
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 650.0;
-const TOP: f64 = 70.0;
-const BOTTOM: f64 = 436.0;
+const TOP: f64 = 96.0;
+const BOTTOM: f64 = 456.0;
 /// Least distance between two names.
 const NAME_HEIGHT: f64 = 17.0;
 
@@ -47,10 +47,9 @@ impl Chart {
         let y_at = |y: f64| BOTTOM - y / top * (BOTTOM - TOP);
 
         let mut svg = Svg::new(SIZE.0, SIZE.1);
-        svg.text((LEFT, 30.0), 17.0, Anchor::Start, INK, &self.title);
-        svg.text((LEFT, 50.0), 12.0, Anchor::Start, GREY, &self.subtitle);
-        svg.text((LEFT - 8.0, TOP - 8.0), 12.0, Anchor::End, INK, unit_name);
-        svg.text((LEFT, TOP - 8.0), 12.0, Anchor::Start, INK, "a second");
+        svg.text((24.0, 30.0), 17.0, Anchor::Start, INK, &self.title);
+        svg.text((24.0, 50.0), 12.0, Anchor::Start, GREY, &self.subtitle);
+        svg.text((24.0, TOP - 16.0), 12.0, Anchor::Start, INK, &format!("{unit_name} a second"));
         for i in 0..=(top / step).round() as usize {
             let y = i as f64 * step;
             svg.line(&[(LEFT, y_at(y)), (RIGHT, y_at(y))], FAINT, 1.0, "");

@@ -140,7 +140,7 @@ fn as_bars(machine: &Machine, keys: &[(usize, KeysAbout)], ops: &[Op], rows: &[&
             name: row.table.into(),
             color: color(row.table, rows),
             rate: median(row),
-            limit: row.limit.map(|limit| limit.rates.median),
+            limit: row.limit_rate(),
         };
         (format!("{}: {}", op.name(), op.about()), here.iter().map(bar).collect())
     };
@@ -176,8 +176,8 @@ fn table_series(here: &[&Row], all: &[&Row], x: impl Fn(&Row) -> f64) -> Vec<Ser
 fn limit_series(machine: &Machine, rows: &[&Row], x: impl Fn(&Row) -> f64) -> Option<Series> {
     let mut points: Vec<(f64, [f64; 3])> = vec![];
     for row in rows {
-        let Some(limit) = row.limit else { continue };
-        let (x, rate) = (x(row), limit.rates.median);
+        let Some(rate) = row.limit_rate() else { continue };
+        let x = x(row);
         match points.iter_mut().find(|(at, _)| *at == x) {
             Some((_, greatest)) if greatest[0] < rate => *greatest = [rate; 3],
             Some(_) => {}

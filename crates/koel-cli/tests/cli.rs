@@ -1,0 +1,274 @@
+//! The program from outside: exit status, what is said and where, what is left behind.
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn koel() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
+    // Small and the same everywhere, unless a test says otherwise.
+    command.env_remove("RAYON_NUM_THREADS").stdin(Stdio::null());
+    command
+}
+fn run(arguments: &[&str]) -> Output {
+    koel().args(arguments).output().unwrap()
+}
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+/// Bad usage or bad input: status 2, nothing on standard output, one line on standard error; the line.
+fn refused(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert_eq!((out.as_str(), error.lines().count()), ("", 1), "{arguments:?}: {error}");
+    assert!(error.starts_with("error: ") && !error.contains('\x1b') && !error.contains("panicked"), "{error}");
+    error
+}
+fn names(folder: &Path) -> Vec<String> {
+    let mut names =
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
+    names.sort();
+    names
+}
+const SMALL: [&str; 7] = ["bench", "--device", "cpu", "--threads", "2", "--budget", "0.1"];
+fn small(arguments: &[&str]) -> Vec<String> {
+    SMALL.iter().chain(arguments).map(|a| a.to_string()).collect()
+}
+fn bench_json(arguments: &[&str]) -> Value {
+    let output = koel().args(small(arguments)).args(["--json", "-"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn help_has_examples() {
+    for arguments in [&["--help"][..], &["bench", "--help"]] {
+        let output = run(arguments);
+        let help = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(help.contains("Example") && help.contains("\n  koel bench"), "{help}");
+        assert!(!help.contains('\x1b'), "no colour in a pipe");
+    }
+    let nothing = run(&[]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(nothing.stdout.is_empty() && text(&nothing.stderr).contains("Usage: koel"));
+}
+
+#[test]
+fn bad_usage_is_refused_in_one_line() {
+    for (arguments, says) in [
+        (&["bnch"][..], "'bnch'"),
+        (&["bench", "--tabel", "x"], "similar argument exists: '--table'"),
+        (&["bench", "--table", "hashbrown,nosuch"], "no table 'nosuch'; available are all, "),
+        (&["bench", "--table", "map"], "no table 'map'"),
+        (&["bench", "--op", "build,grow"], "no operation 'grow'; available are build, find_hit"),
+        (&["bench", "--op", "insert"], "'insert' is not available yet; available are build, find_hit"),
+        (&["bench", "--load", "1.5"], "above 0 and below 1"),
+        (&["bench", "--load", "0"], "above 0 and below 1"),
+        (&["bench", "--load", "NaN"], "above 0 and below 1"),
+        (&["bench", "--load", "0.5,"], "--load"),
+        (&["bench", "--n", "47"], "at most 2^31"),
+        (&["bench", "--n", "1e6"], "whole number"),
+        (&["bench", "--n", "99999999999999999999"], "whole number"),
+        (&["bench", "--grid", "1025"], "1..=1024"),
+        (&["bench", "--grid", "0"], "1..=1024"),
+        (&["bench", "--runs", "0"], "--runs"),
+        (&["bench", "--budget=-1"], "--budget"),
+        (&["bench", "--threads", "0"], "--threads"),
+        (&["bench", "--seed", "x"], "--seed"),
+        (&["bench", "--device", "gpu"], "expected auto, cpu, cuda or cuda:N"),
+        (&["bench", "--keys", "random", "--mesh", "a.ply"], "--mesh"),
+        (&["bench", "--keys", "voxels", "--n", "20"], "--n"),
+    ] {
+        let error = refused(arguments);
+        assert!(error.contains(says), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn bad_files_are_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let missing = folder.path().join("missing.u32").to_str().unwrap().to_owned();
+    let head =
+        "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n";
+    for (keys, says) in [
+        (missing.clone(), "cannot be read"),
+        (missing.replace("u32", "ply"), "cannot be read"),
+        (file("truncated.u32", &[1, 2, 3, 4, 5, 6]), "6 bytes: expected a multiple of 4, the last 2 at byte 4"),
+        (file("empty.u32", &[]), "is empty, expected 32-bit little-endian keys"),
+        (file("wide.u64", &[0; 8]), "no tables of 64-bit keys yet"),
+        (file("keys.csv", b"1,2"), "expected random, voxels, or a file named .u32, .ply or .obj"),
+        (file("garbage.ply", &[0xFF; 99]), "garbage.ply"),
+        (file("nan.ply", format!("{head}nan 0 0\n").as_bytes()), "expected a finite"),
+        (file("short.ply", format!("{head}1 2\n").as_bytes()), "short.ply: line 8"),
+        (file("nothing.obj", b"# nothing\n"), "holds no vertices"),
+    ] {
+        let error = refused(&["bench", "--keys", &keys]);
+        assert!(error.contains(says) && error.contains(&keys), "{keys}: {error}");
+    }
+    let plain_file = file("file", b"");
+    let inside = format!("{plain_file}/out.json");
+    let folder_itself = folder.path().to_str().unwrap();
+    for (option, value) in [
+        ("--json", inside.as_str()),
+        ("--json", folder_itself),
+        ("--json", "/nonexistent/out.json"),
+        ("--plot", plain_file.as_str()),
+        ("--plot", inside.as_str()),
+    ] {
+        let error = refused(&["bench", "--n", "4", option, value]);
+        assert!(error.contains(value), "{error}");
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_no_panic() {
+    let output = run(&["bench", "--device", "cuda:4000", "--n", "4"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.starts_with("error: no CUDA") && error.lines().count() == 1, "{error}");
+}
+
+#[test]
+fn json_has_what_others_rely_on() {
+    let report = bench_json(&["--table", "all", "--n", "9,1000", "--op", "build,find", "--load", "0.5"]);
+    for (object, fields) in [
+        (&report["machine"], &["device", "kind", "threads", "os", "arch", "version"][..]),
+        (&report["limit"], &["random_reads", "copy_gb_per_s"]),
+        (&report, &["seed", "command", "date", "commit", "keys", "notes"]),
+    ] {
+        for field in fields {
+            assert!(!object[field].is_null(), "{field}");
+        }
+    }
+    assert!(report["command"].as_str().unwrap().starts_with("koel bench --device cpu"));
+    assert!(report["limit"]["copy_gb_per_s"].as_f64().unwrap() > 0.0);
+    let rows = report["rows"].as_array().unwrap();
+    for row in rows {
+        let number = |field: &str| row[field].as_f64().unwrap_or_else(|| panic!("{field} of {row}"));
+        assert_eq!(row["verified"], true);
+        assert!([512, 1000].contains(&row["n"].as_u64().unwrap()));
+        assert!(["build", "find_hit", "find_half", "find_miss"].contains(&row["op"].as_str().unwrap()));
+        assert!(
+            number("mops_min") > 0.0 && number("mops_min") <= number("mops") && number("mops") <= number("mops_max")
+        );
+        assert!(number("load") > 0.0 && number("load") <= 1.0);
+        // A pair of 32-bit words, and at these sizes whatever room the table rounds up to.
+        assert!(number("bytes_per_pair") >= 8.0, "{row}");
+        assert!(number("limit_ratio") > 0.0 && number("hashbrown_ratio") > 0.0);
+        assert_eq!(row["build"]["pairs"], row["n"]);
+        assert!(row["build"]["attempts"].as_u64().unwrap() >= 1);
+    }
+    for table in ["hashbrown", "hashbrown-sharded", "dashmap"] {
+        let ops =
+            rows.iter().filter(|row| row["table"] == table && row["n"] == 512).map(|row| row["op"].as_str().unwrap());
+        assert_eq!(ops.collect::<Vec<_>>(), ["build", "find_hit", "find_half", "find_miss"]);
+    }
+    assert!(rows.iter().any(|row| row["table"] == "single-level" && row["load"] == 0.5));
+}
+
+#[test]
+fn without_arguments_voxels_are_found_again() {
+    let output = koel().args(small(&["--grid", "64", "--table", "hashbrown,sorted"])).output().unwrap();
+    let table = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(table.contains("voxels of cortex.ply on a grid of 64^3"), "{table}");
+    for op in ["build", "find_hit", "find_miss"] {
+        assert!(table.lines().any(|line| line.starts_with(op)), "{table}");
+    }
+    assert_eq!(table.lines().filter(|line| line.starts_with("hashbrown")).count(), 3);
+    assert_eq!(table.lines().filter(|line| line.starts_with("sorted")).count(), 3);
+    assert!(table.contains("Every answer was compared with the right one."));
+    assert!(table.lines().all(|line| line.chars().count() <= 100) && !table.contains('\x1b'));
+    assert_eq!(text(&output.stderr), "", "no progress bar in a pipe");
+}
+
+#[test]
+fn files_of_keys_and_scans_are_hashed() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("k.u32");
+    let words = [5u32, 0, u32::MAX, 5, 7].map(u32::to_le_bytes).concat();
+    fs::write(&keys, words).unwrap();
+    let report = bench_json(&["--table", "hashbrown", "--keys", keys.to_str().unwrap()]);
+    assert_eq!(report["keys"][0]["n"], 4);
+    assert_eq!(report["keys"][0]["dropped"], 1);
+    let mesh = folder.path().join("m.obj");
+    fs::write(&mesh, "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n").unwrap();
+    let mesh = mesh.to_str().unwrap();
+    let by_keys = bench_json(&["--table", "hashbrown", "--keys", mesh, "--grid", "16"]);
+    let by_mesh = bench_json(&["--table", "hashbrown", "--mesh", mesh, "--grid", "16"]);
+    assert!(by_keys["keys"][0]["n"].as_u64().unwrap() > 50);
+    assert_eq!(by_keys["keys"], by_mesh["keys"]);
+}
+
+#[test]
+fn json_and_figures_are_written_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, figures) = (folder.path().join("out.json"), folder.path().join("new/figures"));
+    let paths = [json.to_str().unwrap(), figures.to_str().unwrap()];
+    let arguments = [
+        "--table",
+        "hashbrown,single-level",
+        "--n",
+        "8,9",
+        "--load",
+        "0.5,0.6",
+        "--op",
+        "find_hit",
+        "--json",
+        paths[0],
+        "--plot",
+        paths[1],
+    ];
+    let output = koel().args(small(&arguments)).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(!output.stdout.is_empty(), "the table is printed too");
+    let report: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    assert!(!report["rows"].as_array().unwrap().is_empty());
+    assert_eq!(names(folder.path()), ["new", "out.json"]);
+    let stems = [
+        "rate-against-load_find_hit_n-256",
+        "rate-against-load_find_hit_n-512",
+        "rate-against-n_find_hit_load-0.5",
+        "rate-against-n_find_hit_load-0.6",
+    ];
+    assert_eq!(names(&figures), stems.map(|stem| [format!("{stem}.png"), format!("{stem}.svg")]).concat());
+    for stem in stems {
+        let svg = fs::read_to_string(figures.join(format!("{stem}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+        for name in ["random 64-byte reads", "hashbrown", "single-level", "million a second"] {
+            assert!(svg.contains(name), "{stem}: {name}");
+        }
+        assert!(fs::read(figures.join(format!("{stem}.png"))).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut command = koel();
+    command.args(small(&["--table", "hashbrown", "--n", "4"])).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("out.json");
+    let arguments = ["bench", "--device", "cpu", "--n", "23", "--budget", "1000", "--json", json.to_str().unwrap()];
+    let mut child = koel().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names(folder.path()), [""; 0]);
+}
