@@ -30,6 +30,10 @@ pub const SMALL: Shape = Shape { threads: 512, items: 12, bins: 1024 };
 /// For up to 1024 bins where there is more: runs are long enough to be written as whole lines.
 pub const WIDE: Shape = Shape { threads: 1024, items: 16, bins: 1024 };
 
+/// What a block may have on compute capability 7.5.
+const LEAST_SHARED: u32 = 64 << 10;
+const _: () = assert!(NARROW.shared() <= LEAST_SHARED && SMALL.shared() <= LEAST_SHARED);
+
 /// Places that no output has: below 2^32 with any tile position added.
 const NOWHERE: u32 = u32::MAX - (1 << 16);
 

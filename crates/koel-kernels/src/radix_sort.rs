@@ -253,6 +253,7 @@ const fn shared(pair_bytes: usize, items: usize) -> u32 {
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $items:ident = $n:literal, $bytes:literal, $k:ident $(+ $v:ident)?;)*) => { $(
     /// Items of a thread.
     pub const $items: usize = $n;
+    const _: () = assert!(shared($bytes, $items) <= 64 << 10, "more than compute capability 7.5 has");
     $(#[$doc])*
     #[kernel(threads = 384, min_blocks = 2, shared = shared($bytes, $items))]
     pub fn $name(

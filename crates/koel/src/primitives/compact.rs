@@ -70,8 +70,8 @@ mod sealed {
 /// The kept ones stand at the beginning of the output, in the order of the input; what the rest of the output holds is not
 /// defined. The same result on every device and in every run.
 ///
-/// On a GPU: one launch; every flag is read once, every kept element read once (in whole sectors) and written once. Scratch:
-/// 8 bytes for each 4096 elements.
+/// On a GPU: one launch; every flag is read once (1 byte an element), every kept element is read once, in whole sectors, and
+/// written once. Scratch: 8 bytes for each 4096 elements. Decoupled look-back, as in [`Scan`](super::Scan).
 pub struct Compact {
     max_n: usize,
     lookback: Lookback,

@@ -17,7 +17,7 @@ pub enum Bins {
         /// How many, 1 to 16.
         bits: u32,
     },
-    /// Bins of equal parts of the range of the key's [mix](koel_kernels::hash::mix::mix), a bijection that spreads any keys.
+    /// Bins of equal parts of the range of the key's [mix], a bijection that spreads any keys.
     Hash {
         /// How many, 1 to 65536.
         bins: u32,
@@ -55,7 +55,7 @@ impl Bins {
     /// The highest bits of what is stored that do not count.
     pub(super) fn drop(self) -> u32 {
         match self {
-            Bins::Bits { shift, bits } => 32u32.saturating_sub(shift + bits),
+            Bins::Bits { shift, bits } => 32u32.saturating_sub(shift.saturating_add(bits)),
             Bins::Hash { .. } => 0,
         }
     }

@@ -9,7 +9,7 @@ pub struct Lookback {
     status: Buffer<u64>,
     ticket: Buffer<u32>,
     /// the last launch's
-    epoch: u32,
+    pub(super) epoch: u32,
 }
 /// What a launch gets.
 pub struct Turn {

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// The most bins of a partition.
 pub const MAX_BINS: usize = 1024;
 
-/// Room for a bin of `n` pairs in `bins` bins, so that random keys overflow any bin about once in 10^9 partitions: the mean,
-/// 6.2 standard deviations and 8 more; even.
+/// Room for a bin, where `n` pairs of distinct keys are spread over `bins` bins by [`Bins::Hash`]: the mean, 6.2 standard
+/// deviations (a bin exceeds them three times in 10^10) and 8 more for small means; even.
 pub fn slack_room(n: usize, bins: usize) -> usize {
     let mean = n as f64 / bins.max(1) as f64;
     (mean + 6.2 * mean.sqrt() + 8.0) as usize / 2 * 2 + 2

@@ -143,3 +143,28 @@ pub fn inclusive_scan<T: ScanElement>(stream: &Stream, input: View<'_, T>, outpu
     plan.inclusive(stream, input, output)?;
     Ok(plan.total().download()?[0])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use koel_kernels::lookback::MAX_EPOCH;
+    use koel_kernels::scan::Scanned;
+
+    /// After 2^30 launches the status words are cleared: those of the first epochs must not be taken for new ones.
+    #[test]
+    fn epochs_begin_again() -> Result<()> {
+        let device = Device::executor(1);
+        let (stream, n) = (device.stream()?, 12 * u32::TILE as usize);
+        let (ones, twos) = (device.upload(&vec![1u32; n])?, device.upload(&vec![2u32; n])?);
+        let (mut output, mut plan) = (device.alloc(n)?, Scan::new(&device, n)?);
+        plan.inclusive(&stream, twos.view(), output.view_mut())?;
+        plan.lookback.epoch = MAX_EPOCH - 1;
+        // The first of these leaves the words of the other tiles as they were in epoch 1.
+        for (epoch, n) in [(MAX_EPOCH, 5), (1, n), (2, n)] {
+            plan.inclusive(&stream, ones.view().slice(..n)?, output.view_mut().slice(..n)?)?;
+            assert_eq!(plan.lookback.epoch, epoch);
+            assert!(output.view().slice(..n)?.download()?.into_iter().eq(1..=n as u32));
+        }
+        Ok(())
+    }
+}
