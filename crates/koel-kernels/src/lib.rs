@@ -13,6 +13,7 @@ pub mod entries;
 pub mod hash;
 pub mod histogram;
 pub mod lookback;
+pub mod map;
 pub mod moved;
 pub mod partition;
 pub mod probe;
