@@ -1,5 +1,6 @@
 //! `--device` and `--threads`.
 use crate::failure::{Failure, Outcome};
+use crate::output;
 use koel::{Device, DeviceKind};
 use std::str::FromStr;
 
@@ -52,7 +53,7 @@ pub fn open(choice: DeviceChoice, threads: Option<u16>) -> Outcome<Opened> {
             let best = Device::best()?;
             fallback = best.fallback_reason().map(str::to_owned);
             if let Some(reason) = &fallback {
-                anstream::eprintln!("{reason}: using the CPU");
+                output::say(format_args!("{reason}: using the CPU"));
             }
             if best.kind() == DeviceKind::Cpu { cpu(threads)? } else { best }
         }

@@ -1,4 +1,5 @@
 //! How a command ends when it does not succeed: a line on standard error and an exit status.
+use crate::output;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -32,7 +33,7 @@ impl Failure {
             Failure::ClosedPipe => return ExitCode::SUCCESS,
         };
         let style = anstyle::AnsiColor::Red.on_default().bold();
-        anstream::eprintln!("{style}error{style:#}: {message}");
+        output::say(format_args!("{style}error{style:#}: {message}"));
         status.into()
     }
 }

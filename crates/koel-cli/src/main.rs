@@ -72,7 +72,7 @@ fn usage(error: &clap::Error) -> Outcome {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::print(&error.render().ansi().to_string()),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            anstream::eprint!("{}", error.render().ansi());
+            output::say(error.render().ansi());
             Err(Failure::Reported(2))
         }
         _ => {

@@ -1,5 +1,6 @@
 //! What a command leaves behind: text on standard output, and files that are whole or not there.
 use crate::failure::{Failure, Outcome};
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,11 @@ pub fn print(text: &str) -> Outcome {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Err(Failure::ClosedPipe),
         Err(e) => Err(Failure::Other(format!("standard output: {e}"))),
     }
+}
+
+/// Tells people something, on standard error. If nobody listens there, nothing is lost.
+pub fn say(text: impl Display) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 /// The file being written at this moment.

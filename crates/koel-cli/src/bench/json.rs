@@ -28,7 +28,7 @@ struct Limit {
     /// Million random reads a second, by the size of the memory read from.
     random_reads: Vec<Reads>,
     /// 10^9 bytes a second, read and written.
-    copy_gb_per_s: f64,
+    copy_gb_per_s: Option<f64>,
 }
 #[derive(Serialize)]
 struct Reads {
@@ -86,7 +86,7 @@ impl<'a> Report<'a> {
     pub fn new(
         machine: &'a Machine,
         reads: &[RandomReads],
-        copies: Copies,
+        copies: Option<Copies>,
         rows: &'a [Row],
         keys: &'a [(usize, KeysAbout)],
         notes: &'a [String],
@@ -101,7 +101,10 @@ impl<'a> Report<'a> {
         });
         Report {
             machine,
-            limit: Limit { random_reads: random_reads.collect(), copy_gb_per_s: copies.rates.median / 1e9 },
+            limit: Limit {
+                random_reads: random_reads.collect(),
+                copy_gb_per_s: copies.map(|copies| copies.rates.median / 1e9),
+            },
             rows: rows.iter().map(|row| json_row(row, rows)).collect(),
             keys: keys.iter().map(|(n, about)| Keys { n: *n, about }).collect(),
             seed,

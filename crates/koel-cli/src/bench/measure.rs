@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use koel::classic::{BuildReport, Duplicates, Kind, Options, Table};
 use koel::device::{Element, Staged};
 use koel::limits::{self, Copies, RandomReads, Rates};
-use koel::{Buffer, Error, Stream};
+use koel::{Buffer, DeviceKind, Error, Stream};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -120,9 +120,14 @@ impl Session {
         }
     }
 
-    /// Copies on the device.
-    pub fn copies(&self) -> Outcome<Copies> {
-        Ok(limits::copies(&self.device.stream, 1 << 27, LIMIT_RUNS)?)
+    /// Copies on the device, of more than its caches hold; `None` where there is no room for that.
+    pub fn copies(&self) -> Outcome<Option<Copies>> {
+        let on_gpu = self.device.stream.device().kind() == DeviceKind::Cuda;
+        match limits::copies(&self.device.stream, if on_gpu { 1 << 30 } else { 1 << 27 }, LIMIT_RUNS) {
+            Ok(copies) => Ok(Some(copies)),
+            Err(Error::OutOfMemory { .. }) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
     }
     /// The random reads measured on the device, by size.
     pub fn reads(&self) -> impl Iterator<Item = &RandomReads> {

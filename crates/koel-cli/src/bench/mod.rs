@@ -80,7 +80,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     }
     if let Some(folder) = &args.plot {
         for name in plot::draw(folder, &machine, &keys, &session.rows)? {
-            anstream::eprintln!("drawn: {} (and .svg)", folder.join(format!("{name}.png")).display());
+            output::say(format_args!("drawn: {} (and .svg)", folder.join(format!("{name}.png")).display()));
         }
     }
     match session.wrong {

@@ -30,7 +30,7 @@ pub fn text(
     keys: &[(usize, KeysAbout)],
     rows: &[Row],
     reads: &[RandomReads],
-    copies: Copies,
+    copies: Option<Copies>,
     runs: usize,
     notes: &[String],
 ) -> String {
@@ -54,16 +54,15 @@ pub fn text(
     }
     line(&mut out, format_args!("Rates: median, slowest and fastest of {runs} runs; of fewer where a run takes long."));
     if let (Some(read), Some(slow), Some(fast)) = (reads.first(), least(reads), most(reads)) {
+        let (slow, fast, bytes) = (rate(slow), rate(fast), read.read_bytes);
+        let range = if slow == fast { slow } else { format!("{slow} to {fast}") };
         line(
             &mut out,
-            format_args!(
-                "Limit: {} to {} million random {}-byte reads a second, as the table's size is. Copy: {:.1} GB/s.",
-                rate(slow),
-                rate(fast),
-                read.read_bytes,
-                copies.rates.median / 1e9
-            ),
+            format_args!("Limit: {range} million random {bytes}-byte reads a second, as the table's size is."),
         );
+    }
+    if let Some(copies) = copies {
+        line(&mut out, format_args!("Copy: {:.1} GB/s, read and written.", copies.rates.median / 1e9));
     }
     for note in notes {
         let style = if note.starts_with("WRONG") { WRONG } else { DIM };

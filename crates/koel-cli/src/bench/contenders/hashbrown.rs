@@ -79,7 +79,11 @@ pub fn report_of(maps: &[Map]) -> BuildReport {
     }
 }
 
-/// hashbrown calls 7/8 of its slots its capacity, of fewer than 8 slots all but one.
+/// hashbrown calls 7/8 of its slots its capacity, of fewer than 8 slots all but one; an empty one has none.
 pub fn slots_of(capacity: usize) -> usize {
-    if capacity < 8 { (capacity + 1).next_power_of_two() } else { capacity / 7 * 8 }
+    match capacity {
+        0 => 0,
+        1..8 => (capacity + 1).next_power_of_two(),
+        _ => capacity / 7 * 8,
+    }
 }
