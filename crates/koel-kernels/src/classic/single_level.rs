@@ -60,25 +60,28 @@ pub struct Lookup {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Lookup {}
 
-/// Where a pair goes that was evicted from slot `at`.
+/// Where a pair is that has no slot yet.
+const NOWHERE: u32 = u32::MAX;
+
+/// The slot that a pair tries after slot `at`: its first one if it comes from nowhere.
 #[inline(always)]
 fn next_slot(key: u32, at: u32, step: u32, functions: &Functions, coinciding: u32) -> u32 {
     let d = functions.count();
-    if coinciding == Coinciding::Random as u32 {
-        return functions.slot(mulhi(mix(key ^ mix(step)), d), key);
-    }
+    let random = coinciding == Coinciding::Random as u32 && at != NOWHERE;
     // The first function that names the slot, then the one after it, or the first after it that names another.
-    let (mut f, mut first, mut seen) = (0, 0, false);
-    while f < d {
+    let (mut f, mut first, mut seen) = (if random { mulhi(mix(key ^ mix(step)), d) } else { 0 }, 0, at == NOWHERE);
+    loop {
         let h = functions.slot(f, key);
-        if seen && (coinciding == Coinciding::FirstMatch as u32 || h != at) {
+        if random || seen && (coinciding == Coinciding::FirstMatch as u32 || h != at) {
             return h;
         }
         seen |= h == at;
         first = if f == 0 { h } else { first };
         f += 1;
+        if f >= d {
+            return first;
+        }
     }
-    first
 }
 
 /// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
@@ -103,14 +106,13 @@ pub fn single_level_insert(
         status.store_relaxed(status::ALL_ONES, 1);
         return;
     }
-    let mut at = functions.slot(0, key_of(e));
-    let mut step = 0;
+    let (mut at, mut step) = (NOWHERE, 0);
     while step < insertion.max_evictions {
+        at = next_slot(key_of(e), at, step, &functions, insertion.coinciding);
         e = table.swap(at, e);
         if e == EMPTY {
             return;
         }
-        at = next_slot(key_of(e), at, step, &functions, insertion.coinciding);
         step += 1;
     }
     if !put_into_stash(e, insertion, stash, status) {

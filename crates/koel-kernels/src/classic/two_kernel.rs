@@ -40,10 +40,13 @@ pub fn two_kernel_distribute(
     }
 }
 
-/// The slot after `at` for a pair that was evicted from it, in round-robin order of the functions.
+/// Where a pair is that has no slot yet.
+pub const NOWHERE: u32 = u32::MAX;
+
+/// The slot that a pair tries after slot `at`, in round-robin order of the functions: its first one if it comes from nowhere.
 #[inline(always)]
 pub fn next_slot(key: u32, at: u32, functions: &Functions) -> u32 {
-    let (mut f, mut first, mut seen) = (0, 0, false);
+    let (mut f, mut first, mut seen) = (0, 0, at == NOWHERE);
     while f < functions.count() {
         let h = functions.slot(f, key);
         if seen {
@@ -67,18 +70,14 @@ pub fn two_kernel_build(t: Thread, functions: Functions, counts: In<u32>, bucket
     }
     slots.store(id, EMPTY);
     t.barrier();
+    let (mut at, mut step) = (NOWHERE, 0);
+    while e != EMPTY && step < MAX_EVICTIONS {
+        at = next_slot(key_of(e), at, &functions);
+        e = slots.swap(at, e);
+        step += 1;
+    }
     if e != EMPTY {
-        let (mut at, mut step) = (functions.slot(0, key_of(e)), 0);
-        while e != EMPTY && step < MAX_EVICTIONS {
-            e = slots.swap(at, e);
-            if e != EMPTY {
-                at = next_slot(key_of(e), at, &functions);
-            }
-            step += 1;
-        }
-        if e != EMPTY {
-            status.fetch_add(status::FAILED, 1);
-        }
+        status.fetch_add(status::FAILED, 1);
     }
     t.barrier();
     if id < SLOTS / 2 {

@@ -41,12 +41,6 @@ impl Constants {
 pub fn mulhi(a: u32, b: u32) -> u32 {
     ((a as u64 * b as u64) >> 32) as u32
 }
-/// `h mod n`, 0 if `n` is 0: cannot panic.
-#[inline(always)]
-fn modulo(h: u32, n: u32) -> u32 {
-    h.checked_rem(n).unwrap_or(0)
-}
-
 macro_rules! families { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $slot:expr;)*) => {
     /// A family of hash functions from 32-bit keys to slots.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,7 +11,7 @@ use super::{BuildReport, Family, Kind, Options, Table, check_find};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use koel_kernels::classic::two_kernel::{
-    MAX_EVICTIONS, SLOTS, next_slot, two_kernel_build, two_kernel_distribute, two_kernel_find,
+    MAX_EVICTIONS, NOWHERE, SLOTS, next_slot, two_kernel_build, two_kernel_distribute, two_kernel_find,
 };
 use koel_kernels::classic::{EMPTY, key_of, status};
 use koel_kernels::hash::Functions;
@@ -148,13 +148,13 @@ fn build_on_cpu(
 }
 /// Whether the item and all it evicted found a slot.
 fn place(item: u64, functions: Functions, bucket: &mut [u64]) -> bool {
-    let (mut e, mut at) = (item, functions.slot(0, key_of(item)));
+    let (mut e, mut at) = (item, NOWHERE);
     for _ in 0..MAX_EVICTIONS {
+        at = next_slot(key_of(e), at, &functions);
         e = std::mem::replace(&mut bucket[at as usize], e);
         if e == EMPTY {
             return true;
         }
-        at = next_slot(key_of(e), at, &functions);
     }
     false
 }
