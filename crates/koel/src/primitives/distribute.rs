@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 const CHUNK: usize = 1 << 14;
 
 /// An array that several threads write, each place by one of them.
+#[derive(Clone, Copy)]
 pub struct Places<'a, T> {
     ptr: *mut T,
     len: usize,
@@ -13,6 +14,8 @@ pub struct Places<'a, T> {
 }
 // SAFETY: a `&mut [T]` that is only written, each place by one thread (the contract of `put`).
 unsafe impl<T: Send> Sync for Places<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Places<'_, T> {}
 impl<'a, T: Copy> Places<'a, T> {
     pub fn new(of: &'a mut [T]) -> Places<'a, T> {
         Places { ptr: of.as_mut_ptr(), len: of.len(), of: PhantomData }
@@ -29,18 +32,20 @@ impl<'a, T: Copy> Places<'a, T> {
 
 /// Calls `put(i, bin, place)` for every item `i` below `n`. The places of a bin are consecutive, from `first(counts)[bin]` on, in
 /// the order of the items: each is given once if the bins' places do not overlap. Returns the counts.
+///
+/// The closures are copied into each thread's loop: what they capture then stays in registers, whatever is written.
 pub fn distribute(
     threads: usize,
     n: usize,
     bins: usize,
-    bin: impl Fn(usize) -> usize + Sync,
+    bin: impl Fn(usize) -> usize + Copy + Send + Sync,
     first: impl FnOnce(&[usize]) -> Vec<usize>,
-    put: impl Fn(usize, usize, usize) + Sync,
+    put: impl Fn(usize, usize, usize) + Copy + Send + Sync,
 ) -> Vec<usize> {
     let chunk = CHUNK.max(n.div_ceil(threads * 4)).max(bins);
-    let range = |c: usize| c * chunk..n.min((c + 1) * chunk);
+    let range = move |c: usize| c * chunk..n.min((c + 1) * chunk);
     let mut cursors = vec![0usize; n.div_ceil(chunk) * bins];
-    cursors.par_chunks_mut(bins).enumerate().for_each(|(c, counts)| range(c).for_each(|i| counts[bin(i)] += 1));
+    cursors.par_chunks_mut(bins).enumerate().for_each(move |(c, counts)| range(c).for_each(|i| counts[bin(i)] += 1));
     // Where each chunk begins within the bins; in the end, the counts.
     let mut counts = vec![0usize; bins];
     for of_chunk in cursors.chunks_mut(bins) {
@@ -51,8 +56,9 @@ pub fn distribute(
     let first = first(&counts);
     cursors.par_chunks_mut(bins).enumerate().for_each(|(c, cursor)| {
         cursor.iter_mut().zip(&first).for_each(|(cursor, first)| *cursor += first);
+        let (bin_of, put) = (bin, put);
         for i in range(c) {
-            let bin = bin(i);
+            let bin = bin_of(i);
             put(i, bin, cursor[bin]);
             cursor[bin] += 1;
         }

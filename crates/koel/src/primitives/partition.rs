@@ -62,8 +62,8 @@ pub fn partition_with_slack(
     let (keys, values) = (checked(keys, "keys", stream)?, checked(values, "values", stream)?);
     out.arg("out", stream)?;
     if let (Some(out), Some(cursors), Some(overflow)) = (out.host_mut(), cursors.host_mut(), overflow.host_mut()) {
-        let (places, lost) = (Places::new(out), AtomicU32::new(0));
-        let put = |i: usize, bin: usize, place: usize| {
+        let (places, lost) = (Places::new(out), &AtomicU32::new(0));
+        let put = move |i: usize, bin: usize, place: usize| {
             if place - bin * room < room {
                 // SAFETY: inside the bin's room; `distribute` gives each place once.
                 unsafe { places.put(place, pair(bins, keys[i], values[i])) }
@@ -74,7 +74,7 @@ pub fn partition_with_slack(
         let rooms = |counts: &[usize]| (0..counts.len()).map(|b| b * room).collect();
         let counts = on_host(stream.device(), bins, keys, rooms, put);
         cursors.iter_mut().zip(counts).for_each(|(cursor, count)| *cursor = count as u32);
-        overflow[0] = lost.into_inner();
+        overflow[0] = lost.load(Relaxed);
     }
     Ok(())
 }
@@ -141,7 +141,8 @@ impl ExactPartition {
         if let (Some(out), Some(starts)) = (out.host_mut(), starts.host_mut()) {
             let places = Places::new(out);
             // SAFETY: the counts add up to the length of `out`; `distribute` gives each place once.
-            let put = |i: usize, _: usize, place: usize| unsafe { places.put(place, pair(bins, keys[i], values[i])) };
+            let put =
+                move |i: usize, _: usize, place: usize| unsafe { places.put(place, pair(bins, keys[i], values[i])) };
             let counts = on_host(stream.device(), bins, keys, packed, put);
             let ends = packed(&counts).into_iter().chain([keys.len()]);
             starts.iter_mut().zip(ends).for_each(|(to, start)| *to = start as u32);
@@ -251,8 +252,8 @@ fn on_host(
     bins: Bins,
     keys: &[u32],
     first: impl FnOnce(&[usize]) -> Vec<usize> + Send,
-    put: impl Fn(usize, usize, usize) + Sync,
+    put: impl Fn(usize, usize, usize) + Copy + Send + Sync,
 ) -> Vec<usize> {
-    let bin = |i: usize| bins.bin(keys[i]) as usize;
-    device.install(|| distribute(device.parallelism(), keys.len(), bins.count(), bin, first, &put))
+    let bin = move |i: usize| bins.bin(keys[i]) as usize;
+    device.install(|| distribute(device.parallelism(), keys.len(), bins.count(), bin, first, put))
 }

