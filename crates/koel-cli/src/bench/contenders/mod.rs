@@ -25,6 +25,11 @@ fn all() -> impl Iterator<Item = Contender> {
     own.chain(YARDSTICKS.iter().map(|&kind| Contender { kind, on_host: true }))
 }
 
+/// Where a table stands in the list.
+pub fn place_of(name: &str) -> usize {
+    all().position(|c| c.kind.name() == name).unwrap_or(0)
+}
+
 /// Fails if a name is no table's.
 pub fn check_names(names: &[String]) -> Outcome {
     let is_table = |name: &str| name == "all" || all().any(|c| c.kind.name() == name);

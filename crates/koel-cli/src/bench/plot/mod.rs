@@ -4,6 +4,7 @@ mod chart;
 mod svg;
 
 use super::args::Op;
+use super::contenders;
 use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::Row;
@@ -87,7 +88,7 @@ fn against_n(
     let here = rows.iter().copied().filter(is_here).collect::<Vec<_>>();
     let x = |n: usize| (n as f64).log2();
     let mut series = limit_series(machine, &here, |row| x(row.n)).into_iter().collect::<Vec<_>>();
-    series.extend(table_series(&here, rows, |row| x(row.n)));
+    series.extend(table_series(&here, |row| x(row.n)));
     let at = load.map_or(String::new(), |load| format!(", load {load}"));
     Chart {
         title: format!("{}: {}{at}", op.name(), op.about()),
@@ -111,7 +112,7 @@ fn against_load(
     let chosen = here.iter().copied().filter(|row| !is_fixed(row, &here)).collect::<Vec<_>>();
     let mut series =
         limit_series(machine, &chosen, |row| row.load_asked.unwrap_or(row.load)).into_iter().collect::<Vec<_>>();
-    for mut table in table_series(&here, rows, |row| row.load) {
+    for mut table in table_series(&here, |row| row.load) {
         // A load of its own: its rate as a level to compare with.
         if let [(_, rates)] = table.points[..] {
             table.points = loads.iter().map(|&load| (load, rates)).collect();
@@ -138,7 +139,7 @@ fn as_bars(machine: &Machine, keys: &[(usize, KeysAbout)], ops: &[Op], rows: &[&
         here.sort_by(|a, b| median(b).total_cmp(&median(a)));
         let bar = |row: &&&Row| Bar {
             name: row.table.into(),
-            color: color(row.table, rows),
+            color: color(row.table),
             rate: median(row),
             limit: row.limit_rate(),
         };
@@ -154,7 +155,7 @@ fn as_bars(machine: &Machine, keys: &[(usize, KeysAbout)], ops: &[Op], rows: &[&
 }
 
 /// A line for each table, in the order of the rows.
-fn table_series(here: &[&Row], all: &[&Row], x: impl Fn(&Row) -> f64) -> Vec<Series> {
+fn table_series(here: &[&Row], x: impl Fn(&Row) -> f64) -> Vec<Series> {
     let mut series: Vec<Series> = vec![];
     for row in here {
         let Some(rates) = row.rates else { continue };
@@ -163,7 +164,7 @@ fn table_series(here: &[&Row], all: &[&Row], x: impl Fn(&Row) -> f64) -> Vec<Ser
             Some(series) => series.points.push(point),
             None => series.push(Series {
                 name: row.table.into(),
-                color: color(row.table, all),
+                color: color(row.table),
                 points: vec![point],
                 dashed: false,
             }),
@@ -192,15 +193,9 @@ fn limit_name(machine: &Machine) -> String {
     format!("random {}-byte reads", if machine.kind == "cuda" { 32 } else { 64 })
 }
 
-/// Each table keeps its colour in all figures.
-fn color(table: &str, rows: &[&Row]) -> &'static str {
-    let mut tables: Vec<&str> = vec![];
-    for row in rows {
-        if !tables.contains(&row.table) {
-            tables.push(row.table);
-        }
-    }
-    COLORS[tables.iter().position(|t| *t == table).unwrap_or(0) % COLORS.len()]
+/// Each table has its colour, whichever others are drawn.
+fn color(table: &str) -> &'static str {
+    COLORS[contenders::place_of(table) % COLORS.len()]
 }
 fn median(row: &Row) -> f64 {
     row.rates.map_or(0.0, |rates| rates.median)
