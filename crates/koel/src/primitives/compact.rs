@@ -152,6 +152,7 @@ impl Compact {
     }
 
     fn check(&self, stream: &Stream, flags: View<'_, u8>, n: usize, count: &mut ViewMut<'_, u32>) -> Result<u32> {
+        self.lookback.check_device(stream)?;
         check_length("flags", flags.len(), "the elements", n)?;
         check_length("count", count.len(), "one count", 1)?;
         flags.arg("flags", stream)?;

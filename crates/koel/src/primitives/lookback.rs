@@ -26,6 +26,10 @@ impl Lookback {
         ticket.view_mut().fill_bytes(0, &device.stream()?)?;
         Ok(Lookback { status, ticket, epoch: MAX_EPOCH })
     }
+    /// Errors: `stream` is not on the device of the plan.
+    pub fn check_device(&self, stream: &Stream) -> Result<()> {
+        self.ticket.view().arg("the plan's scratch memory", stream).map(drop)
+    }
     /// Arguments for the next launch on `stream`.
     pub fn turn(&mut self, stream: &Stream) -> Result<Turn> {
         if self.epoch == MAX_EPOCH {

@@ -120,6 +120,7 @@ impl ExactPartition {
         check_length("out", out.len(), "the keys", keys.len())?;
         check_length("starts", starts.len(), "the bins and one", bins.count() + 1)?;
         let n = count32("pairs", keys.len())?;
+        self.counts.view().arg("the plan's scratch memory", stream)?;
         let to_starts = starts.arg("starts", stream)?;
         if stream.device().runs_kernels() {
             histogram_into(stream, keys, bins, self.counts.view_mut())?;

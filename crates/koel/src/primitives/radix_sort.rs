@@ -198,6 +198,7 @@ impl<K: SortKey> SortKeys<K> {
     /// Errors: lengths that differ, more keys than planned for, buffers of another device.
     pub fn run(&mut self, stream: &Stream, keys: View<'_, K>, mut out: ViewMut<'_, K>) -> Result<()> {
         let this = &mut self.0;
+        this.lookback.check_device(stream)?;
         check_length("out", out.len(), "the keys", keys.len())?;
         let n = check_planned("keys to sort", keys.len(), this.max_n)?;
         let (mut from, to) = (keys.arg("keys", stream)?, out.arg("out", stream)?);
@@ -276,6 +277,7 @@ impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
         mut values_out: ViewMut<'_, V>,
     ) -> Result<()> {
         let this = &mut self.passes;
+        this.lookback.check_device(stream)?;
         check_length("values", values.len(), "the keys", keys.len())?;
         check_length("keys_out", keys_out.len(), "the keys", keys.len())?;
         check_length("values_out", values_out.len(), "the keys", keys.len())?;

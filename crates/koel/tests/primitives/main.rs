@@ -8,8 +8,9 @@ mod scan;
 #[path = "../support/mod.rs"]
 mod support;
 
-use koel::Device;
-use support::{Random, is_fast};
+use koel::primitives::{Bins, Compact, ExactPartition, Scan, SortKeys, SortPairs};
+use koel::{Device, Error};
+use support::{Random, devices, is_fast};
 
 const SIZES: [usize; 12] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025];
 
@@ -44,5 +45,32 @@ impl Pattern {
     }
     fn keys32(&self, n: usize, seed: u64) -> Vec<u32> {
         self.keys64(n, seed).into_iter().map(|k| k as u32).collect()
+    }
+}
+
+#[test]
+fn plans_belong_to_a_device() {
+    for device in devices() {
+        let (stream, other) = (device.stream().unwrap(), Device::executor(9));
+        let (keys, flags) = (device.upload(&[3u32, 1, 2]).unwrap(), device.upload(&[1u8, 0, 1]).unwrap());
+        let (mut to, mut values_to, mut count) =
+            (device.alloc(3).unwrap(), device.alloc(3).unwrap(), device.alloc(1).unwrap());
+        let (mut pairs, mut starts) = (device.alloc(3).unwrap(), device.alloc(5).unwrap());
+        let mut exact = ExactPartition::new(&other, Bins::Hash { bins: 4 }).unwrap();
+        for refused in [
+            Scan::new(&other, 3).unwrap().exclusive(&stream, keys.view(), to.view_mut()),
+            SortKeys::new(&other, 3).unwrap().run(&stream, keys.view(), to.view_mut()),
+            SortPairs::new(&other, 3).unwrap().run(
+                &stream,
+                keys.view(),
+                keys.view(),
+                to.view_mut(),
+                values_to.view_mut(),
+            ),
+            Compact::new(&other, 3).unwrap().run(&stream, flags.view(), keys.view(), to.view_mut(), count.view_mut()),
+            exact.run(&stream, keys.view(), keys.view(), pairs.view_mut(), starts.view_mut()),
+        ] {
+            assert!(matches!(refused, Err(Error::WrongDevice { .. })), "{refused:?} on {}", device.name());
+        }
     }
 }
