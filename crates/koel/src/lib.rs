@@ -1,4 +1,6 @@
 //! Real-time parallel hashing on the GPU and the CPU.
+#[doc(hidden)]
+pub mod cpu;
 pub mod device;
 mod error;
 

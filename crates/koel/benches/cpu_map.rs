@@ -1,0 +1,187 @@
+//! The CPU engine of the flagship table beside the machine's limit and hashbrown, in one run.
+//!
+//! `cargo bench -p koel --bench cpu_map -- [lg N,...] [load] [threads]`. Rates are in million operations a second: by the
+//! clock, and in brackets by CPU time divided by the threads, which other work on the machine disturbs less; each the best of
+//! several runs. Every answer is verified.
+use koel::classic::Duplicates;
+use koel::cpu::{Finder, Pages, Scratch, Stash, build, map};
+use koel::{Device, limits};
+use koel_kernels::map::layout::Shape;
+use rayon::prelude::*;
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
+use std::time::Instant;
+
+type Fx = hashbrown::HashMap<u32, u32, FxBuildHasher>;
+
+/// Pairs of a partition, as the GPU has it.
+const PARTITION: f64 = 3600.0;
+
+fn scramble(x: u32, seed: u32) -> u32 {
+    let mut x = x ^ seed;
+    x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
+    x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
+    x ^ x >> 16
+}
+fn cpu_seconds() -> f64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time there.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
+/// Best seconds, by the clock and by CPU time over `threads`.
+struct Best {
+    threads: usize,
+    wall: f64,
+    cpu: f64,
+}
+impl Best {
+    fn of<R>(threads: usize, runs: usize, mut run: impl FnMut() -> R) -> Best {
+        let mut best = Best { threads, wall: f64::MAX, cpu: f64::MAX };
+        for _ in 0..runs {
+            best.once(&mut run);
+        }
+        best
+    }
+    fn once<R>(&mut self, run: impl FnOnce() -> R) -> R {
+        let (start, cpu) = (Instant::now(), cpu_seconds());
+        let result = run();
+        self.wall = self.wall.min(start.elapsed().as_secs_f64());
+        self.cpu = self.cpu.min((cpu_seconds() - cpu) / self.threads as f64);
+        result
+    }
+    fn rate(&self, n: usize) -> f64 {
+        n as f64 / self.cpu / 1e6
+    }
+    fn show(&self, name: &str, n: usize) {
+        println!("  {name:<28} {:7.1} [{:7.1}]", n as f64 / self.wall / 1e6, self.rate(n));
+    }
+}
+
+fn main() {
+    let arguments = std::env::args().skip(1).filter(|a| a != "--bench").collect::<Vec<_>>();
+    let sizes = arguments.first().map_or("22,24", String::as_str).split(',').map(|s| s.parse::<u32>().unwrap());
+    let load = arguments.get(1).map_or(0.8, |s| s.parse::<f64>().unwrap());
+    let device = match arguments.get(2) {
+        Some(threads) => Device::cpu_with_threads(threads.parse().unwrap()).unwrap(),
+        None => Device::cpu().unwrap(),
+    };
+    let peers = std::env::var_os("NO_PEERS").is_none();
+    sizes.for_each(|lg| measure(&device, 1 << lg, load, peers));
+}
+
+fn measure(device: &Device, n: usize, load: f64, peers: bool) {
+    let threads = device.parallelism();
+    let partitions = (n as f64 / PARTITION).ceil();
+    let buckets = (n as f64 / load / 4.0 / partitions).ceil();
+    let shape = Shape { partitions: partitions as u32, buckets: buckets as u32, seed: 1 };
+    let slots = shape.all_buckets() as usize * 4;
+    println!("{n} pairs at load {load}, {threads} threads, {:.2} bytes a pair", slots as f64 * 8.0 / n as f64);
+    let keys = (0..n as u32).map(|i| scramble(i, 7)).collect::<Vec<_>>();
+    let values = (0..n as u32).collect::<Vec<_>>();
+    let order = |i: usize| (i.wrapping_mul(0x9E37_79B1) + 12_345) % n;
+    let hits = (0..n).map(|i| keys[order(i)]).collect::<Vec<_>>();
+    let misses = (0..n as u32).map(|i| scramble(n as u32 + i, 7)).collect::<Vec<_>>();
+
+    let stream = device.stream().unwrap();
+    let limit = limits::random_reads(&stream, slots * 8, 9).unwrap().rates;
+    println!("  random lines: median {:.0}, best {:.0}", limit.median / 1e6, limit.max / 1e6);
+
+    for pages in [Pages::System, Pages::Huge] {
+        let mut best = Best { threads, wall: f64::MAX, cpu: f64::MAX };
+        for _ in 0..3 {
+            best.once(|| {
+                let mut memory = map(slots * 8, pages).unwrap();
+                let (mut stash, mut scratch) = (Stash::default(), Scratch::new(pages));
+                let table = bytemuck::cast_slice_mut(&mut memory);
+                build(device, shape, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
+            });
+        }
+        best.show(&format!("build, cold, {pages:?} pages"), n);
+    }
+    let mut memory = map(slots * 8, Pages::Huge).unwrap();
+    let table = bytemuck::cast_slice_mut::<u8, u64>(&mut memory);
+    let (mut stash, mut scratch) = (Stash::default(), Scratch::new(Pages::Huge));
+    let mut again = |policy, runs| {
+        Best::of(threads, runs, || {
+            build(device, shape, &keys, &values, policy, table, &mut stash, &mut scratch).unwrap()
+        })
+    };
+    again(Duplicates::KeepLast, 1);
+    again(Duplicates::Unchecked, 7).show("build, warm, Unchecked", n);
+    let warm = again(Duplicates::KeepLast, 7);
+    warm.show("build, warm, KeepLast", n);
+
+    let finder = Finder::new(shape, table, &stash).unwrap();
+    let (mut out, mut found) = (vec![0; n], vec![0; n]);
+    let hit = Best::of(threads, 7, || finder.values(device, &hits, &mut out, 7).unwrap());
+    assert!(out.par_iter().enumerate().all(|(i, &v)| v as usize == order(i)));
+    hit.show("find present", n);
+    Best::of(threads, 7, || finder.find(device, &hits, &mut out, 7, &mut found).unwrap())
+        .show("find present, with flags", n);
+    assert!(found.iter().all(|&f| f == 1));
+    let miss = Best::of(threads, 7, || finder.values(device, &misses, &mut out, 7).unwrap());
+    assert!(out.par_iter().all(|&v| v == 7));
+    miss.show("find absent", n);
+    Best::of(threads, 7, || finder.contains(device, &misses, &mut found).unwrap()).show("contains absent", n);
+    assert!(found.iter().all(|&f| f == 0));
+    let limit_after = limits::random_reads(&stream, slots * 8, 9).unwrap().rates;
+    let lines = limit.max.max(limit_after.max) / 1e6;
+    println!("  random lines: median {:.0}, best {:.0}", limit_after.median / 1e6, limit_after.max / 1e6);
+    println!("  find / limit: present {:.2}, absent {:.2}", hit.rate(n) / lines, miss.rate(n) / lines);
+    if !peers {
+        return;
+    }
+    drop(memory);
+
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let mut fx = Fx::default();
+    let mut one = Best { threads: 1, wall: f64::MAX, cpu: f64::MAX };
+    for _ in 0..2 {
+        one.once(|| {
+            fx = Fx::with_capacity_and_hasher(n, FxBuildHasher);
+            fx.extend(keys.iter().copied().zip(values.iter().copied()));
+        });
+    }
+    one.show("hashbrown: build, 1 thread", n);
+    for (name, queries) in [("hashbrown: find present", &hits), ("hashbrown: find absent", &misses)] {
+        let best = Best::of(threads, 3, || {
+            pool.install(|| {
+                let pieces = out.par_chunks_mut(1 << 14).zip(queries.par_chunks(1 << 14));
+                pieces.for_each(|(out, queries)| {
+                    out.iter_mut().zip(queries).for_each(|(out, q)| *out = fx.get(q).copied().unwrap_or(7));
+                });
+            });
+        });
+        best.show(name, n);
+        println!(
+            "    koel is {:.1} times that",
+            [&hit, &miss][(name.ends_with("absent")) as usize].rate(n) / best.rate(n)
+        );
+    }
+    drop(fx);
+    let sharded = Best::of(threads, 3, || pool.install(|| build_sharded(&keys, &values)));
+    sharded.show("hashbrown x 64: build", n);
+    println!("    koel, warm, is {:.1} times that", warm.rate(n) / sharded.rate(n));
+}
+
+fn build_sharded(keys: &[u32], values: &[u32]) -> Vec<Fx> {
+    const SHARDS: usize = 64;
+    let shard_of = |key: u32| (FxBuildHasher.hash_one(key) >> 51) as usize % SHARDS;
+    let chunk = keys.len().div_ceil(rayon::current_num_threads());
+    let parted = |(keys, values): (&[u32], &[u32])| {
+        let mut parts = (0..SHARDS).map(|_| Vec::with_capacity(keys.len() / SHARDS * 9 / 8 + 8)).collect::<Vec<_>>();
+        for (&key, &value) in keys.iter().zip(values) {
+            parts[shard_of(key)].push((key, value));
+        }
+        parts
+    };
+    let parted = keys.par_chunks(chunk).zip(values.par_chunks(chunk)).map(parted).collect::<Vec<_>>();
+    let shard = |i: usize| {
+        let mut map = Fx::with_capacity_and_hasher(parted.iter().map(|p| p[i].len()).sum(), FxBuildHasher);
+        parted.iter().for_each(|parts| map.extend(parts[i].iter().copied()));
+        map
+    };
+    (0..SHARDS).into_par_iter().map(shard).collect()
+}

@@ -1,0 +1,72 @@
+//! Memory that is kept and reused: the arena between the two passes of a build.
+use crate::error::{Error, Result};
+use memmap2::MmapMut;
+
+/// Pages that big arrays are asked for.
+///
+/// Random accesses to huge pages seldom wait for the page tables. Where the system must first clear or gather them, the
+/// first touch can be slow; it happens once for memory that is reused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pages {
+    /// Those that the system gives by itself.
+    System,
+    /// Huge ones where the system grants them (`madvise` on Linux, nothing elsewhere).
+    #[default]
+    Huge,
+}
+
+/// Bytes from the system, zeroed at first, aligned to a page. They grow and never shrink.
+#[derive(Default)]
+pub struct Memory {
+    map: Option<MmapMut>,
+}
+impl Memory {
+    /// `bytes` bytes, whatever they hold from earlier uses. A new mapping only if the old one is too small.
+    pub fn get(&mut self, bytes: usize, pages: Pages) -> Result<&mut [u8]> {
+        if self.bytes() < bytes {
+            self.map = None; // given back first: both need not fit
+            self.map = Some(map(bytes, pages)?);
+        }
+        Ok(self.map.as_deref_mut().map_or(&mut [], |map| &mut map[..bytes]))
+    }
+    /// Bytes that are kept.
+    pub fn bytes(&self) -> usize {
+        self.map.as_ref().map_or(0, |map| map.len())
+    }
+}
+
+/// `bytes` zeroed bytes from the system. Errors: out of memory.
+pub fn map(bytes: usize, pages: Pages) -> Result<MmapMut> {
+    let out_of_memory = |_| Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 };
+    let map = MmapMut::map_anon(bytes).map_err(out_of_memory)?;
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if pages == Pages::Huge {
+        let _ = map.advise(memmap2::Advice::HugePage); // advice: refused, the pages are small
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = pages;
+    Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_grows_and_is_kept() {
+        for pages in [Pages::System, Pages::Huge] {
+            let mut memory = Memory::default();
+            assert!(memory.get(0, pages).unwrap().is_empty());
+            memory.get(10_000, pages).unwrap().fill(7);
+            assert_eq!(memory.get(100, pages).unwrap(), &[7; 100]);
+            assert_eq!(memory.bytes(), 10_000);
+            assert_eq!(memory.get(20_000, pages).unwrap().len(), 20_000);
+        }
+    }
+    #[test]
+    fn too_much_is_an_error() {
+        assert!(
+            matches!(Memory::default().get(1 << 60, Pages::Huge), Err(Error::OutOfMemory { asked, .. }) if asked == 1 << 60)
+        );
+    }
+}

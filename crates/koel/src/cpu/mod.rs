@@ -1,0 +1,313 @@
+//! The flagship table's CPU engine: builds and searches the bytes that [`layout`](koel_kernels::map::layout) defines, at the
+//! speed of the host's memory.
+//!
+//! A build is two passes: [`partition`] mixes the pairs and parts them into bins of whole partitions, each small enough to be
+//! filled in cache by [`build`](mod@build). A lookup is one or two cache lines, with some 128 in flight ([`find`](mod@find)).
+//! [`simd`] holds what is written by hand for an instruction set; the best that the machine has is taken at run time.
+//!
+//! The table's bytes follow from shape, pairs and policy: not from the number of threads, nor from the instruction set.
+mod build;
+mod find;
+mod memory;
+mod partition;
+mod simd;
+mod stash;
+#[cfg(test)]
+mod tests;
+
+use crate::classic::Duplicates;
+use crate::device::Device;
+use crate::error::{Error, Result, check_length};
+use build::{BuildBin, Builder, Source};
+use find::{Find, Tables};
+use koel_kernels::map::layout::{BUCKET, EMPTY, Shape};
+pub use memory::{Memory, Pages, map};
+use partition::{Bins, Parted, Partition};
+use rayon::prelude::*;
+pub use simd::Level;
+use simd::Line;
+pub use stash::Stash;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of a bin's buckets while they are filled, if partitions are smaller: with its pairs they fit a core's second cache.
+const BIN_BYTES: u64 = 384 << 10;
+/// Bins of a build at most; those of the greatest tables are larger instead.
+const MOST_BINS: u32 = 4096;
+/// Arrays larger than this are written past the cache: they would not stay there until they are read.
+const STREAM_BYTES: usize = 16 << 20;
+/// Fewer queries than this are answered by the calling thread.
+const PARALLEL_QUERIES: usize = 8192;
+/// Queries that a thread takes at a time.
+const QUERY_PIECE: usize = 32 << 10;
+
+/// What builds need besides the table. Kept, a build of the same size allocates nothing.
+pub struct Scratch {
+    pages: Pages,
+    level: Level,
+    arena: Memory,
+    parted: Vec<Parted>,
+    builders: Vec<Mutex<Builder>>,
+}
+impl Scratch {
+    /// Nothing yet; big arrays will be in these pages.
+    pub fn new(pages: Pages) -> Scratch {
+        Scratch::with_level(pages, Level::best())
+    }
+    /// With an instruction set other than the best.
+    pub fn with_level(pages: Pages, level: Level) -> Scratch {
+        Scratch { pages, level, arena: Memory::default(), parted: vec![], builders: vec![] }
+    }
+    /// Bytes that it keeps.
+    pub fn bytes(&self) -> usize {
+        let builder = |b: &Mutex<Builder>| lock(b).bytes();
+        self.arena.bytes()
+            + self.parted.iter().map(Parted::bytes).sum::<usize>()
+            + self.builders.iter().map(builder).sum::<usize>()
+    }
+}
+fn lock(builder: &Mutex<Builder>) -> std::sync::MutexGuard<'_, Builder> {
+    builder.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a build did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Pairs that the table and its stash hold.
+    pub pairs: usize,
+    /// Pairs dropped because another has the same key.
+    pub duplicates: usize,
+    /// Pairs in the stash, the ambiguous one not counted.
+    pub stashed: usize,
+    /// Pairs moved to their other bucket while others were placed.
+    pub evictions: u64,
+}
+
+/// Builds a table of these pairs: every slot of `table` and the stash are written, whatever they held.
+///
+/// Reads and writes memory about once for each of: pairs (8 bytes, read), bins (8 bytes, written and read), table (written).
+/// Below one bin (some 40,000 pairs) the calling thread does it alone.
+///
+/// Errors: lengths that do not fit, more than 2^32 - 1 buckets, out of memory; with [`Duplicates::Reject`] equal keys (the
+/// table then holds a part).
+#[allow(clippy::too_many_arguments, reason = "one call inside the crate, which has them all apart")]
+pub fn build(
+    device: &Device,
+    shape: Shape,
+    keys: &[u32],
+    values: &[u32],
+    policy: Duplicates,
+    table: &mut [u64],
+    stash: &mut Stash,
+    scratch: &mut Scratch,
+) -> Result<Counts> {
+    check_length("values", values.len(), "keys", keys.len())?;
+    check_table(shape, table.len())?;
+    let level = scratch.level;
+    let bins = bins(shape);
+    if bins.count() == 1 {
+        prepare(&mut scratch.builders, 1);
+        let (source, stream) = (Source::Input { keys, values }, table.len() * 8 > STREAM_BYTES);
+        let builder = &mut *lock(&scratch.builders[0]);
+        level.run(BuildBin { builder, shape, policy, source: &source, bin: 0, first_partition: 0, table, stream });
+    } else {
+        device.install(|| build_in_bins(shape, bins, keys, values, policy, table, scratch))?;
+    }
+    collect(&mut scratch.builders, shape, keys, stash)
+}
+
+/// As few bins as fit the cache, of whole partitions.
+fn bins(shape: Shape) -> Bins {
+    let fit = (BIN_BYTES / (shape.buckets as u64 * 32)).max(1).ilog2();
+    let most = shape.partitions.div_ceil(MOST_BINS).next_power_of_two().ilog2();
+    let whole = shape.partitions.next_power_of_two().ilog2();
+    Bins { shape, shift: fit.max(most).min(whole) }
+}
+
+fn check_table(shape: Shape, slots: usize) -> Result<()> {
+    let buckets = shape.all_buckets();
+    if buckets == 0 {
+        return Err(Error::Setting { field: "shape", found: format!("{shape:?}"), expected: "not empty".into() });
+    }
+    if buckets > u32::MAX.into() {
+        return Err(Error::TooMany { what: "buckets", n: buckets as usize, max: u32::MAX as usize });
+    }
+    check_length("table", slots, "shape", buckets as usize * BUCKET)
+}
+
+fn prepare(builders: &mut Vec<Mutex<Builder>>, threads: usize) {
+    if builders.len() < threads {
+        builders.resize_with(threads, Mutex::default);
+    }
+    builders.iter_mut().for_each(|b| b.get_mut().unwrap_or_else(PoisonError::into_inner).begin());
+}
+
+#[allow(clippy::too_many_arguments, reason = "as `build`")]
+fn build_in_bins(
+    shape: Shape,
+    bins: Bins,
+    keys: &[u32],
+    values: &[u32],
+    policy: Duplicates,
+    table: &mut [u64],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let Scratch { pages, level, ref mut arena, ref mut parted, ref mut builders } = *scratch;
+    let threads = rayon::current_num_threads();
+    prepare(builders, threads);
+    // Each thread parts a stretch; places inside it are 32-bit numbers.
+    let stretch = keys.len().div_ceil(threads).clamp(1, 1 << 31);
+    let lines_of = |keys: &[u32]| bins.lines(keys.len());
+    let lines = keys.chunks(stretch).map(lines_of).sum::<usize>();
+    let stream = lines * size_of::<Line>() > STREAM_BYTES;
+    let mut arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(lines * size_of::<Line>(), pages)?);
+    parted.resize_with(keys.len().div_ceil(stretch).max(parted.len()), Parted::default);
+
+    let mut arenas = Vec::with_capacity(threads);
+    for keys in keys.chunks(stretch) {
+        let (own, rest) = arena.split_at_mut(lines_of(keys));
+        arenas.push(own);
+        arena = rest;
+    }
+    let stretches = keys.par_chunks(stretch).zip(values.par_chunks(stretch));
+    stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas).with_max_len(1).for_each(
+        |(((keys, values), parted), arena)| level.run(Partition { keys, values, bins, parted, arena, stream }),
+    );
+
+    let parts = parted.iter().zip(&arenas).map(|(parted, arena)| (parted, bytemuck::cast_slice(arena)));
+    let parts = parts.collect::<Vec<(&Parted, &[u64])>>();
+    let source = Source::Bins(&parts);
+    let stream = table.len() * 8 > STREAM_BYTES;
+    let bin_slots = (shape.buckets as usize * BUCKET) << bins.shift;
+    table.par_chunks_mut(bin_slots).enumerate().with_max_len(1).for_each(|(bin, table)| {
+        let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
+        let first_partition = (bin as u32) << bins.shift;
+        level.run(BuildBin { builder, shape, policy, source: &source, bin, first_partition, table, stream });
+    });
+    Ok(())
+}
+
+/// What all threads did, and the stash.
+fn collect(builders: &mut [Mutex<Builder>], shape: Shape, keys: &[u32], stash: &mut Stash) -> Result<Counts> {
+    stash.clear();
+    let (mut counts, mut stashed, mut repeated) = (Counts::default(), vec![], None);
+    for builder in builders {
+        let outcome = &builder.get_mut().unwrap_or_else(PoisonError::into_inner).outcome;
+        counts.duplicates += outcome.duplicates as usize;
+        counts.evictions += outcome.evictions;
+        stashed.extend_from_slice(&outcome.stashed);
+        if outcome.ambiguous {
+            stash.set_ambiguous(true);
+        }
+        repeated = repeated.into_iter().chain(outcome.repeated).min();
+    }
+    if let Some((_, h)) = repeated {
+        return Err(repeated_key(shape, keys, h));
+    }
+    // In an order that does not tell which thread built which bin.
+    stashed.sort_unstable();
+    stashed.iter().for_each(|&pair| stash.insert(pair));
+    counts.stashed = stashed.len();
+    counts.pairs = keys.len() - counts.duplicates;
+    Ok(counts)
+}
+/// Where a key is that occurs more than once.
+fn repeated_key(shape: Shape, keys: &[u32], h: u32) -> Error {
+    let mut places = keys.iter().enumerate().filter(|&(_, &key)| shape.mixed(key) == h);
+    let (first, key) = places.next().map_or((0, 0), |(i, &key)| (i, key));
+    let second = places.next().map_or(first, |(i, _)| i);
+    Error::DuplicateKey { key: key.into(), first, second }
+}
+
+/// A table to look keys up in.
+#[derive(Clone, Copy)]
+pub struct Finder<'a> {
+    table: Tables<'a>,
+    level: Level,
+}
+impl<'a> Finder<'a> {
+    /// Of a table that [`build`] or another device built. Errors: lengths that do not fit.
+    pub fn new(shape: Shape, table: &'a [u64], stash: &'a Stash) -> Result<Finder<'a>> {
+        check_table(shape, table.len())?;
+        let buckets = table.as_chunks().0;
+        Ok(Finder { table: Tables { shape, buckets, stash }, level: Level::best() })
+    }
+    /// With an instruction set other than the best.
+    pub fn with_level(self, level: Level) -> Finder<'a> {
+        Finder { level, ..self }
+    }
+    /// The value of a key.
+    pub fn get(&self, key: u32) -> Option<u32> {
+        self.table.find(key)
+    }
+    /// The value of each query, or `missing`, and whether the table holds it (1 or 0). Errors: lengths that differ.
+    ///
+    /// One or two cache lines a query, some 128 in flight on each thread; a small batch is answered by the calling thread.
+    pub fn find(
+        &self,
+        device: &Device,
+        queries: &[u32],
+        values: &mut [u32],
+        missing: u32,
+        found: &mut [u8],
+    ) -> Result<()> {
+        check_length("values", values.len(), "queries", queries.len())?;
+        check_length("found", found.len(), "queries", queries.len())?;
+        self.search::<true, true>(device, queries, values, missing, found);
+        Ok(())
+    }
+    /// The value of each query, or `missing`. Otherwise as [`find`](Self::find).
+    pub fn values(&self, device: &Device, queries: &[u32], values: &mut [u32], missing: u32) -> Result<()> {
+        check_length("values", values.len(), "queries", queries.len())?;
+        self.search::<true, false>(device, queries, values, missing, &mut []);
+        Ok(())
+    }
+    /// Whether the table holds each query, 1 or 0. Otherwise as [`find`](Self::find).
+    pub fn contains(&self, device: &Device, queries: &[u32], found: &mut [u8]) -> Result<()> {
+        check_length("found", found.len(), "queries", queries.len())?;
+        self.search::<false, true>(device, queries, &mut [], 0, found);
+        Ok(())
+    }
+    /// On the calling thread if that is as fast.
+    fn search<const VALUES: bool, const FOUND: bool>(
+        &self,
+        device: &Device,
+        queries: &[u32],
+        values: &mut [u32],
+        missing: u32,
+        found: &mut [u8],
+    ) {
+        let threads = device.parallelism();
+        if threads == 1 || queries.len() < PARALLEL_QUERIES {
+            return self.search_piece::<VALUES, FOUND>(queries, values, missing, found, queries.len());
+        }
+        let piece = queries.len().div_ceil(threads).min(QUERY_PIECE);
+        device.install(|| self.search_piece::<VALUES, FOUND>(queries, values, missing, found, piece));
+    }
+    /// Halves the work until pieces are small enough.
+    fn search_piece<const VALUES: bool, const FOUND: bool>(
+        &self,
+        queries: &[u32],
+        values: &mut [u32],
+        missing: u32,
+        found: &mut [u8],
+        piece: usize,
+    ) {
+        if queries.len() <= piece {
+            return self.level.run(Find::<VALUES, FOUND> { table: self.table, queries, values, missing, found });
+        }
+        let middle = queries.len().div_ceil(piece) / 2 * piece;
+        let (queries, later_queries) = queries.split_at(middle);
+        let (values, later_values) = values.split_at_mut(middle.min(values.len()));
+        let (found, later_found) = found.split_at_mut(middle.min(found.len()));
+        rayon::join(
+            || self.search_piece::<VALUES, FOUND>(queries, values, missing, found, piece),
+            || self.search_piece::<VALUES, FOUND>(later_queries, later_values, missing, later_found, piece),
+        );
+    }
+}
+
+/// Every pair of a table, in the order of its slots, then the stash: `value << 32 | mixed key`.
+pub fn pairs<'a>(table: &'a [u64], stash: &'a Stash) -> impl Iterator<Item = u64> + 'a {
+    let ambiguous = stash.holds_ambiguous().then_some(EMPTY);
+    table.iter().copied().filter(|&slot| slot != EMPTY).chain(stash.iter()).chain(ambiguous)
+}
