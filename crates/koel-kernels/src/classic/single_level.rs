@@ -61,11 +61,11 @@ pub struct Lookup {
 unsafe impl koel_simt::Arg for Lookup {}
 
 /// Where a pair is that has no slot yet.
-const NOWHERE: u32 = u32::MAX;
+pub const NOWHERE: u32 = u32::MAX;
 
 /// The slot that a pair tries after slot `at`: its first one if it comes from nowhere.
 #[inline(always)]
-fn next_slot(key: u32, at: u32, step: u32, functions: &Functions, coinciding: u32) -> u32 {
+pub fn next_slot(key: u32, at: u32, step: u32, functions: &Functions, coinciding: u32) -> u32 {
     let d = functions.count();
     let random = coinciding == Coinciding::Random as u32 && at != NOWHERE;
     // The first function that names the slot, then the one after it, or the first after it that names another.
@@ -120,8 +120,9 @@ pub fn single_level_insert(
     }
 }
 
+/// Whether the stash had room for a pair.
 #[inline(always)]
-fn put_into_stash(e: u64, insertion: Insertion, stash: Buf<u64>, status: Buf<u32>) -> bool {
+pub fn put_into_stash(e: u64, insertion: Insertion, stash: Buf<u64>, status: Buf<u32>) -> bool {
     let room = insertion.stash_room;
     if room == 0 {
         return false;
@@ -173,17 +174,18 @@ pub fn single_level_find(
         }
         f += 1;
     }
-    if hit.is_none() && lookup.all_ones != 0 && key == u32::MAX {
-        hit = Some(EMPTY);
-    }
-    if hit.is_none() && lookup.stash_slots != 0 {
-        hit = find_in_stash(key, lookup, stash);
+    if hit.is_none() {
+        hit = find_outside(key, lookup, stash);
     }
     answer(i, hit, values, found);
 }
 
+/// A key that is in none of its slots: the pair of all ones, or one in the stash.
 #[inline(always)]
-fn find_in_stash(key: u32, lookup: Lookup, stash: In<u64>) -> Option<u64> {
+pub fn find_outside(key: u32, lookup: Lookup, stash: In<u64>) -> Option<u64> {
+    if lookup.all_ones != 0 && key == u32::MAX {
+        return Some(EMPTY);
+    }
     let slots = lookup.stash_slots;
     let table = lookup.stash_kind == StashKind::Table as u32;
     let mut at = if table { mulhi(mix(key), slots) } else { 0 };

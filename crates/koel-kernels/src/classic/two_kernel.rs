@@ -6,8 +6,8 @@ use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
 /// Slots of a bucket, and threads of the block that builds it.
 pub const SLOTS: u32 = 512;
-/// Evictions before a bucket is given up: the report names no number; this is ample for a bucket that is 90 % full.
-pub const MAX_EVICTIONS: u32 = 256;
+/// Evictions before a bucket is given up: the report names no number; this is ample for a bucket that is 85 % full.
+pub const MAX_EVICTIONS: u32 = 2048;
 
 /// Writes each pair into its bucket. Clear `counts` and `status` before.
 #[kernel(threads = 256, independent)]
@@ -43,16 +43,18 @@ pub fn two_kernel_distribute(
 /// Where a pair is that has no slot yet.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// The slot that a pair tries after slot `at`, in round-robin order of the functions: its first one if it comes from nowhere.
+/// The slot that a pair tries after slot `at`, in round-robin order of the functions, leaving out those that name `at` too;
+/// its first one if it comes from nowhere. In so small a table coinciding functions are common: two pairs with one slot
+/// each, the same, would change places for ever.
 #[inline(always)]
 pub fn next_slot(key: u32, at: u32, functions: &Functions) -> u32 {
     let (mut f, mut first, mut seen) = (0, 0, at == NOWHERE);
     while f < functions.count() {
         let h = functions.slot(f, key);
-        if seen {
+        if seen && h != at {
             return h;
         }
-        seen = h == at;
+        seen |= h == at;
         first = if f == 0 { h } else { first };
         f += 1;
     }

@@ -15,15 +15,15 @@ use mix::{mix, splitmix_at};
 /// The most hash functions that a table draws.
 pub const MAX_FUNCTIONS: u32 = 5;
 
-/// Where a function's constants come from: they are computed again whenever they are needed, which costs a few
-/// instructions and no memory.
+/// Where a function's constants come from. On a GPU they are computed again whenever they are needed, which costs a few
+/// instructions and no memory; a CPU [binds](Functions::bind) them.
 #[derive(Clone, Copy)]
-struct Constants {
+struct Source {
     seed: u64,
     /// The number of the function among those of the table.
     function: u32,
 }
-impl Constants {
+impl Source {
     /// Random word `i` (below 8).
     #[inline(always)]
     fn word(self, i: u32) -> u64 {
@@ -32,16 +32,19 @@ impl Constants {
     /// Random 32-bit word `i` (below 8), cheaper.
     #[inline(always)]
     fn word32(self, i: u32) -> u32 {
-        mix(mix(self.seed as u32 ^ (self.function * 8 + i + 1).wrapping_mul(0x9E37_79B1)) ^ (self.seed >> 32) as u32)
+        let step = (self.function * 8 + i + 1).wrapping_mul(0x9E37_79B1);
+        mix((self.seed as u32).wrapping_add(step)) ^ (self.seed >> 32) as u32
     }
 }
+/// The constants of one function. A family uses as many as it needs.
+type Constants = [u64; 5];
 
 /// The high word of the product: maps a full-range hash to `0..n` without a division.
 #[inline(always)]
 pub fn mulhi(a: u32, b: u32) -> u32 {
     ((a as u64 * b as u64) >> 32) as u32
 }
-macro_rules! families { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $slot:expr;)*) => {
+macro_rules! families { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $family:ident $(<$p:literal>)?;)*) => {
     /// A family of hash functions from 32-bit keys to slots.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[repr(u32)]
@@ -54,31 +57,36 @@ macro_rules! families { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:l
             match self { $(Family::$name => $text),* }
         }
     }
+    /// The constants of a function of the family of this code.
+    #[inline(always)]
+    fn constants(family: u32, source: Source) -> Constants {
+        match family { $($code => $family::constants$(::<$p>)?(source),)* _ => [0; 5] }
+    }
     /// The slot of a key, below `slots`, by the family of this code.
     #[inline(always)]
-    fn slot(family: u32, key: u32, constants: Constants, slots: u32) -> u32 {
-        match family { $($code => $slot(key, constants, slots),)* _ => 0 }
+    fn slot(family: u32, key: u32, constants: &Constants, slots: u32) -> u32 {
+        match family { $($code => $family::slot$(::<$p>)?(key, constants, slots),)* _ => 0 }
     }
 } }
 families! {
     /// Bijective mixing of the key with random constants. The default: no two keys agree in all functions for lack of range.
-    Mixed = 0, "bijective mixing", mixed::slot;
+    Mixed = 0, "bijective mixing", mixed;
     /// `((a k + b) mod 334214459) mod slots`, of the 2011 paper. Keys that are equal modulo the prime share every slot.
-    Linear2011 = 1, "linear modulo 334214459 (2011)", linear::slot::<334_214_459>;
+    Linear2011 = 1, "linear modulo 334214459 (2011)", linear<334_214_459>;
     /// `((a k + b) mod 1900813) mod slots`, of the 2009 paper. Keys that are equal modulo the prime share every slot.
-    Linear2009 = 2, "linear modulo 1900813 (2009)", linear::slot::<1_900_813>;
+    Linear2009 = 2, "linear modulo 1900813 (2009)", linear<1_900_813>;
     /// `(((a xor k) + b) mod 4294967291) mod slots`, of the 2011 paper's text and Zachmann's lecture.
-    Xor = 3, "xor modulo 4294967291", xor::slot;
+    Xor = 3, "xor modulo 4294967291", xor;
     /// A polynomial of degree 1 modulo 2^61 - 1: 2-wise independent.
-    Polynomial1 = 4, "polynomial of degree 1 modulo 2^61 - 1", polynomial::slot::<1>;
+    Polynomial1 = 4, "polynomial of degree 1 modulo 2^61 - 1", polynomial<1>;
     /// A polynomial of degree 2 modulo 2^61 - 1: 3-wise independent.
-    Polynomial2 = 5, "polynomial of degree 2 modulo 2^61 - 1", polynomial::slot::<2>;
+    Polynomial2 = 5, "polynomial of degree 2 modulo 2^61 - 1", polynomial<2>;
     /// A polynomial of degree 3 modulo 2^61 - 1: 4-wise independent.
-    Polynomial3 = 6, "polynomial of degree 3 modulo 2^61 - 1", polynomial::slot::<3>;
+    Polynomial3 = 6, "polynomial of degree 3 modulo 2^61 - 1", polynomial<3>;
     /// A polynomial of degree 4 modulo 2^61 - 1: 5-wise independent.
-    Polynomial4 = 7, "polynomial of degree 4 modulo 2^61 - 1", polynomial::slot::<4>;
+    Polynomial4 = 7, "polynomial of degree 4 modulo 2^61 - 1", polynomial<4>;
     /// `k mod slots`, what the 2009 paper tries first to spread keys over buckets. The seed plays no part.
-    Modulo = 8, "key modulo slots", modulo::slot;
+    Modulo = 8, "key modulo slots", modulo;
 }
 
 /// One to five hash functions of one family, from keys to slots: a kernel's argument.
@@ -114,7 +122,15 @@ impl Functions {
     /// The slot of a key by function `f`.
     #[inline(always)]
     pub fn slot(&self, f: u32, key: u32) -> u32 {
-        slot(self.family, key, Constants { seed: self.seed, function: f }, self.slots)
+        let source = Source { seed: self.seed, function: f };
+        slot(self.family, key, &constants(self.family, source), self.slots)
+    }
+    /// Function `f` with its constants at hand: cheaper where memory for them is, as on a CPU.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub fn bind(&self, f: u32) -> impl Fn(u32) -> u32 + Copy + use<> {
+        let (family, slots) = (self.family, self.slots);
+        let constants = constants(family, Source { seed: self.seed, function: f });
+        move |key| slot(family, key, &constants, slots)
     }
     /// The same with another seed, where each part of a table has functions of its own.
     #[inline(always)]
@@ -156,6 +172,13 @@ mod tests {
         }
     }
     #[test]
+    fn bound_functions_are_the_same() {
+        for &family in Family::ALL {
+            let f = Functions::new(family, 5, 1_000_003, 8);
+            (0..5).for_each(|j| (0..100).for_each(|k| assert_eq!(f.bind(j)(mix(k)), f.slot(j, mix(k)))));
+        }
+    }
+    #[test]
     fn seeds_make_other_functions() {
         for &family in Family::ALL.iter().filter(|&&f| f != Family::Modulo) {
             let [a, b] = [1 << 32, 1].map(|seed| Functions::new(family, 1, 1 << 20, seed));
@@ -181,9 +204,9 @@ mod tests {
         let p = (1u128 << 61) - 1;
         for (family, degree) in [(Family::Polynomial1, 1), (Family::Polynomial4, 4)] {
             let f = Functions::new(family, 1, 1_000_003, 6);
-            let constants = Constants { seed: 6, function: 0 };
+            let source = Source { seed: 6, function: 0 };
             for key in [0u32, 1, 5, 1 << 31, u32::MAX] {
-                let h = (0..=degree).rev().fold(0, |h, i| (h * key as u128 + (constants.word(i) >> 3) as u128) % p);
+                let h = (0..=degree).rev().fold(0, |h, i| (h * key as u128 + (source.word(i) >> 3) as u128) % p);
                 assert_eq!(f.slot(0, key) as u128, (h * 1_000_003) >> 61);
             }
         }

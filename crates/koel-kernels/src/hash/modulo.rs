@@ -1,9 +1,14 @@
 //! The key itself, modulo the number of slots.
-use super::Constants;
+use super::{Constants, Source};
 
+/// None.
+#[inline(always)]
+pub fn constants(_: Source) -> Constants {
+    [0; 5]
+}
 /// `k mod slots`: neighbouring keys, neighbouring slots.
 #[inline(always)]
-pub fn slot(key: u32, _: Constants, slots: u32) -> u32 {
+pub fn slot(key: u32, _: &Constants, slots: u32) -> u32 {
     remainder(key, slots)
 }
 /// `h mod n`; 0 if `n` is 0, as a kernel cannot panic.

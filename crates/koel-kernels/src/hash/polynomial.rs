@@ -1,17 +1,29 @@
 //! Polynomials modulo a large prime.
-use super::Constants;
+use super::{Constants, Source};
 
 const P: u64 = (1 << 61) - 1;
 
+/// Coefficients up to degree D, zeros above.
+#[inline(always)]
+pub fn constants<const D: usize>(s: Source) -> Constants {
+    let mut c = [0; 5];
+    koel_simt::unroll::<5>(|i| {
+        if i <= D {
+            c[i] = s.word(i as u32) >> 3;
+        }
+    });
+    c
+}
 /// `c0 + c1 k + .. + cD k^D mod 2^61 - 1`, scaled to the slots: (D + 1)-wise independent. Dietzfelbinger and Schellbach
 /// (2009) show that linear functions are not enough at high load. The prime is above every key.
 #[inline(always)]
-pub fn slot<const D: u32>(key: u32, c: Constants, slots: u32) -> u32 {
-    let (mut h, mut i) = (0, D + 1);
-    while i > 0 {
-        i -= 1;
-        h = add(mul(h, key), c.word(i) >> 3);
-    }
+pub fn slot<const D: usize>(key: u32, c: &Constants, slots: u32) -> u32 {
+    let mut h = c[D];
+    koel_simt::unroll::<4>(|i| {
+        if i < D {
+            h = add(mul(h, key), c[D - 1 - i]);
+        }
+    });
     // h / P is uniform in 0..1.
     ((h as u128 * slots as u128) >> 61) as u32
 }

@@ -3,6 +3,7 @@
 //! Every kind is built from pairs of 32-bit keys and values, answers lookups in bulk, and reports how its build went.
 //! A build does not fail but for lack of memory: where the published scheme cannot hold a set of keys, it falls back to
 //! one that can, and the report says so.
+mod cpu;
 mod duplicates;
 mod input;
 mod restarts;

@@ -8,13 +8,17 @@
 //! slots a pair at random (the paper's estimate); a lookup reads one to `functions` slots.
 use super::input::{self, Input, Pairs};
 use super::restarts::{Attempt, Outcome, until_built};
-use super::{BuildReport, Family, Kind, Options, Table, check_find};
+use super::{BuildReport, Family, Kind, Options, Table, check_find, cpu};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
 pub use koel_kernels::classic::single_level::{Coinciding, StashKind};
-use koel_kernels::classic::single_level::{Insertion, Lookup, single_level_find, single_level_insert};
+use koel_kernels::classic::single_level::{
+    Insertion, Lookup, find_outside, next_slot, put_into_stash, single_level_find, single_level_insert,
+};
 use koel_kernels::classic::status;
 use koel_kernels::hash::Functions;
+use koel_simt::Buf;
+use std::sync::Mutex;
 
 /// The parameters of the paper.
 #[derive(Clone, Debug)]
@@ -147,6 +151,10 @@ impl SingleLevel {
             stash.view_mut().fill_bytes(0xFF, stream)?;
             status.view_mut().fill_bytes(0, stream)?;
             let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            if !device.runs_kernels() {
+                insert_on_cpu(stream, pairs, functions, insertion, &mut table, &mut stash, &mut status);
+                return Ok(());
+            }
             let table = table.view_mut().arg("table", stream)?;
             let stash = stash.view_mut().arg("stash", stream)?;
             let status = status.view_mut().arg("status", stream)?;
@@ -179,6 +187,49 @@ impl SingleLevel {
     }
 }
 
+/// The kernel's work on the CPU, with a group of pairs under way in each thread.
+fn insert_on_cpu(
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    functions: Functions,
+    insertion: Insertion,
+    table: &mut Buffer<u64>,
+    stash: &mut Buffer<u64>,
+    status: &mut Buffer<u32>,
+) {
+    let given_up = Mutex::new(Vec::new());
+    let next = |key, at, step| next_slot(key, at, step, &functions, insertion.coinciding);
+    let give_up = |e| given_up.lock().unwrap_or_else(|e| e.into_inner()).push(e);
+    let (keys, values, moves) = (pairs.keys, pairs.values, insertion.max_evictions);
+    let all_ones = cpu::insert(stream.device(), keys, values, table.view_mut(), moves, next, give_up);
+    let (Some(stash), Some(status)) = (stash.host_mut(), status.host_mut()) else { return };
+    status[status::ALL_ONES as usize] = all_ones as u32;
+    let (stash, words) = (Buf::new(stash), Buf::new(status));
+    for e in given_up.into_inner().unwrap_or_else(|e| e.into_inner()) {
+        if !put_into_stash(e, insertion, stash, words) {
+            words.fetch_add(status::FAILED, 1);
+        }
+    }
+}
+
+/// Where a key may be.
+struct Slots<'a>(&'a Built);
+impl cpu::Probe for Slots<'_> {
+    type Key = ();
+    fn probes(&self) -> u32 {
+        self.0.functions.count()
+    }
+    fn start(&self, _: u32) {}
+    #[inline(always)]
+    fn slots(&self, i: u32) -> impl Fn(u32, ()) -> usize {
+        let slot = self.0.functions.bind(i);
+        move |key, ()| slot(key) as usize
+    }
+    fn stops_at_empty(&self) -> bool {
+        self.0.lookup.stop_at_empty != 0
+    }
+}
+
 impl Table for Built {
     fn report(&self) -> &BuildReport {
         &self.report
@@ -192,9 +243,14 @@ impl Table for Built {
     ) -> Result<()> {
         let n = check_find(&queries, &values, &found)?;
         let grid = n.div_ceil(single_level_find::SPEC.threads);
-        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
-        let found = found.arg("found", stream)?;
+        let args = (queries.arg("queries", stream)?, values.arg("values", stream)?, found.arg("found", stream)?);
         let (table, stash) = (self.table.view().arg("table", stream)?, self.stash.view().arg("stash", stream)?);
+        if !stream.device().runs_kernels() {
+            let rest = |key| find_outside(key, self.lookup, stash);
+            cpu::find(stream.device(), &Slots(self), self.table.view(), queries, values, found, rest);
+            return Ok(());
+        }
+        let (queries, values, found) = args;
         // SAFETY: `n` queries and answers; the table and the stash are those that were built with these parameters.
         unsafe {
             single_level_find::launch(

@@ -2,12 +2,13 @@
 //!
 //! A simplification of the 2009 table: each key takes the next place in a bucket of 512 slots, with no counting pass and no
 //! scan, and one block turns each bucket into a cuckoo table of the same slots in shared memory. The report names no
-//! functions for inside the buckets; three of the family that spreads the keys are used.
+//! functions for inside the buckets; three of the family [`Family::Mixed`] are used, because the keys of a bucket are those
+//! that the function before could not tell apart well.
 //!
 //! Memory: 8 / load bytes a pair (the report uses load 0.5) and 4 a bucket. A lookup reads one to three slots of a bucket.
 use super::input::{self, Input, Pairs};
 use super::restarts::{Attempt, Outcome, until_built};
-use super::{BuildReport, Family, Kind, Options, Table, check_find};
+use super::{BuildReport, Family, Kind, Options, Table, check_find, cpu};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use koel_kernels::classic::two_kernel::{
@@ -20,7 +21,7 @@ use rayon::prelude::*;
 /// The parameters of the report.
 #[derive(Clone, Debug)]
 pub struct TwoKernel {
-    /// For the buckets and inside them.
+    /// From keys to buckets.
     pub family: Family,
 }
 impl TwoKernel {
@@ -79,7 +80,7 @@ fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt)
     let count = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
     let slots = count32("slots", count as usize * SLOTS as usize)?;
     let bucket_of = Functions::new(attempt.family, 1, count, attempt.seed);
-    let functions = Functions::new(attempt.family, FUNCTIONS, SLOTS, !attempt.seed);
+    let functions = Functions::new(Family::Mixed, FUNCTIONS, SLOTS, !attempt.seed);
     let mut counts = device.alloc::<u32>(count as usize)?;
     let mut buckets = device.alloc::<u64>(slots as usize)?;
     let mut status = device.alloc::<u32>(status::WORDS)?;
@@ -159,6 +160,25 @@ fn place(item: u64, functions: Functions, bucket: &mut [u64]) -> bool {
     false
 }
 
+/// Where a key may be: slots of one bucket.
+struct Slots<'a>(&'a Built);
+impl cpu::Probe for Slots<'_> {
+    /// Where the bucket begins.
+    type Key = u32;
+    fn probes(&self) -> u32 {
+        self.0.functions.count()
+    }
+    #[inline(always)]
+    fn start(&self, key: u32) -> u32 {
+        self.0.bucket_of.slot(0, key) * SLOTS
+    }
+    #[inline(always)]
+    fn slots(&self, i: u32) -> impl Fn(u32, u32) -> usize {
+        let slot = self.0.functions.bind(i);
+        move |key, bucket| (bucket + slot(key)) as usize
+    }
+}
+
 impl Table for Built {
     fn report(&self) -> &BuildReport {
         &self.report
@@ -172,8 +192,13 @@ impl Table for Built {
     ) -> Result<()> {
         let n = check_find(&queries, &values, &found)?;
         let grid = n.div_ceil(two_kernel_find::SPEC.threads);
-        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
-        let found = found.arg("found", stream)?;
+        let args = (queries.arg("queries", stream)?, values.arg("values", stream)?, found.arg("found", stream)?);
+        if !stream.device().runs_kernels() {
+            let rest = |key| (self.all_ones != 0 && key == u32::MAX).then_some(EMPTY);
+            cpu::find(stream.device(), &Slots(self), self.buckets.view(), queries, values, found, rest);
+            return Ok(());
+        }
+        let (queries, values, found) = args;
         let buckets = self.buckets.view().arg("buckets", stream)?;
         let (bucket_of, functions, all_ones) = (self.bucket_of, self.functions, self.all_ones);
         // SAFETY: `n` queries and answers; the buckets were built with these functions.

@@ -8,12 +8,13 @@
 //! and one to three slots.
 use super::input::{self, Input, Pairs};
 use super::restarts::{Attempt, Outcome, until_built};
-use super::{BuildReport, Family, Kind, Options, Table, check_find};
+use super::{BuildReport, Family, Kind, Options, Table, check_find, cpu};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use crate::primitives::Scan;
 use koel_kernels::classic::two_level::{
-    Inner, MAX_SEEDS, two_level_build_512, two_level_build_1024, two_level_count, two_level_find, two_level_scatter,
+    Inner, MAX_SEEDS, SUB_TABLES, two_level_build_512, two_level_build_1024, two_level_count, two_level_find,
+    two_level_scatter,
 };
 use koel_kernels::classic::{EMPTY, key_of, status};
 use koel_kernels::hash::Functions;
@@ -227,6 +228,25 @@ fn place(items: &[u64], inner: Inner, seed: u32, tables: &mut [&mut [u64]; 3]) -
     true
 }
 
+/// Where a key may be: the bucket and its seed first, then one slot a sub-table.
+struct Slots<'a>(&'a Built, &'a [u32]);
+impl cpu::Probe for Slots<'_> {
+    type Key = (u32, u32);
+    fn probes(&self) -> u32 {
+        SUB_TABLES
+    }
+    #[inline(always)]
+    fn start(&self, key: u32) -> (u32, u32) {
+        let bucket = self.0.bucket_of.slot(0, key);
+        (bucket, self.1[bucket as usize])
+    }
+    #[inline(always)]
+    fn slots(&self, i: u32) -> impl Fn(u32, (u32, u32)) -> usize {
+        let inner = self.0.inner;
+        move |key, (bucket, seed)| inner.place(i, bucket, inner.slot(i, key, seed)) as usize
+    }
+}
+
 impl Table for Built {
     fn report(&self) -> &BuildReport {
         &self.report
@@ -240,8 +260,15 @@ impl Table for Built {
     ) -> Result<()> {
         let n = check_find(&queries, &values, &found)?;
         let grid = n.div_ceil(two_level_find::SPEC.threads);
-        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
-        let found = found.arg("found", stream)?;
+        let args = (queries.arg("queries", stream)?, values.arg("values", stream)?, found.arg("found", stream)?);
+        if let Some(seeds) = self.seeds.host() {
+            let rest = |key| (self.all_ones != 0 && key == u32::MAX).then_some(EMPTY);
+            if !stream.device().runs_kernels() {
+                cpu::find(stream.device(), &Slots(self, seeds), self.table.view(), queries, values, found, rest);
+                return Ok(());
+            }
+        }
+        let (queries, values, found) = args;
         let (seeds, table) = (self.seeds.view().arg("seeds", stream)?, self.table.view().arg("table", stream)?);
         let (bucket_of, inner, all_ones) = (self.bucket_of, self.inner, self.all_ones);
         // SAFETY: `n` queries and answers; the table was built with these functions.

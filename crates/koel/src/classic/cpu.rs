@@ -1,0 +1,175 @@
+//! What the published tables need to be fast on a CPU: many random accesses under way at the same time.
+//!
+//! The kernels' threads, run one after another, would wait for one cache miss at a time: an atomic exchange cannot be
+//! overtaken, and a branch on a loaded slot is mispredicted often. Here a thread works on a group of pairs or queries in
+//! turn, and asks for each slot a round before it looks at it. Hash functions, slots and eviction order are the kernels'.
+use crate::device::{Device, View, ViewMut};
+use koel_kernels::classic::{EMPTY, holds, key_of, pair, value_of};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Pairs or queries that a thread has under way: measured, 32 to 128 do not differ.
+const GROUP: usize = 128;
+
+/// Asks for the cache line of a slot.
+#[inline(always)]
+fn prefetch<T>(slot: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch has no effect but on caches.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(slot).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = slot;
+}
+
+/// How a table finds a key: the slots it may be in, in the order in which they are looked at.
+pub trait Probe: Sync {
+    /// What all probes of a key share.
+    type Key: Copy + Default;
+    /// Slots that a key may be in.
+    fn probes(&self) -> u32;
+    /// The shared part, before the first probe.
+    fn start(&self, key: u32) -> Self::Key;
+    /// The slots of probe `i`, by key and shared part.
+    fn slots(&self, i: u32) -> impl Fn(u32, Self::Key) -> usize;
+    /// Whether an empty slot ends the search.
+    fn stops_at_empty(&self) -> bool {
+        false
+    }
+}
+
+/// Looks up `queries` in `slots`; `otherwise` tells of a key that is in none of its slots.
+pub fn find(
+    device: &Device,
+    probe: &impl Probe,
+    slots: View<'_, u64>,
+    queries: View<'_, u32>,
+    mut values: ViewMut<'_, u32>,
+    mut found: ViewMut<'_, u8>,
+    otherwise: impl Fn(u32) -> Option<u64> + Sync,
+) {
+    let (Some(slots), Some(queries)) = (slots.host(), queries.host()) else { return };
+    let (Some(values), Some(found)) = (values.host_mut(), found.host_mut()) else { return };
+    const CHUNK: usize = 1 << 12;
+    let run = |(queries, (values, found)): (&[u32], (&mut [u32], &mut [u8]))| {
+        for ((q, v), f) in queries.chunks(GROUP).zip(values.chunks_mut(GROUP)).zip(found.chunks_mut(GROUP)) {
+            find_group(probe, slots, q, v, f, &otherwise);
+        }
+    };
+    if queries.len() <= CHUNK {
+        run((queries, (values, found)));
+    } else {
+        device.install(|| {
+            queries.par_chunks(CHUNK).zip(values.par_chunks_mut(CHUNK).zip(found.par_chunks_mut(CHUNK))).for_each(run)
+        });
+    }
+}
+#[inline(always)]
+fn find_group<P: Probe>(
+    probe: &P,
+    slots: &[u64],
+    queries: &[u32],
+    values: &mut [u32],
+    found: &mut [u8],
+    otherwise: &impl Fn(u32) -> Option<u64>,
+) {
+    let (mut shared, mut at, mut open) = ([P::Key::default(); GROUP], [0; GROUP], [0u8; GROUP]);
+    let mut left = queries.len();
+    for (i, &q) in queries.iter().enumerate() {
+        shared[i] = probe.start(q);
+        open[i] = i as u8;
+    }
+    for step in 0..probe.probes() {
+        let slot = probe.slots(step);
+        for &i in &open[..left] {
+            let i = i as usize;
+            at[i] = slot(queries[i], shared[i]);
+            prefetch(&slots[at[i]]);
+        }
+        // Without branches on what was loaded: the answer is overwritten until the query is closed.
+        let mut still = 0;
+        for k in 0..left {
+            let i = open[k] as usize;
+            let e = slots[at[i]];
+            let hit = holds(e, queries[i]);
+            values[i] = if hit { value_of(e) } else { 0 };
+            found[i] = hit as u8;
+            open[still] = i as u8;
+            still += !(hit || probe.stops_at_empty() && e == EMPTY) as usize;
+        }
+        left = still;
+    }
+    for (i, &q) in queries.iter().enumerate() {
+        if found[i] == 0
+            && let Some(e) = otherwise(q)
+        {
+            (values[i], found[i]) = (value_of(e), 1);
+        }
+    }
+}
+
+/// Inserts pairs by exchange, as [`SingleLevel`](super::SingleLevel) does, each thread a group of them in turn. `next`: the
+/// slot that a pair tries after a slot (`u32::MAX`: it comes from nowhere) in its `step`-th move. `give_up` gets what found
+/// no place in `max_moves`. Returns whether the pair of all ones was among them.
+pub fn insert(
+    device: &Device,
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+    mut slots: ViewMut<'_, u64>,
+    max_moves: u32,
+    next: impl Fn(u32, u32, u32) -> u32 + Sync,
+    give_up: impl Fn(u64) + Sync,
+) -> bool {
+    let (Some(keys), Some(values), Some(slots)) = (keys.host(), values.host(), slots.host_mut()) else { return false };
+    // SAFETY: the same size and alignment (`u64` is 8-aligned where `AtomicU64` is used here), and `slots` is borrowed
+    // mutably: all other access is through this slice.
+    let slots = unsafe { &*(std::ptr::from_mut(slots) as *const [AtomicU64]) };
+    let all_ones = AtomicU32::new(0);
+    const CHUNK: usize = 1 << 14;
+    device.install(|| {
+        keys.par_chunks(CHUNK).zip(values.par_chunks(CHUNK)).for_each(|(keys, values)| {
+            let mut input = keys.iter().zip(values).map(|(&k, &v)| pair(k, v));
+            let mut take = || {
+                let e = input.by_ref().find(|&e| {
+                    if e == EMPTY {
+                        all_ones.store(1, Relaxed);
+                    }
+                    e != EMPTY
+                })?;
+                let at = next(key_of(e), u32::MAX, 0);
+                prefetch(&slots[at as usize]);
+                Some((e, at, 0))
+            };
+            let mut group = Vec::with_capacity(GROUP);
+            group.extend(std::iter::from_fn(&mut take).take(GROUP));
+            while !group.is_empty() {
+                let mut i = 0;
+                while i < group.len() {
+                    let (e, at, step): (u64, u32, u32) = group[i];
+                    let evicted = slots[at as usize].swap(e, Relaxed);
+                    let goes_on = evicted != EMPTY && step + 1 < max_moves;
+                    if evicted != EMPTY && !goes_on {
+                        give_up(evicted);
+                    }
+                    let now = if goes_on {
+                        let to = next(key_of(evicted), at, step);
+                        prefetch(&slots[to as usize]);
+                        Some((evicted, to, step + 1))
+                    } else {
+                        take()
+                    };
+                    match now {
+                        Some(now) => {
+                            group[i] = now;
+                            i += 1;
+                        }
+                        None => drop(group.swap_remove(i)),
+                    }
+                }
+            }
+        })
+    });
+    all_ones.into_inner() != 0
+}
