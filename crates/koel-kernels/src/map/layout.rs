@@ -19,7 +19,8 @@
 //!
 //! A bucket that is not full has its empty slots last and no class bits. A key of which neither bucket has room goes to the
 //! stash, which is looked at only after two full buckets.
-use crate::hash::{mix::mix, mulhi};
+use crate::hash::mix::{mix, unmix};
+use crate::hash::mulhi;
 
 /// Pairs of a bucket.
 pub const BUCKET: usize = 4;
@@ -37,6 +38,8 @@ pub struct Shape {
     pub partitions: u32,
     /// Of each partition; at least 1.
     pub buckets: u32,
+    /// Keys are mixed with it: another one makes other mixed keys of the same keys.
+    pub seed: u32,
 }
 // SAFETY: plain numbers, no padding.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -47,6 +50,16 @@ impl Shape {
     #[inline(always)]
     pub fn all_buckets(self) -> u64 {
         self.partitions as u64 * self.buckets as u64
+    }
+    /// The mixed key, as it is stored.
+    #[inline(always)]
+    pub fn mixed(self, key: u32) -> u32 {
+        mix(key ^ self.seed)
+    }
+    /// The key of a mixed key.
+    #[inline(always)]
+    pub fn unmixed(self, h: u32) -> u32 {
+        unmix(h) ^ self.seed
     }
     /// The partition of a mixed key: its high bits, scaled.
     #[inline(always)]
@@ -73,11 +86,6 @@ impl Shape {
     }
 }
 
-/// The mixed key, as it is stored.
-#[inline(always)]
-pub fn mixed(key: u32) -> u32 {
-    mix(key)
-}
 /// A pair, as it is stored.
 #[inline(always)]
 pub fn pair(h: u32, value: u32) -> u64 {
@@ -167,24 +175,24 @@ mod tests {
     #[test]
     fn both_buckets_lead_to_each_other() {
         for (partitions, buckets) in [(1, 1), (1, 2), (3, 7), (36_409, 1150), (1 << 20, 1126)] {
-            let shape = Shape { partitions, buckets };
+            let shape = Shape { partitions, buckets, seed: 5 };
             for i in 0..10_000 {
-                let h = mixed(i);
+                let h = shape.mixed(i);
                 let (first, partition) = (shape.first(h), shape.partition(h));
                 let second = shape.other(h, first);
                 assert!(partition < partitions && first < buckets && second < buckets);
-                assert_eq!(shape.other(h, second), first);
+                assert_eq!((shape.other(h, second), shape.unmixed(h)), (first, i));
             }
         }
     }
     /// The two buckets are spread evenly and independently.
     #[test]
     fn buckets_are_spread() {
-        let shape = Shape { partitions: 64, buckets: 16 };
+        let shape = Shape { partitions: 64, buckets: 16, seed: 0 };
         let mut count = vec![0f64; 16 * 16];
         let n = 1 << 18;
         for i in 0..n {
-            let h = mixed(i);
+            let h = shape.mixed(i);
             let first = shape.first(h);
             count[(first * 16 + shape.other(h, first)) as usize] += 1.0;
         }
