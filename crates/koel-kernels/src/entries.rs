@@ -26,5 +26,8 @@ entries! {
     (crate::classic::two_level) { two_level_count two_level_scatter two_level_build_512 two_level_build_1024 two_level_find }
     (crate::classic::two_kernel) { two_kernel_distribute two_kernel_build two_kernel_find }
     (crate::classic::sorted) { mark_kept sorted_find }
+    (crate::map::partition) { map_from_input_narrow map_from_input_small map_from_input_wide map_from_groups }
+    (crate::map::build) { map_build map_check_stash }
+    (crate::map::find) { map_find map_find_or }
     (crate::warp_demo) { warp_demo memory_demo }
 }
