@@ -11,7 +11,7 @@
 //! * D. What C gave up tries both buckets again, now that nobody gives slots back any more, then goes to the stash.
 //! * E. Full buckets are ordered so that they tell their class bits, and everything is written out. If asked, equal keys are
 //!   found here: all copies of a key are in its two buckets or in the stash.
-use super::layout::{EMPTY, Shape, class, with_class_bits};
+use super::layout::{AMBIGUOUS, EMPTY, Shape, class, with_class_bits};
 use super::{header, stash};
 use koel_simt::{Buf, In, Shared, Thread, U64x2, kernel, unroll};
 
@@ -21,16 +21,19 @@ pub const THREADS: u32 = 256;
 pub const ITEMS: usize = 16;
 /// Pairs of a partition, at most, overflow not counted.
 pub const MOST: u32 = THREADS * ITEMS as u32;
-/// Pairs that may miss their first bucket before some must take other ways at once.
-pub const LIST: u32 = 1024;
 /// Evictions of a pair before it is given up.
 const MAX_MOVES: u32 = 500;
 /// Pairs that a warp works on in phase C: fewer warps collide less.
 const PAIRS_PER_WARP: u32 = 96;
 
-/// Bytes of shared memory for partitions of this many buckets.
-pub const fn shared_bytes(buckets: u32) -> u32 {
-    buckets * 32 + buckets.next_multiple_of(4) * 4 + 2 * LIST * 8 + 16
+/// Bytes of shared memory for partitions of this many buckets, with lists of this length.
+pub const fn shared_bytes(buckets: u32, list: u32) -> u32 {
+    buckets * 32 + buckets.next_multiple_of(4) * 4 + (list + second_list(list)) * 8 + 16
+}
+/// The length of the second list.
+#[inline(always)]
+const fn second_list(list: u32) -> u32 {
+    list * 5 / 8
 }
 
 /// Where the bins of the last partition pass are, and how much they hold: a kernel's argument.
@@ -43,8 +46,8 @@ pub struct Source {
     pub check: u32,
     /// The stash has 2^this slots.
     pub stash_bits: u32,
-    /// So that no byte is padding.
-    pub unused: u32,
+    /// Pairs that may miss their first bucket before some must take other ways at once.
+    pub list: u32,
 }
 // SAFETY: plain numbers, no padding.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -122,7 +125,7 @@ impl Partition {
 ///
 /// `counts`, `valid`: pairs that came to each bin, and at most how many of them are in it. `overflow_first`,
 /// `overflow_second`: the overflow areas of the passes, whose pairs `table_header` counts.
-#[kernel(threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets), starts_early)]
+#[kernel(threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list), starts_early)]
 pub fn map_build(
     t: Thread,
     shape: Shape,
@@ -142,8 +145,8 @@ pub fn map_build(
         slots: shared.array::<u64>(shape.buckets * 4),
         words: shared.array::<u32>((shape.buckets + 3) & !3),
     };
-    let list = shared.array::<u64>(LIST);
-    let second_list = shared.array::<u64>(LIST);
+    let list = shared.array::<u64>(source.list);
+    let missed_twice = shared.array::<u64>(second_list(source.list));
     let lengths = shared.array::<u32>(4); // of the two lists, and of what C gave up
     let (id, p) = (t.id(), t.block());
 
@@ -159,8 +162,9 @@ pub fn map_build(
                 e[j] = a;
                 e[(j + 1) % ITEMS] = if i + 1 < count { b } else { EMPTY };
                 // What was read looks like nothing only if it is the ambiguous pair.
-                if a == EMPTY || i + 1 < count && b == EMPTY {
-                    table_header.store_relaxed(header::AMBIGUOUS, 1);
+                let ambiguous = (a == EMPTY) as u32 + (i + 1 < count && b == EMPTY) as u32;
+                if ambiguous != 0 {
+                    table_header.fetch_add(header::AMBIGUOUS, ambiguous);
                 }
             }
         }
@@ -209,7 +213,7 @@ pub fn map_build(
     at = t.warp().shfl(at, 31) + before - all;
     unroll::<ITEMS>(|j| {
         if missed >> j & 1 != 0 {
-            if at < LIST {
+            if at < source.list {
                 list.store(at, e[j]);
             } else {
                 take_other_way(part, e[j], stash, source, table_header);
@@ -220,13 +224,18 @@ pub fn map_build(
     t.barrier();
 
     // B.
-    let listed = lengths.load_volatile(0).min(LIST);
+    let listed = lengths.load_volatile(0).min(source.list);
     i = id;
     while i < listed {
         let e = list.load(i);
         if !part.try_second(e) {
             let at = lengths.fetch_add(1, 1);
-            second_list.store(at, e);
+            if at < second_list(source.list) {
+                missed_twice.store(at, e);
+            } else {
+                // Both buckets are full, and stay so.
+                put_into_stash(e, stash, source, table_header);
+            }
         }
         i += THREADS;
     }
@@ -243,13 +252,13 @@ pub fn map_build(
     t.barrier();
 
     // C.
-    let left = lengths.load_volatile(1);
+    let left = lengths.load_volatile(1).min(second_list(source.list));
     let warps = left.div_ceil(PAIRS_PER_WARP).clamp(1, THREADS / 32);
     if t.warp_id() < warps {
         // A warp's share, without a division that could be by zero.
         let share = left.checked_div(warps).unwrap_or(0) + 1;
         let from = (share * t.warp_id()).min(left);
-        evict(t, part, second_list, from, (from + share).min(left), list, lengths);
+        evict(t, part, missed_twice, from, (from + share).min(left), list, lengths);
     }
     t.barrier();
 
@@ -318,10 +327,10 @@ fn block_overflow(
         let e = overflow.get(i);
         if part.shape.partition(e as u32) == t.block() {
             if e == EMPTY {
-                table_header.store_relaxed(header::AMBIGUOUS, 1);
+                table_header.fetch_add(header::AMBIGUOUS, 1);
             } else if !part.count_in(part.shape.first(e as u32), e) {
                 let at = lengths.fetch_add(0, 1);
-                if at < LIST {
+                if at < source.list {
                     list.store(at, e);
                 } else {
                     take_other_way(part, e, stash, source, table_header);
@@ -464,8 +473,8 @@ fn empty_last([mut a, mut b, mut c, mut d]: [u64; 4]) -> [u64; 4] {
     [a, b, c, d]
 }
 
-/// After a build that was to find equal keys: compares the stash with the table and with itself. One thread a slot of the
-/// stash.
+/// After a build that was to find equal keys: looks for keys of the stash in the table and elsewhere in the stash, and for the
+/// key of the ambiguous pair. One thread a slot of the stash.
 #[kernel(threads = 256, independent, starts_early)]
 pub fn map_check_stash(
     t: Thread,
@@ -478,32 +487,45 @@ pub fn map_check_stash(
     t.wait_for_previous();
     t.let_next_start();
     let i = t.global_id();
-    if i >= 1 << source.stash_bits || table_header.load_relaxed(header::STASHED) == 0 {
+    if i >= 1 << source.stash_bits {
         return;
     }
-    let e = stash.get(i);
-    if e == EMPTY {
-        return;
+    let stashed = table_header.load_relaxed(header::STASHED) != 0;
+    let ambiguous = if i == 0 { table_header.load_relaxed(header::AMBIGUOUS) } else { 0 };
+    let mut equal = ambiguous != 0 && ambiguous + copies(AMBIGUOUS, shape, source, slots, stash, stashed) > 1;
+    if stashed {
+        let e = stash.get(i);
+        equal |= e != EMPTY && copies(e as u32, shape, source, slots, stash, true) > 1;
     }
-    let h = e as u32;
+    if equal {
+        table_header.fetch_add(header::DUPLICATED, 1);
+    }
+}
+
+/// How often a mixed key is in its buckets and in the stash.
+#[inline(always)]
+fn copies(h: u32, shape: Shape, source: Source, slots: In<u64>, stash: In<u64>, stashed: bool) -> u32 {
     let first = shape.first(h);
-    let mut copies = 0;
-    for bucket in [first, shape.other(h, first)] {
+    let second = shape.other(h, first);
+    let (mut copies, mut bucket) = (0, first);
+    loop {
         let at = 2 * shape.place(shape.partition(h), bucket);
-        for half in [at, at + 1] {
-            let U64x2(two) = slots.x2().get(half);
+        unroll::<2>(|half| {
+            let U64x2(two) = slots.x2().get(at + half as u64);
             unroll::<2>(|s| copies += (two[s] as u32 == h && two[s] != EMPTY) as u32);
+        });
+        if bucket == second {
+            break;
         }
+        bucket = second;
     }
-    // Itself is one. Equal keys follow each other in a run without gaps.
+    // Equal keys follow each other in a run without gaps.
     let mask = (1u32 << source.stash_bits) - 1;
     let (mut at, mut looked) = (stash::start(h, source.stash_bits), 0);
-    while looked <= mask && stash.get(at) != EMPTY {
+    while stashed && looked <= mask && stash.get(at) != EMPTY {
         copies += (stash.get(at) as u32 == h) as u32;
         at = (at + 1) & mask;
         looked += 1;
     }
-    if copies > 1 {
-        table_header.fetch_add(header::DUPLICATED, 1);
-    }
+    copies
 }

@@ -46,13 +46,13 @@ impl Table {
         hit.map(|e| (e >> 32) as u32)
     }
 }
-/// The pair of a mixed key in a bucket. An empty slot matches the ambiguous one.
+/// The pair of a mixed key in a bucket: the first, because an empty slot, which is behind, matches the ambiguous one.
 #[inline(always)]
 fn matching(y: [u64; 4], h: u32) -> Option<u64> {
     let mut hit = None;
     koel_simt::unroll::<4>(|s| {
-        if y[s] as u32 == h {
-            hit = Some(y[s]);
+        if y[3 - s] as u32 == h {
+            hit = Some(y[3 - s]);
         }
     });
     hit

@@ -11,7 +11,7 @@ pub mod stash;
 
 /// Words of a table's header, in device memory beside its slots.
 pub mod header {
-    /// 1: the pair that looks like an empty slot is in the table.
+    /// Not 0: the pair that looks like an empty slot is in the table, and came so often.
     pub const AMBIGUOUS: u32 = 0;
     /// Pairs in the stash.
     pub const STASHED: u32 = 1;

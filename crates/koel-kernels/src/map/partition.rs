@@ -14,7 +14,7 @@ use koel_simt::{Buf, In, Thread, U32x4, U64x2, block, kernel, unroll};
 pub const OVERFLOW: u32 = 1 << 16;
 
 /// Where a pass puts pairs: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Bins {
     /// Bins that a block chooses from.

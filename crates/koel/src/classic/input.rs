@@ -1,16 +1,9 @@
 //! What every build checks first, and the pairs it then works on.
-use super::duplicates::{self, Distinct};
 use super::{Duplicates, Kind, Options};
 use crate::device::{Stream, View};
+pub(super) use crate::duplicates::Pairs;
+use crate::duplicates::{self, Distinct};
 use crate::error::{Error, Result, check_length, count32};
-
-/// The pairs of a build.
-#[derive(Clone, Copy)]
-pub struct Pairs<'a> {
-    pub keys: View<'a, u32>,
-    pub values: View<'a, u32>,
-    pub n: u32,
-}
 
 /// Checks lengths and the load; returns the load.
 pub fn check(kind: &dyn Kind, keys: View<'_, u32>, values: View<'_, u32>, options: &Options) -> Result<f64> {

@@ -4,7 +4,6 @@
 //! A build does not fail but for lack of memory: where the published scheme cannot hold a set of keys, it falls back to
 //! one that can, and the report says so.
 mod cpu;
-mod duplicates;
 mod input;
 mod restarts;
 pub mod single_level;
@@ -13,26 +12,13 @@ pub mod two_kernel;
 pub mod two_level;
 
 use crate::device::{Stream, View, ViewMut};
+pub use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length, count32};
 pub use koel_kernels::hash::Family;
 pub use single_level::SingleLevel;
 pub use sorted::Sorted;
 pub use two_kernel::TwoKernel;
 pub use two_level::TwoLevel;
-
-/// What happens to pairs whose keys are equal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Duplicates {
-    /// The last pair of the input stays, as when a `HashMap` is extended.
-    #[default]
-    KeepLast,
-    /// The first pair of the input stays.
-    KeepFirst,
-    /// They are an error that names a key.
-    Reject,
-    /// The caller promises that there are none, as the papers do. If there are, one of the pairs stays.
-    Unchecked,
-}
 
 /// What a build is asked for, of any kind of table.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! The yardstick of all the papers: pairs sorted by a radix sort, found by binary search.
 //!
 //! Memory: 8 bytes a pair. A lookup reads about `lg n` keys.
-use super::duplicates::{Distinct, sort_pairs};
 use super::{BuildReport, Duplicates, Kind, Options, Table, check_find, input};
 use crate::device::{Stream, View, ViewMut};
+use crate::duplicates::{self, Distinct};
 use crate::error::Result;
 use koel_kernels::classic::sorted::sorted_find;
 
@@ -40,8 +40,8 @@ impl Kind for Sorted {
         input::check(self, keys, values, &Options { load: None, ..options.clone() })?;
         let (pairs, device_seconds) = match options.duplicates {
             // With equal keys side by side a search finds one of them.
-            Duplicates::Unchecked => stream.time(|| sort_pairs(stream, keys, values))?,
-            policy => stream.time(|| super::duplicates::resolve(stream, keys, values, policy))?,
+            Duplicates::Unchecked => stream.time(|| duplicates::sort_pairs(stream, keys, values))?,
+            policy => stream.time(|| duplicates::resolve(stream, keys, values, policy))?,
         };
         let report = BuildReport {
             pairs: pairs.len(),

@@ -1,14 +1,35 @@
 //! Equal keys: found by sorting, resolved by the caller's policy.
-use super::Duplicates;
-use super::input::Pairs;
 use crate::device::{Buffer, Stream, View};
 use crate::error::{Error, Result, count32};
 use crate::primitives::{self, Compact};
 use koel_kernels::classic::sorted::mark_kept;
 use std::collections::HashMap;
 
+/// What happens to pairs whose keys are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Duplicates {
+    /// The last pair of the input stays, as when a `HashMap` is extended.
+    #[default]
+    KeepLast,
+    /// The first pair of the input stays.
+    KeepFirst,
+    /// They are an error that names a key.
+    Reject,
+    /// The caller promises that there are none, as the papers do. A promise that is broken never hangs or crashes: the
+    /// published tables then keep one of the pairs, but lookups in the flagship may miss keys.
+    Unchecked,
+}
+
+/// The pairs of a build.
+#[derive(Clone, Copy)]
+pub(crate) struct Pairs<'a> {
+    pub keys: View<'a, u32>,
+    pub values: View<'a, u32>,
+    pub n: u32,
+}
+
 /// Pairs in device memory, in the order of their keys.
-pub struct Distinct {
+pub(crate) struct Distinct {
     keys: Buffer<u32>,
     values: Buffer<u32>,
     n: u32,
@@ -29,7 +50,7 @@ impl Distinct {
 }
 
 /// All pairs, sorted by key; pairs with equal keys stay in the order of the input.
-pub fn sort_pairs(stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> Result<Distinct> {
+pub(crate) fn sort_pairs(stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> Result<Distinct> {
     let (device, n) = (stream.device(), keys.len());
     let (mut sorted_keys, mut sorted_values) = (device.alloc(n)?, device.alloc(n)?);
     primitives::sort_pairs(stream, keys, values, sorted_keys.view_mut(), sorted_values.view_mut())?;
@@ -37,7 +58,12 @@ pub fn sort_pairs(stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -
 }
 
 /// One pair of each key, by `policy`.
-pub fn resolve(stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>, policy: Duplicates) -> Result<Distinct> {
+pub(crate) fn resolve(
+    stream: &Stream,
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+    policy: Duplicates,
+) -> Result<Distinct> {
     let (device, all) = (stream.device(), keys.len());
     let sorted = sort_pairs(stream, keys, values)?;
     let mut keep = device.alloc::<u8>(all)?;
