@@ -1,0 +1,74 @@
+//! koel's own table, [`koel::Map`], with its builder's memory kept from one build to the next.
+use koel::classic::{BuildReport, Kind, Options, Table};
+use koel::{Device, MapBuilder, MapOptions, Stream, View, ViewMut};
+use std::sync::{Mutex, PoisonError};
+
+/// The flagship.
+pub struct Map;
+struct Built {
+    map: koel::Map,
+    report: BuildReport,
+}
+
+/// The builder of the last build, if it was on the same device with the same options.
+static LAST: Mutex<Option<(Device, f64, MapBuilder)>> = Mutex::new(None);
+
+impl Kind for Map {
+    fn name(&self) -> &'static str {
+        "map"
+    }
+    fn about(&self) -> &'static str {
+        "koel's own: sector buckets, two choices, built partition by partition on chip"
+    }
+    fn default_load(&self) -> f64 {
+        MapOptions::default().load
+    }
+    fn max_load(&self) -> f64 {
+        0.95
+    }
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> koel::Result<Box<dyn Table>> {
+        let load = options.load.unwrap_or(self.default_load());
+        let device = stream.device();
+        let kept = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut builder = match kept {
+            Some((of, at, builder)) if of == *device && at == load => builder,
+            _ => MapBuilder::new(device, MapOptions { load, duplicates: options.duplicates })?,
+        };
+        let map = builder.build(stream, keys, values)?;
+        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some((device.clone(), load, builder));
+        let of = map.report();
+        let report = BuildReport {
+            pairs: of.pairs,
+            slots: of.slots,
+            bytes: of.bytes,
+            attempts: of.attempts,
+            stashed: of.stashed,
+            duplicates: of.duplicates,
+            family: "bijective mixing",
+            device_seconds: of.device_seconds,
+            fallback: None,
+        };
+        Ok(Box::new(Built { map, report }))
+    }
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        values: ViewMut<'_, u32>,
+        found: ViewMut<'_, u8>,
+    ) -> koel::Result<()> {
+        self.map.get_into(stream, queries, values, found)
+    }
+}
