@@ -1,4 +1,14 @@
-//! Real-time parallel hashing on the GPU and the CPU.
+//! Real-time parallel hash tables: built from millions of keys and looked up in milliseconds, on a GPU and on a CPU.
+//!
+//! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables of pairs, the flagship
+//! [`Map`] and the published ones in [`classic`]. [`limits`] measures what the machine could do at most.
+//!
+//! ```
+//! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
+//! let map = koel::Map::build(&device, &[3, 5, 7], &[30, 50, 70])?;
+//! assert_eq!(map.get(&[5, 6])?, [Some(50), None]);
+//! # Ok::<(), koel::Error>(())
+//! ```
 pub mod classic;
 #[doc(hidden)]
 pub mod cpu;
@@ -13,3 +23,8 @@ pub use device::{Buffer, Device, DeviceKind, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
 pub use map::{Map, MapBuilder, MapOptions, MapReport};
+
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
