@@ -167,3 +167,17 @@ pub(crate) fn count32(what: &'static str, n: usize) -> Result<u32> {
     const MAX: usize = u32::MAX as usize - (1 << 16);
     if n <= MAX { Ok(n as u32) } else { Err(Error::TooMany { what, n, max: MAX }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_beyond_32_bits_are_refused() {
+        assert_eq!(count32("pairs", 5).unwrap(), 5);
+        for n in [1 << 32, u32::MAX as usize, usize::MAX] {
+            let e = count32("pairs", n).unwrap_err();
+            assert_eq!(e.to_string(), format!("{n} pairs are too many: at most 4294901759"));
+        }
+    }
+}

@@ -3,6 +3,7 @@ mod support;
 
 use koel::map::layout::{AMBIGUOUS, Shape};
 use koel::{Device, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
+use proptest::prelude::*;
 use std::collections::HashMap;
 use support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 
@@ -200,4 +201,22 @@ fn wrong_arguments_are_named() {
     let (mut values, mut found) = (device.alloc(3).unwrap(), device.alloc(2).unwrap());
     let e = map.get_into(&stream, keys.view(), values.view_mut(), found.view_mut()).unwrap_err();
     assert_eq!(e.to_string(), "`found` holds 2 elements, but `keys` needs 3");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    /// Any pairs, few or many of them with equal keys, in any policy.
+    #[test]
+    fn answers_as_a_hash_map(
+        pairs in prop::collection::vec((prop_oneof![0..40u32, any::<u32>(), Just(u32::MAX)], any::<u32>()), 0..300),
+        load in 0.3..0.95,
+        first in any::<bool>(),
+        executor in any::<bool>(),
+    ) {
+        let device = if executor { Device::executor(pairs.len() as u64) } else { Device::cpu_with_threads(1).unwrap() };
+        let (keys, values): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+        let policy = if first { Duplicates::KeepFirst } else { Duplicates::KeepLast };
+        let oracle = if first { pairs.into_iter().rev().collect() } else { pairs.into_iter().collect() };
+        check(&build(&device.stream().unwrap(), &keys, &values, load, policy).unwrap(), &oracle, &device.name());
+    }
 }
