@@ -1,14 +1,16 @@
 //! The second pass of a build: the buckets of a bin are filled in cache and written out.
 //!
-//! Pairs come in the order of the input. One whose first bucket has room stays there; the others wait until all have come, and
-//! then go to their second bucket, from which they may evict another pair to its other bucket, and so on. As a key has
-//! one first bucket, a pair with the same key is found there, or both wait.
+//! Pairs come in the order of the input. One whose first bucket has room stays there. When all have come, those that have none
+//! go to their second bucket if that has room. When these have been tried, each that is left evicts another pair to its
+//! other bucket, and so on. Buckets lose no pair before, so of two pairs with one key the later finds the earlier in the
+//! same step, or waits behind it.
 use super::partition::{BLOCK, Parted, mix_pairs};
-use super::simd::{Bucket, EMPTY_BUCKET, LINE, Line, Simd, Work};
+use super::simd::{Bucket, EMPTY_BUCKET, GROUP, LINE, Line, Simd, Work};
 use super::stash::Stash;
 use crate::classic::Duplicates;
 use koel_kernels::hash::mulhi;
 use koel_kernels::map::layout::{AMBIGUOUS, BUCKET, EMPTY, Shape, class, pair};
+use std::hint::select_unpredictable;
 
 /// Evictions until a pair goes to the stash. Fewer in a partition where that has happened.
 const MOST_EVICTIONS: u32 = 512;
@@ -18,6 +20,8 @@ const MOST_EVICTIONS: u32 = 512;
 pub struct Builder {
     /// The buckets of a bin, and one where pairs go that have no room.
     buckets: Vec<Bucket>,
+    /// For each bucket, its pairs.
+    fills: Vec<u8>,
     /// For each bucket, the classes of the keys that overflowed from it.
     overflowed: Vec<u8>,
     /// Pairs whose first bucket was full.
@@ -57,7 +61,7 @@ impl Builder {
     }
     /// Bytes that are kept.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.buckets[..]) + self.overflowed.len() + size_of_val(&self.waiting[..])
+        size_of_val(&self.buckets[..]) + self.fills.len() + self.overflowed.len() + size_of_val(&self.waiting[..])
     }
 }
 
@@ -90,10 +94,13 @@ impl Work for BuildBin<'_> {
     fn run<S: Simd>(self, simd: S) {
         let BuildBin { builder, shape, policy, source, bin, first_partition, table, stream } = self;
         let count = table.len() / BUCKET;
+        let room = (count + 1).next_multiple_of(8);
         builder.buckets.clear();
-        builder.buckets.resize((count + 1).next_multiple_of(8), EMPTY_BUCKET);
+        builder.buckets.resize(room, EMPTY_BUCKET);
+        builder.fills.clear();
+        builder.fills.resize(room, 0);
         builder.overflowed.clear();
-        builder.overflowed.resize((count + 1).next_multiple_of(8), 0);
+        builder.overflowed.resize(room, 0);
         builder.bin_stash.clear();
         builder.failures.clear();
         let mut filling = Filling {
@@ -106,6 +113,7 @@ impl Work for BuildBin<'_> {
             first_partition,
             spare: count,
             buckets: &mut builder.buckets,
+            fills: &mut builder.fills,
             overflowed: &mut builder.overflowed,
             waiting: &mut builder.waiting,
             waits: 0,
@@ -158,6 +166,7 @@ struct Filling<'a, S> {
     /// The bucket where pairs go that have no room.
     spare: usize,
     buckets: &'a mut [Bucket],
+    fills: &'a mut [u8],
     overflowed: &'a mut [u8],
     waiting: &'a mut Vec<u64>,
     /// How many wait.
@@ -176,8 +185,8 @@ impl<S: Simd> Filling<'_, S> {
         match *source {
             Source::Bins(parts) => {
                 for (parted, arena) in parts {
-                    for run in parted.runs(self.bin, arena) {
-                        self.first_choices::<CHECKED>(run);
+                    for (run, next) in parted.runs(self.bin, arena) {
+                        self.first_choices::<CHECKED>(run, next);
                     }
                 }
             }
@@ -186,59 +195,121 @@ impl<S: Simd> Filling<'_, S> {
                 for (keys, values) in keys.chunks(BLOCK).zip(values.chunks(BLOCK)) {
                     let pairs = &mut pairs[..keys.len()];
                     mix_pairs(self.shape, keys, values, pairs);
-                    self.first_choices::<CHECKED>(pairs);
+                    self.first_choices::<CHECKED>(pairs, pairs.as_ptr());
                 }
             }
         }
         self.second_choices::<CHECKED>();
+        self.evictions::<CHECKED>();
         self.ambiguous_key();
     }
 
-    /// Puts pairs into their first buckets; those that find them full wait.
+    /// Puts pairs into their first buckets; those that find them full wait. Meanwhile the pairs at `next` are asked for.
     #[inline(always)]
-    fn first_choices<const CHECKED: bool>(&mut self, run: &[u64]) {
-        if self.waiting.len() < self.waits + run.len() {
-            self.waiting.resize((self.waits + run.len()) * 2, 0);
+    fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) {
+        // Room for a whole group behind the last, for `second_choices`.
+        if self.waiting.len() < self.waits + run.len() + GROUP {
+            self.waiting.resize((self.waits + run.len()) * 2 + GROUP, 0);
         }
-        for &pair in run {
-            let h = pair as u32;
-            if h == AMBIGUOUS {
-                self.take_ambiguous(pair);
-                continue;
-            }
-            let place = (mulhi(h, self.all) - self.base) as usize;
-            let bucket = &mut self.buckets[place];
-            if CHECKED {
-                let same = self.simd.matches(bucket, h);
-                if same != 0 {
-                    resolve(&mut bucket[same.trailing_zeros() as usize / 2], pair, self.policy, self.bin, self.outcome);
-                    continue;
+        let Filling { simd, policy, bin, all, base, spare, .. } = *self;
+        let (buckets, fills, waiting) = (&mut *self.buckets, &mut *self.fills, &mut self.waiting[..]);
+        let mut waits = self.waits;
+        // As in `Partition`: through memory, a group ahead.
+        let mut places = [[0; GROUP]; 2];
+        let groups = run.len().div_ceil(GROUP);
+        for step in 0..=groups {
+            if step < groups {
+                let start = step * GROUP;
+                simd.ask(next.wrapping_add(start));
+                simd.ask(next.wrapping_add(start + LINE));
+                let group = &run[start..run.len().min(start + GROUP)];
+                if let Some(group) = group.as_array::<GROUP>() {
+                    for i in 0..GROUP {
+                        places[step % 2][i] = mulhi(group[i] as u32, all).wrapping_sub(base);
+                    }
+                } else {
+                    for i in 0..group.len() {
+                        places[step % 2][i] = mulhi(group[i] as u32, all).wrapping_sub(base);
+                    }
                 }
             }
-            // No branch: one bucket in four is full, which nothing predicts.
-            let empties = self.simd.empties(bucket);
-            let full = empties == 0;
-            let to = if full { self.spare } else { place };
-            self.buckets[to][empties.trailing_zeros() as usize % BUCKET] = pair;
-            self.waiting[self.waits] = pair;
-            self.waits += full as usize;
-        }
-    }
-    #[cold]
-    fn take_ambiguous(&mut self, new: u64) {
-        match self.all_ones {
-            None => self.all_ones = Some((new >> 32) as u32),
-            Some(value) => {
-                let mut old = pair(AMBIGUOUS, value);
-                resolve(&mut old, new, self.policy, self.bin, self.outcome);
-                self.all_ones = Some((old >> 32) as u32);
+            if step == 0 {
+                continue;
+            }
+            let start = (step - 1) * GROUP;
+            let group = &run[start..run.len().min(start + GROUP)];
+            for (&pair, &place) in group.iter().zip(&places[(step - 1) % 2]) {
+                let (h, place) = (pair as u32, place as usize);
+                if h == AMBIGUOUS {
+                    take_ambiguous(&mut self.all_ones, pair, policy, bin, self.outcome);
+                    continue;
+                }
+                if CHECKED {
+                    let same = simd.matches(&buckets[place], h);
+                    if same != 0 {
+                        let old = &mut buckets[place][same.trailing_zeros() as usize / 2];
+                        resolve(old, pair, policy, bin, self.outcome);
+                        continue;
+                    }
+                }
+                // No branch: one bucket in four is full, which nothing predicts.
+                let fill = fills[place] as usize;
+                let full = fill == BUCKET;
+                buckets[select_unpredictable(full, spare, place)][fill % BUCKET] = pair;
+                fills[place] = (fill + !full as usize) as u8;
+                waiting[waits] = pair;
+                waits += full as usize;
             }
         }
+        self.waits = waits;
     }
 
-    /// Puts the pairs that wait into their second buckets.
+    /// Puts the pairs that wait into their second buckets; those that find them full wait on.
     #[inline(always)]
     fn second_choices<const CHECKED: bool>(&mut self) {
+        let Filling { simd, shape, policy, bin, first_partition, spare, .. } = *self;
+        let (buckets, fills, overflowed) = (&mut *self.buckets, &mut *self.fills, &mut *self.overflowed);
+        let waiting = &mut self.waiting[..];
+        let (mut first, mut second) = ([0; GROUP], [0; GROUP]);
+        let mut waits = 0;
+        let mut start = 0;
+        while start < self.waits {
+            let count = (self.waits - start).min(GROUP);
+            // Beyond the last is anything: its places are not used.
+            let group = &waiting[start..start + GROUP];
+            for i in 0..GROUP {
+                let h = group[i] as u32;
+                let partition = shape.partition(h).wrapping_sub(first_partition).wrapping_mul(shape.buckets);
+                let one = shape.first(h);
+                first[i] = partition.wrapping_add(one);
+                second[i] = partition.wrapping_add(shape.other(h, one));
+            }
+            for i in 0..count {
+                let pair = waiting[start + i];
+                let place = second[i] as usize;
+                overflowed[first[i] as usize] |= 1 << class(pair as u32);
+                let bucket = &mut buckets[place];
+                if CHECKED {
+                    let same = simd.matches(bucket, pair as u32);
+                    if same != 0 {
+                        resolve(&mut bucket[same.trailing_zeros() as usize / 2], pair, policy, bin, self.outcome);
+                        continue;
+                    }
+                }
+                let fill = fills[place] as usize;
+                let full = fill == BUCKET;
+                buckets[select_unpredictable(full, spare, place)][fill % BUCKET] = pair;
+                fills[place] = (fill + !full as usize) as u8;
+                waiting[waits] = pair;
+                waits += full as usize;
+            }
+            start += count;
+        }
+        self.waits = waits;
+    }
+    /// Makes room for the pairs that still wait.
+    #[inline(always)]
+    fn evictions<const CHECKED: bool>(&mut self) {
         let mut random = 0x2545_F491 ^ self.bin as u32;
         for i in 0..self.waits {
             let pair = self.waiting[i];
@@ -258,13 +329,7 @@ impl<S: Simd> Filling<'_, S> {
                     continue;
                 }
             }
-            self.overflowed[first] |= 1 << class(h);
-            let empties = self.simd.empties(&self.buckets[second]);
-            if empties != 0 {
-                self.buckets[second][empties.trailing_zeros() as usize] = pair;
-            } else {
-                self.evict(pair, second, &mut random);
-            }
+            self.evict(pair, second, &mut random);
         }
     }
     /// The first and the second bucket of a mixed key, among those of the bin.
@@ -294,9 +359,10 @@ impl<S: Simd> Filling<'_, S> {
             } else {
                 place = first;
             }
-            let empties = self.simd.empties(&self.buckets[place]);
-            if empties != 0 {
-                self.buckets[place][empties.trailing_zeros() as usize] = pair;
+            let fill = self.fills[place] as usize;
+            if fill < BUCKET {
+                self.buckets[place][fill] = pair;
+                self.fills[place] += 1;
                 return;
             }
         }
@@ -335,15 +401,27 @@ impl<S: Simd> Filling<'_, S> {
         }
         let (first, second) = self.places(AMBIGUOUS);
         for place in [first, second] {
-            let empties = self.simd.empties(&self.buckets[place]);
-            if empties != 0 {
-                self.buckets[place][empties.trailing_zeros() as usize] = pair;
+            let fill = self.fills[place] as usize;
+            if fill < BUCKET {
+                self.buckets[place][fill] = pair;
+                self.fills[place] += 1;
                 return;
             }
             self.overflowed[first] |= 1 << class(AMBIGUOUS);
         }
         self.evict(pair, second, &mut 0x2545_F491);
     }
+}
+
+/// A pair of the ambiguous key.
+#[cold]
+fn take_ambiguous(value: &mut Option<u32>, new: u64, policy: Duplicates, bin: usize, outcome: &mut Outcome) {
+    let mut stored = new;
+    if let Some(value) = *value {
+        stored = pair(AMBIGUOUS, value);
+        resolve(&mut stored, new, policy, bin, outcome);
+    }
+    *value = Some((stored >> 32) as u32);
 }
 
 /// A pair with the same key as one that is stored.

@@ -1,19 +1,24 @@
 //! Lookups, many in flight.
 //!
 //! A group of queries is mixed and its buckets are asked for; some groups later they have come and are compared, without a
-//! branch. The few queries that must look into their second bucket wait in a ring until that has come too.
-use super::simd::{Bucket, Simd, Work};
+//! branch. The few that must look into their second bucket wait in a ring until that has come too, and are taken from it a
+//! group at a time.
+use super::simd::{Bucket, GROUP, Simd, Work};
 use super::stash::Stash;
 use koel_kernels::hash::mulhi;
-use koel_kernels::map::layout::{AMBIGUOUS, EMPTY, Shape, class};
+use koel_kernels::map::layout::{AMBIGUOUS, EMPTY, Shape};
+use std::hint::select_unpredictable;
 
-/// Queries of a group.
-const GROUP: usize = 16;
 /// Groups between asking for a bucket and reading it.
-const AHEAD: usize = 8;
-/// Waiting queries that the ring has room for: those of so many groups, and one.
-const RING: usize = 256;
-const _: () = assert!((AHEAD + 1) * GROUP <= RING && AHEAD.is_power_of_two());
+const AHEAD: usize = 6;
+/// Groups that are kept: those, the one being mixed and the one being compared.
+const SLOTS: usize = (AHEAD + 2).next_power_of_two();
+/// Groups between asking for queries and mixing them.
+const STREAM_AHEAD: usize = 24;
+/// Queries that are ahead of one whose second bucket is read.
+const SECOND_AHEAD: usize = 32;
+/// What the ring has room for: less than what waits and a group, and a group that comes.
+const RING: usize = SECOND_AHEAD + 2 * GROUP;
 
 /// A table and its stash, to read.
 #[derive(Clone, Copy)]
@@ -71,72 +76,50 @@ impl<const VALUES: bool, const FOUND: bool> Work for Find<'_, VALUES, FOUND> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let Tables { shape, buckets, stash } = self.table;
-        let all = buckets.len() as u32;
-        let (groups, rest) = self.queries.as_chunks::<GROUP>();
-        // Of the groups whose buckets have been asked for.
-        let (mut mixed_keys, mut places) = ([[0u32; GROUP]; AHEAD], [[0u32; GROUP]; AHEAD]);
-        // The queries that wait for their second bucket: number and mixed key, and the bucket.
-        let (mut waiting, mut second) = ([(0u32, 0u32); RING], [0u32; RING]);
-        let (mut begin, mut end) = (0usize, 0usize);
-        // Where the ring ended after each of the last groups.
-        let mut ends = [0usize; AHEAD];
+        let Tables { shape, buckets, .. } = self.table;
+        let (all, queries) = (buckets.len() as u32, self.queries);
+        let (groups, rest) = queries.as_chunks::<GROUP>();
         let key_of_ambiguous = shape.unmixed(AMBIGUOUS);
         let mut asked_ambiguous = false;
+        // Of each group whose buckets have been asked for.
+        let (mut mixed, mut places) = ([[0; GROUP]; SLOTS], [[0; GROUP]; SLOTS]);
+        let mut second = Ring::new();
 
-        for step in 0..groups.len() + 2 * AHEAD {
-            let slot = step % AHEAD;
-            // The buckets that were asked for twice as long ago: second choices.
-            while begin != ends[slot] {
-                let (i, h) = waiting[begin % RING];
-                let bucket = &buckets[second[begin % RING] as usize];
-                let same = simd.matches(bucket, h);
-                let mut value = (same != 0).then(|| value_of(bucket, same));
-                if same == 0 && !stash.is_empty() {
-                    value = stash.get(h);
-                }
-                self.put(i as usize, value);
-                begin += 1;
+        for step in 0..groups.len() + AHEAD + 1 {
+            // The machine's own prefetching stops at the end of each page.
+            simd.ask(queries.as_ptr().wrapping_add((step + STREAM_AHEAD) * GROUP));
+            if VALUES {
+                simd.ask(self.values.as_ptr().wrapping_add((step + STREAM_AHEAD) * GROUP));
             }
-            // First choices.
-            if step >= AHEAD && step - AHEAD < groups.len() {
-                let start = (step - AHEAD) * GROUP;
-                let begin_of_new = end;
-                for i in 0..GROUP {
-                    let h = mixed_keys[slot][i];
-                    let bucket = &buckets[places[slot][i] as usize];
-                    let same = simd.matches(bucket, h);
-                    if VALUES {
-                        let value = value_of(bucket, same);
-                        self.values[start + i] = if same != 0 { value } else { self.missing };
-                    }
-                    if FOUND {
-                        self.found[start + i] = (same != 0) as u8;
-                    }
-                    waiting[end % RING] = ((start + i) as u32, h);
-                    end += ((same == 0) & simd.overflowed(bucket, class(h))) as usize;
-                }
-                for i in begin_of_new..end {
-                    let (_, h) = waiting[i % RING];
-                    let partition = shape.partition(h);
-                    let place = shape.place(partition, shape.other(h, shape.first(h))) as u32;
-                    second[i % RING] = place;
-                    simd.prefetch(&buckets[place as usize]);
-                }
+            if FOUND {
+                simd.ask(self.found.as_ptr().wrapping_add((step + STREAM_AHEAD) * GROUP));
             }
-            ends[slot] = end;
-            // New queries.
+            // New queries are mixed a step before their buckets are asked for.
             if let Some(keys) = groups.get(step) {
+                let slot = step % SLOTS;
                 for i in 0..GROUP {
                     let h = shape.mixed(keys[i]);
-                    mixed_keys[slot][i] = h;
+                    mixed[slot][i] = h;
                     places[slot][i] = mulhi(h, all);
-                }
-                asked_ambiguous |= keys.contains(&key_of_ambiguous);
-                for i in 0..GROUP {
-                    simd.prefetch(&buckets[places[slot][i] as usize]);
+                    asked_ambiguous |= keys[i] == key_of_ambiguous;
                 }
             }
+            if step >= 1 && step <= groups.len() {
+                for &place in &places[(step - 1) % SLOTS] {
+                    simd.ask(buckets.as_ptr().wrapping_add(place as usize));
+                }
+            }
+            if step > AHEAD {
+                let group = step - AHEAD - 1;
+                let slot = group % SLOTS;
+                self.first_choices(simd, group, &mixed[slot], &places[slot], &mut second);
+            }
+            if second.len() >= GROUP + SECOND_AHEAD {
+                self.second_choices(simd, &mut second);
+            }
+        }
+        while second.len() > 0 {
+            self.second_choices(simd, &mut second);
         }
         for (i, &key) in rest.iter().enumerate() {
             self.put(groups.len() * GROUP + i, self.table.find(key));
@@ -144,15 +127,113 @@ impl<const VALUES: bool, const FOUND: bool> Work for Find<'_, VALUES, FOUND> {
         // Empty slots look like this key.
         if asked_ambiguous {
             let value = self.table.find(key_of_ambiguous);
-            for i in (0..self.queries.len()).filter(|&i| self.queries[i] == key_of_ambiguous) {
+            for i in (0..queries.len()).filter(|&i| queries[i] == key_of_ambiguous) {
                 self.put(i, value);
             }
         }
     }
 }
 
-/// The value beside the first match; anything if there is none.
+impl<const VALUES: bool, const FOUND: bool> Find<'_, VALUES, FOUND> {
+    /// Compares a group with its first buckets, and asks for the second ones of those that may be there.
+    #[inline(always)]
+    fn first_choices<S: Simd>(
+        &mut self,
+        simd: S,
+        group: usize,
+        mixed: &[u32; GROUP],
+        places: &[u32; GROUP],
+        second: &mut Ring,
+    ) {
+        let Tables { shape, buckets, .. } = self.table;
+        let start = group * GROUP;
+        let compared = simd.compare(buckets, places, mixed, self.missing);
+        if VALUES {
+            self.values[start..start + GROUP].copy_from_slice(&compared.values);
+        }
+        if FOUND {
+            for (i, found) in self.found[start..start + GROUP].iter_mut().enumerate() {
+                *found = (compared.found >> i & 1) as u8;
+            }
+        }
+        let (mut numbers, mut others) = ([0; GROUP], [0; GROUP]);
+        for i in 0..GROUP {
+            let h = mixed[i];
+            numbers[i] = (start + i) as u32;
+            others[i] = shape.partition(h) * shape.buckets + shape.other(h, shape.first(h));
+        }
+        let again = compared.overflowed;
+        let others = simd.compact(&others, again);
+        second.push(simd.compact(&numbers, again), simd.compact(mixed, again), others, again.count_ones());
+        // Those of a few, and one bucket that is there already: a loop whose length nothing predicts would cost more.
+        for i in 0..4 {
+            let wanted = i < again.count_ones();
+            let place = select_unpredictable(wanted, others[i as usize], places[0]);
+            simd.ask(buckets.as_ptr().wrapping_add(place as usize));
+        }
+        for i in 4..again.count_ones() {
+            simd.ask(buckets.as_ptr().wrapping_add(others[i as usize] as usize));
+        }
+    }
+    /// Compares the next queries of the ring with their second buckets, and with the stash.
+    #[inline(always)]
+    fn second_choices<S: Simd>(&mut self, simd: S, second: &mut Ring) {
+        let (numbers, mixed, places, count) = second.pop();
+        let compared = simd.compare(self.table.buckets, &places, &mixed, self.missing);
+        for i in 0..count {
+            if VALUES {
+                self.values[numbers[i] as usize] = compared.values[i];
+            }
+            if FOUND {
+                self.found[numbers[i] as usize] = (compared.found >> i & 1) as u8;
+            }
+        }
+        if !self.table.stash.is_empty() {
+            for i in (0..count).filter(|&i| compared.found >> i & 1 == 0) {
+                self.put(numbers[i] as usize, self.table.stash.get(mixed[i]));
+            }
+        }
+    }
+}
+
+/// Queries whose second buckets have been asked for, first in first out: number, mixed key, bucket.
+struct Ring {
+    numbers: [u32; RING],
+    mixed: [u32; RING],
+    places: [u32; RING],
+    end: usize,
+}
+impl Ring {
+    #[inline(always)]
+    fn new() -> Ring {
+        Ring { numbers: [0; RING], mixed: [0; RING], places: [0; RING], end: 0 }
+    }
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.end
+    }
+    /// Adds the first `count` of a group.
+    #[inline(always)]
+    fn push(&mut self, numbers: [u32; GROUP], mixed: [u32; GROUP], places: [u32; GROUP], count: u32) {
+        self.numbers[self.end..][..GROUP].copy_from_slice(&numbers);
+        self.mixed[self.end..][..GROUP].copy_from_slice(&mixed);
+        self.places[self.end..][..GROUP].copy_from_slice(&places);
+        self.end += count as usize;
+    }
+    /// Takes the oldest, at most a group; the others move up.
+    #[inline(always)]
+    fn pop(&mut self) -> ([u32; GROUP], [u32; GROUP], [u32; GROUP], usize) {
+        let count = self.end.min(GROUP);
+        let taken = (take(&mut self.numbers), take(&mut self.mixed), take(&mut self.places), count);
+        self.end -= count;
+        taken
+    }
+}
 #[inline(always)]
-fn value_of(bucket: &Bucket, same: u32) -> u32 {
-    (bucket[(same.trailing_zeros() / 2 % 4) as usize] >> 32) as u32
+fn take(words: &mut [u32; RING]) -> [u32; GROUP] {
+    let taken = std::array::from_fn(|i| words[i]);
+    for i in GROUP..RING {
+        words[i - GROUP] = words[i];
+    }
+    taken
 }

@@ -10,6 +10,8 @@ use koel_kernels::map::layout::{Shape, pair};
 pub const BLOCK: usize = 512;
 /// Pairs that are mixed at a time.
 const GROUP: usize = 16;
+/// Groups between asking for keys and mixing them.
+const AHEAD: usize = 24;
 
 /// How pairs are parted: a bin is `1 << shift` partitions.
 #[derive(Clone, Copy)]
@@ -51,7 +53,7 @@ impl Parted {
     pub fn bytes(&self) -> usize {
         size_of_val(&self.gathering[..]) + size_of_val(&self.next_pair[..]) + size_of_val(&self.next_block[..])
     }
-    /// The pairs of a bin, in the order of the input, a block at a time.
+    /// The pairs of a bin, in the order of the input, a block at a time, each with the one that comes next.
     #[inline(always)]
     pub fn runs<'a>(&'a self, bin: usize, arena: &'a [u64]) -> Runs<'a> {
         Runs { next_block: &self.next_block, arena, block: bin, end: self.next_pair[bin] as usize, done: false }
@@ -66,21 +68,22 @@ pub struct Runs<'a> {
     done: bool,
 }
 impl<'a> Iterator for Runs<'a> {
-    type Item = &'a [u64];
+    type Item = (&'a [u64], *const u64);
     #[inline(always)]
-    fn next(&mut self) -> Option<&'a [u64]> {
+    fn next(&mut self) -> Option<Self::Item> {
         if self.done {
             return None;
         }
         let start = self.block * BLOCK;
         if self.block == self.end / BLOCK {
             self.done = true;
-            return Some(&self.arena[start..self.end]);
+            return Some((&self.arena[start..self.end], self.arena[start..].as_ptr()));
         }
         self.block = self.next_block[self.block] as usize;
-        Some(&self.arena[start..start + BLOCK])
+        Some((&self.arena[start..start + BLOCK], self.arena[self.block * BLOCK..].as_ptr()))
     }
 }
+
 /// Mixes keys and puts their values to them.
 #[inline(always)]
 pub fn mix_pairs(shape: Shape, keys: &[u32], values: &[u32], pairs: &mut [u64]) {
@@ -126,14 +129,24 @@ impl Partition<'_> {
         };
         let (key_groups, last_keys) = keys.as_chunks::<GROUP>();
         let (value_groups, last_values) = values.as_chunks::<GROUP>();
-        for (keys, values) in key_groups.iter().zip(value_groups) {
-            let (mut h, mut bin) = ([0; GROUP], [0; GROUP]);
-            for i in 0..GROUP {
-                h[i] = bins.shape.mixed(keys[i]);
-                bin[i] = bins.of(h[i]);
+        // A group is mixed while the one before goes to its bins: what is mixed passes through memory, which is faster than
+        // taking vectors apart.
+        let (mut pairs, mut bin) = ([[0; GROUP]; 2], [[0; GROUP]; 2]);
+        for step in 0..=key_groups.len() {
+            if let (Some(keys), Some(values)) = (key_groups.get(step), value_groups.get(step)) {
+                // The machine's own prefetching stops at the end of each page.
+                simd.ask(keys.as_ptr().wrapping_add(AHEAD * GROUP));
+                simd.ask(values.as_ptr().wrapping_add(AHEAD * GROUP));
+                for i in 0..GROUP {
+                    let h = bins.shape.mixed(keys[i]);
+                    pairs[step % 2][i] = pair(h, values[i]);
+                    bin[step % 2][i] = bins.of(h);
+                }
             }
-            for i in 0..GROUP {
-                out.push(bin[i], pair(h[i], values[i]));
+            if step > 0 {
+                for i in 0..GROUP {
+                    out.push(bin[(step - 1) % 2][i], pairs[(step - 1) % 2][i]);
+                }
             }
         }
         for (&key, &value) in last_keys.iter().zip(last_values) {
@@ -213,7 +226,8 @@ mod tests {
                 expected[(partition >> bins.shift) as usize].push(pair(h, value));
             }
             for (bin, expected) in expected.iter().enumerate() {
-                let found = parted.runs(bin, bytemuck::cast_slice(&arena)).collect::<Vec<_>>().concat();
+                let runs = parted.runs(bin, bytemuck::cast_slice(&arena));
+                let found = runs.flat_map(|(run, _)| run).copied().collect::<Vec<u64>>();
                 assert_eq!(&found, expected, "{level:?} bin {bin} of {n} pairs");
             }
         }

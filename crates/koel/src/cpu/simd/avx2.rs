@@ -116,8 +116,8 @@ impl Simd for Avx2 {
         unsafe { _mm_sfence() }
     }
     #[inline(always)]
-    fn prefetch(self, bucket: &Bucket) {
-        // SAFETY: a hint, which reads nothing; the address is valid.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bucket.as_ptr().cast()) }
+    fn ask<T>(self, address: *const T) {
+        // SAFETY: a hint, which reads nothing, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
 }

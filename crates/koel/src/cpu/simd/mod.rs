@@ -11,7 +11,8 @@ mod avx512;
 mod neon;
 mod portable;
 
-use koel_kernels::map::layout::{EMPTY, class_bit, with_class_bits};
+use koel_kernels::map::layout::{EMPTY, class, class_bit, with_class_bits};
+use std::hint::select_unpredictable;
 use std::sync::OnceLock;
 
 /// Four pairs.
@@ -27,6 +28,19 @@ pub struct Line(pub [u64; 8]);
 unsafe impl bytemuck::Zeroable for Line {}
 // SAFETY: words, as many bytes as the alignment: no padding.
 unsafe impl bytemuck::Pod for Line {}
+
+/// Queries that are compared at a time.
+pub const GROUP: usize = 16;
+/// What comparing a group with a bucket each told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Compared {
+    /// The value of each key that is in its bucket; of the others the one given.
+    pub values: [u32; GROUP],
+    /// Bit `i` is set if key `i` is in its bucket. Empty slots match the ambiguous key.
+    pub found: u32,
+    /// Bit `i` is set if key `i` is not in its bucket, which is full and has the bit of the key's class set.
+    pub overflowed: u32,
+}
 
 /// Pairs of a line.
 pub const LINE: usize = 8;
@@ -59,6 +73,31 @@ pub trait Simd: Copy {
     fn overflowed(self, bucket: &Bucket, class: u32) -> bool {
         bucket[3] != EMPTY && class_bit(*bucket, class)
     }
+    /// Compares a group of mixed keys with a bucket each. The places must be below the number of buckets.
+    #[inline(always)]
+    fn compare(self, buckets: &[Bucket], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared {
+        let mut compared = Compared { values: [missing; GROUP], found: 0, overflowed: 0 };
+        for i in 0..GROUP {
+            let bucket = &buckets[places[i] as usize];
+            let same = self.matches(bucket, mixed[i]);
+            let value = (bucket[(same.trailing_zeros() / 2 % 4) as usize] >> 32) as u32;
+            compared.values[i] = select_unpredictable(same != 0, value, missing);
+            compared.found |= ((same != 0) as u32) << i;
+            compared.overflowed |= (self.overflowed(bucket, class(mixed[i])) as u32) << i;
+        }
+        compared.overflowed &= !compared.found;
+        compared
+    }
+    /// Those of the words whose bit is set, in their order, then anything.
+    #[inline(always)]
+    fn compact(self, words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
+        let (mut compacted, mut count) = ([0; GROUP], 0);
+        for i in 0..GROUP {
+            compacted[count % GROUP] = words[i];
+            count += (bits >> i & 1) as usize;
+        }
+        compacted
+    }
     /// Orders those of the buckets that are full so that they have these class bits.
     #[inline(always)]
     fn order(self, buckets: &mut [Bucket; 8], bits: &[u8; 8]) {
@@ -76,10 +115,10 @@ pub trait Simd: Copy {
     /// Lines that were streamed are seen by whoever sees later stores.
     #[inline(always)]
     fn fence(self) {}
-    /// Asks for the line of a bucket.
+    /// Asks for the line of an address: a hint, which may be wrong.
     #[inline(always)]
-    fn prefetch(self, bucket: &Bucket) {
-        let _ = bucket;
+    fn ask<T>(self, address: *const T) {
+        let _ = address;
     }
 }
 
@@ -178,7 +217,28 @@ mod tests {
                         "{bucket:x?} {class}"
                     );
                 }
-                simd.prefetch(bucket);
+                simd.ask(&buckets);
+            }
+            for round in 0..4 {
+                let word = |i: usize| splitmix_at(self.seed, 200 + round * 16 + i as u32);
+                let places = std::array::from_fn(|i| word(i) as u32 % 8);
+                let mixed = std::array::from_fn(|i| match word(i) >> 32 & 15 {
+                    0 => u32::MAX,
+                    1 => 0,
+                    2 => (word(i) >> 36) as u32,
+                    slot => buckets[if slot < 7 { slot } else { places[i] as u64 } as usize][slot as usize % 4] as u32,
+                });
+                let found = simd.compare(&buckets, &places, &mixed, round);
+                assert_eq!(
+                    found,
+                    Portable.compare(&buckets, &places, &mixed, round),
+                    "{buckets:x?} {places:?} {mixed:x?}"
+                );
+                let bits = word(0) as u32 & 0xFFFF;
+                let kept = bits.count_ones() as usize;
+                assert_eq!(simd.compact(&mixed, bits)[..kept], Portable.compact(&mixed, bits)[..kept]);
+                let expected = (0..GROUP).filter(|i| bits >> i & 1 != 0).map(|i| mixed[i]).collect::<Vec<_>>();
+                assert_eq!(simd.compact(&mixed, bits)[..kept], expected);
             }
             let mut expected = buckets;
             Portable.order(&mut expected, &bits);

@@ -61,10 +61,10 @@ impl Simd for Neon {
         unsafe { empties(bucket) }
     }
     #[inline(always)]
-    fn prefetch(self, bucket: &Bucket) {
+    fn ask<T>(self, address: *const T) {
         // SAFETY: a hint, which changes nothing that a program sees.
         unsafe {
-            std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) bucket.as_ptr(), options(nostack, readonly, preserves_flags))
+            std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags))
         }
     }
 }
