@@ -3,7 +3,8 @@
 //!
 //! Phases, with a barrier between each two:
 //! * A. Every pair counts itself into its first bucket; the first four have their slots. The others are listed.
-//! * B. The listed ones try their second bucket in the same way, and mark their class in the first.
+//! * B. The listed ones try their second bucket in the same way, and mark their class in the first. If the list was too short,
+//!   the next ones are listed.
 //! * C. The rest evicts: looks at the four pairs of its bucket, moves one whose other bucket has room, or swaps with one and
 //!   goes on with that. Buckets are read while others change them. Whatever was seen is confirmed before it counts: a slot
 //!   is taken by clearing its bit among the free slots of its bucket, and a pair is replaced by compare-and-swap of all its
@@ -12,8 +13,9 @@
 //! * E. Full buckets are ordered so that they tell their class bits, and everything is written out. If asked, equal keys are
 //!   found here: all copies of a key are in its two buckets or in the stash.
 use super::layout::{AMBIGUOUS, EMPTY, Shape, class, with_class_bits};
+use super::partition::OVERFLOW;
 use super::{header, stash};
-use koel_simt::{Buf, In, Shared, Thread, U64x2, kernel, unroll};
+use koel_simt::{Buf, In, Shared, Thread, U32x4, U64x2, block, kernel, unroll};
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
@@ -46,7 +48,7 @@ pub struct Source {
     pub check: u32,
     /// The stash has 2^this slots.
     pub stash_bits: u32,
-    /// Pairs that may miss their first bucket before some must take other ways at once.
+    /// Pairs that may miss their first bucket in one round.
     pub list: u32,
 }
 // SAFETY: plain numbers, no padding.
@@ -153,7 +155,7 @@ pub fn map_build(
     t.wait_for_previous();
     t.let_next_start();
     let count = counts.get(p).min(valid.get(p)).min(source.room);
-    let mut e = [EMPTY; ITEMS];
+    let (mut e, mut ambiguous) = ([EMPTY; ITEMS], 0);
     unroll::<ITEMS>(|j| {
         if j % 2 == 0 {
             let i = ((j / 2) as u32 * THREADS + id) * 2;
@@ -162,13 +164,13 @@ pub fn map_build(
                 e[j] = a;
                 e[(j + 1) % ITEMS] = if i + 1 < count { b } else { EMPTY };
                 // What was read looks like nothing only if it is the ambiguous pair.
-                let ambiguous = (a == EMPTY) as u32 + (i + 1 < count && b == EMPTY) as u32;
-                if ambiguous != 0 {
-                    table_header.fetch_add(header::AMBIGUOUS, ambiguous);
-                }
+                ambiguous += (a == EMPTY) as u32 + (i + 1 < count && b == EMPTY) as u32;
             }
         }
     });
+    if ambiguous != 0 {
+        table_header.fetch_add(header::AMBIGUOUS, ambiguous);
+    }
     let mut i = id;
     while i < shape.buckets * 2 {
         part.slots.x2().store(i, U64x2([EMPTY; 2]));
@@ -176,7 +178,7 @@ pub fn map_build(
     }
     i = id;
     while i < (shape.buckets + 3) / 4 {
-        part.words.x4().store(i, koel_simt::U32x4([0; 4]));
+        part.words.x4().store(i, U32x4([0; 4]));
         i += THREADS;
     }
     if id < 4 {
@@ -191,50 +193,59 @@ pub fn map_build(
             missed |= 1 << j;
         }
     });
-    let behind =
-        block_overflow(t, part, overflow_first, header::OVERFLOW_FIRST, table_header, list, lengths, stash, source)
-            + block_overflow(
-                t,
-                part,
-                overflow_second,
-                header::OVERFLOW_SECOND,
-                table_header,
-                list,
-                lengths,
-                stash,
-                source,
-            );
-    let all = missed.count_ones();
-    let before = koel_simt::block::warp_inclusive_sum(t, all);
-    let mut at = 0;
-    if t.lane() == 31 {
-        at = lengths.fetch_add(0, before);
-    }
-    at = t.warp().shfl(at, 31) + before - all;
-    unroll::<ITEMS>(|j| {
-        if missed >> j & 1 != 0 {
-            if at < source.list {
-                list.store(at, e[j]);
-            } else {
-                take_other_way(part, e[j], stash, source, table_header);
-            }
-            at += 1;
+    // Normally one round: the list holds all that missed.
+    let mut listed = 0;
+    loop {
+        let all = missed.count_ones();
+        let before = block::warp_inclusive_sum(t, all);
+        let mut at = 0;
+        if t.lane() == 31 {
+            at = lengths.fetch_add(0, before);
         }
-    });
-    t.barrier();
+        at = t.warp().shfl(at, 31) + before - all;
+        unroll::<ITEMS>(|j| {
+            if missed >> j & 1 != 0 {
+                if at < source.list {
+                    list.store(at, e[j]);
+                    missed &= !(1 << j);
+                }
+                at += 1;
+            }
+        });
+        let unlisted = t.barrier_count(missed != 0);
 
-    // B.
-    let listed = lengths.load_volatile(0).min(source.list);
-    i = id;
-    while i < listed {
-        let e = list.load(i);
-        if !part.try_second(e) {
-            let at = lengths.fetch_add(1, 1);
-            if at < second_list(source.list) {
-                missed_twice.store(at, e);
-            } else {
-                // Both buckets are full, and stay so.
-                put_into_stash(e, stash, source, table_header);
+        // B.
+        let here = lengths.load_volatile(0).min(source.list);
+        let mut i = id;
+        while i < here {
+            let e = list.load(i);
+            if !part.try_second(e) {
+                miss_twice(e, missed_twice, lengths, stash, source, table_header);
+            }
+            i += THREADS;
+        }
+        listed += here;
+        t.barrier();
+        if unlisted == 0 {
+            break;
+        }
+        if id == 0 {
+            lengths.store(0, 0);
+        }
+        t.barrier();
+    }
+    // A and B for what waits behind the bins of the passes: normally two words are read.
+    let (first, second) =
+        (table_header.load_relaxed(header::OVERFLOW_FIRST), table_header.load_relaxed(header::OVERFLOW_SECOND));
+    let (first, second) = (first.min(OVERFLOW), second.min(OVERFLOW));
+    let mut i = id;
+    while i < first + second {
+        let e = if i < first { overflow_first.get(i) } else { overflow_second.get(i - first) };
+        if shape.partition(e as u32) == p {
+            if e == EMPTY {
+                table_header.fetch_add(header::AMBIGUOUS, 1);
+            } else if !part.count_in(shape.first(e as u32), e) && !part.try_second(e) {
+                miss_twice(e, missed_twice, lengths, stash, source, table_header);
             }
         }
         i += THREADS;
@@ -242,7 +253,7 @@ pub fn map_build(
     t.barrier();
 
     // Counts become free slots.
-    i = id;
+    let mut i = id;
     while i < shape.buckets {
         let word = part.words.load(i);
         let taken = (word & COUNT).min(4);
@@ -278,7 +289,7 @@ pub fn map_build(
         }
         i += THREADS;
     }
-    if id == 0 && listed + behind != 0 {
+    if id == 0 && listed != 0 {
         table_header.fetch_add(header::SECOND_CHOICE, listed);
     }
     t.barrier();
@@ -307,45 +318,21 @@ pub fn map_build(
     }
 }
 
-/// Phase A for the pairs of this partition that wait behind the bins of a pass: normally one word is read. Returns how many
-/// are there of all partitions.
+/// A pair that found both its buckets full: listed for phase C. If that list is full too, the stash takes it: the buckets stay
+/// full.
 #[inline(always)]
-fn block_overflow(
-    t: Thread,
-    part: Partition,
-    overflow: In<u64>,
-    word: u32,
-    table_header: Buf<u32>,
+fn miss_twice(
+    e: u64,
     list: Shared<u64>,
     lengths: Shared<u32>,
     stash: Buf<u64>,
     source: Source,
-) -> u32 {
-    let all = table_header.load_relaxed(word).min(super::partition::OVERFLOW);
-    let mut i = t.id();
-    while i < all {
-        let e = overflow.get(i);
-        if part.shape.partition(e as u32) == t.block() {
-            if e == EMPTY {
-                table_header.fetch_add(header::AMBIGUOUS, 1);
-            } else if !part.count_in(part.shape.first(e as u32), e) {
-                let at = lengths.fetch_add(0, 1);
-                if at < source.list {
-                    list.store(at, e);
-                } else {
-                    take_other_way(part, e, stash, source, table_header);
-                }
-            }
-        }
-        i += THREADS;
-    }
-    all
-}
-
-/// A pair that missed its first bucket and found the list full.
-#[inline(always)]
-fn take_other_way(part: Partition, e: u64, stash: Buf<u64>, source: Source, table_header: Buf<u32>) {
-    if !part.try_second(e) {
+    table_header: Buf<u32>,
+) {
+    let at = lengths.fetch_add(1, 1);
+    if at < second_list(source.list) {
+        list.store(at, e);
+    } else {
         put_into_stash(e, stash, source, table_header);
     }
 }

@@ -45,7 +45,8 @@ impl Tile {
     pub const fn pairs(self) -> u32 {
         self.threads * self.items
     }
-    const fn shared(self) -> u32 {
+    /// Bytes of shared memory.
+    pub const fn shared(self) -> u32 {
         self.pairs() * 8 + self.bins * 8 + 32 * 4
     }
 }
