@@ -9,7 +9,6 @@ const ITEMS: usize = 16;
 pub const TILE: u32 = THREADS * ITEMS as u32;
 
 /// A warp owns 16 rows of 32 elements. The kept ones of a row go to consecutive places: no staging is needed.
-#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
 #[inline(always)]
 fn compact<T: Word, V: Moved>(
     t: Thread,

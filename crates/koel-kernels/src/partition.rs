@@ -38,7 +38,6 @@ const _: () = assert!(NARROW.shared() <= LEAST_SHARED && SMALL.shared() <= LEAST
 const NOWHERE: u32 = u32::MAX - (1 << 16);
 
 /// `stride`: from the beginning of a bin's room to that of the next. `room`: places of a bin.
-#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
 #[inline(always)]
 fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
     t: Thread,

@@ -128,7 +128,6 @@ fn lanes_with(t: Thread, digit: u32) -> u32 {
 
 /// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so that tile, warp, row, lane is the order of the input, which
 /// equal digits keep.
-#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
 #[inline(always)]
 fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
     t: Thread,

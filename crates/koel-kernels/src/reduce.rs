@@ -34,7 +34,6 @@ impl Chunked for u64 {
 }
 
 /// Folds all elements into `out[0]`, which holds the neutral element or an earlier result.
-#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
 #[inline(always)]
 fn reduce<T: Chunked, A: Scalar>(
     t: Thread,

@@ -47,7 +47,6 @@ impl Scanned for u64 {
 }
 
 /// A warp owns `CHUNKS` runs of 32 chunks, one after another: every access is coalesced, and the order is kept.
-#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
 #[inline(always)]
 fn scan<T: Scanned>(
     t: Thread,

@@ -88,7 +88,7 @@ fn atomics_bytes_and_block_sums() {
             7,
         ];
         assert_eq!(wide_words, expected, "seed {seed}");
-        for i in 0..N {
+        for (i, byte) in bytes.iter().enumerate().take(N) {
             let first = i & !127;
             let before = (first..i).fold(0, |s, j| s + (word(j) & 0xff));
             let up_to = (first..=i).fold(0, |s: u64, j| s.wrapping_add(long(j)));
@@ -96,7 +96,7 @@ fn atomics_bytes_and_block_sums() {
             // words 6 and 7 of the wide array: what `cas` left, and nothing
             let expected = [before, up_to as u32, (up_to >> 32) as u32, odd ^ 7];
             assert_eq!(out.0[4 * i..][..4], expected, "seed {seed}, thread {i}");
-            assert_eq!(bytes[i], input.0[4 * (i ^ 3)] as u8);
+            assert_eq!(*byte, input.0[4 * (i ^ 3)] as u8);
         }
     }
 }

@@ -177,7 +177,7 @@ pub fn map_build(
         i += THREADS;
     }
     i = id;
-    while i < (shape.buckets + 3) / 4 {
+    while i < shape.buckets.div_ceil(4) {
         part.words.x4().store(i, U32x4([0; 4]));
         i += THREADS;
     }
@@ -279,10 +279,8 @@ pub fn map_build(
     while i < given_up {
         let e = list.load(i);
         let first = shape.first(e as u32);
-        let slot = part.take_slot(first).or_else(|| {
-            part.words.fetch_or(first, class_mark(e as u32));
-            part.take_slot(shape.other(e as u32, first))
-        });
+        // Its class is marked: it missed its first bucket once, or was evicted from it.
+        let slot = part.take_slot(first).or_else(|| part.take_slot(shape.other(e as u32, first)));
         match slot {
             Some(slot) => part.slots.store_volatile(slot, e),
             None => put_into_stash(e, stash, source, table_header),

@@ -51,7 +51,7 @@ pub const KEY_SETS: &[KeySet] = &[
     KeySet { name: "downwards from all ones", key: |i| !i },
     KeySet { name: "stride 64", key: |i| i.wrapping_mul(64).wrapping_add(i >> 26) },
     KeySet { name: "stride 4096", key: |i| i.wrapping_mul(4096).wrapping_add(i >> 20) },
-    KeySet { name: "equal low bits", key: |i| i << 12 | i >> 20 },
+    KeySet { name: "equal low bits", key: |i| i.rotate_left(12) },
     KeySet { name: "bit-reversed", key: |i| i.reverse_bits() },
     KeySet { name: "equal modulo 334214459", key: |i| (i % 12) * 334_214_459 + i / 12 },
     KeySet { name: "equal modulo 1900813", key: |i| (i % 2259) * 1_900_813 + i / 2259 },
