@@ -1,11 +1,12 @@
 //! The CPU engine of the flagship table beside the machine's limit and hashbrown, in one run.
 //!
-//! `cargo bench -p koel --bench cpu_map -- [lg N,...] [load] [threads]`. Rates are in million operations a second: by the
+//! `cargo bench -p koel --bench cpu_map -- [lg N,...] [load] [threads]`; `NO_PEERS=1` leaves hashbrown out, `PIN=1` binds threads to
+//! cores. Rates are in million operations a second: by the
 //! clock, and in brackets by CPU time divided by the threads, which other work on the machine disturbs less; each the best of
 //! several runs. Every answer is verified.
 use koel::Device;
 use koel::classic::Duplicates;
-use koel::cpu::{Finder, Pages, Scratch, Stash, build, map};
+use koel::cpu::{Finder, Level, Pages, Scratch, Stash, build, map};
 use koel_kernels::map::layout::Shape;
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
@@ -28,6 +29,22 @@ fn cpu_seconds() -> f64 {
     // SAFETY: writes the time there.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
+/// Binds the device's threads to a core each.
+fn pin_threads() {
+    for entry in std::fs::read_dir("/proc/self/task").unwrap().map(Result::unwrap) {
+        let name = std::fs::read_to_string(entry.path().join("comm")).unwrap();
+        let Some(core) = name.trim().strip_prefix("koel-") else { continue };
+        let thread = entry.file_name().to_string_lossy().parse::<i32>().unwrap();
+        // SAFETY: a set of cores is plain bits, all zero when empty; the call reads it.
+        let pinned = unsafe {
+            let mut cores = std::mem::zeroed::<libc::cpu_set_t>();
+            libc::CPU_SET(core.parse().unwrap(), &mut cores);
+            libc::sched_setaffinity(thread, size_of_val(&cores), &cores)
+        };
+        assert_eq!(pinned, 0, "{name} cannot be bound to its core");
+    }
 }
 
 /// Best seconds, by the clock and by CPU time over `threads`.
@@ -67,6 +84,9 @@ fn main() {
         Some(threads) => Device::cpu_with_threads(threads.parse().unwrap()).unwrap(),
         None => Device::cpu().unwrap(),
     };
+    if std::env::var_os("PIN").is_some() {
+        pin_threads();
+    }
     let peers = std::env::var_os("NO_PEERS").is_none();
     sizes.for_each(|lg| measure(&device, 1 << lg, load, peers));
 }
@@ -108,14 +128,41 @@ fn measure(device: &Device, n: usize, load: f64, peers: bool) {
     again(Duplicates::Unchecked, 7).show("build, warm, Unchecked", n);
     let warm = again(Duplicates::KeepLast, 7);
     warm.show("build, warm, KeepLast", n);
+    for level in Level::available() {
+        let mut scratch = Scratch::with_level(Pages::Huge, level);
+        let mut go =
+            || build(device, shape, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
+        Best::of(threads, 3, &mut go).show(&format!("build, warm, {level:?}"), n);
+    }
 
     let lines = random_lines(threads, table);
     lines.show("random lines, 128 in flight", READS * threads);
+    // Every key twice, the copies half the input apart; keys by a law of Zipf; all keys equal.
+    let twice = (0..n).map(|i| keys[i % n.div_ceil(2)]).collect::<Vec<_>>();
+    let zipf = (0..n as u32).map(|i| keys[((n as f64).powf(scramble(i, 3) as f64 / 4294967296.0) as usize).min(n - 1)]);
+    for (name, keys) in [("every key twice", twice), ("Zipf", zipf.collect()), ("one key", vec![5; n])] {
+        let mut go =
+            || build(device, shape, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
+        Best::of(threads, 3, &mut go).show(&format!("build, warm, {name}"), n);
+    }
+    let counts = build(device, shape, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
+    println!("  {:.4} evictions a pair, {} pairs in the stash", counts.evictions as f64 / n as f64, counts.stashed);
+
     let finder = Finder::new(shape, table, &stash).unwrap();
+    for batch in [1, 16, 100, 999] {
+        let (queries, mut out) = (&hits[..batch], vec![0; batch]);
+        let mut go = || (0..1000).for_each(|_| finder.values(device, queries, &mut out, 7).unwrap());
+        println!("  find of {batch}: {:.2} us", Best::of(1, 5, &mut go).wall * 1e3);
+    }
     let (mut out, mut found) = (vec![0; n], vec![0; n]);
     let hit = Best::of(threads, 7, || finder.values(device, &hits, &mut out, 7).unwrap());
     assert!(out.par_iter().enumerate().all(|(i, &v)| v as usize == order(i)));
     hit.show("find present", n);
+    for level in Level::available() {
+        let finder = finder.with_level(level);
+        let hit = Best::of(threads, 3, || finder.values(device, &hits, &mut out, 7).unwrap());
+        hit.show(&format!("find present, {level:?}"), n);
+    }
     Best::of(threads, 7, || finder.find(device, &hits, &mut out, 7, &mut found).unwrap())
         .show("find present, with flags", n);
     assert!(found.iter().all(|&f| f == 1));
@@ -124,8 +171,12 @@ fn measure(device: &Device, n: usize, load: f64, peers: bool) {
     miss.show("find absent", n);
     Best::of(threads, 7, || finder.contains(device, &misses, &mut found).unwrap()).show("contains absent", n);
     assert!(found.iter().all(|&f| f == 0));
-    let limit = lines.rate(READS * threads).max(random_lines(threads, table).rate(READS * threads));
-    println!("  find / limit: present {:.2}, absent {:.2}", hit.rate(n) / limit, miss.rate(n) / limit);
+    let after = random_lines(threads, table);
+    let limit = Best { threads, wall: lines.wall.min(after.wall), cpu: lines.cpu.min(after.cpu) };
+    for (name, find) in [("present", &hit), ("absent", &miss)] {
+        let ratio = |find: f64, limit: f64| n as f64 / find / ((READS * threads) as f64 / limit);
+        println!("  find {name} / limit: {:.2} [{:.2}]", ratio(find.wall, limit.wall), ratio(find.cpu, limit.cpu));
+    }
     if !peers {
         return;
     }
@@ -163,7 +214,7 @@ fn measure(device: &Device, n: usize, load: f64, peers: bool) {
 }
 
 /// Reads of a thread in one run of the limit.
-const READS: usize = 1 << 22;
+const READS: usize = 1 << 23;
 /// As `koel::limits::random_reads`, of the table itself, and by CPU time too.
 fn random_lines(threads: usize, table: &[u64]) -> Best {
     let lines = table.as_chunks::<8>().0;
@@ -174,7 +225,7 @@ fn random_lines(threads: usize, table: &[u64]) -> Best {
                     let line = |i: usize| {
                         let x = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (thread as u64) << 60;
                         let h = (x ^ x >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32;
-                        (h * lines.len() as u64 >> 32) as usize
+                        ((h * lines.len() as u64) >> 32) as usize
                     };
                     let (mut asked, mut sum) = ([0; 128], 0u64);
                     for i in 0..READS + 128 {

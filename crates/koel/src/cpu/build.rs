@@ -339,30 +339,35 @@ impl<S: Simd> Filling<'_, S> {
         let first = self.shape.first(h);
         ((partition + first) as usize, (partition + self.shape.other(h, first)) as usize)
     }
-    /// Puts a pair into a full bucket: another must go to its other bucket, and so on at random, until one finds room. If none
-    /// does, the last goes to the stash: it has been tried in both its buckets.
+    /// Puts a pair into a full bucket: another must go to its other bucket, one for which there is room there if there is such a
+    /// one, else any, and so on. If none finds room, the last goes to the stash: it has been tried in both its buckets.
     #[inline(always)]
     fn evict(&mut self, mut pair: u64, mut place: usize, random: &mut u32) {
-        let partition = (self.shape.partition(pair as u32) - self.first_partition) as usize;
+        let shape = self.shape;
+        let partition = (shape.partition(pair as u32) - self.first_partition) as usize;
+        let base = partition * shape.buckets as usize;
         let most = self.failures.get(partition).map_or(MOST_EVICTIONS, |&failures| MOST_EVICTIONS >> failures);
         for _ in 0..most {
-            *random ^= *random << 13;
-            *random ^= *random >> 17;
-            *random ^= *random << 5;
-            std::mem::swap(&mut pair, &mut self.buckets[place][*random as usize % BUCKET]);
-            self.outcome.evictions += 1;
-            let h = pair as u32;
-            let (first, second) = self.places(h);
-            if place == first {
-                self.overflowed[first] |= 1 << class(h);
-                place = second;
-            } else {
-                place = first;
+            let bucket = &mut self.buckets[place];
+            let here = (place - base) as u32;
+            let mut others = [0; BUCKET];
+            let mut room = 0u32;
+            for i in 0..BUCKET {
+                others[i] = base + shape.other(bucket[i] as u32, here) as usize;
+                room |= ((self.fills[others[i]] < BUCKET as u8) as u32) << i;
             }
-            let fill = self.fills[place] as usize;
-            if fill < BUCKET {
-                self.buckets[place][fill] = pair;
-                self.fills[place] += 1;
+            *random = random.wrapping_mul(0x2C1B_3C6D).wrapping_add(0x297A_2D39);
+            let slot = select_unpredictable(room != 0, room.trailing_zeros(), *random >> 30) as usize % BUCKET;
+            std::mem::swap(&mut pair, &mut bucket[slot]);
+            self.outcome.evictions += 1;
+            // It overflows if this was its first bucket.
+            let h = pair as u32;
+            self.overflowed[place] |= ((shape.first(h) == here) as u8) << class(h);
+            place = others[slot];
+            if room != 0 {
+                let fill = &mut self.fills[place];
+                self.buckets[place][*fill as usize % BUCKET] = pair;
+                *fill += 1;
                 return;
             }
         }

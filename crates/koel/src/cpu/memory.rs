@@ -64,6 +64,7 @@ mod tests {
         }
     }
     #[test]
+    #[cfg_attr(miri, ignore = "Miri ends there")]
     fn too_much_is_an_error() {
         assert!(
             matches!(Memory::default().get(1 << 60, Pages::Huge), Err(Error::OutOfMemory { asked, .. }) if asked == 1 << 60)

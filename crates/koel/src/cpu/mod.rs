@@ -29,7 +29,8 @@ use simd::Line;
 pub use stash::Stash;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of a bin's buckets while they are filled, if partitions are smaller: with its pairs they fit a core's second cache.
+/// Bytes of a bin's buckets while they are filled, if partitions are smaller: with its pairs they stay in a core's second cache.
+/// From 80 to 256 KiB the build's rate is the same within 3 % (Zen 5, 2^24 pairs), at 640 KiB 10 % lower.
 const BIN_BYTES: u64 = 128 << 10;
 /// Bins of a build at most; those of the greatest tables are larger instead.
 const MOST_BINS: u32 = 4096;
@@ -169,14 +170,10 @@ fn build_in_bins(
         arena = rest;
     }
     let stretches = keys.par_chunks(stretch).zip(values.par_chunks(stretch));
-    let t0 = std::time::Instant::now();
-    let c0 = cpu();
     stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas).with_max_len(1).for_each(
         |(((keys, values), parted), arena)| level.run(Partition { keys, values, bins, parted, arena, stream }),
     );
 
-    let t1 = std::time::Instant::now();
-    let c1 = cpu();
     let parts = parted.iter().zip(&arenas).map(|(parted, arena)| (parted, bytemuck::cast_slice(arena)));
     let parts = parts.collect::<Vec<(&Parted, &[u64])>>();
     let source = Source::Bins(&parts);
@@ -187,24 +184,8 @@ fn build_in_bins(
         let first_partition = (bin as u32) << bins.shift;
         level.run(BuildBin { builder, shape, policy, source: &source, bin, first_partition, table, stream });
     });
-    if std::env::var_os("PHASES").is_some() {
-        eprintln!(
-            "part {:.1} [{:.1}] build {:.1} [{:.1}] ms",
-            (t1 - t0).as_secs_f64() * 1e3,
-            (c1 - c0) * 500.0,
-            t1.elapsed().as_secs_f64() * 1e3,
-            (cpu() - c1) * 500.0
-        );
-    }
     Ok(())
 }
-fn cpu() -> f64 {
-    unsafe extern "C" {
-        fn clock() -> i64;
-    }
-    unsafe { clock() as f64 * 1e-6 }
-}
-
 /// What all threads did, and the stash.
 fn collect(builders: &mut [Mutex<Builder>], shape: Shape, keys: &[u32], stash: &mut Stash) -> Result<Counts> {
     stash.clear();

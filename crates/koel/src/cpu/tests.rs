@@ -177,7 +177,7 @@ fn keys_of_every_kind() {
         |i| i,
         |i| !i,
         |i| i.wrapping_mul(4096).wrapping_add(i >> 20),
-        |i| i << 12 | i >> 20,
+        |i| i.rotate_left(12),
         |i| i.reverse_bits(),
         |i| (i % 12) * 334_214_459 + i / 12,
     ];

@@ -40,19 +40,13 @@ fn lanes(x: __m256i) -> u32 {
 fn matches(bucket: &Bucket, h: u32) -> u32 {
     lanes(_mm256_cmpeq_epi32(load(bucket), _mm256_set1_epi32(h as i32))) & 0x55
 }
-#[inline]
-#[target_feature(enable = "avx2")]
-fn empties(bucket: &Bucket) -> u32 {
-    let empty = _mm256_cmpeq_epi64(load(bucket), _mm256_set1_epi64x(-1));
-    _mm256_movemask_pd(_mm256_castsi256_pd(empty)) as u32
-}
-/// Bit of [`codes`] for each class, as a byte.
-pub const CODE: u32 = 0x08_02_10_01;
+/// For each class, a byte with its bit of the codes that `overflowed` gathers.
+const CODE: u32 = 0x08_02_10_01;
 /// Keys in lanes 0, 2, 4, 6; `swapped` has the keys of each half exchanged. Two vectors whose comparison tells the class bits:
 /// lane 0 of the first class 0, lane 4 class 1; lane 0 of the second class 2, lane 2 class 3.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub fn extremes(keys: __m256i, swapped: __m256i) -> (__m256i, __m256i) {
+fn extremes(keys: __m256i, swapped: __m256i) -> (__m256i, __m256i) {
     // Lane 0: the lesser of the first two; lane 2: the greater; lanes 4 and 6: of the last two.
     let x = _mm256_blend_epi32::<0b1100_1100>(_mm256_min_epu32(keys, swapped), _mm256_max_epu32(keys, swapped));
     (x, _mm256_permute4x64_epi64::<0b01_00_11_10>(x))
@@ -94,11 +88,6 @@ impl Simd for Avx2 {
     fn matches(self, bucket: &Bucket, h: u32) -> u32 {
         // SAFETY: `self` proves AVX2.
         unsafe { matches(bucket, h) }
-    }
-    #[inline(always)]
-    fn empties(self, bucket: &Bucket) -> u32 {
-        // SAFETY: `self` proves AVX2.
-        unsafe { empties(bucket) }
     }
     #[inline(always)]
     fn overflowed(self, bucket: &Bucket, class: u32) -> bool {

@@ -1,5 +1,5 @@
 //! AVX-512: comparisons give masks, and eight buckets are ordered at once.
-use super::avx2::{Avx2, CODE, extremes, load};
+use super::avx2::{Avx2, load};
 use super::{Bucket, Compared, GROUP, Line, Simd, Work};
 use std::arch::x86_64::*;
 
@@ -23,20 +23,6 @@ impl Avx512 {
 #[target_feature(enable = "avx512f,avx512vl")]
 fn matches(bucket: &Bucket, h: u32) -> u32 {
     (_mm256_cmpeq_epi32_mask(load(bucket), _mm256_set1_epi32(h as i32)) & 0x55).into()
-}
-#[inline]
-#[target_feature(enable = "avx512f,avx512vl")]
-fn empties(bucket: &Bucket) -> u32 {
-    _mm256_cmpeq_epi64_mask(load(bucket), _mm256_set1_epi64x(-1)).into()
-}
-#[inline]
-#[target_feature(enable = "avx512f,avx512vl")]
-fn overflowed(bucket: &Bucket, class: u32) -> bool {
-    let pairs = load(bucket);
-    let swapped = _mm256_shuffle_epi32::<0b01_00_11_10>(pairs);
-    let (x, y) = extremes(pairs, swapped);
-    let codes = _mm256_cmpgt_epu32_mask(pairs, swapped) & 0x11 | (_mm256_cmpgt_epu32_mask(x, y) & 5) << 1;
-    (codes as u32 & CODE >> (class * 8) & 0xFF != 0) & (bucket[3] != u64::MAX)
 }
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -197,16 +183,6 @@ impl Simd for Avx512 {
     fn matches(self, bucket: &Bucket, h: u32) -> u32 {
         // SAFETY: `self` proves AVX-512.
         unsafe { matches(bucket, h) }
-    }
-    #[inline(always)]
-    fn empties(self, bucket: &Bucket) -> u32 {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { empties(bucket) }
-    }
-    #[inline(always)]
-    fn overflowed(self, bucket: &Bucket, class: u32) -> bool {
-        // SAFETY: `self` proves AVX-512.
-        unsafe { overflowed(bucket, class) }
     }
     #[inline(always)]
     fn compare(self, buckets: &[Bucket], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared {

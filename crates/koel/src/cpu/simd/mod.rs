@@ -63,11 +63,6 @@ pub trait Simd: Copy {
     fn matches(self, bucket: &Bucket, h: u32) -> u32 {
         (0..4).fold(0, |bits, i| bits | ((bucket[i] as u32 == h) as u32) << (2 * i))
     }
-    /// The slots that are empty: bit `i` for slot `i`.
-    #[inline(always)]
-    fn empties(self, bucket: &Bucket) -> u32 {
-        (0..4).fold(0, |bits, i| bits | ((bucket[i] == EMPTY) as u32) << i)
-    }
     /// Whether the bucket is full, and has the bit of this class set.
     #[inline(always)]
     fn overflowed(self, bucket: &Bucket, class: u32) -> bool {
@@ -92,8 +87,8 @@ pub trait Simd: Copy {
     #[inline(always)]
     fn compact(self, words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
         let (mut compacted, mut count) = ([0; GROUP], 0);
-        for i in 0..GROUP {
-            compacted[count % GROUP] = words[i];
+        for (i, &word) in words.iter().enumerate() {
+            compacted[count % GROUP] = word;
             count += (bits >> i & 1) as usize;
         }
         compacted
@@ -206,7 +201,6 @@ mod tests {
                 }
             }
             for bucket in &buckets {
-                assert_eq!(simd.empties(bucket), Portable.empties(bucket));
                 for h in bucket.iter().map(|&p| p as u32).chain([0, 5, u32::MAX, self.seed as u32]) {
                     assert_eq!(simd.matches(bucket, h), Portable.matches(bucket, h), "{bucket:x?} {h:x}");
                 }

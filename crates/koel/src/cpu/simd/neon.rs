@@ -13,13 +13,12 @@ impl Neon {
     }
 }
 
-/// The keys of a bucket, and the values.
+/// The keys of a bucket.
 #[inline]
 #[target_feature(enable = "neon")]
-fn load(bucket: &Bucket) -> (uint32x4_t, uint32x4_t) {
-    // SAFETY: 32 bytes; the type asks for no alignment beyond that of `u32`.
-    let uint32x4x2_t(keys, values) = unsafe { vld2q_u32(bucket.as_ptr().cast()) };
-    (keys, values)
+fn keys(bucket: &Bucket) -> uint32x4_t {
+    // SAFETY: 32 bytes; the load asks for no alignment beyond that of `u32`.
+    unsafe { vld2q_u32(bucket.as_ptr().cast()) }.0
 }
 /// The sum of `weights` over the lanes that are all ones.
 #[inline]
@@ -31,13 +30,7 @@ fn weigh(lanes: uint32x4_t, weights: [u32; 4]) -> u32 {
 #[inline]
 #[target_feature(enable = "neon")]
 fn matches(bucket: &Bucket, h: u32) -> u32 {
-    weigh(vceqq_u32(load(bucket).0, vdupq_n_u32(h)), [1, 4, 16, 64])
-}
-#[inline]
-#[target_feature(enable = "neon")]
-fn empties(bucket: &Bucket) -> u32 {
-    let (keys, values) = load(bucket);
-    weigh(vceqq_u32(vandq_u32(keys, values), vdupq_n_u32(u32::MAX)), [1, 2, 4, 8])
+    weigh(vceqq_u32(keys(bucket), vdupq_n_u32(h)), [1, 4, 16, 64])
 }
 
 impl Simd for Neon {
@@ -54,11 +47,6 @@ impl Simd for Neon {
     fn matches(self, bucket: &Bucket, h: u32) -> u32 {
         // SAFETY: `self` proves NEON.
         unsafe { matches(bucket, h) }
-    }
-    #[inline(always)]
-    fn empties(self, bucket: &Bucket) -> u32 {
-        // SAFETY: `self` proves NEON.
-        unsafe { empties(bucket) }
     }
     #[inline(always)]
     fn ask<T>(self, address: *const T) {
