@@ -212,7 +212,8 @@ fn duplicates_of_every_kind() {
 #[test]
 fn all_ones() {
     let n = 200;
-    for (partitions, buckets) in [(1, 1), (1, 20), (9, 7), (40, 1), (30_000, 3)] {
+    let shapes = [(1, 1), (9, 7), (1, 20), (40, 1), (30_000, 3)];
+    for (partitions, buckets) in shapes.into_iter().take(if cfg!(miri) { 2 } else { 5 }) {
         let shape = Shape { partitions, buckets, seed: 5 };
         let ambiguous = shape.unmixed(AMBIGUOUS);
         for others in [0, 1, 7, n] {

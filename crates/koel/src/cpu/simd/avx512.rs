@@ -211,9 +211,4 @@ impl Simd for Avx512 {
         // SAFETY: every x86-64 has SSE.
         unsafe { _mm_sfence() }
     }
-    #[inline(always)]
-    fn ask<T>(self, address: *const T) {
-        // SAFETY: a hint, which reads nothing, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-    }
 }

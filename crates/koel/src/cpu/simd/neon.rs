@@ -48,11 +48,4 @@ impl Simd for Neon {
         // SAFETY: `self` proves NEON.
         unsafe { matches(bucket, h) }
     }
-    #[inline(always)]
-    fn ask<T>(self, address: *const T) {
-        // SAFETY: a hint, which changes nothing that a program sees.
-        unsafe {
-            std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags))
-        }
-    }
 }
