@@ -34,37 +34,66 @@ pub const WIDE: Shape = Shape { threads: 1024, items: 16, bins: 1024 };
 const LEAST_SHARED: u32 = 64 << 10;
 const _: () = assert!(NARROW.shared() <= LEAST_SHARED && SMALL.shared() <= LEAST_SHARED);
 
-/// Places that no output has: below 2^32 with any tile position added.
-const NOWHERE: u32 = u32::MAX - (1 << 16);
+/// A place that no output has, with any tile position added: what goes there is not written.
+pub const NOWHERE: u32 = u32::MAX - (1 << 16);
 
-/// `stride`: from the beginning of a bin's room to that of the next. `room`: places of a bin.
+/// A tile of pairs `value << 32 | stored key` from two arrays, and where each of a thread's pairs is in the tile: four
+/// neighbours a thread, so that full tiles are read sixteen bytes at a time. Four of `ITEMS` at least.
 #[inline(always)]
-fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+pub fn load_tile<const THREADS: usize, const ITEMS: usize>(
     t: Thread,
-    drop: u32,
-    bins: u32,
-    stride: u32,
-    room: u32,
-    aligned: u32,
     n: u32,
+    aligned: u32,
     keys: In<u32>,
     values: In<u32>,
-    out: Buf<u64>,
+    stored: impl Fn(u32) -> u32,
+) -> ([u64; ITEMS], u32, impl Fn(usize) -> u32) {
+    const { assert!(ITEMS.is_multiple_of(4)) };
+    let first = t.block() * (THREADS * ITEMS) as u32;
+    let count = (n - first).min((THREADS * ITEMS) as u32);
+    let at = move |j: usize| ((j / 4 * THREADS) as u32 + t.id()) * 4 + j as u32 % 4;
+    let mut pairs = [0; ITEMS];
+    if aligned != 0 && count == (THREADS * ITEMS) as u32 {
+        unroll::<ITEMS>(|j| {
+            if j % 4 == 0 {
+                let i = (first + at(j)) / 4;
+                let (k, v) = (keys.x4().get_stream(i).0, values.x4().get_stream(i).0);
+                unroll::<4>(|l| pairs[j + l] = (v[l] as u64) << 32 | stored(k[l]) as u64);
+            }
+        });
+    } else {
+        unroll::<ITEMS>(|j| {
+            if at(j) < count {
+                let i = first + at(j);
+                pairs[j] = (values.get_stream(i) as u64) << 32 | stored(keys.get_stream(i)) as u64;
+            }
+        });
+    }
+    (pairs, count, at)
+}
+
+/// Writes a tile to its bins. `bin_of` a stored key is below BINS; `cursors[first_bin + bin]` counts what has come to it;
+/// `place(bin, before, run)` is where a run of `run` pairs goes of which `before` came earlier, or [`NOWHERE`].
+///
+/// `shared` gives out `THREADS * ITEMS * 8 + BINS * 8 + 128` bytes.
+#[inline(always)]
+#[track_caller]
+pub fn scatter<const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+    t: Thread,
+    (pairs, count, at): ([u64; ITEMS], u32, impl Fn(usize) -> u32),
+    bin_of: impl Fn(u32) -> u32,
+    first_bin: u32,
     cursors: Buf<u32>,
-    overflow: Buf<u32>,
+    place: impl Fn(u32, u32, u32) -> u32,
+    out: Buf<u64>,
 ) {
-    const { assert!(ITEMS.is_multiple_of(4) && PER * THREADS >= BINS && THREADS * ITEMS <= 1 << 16) };
+    const { assert!(PER * THREADS >= BINS && THREADS * ITEMS <= 1 << 16) };
     let mut shared = t.shared();
     let tile = shared.array::<u64>(THREADS * ITEMS);
     let start = shared.array::<u32>(BINS); // counts first, then where the bin begins in the tile
     let global = shared.array::<u32>(BINS); // where the bin's run goes, less where it begins in the tile
     let sums = shared.array::<u32>(32);
-
-    let first = t.block() * (THREADS * ITEMS) as u32;
-    let count = (n - first).min((THREADS * ITEMS) as u32);
     let id = t.id();
-    // Four neighbours a thread, so that full tiles are read sixteen bytes at a time.
-    let at = |j: usize| ((j / 4 * THREADS) as u32 + id) * 4 + j as u32 % 4;
 
     unroll::<PER>(|j| {
         let bin = (j * THREADS) as u32 + id;
@@ -72,30 +101,13 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
             start.store(bin, 0);
         }
     });
-    let mut pair = [0; ITEMS];
-    if aligned != 0 && count == (THREADS * ITEMS) as u32 {
-        unroll::<ITEMS>(|j| {
-            if j % 4 == 0 {
-                let i = first / 4 + at(j) / 4;
-                let (k, v) = (keys.x4().get_stream(i).0, values.x4().get_stream(i).0);
-                unroll::<4>(|l| pair[j + l] = (v[l] as u64) << 32 | S::stored(k[l]) as u64);
-            }
-        });
-    } else {
-        unroll::<ITEMS>(|j| {
-            if at(j) < count {
-                let (k, v) = (keys.get_stream(first + at(j)), values.get_stream(first + at(j)));
-                pair[j] = (v as u64) << 32 | S::stored(k) as u64;
-            }
-        });
-    }
     t.barrier();
 
-    let mut place = [0; ITEMS]; // the bin, and the rank in it
+    let mut ranks = [0; ITEMS]; // the bin, and the rank in it
     unroll::<ITEMS>(|j| {
         if at(j) < count {
-            let bin = bin_of(pair[j] as u32, drop, bins);
-            place[j] = bin << 16 | start.fetch_add(bin, 1);
+            let bin = bin_of(pairs[j] as u32);
+            ranks[j] = bin << 16 | start.fetch_add(bin, 1);
         }
     });
     t.barrier();
@@ -107,7 +119,7 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
         if bin < BINS as u32 {
             mine[j] = start.load(bin);
             if mine[j] != 0 {
-                reserved[j] = cursors.fetch_add(bin, mine[j]);
+                reserved[j] = cursors.fetch_add(first_bin + bin, mine[j]);
             }
             sum += mine[j];
         }
@@ -125,20 +137,15 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
 
     unroll::<ITEMS>(|j| {
         if at(j) < count {
-            tile.store(start.load(place[j] >> 16) + (place[j] & 0xffff), pair[j]);
+            tile.store(start.load(ranks[j] >> 16) + (ranks[j] & 0xFFFF), pairs[j]);
         }
     });
     begin = before;
     unroll::<PER>(|j| {
         let bin = id * PER as u32 + j as u32;
         if bin < BINS as u32 {
-            let mut to = bin.wrapping_mul(stride).wrapping_add(reserved[j]).wrapping_sub(begin);
-            // Also when the cursor has come near 2^32.
-            if mine[j] != 0 && (reserved[j] > room || room - reserved[j] < mine[j]) {
-                overflow.fetch_add(0, mine[j]);
-                to = NOWHERE;
-            }
-            global.store(bin, to);
+            let to = if mine[j] != 0 { place(bin, reserved[j], mine[j]) } else { 0 };
+            global.store(bin, if to < NOWHERE { to.wrapping_sub(begin) } else { NOWHERE });
             begin += mine[j];
         }
     });
@@ -148,12 +155,46 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
         let i = (j * THREADS) as u32 + id;
         if i < count {
             let e = tile.load(i);
-            let to = global.load(bin_of(e as u32, drop, bins)).wrapping_add(i);
+            let to = global.load(bin_of(e as u32)).wrapping_add(i);
             if to < NOWHERE {
                 out.store(to, e);
             }
         }
     });
+}
+
+/// Whether a run fits a bin of `room` places of which some are taken; also when the cursor has come near 2^32.
+#[inline(always)]
+pub fn fits(room: u32, taken: u32, run: u32) -> bool {
+    taken <= room && run <= room - taken
+}
+
+/// `stride`: from the beginning of a bin's room to that of the next. `room`: places of a bin.
+#[inline(always)]
+fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+    t: Thread,
+    drop: u32,
+    bins: u32,
+    stride: u32,
+    room: u32,
+    aligned: u32,
+    n: u32,
+    keys: In<u32>,
+    values: In<u32>,
+    out: Buf<u64>,
+    cursors: Buf<u32>,
+    overflow: Buf<u32>,
+) {
+    let tile = load_tile::<THREADS, ITEMS>(t, n, aligned, keys, values, S::stored);
+    let place = |bin: u32, before, run| {
+        if fits(room, before, run) {
+            bin.wrapping_mul(stride).wrapping_add(before)
+        } else {
+            overflow.fetch_add(0, run);
+            NOWHERE
+        }
+    };
+    scatter::<THREADS, ITEMS, BINS, PER>(t, tile, |k| bin_of(k, drop, bins), 0, cursors, place, out)
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $s:ident, $th:literal $blocks:literal $items:literal $bins:literal $per:literal;)*) => { $(

@@ -6,9 +6,10 @@
 //! hash function gives them and some deviations more; a run that does not fit goes to an overflow area behind the bins,
 //! which is normally empty.
 use super::header;
-use super::layout::{Shape, pair};
+use super::layout::Shape;
 use crate::hash::mulhi;
-use koel_simt::{Buf, In, Thread, U32x4, U64x2, block, kernel, unroll};
+use crate::partition::{NOWHERE, fits, load_tile, scatter};
+use koel_simt::{Buf, In, Thread, U64x2, kernel, unroll};
 
 /// Pairs that an overflow area has room for.
 pub const OVERFLOW: u32 = 1 << 16;
@@ -57,110 +58,24 @@ pub const SMALL: Tile = Tile { threads: 512, items: 12, bins: 1024 };
 /// For up to 1280 bins where there is more.
 pub const WIDE: Tile = Tile { threads: 1024, items: 16, bins: 1280 };
 
-/// A place that no output has, with any tile position added.
-const NOWHERE: u32 = u32::MAX - (1 << 16);
-
-/// Writes a tile to its bins. `first_bin`: of the bins of the whole output, the one that `bin_of` calls 0.
+/// Where a run goes: into its bin, or behind all of them.
 #[inline(always)]
-fn scatter<const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
-    t: Thread,
-    pairs: [u64; ITEMS],
-    at: impl Fn(usize) -> u32,
-    count: u32,
-    first_bin: u32,
-    bin_of: impl Fn(u32) -> u32,
-    bins: Bins,
-    out: Buf<u64>,
-    cursors: Buf<u32>,
-    valid: Buf<u32>,
-    table_header: Buf<u32>,
-) {
-    const { assert!(PER * THREADS >= BINS && THREADS * ITEMS <= 1 << 16) };
-    let mut shared = t.shared();
-    let tile = shared.array::<u64>(THREADS * ITEMS);
-    let start = shared.array::<u32>(BINS); // counts first, then where the bin begins in the tile
-    let global = shared.array::<u32>(BINS); // where the bin's run goes, less where it begins in the tile
-    let sums = shared.array::<u32>(32);
-    let id = t.id();
-
-    unroll::<PER>(|j| {
-        let bin = (j * THREADS) as u32 + id;
-        if bin < BINS as u32 {
-            start.store(bin, 0);
+fn place(bins: Bins, first_bin: u32, valid: Buf<u32>, table_header: Buf<u32>) -> impl Fn(u32, u32, u32) -> u32 {
+    move |bin, before, run| {
+        let bin = first_bin + bin;
+        if fits(bins.room, before, run) {
+            bin * bins.room + before
+        } else {
+            valid.fetch_min(bin, before);
+            overflow_place(run, bins, table_header)
         }
-    });
-    t.barrier();
-
-    let mut place = [0; ITEMS]; // the bin, and the rank in it
-    unroll::<ITEMS>(|j| {
-        if at(j) < count {
-            let bin = bin_of(pairs[j] as u32);
-            place[j] = bin << 16 | start.fetch_add(bin, 1);
-        }
-    });
-    t.barrier();
-
-    // A thread's bins are neighbours. Reserving comes before the scan, to overlap with it.
-    let (mut mine, mut reserved, mut sum) = ([0; PER], [0; PER], 0);
-    unroll::<PER>(|j| {
-        let bin = id * PER as u32 + j as u32;
-        if bin < BINS as u32 {
-            mine[j] = start.load(bin);
-            if mine[j] != 0 {
-                reserved[j] = cursors.fetch_add(first_bin + bin, mine[j]);
-            }
-            sum += mine[j];
-        }
-    });
-    let (before, _) = block::exclusive_sum(t, sum, sums);
-    let mut begin = before;
-    unroll::<PER>(|j| {
-        let bin = id * PER as u32 + j as u32;
-        if bin < BINS as u32 {
-            start.store(bin, begin);
-            begin += mine[j];
-        }
-    });
-    t.barrier();
-
-    unroll::<ITEMS>(|j| {
-        if at(j) < count {
-            tile.store(start.load(place[j] >> 16) + (place[j] & 0xFFFF), pairs[j]);
-        }
-    });
-    begin = before;
-    unroll::<PER>(|j| {
-        let bin = id * PER as u32 + j as u32;
-        if bin < BINS as u32 {
-            let mut to = (first_bin + bin).wrapping_mul(bins.room).wrapping_add(reserved[j]);
-            // Written so that a cursor near 2^32 does no harm.
-            if mine[j] != 0 && (reserved[j] > bins.room || bins.room - reserved[j] < mine[j]) {
-                valid.fetch_min(first_bin + bin, reserved[j]);
-                to = overflow_place(mine[j], bins, table_header);
-            }
-            global.store(bin, to.wrapping_sub(begin));
-            begin += mine[j];
-        }
-    });
-    t.barrier();
-
-    unroll::<ITEMS>(|j| {
-        let i = (j * THREADS) as u32 + id;
-        if i < count {
-            let e = tile.load(i);
-            let to = global.load(bin_of(e as u32)).wrapping_add(i);
-            if to < NOWHERE {
-                out.store(to, e);
-            }
-        }
-    });
+    }
 }
-
 /// Room for a run behind the bins.
 #[inline(always)]
 fn overflow_place(run: u32, bins: Bins, table_header: Buf<u32>) -> u32 {
     let place = table_header.fetch_add(bins.overflow_word, run);
-    if place > OVERFLOW || OVERFLOW - place < run {
+    if !fits(OVERFLOW, place, run) {
         table_header.fetch_add(header::FAILED, run);
         return NOWHERE;
     }
@@ -181,32 +96,12 @@ fn from_input<const THREADS: usize, const ITEMS: usize, const BINS: usize, const
     valid: Buf<u32>,
     table_header: Buf<u32>,
 ) {
-    const { assert!(ITEMS.is_multiple_of(4)) };
     t.wait_for_previous();
     t.let_next_start();
-    let first = t.block() * (THREADS * ITEMS) as u32;
-    let count = (n - first).min((THREADS * ITEMS) as u32);
-    // Four neighbours a thread, so that full tiles are read sixteen bytes at a time.
-    let at = |j: usize| ((j / 4 * THREADS) as u32 + t.id()) * 4 + j as u32 % 4;
-    let mut pairs = [0; ITEMS];
-    if aligned != 0 && count == (THREADS * ITEMS) as u32 {
-        unroll::<ITEMS>(|j| {
-            if j % 4 == 0 {
-                let i = (first + at(j)) / 4;
-                let (U32x4(k), U32x4(v)) = (keys.x4().get_stream(i), values.x4().get_stream(i));
-                unroll::<4>(|l| pairs[j + l] = pair(shape.mixed(k[l]), v[l]));
-            }
-        });
-    } else {
-        unroll::<ITEMS>(|j| {
-            if at(j) < count {
-                let i = first + at(j);
-                pairs[j] = pair(shape.mixed(keys.get_stream(i)), values.get_stream(i));
-            }
-        });
-    }
+    let tile = load_tile::<THREADS, ITEMS>(t, n, aligned, keys, values, |key| shape.mixed(key));
     let bin_of = |h: u32| mulhi(h, bins.count);
-    scatter::<THREADS, ITEMS, BINS, PER>(t, pairs, at, count, 0, bin_of, bins, out, cursors, valid, table_header)
+    let place = place(bins, 0, valid, table_header);
+    scatter::<THREADS, ITEMS, BINS, PER>(t, tile, bin_of, 0, cursors, place, out)
 }
 
 macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $tile:ident: $threads:literal $items:literal $bins:literal $blocks:literal $per:literal;)*) => { $(
@@ -281,5 +176,6 @@ pub fn map_from_groups(
     });
     let first_bin = group * bins.count;
     let bin_of = |h: u32| shape.partition(h) - first_bin;
-    scatter::<THREADS, ITEMS, 256, 1>(t, pairs, at, count, first_bin, bin_of, bins, out, cursors, valid, table_header)
+    let place = place(bins, first_bin, valid, table_header);
+    scatter::<THREADS, ITEMS, 256, 1>(t, (pairs, count, at), bin_of, first_bin, cursors, place, out)
 }

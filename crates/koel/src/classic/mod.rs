@@ -15,6 +15,7 @@ use crate::device::{Stream, View, ViewMut};
 pub use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length, count32};
 pub use koel_kernels::hash::Family;
+use koel_simt::{Buf, In};
 pub use single_level::SingleLevel;
 pub use sorted::Sorted;
 pub use two_kernel::TwoKernel;
@@ -116,9 +117,25 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
     &[&TwoLevel::PUBLISHED, &SingleLevel::PUBLISHED, &TwoKernel::PUBLISHED, &Sorted]
 }
 
-/// The common part of every `find_into`: lengths that fit, as a 32-bit count.
-fn check_find(queries: &View<'_, u32>, values: &ViewMut<'_, u32>, found: &ViewMut<'_, u8>) -> Result<u32> {
-    check_length("values", values.len(), "queries", queries.len())?;
-    check_length("found", found.len(), "queries", queries.len())?;
-    count32("queries", queries.len())
+/// The arguments that every lookup has.
+struct FindArgs {
+    n: u32,
+    queries: In<u32>,
+    values: Buf<u32>,
+    found: Buf<u8>,
+}
+impl FindArgs {
+    /// Checks lengths and devices.
+    fn new(
+        stream: &Stream,
+        queries: &View<'_, u32>,
+        values: &mut ViewMut<'_, u32>,
+        found: &mut ViewMut<'_, u8>,
+    ) -> Result<FindArgs> {
+        check_length("values", values.len(), "queries", queries.len())?;
+        check_length("found", found.len(), "queries", queries.len())?;
+        let n = count32("queries", queries.len())?;
+        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
+        Ok(FindArgs { n, queries, values, found: found.arg("found", stream)? })
+    }
 }

@@ -5,9 +5,9 @@
 //! 2. with the family `Mixed`, which separates keys that the published functions cannot;
 //! 3. if the caller had promised distinct keys, with equal ones resolved after all, from 1 again;
 //! 4. with more and more slots.
-use super::input::{Input, Pairs};
-use super::{BuildReport, Duplicates, Family};
-use crate::device::Stream;
+use super::input::{self, Input, Pairs};
+use super::{BuildReport, Duplicates, Family, Kind, Options, Table};
+use crate::device::{Stream, View};
 use crate::error::{Error, Result};
 use koel_kernels::hash::mix::splitmix_at;
 
@@ -31,8 +31,34 @@ const PUBLISHED: u32 = 4;
 const MIXED: u32 = 4;
 const GROWN: u32 = 24;
 
+/// A table that was built and has yet to get its report.
+pub trait Built: Table + 'static {
+    /// Completes the report by what the table itself knows (slots, bytes, stash), and keeps it.
+    fn complete(&mut self, report: BuildReport);
+}
+
+/// The `build` of a kind that makes attempts: checks the input, resolves equal keys, and attempts until one succeeds.
+/// `attempt` gets the load that was asked for.
+pub fn build<T: Built>(
+    kind: &dyn Kind,
+    published: Family,
+    stream: &Stream,
+    (keys, values): (View<'_, u32>, View<'_, u32>),
+    options: &Options,
+    mut attempt: impl FnMut(&Stream, Pairs<'_>, f64, Attempt) -> Result<Outcome<T>>,
+) -> Result<Box<dyn Table>> {
+    let load = input::check(kind, keys, values, options)?;
+    let input = Input::new(stream, keys, values, options.duplicates)?;
+    let mut report = BuildReport::default();
+    let mut table = until_built(stream, input, published, options.seed, &mut report, |stream, pairs, number| {
+        attempt(stream, pairs, load, number)
+    })?;
+    table.complete(report);
+    Ok(Box::new(table))
+}
+
 /// Makes attempts until one succeeds, and fills in the parts of the report that are about them.
-pub fn until_built<T>(
+fn until_built<T>(
     stream: &Stream,
     mut input: Input<'_>,
     published: Family,

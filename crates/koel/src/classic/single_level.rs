@@ -6,9 +6,9 @@
 //!
 //! Memory: 8 / load bytes a pair. A build writes the slots once (8 bytes each) and exchanges about `-ln(1 - load) / load`
 //! slots a pair at random (the paper's estimate); a lookup reads one to `functions` slots.
-use super::input::{self, Input, Pairs};
-use super::restarts::{Attempt, Outcome, until_built};
-use super::{BuildReport, Family, Kind, Options, Table, check_find, cpu};
+use super::input::Pairs;
+use super::restarts::{self, Attempt, Outcome};
+use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
 pub use koel_kernels::classic::single_level::{Coinciding, StashKind};
@@ -115,18 +115,15 @@ impl Kind for SingleLevel {
         options: &Options,
     ) -> Result<Box<dyn Table>> {
         self.check()?;
-        let load = input::check(self, keys, values, options)?;
-        let input = Input::new(stream, keys, values, options.duplicates)?;
-        let mut report = BuildReport::default();
-        let mut built =
-            until_built(stream, input, self.family, options.seed, &mut report, |stream, pairs, attempt| {
-                self.attempt(stream, pairs, load, attempt)
-            })?;
-        report.stashed = built.report.stashed;
-        report.slots = built.table.len();
-        report.bytes = built.table.bytes() + built.stash.bytes();
-        built.report = report;
-        Ok(Box::new(built))
+        restarts::build(self, self.family, stream, (keys, values), options, |stream, pairs, load, attempt| {
+            self.attempt(stream, pairs, load, attempt)
+        })
+    }
+}
+impl restarts::Built for Built {
+    fn complete(&mut self, report: BuildReport) {
+        let (slots, bytes) = (self.table.len(), self.table.bytes() + self.stash.bytes());
+        self.report = BuildReport { slots, bytes, stashed: self.report.stashed, ..report };
     }
 }
 
@@ -241,16 +238,15 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let n = check_find(&queries, &values, &found)?;
-        let grid = n.div_ceil(single_level_find::SPEC.threads);
-        let args = (queries.arg("queries", stream)?, values.arg("values", stream)?, found.arg("found", stream)?);
+        let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let (table, stash) = (self.table.view().arg("table", stream)?, self.stash.view().arg("stash", stream)?);
         if !stream.device().runs_kernels() {
             let rest = |key| find_outside(key, self.lookup, stash);
             cpu::find(stream.device(), &Slots(self), self.table.view(), queries, values, found, rest);
             return Ok(());
         }
-        let (queries, values, found) = args;
+        let FindArgs { n, queries, values, found } = args;
+        let grid = n.div_ceil(single_level_find::SPEC.threads);
         // SAFETY: `n` queries and answers; the table and the stash are those that were built with these parameters.
         unsafe {
             single_level_find::launch(

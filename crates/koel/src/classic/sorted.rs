@@ -1,7 +1,7 @@
 //! The yardstick of all the papers: pairs sorted by a radix sort, found by binary search.
 //!
 //! Memory: 8 bytes a pair. A lookup reads about `lg n` keys.
-use super::{BuildReport, Duplicates, Kind, Options, Table, check_find, input};
+use super::{BuildReport, Duplicates, FindArgs, Kind, Options, Table, input};
 use crate::device::{Stream, View, ViewMut};
 use crate::duplicates::{self, Distinct};
 use crate::error::Result;
@@ -68,10 +68,8 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let n = check_find(&queries, &values, &found)?;
+        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let grid = n.div_ceil(sorted_find::SPEC.threads);
-        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
-        let found = found.arg("found", stream)?;
         let pairs = self.pairs.pairs();
         let (keys, pair_values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("pair values", stream)?);
         // SAFETY: `n` queries and answers; `pairs.n` sorted keys with their values.

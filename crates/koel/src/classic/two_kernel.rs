@@ -6,9 +6,9 @@
 //! that the function before could not tell apart well.
 //!
 //! Memory: 8 / load bytes a pair (the report uses load 0.5) and 4 a bucket. A lookup reads one to three slots of a bucket.
-use super::input::{self, Input, Pairs};
-use super::restarts::{Attempt, Outcome, until_built};
-use super::{BuildReport, Family, Kind, Options, Table, check_find, cpu};
+use super::input::Pairs;
+use super::restarts::{self, Attempt, Outcome};
+use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use koel_kernels::classic::two_kernel::{
@@ -60,17 +60,12 @@ impl Kind for TwoKernel {
         values: View<'_, u32>,
         options: &Options,
     ) -> Result<Box<dyn Table>> {
-        let load = input::check(self, keys, values, options)?;
-        let input = Input::new(stream, keys, values, options.duplicates)?;
-        let mut report = BuildReport::default();
-        let mut built =
-            until_built(stream, input, self.family, options.seed, &mut report, |stream, pairs, attempt| {
-                attempt_build(stream, pairs, load, attempt)
-            })?;
-        report.slots = built.buckets.len();
-        report.bytes = built.buckets.bytes();
-        built.report = report;
-        Ok(Box::new(built))
+        restarts::build(self, self.family, stream, (keys, values), options, attempt_build)
+    }
+}
+impl restarts::Built for Built {
+    fn complete(&mut self, report: BuildReport) {
+        self.report = BuildReport { slots: self.buckets.len(), bytes: self.buckets.bytes(), ..report };
     }
 }
 
@@ -190,17 +185,16 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let n = check_find(&queries, &values, &found)?;
-        let grid = n.div_ceil(two_kernel_find::SPEC.threads);
-        let args = (queries.arg("queries", stream)?, values.arg("values", stream)?, found.arg("found", stream)?);
+        let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let (bucket_of, functions, all_ones) = (self.bucket_of, self.functions, self.all_ones);
         if !stream.device().runs_kernels() {
-            let rest = |key| (self.all_ones != 0 && key == u32::MAX).then_some(EMPTY);
+            let rest = |key| (all_ones != 0 && key == u32::MAX).then_some(EMPTY);
             cpu::find(stream.device(), &Slots(self), self.buckets.view(), queries, values, found, rest);
             return Ok(());
         }
-        let (queries, values, found) = args;
+        let FindArgs { n, queries, values, found } = args;
+        let grid = n.div_ceil(two_kernel_find::SPEC.threads);
         let buckets = self.buckets.view().arg("buckets", stream)?;
-        let (bucket_of, functions, all_ones) = (self.bucket_of, self.functions, self.all_ones);
         // SAFETY: `n` queries and answers; the buckets were built with these functions.
         unsafe {
             two_kernel_find::launch(stream, grid, queries, n, bucket_of, functions, all_ones, buckets, values, found)

@@ -6,9 +6,9 @@
 //!
 //! Memory: 8 / load bytes a pair and 4 a bucket; while it is built 12 bytes a pair more. A lookup reads its bucket's seed
 //! and one to three slots.
-use super::input::{self, Input, Pairs};
-use super::restarts::{Attempt, Outcome, until_built};
-use super::{BuildReport, Family, Kind, Options, Table, check_find, cpu};
+use super::input::Pairs;
+use super::restarts::{self, Attempt, Outcome};
+use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use crate::primitives::Scan;
@@ -77,17 +77,12 @@ impl Kind for TwoLevel {
         values: View<'_, u32>,
         options: &Options,
     ) -> Result<Box<dyn Table>> {
-        let load = input::check(self, keys, values, options)?;
-        let input = Input::new(stream, keys, values, options.duplicates)?;
-        let mut report = BuildReport::default();
-        let mut built =
-            until_built(stream, input, self.family, options.seed, &mut report, |stream, pairs, attempt| {
-                attempt_build(stream, pairs, load, attempt)
-            })?;
-        report.slots = built.table.len();
-        report.bytes = built.table.bytes() + built.seeds.bytes();
-        built.report = report;
-        Ok(Box::new(built))
+        restarts::build(self, self.family, stream, (keys, values), options, attempt_build)
+    }
+}
+impl restarts::Built for Built {
+    fn complete(&mut self, report: BuildReport) {
+        self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes() + self.seeds.bytes(), ..report };
     }
 }
 
@@ -258,19 +253,17 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let n = check_find(&queries, &values, &found)?;
-        let grid = n.div_ceil(two_level_find::SPEC.threads);
-        let args = (queries.arg("queries", stream)?, values.arg("values", stream)?, found.arg("found", stream)?);
-        if let Some(seeds) = self.seeds.host() {
-            let rest = |key| (self.all_ones != 0 && key == u32::MAX).then_some(EMPTY);
-            if !stream.device().runs_kernels() {
-                cpu::find(stream.device(), &Slots(self, seeds), self.table.view(), queries, values, found, rest);
-                return Ok(());
-            }
-        }
-        let (queries, values, found) = args;
-        let (seeds, table) = (self.seeds.view().arg("seeds", stream)?, self.table.view().arg("table", stream)?);
+        let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let (bucket_of, inner, all_ones) = (self.bucket_of, self.inner, self.all_ones);
+        if !stream.device().runs_kernels() {
+            let seeds = self.seeds.host().unwrap_or_default();
+            let rest = |key| (all_ones != 0 && key == u32::MAX).then_some(EMPTY);
+            cpu::find(stream.device(), &Slots(self, seeds), self.table.view(), queries, values, found, rest);
+            return Ok(());
+        }
+        let FindArgs { n, queries, values, found } = args;
+        let grid = n.div_ceil(two_level_find::SPEC.threads);
+        let (seeds, table) = (self.seeds.view().arg("seeds", stream)?, self.table.view().arg("table", stream)?);
         // SAFETY: `n` queries and answers; the table was built with these functions.
         unsafe {
             two_level_find::launch(stream, grid, queries, n, bucket_of, inner, all_ones, seeds, table, values, found)
