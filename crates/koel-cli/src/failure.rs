@@ -1,7 +1,5 @@
 //! How a command ends when it does not succeed: a line on standard error and an exit status.
-use crate::output;
 use std::fmt::Display;
-use std::process::ExitCode;
 
 /// How a command ends.
 pub type Outcome<T = ()> = Result<T, Failure>;
@@ -23,18 +21,6 @@ impl Failure {
     /// Bad input: an error that names the file or setting itself.
     pub fn input(error: impl Display) -> Failure {
         Failure::Usage(error.to_string())
-    }
-    /// Says it; the status to exit with.
-    pub fn report(self) -> ExitCode {
-        let (status, message) = match self {
-            Failure::Usage(message) => (2, message),
-            Failure::Other(message) => (1, message),
-            Failure::Reported(status) => return status.into(),
-            Failure::ClosedPipe => return ExitCode::SUCCESS,
-        };
-        let style = anstyle::AnsiColor::Red.on_default().bold();
-        output::say(format_args!("{style}error{style:#}: {message}"));
-        status.into()
     }
 }
 /// What the library cannot do on this machine; bad input is told apart where it is read.

@@ -89,6 +89,6 @@ fn usage(error: &clap::Error) -> Outcome {
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => output::report(failure),
     }
 }

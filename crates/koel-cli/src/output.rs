@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard};
 
 /// Prints to standard output; styles are dropped where it is not a terminal.
@@ -19,6 +20,26 @@ pub fn print(text: &str) -> Outcome {
 /// Tells people something, on standard error. If nobody listens there, nothing is lost.
 pub fn say(text: impl Display) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// Says why a command ends early; the status to exit with.
+pub fn report(failure: Failure) -> ExitCode {
+    let (status, message) = match failure {
+        Failure::Usage(message) => (2, message),
+        Failure::Other(message) => (1, message),
+        Failure::Reported(status) => return status.into(),
+        Failure::ClosedPipe => return ExitCode::SUCCESS,
+    };
+    let style = anstyle::AnsiColor::Red.on_default().bold();
+    say(format_args!("{style}error{style:#}: {message}"));
+    status.into()
+}
+
+/// 1234567 as 1,234,567.
+pub fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    groups.map(|group| String::from_utf8_lossy(group).into_owned()).collect::<Vec<_>>().join(",")
 }
 
 /// The file being written at this moment.

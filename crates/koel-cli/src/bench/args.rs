@@ -1,8 +1,10 @@
 //! What `koel bench` understands, and what a combination of options asks for.
-use super::keys::MOST_RANDOM;
 use crate::failure::{Failure, Outcome};
 use std::path::PathBuf;
 use std::str::FromStr;
+
+/// The most random keys: as many others are left to be absent.
+pub const MOST_RANDOM: usize = 1 << 31;
 
 const EXAMPLES: &str = "\
 Examples:

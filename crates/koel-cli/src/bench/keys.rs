@@ -1,13 +1,10 @@
 //! The keys that go into the tables, and those that are looked up: the same for a seed, on every machine.
-use super::args::{Op, Source};
+use super::args::{MOST_RANDOM, Op, Source};
 use crate::failure::{Failure, Outcome};
 use koel_spatial::{Bounds, Grid, Order};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::path::Path;
-
-/// The most random keys: as many others are left to be absent.
-pub const MOST_RANDOM: usize = 1 << 31;
 
 /// Expected answer to a query whose key is absent. No value: values are indices below 2^31.
 pub const ABSENT: u32 = u32::MAX;

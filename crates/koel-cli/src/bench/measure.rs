@@ -5,9 +5,9 @@
 use super::args::Op;
 use super::contenders::Contender;
 use super::keys::{Queries, Workload};
-use super::report::thousands;
 use super::verify::{self, WrongAnswer};
 use crate::failure::{Failure, Outcome};
+use crate::output::thousands;
 use indicatif::ProgressBar;
 use koel::classic::{BuildReport, Duplicates, Kind, Options, Table};
 use koel::device::{Element, Staged};

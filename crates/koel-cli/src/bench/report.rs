@@ -3,6 +3,7 @@ use super::args::Op;
 use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::Row;
+use crate::output::thousands;
 use anstyle::{AnsiColor, Style};
 use koel::limits::{Copies, RandomReads};
 use std::fmt::Write;
@@ -128,12 +129,6 @@ fn rate(per_second: f64) -> String {
 }
 fn percent(ratio: f64) -> String {
     if ratio < 0.0995 { format!("{:.1} %", 100.0 * ratio) } else { format!("{:.0} %", 100.0 * ratio) }
-}
-/// 1234567 as 1,234,567.
-pub fn thousands(n: usize) -> String {
-    let digits = n.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev();
-    groups.map(|group| String::from_utf8_lossy(group).into_owned()).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
