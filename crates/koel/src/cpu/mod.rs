@@ -1,9 +1,9 @@
-//! The flagship table's CPU engine: builds and searches the bytes that [`layout`](koel_kernels::map::layout) defines, at the
+//! The flagship table's CPU engine: builds and searches the bytes that `koel_kernels::map::layout` defines, at the
 //! speed of the host's memory.
 //!
-//! A build is two passes: [`partition`] mixes the pairs and parts them into bins of whole partitions, each small enough to be
-//! filled in cache by [`build`](mod@build). A lookup is one or two cache lines, with some 128 in flight ([`find`](mod@find)).
-//! [`simd`] holds what is written by hand for an instruction set; the best that the machine has is taken at run time.
+//! A build is two passes: `partition` mixes the pairs and parts them into bins of whole partitions, each small enough to be
+//! filled in cache by `build`. A lookup is one or two cache lines, with some 128 in flight (`find`).
+//! `simd` holds what is written by hand for an instruction set; the best that the machine has is taken at run time.
 //!
 //! The table's bytes follow from shape, pairs and policy: not from the number of threads, nor from the instruction set.
 mod build;
