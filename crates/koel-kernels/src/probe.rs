@@ -1,7 +1,7 @@
 //! Random reads: the limit that lookups are measured against.
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
-/// What [`number_sectors`] writes into 32-byte sector `s`: words that differ from sector to sector and within one.
+/// What [`number_sectors`](fn@number_sectors) writes into 32-byte sector `s`: words that differ from sector to sector and within one.
 #[inline(always)]
 pub fn sector_words(s: u32) -> [u64; 4] {
     let first = (4 * s as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);

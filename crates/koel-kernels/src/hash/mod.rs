@@ -1,6 +1,6 @@
 //! Hash functions, the same on every device.
 //!
-//! [`mix`] holds bijective mixers of whole words: what the flagship tables and the partition passes use. The *families*
+//! [`mix`](mod@mix) holds bijective mixers of whole words: what the flagship tables and the partition passes use. The *families*
 //! are for the published tables, which draw several functions and draw again if a build fails. A family is one file and
 //! one line in the list below: how it hashes a key with constants that follow from a seed.
 mod linear;
