@@ -30,11 +30,11 @@ impl Table {
     #[track_caller]
     pub fn get(&self, key: u32) -> Option<u32> {
         let h = self.shape.mixed(key);
-        let (partition, first) = (self.shape.partition(h), self.shape.first(h));
-        let y = self.bucket(self.shape.place(partition, first));
+        let y = self.bucket(self.shape.first_place(h) as u64);
         let mut hit = matching(y, h);
         if hit.is_none() && y[3] != EMPTY && class_bit(y, class(h)) {
-            let z = self.bucket(self.shape.place(partition, self.shape.other(h, first)));
+            let second = self.shape.other(h, self.shape.first(h));
+            let z = self.bucket(self.shape.place(self.shape.partition(h), second));
             hit = matching(z, h);
             if hit.is_none() && z[3] != EMPTY && self.header.get(header::STASHED) != 0 {
                 hit = stash::find(self.stash, self.stash_bits, h);

@@ -71,6 +71,12 @@ impl Shape {
     pub fn first(self, h: u32) -> u32 {
         mulhi(h.wrapping_mul(self.partitions), self.buckets)
     }
+    /// Where the first bucket of a mixed key is among all buckets, which are fewer than 2^32: the same as
+    /// `place(partition(h), first(h))`, because scaling by the product scales by one and then, what is below, by the other.
+    #[inline(always)]
+    pub fn first_place(self, h: u32) -> u32 {
+        mulhi(h, self.partitions.wrapping_mul(self.buckets))
+    }
     /// The bucket of a mixed key that is not `bucket`, counted inside the partition: the two add up to a hash of the key,
     /// modulo the number of buckets. They may be the same.
     #[inline(always)]
@@ -181,6 +187,7 @@ mod tests {
                 let (first, partition) = (shape.first(h), shape.partition(h));
                 let second = shape.other(h, first);
                 assert!(partition < partitions && first < buckets && second < buckets);
+                assert_eq!(shape.first_place(h) as u64, shape.place(partition, first));
                 assert_eq!((shape.other(h, second), shape.unmixed(h)), (first, i));
             }
         }
