@@ -26,7 +26,6 @@ use koel_kernels::map::header;
 pub use koel_kernels::map::layout;
 use layout::Shape;
 use plan::Plan;
-use std::sync::Mutex;
 
 /// What a map is built with.
 #[derive(Clone, Debug)]
@@ -179,9 +178,9 @@ pub struct MapBuilder {
     scratch: Scratch,
 }
 enum Scratch {
-    Cpu(Mutex<cpu::Scratch>),
-    /// For this many pairs at this plan.
-    Kernels(Option<(Plan, kernels::Scratch)>),
+    Cpu(Box<cpu::Scratch>),
+    /// What the last build needed, and its plan.
+    Kernels(Option<Box<(Plan, kernels::Scratch)>>),
 }
 
 impl MapBuilder {
@@ -193,7 +192,7 @@ impl MapBuilder {
         }
         let scratch = match device.runs_kernels() {
             true => Scratch::Kernels(None),
-            false => Scratch::Cpu(Mutex::new(cpu::Scratch::new(cpu::Pages::default()))),
+            false => Scratch::Cpu(Box::new(cpu::Scratch::new(cpu::Pages::default()))),
         };
         Ok(MapBuilder { device: device.clone(), options, scratch })
     }
@@ -219,7 +218,7 @@ impl MapBuilder {
 fn build_on_cpu(
     device: &Device,
     options: &MapOptions,
-    scratch: &Mutex<cpu::Scratch>,
+    scratch: &mut cpu::Scratch,
     stream: &Stream,
     keys: View<'_, u32>,
     values: View<'_, u32>,
@@ -227,12 +226,11 @@ fn build_on_cpu(
     let plan = Plan::new(keys.len(), options.load, 0)?;
     let mut table = device.alloc(plan.slots())?;
     let mut stash = cpu::Stash::default();
-    let mut scratch = scratch.lock().unwrap_or_else(|e| e.into_inner());
     let (counts, device_seconds) = stream.time(|| {
         let mut view = table.view_mut();
         match (view.host_mut(), keys.host(), values.host()) {
             (Some(table), Some(keys), Some(values)) => {
-                cpu::build(device, plan.shape, keys, values, options.duplicates, table, &mut stash, &mut scratch)
+                cpu::build(device, plan.shape, keys, values, options.duplicates, table, &mut stash, scratch)
             }
             _ => Ok(cpu::Counts::default()),
         }
@@ -256,7 +254,7 @@ const REDRAWS: u32 = 3;
 fn build_by_kernels(
     device: &Device,
     options: &MapOptions,
-    scratch: &mut Option<(Plan, kernels::Scratch)>,
+    scratch: &mut Option<Box<(Plan, kernels::Scratch)>>,
     stream: &Stream,
     keys: View<'_, u32>,
     values: View<'_, u32>,
@@ -270,11 +268,15 @@ fn build_by_kernels(
         let (seed, growth) = (tries.wrapping_mul(0x9E37_79B9), 1.25f64.powi(tries.saturating_sub(REDRAWS) as i32));
         let plan = Plan::new(keys.len(), (options.load / growth).max(0.3), seed)?;
         let check = distinct.is_none() && options.duplicates != Duplicates::Unchecked;
-        if scratch.as_ref().is_none_or(|(of, _)| !of.has_the_memory_of(&plan)) {
-            *scratch = None;
-            *scratch = Some((plan, kernels::Scratch::new(device, &plan)?));
-        }
-        let Some((_, memory)) = scratch else { continue };
+        let memory = match scratch.take() {
+            Some(kept) if kept.0.has_the_memory_of(&plan) => kept,
+            // The old one is given back first: both need not fit.
+            other => {
+                drop(other);
+                Box::new((plan, kernels::Scratch::new(device, &plan)?))
+            }
+        };
+        let memory = &mut scratch.insert(memory).1;
         let mut table = kernels::Slots::new(device, &plan)?;
         let ((), seconds) = stream.time(|| kernels::build(stream, &plan, keys, values, check, &mut table, memory))?;
         let words = table.header.download()?;
