@@ -69,15 +69,20 @@ enum From {
     Mapping(#[allow(dead_code, reason = "held until it is dropped")] MmapMut),
 }
 const ALIGN: usize = 128;
-/// Smaller pieces stay on the heap, which gives them out again without the system.
-const MAPPED: usize = 8 << 20;
+/// Huge pages are this large, and begin on multiples of it.
+const HUGE: usize = 2 << 20;
 
 impl HostMemory {
     pub fn new(bytes: usize) -> Result<HostMemory> {
         let out_of_memory = || Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 };
-        if bytes >= MAPPED {
-            let mut mapping = cpu::map(bytes, cpu::Pages::Huge)?;
-            let ptr = NonNull::new(mapping.as_mut_ptr()).ok_or_else(out_of_memory)?;
+        // Smaller pieces stay on the heap, which gives them out again without the system.
+        if bytes >= HUGE {
+            let whole =
+                bytes.checked_next_multiple_of(HUGE).and_then(|b| b.checked_add(HUGE)).ok_or_else(out_of_memory)?;
+            let mut mapping = cpu::map(whole, cpu::Pages::Huge).map_err(|_| out_of_memory())?;
+            let start = mapping.as_mut_ptr();
+            // Less than HUGE bytes on: `bytes` and the rest of their last page are behind.
+            let ptr = NonNull::new(start.wrapping_add(start.align_offset(HUGE))).ok_or_else(out_of_memory)?;
             return Ok(HostMemory { ptr, from: From::Mapping(mapping) });
         }
         let layout = Layout::from_size_align(bytes.max(ALIGN), ALIGN).map_err(|_| out_of_memory())?;
