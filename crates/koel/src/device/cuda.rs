@@ -146,15 +146,14 @@ impl Cuda {
             }
             alloc()
         });
-        match address {
-            Ok(address) => Ok(CudaMemory { address, cuda: self.clone() }),
-            Err(e) if e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(Error::OutOfMemory {
-                device: self.0.name.clone(),
-                asked: bytes,
-                free: result::mem_get_info().map_or(0, |m| m.0),
-            }),
-            Err(e) => Err(driver("cuMemAllocAsync")(e)),
-        }
+        address.map(|address| CudaMemory { address, cuda: self.clone() }).map_err(|e| {
+            let (free, total) = result::mem_get_info().unwrap_or_default();
+            // Drivers have other words for sizes beyond reason.
+            if e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY || bytes > total {
+                return Error::OutOfMemory { device: self.0.name.clone(), asked: bytes, free };
+            }
+            driver("cuMemAllocAsync")(e)
+        })
     }
     /// Waits for `after`, then copies.
     pub fn copy_to_host(&self, from: u64, to: &mut [u8], after: Option<&CudaStream>) -> Result<()> {
