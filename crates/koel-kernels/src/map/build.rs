@@ -194,7 +194,6 @@ pub fn map_build(
         }
     });
     // Normally one round: the list holds all that missed.
-    let mut listed = 0;
     loop {
         let all = missed.count_ones();
         let before = block::warp_inclusive_sum(t, all);
@@ -224,7 +223,6 @@ pub fn map_build(
             }
             i += THREADS;
         }
-        listed += here;
         t.barrier();
         if unlisted == 0 {
             break;
@@ -286,9 +284,6 @@ pub fn map_build(
             None => put_into_stash(e, stash, source, table_header),
         }
         i += THREADS;
-    }
-    if id == 0 && listed != 0 {
-        table_header.fetch_add(header::SECOND_CHOICE, listed);
     }
     t.barrier();
 

@@ -23,8 +23,6 @@ pub mod header {
     pub const OVERFLOW_FIRST: u32 = 4;
     /// Pairs behind the bins of the second pass.
     pub const OVERFLOW_SECOND: u32 = 5;
-    /// Pairs that went to their second bucket, or the stash.
-    pub const SECOND_CHOICE: u32 = 6;
     /// Words in all.
     pub const WORDS: usize = 8;
 }
