@@ -256,6 +256,10 @@ fn wrong_arguments_are_named() {
         let Err(e) = kind.build(&stream, elsewhere.view(), elsewhere.view(), &Options::default()) else { panic!() };
         assert!(matches!(e, Error::WrongDevice { .. }), "{e}");
     }
+    let idle = SingleLevel { max_evictions: Some(0), ..SingleLevel::PUBLISHED };
+    let k = device.stage(&three).unwrap();
+    let built = idle.build(&stream, k.view(), k.view(), &Options::default());
+    let Err(Error::Setting { field: "max_evictions", .. }) = built else { panic!() };
     let (k, bad) = (device.stage(&three).unwrap(), SingleLevel { functions: 6, ..SingleLevel::PUBLISHED });
     let Err(Error::Setting { field: "functions", .. }) = bad.build(&stream, k.view(), k.view(), &Options::default())
     else {

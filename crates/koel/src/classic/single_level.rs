@@ -70,6 +70,9 @@ impl SingleLevel {
         if self.stop_at_empty && self.coinciding == Coinciding::Random {
             return wrong("stop_at_empty", "true".into(), "false when functions are picked at random");
         }
+        if self.max_evictions == Some(0) {
+            return wrong("max_evictions", "0".into(), "at least 1");
+        }
         if let Some((_, room)) = self.stash
             && !(1..=1 << 20).contains(&room)
         {

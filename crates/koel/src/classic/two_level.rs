@@ -191,13 +191,10 @@ fn build_on_cpu(
             .map(|((((first, second), third), seed), (&start, &count))| {
                 let items = &pairs[start as usize..][..count as usize];
                 let mut tables = [first, second, third];
-                *seed = inner.seed;
-                let mut tried = 1;
-                while !place(items, inner, *seed, &mut tables) && tried < MAX_SEEDS {
-                    *seed = Inner::next_seed(*seed);
-                    tried += 1;
-                }
-                ((tried == MAX_SEEDS) as u32, items.contains(&EMPTY) as u32)
+                let seeds = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s)));
+                let placed = seeds.take(MAX_SEEDS as usize).find(|&s| place(items, inner, s, &mut tables));
+                *seed = placed.unwrap_or(inner.seed);
+                (placed.is_none() as u32, items.contains(&EMPTY) as u32)
             })
             .reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1.max(b.1)))
     });
