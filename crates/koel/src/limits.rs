@@ -12,10 +12,10 @@
 //! assert!(reads.rates.median > 0.0 && reads.rates.min <= reads.rates.max);
 //! # Ok::<(), koel::Error>(())
 //! ```
+use crate::device::memory::{Pages, map, prefetch};
 use crate::device::{Device, DeviceKind, Stream};
 use crate::error::{Error, Result};
 use koel_kernels::probe::{number_sectors, random_sector, random_sectors, sector_digest, sector_words};
-use memmap2::MmapMut;
 use rayon::prelude::*;
 
 /// Runs before the ones that count.
@@ -90,7 +90,7 @@ pub fn random_reads(stream: &Stream, table_bytes: usize, runs: usize) -> Result<
 pub fn copies(stream: &Stream, bytes: usize, runs: usize) -> Result<Copies> {
     let words = (bytes / 8).max(1);
     let seconds = if stream.device().kind() == DeviceKind::Cpu {
-        let (mut from, mut to) = (huge_pages(8 * words)?, huge_pages(8 * words)?);
+        let (mut from, mut to) = (map(8 * words, Pages::Huge)?, map(8 * words, Pages::Huge)?);
         from.fill(1);
         to.fill(2);
         let piece = (8 * words).div_ceil(stream.device().parallelism());
@@ -166,7 +166,7 @@ fn random_lines(stream: &Stream, table_bytes: usize, reads: u32, runs: usize) ->
         return Err(Error::TooMany { what: "64-byte lines", n, max: u32::MAX as usize });
     };
     let device = stream.device();
-    let mut memory = huge_pages(n * LINE)?;
+    let mut memory = map(n * LINE, Pages::Huge)?;
     let table = bytemuck::cast_slice_mut::<u8, u64>(&mut memory);
     device.install(|| {
         table.par_chunks_mut(WORDS).enumerate().for_each(|(line, words)| words.fill(line_word(line as u32)));
@@ -209,36 +209,12 @@ fn sum_lines(table: &[u64], lines: u32, reads: u32, seed: u32) -> u64 {
         }
         // A word that differs from read to read: which one does not matter, as the line comes whole.
         let word = random_sector(i, lines, seed) as usize * WORDS + i as usize % WORDS;
-        prefetch(&table[word]);
+        prefetch(&raw const table[word]);
         asked[slot] = word;
     }
     let left = IN_FLIGHT.min(reads as usize);
     asked[..left].iter().fold(sum, |sum, &word| sum.wrapping_add(table[word]))
 }
-#[inline(always)]
-fn prefetch(word: &u64) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which reads nothing; the address is valid.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = word;
-}
-
-/// Zeroed memory, in pages as large as the system grants: with small ones, random reads wait for the page tables too.
-fn huge_pages(bytes: usize) -> Result<MmapMut> {
-    let memory = MmapMut::map_anon(bytes).map_err(|_| Error::OutOfMemory {
-        device: "the host".into(),
-        asked: bytes,
-        free: 0,
-    })?;
-    #[cfg(target_os = "linux")]
-    let _ = memory.advise(memmap2::Advice::HugePage); // advice: refused, the pages are small
-    Ok(memory)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

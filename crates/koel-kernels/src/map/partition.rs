@@ -32,7 +32,7 @@ pub struct Bins {
 unsafe impl koel_simt::Arg for Bins {}
 
 /// A block's work: threads, pairs of a thread, most bins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tile {
     /// Threads of a block.
     pub threads: u32,

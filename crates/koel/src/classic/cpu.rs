@@ -3,6 +3,7 @@
 //! The kernels' threads, run one after another, would wait for one cache miss at a time: an atomic exchange cannot be
 //! overtaken, and a branch on a loaded slot is mispredicted often. Here a thread works on a group of pairs or queries in
 //! turn, and asks for each slot a round before it looks at it. Hash functions, slots and eviction order are the kernels'.
+use crate::device::memory::prefetch;
 use crate::device::{Device, View, ViewMut};
 use koel_kernels::classic::{EMPTY, holds, key_of, pair, value_of};
 use rayon::prelude::*;
@@ -10,19 +11,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Pairs or queries that a thread has under way: measured, 32 to 128 do not differ.
 const GROUP: usize = 128;
-
-/// Asks for the cache line of a slot.
-#[inline(always)]
-fn prefetch<T>(slot: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch has no effect but on caches.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(slot).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = slot;
-}
 
 /// How a table finds a key: the slots it may be in, in the order in which they are looked at.
 pub trait Probe: Sync {
@@ -86,7 +74,7 @@ fn find_group<P: Probe>(
         for &i in &open[..left] {
             let i = i as usize;
             at[i] = slot(queries[i], shared[i]);
-            prefetch(&slots[at[i]]);
+            prefetch(&raw const slots[at[i]]);
         }
         // Without branches on what was loaded: the answer is overwritten until the query is closed.
         let mut still = 0;
@@ -139,7 +127,7 @@ pub fn insert(
                     e != EMPTY
                 })?;
                 let at = next(key_of(e), u32::MAX, 0);
-                prefetch(&slots[at as usize]);
+                prefetch(&raw const slots[at as usize]);
                 Some((e, at, 0))
             };
             let mut group = Vec::with_capacity(GROUP);
@@ -155,7 +143,7 @@ pub fn insert(
                     }
                     let now = if goes_on {
                         let to = next(key_of(evicted), at, step);
-                        prefetch(&slots[to as usize]);
+                        prefetch(&raw const slots[to as usize]);
                         Some((evicted, to, step + 1))
                     } else {
                         take()

@@ -8,7 +8,6 @@
 //! The table's bytes follow from shape, pairs and policy: not from the number of threads, nor from the instruction set.
 mod build;
 mod find;
-mod memory;
 mod partition;
 mod simd;
 mod stash;
@@ -17,11 +16,11 @@ mod tests;
 
 use crate::classic::Duplicates;
 use crate::device::Device;
+pub use crate::device::memory::{Memory, Pages, map};
 use crate::error::{Error, Result, check_length};
 use build::{BuildBin, Builder, Source};
 use find::{Find, Tables};
 use koel_kernels::map::layout::{BUCKET, EMPTY, Shape};
-pub use memory::{Memory, Pages, map};
 use partition::{Bins, Parted, Partition};
 use rayon::prelude::*;
 pub use simd::Level;

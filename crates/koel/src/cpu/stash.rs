@@ -1,5 +1,6 @@
 //! The pairs that no bucket has room for.
 use koel_kernels::map::layout::EMPTY;
+use koel_kernels::map::stash;
 
 /// A small table with linear probing of pairs `value << 32 | mixed key`, normally empty, and the flag of the one pair that looks
 /// like an empty slot.
@@ -92,7 +93,7 @@ impl Stash {
     }
     /// Where the search for a mixed key begins.
     fn start(&self, h: u32) -> usize {
-        (h.wrapping_mul(0x9E37_79B1) as u64 >> (32 - self.slots.len().ilog2())) as usize
+        stash::start(h, self.slots.len().ilog2()) as usize
     }
 }
 

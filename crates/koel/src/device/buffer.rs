@@ -78,18 +78,12 @@ impl<T: Element> Buffer<T> {
     }
     /// The elements, where they are in host memory and nothing can be writing them.
     pub(crate) fn host(&self) -> Option<&[T]> {
-        match &self.memory {
-            // SAFETY: `len` elements, initialised (zeroed at first); kernels that write them have ended, as launches
-            // on the host are synchronous and take the buffer by `&mut`.
-            Memory::Host(m) => Some(unsafe { std::slice::from_raw_parts(m.ptr.as_ptr().cast(), self.len) }),
-            #[cfg(feature = "cuda")]
-            Memory::Cuda(_) => None,
-        }
+        self.view().host()
     }
     /// The elements, to write, where they are in host memory.
     pub(crate) fn host_mut(&mut self) -> Option<&mut [T]> {
         match &mut self.memory {
-            // SAFETY: as in `host`, and `&mut self`.
+            // SAFETY: as in `View::host`, and `&mut self`.
             Memory::Host(m) => Some(unsafe { std::slice::from_raw_parts_mut(m.ptr.as_ptr().cast(), self.len) }),
             #[cfg(feature = "cuda")]
             Memory::Cuda(_) => None,
@@ -216,7 +210,8 @@ impl<'a, T: Element> View<'a, T> {
         if let Backing::Cuda(_) = &self.device.0.backing {
             return None;
         }
-        // SAFETY: as in `Buffer::host`, or a slice borrowed for 'a.
+        // SAFETY: `len` elements, initialised (zeroed at first), or a slice borrowed for 'a; kernels that write them have
+        // ended, as launches on the host are synchronous and take the buffer by `&mut`.
         Some(unsafe { std::slice::from_raw_parts(self.address as *const T, self.len) })
     }
 }
@@ -315,7 +310,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
         if let Backing::Cuda(_) = &self.device.0.backing {
             return None;
         }
-        // SAFETY: as in `Buffer::host_mut`.
+        // SAFETY: as in `View::host`, and the part is borrowed mutably.
         Some(unsafe { std::slice::from_raw_parts_mut(self.address as *mut T, self.len) })
     }
 }

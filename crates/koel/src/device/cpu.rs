@@ -1,5 +1,5 @@
 //! The CPU device: host memory, and threads for native kernels.
-use crate::cpu;
+use super::memory::{Pages, map};
 use crate::error::{Error, Result};
 use koel_simt::{KernelBody, KernelSpec, run_native};
 use memmap2::MmapMut;
@@ -79,7 +79,7 @@ impl HostMemory {
         if bytes >= HUGE {
             let whole =
                 bytes.checked_next_multiple_of(HUGE).and_then(|b| b.checked_add(HUGE)).ok_or_else(out_of_memory)?;
-            let mut mapping = cpu::map(whole, cpu::Pages::Huge).map_err(|_| out_of_memory())?;
+            let mut mapping = map(whole, Pages::Huge).map_err(|_| out_of_memory())?;
             let start = mapping.as_mut_ptr();
             // Less than HUGE bytes on: `bytes` and the rest of their last page are behind.
             let ptr = NonNull::new(start.wrapping_add(start.align_offset(HUGE))).ok_or_else(out_of_memory)?;

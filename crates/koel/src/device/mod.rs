@@ -7,6 +7,7 @@ mod buffer;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
+pub(crate) mod memory;
 
 use crate::error::{Error, Result};
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};

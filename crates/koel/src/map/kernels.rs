@@ -6,7 +6,7 @@ use koel_kernels::map::build::{Source, map_build, map_check_stash};
 use koel_kernels::map::find::{map_find, map_find_or};
 use koel_kernels::map::header;
 use koel_kernels::map::partition::{
-    NARROW, OVERFLOW, map_from_groups, map_from_input_narrow, map_from_input_small, map_from_input_wide,
+    NARROW, OVERFLOW, SMALL, map_from_groups, map_from_input_narrow, map_from_input_small, map_from_input_wide,
 };
 
 /// A table in device memory.
@@ -84,9 +84,9 @@ pub fn build(
         let cursors = scratch.cursors.view_mut().slice(..first_bins.count as usize)?.arg("cursors", stream)?;
         let valid = scratch.valid.view_mut().slice(..first_bins.count as usize)?.arg("valid", stream)?;
         let header = table.header.view_mut().arg("header", stream)?;
-        let launch = match tile.bins {
-            b if b == NARROW.bins => map_from_input_narrow::launch::<Stream>,
-            b if b == koel_kernels::map::partition::SMALL.bins => map_from_input_small::launch::<Stream>,
+        let launch = match tile {
+            NARROW => map_from_input_narrow::launch::<Stream>,
+            SMALL => map_from_input_small::launch::<Stream>,
             _ => map_from_input_wide::launch::<Stream>,
         };
         // SAFETY: `n` keys and values; one cursor a bin; `out` has every bin's room and the overflow area behind.
@@ -123,14 +123,10 @@ pub fn build(
     let source =
         Source { room: plan.partitions.room, check: check as u32, stash_bits: plan.stash_bits, list: plan.list };
     {
-        // With one pass the first area is the only one, and the second header word stays 0.
+        // With one pass the first area is empty, as its header word says.
         let first_area = plan.groups.map_or(0, |g| g.overflow as usize);
         let second_area = plan.partitions.overflow as usize;
-        let overflow_first = match plan.groups {
-            Some(_) => scratch.by_group.view().slice(first_area..)?,
-            None => scratch.by_partition.view().slice(second_area..)?,
-        };
-        let overflow_first = overflow_first.arg("overflow", stream)?;
+        let overflow_first = scratch.by_group.view().slice(first_area..)?.arg("overflow", stream)?;
         let overflow_second = scratch.by_partition.view().slice(second_area..)?.arg("overflow", stream)?;
         let pairs = scratch.by_partition.view().arg("pairs", stream)?;
         let counts = scratch.cursors.view().slice(groups..)?.arg("counts", stream)?;

@@ -1,6 +1,6 @@
 //! koel's own table, [`koel::Map`], with its builder's memory kept from one build to the next.
 use koel::classic::{BuildReport, Kind, Options, Table};
-use koel::{Device, MapBuilder, MapOptions, Stream, View, ViewMut};
+use koel::{Device, Duplicates, MapBuilder, MapOptions, Stream, View, ViewMut};
 use std::sync::{Mutex, PoisonError};
 
 /// The flagship.
@@ -10,8 +10,15 @@ struct Built {
     report: BuildReport,
 }
 
-/// The builder of the last build, if it was on the same device with the same options.
-static LAST: Mutex<Option<(Device, f64, MapBuilder)>> = Mutex::new(None);
+/// A builder, and what it is for.
+struct Kept {
+    device: Device,
+    load: f64,
+    duplicates: Duplicates,
+    builder: MapBuilder,
+}
+/// The builder of the last build, for the next one on the same device with the same options.
+static LAST: Mutex<Option<Kept>> = Mutex::new(None);
 
 impl Kind for Map {
     fn name(&self) -> &'static str {
@@ -34,14 +41,17 @@ impl Kind for Map {
         options: &Options,
     ) -> koel::Result<Box<dyn Table>> {
         let load = options.load.unwrap_or(self.default_load());
-        let device = stream.device();
+        let (device, duplicates) = (stream.device(), options.duplicates);
         let kept = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut builder = match kept {
-            Some((of, at, builder)) if of == *device && at == load => builder,
-            _ => MapBuilder::new(device, MapOptions { load, duplicates: options.duplicates })?,
+        let mut kept = match kept.filter(|k| k.device == *device && k.load == load && k.duplicates == duplicates) {
+            Some(kept) => kept,
+            None => {
+                let builder = MapBuilder::new(device, MapOptions { load, duplicates })?;
+                Kept { device: device.clone(), load, duplicates, builder }
+            }
         };
-        let map = builder.build(stream, keys, values)?;
-        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some((device.clone(), load, builder));
+        let map = kept.builder.build(stream, keys, values)?;
+        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
         let of = map.report();
         let report = BuildReport {
             pairs: of.pairs,

@@ -11,6 +11,7 @@ mod avx512;
 mod neon;
 mod portable;
 
+use crate::device::memory::prefetch;
 use koel_kernels::map::layout::{EMPTY, class, class_bit, with_class_bits};
 use std::hint::select_unpredictable;
 use std::sync::OnceLock;
@@ -113,19 +114,7 @@ pub trait Simd: Copy {
     /// Asks for the line of an address: a hint, which may be wrong.
     #[inline(always)]
     fn ask<T>(self, address: *const T) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a hint, which reads nothing, whatever the address; every x86-64 has SSE.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(address.cast());
-        }
-        #[cfg(all(target_arch = "aarch64", not(miri)))]
-        // SAFETY: a hint, which changes nothing that a program sees.
-        unsafe {
-            std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
-        }
-        #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
-        let _ = address;
+        prefetch(address);
     }
 }
 

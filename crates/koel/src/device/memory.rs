@@ -1,4 +1,4 @@
-//! Memory that is kept and reused: the arena between the two passes of a build.
+//! Host memory: mappings in the pages that suit them, memory that is kept and reused, and hints to the cache.
 use crate::error::{Error, Result};
 use memmap2::MmapMut;
 
@@ -13,6 +13,24 @@ pub enum Pages {
     /// Huge ones where the system grants them (`madvise` on Linux, nothing elsewhere).
     #[default]
     Huge,
+}
+
+/// Asks for the cache line of an address: a hint, which may be wrong.
+#[inline(always)]
+pub fn prefetch<T>(address: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, which reads nothing, whatever the address; every x86-64 has SSE.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: a hint, which changes nothing that a program sees.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    let _ = address;
 }
 
 /// Bytes from the system, zeroed at first, aligned to a page. They grow and never shrink.
