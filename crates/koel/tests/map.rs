@@ -2,7 +2,7 @@
 mod support;
 
 use koel::map::layout::{AMBIGUOUS, Shape};
-use koel::{Device, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
+use koel::{Device, DeviceKind, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
@@ -29,6 +29,13 @@ fn check(map: &Map, oracle: &HashMap<u32, u32>, place: &str) {
     map.get_or(&stream, device.stage(&queries).unwrap().view(), values.view_mut(), 77).unwrap();
     for (q, a) in queries.iter().zip(values.download().unwrap()) {
         assert_eq!(a, oracle.get(q).copied().unwrap_or(77), "{place}: key {q}");
+    }
+    // As a kernel would look keys up.
+    if device.kind() != DeviceKind::Cuda {
+        let table = map.table(&stream).unwrap();
+        for &q in &queries {
+            assert_eq!(table.get(q), oracle.get(&q).copied(), "{place}: key {q} in a kernel");
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use crate::cpu;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::{self, Distinct, Duplicates};
 use crate::error::{Error, Result, check_length, count32};
+pub use koel_kernels::map::find::Table;
 use koel_kernels::map::header;
 pub use koel_kernels::map::layout;
 use layout::Shape;
@@ -70,7 +71,7 @@ pub struct Map {
     report: MapReport,
 }
 enum Storage {
-    Cpu { table: Buffer<u64>, stash: cpu::Stash },
+    Cpu { table: Buffer<u64>, stash: cpu::Stash, beside: Beside },
     Kernels(kernels::Slots),
 }
 
@@ -104,6 +105,26 @@ impl Map {
         self.plan.shape
     }
 
+    /// The table as kernels see it, to look keys up inside a kernel that is launched on `stream`: hand over its parts and
+    /// put them together again there. It owns nothing: keep the map until the kernel has run.
+    ///
+    /// Errors: a stream of another device.
+    pub fn table(&self, stream: &Stream) -> Result<Table> {
+        let (stash_bits, slots, stash, header) = match &self.storage {
+            Storage::Kernels(table) => (self.plan.stash_bits, &table.slots, &table.stash, &table.header),
+            Storage::Cpu { table, beside, .. } => {
+                (beside.stash.len().checked_ilog2().unwrap_or(0), table, &beside.stash, &beside.header)
+            }
+        };
+        Ok(Table {
+            shape: self.plan.shape,
+            stash_bits,
+            slots: slots.view().arg("slots", stream)?,
+            stash: stash.view().arg("stash", stream)?,
+            header: header.view().arg("header", stream)?,
+        })
+    }
+
     /// Looks up host keys. Copies both ways and waits.
     pub fn get(&self, keys: &[u32]) -> Result<Vec<Option<u32>>> {
         let (device, n) = (&self.device, keys.len());
@@ -129,7 +150,7 @@ impl Map {
         let n = count32("keys", keys.len())?;
         match &self.storage {
             Storage::Kernels(table) => kernels::find(stream, &self.plan, table, keys, values, found, n),
-            Storage::Cpu { table, stash } => {
+            Storage::Cpu { table, stash, .. } => {
                 keys.arg("keys", stream)?;
                 values.arg("values", stream)?;
                 found.arg("found", stream)?;
@@ -157,7 +178,7 @@ impl Map {
         let n = count32("keys", keys.len())?;
         match &self.storage {
             Storage::Kernels(table) => kernels::find_or(stream, &self.plan, table, keys, values, missing, n),
-            Storage::Cpu { table, stash } => {
+            Storage::Cpu { table, stash, .. } => {
                 keys.arg("keys", stream)?;
                 values.arg("values", stream)?;
                 match (table.view().host(), keys.host(), values.host_mut()) {
@@ -168,6 +189,20 @@ impl Map {
                 }
             }
         }
+    }
+}
+
+/// What kernels read beside the buckets of a table that the CPU engine built.
+struct Beside {
+    stash: Buffer<u64>,
+    header: Buffer<u32>,
+}
+impl Beside {
+    fn new(device: &Device, stash: &cpu::Stash) -> Result<Beside> {
+        let mut words = [0; header::WORDS];
+        words[header::STASHED as usize] = stash.len() as u32;
+        words[header::AMBIGUOUS as usize] = stash.holds_ambiguous() as u32;
+        Ok(Beside { stash: device.upload(stash.slots())?, header: device.upload(&words)? })
     }
 }
 
@@ -235,17 +270,18 @@ fn build_on_cpu(
             _ => Ok(cpu::Counts::default()),
         }
     })?;
+    let beside = Beside::new(device, &stash)?;
     let report = MapReport {
         pairs: counts.pairs,
         duplicates: counts.duplicates,
         stashed: counts.stashed,
         slots: table.len(),
-        bytes: table.bytes() + stash.slots().len() * 8,
+        bytes: table.bytes() + stash.slots().len() * 8 + beside.stash.bytes() + beside.header.bytes(),
         scratch_bytes: scratch.bytes(),
         attempts: 1,
         device_seconds,
     };
-    Ok(Map { device: device.clone(), plan, storage: Storage::Cpu { table, stash }, report })
+    Ok(Map { device: device.clone(), plan, storage: Storage::Cpu { table, stash, beside }, report })
 }
 
 /// Attempts with other seeds before more slots are taken.
