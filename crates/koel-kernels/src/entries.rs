@@ -29,5 +29,8 @@ entries! {
     (crate::map::partition) { map_from_input_narrow map_from_input_small map_from_input_wide map_from_groups }
     (crate::map::build) { map_build map_check_stash }
     (crate::map::find) { map_find map_find_or }
+    (crate::spatial_search::cells) { point_bounds cell_keys mark_cells gather_points write_cells link_cells }
+    (crate::spatial_search::within) { count_within list_within }
+    (crate::spatial_search::nearest) { find_nearest }
     (crate::warp_demo) { warp_demo memory_demo }
 }

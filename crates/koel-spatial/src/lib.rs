@@ -24,10 +24,12 @@ pub mod key;
 pub mod mesh;
 pub mod read;
 pub mod sample;
+pub mod search;
 pub mod voxelize;
 
 pub use grid::{Bounds, Grid, GridError};
 pub use key::{KeyError, Order, VoxelKey};
 pub use mesh::{Mesh, PointCloud, Scan};
 pub use read::{ReadError, read, read_cloud, read_mesh};
+pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};

@@ -1,0 +1,125 @@
+//! From points to occupied cells.
+use super::table::{Grid, NO_CELL};
+use koel_simt::{Buf, In, Thread, U32x4, U64x2, kernel};
+
+/// Words of `bounds` in [`point_bounds`](fn@point_bounds): least and greatest of x, y, z.
+pub const BOUNDS: usize = 6;
+
+/// Coordinate `axis` of point `i`, as its bits.
+#[inline(always)]
+#[track_caller]
+pub fn coordinate(points: In<u32>, i: u32, axis: u64) -> u32 {
+    points.get(3 * i as u64 + axis)
+}
+
+/// The bits of a float, turned so that integers compare as the numbers do: -NaN first, then -inf to inf, NaN last.
+#[inline(always)]
+pub fn ordered(bits: u32) -> u32 {
+    if bits >> 31 != 0 { !bits } else { bits | 1 << 31 }
+}
+/// Undoes [`ordered`].
+#[inline(always)]
+pub fn unordered(word: u32) -> u32 {
+    if word >> 31 != 0 { word & !(1 << 31) } else { !word }
+}
+
+/// Widens `bounds`: least x, y, z, greatest x, y, z, as [`ordered`] words. Every thread takes many points, so that few
+/// atomics are needed.
+#[kernel(threads = 256, independent)]
+pub fn point_bounds(t: Thread, n: u32, points: In<u32>, bounds: Buf<u32>) {
+    let (mut low, mut high) = ([u32::MAX; 3], [0u32; 3]);
+    let mut i = t.global_id();
+    while i < n {
+        koel_simt::unroll::<3>(|axis| {
+            let c = ordered(coordinate(points, i, axis as u64));
+            low[axis] = low[axis].min(c);
+            high[axis] = high[axis].max(c);
+        });
+        i = i.saturating_add(t.grid_dim() * t.block_dim());
+    }
+    koel_simt::unroll::<3>(|axis| {
+        if low[axis] < bounds.load_relaxed(axis as u32) {
+            bounds.fetch_min(axis as u32, low[axis]);
+        }
+        if high[axis] > bounds.load_relaxed(3 + axis as u32) {
+            bounds.fetch_max(3 + axis as u32, high[axis]);
+        }
+    });
+}
+
+/// `keys[i]` = the key of the cell of point `i`; `indices[i]` = `i`.
+#[kernel(threads = 256, independent)]
+pub fn cell_keys(t: Thread, n: u32, voxels: Grid, points: In<u32>, keys: Buf<u64>, indices: Buf<u32>) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let c = |axis| f32::from_bits(coordinate(points, i, axis));
+    let cell = voxels.cell_of([c(0), c(1), c(2)]);
+    keys.store(i, voxels.key(cell));
+    indices.store(i, i);
+}
+
+/// `starts[i]` = 1 if point `i` of the sorted ones is the first of its cell; `places[i]` = `i`.
+#[kernel(threads = 256, independent)]
+pub fn mark_cells(t: Thread, n: u32, keys: In<u64>, starts: Buf<u8>, places: Buf<u32>) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    starts.store(i, (i == 0 || keys.get(i) != keys.get(i.wrapping_sub(1))) as u8);
+    places.store(i, i);
+}
+
+/// `sorted[i]` = x, y, z and index of point `indices[i]`.
+#[kernel(threads = 256, independent)]
+pub fn gather_points(t: Thread, n: u32, points: In<u32>, indices: In<u32>, sorted: Buf<u32>) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let index = indices.get_stream(i);
+    let [x, y, z] = [0, 1, 2].map(|axis| coordinate(points, index, axis));
+    sorted.x4().store(i, U32x4([x, y, z, index]));
+}
+
+/// Writes cell `i` of `n`, and the end behind them: `cells[2 i]` = its key, `cells[2 i + 1]` = where its points start, and no
+/// next cell. `names[i]` = what the hash table knows it by; `numbers[i]` = `i`.
+#[kernel(threads = 256, independent)]
+pub fn write_cells(
+    t: Thread,
+    n: u32,
+    points: u32,
+    voxels: Grid,
+    keys: In<u64>,
+    starts: In<u32>,
+    cells: Buf<u64>,
+    names: Buf<u32>,
+    numbers: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i > n {
+        return;
+    }
+    let no_next = (NO_CELL as u64) << 32;
+    if i == n {
+        cells.x2().store(i, U64x2([u64::MAX, no_next | points as u64]));
+        return;
+    }
+    let key = keys.get_stream(i);
+    cells.x2().store(i, U64x2([key, no_next | starts.get_stream(i) as u64]));
+    names.store(i, voxels.name(key));
+    numbers.store(i, i);
+}
+
+/// Links cells of equal name: `names` and `cells_of` are sorted by name, cells ascending where names are equal.
+#[kernel(threads = 256, independent)]
+pub fn link_cells(t: Thread, n: u32, names: In<u32>, cells_of: In<u32>, cells: Buf<u64>) {
+    let i = t.global_id();
+    let next = i.saturating_add(1);
+    if next >= n || names.get(i) != names.get(next) {
+        return;
+    }
+    let word = 2 * cells_of.get(i) as u64 + 1;
+    cells.store(word, cells.load(word) & u32::MAX as u64 | (cells_of.get(next) as u64) << 32);
+}

@@ -1,0 +1,205 @@
+//! The grid, its occupied cells, and how to find them.
+//!
+//! Cells are numbered row by row: z fastest, then y, then x. Occupied cells stand in that order, and so do the points of
+//! all cells, so that the points of a run of cells along z are one piece of memory. A hash table, `koel::Map`, leads from a
+//! cell to its place among the occupied ones.
+//!
+//! The map's keys are 32-bit *names*. In a grid of at most 2^32 cells a cell's number is its name. In a larger one names are
+//! hashes of the 64-bit numbers; cells of equal name form a chain in ascending order, and the number itself decides.
+use crate::map::find::Table;
+use koel_simt::{In, U64x2};
+
+/// No cell.
+pub const NO_CELL: u32 = u32::MAX;
+
+/// The most cells of a grid, occupied or not.
+pub const MAX_CELLS: u64 = 1 << 63;
+
+/// A grid of cells, from a corner on: a kernel's argument.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(C)]
+pub struct Grid {
+    /// The corner with the least coordinates: of the points, so that no cell has a negative coordinate.
+    pub origin: [f64; 3],
+    /// Side of a cell.
+    pub size: f64,
+    /// Cells a unit of length.
+    pub per_unit: f64,
+    /// Cells along each axis, at least 1; their product is at most [`MAX_CELLS`].
+    pub cells: [u32; 3],
+    /// Not 0: more than 2^32 cells.
+    pub wide: u32,
+}
+// SAFETY: plain numbers: four and one of 8 bytes, then four of 4, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Grid {}
+
+impl Grid {
+    /// Where a coordinate lies along an axis, in cells.
+    #[inline(always)]
+    fn along(&self, axis: usize, c: f64) -> f64 {
+        (c - self.origin[axis]) * self.per_unit
+    }
+    /// The cell of a point; of a point outside the grid, the nearest one. Monotone in each coordinate, on every device.
+    #[inline(always)]
+    pub fn cell_of(&self, p: [f32; 3]) -> [u32; 3] {
+        // Conversions saturate: what is below 0 is 0.
+        let c = |axis: usize| (self.along(axis, p[axis] as f64) as u32).min(self.cells[axis].wrapping_sub(1));
+        [c(0), c(1), c(2)]
+    }
+    /// The number of a cell.
+    #[inline(always)]
+    pub fn key(&self, [x, y, z]: [u32; 3]) -> u64 {
+        let row = (x as u64).wrapping_mul(self.cells[1] as u64).wrapping_add(y as u64);
+        row.wrapping_mul(self.cells[2] as u64).wrapping_add(z as u64)
+    }
+    /// The cell of a number.
+    #[inline(always)]
+    pub fn cell(&self, key: u64) -> [u32; 3] {
+        let (row, z) = divide(key, self.cells[2]);
+        let (x, y) = divide(row, self.cells[1]);
+        [x as u32, y, z]
+    }
+    /// What the map knows a cell by: its number, or a hash of it (the finaliser of MurmurHash3, Appleby).
+    #[inline(always)]
+    pub fn name(&self, key: u64) -> u32 {
+        if self.wide == 0 {
+            return key as u32;
+        }
+        let mut h = key;
+        h = (h ^ h >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+        h = (h ^ h >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+        (h >> 32) as u32
+    }
+    /// The cells along an axis that can hold a point within `radius` of `c`: the first, and one behind the last. Rounding
+    /// makes it wider, never narrower.
+    #[inline(always)]
+    pub fn span(&self, axis: usize, c: f32, radius: f64) -> (u32, u32) {
+        let c = c as f64;
+        let reach = radius * (1.0 + SLACK) + c.abs() * SLACK;
+        let (low, high) = (self.along(axis, c - reach), self.along(axis, c + reach));
+        let cells = self.cells[axis];
+        // Not a number and what lies outside: no cells.
+        if !(high >= 0.0 && low < cells as f64) {
+            return (0, 0);
+        }
+        (low as u32, (high as u32).min(cells.wrapping_sub(1)).wrapping_add(1))
+    }
+    /// Where cell `i` of an axis begins, rounding aside.
+    #[inline(always)]
+    fn face(&self, axis: usize, i: u32) -> f64 {
+        self.origin[axis] + i as f64 * self.size
+    }
+    /// The square of a distance that, along an axis, no point of the cells `low..high` is nearer to `c` than.
+    #[inline(always)]
+    pub fn squared_gap(&self, axis: usize, c: f32, low: u32, high: u32) -> f64 {
+        let (c, low, high) = (c as f64, self.face(axis, low), self.face(axis, high));
+        let rounding = |face: f64| (c.abs() + face.abs() + self.origin[axis].abs()) * SLACK;
+        let gap = (low - c - rounding(low)).max(c - high - rounding(high)).max(0.0);
+        gap * gap
+    }
+}
+/// Quotient and remainder.
+#[inline(always)]
+fn divide(a: u64, b: u32) -> (u64, u32) {
+    let quotient = a.checked_div(b as u64).unwrap_or(0);
+    (quotient, a.wrapping_sub(quotient.wrapping_mul(b as u64)) as u32)
+}
+/// Relative error that the arithmetic of cells stays below: a few units of 2^-53.
+const SLACK: f64 = 1.0 / (1u64 << 48) as f64;
+
+/// The square of the distance of two points, each difference and sum rounded to 64 bits: x first, then y, then z.
+#[inline(always)]
+pub fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f64 {
+    let d = |axis: usize| a[axis] as f64 - b[axis] as f64;
+    d(0) * d(0) + d(1) * d(1) + d(2) * d(2)
+}
+
+/// Points sorted by cell, the occupied cells, and the map that leads to them.
+#[derive(Clone, Copy)]
+pub struct Cells {
+    /// The grid.
+    pub grid: Grid,
+    /// Occupied cells.
+    pub occupied: u32,
+    /// Two words for each occupied cell and for the end: number, start of its points, next cell of its name.
+    pub cells: In<u64>,
+    /// Four words for each point: x, y, z, index.
+    pub points: In<u32>,
+    /// From the name of a cell to its place.
+    pub table: Table,
+}
+impl Cells {
+    /// Number, start and next of name of occupied cell `i`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn cell(&self, i: u32) -> (u64, u32, u32) {
+        let U64x2([key, word]) = self.cells.x2().get(i);
+        (key, word as u32, (word >> 32) as u32)
+    }
+    /// Point `i` of the sorted ones, and its index.
+    #[inline(always)]
+    #[track_caller]
+    pub fn point(&self, i: u32) -> ([f32; 3], u32) {
+        let [x, y, z, index] = self.points.x4().get(i).0;
+        ([f32::from_bits(x), f32::from_bits(y), f32::from_bits(z)], index)
+    }
+    /// The place of a cell among the occupied ones, or [`NO_CELL`].
+    #[inline(always)]
+    #[track_caller]
+    fn find(&self, key: u64) -> u32 {
+        let mut at = match self.table.get(self.grid.name(key)) {
+            Some(at) => at,
+            None => return NO_CELL,
+        };
+        if self.grid.wide != 0 {
+            while at != NO_CELL {
+                let (found, _, next) = self.cell(at);
+                if found == key {
+                    break;
+                }
+                at = next;
+            }
+        }
+        at
+    }
+    /// The first occupied cell in `low..high` whose number is not below `key`, or `high`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn lower_bound(&self, mut low: u32, mut high: u32, key: u64) -> u32 {
+        while low < high {
+            let middle = low.wrapping_add(high.wrapping_sub(low) / 2);
+            if self.cell(middle).0 < key {
+                low = middle.wrapping_add(1);
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+    /// The sorted points of the cells `low..high` of row x, y: the first, and one behind the last. One lookup for each
+    /// empty cell before the first occupied one.
+    #[inline(always)]
+    #[track_caller]
+    pub fn row(&self, x: u32, y: u32, low: u32, high: u32) -> (u32, u32) {
+        let base = self.grid.key([x, y, 0]);
+        let (mut z, mut at) = (low, NO_CELL);
+        while z < high && at == NO_CELL {
+            at = self.find(base.wrapping_add(z as u64));
+            z = z.wrapping_add(1);
+        }
+        if at == NO_CELL {
+            return (0, 0);
+        }
+        let end = base.wrapping_add(high as u64);
+        let start = self.cell(at).1;
+        // The cells of a row follow each other, and the end behind all cells has the greatest number.
+        loop {
+            at = at.wrapping_add(1);
+            let (key, stop, _) = self.cell(at);
+            if key >= end {
+                return (start, stop);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! All points within a radius of each query: counted, then listed.
+use super::cells::coordinate;
+use super::table::{Cells, Grid, squared_distance};
+use crate::map::find::Table;
+use crate::map::layout::Shape;
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// Calls `visit` with the index of every point within `radius` of `q`, in the order of the cells' numbers and, inside a
+/// cell, of the indices.
+#[inline(always)]
+#[track_caller]
+fn each_within(cells: &Cells, q: [f32; 3], radius: f64, mut visit: impl FnMut(u32)) {
+    let grid = cells.grid;
+    let span = |axis: usize| grid.span(axis, q[axis], radius);
+    let ((x0, x1), (y0, y1), (z0, z1)) = (span(0), span(1), span(2));
+    if x0 == x1 || y0 == y1 || z0 == z1 {
+        return;
+    }
+    let limit = radius * radius;
+    let mut of_run = |(mut i, end): (u32, u32)| {
+        while i < end {
+            let (p, index) = cells.point(i);
+            if squared_distance(p, q) <= limit {
+                visit(index);
+            }
+            i = i.wrapping_add(1);
+        }
+    };
+    let side = |low: u32, high: u32| high.wrapping_sub(low) as f64;
+    if side(x0, x1) * side(y0, y1) * side(z0, z1) <= cells.occupied as f64 {
+        let mut x = x0;
+        while x < x1 {
+            let mut y = y0;
+            while y < y1 {
+                of_run(cells.row(x, y, z0, z1));
+                y = y.wrapping_add(1);
+            }
+            x = x.wrapping_add(1);
+        }
+        return;
+    }
+    // More cells to look up than there are: from one occupied cell to the next, past those outside by bisection.
+    let from = |at: u32, cell: [u32; 3]| cells.lower_bound(at, cells.occupied, grid.key(cell));
+    let mut at = from(0, [x0, y0, z0]);
+    while at < cells.occupied {
+        let (key, start, _) = cells.cell(at);
+        let [x, y, z] = grid.cell(key);
+        if x >= x1 {
+            return;
+        }
+        if y >= y1 {
+            at = from(at, [x.wrapping_add(1), y0, z0]);
+        } else if z >= z1 {
+            at = from(at, [x, y.wrapping_add(1), z0]);
+        } else if y < y0 {
+            at = from(at, [x, y0, z0]);
+        } else if z < z0 {
+            at = from(at, [x, y, z0]);
+        } else {
+            at = at.wrapping_add(1);
+            of_run((start, cells.cell(at).1));
+        }
+    }
+}
+
+/// `counts[i]` = how many points lie within `radius` (the bits of an `f64`) of query `i`.
+#[kernel(threads = 128, independent)]
+pub fn count_within(
+    t: Thread,
+    n: u32,
+    queries: In<u32>,
+    radius: u64,
+    voxels: Grid,
+    occupied: u32,
+    cells: In<u64>,
+    points: In<u32>,
+    shape: Shape,
+    stash_bits: u32,
+    slots: In<u64>,
+    stash: In<u64>,
+    header: In<u32>,
+    counts: Buf<u64>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let cells =
+        Cells { grid: voxels, occupied, cells, points, table: Table { shape, stash_bits, slots, stash, header } };
+    let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
+    let mut count = 0u64;
+    each_within(&cells, q, f64::from_bits(radius), |_| count += 1);
+    counts.store(i, count);
+}
+
+/// The indices of the points within `radius` of query `i` go to `found[offsets[i]..]`, as far as there is room before
+/// `offsets[i + 1]` and `room`.
+#[kernel(threads = 128, independent)]
+pub fn list_within(
+    t: Thread,
+    n: u32,
+    queries: In<u32>,
+    radius: u64,
+    voxels: Grid,
+    occupied: u32,
+    cells: In<u64>,
+    points: In<u32>,
+    shape: Shape,
+    stash_bits: u32,
+    slots: In<u64>,
+    stash: In<u64>,
+    header: In<u32>,
+    offsets: In<u64>,
+    room: u64,
+    found: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let cells =
+        Cells { grid: voxels, occupied, cells, points, table: Table { shape, stash_bits, slots, stash, header } };
+    let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
+    let (mut at, end) = (offsets.get(i), offsets.get(i as u64 + 1).min(room));
+    each_within(&cells, q, f64::from_bits(radius), |index| {
+        if at < end {
+            found.store(at, index);
+            at += 1;
+        }
+    });
+}
