@@ -26,11 +26,39 @@ entries! {
     (crate::classic::two_level) { two_level_count two_level_scatter two_level_build_512 two_level_build_1024 two_level_find }
     (crate::classic::two_kernel) { two_kernel_distribute two_kernel_build two_kernel_find }
     (crate::classic::sorted) { mark_kept sorted_find }
+    (crate::classic::chaining) { chaining_insert chaining_find }
+    (crate::classic::probing) { probing_insert probing_find }
+    (crate::classic::bucketed) { bucketed_insert bucketed_find }
+    (crate::classic::random_walk) { random_walk_insert }
+    (crate::classic::bfs) { bfs_insert }
+    (crate::classic::function_id) { function_id_insert function_id_find }
+    (crate::classic::fks) { fks_square fks_build fks_find }
+    (crate::classic::perfect_spatial) { perfect_spatial_find }
     (crate::map::partition) { map_from_input_narrow map_from_input_small map_from_input_wide map_from_groups }
     (crate::map::build) { map_build map_check_stash }
     (crate::map::find) { map_find map_find_or }
+    (crate::vision::vote) { vision_vote }
+    (crate::vision::refine) { vision_refine }
     (crate::spatial_search::cells) { point_bounds cell_keys mark_cells gather_points write_cells link_cells }
     (crate::spatial_search::within) { count_within list_within }
     (crate::spatial_search::nearest) { find_nearest }
+    (crate::spatial::voxelize) { spatial_voxelize }
+    (crate::spatial::index) {
+        spatial_count_bricks spatial_number_bricks spatial_mark_cells spatial_count_cells spatial_number_cells
+        spatial_find_levels
+    }
+    (crate::spatial::sums) { spatial_add_points }
+    (crate::spatial::area) { spatial_measure_cells spatial_area_of_points spatial_cap_area }
+    (crate::spatial::dipoles) { spatial_dipoles spatial_sum_dipoles spatial_sum_surfaces }
+    (crate::spatial::marks) { spatial_mark spatial_mark_intersections }
+    (crate::spatial::winding) { spatial_wind_units spatial_wind_voxels spatial_find_iso }
+    (crate::spatial::nearby) { spatial_judge_near }
+    (crate::spatial::labels) {
+        spatial_judge_units spatial_judge_free spatial_judge_undecided spatial_label spatial_measure spatial_label_points
+    }
+    (crate::spatial::flood) {
+        spatial_seed spatial_flood_begin spatial_flood_step spatial_flood_turn spatial_flood_conflicts spatial_flood_label
+    }
+    (crate::spatial::solid) { spatial_fill }
     (crate::warp_demo) { warp_demo memory_demo }
 }

@@ -21,7 +21,9 @@ pub mod probe;
 pub mod radix_sort;
 pub mod reduce;
 pub mod scan;
+pub mod spatial;
 pub mod spatial_search;
+pub mod vision;
 pub mod warp_demo;
 
 /// The kernels as PTX, by compute capability; the newest that the device has is the one to load.

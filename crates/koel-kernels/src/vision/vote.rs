@@ -1,0 +1,169 @@
+//! Hypotheses: every ordered pair of scene points looks up the model bases that look like it, and each such basis is
+//! tried on a few points of the model.
+//!
+//! Geometric hashing (Lamdan and Wolfson 1988; Alcantara et al. 2009, section 6) with oriented points: the invariants
+//! of a pair are the directions of its two ends relative to its own, so that one lookup gives whole hypotheses, and the
+//! votes are reads of a likelihood map instead of increments of counters.
+use super::class;
+use super::direction::direction;
+use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
+
+/// Threads that share a first point: each takes every 32nd second point.
+pub const STRIPS: u32 = 32;
+/// The best hypotheses that each thread keeps.
+pub const KEEP: u32 = 4;
+/// Points of the model that vote.
+pub const TESTS: u32 = 32;
+/// What a point that falls outside the scene adds to a score.
+pub const OUTSIDE: i32 = -20;
+/// After 8, 16 and all 32 votes a hypothesis goes on only with this score: it has seen enough that speaks against it.
+const STAGES: [i32; 3] = [-30, -20, 0];
+
+/// One search.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Search {
+    /// Scene points.
+    pub points: u32,
+    /// Scene width, pixels.
+    pub width: u32,
+    /// Scene height, pixels.
+    pub height: u32,
+    /// Bins a turn of each of the two invariants.
+    pub bins: u32,
+    /// Square of the least distance of a pair, pixels.
+    pub shortest2: f32,
+    /// Square of the greatest.
+    pub longest2: f32,
+    /// Square of the least scale, scene over model.
+    pub smallest2: f32,
+    /// Square of the greatest.
+    pub largest2: f32,
+}
+// SAFETY: `repr(C)`, plain numbers.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Search {}
+
+/// The key of a pair: the bins of its two directions, each relative to the direction from the first to the second.
+#[inline(always)]
+pub fn key(bins: u32, first: u32, second: u32, pair: u32) -> u32 {
+    let bin = |direction: u32| ((direction.wrapping_sub(pair) as u64 * bins as u64) >> 32) as u32;
+    bin(first) * bins + bin(second)
+}
+
+/// A kept hypothesis: its score in the upper 16 bits (plus 1, so that 0 is none), the table entry, the second point.
+#[inline(always)]
+fn pack(score: i32, entry: u32, second: u32) -> u64 {
+    ((score + 1) as u64) << 48 | (entry as u64) << 24 | second as u64
+}
+/// Score, table entry and second point of a kept hypothesis; `None` for an empty slot.
+pub fn unpack(kept: u64) -> Option<(u32, u32, u32)> {
+    let score = (kept >> 48) as u32;
+    (score > 0).then(|| (score - 1, (kept >> 24) as u32 & 0xFF_FFFF, kept as u32 & 0xFF_FFFF))
+}
+
+/// A similarity from the tilted model to the scene.
+#[derive(Clone, Copy)]
+struct Pose {
+    cos: f32,
+    sin: f32,
+    /// The model point that goes to `(x, y)`.
+    origin: (f32, f32),
+    x: f32,
+    y: f32,
+    turn: u32,
+}
+
+/// The votes of eight model points, from `first`.
+#[inline(always)]
+#[track_caller]
+fn votes(pose: Pose, first: u32, tests: In<u32>, likelihood: In<u8>, width: u32, height: u32) -> i32 {
+    let mut score = 0;
+    unroll::<8>(|k| {
+        let U32x4([x, y, direction, _]) = tests.x4().get(first + k as u32);
+        let (x, y) = (f32::from_bits(x) - pose.origin.0, f32::from_bits(y) - pose.origin.1);
+        let (x, y) = (pose.cos * x - pose.sin * y + pose.x, pose.sin * x + pose.cos * y + pose.y);
+        // SAFETY: finite, as the pair's length and the scale are within their bounds, and far below 2^31.
+        let (x, y) = unsafe { (x.to_int_unchecked::<i32>() as u32, y.to_int_unchecked::<i32>() as u32) };
+        score += if x < width && y < height {
+            likelihood.get((class(direction.wrapping_add(pose.turn)) * height + y) * width + x) as i8 as i32
+        } else {
+            OUTSIDE
+        };
+    });
+    score
+}
+
+/// The best hypotheses of each scene point: thread `32 i + s` tries the pairs from point `i` to points `s, s + 32, ...`
+/// and leaves its best [`KEEP`] in `best`.
+///
+/// `points`: x, y, direction, 0 of each scene point. `starts`: of each key where its entries begin, and their end.
+/// `entries`, 8 words each: basis vector over its squared length (x, y), basis origin (x, y); direction of the basis,
+/// first test point of its tilt, 0, 0. `tests`: x, y, direction, 0. `likelihood`: class by class, row by row, signed.
+#[kernel(threads = 256, independent)]
+pub fn vision_vote(
+    t: Thread,
+    search: Search,
+    points: In<u32>,
+    starts: In<u32>,
+    entries: In<u32>,
+    tests: In<u32>,
+    likelihood: In<u8>,
+    best: Buf<u64>,
+) {
+    let (i, strip) = (t.global_id() / STRIPS, t.global_id() % STRIPS);
+    if i >= search.points {
+        return;
+    }
+    let slots = t.global_id() * KEEP;
+    unroll::<{ KEEP as usize }>(|slot| best.store(slots + slot as u32, 0));
+    let (mut worst, mut worst_slot) = (0, slots);
+
+    let U32x4([xi, yi, di, _]) = points.x4().get(i);
+    let (xi, yi) = (f32::from_bits(xi), f32::from_bits(yi));
+    let mut j = strip;
+    while j < search.points {
+        let U32x4([xj, yj, dj, _]) = points.x4().get(j);
+        let (dx, dy) = (f32::from_bits(xj) - xi, f32::from_bits(yj) - yi);
+        let length2 = dx * dx + dy * dy;
+        if length2 >= search.shortest2 && length2 <= search.longest2 {
+            let pair = direction(dx, dy);
+            let key = key(search.bins, di, dj, pair);
+            let (mut e, end) = (starts.get(key), starts.get(key + 1));
+            while e < end {
+                let U32x4([bx, by, ox, oy]) = entries.x4().get(2 * e);
+                let (bx, by) = (f32::from_bits(bx), f32::from_bits(by));
+                let (cos, sin) = (dx * bx + dy * by, dy * bx - dx * by);
+                let scale2 = cos * cos + sin * sin;
+                if scale2 >= search.smallest2 && scale2 <= search.largest2 {
+                    let U32x4([turned, first, _, _]) = entries.x4().get(2 * e + 1);
+                    let origin = (f32::from_bits(ox), f32::from_bits(oy));
+                    let turn = pair.wrapping_sub(turned);
+                    // Half a pixel more: places are rounded.
+                    let pose = Pose { cos, sin, origin, x: xi + 0.5, y: yi + 0.5, turn };
+                    let some = |first| votes(pose, first, tests, likelihood, search.width, search.height);
+                    let mut score = some(first);
+                    if score >= STAGES[0] {
+                        score += some(first + 8);
+                        if score >= STAGES[1] {
+                            score += some(first + 16) + some(first + 24);
+                            let kept = pack(score, e, j);
+                            if score >= STAGES[2] && kept > worst {
+                                best.store(worst_slot, kept);
+                                worst = u64::MAX;
+                                unroll::<{ KEEP as usize }>(|slot| {
+                                    let other = best.load(slots + slot as u32);
+                                    if other < worst {
+                                        (worst, worst_slot) = (other, slots + slot as u32);
+                                    }
+                                });
+                            }
+                        }
+                    }
+                }
+                e += 1;
+            }
+        }
+        j += STRIPS;
+    }
+}

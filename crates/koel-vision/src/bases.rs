@@ -1,0 +1,141 @@
+//! Bases of a model: pairs of its points, as seen from several tilts, in a table by what a scene shows of them.
+use crate::affine::Affine;
+use crate::model::Model;
+use crate::random::Random;
+use crate::table::DenseMultiTable;
+use koel_kernels::vision::direction::direction;
+use koel_kernels::vision::vote::{TESTS, key};
+use std::f32::consts::PI;
+
+/// Bins a turn of each invariant.
+pub const BINS: u32 = 24;
+/// The length of a basis, as a part of the model's diagonal.
+const LENGTHS: (f32, f32) = (0.3, 0.75);
+
+/// One search for a model: what is tried, and how much of it goes on.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// How the model may be tilted: factors of the longer over the shorter direction, and in how many directions each. Without
+    /// tilt is always tried.
+    pub tilts: Vec<(f32, u32)>,
+    /// Bases of the model, for each tilt.
+    pub bases: usize,
+    /// Points of the scene that pairs are made of.
+    pub scene_points: usize,
+    /// Scales, scene over model, after the tilt.
+    pub scales: (f32, f32),
+    /// The best hypotheses of each scene point that go on.
+    pub a_point: usize,
+    /// And of all.
+    pub quota: usize,
+}
+
+/// A pair of model points under a tilt.
+#[derive(Clone, Copy, Debug)]
+pub struct Basis {
+    /// The tilt, by number.
+    pub tilt: usize,
+    /// The first point after the tilt, pixels.
+    pub origin: (f32, f32),
+    /// To the second point, pixels.
+    pub vector: (f32, f32),
+    /// Its direction.
+    pub direction: u32,
+}
+
+/// The bases of a model for one pass.
+pub struct Bases {
+    /// The tilts: maps of determinant 1.
+    pub tilts: Vec<Affine>,
+    /// Of each tilt [`TESTS`] points: where and in which direction.
+    pub tests: Vec<[(f32, f32, u32); TESTS as usize]>,
+    /// By the directions of the two ends, nine neighbouring bins each.
+    pub table: DenseMultiTable<Basis>,
+    /// The shortest and the longest basis, pixels.
+    pub lengths: (f32, f32),
+}
+
+fn tilts(pass: &Pass) -> Vec<Affine> {
+    let mut all = vec![Affine::IDENTITY];
+    for &(tilt, directions) in &pass.tilts {
+        for k in 0..directions {
+            let (sin, cos) = (PI * k as f32 / directions as f32).sin_cos();
+            let (long, short) = (tilt.sqrt(), 1.0 / tilt.sqrt());
+            let cross = (long - short) * sin * cos;
+            let linear = [[long * cos * cos + short * sin * sin, cross], [cross, long * sin * sin + short * cos * cos]];
+            all.push(Affine { linear, shift: [0.0; 2] });
+        }
+    }
+    all
+}
+
+/// Indices of points such that the first 8, 16 and all are spread over the model: farthest first, with some chance.
+fn test_points(model: &Model, random: &mut Random) -> Vec<usize> {
+    let points = &model.points;
+    let mut distance2 = vec![f32::MAX; points.len()];
+    let mut chosen = vec![0];
+    while chosen.len() < TESTS as usize {
+        let last = points[chosen[chosen.len() - 1]];
+        let mut farthest = (-1.0, 0);
+        for (i, p) in points.iter().enumerate() {
+            distance2[i] = distance2[i].min((p.x - last.x).powi(2) + (p.y - last.y).powi(2));
+            let off = distance2[i].sqrt() * random.between(0.6, 1.0);
+            if off > farthest.0 {
+                farthest = (off, i);
+            }
+        }
+        chosen.push(farthest.1);
+    }
+    chosen
+}
+
+impl Bases {
+    /// Random bases of a model.
+    pub fn of(model: &Model, pass: &Pass, random: &mut Random) -> Bases {
+        let points = &model.points;
+        let extent = |of: &dyn Fn(usize) -> f32| {
+            let all = (0..points.len()).map(of);
+            all.clone().fold(f32::MIN, f32::max) - all.fold(f32::MAX, f32::min)
+        };
+        let diagonal = extent(&|i| points[i].x).hypot(extent(&|i| points[i].y));
+        let mut pairs = vec![];
+        for _ in 0..pass.bases * 60 {
+            let (i, j) = (random.below(points.len()), random.below(points.len()));
+            let length = (points[j].x - points[i].x).hypot(points[j].y - points[i].y);
+            if (LENGTHS.0 * diagonal..LENGTHS.1 * diagonal).contains(&length) {
+                pairs.push((i, j));
+                if pairs.len() == pass.bases {
+                    break;
+                }
+            }
+        }
+        let tests = test_points(model, random);
+        let tilts = tilts(pass);
+        let (mut entries, mut of_tilts) = (vec![], vec![]);
+        let mut lengths = (f32::MAX, 0.0f32);
+        for (number, tilt) in tilts.iter().enumerate() {
+            let placed = |i: usize| {
+                let (x, y) = tilt.apply((points[i].x, points[i].y));
+                let (nx, ny) = tilt.apply_normal(points[i].normal);
+                (x, y, direction(nx, ny))
+            };
+            of_tilts.push(std::array::from_fn(|k| placed(tests[k])));
+            for &(i, j) in &pairs {
+                let ((xi, yi, di), (xj, yj, dj)) = (placed(i), placed(j));
+                let vector = (xj - xi, yj - yi);
+                let length = vector.0.hypot(vector.1);
+                lengths = (lengths.0.min(length), lengths.1.max(length));
+                let along = direction(vector.0, vector.1);
+                let basis = Basis { tilt: number, origin: (xi, yi), vector, direction: along };
+                let bin = key(BINS, di, dj, along);
+                for first in BINS - 1..=BINS + 1 {
+                    for second in BINS - 1..=BINS + 1 {
+                        let neighbour = (bin / BINS + first) % BINS * BINS + (bin % BINS + second) % BINS;
+                        entries.push((neighbour, basis));
+                    }
+                }
+            }
+        }
+        Bases { tilts, tests: of_tilts, table: DenseMultiTable::build(BINS * BINS, &entries), lengths }
+    }
+}

@@ -1,0 +1,20 @@
+//! Finding an image inside another, from edges alone.
+pub mod affine;
+pub mod bases;
+pub mod edges;
+pub mod maps;
+pub mod matcher;
+pub mod model;
+pub mod picture;
+pub mod random;
+pub mod refine;
+pub mod scene;
+pub mod synthetic;
+pub mod table;
+pub mod vote;
+
+pub use affine::Affine;
+pub use matcher::{Found, Matcher, Options, Outcome};
+pub use model::Model;
+pub use picture::{Grey, Picture, ReadError, read};
+pub use scene::Scene;

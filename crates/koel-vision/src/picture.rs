@@ -1,0 +1,181 @@
+//! Images from files, as luminance.
+use image::{ColorType, DynamicImage, ImageDecoder, ImageReader, Limits, RgbImage};
+use std::path::{Path, PathBuf};
+
+/// The longest side that an image may have, pixels.
+pub const LONGEST_SIDE: u32 = 16_384;
+/// The most memory that decoding may take, bytes: 16,384 x 16,384 pixels are refused in colour, scans are not.
+const MOST_MEMORY: u64 = 1 << 30;
+
+/// Luminance, row by row, 0 (black) to 255 (white).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grey {
+    /// Pixels a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// `width * height` values.
+    pub pixels: Vec<f32>,
+}
+
+impl Grey {
+    /// All of one value.
+    pub fn filled(width: usize, height: usize, value: f32) -> Grey {
+        Grey { width, height, pixels: vec![value; width * height] }
+    }
+    /// The luminance (Rec. 709 weights) of an image of any pixel format. Where it is transparent, a mid-grey shows through.
+    pub fn of(image: &DynamicImage) -> Grey {
+        let (width, height) = (image.width() as usize, image.height() as usize);
+        let pixels = match image {
+            DynamicImage::ImageLuma8(grey) => grey.as_raw().iter().map(|&v| v as f32).collect(),
+            other if other.color().has_alpha() => {
+                let over_grey = |[r, g, b, a]: [f32; 4]| {
+                    let luma = 0.2126 * r + 0.7152 * g + 0.0722 * b;
+                    255.0 * (a * luma + (1.0 - a) * 0.5)
+                };
+                other.to_rgba32f().pixels().map(|p| over_grey(p.0)).collect()
+            }
+            other => other.to_luma32f().as_raw().iter().map(|v| 255.0 * v).collect(),
+        };
+        Grey { width, height, pixels }
+    }
+    /// The value between pixels, linearly; `None` outside.
+    pub fn at(&self, x: f32, y: f32) -> Option<f32> {
+        if !(x >= 0.0 && y >= 0.0 && x <= (self.width - 1) as f32 && y <= (self.height - 1) as f32) {
+            return None;
+        }
+        let (x0, y0) = ((x as usize).min(self.width - 1), (y as usize).min(self.height - 1));
+        let (x1, y1) = ((x0 + 1).min(self.width - 1), (y0 + 1).min(self.height - 1));
+        let (u, v) = (x - x0 as f32, y - y0 as f32);
+        let row = |y: usize| {
+            let (a, b) = (self.pixels[y * self.width + x0], self.pixels[y * self.width + x1]);
+            a + (b - a) * u
+        };
+        let (top, bottom) = (row(y0), row(y1));
+        Some(top + (bottom - top) * v)
+    }
+    /// A smaller image: each pixel is the mean of what it covers. `factor` is the size of a new pixel in old ones, at least 1.
+    pub fn shrunk(&self, factor: f32) -> Grey {
+        let (width, height) = (
+            ((self.width as f32 / factor).round() as usize).max(1),
+            ((self.height as f32 / factor).round() as usize).max(1),
+        );
+        let horizontal = shrunk_rows(&self.pixels, self.width, width);
+        let vertical = shrunk_rows(&transposed(&horizontal, width), self.height, height);
+        Grey { width, height, pixels: transposed(&vertical, height) }
+    }
+}
+
+/// Each row of `from` pixels as one of `to`, by area.
+fn shrunk_rows(pixels: &[f32], from: usize, to: usize) -> Vec<f32> {
+    let size = from as f32 / to as f32;
+    let mut out = Vec::with_capacity(pixels.len() / from * to);
+    for row in pixels.chunks_exact(from) {
+        out.extend((0..to).map(|i| {
+            let (begin, end) = (i as f32 * size, ((i + 1) as f32 * size).min(from as f32));
+            let covered = begin as usize..(end.ceil() as usize).min(from);
+            let part = |x: usize| (end.min(x as f32 + 1.0) - begin.max(x as f32)).max(0.0);
+            let (sum, area) = covered.fold((0.0, 0.0), |(s, a), x| (s + row[x] * part(x), a + part(x)));
+            sum / area
+        }));
+    }
+    out
+}
+fn transposed(pixels: &[f32], width: usize) -> Vec<f32> {
+    let height = pixels.len() / width;
+    (0..pixels.len()).map(|i| pixels[(i % height) * width + i / height]).collect()
+}
+
+/// An image as it is shown and as it is matched.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// For overlays.
+    pub color: RgbImage,
+    /// For matching.
+    pub grey: Grey,
+}
+
+/// Why a file is no image.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It cannot be opened or read.
+    #[error("{}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Its first bytes are those of no format that is read.
+    #[error("{}: not an image: expected PNG, JPEG, BMP or PNM", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It says that it is larger than what is read; nothing was allocated for it.
+    #[error("{}: declares {width} x {height} pixels, expected at most {LONGEST_SIDE} a side and 1 GiB in all", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The declared width.
+        width: u32,
+        /// The declared height.
+        height: u32,
+    },
+    /// It is damaged, cut short, or of a variant that is not read.
+    #[error("{}: {source}", path.display())]
+    Decode {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder says.
+        source: image::ImageError,
+    },
+}
+
+/// Reads a PNG, JPEG, BMP or PNM file, of 8 or 16 bits, grey or colour, upright as its EXIF orientation says.
+///
+/// The content decides on the format, not the name.
+pub fn read(path: &Path) -> Result<Picture, ReadError> {
+    let at = || path.to_path_buf();
+    let open = |source| ReadError::Open { path: at(), source };
+    let decode = |source| ReadError::Decode { path: at(), source };
+    let mut reader = ImageReader::open(path).and_then(|r| r.with_guessed_format()).map_err(open)?;
+    // The guess falls back on the name, which proves nothing.
+    let content = std::fs::File::open(path)
+        .and_then(|file| {
+            let mut head = vec![];
+            std::io::Read::read_to_end(&mut std::io::Read::take(file, 64), &mut head)?;
+            Ok(head)
+        })
+        .map_err(open)?;
+    let format = image::guess_format(&content).map_err(|_| ReadError::Format { path: at() })?;
+    reader.set_format(format);
+    reader.no_limits();
+    let mut decoder = reader.into_decoder().map_err(|e| match e {
+        image::ImageError::Unsupported(_) => ReadError::Format { path: at() },
+        other => decode(other),
+    })?;
+    let (width, height) = decoder.dimensions();
+    if width.max(height) > LONGEST_SIDE || decoder.total_bytes() > MOST_MEMORY {
+        return Err(ReadError::TooLarge { path: at(), width, height });
+    }
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(2 * MOST_MEMORY);
+    decoder.set_limits(limits).map_err(decode)?;
+    let orientation = decoder.orientation().map_err(decode)?;
+    let mut image = DynamicImage::from_decoder(decoder).map_err(decode)?;
+    image.apply_orientation(orientation);
+    Ok(Picture::of(&image))
+}
+
+impl Picture {
+    /// The two forms of a decoded image.
+    pub fn of(image: &DynamicImage) -> Picture {
+        let color = match image.color() {
+            ColorType::Rgb8 => image.as_rgb8().cloned().unwrap_or_else(|| image.to_rgb8()),
+            _ => image.to_rgb8(),
+        };
+        Picture { color, grey: Grey::of(image) }
+    }
+}

@@ -1,0 +1,35 @@
+//! A table of many values a key, for keys that are few and dense.
+
+/// Values of key `k`: `values[starts[k]..starts[k + 1]]`, in the order in which they were given.
+///
+/// Direct addressing by a counting sort: the invariants of [`crate::bases`] have 576 keys, fewer than a hash table has
+/// buckets.
+pub struct DenseMultiTable<T> {
+    starts: Vec<u32>,
+    values: Vec<T>,
+}
+
+impl<T: Copy> DenseMultiTable<T> {
+    /// Of pairs whose keys are below `keys`.
+    pub fn build(keys: u32, pairs: &[(u32, T)]) -> DenseMultiTable<T> {
+        let mut starts = vec![0u32; keys as usize + 1];
+        for &(key, _) in pairs {
+            starts[key as usize + 1] += 1;
+        }
+        for k in 1..starts.len() {
+            starts[k] += starts[k - 1];
+        }
+        let mut order = (0..pairs.len()).collect::<Vec<usize>>();
+        order.sort_by_key(|&i| pairs[i].0);
+        let values = order.into_iter().map(|i| pairs[i].1).collect();
+        DenseMultiTable { starts, values }
+    }
+    /// Where the values of each key begin, and where the last ones end.
+    pub fn starts(&self) -> &[u32] {
+        &self.starts
+    }
+    /// All values, by key.
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+}
