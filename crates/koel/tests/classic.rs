@@ -10,6 +10,11 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 
+/// Whether a kind and a device are quick enough for big inputs: the papers' own are, on a CPU. The others' kernels run as they
+/// are there, and the tests' are not optimised.
+fn is_quick(kind: &dyn Kind, device: &Device) -> bool {
+    is_fast(device) && ["two-level", "single-level", "two-kernel", "sorted"].contains(&kind.name())
+}
 /// Builds, checks the report, and looks up every key that is there and as many that are not.
 fn check(
     kind: &dyn Kind,
@@ -47,9 +52,14 @@ fn unchecked(load: Option<f64>, seed: u64) -> Options {
 fn every_kind_holds_every_size() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let big: &[u32] = if is_fast(&device) { &[100_000, 1_000_000] } else { &[] };
         for kind in kinds() {
-            for &n in [0, 1, 2, 3, 31, 32, 33, 408, 409, 410, 511, 512, 513, 1023, 1024, 1025, 4097].iter().chain(big) {
+            let sizes: &[u32] = match is_quick(*kind, &device) {
+                true => {
+                    &[0, 1, 2, 3, 31, 32, 33, 408, 409, 410, 511, 512, 513, 1023, 1024, 1025, 4097, 100_000, 1_000_000]
+                }
+                false => &[0, 1, 2, 3, 31, 32, 33, 409, 410, 512, 513, 1025, 2049],
+            };
+            for &n in sizes {
                 let keys = (0..n).map(|i| scramble(i, n)).collect::<Vec<_>>();
                 let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
                 let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
@@ -63,8 +73,8 @@ fn every_kind_holds_every_size() {
 fn every_kind_holds_every_key_set() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let n = if is_fast(&device) { 50_000 } else { 2_500 };
         for kind in kinds() {
+            let n = if is_quick(*kind, &device) { 50_000 } else { 1_500 };
             for set in KEY_SETS {
                 let keys = (0..n).map(set.key).collect::<Vec<_>>();
                 let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
@@ -76,25 +86,38 @@ fn every_kind_holds_every_key_set() {
     }
 }
 
+/// Bytes that a pair takes at a load, as the kinds say: at least and at most.
+fn bytes_per_pair(name: &str, load: f64) -> (f64, f64) {
+    let (about, spread) = match name {
+        "sorted" => (8.0, 0.01),
+        "chaining" => (12.0 + 4.0 / load, 0.01),
+        "function-id" => (8.0 / load + 4.0, 0.01),
+        "fks" => (8.0 / load + 8.0 * load / (1.0 - load), 0.1),
+        // Random keys are no surface: many offsets. And sides are whole.
+        "perfect-spatial-2d" | "perfect-spatial-3d" => return (8.0 / load, 1.3 * 8.0 / load + 50.0),
+        _ => (8.0 / load, 0.19),
+    };
+    (about * (1.0 - spread), about * (1.0 + spread))
+}
+
 #[test]
 fn every_kind_holds_every_load() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let n = if is_fast(&device) { 100_000 } else { 2_000 };
-        let keys = (0..n).map(|i| scramble(i, 5)).collect::<Vec<_>>();
-        let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
-        let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
         for kind in kinds() {
+            let n = if is_quick(*kind, &device) { 100_000 } else { 1_500 };
+            let keys = (0..n).map(|i| scramble(i, 5)).collect::<Vec<_>>();
+            let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
+            let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
             for part in [0.1, 0.5, 0.8, 0.95, 1.0] {
                 check(*kind, &stream, &keys, &values, &unchecked(Some(part * kind.max_load()), 3), &oracle);
             }
-            let bytes = |load| {
-                let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
-                kind.build(&stream, k.view(), v.view(), &unchecked(Some(load), 3)).unwrap().report().bytes as f64
-            };
-            let full = bytes(0.9 * kind.max_load());
-            let per_pair = full / n as f64 * 0.9 * kind.max_load();
-            assert!(per_pair > 7.0 && per_pair < 9.5, "{}: {per_pair} bytes a pair and slot", kind.name());
+            let load = 0.9 * kind.max_load();
+            let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
+            let table = kind.build(&stream, k.view(), v.view(), &unchecked(Some(load), 3)).unwrap();
+            let per_pair = table.report().bytes as f64 / n as f64;
+            let (least, most) = bytes_per_pair(kind.name(), load);
+            assert!(per_pair > least && per_pair < most, "{}: {per_pair} bytes a pair", kind.name());
             for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, kind.max_load() + 0.01] {
                 let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
                 let built = kind.build(&stream, k.view(), v.view(), &unchecked(Some(wrong), 3));
@@ -191,9 +214,9 @@ fn weak_functions_fall_back() {
 fn duplicates_follow_the_policy() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let n = if is_fast(&device) { 40_000u32 } else { 300 };
         for kind in kinds() {
-            let few: &[u32] = if is_fast(&device) { &[1, 2, 100, n / 2, n - 1] } else { &[1, n / 2] };
+            let n = if is_quick(*kind, &device) { 40_000u32 } else { 300 };
+            let few: &[u32] = if is_quick(*kind, &device) { &[1, 2, 100, n / 2, n - 1] } else { &[1, n / 2] };
             for &distinct in few {
                 let mut random = Random(distinct as u64);
                 let keys = (0..n)

@@ -3,8 +3,18 @@
 //! Every kind is built from pairs of 32-bit keys and values, answers lookups in bulk, and reports how its build went.
 //! A build does not fail but for lack of memory: where the published scheme cannot hold a set of keys, it falls back to
 //! one that can, and the report says so.
+pub mod best_of;
+pub mod bfs;
+pub mod bucketed;
+pub mod chaining;
 mod cpu;
+mod cuckoo;
+pub mod fks;
+pub mod function_id;
 mod input;
+pub mod perfect_spatial;
+pub mod probing;
+pub mod random_walk;
 mod restarts;
 pub mod single_level;
 pub mod sorted;
@@ -14,8 +24,17 @@ pub mod two_level;
 use crate::device::{Stream, View, ViewMut};
 pub use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length, count32};
+pub use best_of::BestOf;
+pub use bfs::Bfs;
+pub use bucketed::Bucketed;
+pub use chaining::Chaining;
+pub use fks::Fks;
+pub use function_id::FunctionId;
 pub use koel_kernels::hash::Family;
 use koel_simt::{Buf, In};
+pub use perfect_spatial::PerfectSpatial;
+pub use probing::Probing;
+pub use random_walk::RandomWalk;
 pub use single_level::SingleLevel;
 pub use sorted::Sorted;
 pub use two_kernel::TwoKernel;
@@ -112,9 +131,27 @@ pub trait Kind: Send + Sync {
     ) -> Result<Box<dyn Table>>;
 }
 
-/// Every kind there is, in the order of their papers. A new one is a file and a line here.
+/// Every kind there is: those of the papers, in their order, then those they compare with and build on. A new one is a file and a line here.
 pub fn kinds() -> &'static [&'static dyn Kind] {
-    &[&TwoLevel::PUBLISHED, &SingleLevel::PUBLISHED, &TwoKernel::PUBLISHED, &Sorted]
+    &[
+        &TwoLevel::PUBLISHED,
+        &SingleLevel::PUBLISHED,
+        &TwoKernel::PUBLISHED,
+        &Sorted,
+        &Chaining::PUBLISHED,
+        &Probing::LINEAR,
+        &Probing::QUADRATIC,
+        &Probing::DOUBLE,
+        &Fks::PUBLISHED,
+        &PerfectSpatial::PUBLISHED_2D,
+        &PerfectSpatial::PUBLISHED_3D,
+        &Bucketed::PUBLISHED,
+        &RandomWalk::PUBLISHED,
+        &RandomWalk::RANDOM_START,
+        &Bfs::PUBLISHED,
+        &FunctionId::PUBLISHED,
+        &BestOf::PUBLISHED,
+    ]
 }
 
 /// The arguments that every lookup has.

@@ -1,0 +1,125 @@
+//! BFS insertion into the single-level cuckoo table: look for the shortest eviction chain first, then exchange along it.
+//!
+//! The textbook's search looks at all slots under a lock. Here nothing is locked: the slots may change while a thread
+//! searches, so a chain is a plan. Exchanges lose no pair, and where an evicted pair is not the one that was planned for,
+//! its thread searches again. Lookups are [`single_level_find`](super::single_level::single_level_find).
+use super::{EMPTY, key_of, pair, status};
+use crate::hash::Functions;
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// How insertion goes: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Search {
+    /// Exchanges before a pair is given up.
+    pub max_exchanges: u32,
+    /// Slots that a search looks at: the room that each thread has in `nodes`.
+    pub max_nodes: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Search {}
+
+/// No node.
+const NONE: u32 = u32::MAX;
+/// A slot to look at, and the node that it hangs from, or that comes after it.
+#[inline(always)]
+fn node(slot: u32, link: u32) -> u64 {
+    (link as u64) << 32 | slot as u64
+}
+#[inline(always)]
+fn slot_of(node: u64) -> u32 {
+    node as u32
+}
+#[inline(always)]
+fn link_of(node: u64) -> u32 {
+    (node >> 32) as u32
+}
+
+/// Each thread inserts every so-many-th pair, and what it evicts. Clear `table` to ones and `status` to zeros before.
+#[kernel(threads = 64, independent)]
+pub fn bfs_insert(
+    t: Thread,
+    keys: In<u32>,
+    values: In<u32>,
+    n: u32,
+    functions: Functions,
+    search: Search,
+    table: Buf<u64>,
+    nodes: Buf<u64>,
+    status: Buf<u32>,
+) {
+    let threads = t.grid_dim() * t.block_dim();
+    let base = t.global_id() * search.max_nodes;
+    let mut i = t.global_id();
+    while i < n {
+        let mut e = pair(keys.get_stream(i), values.get_stream(i));
+        if e == EMPTY {
+            status.store_relaxed(status::ALL_ONES, 1);
+        }
+        let mut step = 0;
+        while e != EMPTY && step < search.max_exchanges {
+            let goal = find_chain(e, functions, search.max_nodes, table, nodes, base);
+            // The chain hangs from its end: turn it round.
+            let (mut at, mut after) = (goal, NONE);
+            while at != NONE {
+                let this = nodes.load(base + at);
+                nodes.store(base + at, node(slot_of(this), after));
+                after = at;
+                at = link_of(this);
+            }
+            while after != NONE && e != EMPTY {
+                let this = nodes.load(base + after);
+                if !names(key_of(e), slot_of(this), &functions) {
+                    break;
+                }
+                e = table.swap(slot_of(this), e);
+                after = link_of(this);
+                step += 1;
+            }
+        }
+        if e != EMPTY {
+            status.fetch_add(status::FAILED, 1);
+        }
+        i = if n - i > threads { i + threads } else { n };
+    }
+}
+/// Whether a function of the key names the slot.
+#[inline(always)]
+fn names(key: u32, slot: u32, functions: &Functions) -> bool {
+    let mut f = 0;
+    while f < functions.count() {
+        if functions.slot(f, key) == slot {
+            return true;
+        }
+        f += 1;
+    }
+    false
+}
+/// The node of the nearest empty slot; of the last one looked at if there was none.
+#[inline(always)]
+fn find_chain(e: u64, functions: Functions, max_nodes: u32, table: Buf<u64>, nodes: Buf<u64>, base: u32) -> u32 {
+    let (mut head, mut tail) = (0, 0);
+    let (mut key, mut from, mut parent) = (key_of(e), NONE, NONE);
+    loop {
+        let mut f = 0;
+        while f < functions.count() && tail < max_nodes {
+            let slot = functions.slot(f, key);
+            if slot != from {
+                nodes.store(base + tail, node(slot, parent));
+                tail += 1;
+            }
+            f += 1;
+        }
+        if head >= tail {
+            return head - 1;
+        }
+        from = slot_of(nodes.load(base + head));
+        let there = table.load_relaxed(from);
+        if there == EMPTY {
+            return head;
+        }
+        (key, parent) = (key_of(there), head);
+        head += 1;
+    }
+}

@@ -1,0 +1,117 @@
+//! Bucketed cuckoo hashing (Dietzfelbinger and Weidling 2007): a function names a bucket of several slots; a pair takes any
+//! free slot of its buckets, or evicts a random pair of one of them.
+use super::{EMPTY, answer, holds, key_of, pair, status};
+use crate::hash::{Functions, mix::mix, mulhi};
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// The table's shape: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Buckets {
+    /// From keys to buckets.
+    pub functions: Functions,
+    /// Slots of a bucket.
+    pub slots: u32,
+    /// Evictions before a pair is given up.
+    pub max_evictions: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Buckets {}
+
+/// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
+#[kernel(threads = 64, independent)]
+pub fn bucketed_insert(
+    t: Thread,
+    keys: In<u32>,
+    values: In<u32>,
+    n: u32,
+    buckets: Buckets,
+    table: Buf<u64>,
+    status: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let mut e = pair(keys.get_stream(i), values.get_stream(i));
+    if e == EMPTY {
+        status.store_relaxed(status::ALL_ONES, 1);
+        return;
+    }
+    let (mut step, mut random, mut from) = (0, mix(i), u32::MAX);
+    while step < buckets.max_evictions {
+        let mut f = 0;
+        while f < buckets.functions.count() {
+            if take_free(e, buckets.functions.slot(f, key_of(e)), buckets.slots, table) {
+                return;
+            }
+            f += 1;
+        }
+        // A random function, but the next one if it names the bucket that the pair was evicted from.
+        random = mix(random.wrapping_add(0x9E37_79B9));
+        let d = buckets.functions.count();
+        let f = mulhi(random, d);
+        let mut bucket = buckets.functions.slot(f, key_of(e));
+        if bucket == from {
+            bucket = buckets.functions.slot(if f + 1 < d { f + 1 } else { 0 }, key_of(e));
+        }
+        e = table.swap(bucket * buckets.slots + mulhi(mix(random), buckets.slots), e);
+        if e == EMPTY {
+            return;
+        }
+        from = bucket;
+        step += 1;
+    }
+    status.fetch_add(status::FAILED, 1);
+}
+/// Whether the bucket had a free slot, which the pair now has.
+#[inline(always)]
+fn take_free(e: u64, bucket: u32, slots: u32, table: Buf<u64>) -> bool {
+    let mut at = bucket * slots;
+    let end = at + slots;
+    while at < end {
+        if table.load_relaxed(at) == EMPTY && table.cas(at, EMPTY, e) == EMPTY {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// Looks up query `i`.
+#[kernel(threads = 128, independent)]
+pub fn bucketed_find(
+    t: Thread,
+    queries: In<u32>,
+    n: u32,
+    buckets: Buckets,
+    all_ones: u32,
+    table: In<u64>,
+    values: Buf<u32>,
+    found: Buf<u8>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let key = queries.get_stream(i);
+    let (mut hit, mut f) = (None, 0);
+    while f < buckets.functions.count() && hit.is_none() {
+        let mut at = buckets.functions.slot(f, key) * buckets.slots;
+        let end = at + buckets.slots;
+        while at < end {
+            let e = table.get(at);
+            if holds(e, key) {
+                hit = Some(e);
+                break;
+            }
+            at += 1;
+        }
+        f += 1;
+    }
+    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+        hit = Some(EMPTY);
+    }
+    answer(i, hit, values, found);
+}

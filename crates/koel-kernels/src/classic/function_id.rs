@@ -1,0 +1,84 @@
+//! The single-level cuckoo table with the number of the function stored beside the key (Zachmann's lecture): whoever evicts
+//! a pair reads it off instead of computing every function.
+//!
+//! A slot holds the key, and in the place of the value the function's number and the index of the pair; values lie apart.
+use super::{EMPTY, key_of};
+use crate::hash::Functions;
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// Bits of a pair's index.
+pub const INDEX_BITS: u32 = 29;
+/// The most pairs.
+pub const MAX_PAIRS: usize = 1 << INDEX_BITS;
+
+/// No function has number 7: never [`EMPTY`].
+#[inline(always)]
+fn slot_with(key: u32, function: u32, index: u32) -> u64 {
+    ((function << INDEX_BITS | index) as u64) << 32 | key as u64
+}
+#[inline(always)]
+fn function_of(e: u64) -> u32 {
+    (e >> (32 + INDEX_BITS)) as u32
+}
+#[inline(always)]
+fn index_of(e: u64) -> u32 {
+    (e >> 32) as u32 & ((1 << INDEX_BITS) - 1)
+}
+
+/// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
+#[kernel(threads = 64, independent)]
+pub fn function_id_insert(
+    t: Thread,
+    keys: In<u32>,
+    n: u32,
+    functions: Functions,
+    max_exchanges: u32,
+    table: Buf<u64>,
+    status: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let (mut e, mut step) = (slot_with(keys.get_stream(i), 0, i), 0);
+    while step < max_exchanges {
+        e = table.swap(functions.slot(function_of(e), key_of(e)), e);
+        if e == EMPTY {
+            return;
+        }
+        let next = function_of(e) + 1;
+        e = slot_with(key_of(e), if next < functions.count() { next } else { 0 }, index_of(e));
+        step += 1;
+    }
+    status.fetch_add(super::status::FAILED, 1);
+}
+
+/// Looks up query `i`.
+#[kernel(threads = 128, independent)]
+pub fn function_id_find(
+    t: Thread,
+    queries: In<u32>,
+    n: u32,
+    functions: Functions,
+    table: In<u64>,
+    pair_values: In<u32>,
+    values: Buf<u32>,
+    found: Buf<u8>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let key = queries.get_stream(i);
+    let (mut value, mut hit, mut f) = (0, 0, 0);
+    while f < functions.count() {
+        let e = table.get(functions.slot(f, key));
+        if e != EMPTY && key_of(e) == key {
+            (value, hit) = (pair_values.get(index_of(e)), 1);
+            break;
+        }
+        f += 1;
+    }
+    values.store_stream(i, value);
+    found.store_stream(i, hit);
+}

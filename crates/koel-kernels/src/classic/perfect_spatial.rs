@@ -1,0 +1,102 @@
+//! Lookups in the perfect spatial table of Lefebvre and Hoppe 2006: one read of the offset table, one of the hash table.
+use super::{EMPTY, answer, holds};
+use crate::hash::mix::mix;
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// The tables' shapes: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Domain {
+    /// 2 or 3.
+    pub dimensions: u32,
+    /// Slots along a side of the hash table.
+    pub side: u32,
+    /// Entries along a side of the offset table.
+    pub offset_side: u32,
+    /// Not 0: keys are mixed with it before they are taken for positions.
+    pub scramble: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Domain {}
+
+/// Bits of a coordinate in a key or an offset: the last one is the lowest. In three dimensions the first coordinate has the
+/// two bits that are left over.
+#[inline(always)]
+const fn bits(dimensions: u32) -> u32 {
+    if dimensions == 2 { 16 } else { 10 }
+}
+/// `a mod n`; 0 if `n` is 0, as a kernel cannot panic.
+#[inline(always)]
+fn remainder(a: u32, n: u32) -> u32 {
+    a.checked_rem(n).unwrap_or(0)
+}
+/// The greatest side of a hash table: offsets have so many bits.
+pub const fn max_side(dimensions: u32) -> u32 {
+    1 << bits(dimensions)
+}
+
+impl Domain {
+    /// The position that a key stands for. In two dimensions the first coordinate is 0.
+    #[inline(always)]
+    pub fn position(&self, key: u32) -> [u32; 3] {
+        let key = if self.scramble != 0 { mix(key ^ self.scramble) } else { key };
+        let (b, mask) = (bits(self.dimensions), max_side(self.dimensions) - 1);
+        if self.dimensions == 2 { [0, key >> b, key & mask] } else { [key >> (2 * b), key >> b & mask, key & mask] }
+    }
+    /// An offset as it is stored.
+    #[inline(always)]
+    pub fn pack(&self, [x, y, z]: [u32; 3]) -> u32 {
+        let b = bits(self.dimensions);
+        if self.dimensions == 2 { y << b | z } else { x << (2 * b) | y << b | z }
+    }
+    #[inline(always)]
+    fn unpack(&self, offset: u32) -> [u32; 3] {
+        let (b, mask) = (bits(self.dimensions), max_side(self.dimensions) - 1);
+        if self.dimensions == 2 {
+            [0, offset >> b, offset & mask]
+        } else {
+            [offset >> (2 * b), offset >> b & mask, offset & mask]
+        }
+    }
+    /// The entry of the offset table for a position.
+    #[inline(always)]
+    pub fn entry(&self, [x, y, z]: [u32; 3]) -> u32 {
+        let r = self.offset_side;
+        (remainder(x, r) * r + remainder(y, r)) * r + remainder(z, r)
+    }
+    /// The slot of a position, by its offset.
+    #[inline(always)]
+    pub fn slot(&self, [x, y, z]: [u32; 3], offset: u32) -> u32 {
+        let (m, [ox, oy, oz]) = (self.side, self.unpack(offset));
+        let along = |p, o| remainder(remainder(p, m) + o, m);
+        (along(x, ox) * m + along(y, oy)) * m + along(z, oz)
+    }
+}
+
+/// Looks up query `i`.
+#[kernel(threads = 128, independent)]
+pub fn perfect_spatial_find(
+    t: Thread,
+    queries: In<u32>,
+    n: u32,
+    domain: Domain,
+    all_ones: u32,
+    offsets: In<u32>,
+    table: In<u64>,
+    values: Buf<u32>,
+    found: Buf<u8>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let key = queries.get_stream(i);
+    let position = domain.position(key);
+    let e = table.get(domain.slot(position, offsets.get(domain.entry(position))));
+    let mut hit = if holds(e, key) { Some(e) } else { None };
+    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+        hit = Some(EMPTY);
+    }
+    answer(i, hit, values, found);
+}

@@ -1,0 +1,172 @@
+//! Open addressing, lock-free: a pair takes the first empty slot of its probe sequence by compare-and-swap.
+//!
+//! The number of slots is a prime of the form 4k + 3, so that each of the sequences comes by every slot.
+use super::{EMPTY, answer, holds, pair, status};
+use crate::hash::Functions;
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// In which order a key looks at the slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Sequence {
+    /// `h, h + 1, h + 2, ..`
+    Linear = 0,
+    /// `h, h + 1, h - 1, h + 4, h - 4, h + 9, ..` (Radke 1970: all slots, if their number is a prime of the form 4k + 3).
+    Quadratic = 1,
+    /// `h, h + g, h + 2 g, ..` with a step `g` of the key's own.
+    Double = 2,
+}
+
+/// Where a key may be: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Probes {
+    /// The first slot, and the step of [`Sequence::Double`].
+    pub functions: Functions,
+    /// A [`Sequence`].
+    pub sequence: u32,
+    /// Slots that are looked at in vain before a key is given up: all of them.
+    pub limit: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Probes {}
+
+/// A key on its way through the slots.
+#[derive(Clone, Copy)]
+pub struct Walk {
+    /// The slot to look at.
+    pub at: u32,
+    home: u32,
+    /// The step, or the square that was added or subtracted last.
+    step: u32,
+    probe: u32,
+}
+
+impl Probes {
+    /// At the key's first slot.
+    #[inline(always)]
+    pub fn start(&self, key: u32) -> Walk {
+        let home = self.functions.slot(0, key);
+        let step = match self.sequence {
+            s if s == Sequence::Linear as u32 => 1,
+            s if s == Sequence::Quadratic as u32 => 0,
+            _ => self.functions.slot(1, key).max(1),
+        };
+        Walk { at: home, home, step, probe: 0 }
+    }
+    /// On to the next slot.
+    #[inline(always)]
+    pub fn advance(&self, walk: &mut Walk) {
+        let slots = self.functions.slots();
+        walk.probe += 1;
+        if self.sequence != Sequence::Quadratic as u32 {
+            walk.at = add(walk.at, walk.step, slots);
+        } else if walk.probe & 1 == 1 {
+            // From r - 1 squared to r squared, r = (probe + 1) / 2: by 2 r - 1, which is the probe's number.
+            walk.step = add(walk.step, walk.probe, slots);
+            walk.at = add(walk.home, walk.step, slots);
+        } else {
+            walk.at = if walk.home >= walk.step { walk.home - walk.step } else { slots - (walk.step - walk.home) };
+        }
+    }
+}
+/// `a + b mod n`, for a, b < n.
+#[inline(always)]
+fn add(a: u32, b: u32, n: u32) -> u32 {
+    if a >= n - b { a - (n - b) } else { a + b }
+}
+
+/// Inserts pair `i`, unless its key is there. Clear `table` to ones and `status` to zeros before.
+#[kernel(threads = 128, independent)]
+pub fn probing_insert(
+    t: Thread,
+    keys: In<u32>,
+    values: In<u32>,
+    n: u32,
+    probes: Probes,
+    table: Buf<u64>,
+    status: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let key = keys.get_stream(i);
+    let e = pair(key, values.get_stream(i));
+    if e == EMPTY {
+        status.store_relaxed(status::ALL_ONES, 1);
+        return;
+    }
+    let (mut walk, mut looked) = (probes.start(key), 0);
+    while looked < probes.limit {
+        let mut there = table.load_relaxed(walk.at);
+        if there == EMPTY {
+            there = table.cas(walk.at, EMPTY, e);
+        }
+        if there == EMPTY || holds(there, key) {
+            return;
+        }
+        probes.advance(&mut walk);
+        looked += 1;
+    }
+    status.fetch_add(status::FAILED, 1);
+}
+
+/// Looks up query `i`: until its key, or an empty slot.
+#[kernel(threads = 128, independent)]
+pub fn probing_find(
+    t: Thread,
+    queries: In<u32>,
+    n: u32,
+    probes: Probes,
+    all_ones: u32,
+    table: In<u64>,
+    values: Buf<u32>,
+    found: Buf<u8>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let key = queries.get_stream(i);
+    let (mut walk, mut looked, mut hit) = (probes.start(key), 0, None);
+    while looked < probes.limit {
+        let e = table.get(walk.at);
+        if holds(e, key) {
+            hit = Some(e);
+        }
+        if e == EMPTY || hit.is_some() {
+            break;
+        }
+        probes.advance(&mut walk);
+        looked += 1;
+    }
+    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+        hit = Some(EMPTY);
+    }
+    answer(i, hit, values, found);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Family;
+
+    #[test]
+    fn every_sequence_comes_by_every_slot() {
+        for slots in [3, 7, 11, 19, 1019, 4099] {
+            for sequence in [Sequence::Linear, Sequence::Quadratic, Sequence::Double] {
+                let functions = Functions::new(Family::Mixed, 2, slots, 5);
+                let probes = Probes { functions, sequence: sequence as u32, limit: slots };
+                for key in [0, 1, 77, u32::MAX] {
+                    let (mut walk, mut seen) = (probes.start(key), vec![false; slots as usize]);
+                    for _ in 0..slots {
+                        assert!(!std::mem::replace(&mut seen[walk.at as usize], true), "{sequence:?} of {slots}");
+                        probes.advance(&mut walk);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Other ways to insert into the single-level cuckoo table: an evicted pair takes a random one of its other functions
+//! (random-walk insertion), a new pair begins with a random function. Lookups are
+//! [`single_level_find`](super::single_level::single_level_find).
+use super::{EMPTY, key_of, pair, status};
+use crate::hash::{Functions, mix::mix, mulhi};
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// How insertion goes: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Walk {
+    /// Exchanges before a pair is given up.
+    pub max_exchanges: u32,
+    /// 1: an evicted pair takes a random other function; 0: the next one.
+    pub random_order: u32,
+    /// 1: a new pair begins with a random function; 0: with the first.
+    pub random_start: u32,
+    /// 1: `exchanges[i]` tells how many pair `i` and what it evicted took.
+    pub record: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Walk {}
+
+/// The function that a pair of this key takes after the one that put it into slot `at`.
+#[inline(always)]
+pub fn next_function(key: u32, at: u32, random: u32, functions: &Functions, random_order: bool) -> u32 {
+    let (d, mut f) = (functions.count(), 0);
+    while f + 1 < d && functions.slot(f, key) != at {
+        f += 1;
+    }
+    f += 1 + if random_order { mulhi(random, d - 1) } else { 0 };
+    if f >= d { f - d } else { f }
+}
+
+/// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
+#[kernel(threads = 64, independent)]
+pub fn random_walk_insert(
+    t: Thread,
+    keys: In<u32>,
+    values: In<u32>,
+    n: u32,
+    functions: Functions,
+    walk: Walk,
+    table: Buf<u64>,
+    exchanges: Buf<u32>,
+    status: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let mut e = pair(keys.get_stream(i), values.get_stream(i));
+    let (mut step, mut random) = (0, mix(i));
+    if e == EMPTY {
+        status.store_relaxed(status::ALL_ONES, 1);
+    } else {
+        let mut f = if walk.random_start != 0 { mulhi(random, functions.count()) } else { 0 };
+        while step < walk.max_exchanges {
+            let at = functions.slot(f, key_of(e));
+            e = table.swap(at, e);
+            step += 1;
+            if e == EMPTY {
+                break;
+            }
+            random = mix(random.wrapping_add(0x9E37_79B9));
+            f = next_function(key_of(e), at, random, &functions, walk.random_order != 0);
+        }
+        if e != EMPTY {
+            status.fetch_add(status::FAILED, 1);
+        }
+    }
+    if walk.record != 0 {
+        exchanges.store_stream(i, step);
+    }
+}

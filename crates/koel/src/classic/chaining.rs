@@ -1,0 +1,102 @@
+//! Separate chaining: what the papers hold to be unfit for a GPU, because a list is built one pair after another and lists
+//! differ in length. Built lock-free: each pair becomes the head of its bucket's list by one atomic exchange.
+//!
+//! Memory: 12 bytes a pair, and 4 / load. The load is pairs per bucket, and may be above 1. A lookup reads the bucket's
+//! head and, for a key that is absent, 12 bytes of every pair of the list: `load` pairs on average.
+use super::input::Pairs;
+use super::restarts::{self, Attempt, Outcome};
+use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
+use crate::device::{Buffer, Stream, View, ViewMut};
+use crate::error::{Result, count32};
+use koel_kernels::classic::chaining::{chaining_find, chaining_insert};
+use koel_kernels::hash::Functions;
+
+/// Chaining with functions of a family.
+#[derive(Clone, Debug)]
+pub struct Chaining {
+    /// From keys to buckets.
+    pub family: Family,
+}
+impl Chaining {
+    /// The safe family. (There is no one paper that it is from.)
+    pub const PUBLISHED: Chaining = Chaining { family: Family::Mixed };
+}
+
+struct Built {
+    bucket_of: Functions,
+    heads: Buffer<u32>,
+    next: Buffer<u32>,
+    pairs: Buffer<u64>,
+    report: BuildReport,
+}
+
+impl Kind for Chaining {
+    fn name(&self) -> &'static str {
+        "chaining"
+    }
+    fn about(&self) -> &'static str {
+        "the textbook: a list for each bucket, pushed to by atomic exchange"
+    }
+    fn default_load(&self) -> f64 {
+        1.0
+    }
+    fn max_load(&self) -> f64 {
+        4.0
+    }
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn Table>> {
+        restarts::build(self, self.family, stream, (keys, values), options, attempt_build)
+    }
+}
+impl restarts::Built for Built {
+    fn complete(&mut self, report: BuildReport) {
+        let bytes = self.heads.bytes() + self.next.bytes() + self.pairs.bytes();
+        self.report = BuildReport { slots: self.heads.len(), bytes, ..report };
+    }
+}
+
+/// Every attempt succeeds.
+fn attempt_build(stream: &Stream, input: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+    let (device, n) = (stream.device(), input.n);
+    let buckets = count32("buckets", (n as f64 / load).ceil().max(1.0) as usize)?;
+    let bucket_of = Functions::new(attempt.family, 1, buckets, attempt.seed);
+    let mut heads = device.alloc::<u32>(buckets as usize)?;
+    let mut next = device.alloc::<u32>(n as usize)?;
+    let mut pairs = device.alloc::<u64>(n as usize)?;
+    let ((), seconds) = stream.time(|| {
+        heads.view_mut().fill_bytes(0xFF, stream)?;
+        let grid = n.div_ceil(chaining_insert::SPEC.threads);
+        let (keys, values) = (input.keys.arg("keys", stream)?, input.values.arg("values", stream)?);
+        let (heads, next) = (heads.view_mut().arg("heads", stream)?, next.view_mut().arg("next", stream)?);
+        let pairs = pairs.view_mut().arg("pairs", stream)?;
+        // SAFETY: `n` keys, values, links and pairs; a head for each bucket, below which `bucket_of` stays.
+        unsafe { chaining_insert::launch(stream, grid, keys, values, n, bucket_of, heads, next, pairs) }
+    })?;
+    let table = Built { bucket_of, heads, next, pairs, report: BuildReport::default() };
+    Ok(Outcome { table: Some(table), seconds })
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        mut values: ViewMut<'_, u32>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let grid = n.div_ceil(chaining_find::SPEC.threads);
+        let (heads, next) = (self.heads.view().arg("heads", stream)?, self.next.view().arg("next", stream)?);
+        let pairs = self.pairs.view().arg("pairs", stream)?;
+        // SAFETY: `n` queries and answers; heads and links are indices of pairs, or the end.
+        unsafe { chaining_find::launch(stream, grid, queries, n, self.bucket_of, heads, next, pairs, values, found) }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the single-level cuckoo tables that differ only in how they insert have in common: one array of slots, looked up by
+//! the kernel of [`SingleLevel`](super::SingleLevel).
+use super::input::Pairs;
+use super::restarts::{self, Attempt};
+use super::{BuildReport, FindArgs, Table, cpu};
+use crate::device::{Buffer, Stream, View, ViewMut};
+use crate::error::{Error, Result, count32};
+use koel_kernels::classic::single_level::{Lookup, StashKind, single_level_find};
+use koel_kernels::classic::{EMPTY, status};
+use koel_kernels::hash::Functions;
+
+/// The loads that the paper found practical, by number of functions: 2.1, 1.1, 1.03 and 1.02 slots a pair.
+pub fn max_load(functions: u32) -> f64 {
+    match functions {
+        2 => 0.476,
+        3 => 0.909,
+        4 => 0.97,
+        _ => 0.98,
+    }
+}
+/// Refuses what no table has.
+pub fn check_functions(functions: u32) -> Result<()> {
+    match functions {
+        2..=5 => Ok(()),
+        _ => Err(Error::Setting { field: "functions", found: functions.to_string(), expected: "2 to 5".into() }),
+    }
+}
+/// The functions of an attempt.
+pub fn functions(count: u32, n: u32, load: f64, attempt: Attempt) -> Result<Functions> {
+    let slots = count32("slots", (f64::from(n) / load * attempt.growth).ceil().max(1.0) as usize)?;
+    Ok(Functions::new(attempt.family, count, slots, attempt.seed))
+}
+/// Exchanges before a pair is given up: the paper's 7 lg n up to a load of 0.8 with four functions, more near the threshold.
+pub fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
+    let threshold = match functions {
+        2 => 0.5,
+        3 => 0.9179,
+        4 => 0.9768,
+        _ => 0.9924,
+    };
+    let near = (0.17 / f64::max(threshold - load, 0.002)).max(1.0);
+    (7.0 * f64::from(n.max(2)).log2() * near).max(32.0) as u32
+}
+
+/// A finished table.
+pub struct Built {
+    functions: Functions,
+    all_ones: u32,
+    table: Buffer<u64>,
+    report: BuildReport,
+}
+impl restarts::Built for Built {
+    fn complete(&mut self, report: BuildReport) {
+        self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes(), ..report };
+    }
+}
+
+/// Clears the table and the status, and lets `insert` do its work. Gives the table, if all pairs found a slot, and the
+/// seconds that the device was busy.
+pub fn build(
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    functions: Functions,
+    insert: impl FnOnce(Pairs<'_>, ViewMut<'_, u64>, ViewMut<'_, u32>) -> Result<()>,
+) -> Result<restarts::Outcome<Built>> {
+    let device = stream.device();
+    let mut table = device.alloc::<u64>(functions.slots() as usize)?;
+    let mut status = device.alloc::<u32>(status::WORDS)?;
+    let ((), seconds) = stream.time(|| {
+        table.view_mut().fill_bytes(0xFF, stream)?;
+        status.view_mut().fill_bytes(0, stream)?;
+        insert(pairs, table.view_mut(), status.view_mut())
+    })?;
+    let status = status.download()?;
+    let all_ones = status[status::ALL_ONES as usize];
+    let built = Built { functions, all_ones, table, report: BuildReport::default() };
+    Ok(restarts::Outcome { table: (status[status::FAILED as usize] == 0).then_some(built), seconds })
+}
+
+/// Where a key may be.
+struct Slots(Functions);
+impl cpu::Probe for Slots {
+    type Key = ();
+    fn probes(&self) -> u32 {
+        self.0.count()
+    }
+    fn start(&self, _: u32) {}
+    #[inline(always)]
+    fn slots(&self, i: u32) -> impl Fn(u32, ()) -> usize {
+        let slot = self.0.bind(i);
+        move |key, ()| slot(key) as usize
+    }
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        mut values: ViewMut<'_, u32>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        if !stream.device().runs_kernels() {
+            let rest = |key| (self.all_ones != 0 && key == u32::MAX).then_some(EMPTY);
+            cpu::find(stream.device(), &Slots(self.functions), self.table.view(), queries, values, found, rest);
+            return Ok(());
+        }
+        let FindArgs { n, queries, values, found } = args;
+        let lookup =
+            Lookup { stash_kind: StashKind::Array as u32, stash_slots: 0, all_ones: self.all_ones, stop_at_empty: 0 };
+        let grid = n.div_ceil(single_level_find::SPEC.threads);
+        let table = self.table.view().arg("table", stream)?;
+        // SAFETY: `n` queries and answers; the table was built with these functions; of the stash no slot is read.
+        unsafe {
+            single_level_find::launch(stream, grid, queries, n, self.functions, lookup, table, table, values, found)
+        }
+    }
+}

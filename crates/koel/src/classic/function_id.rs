@@ -1,0 +1,112 @@
+//! The single-level cuckoo table with the number of its function stored beside each key, as Zachmann's lecture suggests:
+//! whoever evicts a pair computes one function instead of all.
+//!
+//! Key and value fill a slot, so the number takes the place of the value, with the pair's index; values are read from an array
+//! of their own. Memory: 8 / load + 4 bytes a pair. A lookup that finds its key reads 4 bytes more, anywhere. At most 2^29
+//! pairs.
+use super::input::Pairs;
+use super::restarts::{self, Attempt, Outcome};
+use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cuckoo};
+use crate::device::{Buffer, Stream, View, ViewMut};
+use crate::error::{Error, Result};
+use koel_kernels::classic::function_id::{MAX_PAIRS, function_id_find, function_id_insert};
+use koel_kernels::classic::status;
+use koel_kernels::hash::Functions;
+
+/// The table's functions.
+#[derive(Clone, Debug)]
+pub struct FunctionId {
+    /// Hash functions, 2 to 5.
+    pub functions: u32,
+    /// The family they are drawn from.
+    pub family: Family,
+}
+impl FunctionId {
+    /// Four functions.
+    pub const PUBLISHED: FunctionId = FunctionId { functions: 4, family: Family::Mixed };
+}
+
+struct Built {
+    functions: Functions,
+    table: Buffer<u64>,
+    values: Buffer<u32>,
+    report: BuildReport,
+}
+
+impl Kind for FunctionId {
+    fn name(&self) -> &'static str {
+        "function-id"
+    }
+    fn about(&self) -> &'static str {
+        "the lecture: the single-level table, each key beside the number of its function"
+    }
+    fn default_load(&self) -> f64 {
+        if self.functions == 2 { 0.4 } else { 0.8 }
+    }
+    fn max_load(&self) -> f64 {
+        cuckoo::max_load(self.functions)
+    }
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn Table>> {
+        cuckoo::check_functions(self.functions)?;
+        if keys.len() > MAX_PAIRS {
+            return Err(Error::TooMany { what: "pairs", n: keys.len(), max: MAX_PAIRS });
+        }
+        restarts::build(self, self.family, stream, (keys, values), options, |stream, pairs, load, attempt| {
+            self.attempt(stream, pairs, load, attempt)
+        })
+    }
+}
+impl restarts::Built for Built {
+    fn complete(&mut self, report: BuildReport) {
+        let bytes = self.table.bytes() + self.values.bytes();
+        self.report = BuildReport { slots: self.table.len(), bytes, ..report };
+    }
+}
+
+impl FunctionId {
+    fn attempt(&self, stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+        let (device, n) = (stream.device(), pairs.n);
+        let functions = cuckoo::functions(self.functions, n, load, attempt)?;
+        let max_exchanges = cuckoo::max_exchanges(self.functions, n, load / attempt.growth);
+        let mut table = device.alloc::<u64>(functions.slots() as usize)?;
+        let mut values = device.alloc::<u32>(n as usize)?;
+        let mut status = device.alloc::<u32>(status::WORDS)?;
+        let ((), seconds) = stream.time(|| {
+            table.view_mut().fill_bytes(0xFF, stream)?;
+            status.view_mut().fill_bytes(0, stream)?;
+            values.view_mut().copy_from(pairs.values, stream)?;
+            let grid = n.div_ceil(function_id_insert::SPEC.threads);
+            let keys = pairs.keys.arg("keys", stream)?;
+            let (table, status) = (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
+            // SAFETY: `n` keys, at most 2^29; the functions stay below the number of slots; `status::WORDS` words.
+            unsafe { function_id_insert::launch(stream, grid, keys, n, functions, max_exchanges, table, status) }
+        })?;
+        let built = Built { functions, table, values, report: BuildReport::default() };
+        Ok(Outcome { table: (status.download()?[status::FAILED as usize] == 0).then_some(built), seconds })
+    }
+}
+
+impl Table for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        mut values: ViewMut<'_, u32>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let grid = n.div_ceil(function_id_find::SPEC.threads);
+        let (table, pair_values) = (self.table.view().arg("table", stream)?, self.values.view().arg("values", stream)?);
+        // SAFETY: `n` queries and answers; the table holds indices of the values.
+        unsafe { function_id_find::launch(stream, grid, queries, n, self.functions, table, pair_values, values, found) }
+    }
+}
