@@ -17,22 +17,13 @@ fn each_within(cells: &Cells, q: [f32; 3], radius: f64, mut visit: impl FnMut(u3
         return;
     }
     let limit = radius * radius;
-    let mut of_run = |(mut i, end): (u32, u32)| {
-        while i < end {
-            let (p, index) = cells.point(i);
-            if squared_distance(p, q) <= limit {
-                visit(index);
-            }
-            i = i.wrapping_add(1);
-        }
-    };
     let side = |low: u32, high: u32| high.wrapping_sub(low) as f64;
     if side(x0, x1) * side(y0, y1) * side(z0, z1) <= cells.occupied as f64 {
         let mut x = x0;
         while x < x1 {
             let mut y = y0;
             while y < y1 {
-                of_run(cells.row(x, y, z0, z1));
+                of_run(cells, q, limit, cells.row(x, y, z0, z1), &mut visit);
                 y = y.wrapping_add(1);
             }
             x = x.wrapping_add(1);
@@ -40,26 +31,36 @@ fn each_within(cells: &Cells, q: [f32; 3], radius: f64, mut visit: impl FnMut(u3
         return;
     }
     // More cells to look up than there are: from one occupied cell to the next, past those outside by bisection.
-    let from = |at: u32, cell: [u32; 3]| cells.lower_bound(at, cells.occupied, grid.key(cell));
-    let mut at = from(0, [x0, y0, z0]);
-    while at < cells.occupied {
+    let (mut at, mut next) = (0, grid.key([x0, y0, z0]));
+    loop {
+        at = cells.lower_bound(at, cells.occupied, next);
         let (key, start, _) = cells.cell(at);
         let [x, y, z] = grid.cell(key);
-        if x >= x1 {
+        if at >= cells.occupied || x >= x1 {
             return;
         }
-        if y >= y1 {
-            at = from(at, [x.wrapping_add(1), y0, z0]);
+        next = if y >= y1 {
+            grid.key([x.wrapping_add(1), y0, z0])
         } else if z >= z1 {
-            at = from(at, [x, y.wrapping_add(1), z0]);
-        } else if y < y0 {
-            at = from(at, [x, y0, z0]);
-        } else if z < z0 {
-            at = from(at, [x, y, z0]);
+            grid.key([x, y.wrapping_add(1), z0])
+        } else if y < y0 || z < z0 {
+            grid.key([x, y.max(y0), z0])
         } else {
-            at = at.wrapping_add(1);
-            of_run((start, cells.cell(at).1));
+            of_run(cells, q, limit, (start, cells.cell(at.wrapping_add(1)).1), &mut visit);
+            key.wrapping_add(1)
+        };
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+fn of_run(cells: &Cells, q: [f32; 3], limit: f64, (mut i, end): (u32, u32), visit: &mut impl FnMut(u32)) {
+    while i < end {
+        let (p, index) = cells.point(i);
+        if squared_distance(p, q) <= limit {
+            visit(index);
         }
+        i = i.wrapping_add(1);
     }
 }
 
