@@ -1,0 +1,120 @@
+//! What theory says of cuckoo hashing.
+
+/// The largest load at which all keys find a place, with high probability, when the table is large: each key may be in any of
+/// `functions` random buckets of `bucket` slots. Pairs per slot.
+///
+/// From the density of the (bucket + 1)-core of a random hypergraph: keys fit as long as the core has at most `bucket` keys a
+/// bucket. Dietzfelbinger et al. 2010 for buckets of one slot, Fountoulakis, Khosla and Panagiotou 2011 beyond. One function
+/// has no threshold: 0.
+pub fn threshold(functions: u32, bucket: u32) -> f64 {
+    let (k, l) = (f64::from(functions), f64::from(bucket));
+    if functions < 2 || bucket < 1 {
+        return 0.0;
+    }
+    if (functions, bucket) == (2, 1) {
+        // Where a random graph gets its giant component; the formula's limit.
+        return 0.5;
+    }
+    // The mean of the Poisson distribution at which the core has `l` keys a bucket: the left side grows with it.
+    let keys_a_bucket = |x: f64| x * at_least(x, bucket) / (k * at_least(x, bucket + 1));
+    let (mut low, mut high) = (1e-6, 2.0 * k * l + 20.0);
+    for _ in 0..200 {
+        let middle = 0.5 * (low + high);
+        if keys_a_bucket(middle) < l { low = middle } else { high = middle }
+    }
+    low / (k * at_least(low, bucket).powi(functions as i32 - 1)) / l
+}
+
+/// The probability that a Poisson variable of this mean is at least `least`.
+pub fn at_least(mean: f64, least: u32) -> f64 {
+    // The lower of the two tails is summed, so that small ones keep their digits.
+    if f64::from(least) <= mean {
+        let mut term = (-mean).exp();
+        let mut below = 0.0;
+        for i in 0..least {
+            below += term;
+            term *= mean / f64::from(i + 1);
+        }
+        return 1.0 - below;
+    }
+    let mut log = -mean;
+    for i in 1..=least {
+        log += mean.ln() - f64::from(i).ln();
+    }
+    let (mut term, mut sum, mut i) = (log.exp(), 0.0, least);
+    while term > 0.0 && term > 1e-18 * sum {
+        sum += term;
+        i += 1;
+        term *= mean / f64::from(i);
+    }
+    sum
+}
+
+/// Exchanges that insert `keys` keys into `slots` slots, by the estimate of the 2011 paper: each tries independent random slots
+/// until one is empty.
+pub fn exchanges(keys: f64, slots: f64) -> f64 {
+    -slots * (1.0 - keys / slots).ln()
+}
+
+/// The probability that some bucket gets more than `limit` of `keys` keys spread over `buckets` buckets, by the Poisson
+/// estimate of the 2009 paper.
+pub fn overfull(keys: f64, buckets: f64, limit: u32) -> f64 {
+    -(buckets * (-at_least(keys / buckets, limit + 1)).ln_1p()).exp_m1()
+}
+
+/// The smallest tables of the 2011 paper, in slots a pair, by number of functions from 2 on.
+pub const PRACTICAL_2011: [f64; 4] = [2.1, 1.1, 1.03, 1.02];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lecture's table, and the values of Fountoulakis, Khosla and Panagiotou for buckets.
+    #[test]
+    fn thresholds_are_the_published_ones() {
+        let published = [
+            (2, 1, 0.5),
+            (3, 1, 0.9179),
+            (4, 1, 0.9768),
+            (5, 1, 0.9924),
+            (6, 1, 0.9973),
+            (7, 1, 0.9990),
+            (2, 2, 0.8970),
+            (2, 3, 0.9592),
+            (2, 4, 0.9803),
+        ];
+        for (functions, bucket, load) in published {
+            let found = threshold(functions, bucket);
+            assert!((found - load).abs() < 1e-4, "{functions} functions, buckets of {bucket}: {found}, not {load}");
+        }
+        assert!(threshold(2, 8) > 0.99 && threshold(7, 8) < 1.0 + 1e-9);
+        assert_eq!((threshold(1, 4), threshold(3, 0)), (0.0, 0.0));
+    }
+
+    #[test]
+    fn tails_agree() {
+        for mean in [0.1f64, 1.0, 5.0, 409.0] {
+            for least in [0, 1, 2, 5, 100, 409, 410, 513] {
+                let term =
+                    |i: u32| (f64::from(i) * mean.ln() - mean - (1..=i).map(|j| f64::from(j).ln()).sum::<f64>()).exp();
+                let sum: f64 = (least..least.max(mean as u32) + 400).map(term).sum();
+                let found = at_least(mean, least);
+                assert!((found - sum).abs() < 1e-9 + 1e-6 * sum, "{mean}, {least}: {found}, {sum}");
+            }
+        }
+    }
+
+    /// The 2009 paper saw 22 and 125 restarts in 25000 runs.
+    #[test]
+    fn overfull_buckets_are_as_rare_as_in_2009() {
+        for (keys, seen) in [(1e6f64, 22.0f64), (5e6, 125.0)] {
+            let expected = 25_000.0 * overfull(keys, (keys / 409.0).ceil(), 512);
+            assert!((expected - seen).abs() < 4.0 * seen.sqrt(), "{keys}: {expected} expected, {seen} seen");
+        }
+    }
+
+    #[test]
+    fn twice_the_least_work_at_a_load_of_0_8() {
+        assert!((exchanges(0.8, 1.0) / 0.8 - 2.0).abs() < 0.02);
+    }
+}
