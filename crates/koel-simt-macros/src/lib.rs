@@ -109,22 +109,22 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
             /// # Safety
             /// On a GPU nothing is checked: every access the kernel makes must be inside the buffers given.
             #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
-            pub unsafe fn launch<B: ::koel_simt::Backend>(backend: &B, grid: u32, {decl}) -> Result<(), B::Error> {{
+            pub unsafe fn launch<B: ::koel_simt::Backend>(backend: &B, grid: u32, {decl}) -> ::core::result::Result<(), B::Error> {{
                 #[allow(unused_mut, unused_variables, reason = "a kernel may have no parameters")]
                 let mut arrays = 0u32;
                 {bind}
                 let shared = ({shared}) as u32;
-                let body = ::koel_simt::KernelBody {{
-                    thread: &move |t| super::{name}(t, {call}),
-                    blocks: &move |blocks, grid| {{
-                        {native}
-                        for block in blocks {{
-                            for id in 0..{threads} {{
-                                super::{name}(::koel_simt::host::native_thread(id, block, {threads}, grid), {call});
-                            }}
+                let koel_thread = move |t: ::koel_simt::Thread| super::{name}(t, {call});
+                let koel_blocks = move |blocks: ::core::ops::Range<u32>, grid: u32| {{
+                    {native}
+                    for block in blocks {{
+                        for id in 0..{threads} {{
+                            super::{name}(::koel_simt::host::native_thread(id, block, {threads}, grid), {call});
                         }}
-                    }},
+                    }}
                 }};
+                let koel_keep = move || ::koel_simt::KeptBody::new(koel_thread, koel_blocks);
+                let body = ::koel_simt::KernelBody {{ thread: &koel_thread, blocks: &koel_blocks, keep: &koel_keep }};
                 // SAFETY: the caller's.
                 unsafe {{ backend.launch(&SPEC, grid, shared, &[{args}], body) }}
             }}

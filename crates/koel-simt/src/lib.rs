@@ -110,7 +110,9 @@ use ptx as imp;
 
 pub use global::{Buf, In};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use host::{Arg, ArrayArg, Backend, DeviceArg, Exec, Fault, FaultKind, KernelBody, KernelSpec, Stats, run_native};
+pub use host::{
+    Arg, ArrayArg, Backend, DeviceArg, Exec, Fault, FaultKind, KeptBody, KernelBody, KernelSpec, Stats, run_native,
+};
 pub use koel_simt_macros::kernel;
 pub use shared::{Shared, SharedMem};
 pub use thread::{Thread, Warp};

@@ -4,7 +4,7 @@ use crate::{Buf, In, Thread};
 use std::ops::Range;
 
 /// What a launcher must know of a kernel. `#[kernel]` writes it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct KernelSpec {
     /// The PTX entry.
     pub name: &'static str,
@@ -29,6 +29,29 @@ pub struct KernelBody<'a> {
     pub thread: &'a (dyn Fn(Thread) + Sync),
     /// Runs all threads of some blocks of a grid one after another: one loop, compiled with the kernel.
     pub blocks: &'a (dyn Fn(Range<u32>, u32) + Sync),
+    /// A copy that outlives the call, for launchers that run it later or again.
+    pub keep: &'a (dyn Fn() -> KeptBody + Sync),
+}
+
+/// A kernel with a copy of its arguments.
+pub struct KeptBody {
+    thread: Box<dyn Fn(Thread) + Send + Sync>,
+    blocks: Box<dyn Fn(Range<u32>, u32) + Send + Sync>,
+    keep: Box<dyn Fn() -> KeptBody + Send + Sync>,
+}
+impl KeptBody {
+    /// Of what [`KernelBody`] borrows.
+    pub fn new(
+        thread: impl Fn(Thread) + Copy + Send + Sync + 'static,
+        blocks: impl Fn(Range<u32>, u32) + Copy + Send + Sync + 'static,
+    ) -> KeptBody {
+        let keep = move || KeptBody::new(thread, blocks);
+        KeptBody { thread: Box::new(thread), blocks: Box::new(blocks), keep: Box::new(keep) }
+    }
+    /// To launch it. What the arguments point to must be alive.
+    pub fn body(&self) -> KernelBody<'_> {
+        KernelBody { thread: &*self.thread, blocks: &*self.blocks, keep: &*self.keep }
+    }
 }
 
 /// Something that can run a kernel. Host launchers call `body`; a CUDA launcher passes `args` to the driver.
@@ -79,7 +102,7 @@ impl DeviceArg {
 ///
 /// # Safety
 /// Same bytes on the host as on the device, none of them padding, at most [`DeviceArg::MAX`].
-pub unsafe trait Arg: Copy {
+pub unsafe trait Arg: Copy + Send + Sync + 'static {
     /// Its size as the entry reads it, in bytes.
     const BYTES: usize = size_of::<Self>();
     /// The same, knowing its name in the kernel. Each array takes the next number.
@@ -106,7 +129,7 @@ unsafe impl Arg for u32 {}
 unsafe impl Arg for u64 {}
 macro_rules! array { ($($s:ident $writable:literal)*) => { $(
     // SAFETY: on the device an address, which `device` passes.
-    unsafe impl<T: Copy> Arg for $s<T> {
+    unsafe impl<T: Copy + 'static> Arg for $s<T> {
         const BYTES: usize = 8;
         fn named(mut self, name: &'static str, next_array: &mut u32) -> Self {
             (self.ext.name, self.ext.slot, self.ext.first) = (name, *next_array, self.ptr.addr());

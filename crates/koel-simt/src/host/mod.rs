@@ -19,7 +19,7 @@ use crate::Access;
 use block::{WarpOp, current, fault, running_block};
 pub use exec::{Exec, Stats};
 pub use fault::{Fault, FaultKind};
-pub use launch::{Arg, ArrayArg, Backend, DeviceArg, KernelBody, KernelSpec};
+pub use launch::{Arg, ArrayArg, Backend, DeviceArg, KeptBody, KernelBody, KernelSpec};
 pub use memory::{Mem, Rmw};
 pub use native::{native_thread, run_native};
 use std::panic::Location;
