@@ -92,6 +92,20 @@ pub enum Error {
         /// Bytes there are.
         limit: u32,
     },
+    /// Something that cannot be part of a captured graph.
+    #[error("{operation} cannot be part of a graph: {reason}")]
+    Capture {
+        /// What was asked for inside a capture.
+        operation: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A graph was launched that uses memory which is there no more.
+    #[error("the graph uses a buffer of {bytes} bytes that was dropped since it was captured")]
+    BufferDropped {
+        /// Its size.
+        bytes: usize,
+    },
     /// Two buffers that must be equally long are not.
     #[error("`{name}` holds {found} elements, but `{other}` needs {expected}")]
     Length {

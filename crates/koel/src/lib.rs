@@ -19,7 +19,7 @@ pub mod limits;
 pub mod map;
 pub mod primitives;
 
-pub use device::{Buffer, Device, DeviceKind, Stream, View, ViewMut};
+pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
 pub use map::{Map, MapBuilder, MapOptions, MapReport};

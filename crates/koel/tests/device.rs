@@ -1,7 +1,8 @@
 //! Devices, streams and buffers, and what they say when something is wrong.
 mod support;
 
-use koel::{Device, DeviceKind, Error};
+use koel::primitives::Scan;
+use koel::{Buffer, Device, DeviceKind, Error, Result, Stream};
 use koel_kernels::probe::random_sectors;
 use koel_simt::{Buf, Thread, kernel};
 use std::path::Path;
@@ -153,6 +154,207 @@ fn no_gpu_is_not_the_end() {
     assert_eq!(Device::cpu_with_threads(3).unwrap().parallelism(), 3);
 }
 
+struct Copies {
+    from: Buffer<u32>,
+    to: Buffer<u32>,
+    twice: Buffer<u32>,
+}
+impl Copies {
+    fn new(device: &Device, n: usize) -> Copies {
+        let [from, to, twice] = [0; 3].map(|_| device.upload(&vec![0u32; n]).unwrap());
+        Copies { from, to, twice }
+    }
+    fn run(stream: &Stream, c: &mut Copies) -> Result<()> {
+        c.to.view_mut().copy_from(c.from.view(), stream)?;
+        c.to.view_mut().slice(..1)?.fill_bytes(0xFF, stream)?;
+        c.twice.view_mut().copy_from(c.to.view(), stream)
+    }
+}
+
+#[test]
+fn a_graph_does_again_what_was_recorded() {
+    for device in devices() {
+        let streams = [0, 1].map(|_| device.stream().unwrap());
+        let mut copies = Copies::new(&device, 100);
+        // Used on another stream right before: recording and launching follow that.
+        copies.from.view_mut().fill_bytes(1, &streams[1]).unwrap();
+        let mut graph = streams[0].capture(copies, Copies::run).unwrap();
+        assert_eq!(graph.state().twice.download().unwrap(), [0; 100], "recording runs nothing");
+        for round in 1..20u32 {
+            let data = (0..100).map(|i| i * round).collect::<Vec<u32>>();
+            graph.state_mut().from.view_mut().copy_from_host(&data).unwrap();
+            graph.launch(&streams[round as usize % 2]).unwrap();
+            let expected = [&[!0], &data[1..]].concat();
+            assert_eq!(graph.state().twice.download().unwrap(), expected, "{device:?}");
+            // Its buffers are used like any others, too.
+            let stream = &streams[round as usize / 2 % 2];
+            graph.state_mut().twice.view_mut().fill_bytes(0, stream).unwrap();
+        }
+        // Outside of the graph the buffers are as before.
+        let mut copies = graph.into_state();
+        copies.twice.view_mut().copy_from_host(&[7; 100]).unwrap();
+        assert_eq!(copies.twice.download().unwrap(), [7; 100]);
+        assert_eq!(copies.twice.view().host().is_some(), device.kind() != DeviceKind::Cuda);
+    }
+}
+
+/// A scan's kernels tell launches apart by a number that is an argument: a graph launches the same number again.
+#[test]
+fn primitives_run_in_graphs() {
+    for device in devices() {
+        if std::env::var_os("STAND_IN").is_some() {
+            return;
+        }
+        let (stream, n) = (device.stream().unwrap(), 20_000);
+        let mut scan = Scan::<u32>::new(&device, n).unwrap();
+        let (input, mut output) = (device.upload(&vec![0; n]).unwrap(), device.alloc(n).unwrap());
+        scan.inclusive(&stream, input.view(), output.view_mut()).unwrap();
+        let state = (scan, input, output);
+        let mut graph = stream
+            .capture(state, |stream, (scan, input, output)| scan.exclusive(stream, input.view(), output.view_mut()))
+            .unwrap();
+        for round in 1..8 {
+            graph.state_mut().1.view_mut().copy_from_host(&vec![round; n]).unwrap();
+            graph.launch(&stream).unwrap();
+            let (scan, input, output) = graph.state_mut();
+            assert!(output.download().unwrap().into_iter().eq((0..n as u32).map(|i| i * round)), "{device:?}");
+            // Sometimes it runs on its own in between.
+            if round % 3 == 0 {
+                scan.inclusive(&stream, input.view(), output.view_mut()).unwrap();
+                assert!(output.download().unwrap().into_iter().eq((1..=n as u32).map(|i| i * round)), "{device:?}");
+            }
+        }
+    }
+}
+
+#[kernel(threads = 64, independent)]
+fn counts_up(t: Thread, n: u32, numbers: Buf<u32>) {
+    let i = t.global_id();
+    if i < n {
+        numbers.store(i, numbers.load(i).wrapping_add(1));
+    }
+}
+
+#[test]
+fn kernels_run_in_graphs() {
+    for device in devices().into_iter().filter(|d| d.kind() != DeviceKind::Cuda) {
+        let stream = device.stream().unwrap();
+        let mut graph = stream
+            .capture(device.upload(&[5u32; 1000]).unwrap(), |stream, numbers| {
+                let numbers = numbers.view_mut().arg("numbers", stream)?;
+                // SAFETY: 1000 numbers.
+                unsafe { counts_up::launch(stream, 16, 1000, numbers) }?;
+                // SAFETY: 1000 numbers, of which one is counted.
+                unsafe { counts_up::launch(stream, 1, 1, numbers) }
+            })
+            .unwrap();
+        for round in 1..4 {
+            graph.launch(&stream).unwrap();
+            let numbers = graph.state().download().unwrap();
+            assert_eq!((numbers[0], numbers[1], numbers[999]), (5 + 2 * round, 5 + round, 5 + round));
+        }
+    }
+}
+
+#[test]
+fn what_waits_is_no_part_of_a_graph() {
+    type Record = fn(&Stream, &mut (Buffer<u32>, Stream)) -> Result<()>;
+    let cases: [(&str, Record); 13] = [
+        ("View::copy_to_host", |_, s| s.0.download().map(drop)),
+        ("ViewMut::copy_from_host", |_, s| s.0.view_mut().copy_from_host(&[1, 2, 3, 4])),
+        ("Device::alloc", |s, _| s.device().alloc::<u8>(5).map(drop)),
+        ("Device::alloc", |s, _| s.device().upload(&[1u8]).map(drop)),
+        ("Stream::synchronize", |s, _| s.synchronize()),
+        ("Stream::synchronize", |_, s| s.1.synchronize()),
+        ("Stream::time", |s, _| s.time(|| Ok(())).map(drop)),
+        ("Event::seconds_since", |s, _| s.record()?.seconds_since(&s.record()?).map(drop)),
+        ("Stream::capture", |s, _| s.capture((), |_, ()| Ok(())).map(drop)),
+        ("work on a stream from outside", |_, s| s.0.view_mut().fill_bytes(0, &s.1)),
+        ("work on a stream from outside", |_, s| s.0.view().arg("numbers", &s.1).map(drop)),
+        ("work on a stream from outside", |_, s| s.1.record().map(drop)),
+        ("a fill", |s, b| b.0.view_mut().fill_bytes(7, s)),
+    ];
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for (operation, record) in cases {
+            let mut buffer = device.upload(&[0u32; 4]).unwrap();
+            let graph = stream.capture((buffer, device.stream().unwrap()), record);
+            match graph.and_then(|mut g| g.launch(&stream).map(|()| g.into_state().0)) {
+                Ok(buffer) => assert_eq!((operation, buffer.download().unwrap()[0]), ("a fill", 0x0707_0707)),
+                Err(Error::Capture { operation: found, .. }) => assert_eq!(found, operation, "{device:?}"),
+                Err(e) => panic!("{operation} on {device:?}: {e}"),
+            }
+            // The device and the stream go on.
+            buffer = device.upload(&[1u32; 4]).unwrap();
+            buffer.view_mut().fill_bytes(9, &stream).unwrap();
+            assert_eq!(buffer.download().unwrap(), [0x0909_0909; 4]);
+        }
+        // Neither is what happens when the closure is over.
+        let kept = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let keep = kept.clone();
+        let mut graph = stream
+            .capture((), move |stream, ()| {
+                *keep.lock().unwrap() = Some((stream.clone(), stream.record()?));
+                Ok(())
+            })
+            .unwrap();
+        graph.launch(&stream).unwrap();
+        let (inner, event) = kept.lock().unwrap().take().unwrap();
+        assert!(matches!(inner.record(), Err(Error::Capture { .. })));
+        assert!(matches!(graph.launch(&inner), Err(Error::Capture { .. })));
+        assert!(matches!(stream.wait(&event), Err(Error::Capture { operation: "waiting for an event", .. })));
+        let other = Device::executor(5);
+        assert!(matches!(graph.launch(&other.stream().unwrap()), Err(Error::WrongDevice { .. })));
+        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut graph = stream.capture((), |_, ()| panic!("as expected")).unwrap();
+            graph.launch(&stream)
+        }));
+        assert!(panics.is_err());
+        stream.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn a_graph_knows_when_a_buffer_is_gone() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut graph = stream.capture(Copies::new(&device, 50), Copies::run).unwrap();
+        graph.launch(&stream).unwrap();
+        let taken = std::mem::replace(&mut graph.state_mut().twice, device.upload(&[3; 50]).unwrap());
+        graph.launch(&stream).unwrap();
+        if device.kind() != DeviceKind::Cpu {
+            assert_eq!(graph.state().twice.download().unwrap(), [3; 50], "the graph has the old one");
+            assert!(taken.view().host().is_none(), "which host code must not look into meanwhile");
+            drop(taken);
+            let e = graph.launch(&stream).unwrap_err();
+            assert_eq!(e.to_string(), "the graph uses a buffer of 200 bytes that was dropped since it was captured");
+        }
+    }
+}
+
+#[test]
+fn a_graph_may_have_several_streams() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut graph = stream
+            .capture(Copies::new(&device, 10), |stream, c| {
+                let side = stream.device().stream()?;
+                c.from.view_mut().fill_bytes(1, stream)?;
+                c.to.view_mut().copy_from(c.from.view(), &side)?;
+                c.twice.view_mut().fill_bytes(2, stream)?;
+                stream.wait(&side.record()?)?;
+                c.from.view_mut().fill_bytes(3, stream)?;
+                // Not waited for: the graph's end does.
+                c.twice.view_mut().slice(5..)?.copy_from(c.from.view().slice(5..)?, &side)
+            })
+            .unwrap();
+        graph.launch(&stream).unwrap();
+        let Copies { to, twice, .. } = graph.into_state();
+        assert_eq!(to.download().unwrap(), [0x0101_0101; 10]);
+        assert_eq!(twice.download().unwrap(), [[0x0202_0202; 5], [0x0303_0303; 5]].concat());
+    }
+}
+
 /// koel's use of the driver, without a GPU: this program again, against a library that stands in for the driver.
 #[test]
 #[cfg(all(feature = "cuda", target_os = "linux"))]
@@ -187,6 +389,10 @@ fn the_driver_is_used_rightly() {
         "ranges_and_lengths_are_checked",
         "too_much_memory_is_an_error_with_the_numbers",
         "no_gpu_is_not_the_end",
+        "a_graph_does_again_what_was_recorded",
+        "what_waits_is_no_part_of_a_graph",
+        "a_graph_knows_when_a_buffer_is_gone",
+        "a_graph_may_have_several_streams",
     ] {
         run(test, &[("KOEL_TEST_DEVICES", "cuda")]);
     }

@@ -1,14 +1,15 @@
 //! Memory of a device, and parts of it.
 use super::cpu::HostMemory;
+use super::{Device, Stream, graph};
 #[cfg(feature = "cuda")]
-use super::{Backing, Queue, cuda};
-use super::{Device, Stream};
+use super::{Queue, cuda};
 use crate::error::{Error, Result, check_length};
 use koel_simt::{Buf, In, Word};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What buffers hold: `u8`, `u32`, `u64`.
 pub trait Element: Word + bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug {}
@@ -21,21 +22,82 @@ impl Element for u64 {}
 /// It is used in the order of the calls that use it, also across streams: a stream that uses it after another one waits
 /// for that one. Dropping it waits for what still uses it, without blocking the caller.
 pub struct Buffer<T> {
-    memory: Memory,
+    shared: Arc<Shared>,
     len: usize,
-    device: Device,
-    /// The stream that used it last.
-    last: Mutex<Option<Stream>>,
     of: PhantomData<T>,
 }
-enum Memory {
+/// Memory, and who uses it.
+pub(super) struct Shared {
+    memory: Memory,
+    bytes: usize,
+    device: Device,
+    /// The stream that used it last; none: the host or, on a GPU, the legacy default stream.
+    last: Mutex<Option<Stream>>,
+    /// Graphs that use it.
+    graphs: AtomicU32,
+}
+pub(super) enum Memory {
     Host(HostMemory),
     #[cfg(feature = "cuda")]
     Cuda(cuda::CudaMemory),
 }
+impl Shared {
+    pub(super) fn new(device: &Device, memory: Memory, bytes: usize, last: Option<Stream>) -> Arc<Shared> {
+        Arc::new(Shared { memory, bytes, device: device.clone(), last: Mutex::new(last), graphs: AtomicU32::new(0) })
+    }
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+    pub(super) fn last(&self) -> MutexGuard<'_, Option<Stream>> {
+        self.last.lock().unwrap_or_else(|e| e.into_inner())
+    }
+    /// `stream` follows the stream that used it before.
+    pub(super) fn used_on(self: &Arc<Shared>, stream: &Stream) -> Result<()> {
+        stream.check_usable()?;
+        if let Some(capture) = stream.capture_of() {
+            return capture.uses(self, stream);
+        }
+        let mut last = self.last();
+        if last.as_ref() != Some(stream) {
+            stream.follow(last.as_ref())?;
+            *last = Some(stream.clone());
+        }
+        Ok(())
+    }
+    /// Waits for what uses it. From then on it is as if new.
+    #[cfg(feature = "cuda")]
+    fn settle(&self) -> Result<()> {
+        let mut last = self.last();
+        if let Some(stream) = last.as_ref() {
+            stream.synchronize()?;
+        }
+        *last = None;
+        Ok(())
+    }
+    /// A graph may write it from now on, whoever else refers to it.
+    pub(super) fn enters_graph(&self) {
+        self.graphs.fetch_add(1, Relaxed);
+    }
+    pub(super) fn leaves_graph(&self) {
+        self.graphs.fetch_sub(1, Relaxed);
+    }
+}
+#[cfg(feature = "cuda")]
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The memory goes back on the legacy stream, which follows every stream but those that do not block.
+        let last = self.last.get_mut().unwrap_or_else(|e| e.into_inner()).take();
+        if let (Memory::Cuda(memory), Some(stream)) = (&self.memory, last)
+            && let Queue::Cuda(queue) = &stream.0.queue
+        {
+            memory.freed_after(queue);
+        }
+    }
+}
 
 impl<T: Element> Buffer<T> {
     pub(super) fn new(device: &Device, len: usize) -> Result<Buffer<T>> {
+        graph::outside_only("Device::alloc", device, graph::ALLOCATES)?;
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| Error::OutOfMemory {
             device: device.name(),
             asked: usize::MAX,
@@ -43,10 +105,13 @@ impl<T: Element> Buffer<T> {
         })?;
         let memory = match &device.0.backing {
             #[cfg(feature = "cuda")]
-            Backing::Cuda(cuda) => Memory::Cuda(cuda.alloc(bytes)?),
+            super::Backing::Cuda(cuda) => Memory::Cuda(cuda.alloc(bytes)?),
             _ => Memory::Host(HostMemory::new(bytes)?),
         };
-        Ok(Buffer { memory, len, device: device.clone(), last: Mutex::new(None), of: PhantomData })
+        Ok(Buffer::of(Shared::new(device, memory, bytes, None), len))
+    }
+    pub(super) fn of(shared: Arc<Shared>, len: usize) -> Buffer<T> {
+        Buffer { shared, len, of: PhantomData }
     }
     /// Elements.
     pub fn len(&self) -> usize {
@@ -62,15 +127,35 @@ impl<T: Element> Buffer<T> {
     }
     /// The device it is on.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.shared.device
+    }
+    /// Where it is: an address of the GPU, or of the host.
+    pub fn address(&self) -> u64 {
+        match &self.shared.memory {
+            Memory::Host(m) => m.ptr.as_ptr() as u64,
+            #[cfg(feature = "cuda")]
+            Memory::Cuda(m) => m.address,
+        }
     }
     /// All of it.
     pub fn view(&self) -> View<'_, T> {
-        View { address: self.address(), len: self.len, device: &self.device, last: Some(&self.last), of: PhantomData }
+        View {
+            address: self.address(),
+            len: self.len,
+            device: self.device(),
+            owner: Some(&self.shared),
+            of: PhantomData,
+        }
     }
     /// All of it, to write.
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
-        ViewMut { address: self.address(), len: self.len, device: &self.device, last: &self.last, of: PhantomData }
+        ViewMut {
+            address: self.address(),
+            len: self.len,
+            device: self.device(),
+            owner: Some(&self.shared),
+            of: PhantomData,
+        }
     }
     /// A copy in host memory. Waits for what still writes it.
     pub fn download(&self) -> Result<Vec<T>> {
@@ -82,41 +167,16 @@ impl<T: Element> Buffer<T> {
     }
     /// The elements, to write, where they are in host memory.
     pub(crate) fn host_mut(&mut self) -> Option<&mut [T]> {
-        match &mut self.memory {
-            // SAFETY: as in `View::host`, and `&mut self`.
-            Memory::Host(m) => Some(unsafe { std::slice::from_raw_parts_mut(m.ptr.as_ptr().cast(), self.len) }),
-            #[cfg(feature = "cuda")]
-            Memory::Cuda(_) => None,
-        }
-    }
-    fn address(&self) -> u64 {
-        match &self.memory {
-            Memory::Host(m) => m.ptr.as_ptr() as u64,
-            #[cfg(feature = "cuda")]
-            Memory::Cuda(m) => m.address,
-        }
+        self.view_mut().into_host_mut()
     }
 }
 impl<T: Element> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer<{}>[{}] on {}", std::any::type_name::<T>(), self.len, self.device.name())
+        write!(f, "Buffer<{}>[{}] on {}", std::any::type_name::<T>(), self.len, self.device().name())
     }
 }
 
-/// The later stream waits for the earlier one.
-fn used_on(last: &Mutex<Option<Stream>>, stream: &Stream) -> Result<()> {
-    let mut last = last.lock().unwrap_or_else(|e| e.into_inner());
-    if let Some(before) = last.as_ref()
-        && before != stream
-    {
-        stream.wait(&before.record()?)?;
-    }
-    if last.as_ref() != Some(stream) {
-        *last = Some(stream.clone());
-    }
-    Ok(())
-}
-fn check_device(name: &'static str, found: &Device, expected: &Device) -> Result<()> {
+pub(super) fn check_device(name: &'static str, found: &Device, expected: &Device) -> Result<()> {
     if found == expected {
         return Ok(());
     }
@@ -144,16 +204,52 @@ fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize)>
     Ok((start, end - start))
 }
 
+/// Whether host code may look into the memory.
+fn is_open(device: &Device, owner: Option<&Arc<Shared>>) -> bool {
+    device.is_host() && owner.is_none_or(|o| o.graphs.load(Relaxed) == 0)
+}
+/// An address at which `T` can be, or why not.
+fn check_address<T>(address: u64, len: usize) -> Result<u64> {
+    match (len, address) {
+        (0, _) => Ok(align_of::<T>() as u64),
+        (_, a) if a != 0 && a.is_multiple_of(align_of::<T>() as u64) => Ok(a),
+        _ => Err(Error::Setting {
+            field: "address",
+            found: format!("{address:#x}"),
+            expected: format!("a multiple of {}, and not null", align_of::<T>()),
+        }),
+    }
+}
+
 /// A part of a buffer, to read. Any alignment that the elements have.
 #[derive(Clone, Copy)]
 pub struct View<'a, T> {
     address: u64,
     len: usize,
     device: &'a Device,
-    last: Option<&'a Mutex<Option<Stream>>>,
+    owner: Option<&'a Arc<Shared>>,
     of: PhantomData<&'a [T]>,
 }
 impl<'a, T: Element> View<'a, T> {
+    /// `len` elements at an address of a device, to read: of the GPU, or of the host for other devices.
+    ///
+    /// Errors: an address that is null or no multiple of the size of `T` (of no elements any is right).
+    ///
+    /// # Safety
+    /// For 'a, and until everything that was put on a stream with it has run (with a graph: until the graph is dropped and its
+    /// last launch has run):
+    /// * the memory is there, is the device's, and holds `len` elements;
+    /// * nobody writes it, except in the order of the streams it is used on.
+    ///
+    /// Nothing is known of its other uses: what wrote it before must have run, or be earlier on the same stream. `download`
+    /// and `copy_to_host` wait for streams that block the legacy default stream, and for no other ones.
+    pub unsafe fn from_raw(device: &'a Device, address: u64, len: usize) -> Result<View<'a, T>> {
+        Ok(View { address: check_address::<T>(address, len)?, len, device, owner: None, of: PhantomData })
+    }
+    /// Where it begins: an address of the GPU, or of the host for other devices.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
     /// Elements.
     pub fn len(&self) -> usize {
         self.len
@@ -178,8 +274,9 @@ impl<'a, T: Element> View<'a, T> {
     /// As a kernel's argument, for a launch on `stream`; `name` is for errors.
     pub fn arg(&self, name: &'static str, stream: &Stream) -> Result<In<T>> {
         check_device(name, self.device, stream.device())?;
-        if let Some(last) = self.last {
-            used_on(last, stream)?;
+        match self.owner {
+            Some(owner) => owner.used_on(stream)?,
+            None => stream.check_usable()?,
         }
         Ok(In::from_device(self.address, self.len))
     }
@@ -192,26 +289,24 @@ impl<'a, T: Element> View<'a, T> {
     /// Copies it to host memory. Waits for what still writes it.
     pub fn copy_to_host(&self, to: &mut [T]) -> Result<()> {
         check_length("to", to.len(), "the buffer", self.len)?;
-        if let Some(from) = self.host() {
-            to.copy_from_slice(from);
-            return Ok(());
-        }
+        graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
         #[cfg(feature = "cuda")]
-        if let Backing::Cuda(cuda) = &self.device.0.backing {
-            let last = self.last.and_then(|l| l.lock().unwrap_or_else(|e| e.into_inner()).clone());
+        if let super::Backing::Cuda(cuda) = &self.device.0.backing {
+            let last = self.owner.and_then(|o| o.last().clone());
             let stream = last.as_ref().and_then(|s| if let Queue::Cuda(s) = &s.0.queue { Some(s) } else { None });
-            cuda.copy_to_host(self.address, bytemuck::cast_slice_mut(to), stream)?;
+            return cuda.copy_to_host(self.address, bytemuck::cast_slice_mut(to), stream);
         }
+        // SAFETY: host memory, initialised (zeroed at first); whatever writes it has ended, as in `host`.
+        unsafe { std::ptr::copy(self.address as *const T, to.as_mut_ptr(), self.len) };
         Ok(())
     }
-    /// The elements, where they are in host memory.
+    /// The elements, where they are in host memory and no [`Graph`](super::Graph) may write them.
     pub fn host(&self) -> Option<&'a [T]> {
-        #[cfg(feature = "cuda")]
-        if let Backing::Cuda(_) = &self.device.0.backing {
+        if !is_open(self.device, self.owner) {
             return None;
         }
         // SAFETY: `len` elements, initialised (zeroed at first), or a slice borrowed for 'a; kernels that write them have
-        // ended, as launches on the host are synchronous and take the buffer by `&mut`.
+        // ended, as launches on the host are synchronous and take the buffer by `&mut`, and no graph has it.
         Some(unsafe { std::slice::from_raw_parts(self.address as *const T, self.len) })
     }
 }
@@ -226,10 +321,24 @@ pub struct ViewMut<'a, T> {
     address: u64,
     len: usize,
     device: &'a Device,
-    last: &'a Mutex<Option<Stream>>,
+    owner: Option<&'a Arc<Shared>>,
     of: PhantomData<&'a mut [T]>,
 }
 impl<'a, T: Element> ViewMut<'a, T> {
+    /// `len` elements at an address of a device, to read and write.
+    ///
+    /// Errors: as [`View::from_raw`].
+    ///
+    /// # Safety
+    /// As [`View::from_raw`], and nobody else reads it either, except in the order of the streams it is used on. On a host
+    /// device the elements are initialised.
+    pub unsafe fn from_raw(device: &'a Device, address: u64, len: usize) -> Result<ViewMut<'a, T>> {
+        Ok(ViewMut { address: check_address::<T>(address, len)?, len, device, owner: None, of: PhantomData })
+    }
+    /// Where it begins: an address of the GPU, or of the host for other devices.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
     /// Elements.
     pub fn len(&self) -> usize {
         self.len
@@ -244,11 +353,11 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
     /// The same, for a shorter time.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
-        ViewMut { address: self.address, len: self.len, device: self.device, last: self.last, of: PhantomData }
+        ViewMut { address: self.address, len: self.len, device: self.device, owner: self.owner, of: PhantomData }
     }
     /// To read.
     pub fn view(&self) -> View<'_, T> {
-        View { address: self.address, len: self.len, device: self.device, last: Some(self.last), of: PhantomData }
+        View { address: self.address, len: self.len, device: self.device, owner: self.owner, of: PhantomData }
     }
     /// A part of the part.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<ViewMut<'a, T>> {
@@ -257,23 +366,22 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
     /// As a kernel's argument, for a launch on `stream`; `name` is for errors.
     pub fn arg(&mut self, name: &'static str, stream: &Stream) -> Result<Buf<T>> {
-        check_device(name, self.device, stream.device())?;
-        used_on(self.last, stream)?;
+        self.view().arg(name, stream)?;
         Ok(Buf::from_device(self.address, self.len))
     }
     /// Copies host memory to it. Waits for what still uses it.
     pub fn copy_from_host(&mut self, from: &[T]) -> Result<()> {
         check_length("from", from.len(), "the buffer", self.len)?;
-        if let Some(to) = self.host_mut() {
-            to.copy_from_slice(from);
-            return Ok(());
-        }
+        graph::outside_only("ViewMut::copy_from_host", self.device, graph::ALLOCATES)?;
         #[cfg(feature = "cuda")]
-        if let Backing::Cuda(cuda) = &self.device.0.backing {
-            let last = self.last.lock().unwrap_or_else(|e| e.into_inner()).clone();
-            let stream = last.as_ref().and_then(|s| if let Queue::Cuda(s) = &s.0.queue { Some(s) } else { None });
-            cuda.copy_from_host(self.address, bytemuck::cast_slice(from), stream)?;
+        if let super::Backing::Cuda(cuda) = &self.device.0.backing {
+            if let Some(owner) = self.owner {
+                owner.settle()?;
+            }
+            return cuda.copy_from_host(self.address, bytemuck::cast_slice(from));
         }
+        // SAFETY: host memory, borrowed mutably; whatever used it has ended, as in `View::host`.
+        unsafe { std::ptr::copy(from.as_ptr(), self.address as *mut T, self.len) };
         Ok(())
     }
     /// Copies another part of the device's memory to it, in the order of `stream`.
@@ -281,33 +389,21 @@ impl<'a, T: Element> ViewMut<'a, T> {
         check_length("from", from.len(), "the buffer", self.len)?;
         from.arg("from", stream)?;
         self.arg("to", stream)?;
-        if let (Some(from), Some(to)) = (from.host(), self.host_mut()) {
-            to.copy_from_slice(from);
-            return Ok(());
-        }
-        #[cfg(feature = "cuda")]
-        if let Queue::Cuda(queue) = &stream.0.queue {
-            queue.copy(self.address, from.address, self.len * size_of::<T>())?;
-        }
-        Ok(())
+        // SAFETY: as long as both parts, which were borrowed; one of them mutably.
+        unsafe { stream.copy(self.address, from.address, self.len * size_of::<T>()) }
     }
     /// Sets every byte to `byte`, in the order of `stream`.
     pub fn fill_bytes(&mut self, byte: u8, stream: &Stream) -> Result<()> {
         self.arg("to", stream)?;
-        if let Some(to) = self.host_mut() {
-            bytemuck::cast_slice_mut::<T, u8>(to).fill(byte);
-            return Ok(());
-        }
-        #[cfg(feature = "cuda")]
-        if let Queue::Cuda(queue) = &stream.0.queue {
-            queue.fill(self.address, byte, self.len * size_of::<T>())?;
-        }
-        Ok(())
+        // SAFETY: as long as the part, which was borrowed mutably.
+        unsafe { stream.fill(self.address, byte, self.len * size_of::<T>()) }
     }
-    /// The elements, where they are in host memory.
+    /// The elements, where they are in host memory and no [`Graph`](super::Graph) may write them.
     pub fn host_mut(&mut self) -> Option<&mut [T]> {
-        #[cfg(feature = "cuda")]
-        if let Backing::Cuda(_) = &self.device.0.backing {
+        self.reborrow().into_host_mut()
+    }
+    fn into_host_mut(self) -> Option<&'a mut [T]> {
+        if !is_open(self.device, self.owner) {
             return None;
         }
         // SAFETY: as in `View::host`, and the part is borrowed mutably.
@@ -337,7 +433,7 @@ impl<'a, T: Element> Staged<'a, T> {
     pub fn view(&self) -> View<'_, T> {
         match &self.0 {
             Place::Host(data, device) => {
-                View { address: data.as_ptr() as u64, len: data.len(), device, last: None, of: PhantomData }
+                View { address: data.as_ptr() as u64, len: data.len(), device, owner: None, of: PhantomData }
             }
             Place::Copy(buffer) => buffer.view(),
         }

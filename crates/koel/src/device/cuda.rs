@@ -5,12 +5,14 @@
 //! pool on the legacy default stream, which all of them order themselves with: so memory is never given to another
 //! buffer while a kernel still uses it.
 use crate::error::{Error, Result};
+use cudarc::driver::result::stream::StreamKind;
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute};
 use cudarc::driver::{DriverError, result};
 use koel_simt::{DeviceArg, KernelSpec};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CString, c_void};
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Every blocking stream orders itself with this one.
@@ -26,6 +28,8 @@ struct Context {
     name: String,
     /// Compute capability: 90 is 9.0.
     capability: u32,
+    /// The CUDA version of the driver: 12030 is 12.3.
+    version: u32,
     max_shared: u32,
     multiprocessors: u32,
 }
@@ -91,6 +95,7 @@ impl Cuda {
             functions: Mutex::default(),
             name,
             capability: major * 10 + minor,
+            version: version as u32,
             max_shared,
             multiprocessors,
         };
@@ -126,10 +131,15 @@ impl Cuda {
         self.0.bind()?;
         result::mem_get_info().map_err(driver("cuMemGetInfo"))
     }
-    pub fn stream(&self) -> Result<CudaStream> {
+    pub fn stream(&self, kind: StreamKind) -> Result<CudaStream> {
         self.0.bind()?;
-        let stream = result::stream::create(result::stream::StreamKind::Default).map_err(driver("cuStreamCreate"))?;
-        Ok(CudaStream { stream, cuda: self.clone(), launched: Mutex::default() })
+        let blocks = matches!(kind, StreamKind::Default);
+        let stream = result::stream::create(kind).map_err(driver("cuStreamCreate"))?;
+        Ok(CudaStream::of(self, stream, blocks, true))
+    }
+    fn event(&self, flags: sys::CUevent_flags) -> Result<CudaEvent> {
+        let event = result::event::create(flags).map_err(driver("cuEventCreate"))?;
+        Ok(CudaEvent { event, cuda: self.clone() })
     }
     pub fn alloc(&self, bytes: usize) -> Result<CudaMemory> {
         self.0.bind()?;
@@ -164,11 +174,8 @@ impl Cuda {
         // SAFETY: `to.len()` bytes at `from` are a live buffer's.
         unsafe { result::memcpy_dtoh_sync(to, from) }.map_err(driver("cuMemcpyDtoH"))
     }
-    /// Waits for `after`, then copies.
-    pub fn copy_from_host(&self, to: u64, from: &[u8], after: Option<&CudaStream>) -> Result<()> {
-        if let Some(stream) = after {
-            stream.synchronize()?;
-        }
+    /// Nothing else uses `to`.
+    pub fn copy_from_host(&self, to: u64, from: &[u8]) -> Result<()> {
         self.0.bind()?;
         // SAFETY: `from.len()` bytes at `to` are a live buffer's.
         unsafe { result::memcpy_htod_sync(to, from) }.map_err(driver("cuMemcpyHtoD"))
@@ -219,6 +226,19 @@ pub struct CudaMemory {
     pub address: u64,
     cuda: Cuda,
 }
+impl CudaMemory {
+    /// The legacy stream, on which it is freed, follows a stream that does not block it.
+    pub fn freed_after(&self, stream: &CudaStream) {
+        // Errors here mean that the context is lost already.
+        if !stream.blocks
+            && let Ok(event) = stream.record()
+        {
+            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+            // SAFETY: the event is alive.
+            let _ = unsafe { result::stream::wait_event(LEGACY, event.event, flags) };
+        }
+    }
+}
 impl Drop for CudaMemory {
     fn drop(&mut self) {
         let _ = self.cuda.0.bind();
@@ -230,6 +250,14 @@ impl Drop for CudaMemory {
 pub struct CudaStream {
     stream: sys::CUstream,
     cuda: Cuda,
+    /// The legacy default stream and this one wait for each other.
+    blocks: bool,
+    /// Made by koel.
+    owned: bool,
+    /// Between `begin_capture` and `end_capture`.
+    captures: AtomicBool,
+    /// For streams that follow this one.
+    mark: Mutex<Option<CudaEvent>>,
     /// The latest launches, for fault messages.
     launched: Mutex<VecDeque<&'static str>>,
 }
@@ -239,6 +267,17 @@ unsafe impl Send for CudaStream {}
 unsafe impl Sync for CudaStream {}
 
 impl CudaStream {
+    fn of(cuda: &Cuda, stream: sys::CUstream, blocks: bool, owned: bool) -> CudaStream {
+        CudaStream {
+            stream,
+            cuda: cuda.clone(),
+            blocks,
+            owned,
+            captures: AtomicBool::new(false),
+            mark: Mutex::default(),
+            launched: Mutex::default(),
+        }
+    }
     /// # Safety
     /// As `Backend::launch`.
     pub unsafe fn launch(&self, spec: &KernelSpec, grid: u32, shared: u32, args: &[DeviceArg]) -> Result<()> {
@@ -250,11 +289,7 @@ impl CudaStream {
         for (p, a) in params.iter_mut().zip(args) {
             p.write(a.bytes.as_ptr().cast_mut().cast());
         }
-        {
-            let mut launched = lock(&self.launched);
-            launched.truncate(3);
-            launched.push_front(spec.name);
-        }
+        self.note(spec.name);
         // SAFETY: an integer of the union of plain numbers, the rest of which may be zero.
         let mut early = unsafe { std::mem::zeroed::<sys::CUlaunchAttribute>() };
         early.id = sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -269,11 +304,22 @@ impl CudaStream {
             sharedMemBytes: shared,
             hStream: self.stream,
             attrs: &mut early,
-            numAttrs: (spec.starts_early && context.capability >= 90) as u32,
+            numAttrs: self.may_start_early(spec) as u32,
         };
         // SAFETY: the parameters are those the entry declares (koel-kernels' tests/abi.rs); the rest is the caller's.
         let done = unsafe { sys::cuLaunchKernelEx(&config, f, params.as_mut_ptr().cast(), std::ptr::null_mut()) };
         done.result().map_err(|e| self.fault(e))
+    }
+    /// Whether a kernel of this stream may start while the one before it ends. In graphs drivers know that since 12.3.
+    fn may_start_early(&self, spec: &KernelSpec) -> bool {
+        let context = &self.cuda.0;
+        let records = self.owned && !self.blocks;
+        spec.starts_early && context.capability >= 90 && (!records || context.version >= 12030)
+    }
+    fn note(&self, kernel: &'static str) {
+        let mut launched = lock(&self.launched);
+        launched.truncate(3);
+        launched.push_front(kernel);
     }
     fn fault(&self, e: DriverError) -> Error {
         let launched = lock(&self.launched).iter().map(|l| l.to_string()).collect::<Vec<_>>().join(", ");
@@ -286,17 +332,82 @@ impl CudaStream {
     }
     pub fn record(&self) -> Result<CudaEvent> {
         self.cuda.0.bind()?;
-        let event = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(driver("cuEventCreate"))?;
-        let event = CudaEvent { event, cuda: self.cuda.clone() };
-        // SAFETY: both are alive.
-        unsafe { result::event::record(event.event, self.stream) }.map_err(|e| self.fault(e))?;
+        let event = self.cuda.event(sys::CUevent_flags::CU_EVENT_DEFAULT)?;
+        self.record_in(&event)?;
         Ok(event)
+    }
+    fn record_in(&self, event: &CudaEvent) -> Result<()> {
+        // SAFETY: both are alive.
+        unsafe { result::event::record(event.event, self.stream) }.map_err(|e| self.fault(e))
     }
     pub fn wait(&self, event: &CudaEvent) -> Result<()> {
         self.cuda.0.bind()?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both are alive.
         unsafe { result::stream::wait_event(self.stream, event.event, flags) }.map_err(|e| self.fault(e))
+    }
+    /// What is put on it from now on runs after what `before` has by now. Two driver calls.
+    pub fn follow(&self, before: &CudaStream) -> Result<()> {
+        self.cuda.0.bind()?;
+        let mut mark = lock(&before.mark);
+        let mark = match &mut *mark {
+            Some(mark) => mark,
+            none => none.insert(self.cuda.event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?),
+        };
+        before.record_in(mark)?;
+        self.wait(mark)
+    }
+    /// The same for what the legacy default stream has, which streams that block it wait for anyway.
+    pub fn follow_legacy(&self) -> Result<()> {
+        if self.blocks || self.captures.load(Relaxed) {
+            return Ok(());
+        }
+        self.cuda.0.bind()?;
+        let event = self.cuda.event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+        // SAFETY: the event is alive.
+        unsafe { result::event::record(event.event, LEGACY) }.map_err(|e| self.fault(e))?;
+        self.wait(&event)
+    }
+    pub fn begin_capture(&self) -> Result<()> {
+        self.cuda.0.bind()?;
+        // Relaxed: whatever else the process does meanwhile has nothing to do with this stream.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(driver("cuStreamBeginCapture"))?;
+        self.captures.store(true, Relaxed);
+        Ok(())
+    }
+    pub fn end_capture(&self) -> Result<CudaGraph> {
+        self.cuda.0.bind()?;
+        self.captures.store(false, Relaxed);
+        // SAFETY: the stream captures. What is captured is made executable, then needed no more.
+        unsafe {
+            let graph = result::stream::end_capture(self.stream).map_err(driver("cuStreamEndCapture"))?;
+            let mut exec = std::ptr::null_mut();
+            let made = sys::cuGraphInstantiateWithFlags(&mut exec, graph, 0).result();
+            let _ = result::graph::destroy(graph);
+            made.map_err(driver("cuGraphInstantiate"))?;
+            let launched = lock(&self.launched).iter().copied().collect();
+            Ok(CudaGraph { exec, cuda: self.cuda.clone(), launched })
+        }
+    }
+    /// Ends a capture that failed.
+    pub fn abandon_capture(&self) {
+        if self.captures.swap(false, Relaxed) {
+            let _ = self.cuda.0.bind();
+            // SAFETY: the stream captures; a graph is destroyed once.
+            unsafe {
+                if let Ok(graph) = result::stream::end_capture(self.stream) {
+                    let _ = result::graph::destroy(graph);
+                }
+            }
+        }
+    }
+    pub fn launch_graph(&self, graph: &CudaGraph) -> Result<()> {
+        self.cuda.0.bind()?;
+        graph.launched.iter().rev().for_each(|kernel| self.note(kernel));
+        // SAFETY: both are alive; the buffers are, too (`Graph::launch`).
+        unsafe { result::graph::launch(graph.exec, self.stream) }.map_err(|e| self.fault(e))
     }
     pub fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         self.cuda.0.bind()?;
@@ -311,9 +422,28 @@ impl CudaStream {
 }
 impl Drop for CudaStream {
     fn drop(&mut self) {
+        if self.owned {
+            let _ = self.cuda.0.bind();
+            // SAFETY: made by `Cuda::stream`; the driver ends it after what is on it.
+            let _ = unsafe { result::stream::destroy(self.stream) };
+        }
+    }
+}
+
+/// An executable graph.
+pub struct CudaGraph {
+    exec: sys::CUgraphExec,
+    cuda: Cuda,
+    /// Its last kernels, the latest first.
+    launched: Vec<&'static str>,
+}
+// SAFETY: driver handles may be used from any thread; launches take the graph by `&mut`.
+unsafe impl Send for CudaGraph {}
+impl Drop for CudaGraph {
+    fn drop(&mut self) {
         let _ = self.cuda.0.bind();
-        // SAFETY: the driver ends the stream after what is on it.
-        let _ = unsafe { result::stream::destroy(self.stream) };
+        // SAFETY: instantiated by `end_capture`; the driver keeps it until what was launched has run.
+        let _ = unsafe { result::graph::exec_destroy(self.exec) };
     }
 }
 

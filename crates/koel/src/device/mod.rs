@@ -7,10 +7,15 @@ mod buffer;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod graph;
 pub(crate) mod memory;
 
 use crate::error::{Error, Result};
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
+#[cfg(feature = "cuda")]
+use cudarc::driver::result::stream::StreamKind;
+pub use graph::Graph;
+use graph::{Capture, Step};
 use koel_simt::{Backend, DeviceArg, Exec, KernelBody, KernelSpec};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -36,6 +41,24 @@ struct Executor {
     seed: u64,
     launches: AtomicU64,
     configure: Box<dyn Fn(&mut Exec) + Send + Sync>,
+}
+impl Executor {
+    /// # Safety
+    /// As `Backend::launch`.
+    unsafe fn launch(
+        &self,
+        spec: &KernelSpec,
+        grid: u32,
+        shared: u32,
+        args: &[DeviceArg],
+        body: KernelBody<'_>,
+    ) -> Result<()> {
+        let launch = self.launches.fetch_add(1, Relaxed);
+        let mut exec = Exec::new(self.seed.wrapping_add(launch.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        (self.configure)(&mut exec);
+        // SAFETY: the caller's.
+        Ok(unsafe { exec.launch(spec, grid, shared, args, body) }?)
+    }
 }
 
 /// What a device is.
@@ -115,6 +138,10 @@ impl Device {
     pub(crate) fn runs_kernels(&self) -> bool {
         self.kind() != DeviceKind::Cpu
     }
+    /// Whether its memory is the host's.
+    fn is_host(&self) -> bool {
+        self.kind() != DeviceKind::Cuda
+    }
     /// Its name, for people.
     pub fn name(&self) -> String {
         match &self.0.backing {
@@ -161,14 +188,19 @@ impl Device {
         }
     }
 
-    /// A new stream. On a GPU: one driver call.
+    /// A new stream. On a GPU: one driver call. Inside a [capture](Stream::capture) it is part of the graph.
     pub fn stream(&self) -> Result<Stream> {
+        if let Some(capture) = graph::current(self) {
+            let stream = Stream::of_capture(self, &capture)?;
+            capture.joins(&stream)?;
+            return Ok(stream);
+        }
         let queue = match &self.0.backing {
             #[cfg(feature = "cuda")]
-            Backing::Cuda(cuda) => Queue::Cuda(cuda.stream()?),
+            Backing::Cuda(cuda) => Queue::Cuda(cuda.stream(StreamKind::Default)?),
             _ => Queue::Host,
         };
-        Ok(Stream(Arc::new(StreamInner { queue, device: self.clone() })))
+        Ok(Stream(Arc::new(StreamInner { queue, device: self.clone(), capture: None })))
     }
     /// `len` elements; what they hold is not defined (on the host: zero).
     ///
@@ -204,6 +236,8 @@ pub struct Stream(Arc<StreamInner>);
 struct StreamInner {
     queue: Queue,
     device: Device,
+    /// The capture it was made in.
+    capture: Option<Arc<Capture>>,
 }
 enum Queue {
     Host,
@@ -212,12 +246,23 @@ enum Queue {
 }
 
 impl Stream {
+    /// For a capture.
+    fn of_capture(device: &Device, capture: &Arc<Capture>) -> Result<Stream> {
+        let queue = match &device.0.backing {
+            // The legacy stream, from which memory comes, must not be ordered with streams that are captured.
+            #[cfg(feature = "cuda")]
+            Backing::Cuda(cuda) => Queue::Cuda(cuda.stream(StreamKind::NonBlocking)?),
+            _ => Queue::Host,
+        };
+        Ok(Stream(Arc::new(StreamInner { queue, device: device.clone(), capture: Some(capture.clone()) })))
+    }
     /// The device it belongs to.
     pub fn device(&self) -> &Device {
         &self.0.device
     }
     /// Waits until everything put on it has run. Errors: a kernel that failed.
     pub fn synchronize(&self) -> Result<()> {
+        graph::outside_only("Stream::synchronize", self.device(), graph::WAITS)?;
         match &self.0.queue {
             Queue::Host => Ok(()),
             #[cfg(feature = "cuda")]
@@ -226,22 +271,70 @@ impl Stream {
     }
     /// A mark after everything put on it so far.
     pub fn record(&self) -> Result<Event> {
-        Ok(Event(match &self.0.queue {
+        self.check_usable()?;
+        let mark = match &self.0.queue {
             Queue::Host => Mark::Host(Instant::now()),
             #[cfg(feature = "cuda")]
             Queue::Cuda(stream) => Mark::Cuda(stream.record()?),
-        }))
+        };
+        Ok(Event { mark, stream: self.clone() })
     }
-    /// What is put on it from now on runs after the mark.
+    /// What is put on it from now on runs after the mark. Errors: the mark is of another device; it is in a capture and the
+    /// stream is not, or the other way round.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        match (&self.0.queue, &event.0) {
+        self.check_usable()?;
+        buffer::check_device("the event", event.stream.device(), self.device())?;
+        if self.capture_of().map(Arc::as_ptr) != event.stream.capture_of().map(Arc::as_ptr) {
+            return Err(Error::Capture {
+                operation: "waiting for an event",
+                reason: "of event and stream only one is in this capture",
+            });
+        }
+        match (&self.0.queue, &event.mark) {
             #[cfg(feature = "cuda")]
             (Queue::Cuda(stream), Mark::Cuda(mark)) => stream.wait(mark),
             _ => Ok(()),
         }
     }
+    /// What is put on it from now on runs after what `before` has by now; after what the host did if there is none.
+    fn follow(&self, before: Option<&Stream>) -> Result<()> {
+        match (&self.0.queue, before.map(|b| &b.0.queue)) {
+            #[cfg(feature = "cuda")]
+            (Queue::Cuda(stream), None) => stream.follow_legacy(),
+            #[cfg(feature = "cuda")]
+            (Queue::Cuda(stream), Some(Queue::Cuda(before))) => stream.follow(before),
+            _ => Ok(()),
+        }
+    }
+    /// Copies memory of the device.
+    ///
+    /// # Safety
+    /// There are `bytes` bytes at both addresses, which nobody uses otherwise but in the order of the stream.
+    unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
+        match (&self.0.queue, self.capture_of()) {
+            #[cfg(feature = "cuda")]
+            (Queue::Cuda(stream), _) => stream.copy(to, from, bytes),
+            (_, Some(capture)) if capture.records(|| Step::Copy { to, from, bytes }) => Ok(()),
+            // SAFETY: the caller's, in host memory.
+            _ => Ok(unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) }),
+        }
+    }
+    /// Sets bytes of the device's memory.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    unsafe fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
+        match (&self.0.queue, self.capture_of()) {
+            #[cfg(feature = "cuda")]
+            (Queue::Cuda(stream), _) => stream.fill(to, byte, bytes),
+            (_, Some(capture)) if capture.records(|| Step::Fill { to, byte, bytes }) => Ok(()),
+            // SAFETY: the caller's, in host memory.
+            _ => Ok(unsafe { std::ptr::write_bytes(to as *mut u8, byte, bytes) }),
+        }
+    }
     /// `run`, and the seconds that the work it put on this stream took. Waits for it.
     pub fn time<R>(&self, run: impl FnOnce() -> Result<R>) -> Result<(R, f64)> {
+        graph::outside_only("Stream::time", self.device(), graph::WAITS)?;
         let start = self.record()?;
         let result = run()?;
         let seconds = self.record()?.seconds_since(&start)?;
@@ -260,7 +353,10 @@ impl fmt::Debug for Stream {
 }
 
 /// A mark on a stream.
-pub struct Event(Mark);
+pub struct Event {
+    mark: Mark,
+    stream: Stream,
+}
 enum Mark {
     Host(Instant),
     #[cfg(feature = "cuda")]
@@ -269,7 +365,8 @@ enum Mark {
 impl Event {
     /// Seconds from `start` to this mark. Waits for it.
     pub fn seconds_since(&self, start: &Event) -> Result<f64> {
-        match (&self.0, &start.0) {
+        graph::outside_only("Event::seconds_since", self.stream.device(), graph::WAITS)?;
+        match (&self.mark, &start.mark) {
             (Mark::Host(end), Mark::Host(start)) => Ok(end.duration_since(*start).as_secs_f64()),
             #[cfg(feature = "cuda")]
             (Mark::Cuda(end), Mark::Cuda(start)) => end.seconds_since(start),
@@ -291,6 +388,7 @@ impl Backend for Stream {
         args: &[DeviceArg],
         body: KernelBody<'_>,
     ) -> Result<()> {
+        self.check_usable()?;
         if grid == 0 {
             return Ok(());
         }
@@ -302,12 +400,13 @@ impl Backend for Stream {
         match (&device.0.backing, &self.0.queue) {
             // SAFETY: the caller's.
             (Backing::Cpu(cpu), _) => unsafe { cpu.launch(spec, grid, body) },
-            (Backing::Executor(e), _) => {
-                let launch = e.launches.fetch_add(1, Relaxed);
-                let mut exec = Exec::new(e.seed.wrapping_add(launch.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
-                (e.configure)(&mut exec);
-                // SAFETY: the caller's.
-                Ok(unsafe { exec.launch(spec, grid, shared, args, body) }?)
+            (Backing::Executor(executor), _) => {
+                let step = || Step::Launch { spec: *spec, grid, shared, args: args.to_vec(), body: (body.keep)() };
+                match self.capture_of().is_some_and(|capture| capture.records(step)) {
+                    true => Ok(()),
+                    // SAFETY: the caller's.
+                    false => unsafe { executor.launch(spec, grid, shared, args, body) },
+                }
             }
             #[cfg(feature = "cuda")]
             // SAFETY: the caller's.

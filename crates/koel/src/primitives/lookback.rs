@@ -32,14 +32,18 @@ impl Lookback {
     }
     /// Arguments for the next launch on `stream`.
     pub fn turn(&mut self, stream: &Stream) -> Result<Turn> {
-        if self.epoch == MAX_EPOCH {
+        // A graph runs the same epoch again, so it clears the words; epoch 1 is then over before the next one outside.
+        let again = stream.is_capturing();
+        if again || self.epoch == MAX_EPOCH {
             self.status.view_mut().fill_bytes(0, stream)?;
-            self.epoch = 0;
         }
-        self.epoch += 1;
+        let epoch = if again { 1 } else { self.epoch % MAX_EPOCH + 1 };
+        if !again {
+            self.epoch = epoch;
+        }
         let (status, ticket) =
             (self.status.view_mut().arg("status", stream)?, self.ticket.view_mut().arg("ticket", stream)?);
-        Ok(Turn { epoch: self.epoch, status, ticket })
+        Ok(Turn { epoch, status, ticket })
     }
     /// Bytes of device memory.
     pub fn bytes(&self) -> usize {
