@@ -22,6 +22,7 @@
 pub mod grid;
 pub mod key;
 pub mod mesh;
+pub mod normals;
 pub mod read;
 pub mod sample;
 pub mod search;
@@ -30,6 +31,7 @@ pub mod voxelize;
 pub use grid::{Bounds, Grid, GridError};
 pub use key::{KeyError, Order, VoxelKey};
 pub use mesh::{Mesh, PointCloud, Scan};
+pub use normals::{NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation, estimate_normals};
 pub use read::{ReadError, read, read_cloud, read_mesh};
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};

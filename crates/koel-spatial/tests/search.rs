@@ -175,10 +175,11 @@ fn agrees_with_a_kd_tree() {
             .within::<SquaredEuclidean<f64>>(0.04 * 0.04)
             .execute()
             .into_iter()
-            .map(|n| n.item as u32)
+            .map(|n| n.item)
             .collect();
         let mut ours = near.of(i).to_vec();
-        (ours.sort_unstable(), theirs.sort_unstable());
+        ours.sort_unstable();
+        theirs.sort_unstable();
         assert_eq!(ours, theirs, "query {i}");
     }
 }

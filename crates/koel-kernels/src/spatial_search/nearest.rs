@@ -20,8 +20,7 @@ impl Best {
     #[track_caller]
     fn offer(&mut self, distance: f64, index: u32) {
         let full = self.len == self.k;
-        // Not a number is never near.
-        if !(distance <= self.worst) {
+        if distance > self.worst {
             return;
         }
         let mut at = if full { self.len.wrapping_sub(1) } else { self.len };

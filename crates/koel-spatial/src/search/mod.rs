@@ -26,6 +26,7 @@
 mod answers;
 mod build;
 mod error;
+mod spacing;
 
 pub use answers::{Nearest, Neighbours};
 pub use error::SearchError;
@@ -75,6 +76,18 @@ impl SpatialHash {
     /// As [`build`](Self::build); coordinates that are not a multiple of three.
     pub fn build_on(stream: &Stream, points: View<'_, u32>, cell_size: f64) -> Result<SpatialHash, SearchError> {
         build::build(stream, points, cell_size)
+    }
+
+    /// Hashes host points into cells that suit searches for the `k` points nearest to each of them: as large as the distance
+    /// to the k-th neighbour is at most half of the time, by a sample of the points.
+    ///
+    /// Cost: as [`build`](Self::build), and 32 passes over the points on the host for the sample.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_for_nearest(device: &Device, points: &[[f32; 3]], k: usize) -> Result<SpatialHash, SearchError> {
+        check_finite("point", points)?;
+        SpatialHash::build(device, points, spacing::cell_size(points, k))
     }
 
     /// The device it is on.
