@@ -1,0 +1,207 @@
+//! The 2009 paper's way to labels: seeds beside the intersection, then a flood over face neighbours.
+//!
+//! The flood spreads step by step from all seeds at once; a voxel belongs to the nearest seed, of several to the one with the
+//! lowest number: the same in every run. Where an inside voxel touches an outside one, both seeds are cleared and the flood begins
+//! again.
+use super::index::Index;
+use super::labels::neighbour;
+use super::layout::Shape;
+use super::math::length;
+use super::sums::sums_of;
+use super::{NONE, label, mark, state};
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// Not reached yet.
+pub const DRY: u64 = u64::MAX;
+/// The seed is in force no more.
+pub const CLEARED: u32 = 0x80;
+
+/// The six neighbours of each voxel; and whether it is a seed: not an intersection, beside one, and the step away from that goes
+/// clearly against the other surface's normal there (inside) or along it (outside). Of several the clearest counts.
+///
+/// `inside_below`, `outside_above`: bounds of the cosine, as `f32` bits.
+#[kernel(threads = 64, independent)]
+pub fn spatial_seed(
+    t: Thread,
+    voxels: u32,
+    shape: Shape,
+    dropped: u32,
+    inside_below: u32,
+    outside_above: u32,
+    words: In<u64>,
+    bricks: In<u64>,
+    codes: In<u32>,
+    sums: In<u64>,
+    marks: In<u32>,
+    state: In<u32>,
+    neighbours: Buf<u32>,
+    seeds: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
+        return;
+    }
+    let (_, cloud, key) = shape.decode(codes.get(i));
+    let index = Index { shape, words, bricks };
+    let (mut clearest, mut side) = (0.0f32, 0);
+    while side < 6 {
+        let j = neighbour(index, cloud, key, side);
+        neighbours.store(6 * i + side, j);
+        if j != NONE && marks.get(j) == mark::INTERSECTION && marks.get(i) != mark::INTERSECTION {
+            let (_, _, shared) = shape.decode(codes.get(j));
+            let other = index.find(0, 1 - cloud, shared);
+            let n = if other == NONE { [0.0; 3] } else { sums_of(sums, other, dropped).normal };
+            let along = if side < 2 {
+                n[0]
+            } else if side < 4 {
+                n[1]
+            } else {
+                n[2]
+            };
+            // From the neighbour to this voxel is against the side's direction.
+            let cosine = if side & 1 != 0 { -along } else { along } / length(n);
+            if cosine.abs() > clearest.abs() {
+                clearest = cosine;
+            }
+        }
+        side += 1;
+    }
+    let seed = if clearest < f32::from_bits(inside_below) {
+        label::INSIDE
+    } else if clearest > f32::from_bits(outside_above) {
+        label::OUTSIDE
+    } else {
+        label::UNKNOWN
+    };
+    seeds.store(i, seed);
+}
+
+/// All seeds in force become the first frontier, everything else is dry.
+#[kernel(threads = 128, independent)]
+pub fn spatial_flood_begin(
+    t: Thread,
+    voxels: u32,
+    seeds: In<u32>,
+    reached: Buf<u64>,
+    frontier: Buf<u32>,
+    state: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= voxels || i >= state.load_relaxed(state::FIRST_CELL + 2) {
+        return;
+    }
+    let seed = seeds.get(i);
+    let in_force = seed != label::UNKNOWN && seed & CLEARED == 0;
+    reached.store(i, if in_force { i as u64 } else { DRY });
+    if in_force {
+        let place = state.fetch_add(state::FRONTIER, 1);
+        frontier.store(place, i);
+    }
+}
+/// One step: the dry neighbours of the frontier get its seeds and are the next frontier. `step` is odd or even, and tells which
+/// count is whose.
+#[kernel(threads = 64, independent)]
+pub fn spatial_flood_step(
+    t: Thread,
+    n: u32,
+    step: u32,
+    neighbours: In<u32>,
+    marks: In<u32>,
+    frontier: In<u32>,
+    next: Buf<u32>,
+    reached: Buf<u64>,
+    state: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n || i >= state.load_relaxed(state::FRONTIER + (step & 1)) {
+        return;
+    }
+    let voxel = frontier.get(i);
+    let mine = reached.load_relaxed(voxel) + (1 << 32);
+    let mut side = 0;
+    while side < 6 {
+        let j = neighbours.get(6 * voxel + side);
+        if j != NONE && marks.get(j) != mark::INTERSECTION && reached.load_relaxed(j) > mine {
+            if reached.fetch_min(j, mine) == DRY {
+                let place = state.fetch_add(state::FRONTIER + (step + 1 & 1), 1);
+                next.store(place, j);
+            }
+        }
+        side += 1;
+    }
+}
+/// The count of a frontier that has been left behind: 0.
+#[kernel(threads = 32, independent)]
+pub fn spatial_flood_turn(t: Thread, step: u32, state: Buf<u32>) {
+    if t.global_id() == 0 {
+        state.store(state::FRONTIER + (step & 1), 0);
+    }
+}
+/// Clears the seeds whose floods meet with different labels.
+#[kernel(threads = 128, independent)]
+pub fn spatial_flood_conflicts(
+    t: Thread,
+    voxels: u32,
+    neighbours: In<u32>,
+    reached: In<u64>,
+    seeds: Buf<u32>,
+    state: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= voxels || i >= state.load_relaxed(state::FIRST_CELL + 2) {
+        return;
+    }
+    let mine = reached.get(i);
+    if mine == DRY {
+        return;
+    }
+    let mut side = 1;
+    while side < 6 {
+        let j = neighbours.get(6 * i + side);
+        let theirs = if j == NONE { DRY } else { reached.get(j) };
+        if theirs != DRY {
+            let (a, b) = (seeds.load_relaxed(mine as u32), seeds.load_relaxed(theirs as u32));
+            if (a ^ b) & 3 != 0 {
+                let cleared = (seeds.fetch_or(mine as u32, CLEARED) & CLEARED == 0) as u32
+                    + (seeds.fetch_or(theirs as u32, CLEARED) & CLEARED == 0) as u32;
+                if cleared != 0 {
+                    state.fetch_add(state::CLEARED, cleared);
+                }
+            }
+        }
+        side += 2;
+    }
+}
+/// The label of each voxel: that of the seed that reached it. Where different ones still meet, after the last round: unknown.
+#[kernel(threads = 128, independent)]
+pub fn spatial_flood_label(
+    t: Thread,
+    voxels: u32,
+    neighbours: In<u32>,
+    reached: In<u64>,
+    seeds: In<u32>,
+    marks: In<u32>,
+    state: In<u32>,
+    labels: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
+        return;
+    }
+    if marks.get(i) == mark::INTERSECTION {
+        labels.store(i, label::INTERSECTION);
+        return;
+    }
+    let of = |voxel: u32| {
+        let seed = if voxel == NONE { DRY } else { reached.get(voxel) };
+        if seed == DRY { label::UNKNOWN } else { seeds.get(seed as u32) & 3 }
+    };
+    let (mut found, mut side) = (of(i), 0);
+    while side < 6 && found != label::UNKNOWN {
+        if of(neighbours.get(6 * i + side)) ^ found == label::INSIDE ^ label::OUTSIDE {
+            found = label::UNKNOWN;
+        }
+        side += 1;
+    }
+    labels.store(i, found);
+}

@@ -1,0 +1,369 @@
+//! The two-way index of occupied cells: a cell's key to its number, 0, 1, 2, .. without gaps, and back.
+//!
+//! A minimal perfect hash function by rank. Each level is a bitmap of its occupied bricks (1 bit for 4^3 cells), each
+//! occupied brick a bitmap of its cells; a cell's number is the number of set bits before its own, kept per word and per
+//! brick (rank directories: G. Jacobson, Space-efficient Static Trees and Graphs, 1989). A lookup reads 8 bytes of the first
+//! and, if the brick is occupied, 16 of the second, and tells of 64 cells at once. Numbers follow the key order: the
+//! same on every device, children of a cell side by side. Memory: N^3 / 224 bytes for both clouds and 16 for each brick.
+use super::layout::{Shape, spread};
+use super::{NONE, state};
+use koel_simt::{Buf, In, Thread, U64x2, kernel};
+
+/// The index as a kernel sees it: for `#[kernel]` parameters it is passed in parts.
+#[derive(Clone, Copy)]
+pub struct Index {
+    /// The grid.
+    pub shape: Shape,
+    /// For each word of 32 bricks: which are occupied, and (above) how many come before.
+    pub words: In<u64>,
+    /// For each occupied brick: which cells are, and (next word) the number of its first.
+    pub bricks: In<u64>,
+}
+
+/// A brick: its occupied cells, and the number of the first of them.
+#[derive(Clone, Copy)]
+pub struct Brick {
+    /// Bit `key & 63`: the cell is occupied.
+    pub cells: u64,
+    /// The number of its first cell.
+    pub first: u32,
+}
+impl Brick {
+    /// The number of a cell known to be occupied.
+    #[inline(always)]
+    pub fn number(self, bit: u32) -> u32 {
+        self.first + (self.cells & ((1 << bit) - 1)).count_ones()
+    }
+}
+
+impl Index {
+    /// A brick; one that is empty has no cells.
+    #[inline(always)]
+    #[track_caller]
+    pub fn brick(self, level: u32, cloud: u32, brick: u32) -> Brick {
+        let word = self.words.get(self.shape.region(level, cloud) + (brick >> 5));
+        let bit = brick & 31;
+        if word >> bit & 1 == 0 {
+            return Brick { cells: 0, first: 0 };
+        }
+        let U64x2([cells, first]) = self.bricks.x2().get(brick_number(word, bit));
+        Brick { cells, first: first as u32 }
+    }
+    /// The number of the cell of a key, or [`NONE`].
+    #[inline(always)]
+    #[track_caller]
+    pub fn find(self, level: u32, cloud: u32, key: u32) -> u32 {
+        let brick = self.brick(level, cloud, key >> 6);
+        let bit = key & 63;
+        if brick.cells >> bit & 1 != 0 { brick.number(bit) } else { NONE }
+    }
+    /// The number of the first cell whose key is at least this, in the order of levels and clouds. The key may be one past the last.
+    #[inline(always)]
+    #[track_caller]
+    pub fn rank(self, level: u32, cloud: u32, key: u32) -> u32 {
+        let word = self.words.get(self.shape.region(level, cloud) + (key >> 11));
+        let bit = (key >> 6) & 31;
+        // Of an empty brick: the next one, or the end behind the last.
+        let U64x2([cells, first]) = self.bricks.x2().get(brick_number(word, bit));
+        let inside = word >> bit & 1 != 0;
+        first as u32 + if inside { (cells & ((1 << (key & 63)) - 1)).count_ones() } else { 0 }
+    }
+    /// The first cell of a level of a cloud; of cloud 2, the end of the level.
+    #[inline(always)]
+    #[track_caller]
+    pub fn first(self, level: u32, cloud: u32) -> u32 {
+        let word = self.shape.region(level, 0) + cloud * self.shape.region_words(level);
+        let before = if word < self.shape.words {
+            (self.words.get(word) >> 32) as u32
+        } else {
+            let last = self.words.get(self.shape.words - 1);
+            brick_number(last, 31) + (last >> 31 & 1) as u32
+        };
+        let U64x2([_, first]) = self.bricks.x2().get(before);
+        first as u32
+    }
+
+    /// Calls `visit` with the number of every occupied cell of a box less another, both given by their first and last cells, in a
+    /// fixed order. The box may reach beyond the grid and spans at most 5 cells a side, or 6 from an even one: two bricks an axis.
+    #[inline(always)]
+    #[track_caller]
+    pub fn for_each_in(
+        self,
+        level: u32,
+        cloud: u32,
+        from: [i32; 3],
+        to: [i32; 3],
+        but: Option<([i32; 3], [i32; 3])>,
+        mut visit: impl FnMut(u32),
+    ) {
+        let last = self.shape.side(level) as i32 - 1;
+        let (x, y, z) = (
+            Span::new(from[0], to[0], last, but.map(|b| (b.0[0], b.1[0]))),
+            Span::new(from[1], to[1], last, but.map(|b| (b.0[1], b.1[1]))),
+            Span::new(from[2], to[2], last, but.map(|b| (b.0[2], b.1[2]))),
+        );
+        let mut corner = 0;
+        while corner < 8 {
+            let (bx, cx, nx) = x.half(corner >> 2 & 1);
+            let (by, cy, ny) = y.half(corner >> 1 & 1);
+            let (bz, cz, nz) = z.half(corner & 1);
+            corner += 1;
+            let wanted = (along_x(cx) & along_y(cy) & along_z(cz)) & !(along_x(nx) & along_y(ny) & along_z(nz));
+            if wanted == 0 {
+                continue;
+            }
+            let brick = self.brick(level, cloud, spread(bx) << 2 | spread(by) << 1 | spread(bz));
+            let mut cells = brick.cells & wanted;
+            while cells != 0 {
+                visit(brick.number(cells.trailing_zeros()));
+                cells &= cells - 1;
+            }
+        }
+    }
+}
+/// How many occupied bricks come before a word's brick.
+#[inline(always)]
+fn brick_number(word: u64, bit: u32) -> u32 {
+    (word >> 32) as u32 + (word as u32 & ((1 << bit) - 1)).count_ones()
+}
+
+/// The part of one axis that a box covers: one brick or two, 4 bits each; and what is left out of them.
+#[derive(Clone, Copy)]
+struct Span {
+    brick: u32,
+    covered: u32,
+    left_out: u32,
+}
+impl Span {
+    #[inline(always)]
+    fn new(from: i32, to: i32, last: i32, but: Option<(i32, i32)>) -> Span {
+        let from = if from > 0 { from } else { 0 };
+        let to = if to < last { to } else { last };
+        let brick = (from >> 2) as u32;
+        let origin = (brick << 2) as i32;
+        let left_out = match but {
+            Some((from, to)) => run(from - origin, to - origin),
+            None => 0,
+        };
+        Span { brick, covered: run(from - origin, to - origin), left_out }
+    }
+    #[inline(always)]
+    fn half(self, half: u32) -> (u32, u32, u32) {
+        (self.brick + half, self.covered >> (4 * half) & 15, self.left_out >> (4 * half) & 15)
+    }
+}
+/// Bits `from` to `to`, as far as they are among the low 8.
+#[inline(always)]
+fn run(from: i32, to: i32) -> u32 {
+    let from = if from > 0 { from } else { 0 };
+    let to = if to < 7 { to } else { 7 };
+    if to < from || from > 7 { 0 } else { (0xFFu32 >> (7 - to)) & (0xFFu32 << from) }
+}
+/// The cells of a brick whose z is in a set of 4 bits: z is bits 0 and 3 of the key.
+#[inline(always)]
+fn along_z(set: u32) -> u64 {
+    const LOW: u64 = 0x5555_5555_5555_5555;
+    const HIGH: u64 = 0x00FF_00FF_00FF_00FF;
+    axis(set, LOW, HIGH)
+}
+/// y is bits 1 and 4.
+#[inline(always)]
+fn along_y(set: u32) -> u64 {
+    const LOW: u64 = 0x3333_3333_3333_3333;
+    const HIGH: u64 = 0x0000_FFFF_0000_FFFF;
+    axis(set, LOW, HIGH)
+}
+/// x is bits 2 and 5.
+#[inline(always)]
+fn along_x(set: u32) -> u64 {
+    const LOW: u64 = 0x0F0F_0F0F_0F0F_0F0F;
+    const HIGH: u64 = 0x0000_0000_FFFF_FFFF;
+    axis(set, LOW, HIGH)
+}
+/// `low`, `high`: the cells where that bit of the coordinate is 0.
+#[inline(always)]
+fn axis(set: u32, low: u64, high: u64) -> u64 {
+    let pick = |bit: u32, cells: u64| if set >> bit & 1 != 0 { cells } else { 0 };
+    pick(0, low & high) | pick(1, !low & high) | pick(2, low & !high) | pick(3, !low & !high)
+}
+
+/// Sets the bits of a voxel's bricks, from level 0 up to the first that is set: whoever set that one goes on from there.
+#[inline(always)]
+#[track_caller]
+pub fn mark_bricks(occupied: Buf<u32>, shape: Shape, cloud: u32, key: u32) {
+    let mut level = 0;
+    while level < shape.levels() {
+        let brick = key >> (3 * level + 6);
+        let (word, bit) = (shape.region(level, cloud) + (brick >> 5), 1u32 << (brick & 31));
+        if occupied.load_relaxed(word) & bit != 0 || occupied.fetch_or(word, bit) & bit != 0 {
+            return;
+        }
+        level += 1;
+    }
+}
+
+/// How many bricks each word holds.
+#[kernel(threads = 128, independent)]
+pub fn spatial_count_bricks(t: Thread, n: u32, occupied: In<u32>, counts: Buf<u32>) {
+    let i = t.global_id();
+    if i < n {
+        counts.store(i, occupied.get(i).count_ones());
+    }
+}
+/// Each word and what comes before it side by side; `bricks` of the state: how many there are.
+#[kernel(threads = 128, independent)]
+pub fn spatial_number_bricks(t: Thread, n: u32, occupied: In<u32>, before: In<u32>, words: Buf<u64>, state: Buf<u32>) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let (bits, first) = (occupied.get(i), before.get(i));
+    words.store(i, (first as u64) << 32 | bits as u64);
+    if i + 1 == n {
+        state.store(state::BRICKS, first + bits.count_ones());
+    }
+}
+/// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. One thread for four points.
+#[kernel(threads = 128, independent)]
+pub fn spatial_mark_cells(
+    t: Thread,
+    groups: u32,
+    groups_a: u32,
+    shape: Shape,
+    words: In<u64>,
+    keys: In<u32>,
+    cells: Buf<u64>,
+) {
+    let i = t.global_id();
+    if i >= groups {
+        return;
+    }
+    let cloud = (i >= groups_a) as u32;
+    let of_group = keys.x4().get(i).0;
+    let mut last = NONE;
+    koel_simt::unroll::<4>(|j| {
+        let key = of_group[j];
+        if key == last || key == NONE {
+            return;
+        }
+        last = key;
+        let mut level = 0;
+        while level < shape.levels() {
+            let cell = key >> (3 * level);
+            let word = words.get(shape.region(level, cloud) + (cell >> 11));
+            let brick = brick_number(word, (cell >> 6) & 31);
+            let bit = 1u64 << (cell & 63);
+            if cells.load_relaxed(brick) & bit != 0 || cells.fetch_or(brick, bit) & bit != 0 {
+                return;
+            }
+            level += 1;
+        }
+    });
+}
+/// How many cells each brick holds.
+#[kernel(threads = 128, independent)]
+pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, counts: Buf<u32>) {
+    let i = t.global_id();
+    if i < n {
+        // Behind the last brick: nothing.
+        counts.store(i, if i < state.get(state::BRICKS) { cells.get(i).count_ones() } else { 0 });
+    }
+}
+/// Each brick's cells and the number of its first side by side, and behind the last the number of all; each cell's code.
+/// One thread for a word of bricks.
+#[kernel(threads = 128, independent)]
+pub fn spatial_number_cells(
+    t: Thread,
+    shape: Shape,
+    words: In<u64>,
+    cells: In<u64>,
+    before: In<u32>,
+    bricks: Buf<u64>,
+    codes: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= shape.words {
+        return;
+    }
+    let word = words.get(i);
+    let (mut bits, mut brick) = (word as u32, (word >> 32) as u32);
+    if bits != 0 {
+        let mut level = 0;
+        while i >= shape.region(level, 0) + 2 * shape.region_words(level) {
+            level += 1;
+        }
+        let cloud = (i >= shape.region(level, 1)) as u32;
+        let first_brick = (i - shape.region(level, cloud)) << 5;
+        while bits != 0 {
+            let key = (first_brick | bits.trailing_zeros()) << 6;
+            let (mut of_brick, mut number) = (cells.get(brick), before.get(brick));
+            bricks.x2().store(brick, U64x2([of_brick, number as u64]));
+            while of_brick != 0 {
+                codes.store(number, shape.code(level, cloud, key | of_brick.trailing_zeros()));
+                of_brick &= of_brick - 1;
+                number += 1;
+            }
+            bits &= bits - 1;
+            brick += 1;
+        }
+    }
+    if i + 1 == shape.words {
+        bricks.x2().store(brick, U64x2([0, before.get(brick) as u64]));
+    }
+}
+/// Where each level of each cloud begins, how many cells there are, and which levels hold enough points. One thread a level and
+/// cloud, and one more.
+#[kernel(threads = 32, independent)]
+pub fn spatial_find_levels(
+    t: Thread,
+    shape: Shape,
+    padded_a: u32,
+    padded_b: u32,
+    words: In<u64>,
+    bricks: In<u64>,
+    state: Buf<u32>,
+) {
+    let i = t.global_id();
+    let index = Index { shape, words, bricks };
+    if i <= 2 * shape.levels() {
+        let (level, cloud) = if i < 2 * shape.levels() { (i >> 1, i & 1) } else { (shape.top(), 2) };
+        state.store(state::FIRST_CELL + i, index.first(level, cloud));
+    }
+    if i < 2 {
+        let points = if i == 0 { padded_a } else { padded_b } - state.load(state::DROPPED + i);
+        state.store(state::POINTS + i, points);
+        let (mut saturated, mut area_level) = (shape.top(), shape.top() - 2);
+        let mut level = shape.levels();
+        while level > 0 {
+            level -= 1;
+            let cells = index.first(level, i + 1) - index.first(level, i);
+            if points >= 8 * cells {
+                saturated = level;
+            }
+            if points >= 24 * cells {
+                area_level = level;
+            }
+        }
+        state.store(state::SATURATED + i, saturated);
+        state.store(state::AREA_LEVEL + i, area_level);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::key_of;
+    use super::*;
+
+    #[test]
+    fn sets_of_an_axis_are_its_cells() {
+        for cell in 0..64u32 {
+            let [x, y, z] = super::super::layout::cell_of(cell);
+            assert_eq!(key_of([x, y, z]), cell);
+            for set in 0..16 {
+                assert_eq!(along_x(set) >> cell & 1, u64::from(set >> x & 1));
+                assert_eq!(along_y(set) >> cell & 1, u64::from(set >> y & 1));
+                assert_eq!(along_z(set) >> cell & 1, u64::from(set >> z & 1));
+            }
+        }
+    }
+}

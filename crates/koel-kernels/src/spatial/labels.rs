@@ -1,0 +1,231 @@
+//! Decisions: winding numbers to margins, margins to labels, labels to sums.
+use super::dipoles::Dipole;
+use super::index::Index;
+use super::layout::{Shape, cell_of, key_of};
+use super::winding::{SAMPLES, from_sum};
+use super::{NONE, label, mark, state};
+use koel_simt::{Buf, In, Thread, kernel, unroll};
+
+/// A winding number so close to the surface's own, in parts of that, leaves a unit undecided.
+const UNIT_MARGIN: f32 = 0.4;
+/// Of an open surface winding numbers change slowly: only those that differ so much count.
+const OPEN_MARGIN: f32 = 0.25;
+/// The margin, in voxels, of what lies in a free cell.
+const SURE: f32 = 50.0;
+
+/// The label of each unit: inside, outside, or unknown: its voxels are asked one by one.
+#[kernel(threads = 64, independent)]
+pub fn spatial_judge_units(
+    t: Thread,
+    n: u32,
+    shape: Shape,
+    codes: In<u32>,
+    units: In<u32>,
+    sums: In<u64>,
+    state: In<u32>,
+    verdicts: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n || i >= state.get(state::UNITS) {
+        return;
+    }
+    let cell = units.get(i);
+    let (_, cloud, _) = shape.decode(codes.get(cell));
+    let iso = f32::from_bits(state.get(state::ISO + 1 - cloud));
+    let open = state.get(state::OPEN + 1 - cloud) != 0;
+    let above = from_sum(sums.get(2 * SAMPLES + i)) - iso;
+    let least = if open { OPEN_MARGIN } else { UNIT_MARGIN * if iso > 0.25 { iso } else { 0.25 } };
+    let verdict = match above.abs() >= least {
+        true if above > 0.0 => label::INSIDE,
+        true => label::OUTSIDE,
+        false => label::UNKNOWN,
+    };
+    verdicts.store(cell, verdict);
+}
+/// The margin of each voxel that a unit holds: that of the unit, or it goes to `undecided`. One thread a voxel.
+#[kernel(threads = 128, independent)]
+pub fn spatial_judge_free(
+    t: Thread,
+    voxels: u32,
+    shape: Shape,
+    words: In<u64>,
+    bricks: In<u64>,
+    codes: In<u32>,
+    marks: In<u32>,
+    verdicts: In<u32>,
+    margins: Buf<u32>,
+    reach: Buf<u32>,
+    undecided: Buf<u32>,
+    state: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= voxels || i >= state.load_relaxed(state::FIRST_CELL + 2) {
+        return;
+    }
+    let place = marks.get(i);
+    if place < mark::FREE {
+        return;
+    }
+    let (_, cloud, key) = shape.decode(codes.get(i));
+    let level = place - mark::FREE;
+    let unit = Index { shape, words, bricks }.find(level, cloud, key >> (3 * level));
+    match if unit == NONE { label::UNKNOWN } else { verdicts.get(unit) } {
+        label::INSIDE => margins.store(i, (-SURE).to_bits()),
+        label::OUTSIDE => margins.store(i, SURE.to_bits()),
+        _ => {
+            reach.store(i, 8.0f32.to_bits());
+            let place = state.fetch_add(state::UNDECIDED, 1);
+            undecided.store(place, i);
+        }
+    }
+}
+/// The margin of each voxel of `undecided`, from its winding number.
+#[kernel(threads = 64, independent)]
+pub fn spatial_judge_undecided(
+    t: Thread,
+    n: u32,
+    shape: Shape,
+    codes: In<u32>,
+    undecided: In<u32>,
+    sums: In<u64>,
+    reach: In<u32>,
+    state: In<u32>,
+    margins: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n || i >= state.get(state::UNDECIDED) {
+        return;
+    }
+    let voxel = undecided.get(i);
+    let (_, cloud, _) = shape.decode(codes.get(voxel));
+    let below = f32::from_bits(state.get(state::ISO + 1 - cloud)) - from_sum(sums.get(i));
+    let far = f32::from_bits(reach.get(voxel));
+    let far = if far < 0.25 {
+        0.25
+    } else if far > 8.0 {
+        8.0
+    } else {
+        far
+    };
+    let open = state.get(state::OPEN + 1 - cloud) != 0;
+    let margin = if open && below.abs() <= OPEN_MARGIN { 0.0 } else { below * 2.0 * far };
+    margins.store(voxel, margin.to_bits());
+}
+
+/// The label of each voxel. Of two face neighbours on different sides the one with the smaller margin becomes unknown. One
+/// thread a voxel.
+#[kernel(threads = 128, independent)]
+pub fn spatial_label(
+    t: Thread,
+    voxels: u32,
+    shape: Shape,
+    words: In<u64>,
+    bricks: In<u64>,
+    codes: In<u32>,
+    marks: In<u32>,
+    margins: In<u32>,
+    state: In<u32>,
+    labels: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
+        return;
+    }
+    if marks.get(i) == mark::INTERSECTION {
+        labels.store(i, label::INTERSECTION);
+        return;
+    }
+    let margin = f32::from_bits(margins.get(i));
+    let mut found = if margin < 0.0 {
+        label::INSIDE
+    } else if margin > 0.0 {
+        label::OUTSIDE
+    } else {
+        label::UNKNOWN
+    };
+    let (_, cloud, key) = shape.decode(codes.get(i));
+    let index = Index { shape, words, bricks };
+    let mut side = 0;
+    while side < 6 && found != label::UNKNOWN {
+        let j = neighbour(index, cloud, key, side);
+        if j != NONE && marks.get(j) != mark::INTERSECTION {
+            let other = f32::from_bits(margins.get(j));
+            let opposite = margin < 0.0 && other > 0.0 || margin > 0.0 && other < 0.0;
+            // Of two that are equally sure, the one with the lower coordinate.
+            let less = margin.abs() < other.abs() || margin.abs() == other.abs() && side & 1 != 0;
+            if opposite && less {
+                found = label::UNKNOWN;
+            }
+        }
+        side += 1;
+    }
+    labels.store(i, found);
+}
+/// The voxel of the same cloud across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`].
+#[inline(always)]
+#[track_caller]
+pub fn neighbour(index: Index, cloud: u32, key: u32, side: u32) -> u32 {
+    let c = cell_of(key);
+    let step = if side & 1 != 0 { 1 } else { u32::MAX };
+    let moved = |axis: u32| c[axis as usize].wrapping_add(if side >> 1 == axis { step } else { 0 });
+    let (x, y, z) = (moved(0), moved(1), moved(2));
+    if (x | y | z) >> index.shape.bits != 0 { NONE } else { index.find(0, cloud, key_of([x, y, z])) }
+}
+
+/// Words of [`spatial_measure`]'s result: for each cloud and label voxels, points, area and flux.
+pub const MEASURES: u32 = 2 * 4 * 4;
+/// Areas and fluxes are summed in units of 1 / 2^this.
+pub const MEASURE_BITS: u32 = 16;
+/// Voxels that a thread sums up.
+pub const MEASURE_TURN: u32 = 64;
+/// For each cloud and label: voxels, points, area, and the flux of (p - centre of the grid) / 3, from which volumes follow (Gauss).
+/// `threads` threads, each for every so manieth voxel of a cloud.
+#[kernel(threads = 64, independent)]
+pub fn spatial_measure(
+    t: Thread,
+    threads: u32,
+    shape: Shape,
+    dipoles: In<u32>,
+    labels: In<u32>,
+    state: In<u32>,
+    measures: Buf<u64>,
+) {
+    let (i, cloud) = (t.global_id() >> 1, t.global_id() & 1);
+    if i >= threads {
+        return;
+    }
+    let end = state.get(state::FIRST_CELL + cloud + 1);
+    let mut voxel = state.get(state::FIRST_CELL + cloud) + i;
+    let middle = 0.5 * shape.resolution as f32;
+    let unit = (1u32 << MEASURE_BITS) as f32;
+    let mut sums = [[0u64; 4]; 4];
+    while voxel < end {
+        let (d, l) = (Dipole::get(dipoles, voxel), labels.get(voxel));
+        let mut flux = 0.0;
+        unroll::<3>(|a| flux += (d.centre[a] - middle) * d.normal[a]);
+        let of_voxel = [1, d.count as u64, (d.area * unit) as i64 as u64, (flux / 3.0 * unit) as i64 as u64];
+        unroll::<4>(|k| {
+            if l == k as u32 {
+                unroll::<4>(|q| sums[k][q] = sums[k][q].wrapping_add(of_voxel[q]));
+            }
+        });
+        voxel += threads;
+    }
+    unroll::<4>(|k| {
+        if sums[k][0] != 0 {
+            unroll::<4>(|q| {
+                measures.fetch_add(cloud * 16 + k as u32 * 4 + q as u32, sums[k][q]);
+            });
+        }
+    });
+}
+
+/// The label of each point: that of its voxel, unknown outside the grid.
+#[kernel(threads = 128, independent)]
+pub fn spatial_label_points(t: Thread, n: u32, voxels: In<u32>, labels: In<u32>, of_points: Buf<u8>) {
+    let i = t.global_id();
+    if i < n {
+        let voxel = voxels.get(i);
+        of_points.store(i, if voxel == NONE { label::UNKNOWN } else { labels.get(voxel) } as u8);
+    }
+}

@@ -1,0 +1,155 @@
+//! The levels of the grid, and where their cells' bits lie.
+//!
+//! Level l has cells of 2^l voxels a side, up to the level of 2^3 cells. A cell's key is its Morton code in its level (G. M.
+//! Morton 1966: x highest), so that `key >> 3` is its parent and its children are neighbours in key order. Cells come in
+//! *bricks* of 4^3, whose key is `key >> 6`.
+
+/// The finest grid has 2^this voxels a side.
+pub const MAX_BITS: u32 = 10;
+/// The coarsest.
+pub const MIN_BITS: u32 = 3;
+
+/// A grid: a kernel's argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Shape {
+    /// 2^this voxels a side in the layout, 3 to 10.
+    pub bits: u32,
+    /// Voxels a side in use.
+    pub resolution: u32,
+    /// Words of 32 bricks, of all levels of both clouds.
+    pub words: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Shape {}
+
+/// 1 + 8 + 64 + ..: bits 0, 3, 6, ...
+const EVERY_THIRD: u32 = 0x4924_9249;
+/// (8^n - 1) / 7.
+#[inline(always)]
+const fn sum_of_powers(n: u32) -> u32 {
+    EVERY_THIRD & ((1 << (3 * n)) - 1)
+}
+
+impl Shape {
+    /// The layout for a grid of up to 2^[`MAX_BITS`] voxels a side.
+    pub const fn new(resolution: u32) -> Option<Shape> {
+        if resolution == 0 || resolution > 1 << MAX_BITS {
+            return None;
+        }
+        let mut bits = MIN_BITS;
+        while 1 << bits < resolution {
+            bits += 1;
+        }
+        Some(Shape { bits, resolution, words: 12 + 4 * sum_of_powers(bits - 3) })
+    }
+    /// The coarsest level: 2^3 cells.
+    #[inline(always)]
+    pub const fn top(self) -> u32 {
+        self.bits - 1
+    }
+    /// Levels in all.
+    #[inline(always)]
+    pub const fn levels(self) -> u32 {
+        self.bits
+    }
+    /// Cells a side of a level.
+    #[inline(always)]
+    pub const fn side(self, level: u32) -> u32 {
+        1 << (self.bits - level)
+    }
+    /// The first word of the bricks of a level and cloud. Level 0 comes first, and A before B: cells are numbered in this order.
+    ///
+    /// Word 2 * 8^j for 16 * 2^j cells a side; smaller levels have 2 words, of which they need a part of one.
+    #[inline(always)]
+    pub const fn region(self, level: u32, cloud: u32) -> u32 {
+        let depth = self.bits - level;
+        if depth < 4 {
+            return self.words - 4 * depth + 2 * cloud;
+        }
+        self.words - 12 - 4 * sum_of_powers(depth - 3) + (cloud << (3 * depth - 11))
+    }
+    /// Words of a region.
+    #[inline(always)]
+    pub const fn region_words(self, level: u32) -> u32 {
+        let depth = self.bits - level;
+        if depth < 4 { 2 } else { 1 << (3 * depth - 11) }
+    }
+    /// A cell among all cells: its cloud in bit 31, its key behind a leading one whose place tells the level.
+    #[inline(always)]
+    pub const fn code(self, level: u32, cloud: u32, key: u32) -> u32 {
+        cloud << 31 | 1 << (3 * (self.bits - level)) | key
+    }
+    /// Level, cloud and key of a [code](Self::code).
+    #[inline(always)]
+    pub const fn decode(self, code: u32) -> (u32, u32, u32) {
+        let place = code & 0x7FFF_FFFF;
+        let leading = 31 - (place | 1).leading_zeros();
+        (self.bits.wrapping_sub(leading / 3), code >> 31, place ^ 1 << leading)
+    }
+}
+
+/// Two zero bits before each of the low 10 bits.
+#[inline(always)]
+pub const fn spread(v: u32) -> u32 {
+    let v = (v | v << 16) & 0x0300_00FF;
+    let v = (v | v << 8) & 0x0300_F00F;
+    let v = (v | v << 4) & 0x030C_30C3;
+    (v | v << 2) & 0x0924_9249
+}
+/// Every third bit: undoes [`spread`].
+#[inline(always)]
+pub const fn gather(v: u32) -> u32 {
+    let v = v & 0x0924_9249;
+    let v = (v | v >> 2) & 0x030C_30C3;
+    let v = (v | v >> 4) & 0x0300_F00F;
+    let v = (v | v >> 8) & 0x0300_00FF;
+    (v | v >> 16) & 0x0000_03FF
+}
+/// The Morton code of a cell.
+#[inline(always)]
+pub const fn key_of(cell: [u32; 3]) -> u32 {
+    spread(cell[0]) << 2 | spread(cell[1]) << 1 | spread(cell[2])
+}
+/// The cell of a Morton code.
+#[inline(always)]
+pub const fn cell_of(key: u32) -> [u32; 3] {
+    [gather(key >> 2), gather(key >> 1), gather(key)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_follow_each_other() {
+        for resolution in [1, 8, 9, 16, 17, 100, 128, 512, 1000, 1024] {
+            let shape = Shape::new(resolution).unwrap();
+            let mut next = 0;
+            for level in 0..=shape.top() {
+                for cloud in 0..2 {
+                    assert_eq!(shape.region(level, cloud), next);
+                    let cells = (shape.side(level) as u64).pow(3);
+                    assert!(shape.region_words(level) as u64 * 32 * 64 >= cells);
+                    next += shape.region_words(level);
+                }
+            }
+            assert_eq!(next, shape.words);
+            assert!(shape.side(0) >= resolution);
+        }
+        assert_eq!(Shape::new(0).or(Shape::new(1025)), None);
+    }
+
+    #[test]
+    fn keys_and_codes_round_trip() {
+        for i in 0..10_000u32 {
+            let cell = [i.wrapping_mul(7919) % 1024, i.wrapping_mul(104_729) % 1024, i % 1024];
+            assert_eq!(cell_of(key_of(cell)), cell);
+            let shape = Shape::new([8, 128, 1024][i as usize % 3]).unwrap();
+            let level = i % shape.levels();
+            let key = key_of(cell) & ((1 << (3 * (shape.bits - level))) - 1);
+            assert_eq!(shape.decode(shape.code(level, i & 1, key)), (level, i & 1, key));
+        }
+    }
+}

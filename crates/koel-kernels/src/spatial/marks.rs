@@ -1,0 +1,72 @@
+//! Which voxels both clouds occupy, and which cells of one cloud are free of the other.
+use super::index::Index;
+use super::layout::Shape;
+use super::{NONE, mark, state};
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// Marks each voxel; lists the voxels close to the other surface, and the *units*: the cells, of a saturated level, of which the
+/// other cloud is free while it occupies their parent. No surface crosses a unit: it is inside or outside as a whole.
+///
+/// One thread a cell. The order of the lists is not the same in every run; what follows from them does not depend on it.
+#[kernel(threads = 64, independent)]
+pub fn spatial_mark(
+    t: Thread,
+    cells: u32,
+    shape: Shape,
+    words: In<u64>,
+    bricks: In<u64>,
+    codes: In<u32>,
+    marks: Buf<u32>,
+    near: Buf<u32>,
+    units: Buf<u32>,
+    state: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= cells || i >= state.load_relaxed(state::FIRST_CELL + 2 * shape.levels()) {
+        return;
+    }
+    let (level, cloud, key) = shape.decode(codes.get(i));
+    let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
+    let saturated = state.load_relaxed(state::SATURATED + other);
+    let is_free = |l: u32| index.find(l, other, key >> (3 * (l - level))) == NONE;
+    if level >= saturated && is_free(level) && (level == shape.top() || !is_free(level + 1)) {
+        let place = state.fetch_add(state::UNITS, 1);
+        units.store(place, i);
+    }
+    if level != 0 {
+        return;
+    }
+    if !is_free(0) {
+        marks.store(i, mark::INTERSECTION);
+    } else if !is_free(saturated) {
+        marks.store(i, mark::NEAR);
+        let place = state.fetch_add(state::NEAR, 1);
+        near.store(place, i);
+    } else {
+        let mut free = saturated;
+        while free < shape.top() && is_free(free + 1) {
+            free += 1;
+        }
+        marks.store(i, mark::FREE + free);
+    }
+}
+/// Marks only the voxels that both clouds occupy: all that the flood asks for. One thread a voxel.
+#[kernel(threads = 128, independent)]
+pub fn spatial_mark_intersections(
+    t: Thread,
+    voxels: u32,
+    shape: Shape,
+    words: In<u64>,
+    bricks: In<u64>,
+    codes: In<u32>,
+    state: In<u32>,
+    marks: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
+        return;
+    }
+    let (_, cloud, key) = shape.decode(codes.get(i));
+    let shared = Index { shape, words, bricks }.find(0, 1 - cloud, key) != NONE;
+    marks.store(i, if shared { mark::INTERSECTION } else { mark::NEAR });
+}

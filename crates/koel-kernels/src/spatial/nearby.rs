@@ -1,0 +1,120 @@
+//! Close to the other surface: the side of the voxel by the nearest normals (implicit moving least squares: C. Shen, J. F.
+//! O'Brien and J. R. Shewchuk 2004; weights by distance over the nearest).
+use super::dipoles::Dipole;
+use super::index::Index;
+use super::layout::Shape;
+use super::math::{exp_neg, length, sqrt};
+use super::state;
+use koel_simt::{Buf, In, Thread, kernel, unroll};
+
+/// The coarsest level whose neighbours are asked.
+const LAST_LEVEL: u32 = 2;
+/// Normals that agree less than this are no answer.
+const LEAST_COHERENCE: f32 = 0.6;
+/// A support of less than this share of what a plane would give is thin: 9 cells at the level.
+const LEAST_SUPPORT: f32 = 0.15 * 9.0;
+
+/// The signed distance of a point from a surface, as its neighbours see it.
+#[derive(Clone, Copy)]
+struct Estimate {
+    /// Positive outside.
+    distance: f32,
+    /// |sum of weighted normals| / sum of weights: 1 if all agree.
+    coherence: f32,
+    /// Distance to the nearest voxel's points.
+    nearest: f32,
+    /// Points that were asked.
+    points: u32,
+}
+/// Asks the cells of a level around a point, `reach` to each side; weights fall off over `width` cells. None: there are none.
+#[inline(always)]
+#[track_caller]
+fn estimate(
+    index: Index,
+    dipoles: In<u32>,
+    cloud: u32,
+    x: [f32; 3],
+    level: u32,
+    reach: i32,
+    width: f32,
+) -> Option<Estimate> {
+    let cell = x.map(|c| (c as u32 >> level) as i32);
+    let (from, to) = (cell.map(|c| c - reach), cell.map(|c| c + reach));
+    let (mut nearest, mut points) = (f32::MAX, 0);
+    index.for_each_in(level, cloud, from, to, None, |c| {
+        let d = Dipole::get(dipoles, c);
+        let r2 = squared(x, d.centre);
+        nearest = if r2 < nearest { r2 } else { nearest };
+        points += d.count;
+    });
+    if points == 0 {
+        return None;
+    }
+    let scale = width * (1u32 << level) as f32;
+    let fall = 1.0 / (scale * scale);
+    let (mut weight, mut flux, mut normal) = (0.0, 0.0, [0.0; 3]);
+    index.for_each_in(level, cloud, from, to, None, |c| {
+        let d = Dipole::get(dipoles, c);
+        let w = exp_neg((squared(x, d.centre) - nearest) * fall);
+        weight += w * d.area;
+        unroll::<3>(|a| {
+            flux += w * (x[a] - d.centre[a]) * d.normal[a];
+            normal[a] += w * d.normal[a];
+        });
+    });
+    Some(Estimate { distance: flux / weight, coherence: length(normal) / weight, nearest: sqrt(nearest), points })
+}
+#[inline(always)]
+fn squared(a: [f32; 3], b: [f32; 3]) -> f32 {
+    let v = [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
+    v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
+}
+
+/// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals give no clear answer, or the
+/// surface is open, the voxel goes to `undecided`, with its distance in `reach`.
+#[kernel(threads = 64, independent)]
+pub fn spatial_judge_near(
+    t: Thread,
+    n: u32,
+    shape: Shape,
+    words: In<u64>,
+    bricks: In<u64>,
+    codes: In<u32>,
+    dipoles: In<u32>,
+    near: In<u32>,
+    margins: Buf<u32>,
+    reach: Buf<u32>,
+    undecided: Buf<u32>,
+    state: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n || i >= state.load_relaxed(state::NEAR) {
+        return;
+    }
+    let voxel = near.get(i);
+    let (_, cloud, _) = shape.decode(codes.get(voxel));
+    let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
+    let x = Dipole::get(dipoles, voxel).centre;
+    let mut far = 8.0;
+    let mut level = if state.load_relaxed(state::OPEN + other) != 0 { LAST_LEVEL } else { 0 };
+    while level < LAST_LEVEL {
+        level += 1;
+        let Some(coarse) = estimate(index, dipoles, other, x, level, 1, 0.75) else { continue };
+        // One level finer there may be none: the coarse answer stands.
+        let fine = estimate(index, dipoles, other, x, level - 1, 2, 1.5);
+        let e = fine.unwrap_or(coarse);
+        let density =
+            f32::from_bits(state.load_relaxed(state::AREA + other)) / state.load_relaxed(state::POINTS + other) as f32;
+        let support = coarse.points as f32 * density / (1u32 << (2 * level)) as f32;
+        let flat = e.nearest > 1.5 && e.distance.abs() < 0.35 * e.nearest;
+        if e.coherence >= LEAST_COHERENCE && !flat && support >= LEAST_SUPPORT {
+            margins.store(voxel, e.distance.to_bits());
+            return;
+        }
+        far = e.nearest;
+        break;
+    }
+    reach.store(voxel, far.to_bits());
+    let place = state.fetch_add(state::UNDECIDED, 1);
+    undecided.store(place, voxel);
+}

@@ -1,0 +1,101 @@
+//! Points to voxels: moved, rounded down, marked in the index.
+use super::index::mark_bricks;
+use super::layout::{Shape, key_of};
+use super::{NONE, state};
+use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
+
+/// Where a cloud stands, in the units of its points: a kernel's argument.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(C)]
+pub struct Motion {
+    /// Rows of the rotation.
+    pub rotation: [f64; 9],
+    /// Added after it.
+    pub translation: [f64; 3],
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Motion {}
+/// The grid in space: a kernel's argument.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(C)]
+pub struct Frame {
+    /// The corner of voxel (0, 0, 0).
+    pub origin: [f64; 3],
+    /// The side of a voxel.
+    pub voxel_size: f64,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Frame {}
+
+/// Bits of a coordinate inside its voxel.
+pub const LOCAL_BITS: u32 = 10;
+
+/// Each point's voxel key ([`NONE`] outside the grid) and its place in the voxel, 10 bits an axis; the voxels' bricks are
+/// marked. One thread for four points: `x`, `y`, `z` hold `f32`, those of A first, both clouds padded to fours with NaN.
+///
+/// In double precision, in the order of `Grid::to_voxel_units`: a point that does not move gets the voxel that the host
+/// would give it.
+#[kernel(threads = 128, independent)]
+pub fn spatial_voxelize(
+    t: Thread,
+    groups: u32,
+    groups_a: u32,
+    shape: Shape,
+    frame: Frame,
+    motion_a: Motion,
+    motion_b: Motion,
+    x: In<u32>,
+    y: In<u32>,
+    z: In<u32>,
+    keys: Buf<u32>,
+    local: Buf<u32>,
+    occupied: Buf<u32>,
+    state: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= groups {
+        return;
+    }
+    let cloud = (i >= groups_a) as u32;
+    let motion = if cloud == 0 { motion_a } else { motion_b };
+    let (x, y, z) = (x.x4().get(i).0, y.x4().get(i).0, z.x4().get(i).0);
+    let (mut of_group, mut places) = ([0u32; 4], [0u32; 4]);
+    let (mut last, mut dropped) = (NONE, 0);
+    unroll::<4>(|j| {
+        let p = [float(x[j]), float(y[j]), float(z[j])];
+        let r = motion.rotation;
+        let moved =
+            |row: usize| r[3 * row] * p[0] + r[3 * row + 1] * p[1] + r[3 * row + 2] * p[2] + motion.translation[row];
+        let q = [
+            (moved(0) - frame.origin[0]) / frame.voxel_size,
+            (moved(1) - frame.origin[1]) / frame.voxel_size,
+            (moved(2) - frame.origin[2]) / frame.voxel_size,
+        ];
+        let side = shape.resolution as f64;
+        let inside = |c: f64| c >= 0.0 && c < side;
+        of_group[j] = NONE;
+        dropped += 1;
+        if inside(q[0]) && inside(q[1]) && inside(q[2]) {
+            let voxel = [q[0] as u32, q[1] as u32, q[2] as u32];
+            let place = |a: usize| ((q[a] - voxel[a] as f64) * (1 << LOCAL_BITS) as f64) as u32;
+            dropped -= 1;
+            of_group[j] = key_of(voxel);
+            places[j] = place(0) | place(1) << LOCAL_BITS | place(2) << (2 * LOCAL_BITS);
+            if of_group[j] >> 6 != last {
+                last = of_group[j] >> 6;
+                mark_bricks(occupied, shape, cloud, of_group[j]);
+            }
+        }
+    });
+    if dropped != 0 {
+        state.fetch_add(state::DROPPED + cloud, dropped);
+    }
+    keys.x4().store(i, U32x4(of_group));
+    local.x4().store(i, U32x4(places));
+}
+#[inline(always)]
+fn float(bits: u32) -> f64 {
+    f32::from_bits(bits) as f64
+}

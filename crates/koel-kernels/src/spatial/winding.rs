@@ -1,0 +1,150 @@
+//! Generalised winding numbers of oriented points (Barill, Dickson, Schmidt, Levin and Jacobson 2018), with the levels of the
+//! grid as the hierarchy: far pieces of the surface count as one dipole a cell, nearer ones on finer levels.
+use super::dipoles::Dipole;
+use super::index::Index;
+use super::layout::Shape;
+use super::math::sqrt;
+use super::{NONE, state};
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// Voxels of each cloud at which its own winding number is sampled.
+pub const SAMPLES: u32 = 256;
+/// Winding numbers are summed in units of 1 / 2^this, as integers: the levels come in any order.
+const UNIT: f32 = 4_294_967_296.0;
+const FOUR_PI: f32 = 4.0 * core::f32::consts::PI;
+
+/// What one level adds to 4 pi times the winding number of `cloud` at `x`, if `finest` is the finest level to look at: the cells
+/// around the parent of x's cell, less the 27 around its own, which finer levels resolve; on the finest level all.
+#[inline(always)]
+#[track_caller]
+pub fn solid_angle(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], level: u32, finest: u32) -> f32 {
+    let cell = x.map(|c| (c as u32 >> level) as i32);
+    let from = cell.map(|c| (c >> 1) * 2 - 2);
+    let to = cell.map(|c| (c >> 1) * 2 + 3);
+    let last = level == finest;
+    let near = (cell.map(|c| c - 1), cell.map(|c| c + 1));
+    // Half a cell, squared: dipoles of the finest level are spread out.
+    let softening = if last { 0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32) } else { 0.0 };
+    let mut sum = 0.0;
+    index.for_each_in(level, cloud, from, to, if last { None } else { Some(near) }, |c| {
+        let d = Dipole::get(dipoles, c);
+        let v = [d.centre[0] - x[0], d.centre[1] - x[1], d.centre[2] - x[2]];
+        let r2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + softening;
+        let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
+        sum += flux / (r2 * sqrt(r2));
+    });
+    sum
+}
+/// The whole winding number.
+#[inline(always)]
+#[track_caller]
+pub fn winding_number(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], finest: u32) -> f32 {
+    let (mut sum, mut level) = (0.0, index.shape.top());
+    // The coarsest level has no cell that is not near.
+    while level > finest {
+        level -= 1;
+        sum += solid_angle(index, dipoles, cloud, x, level, finest);
+    }
+    sum / FOUR_PI
+}
+/// The finest level that the winding number of a free cell of a level looks at.
+#[inline(always)]
+pub fn finest_for(level: u32) -> u32 {
+    level.saturating_sub(2)
+}
+
+/// The voxel of sample `i` of a cloud: evenly spaced in key order.
+#[inline(always)]
+#[track_caller]
+fn sample(state: In<u32>, cloud: u32, i: u32) -> u32 {
+    let first = state.get(state::FIRST_CELL + cloud);
+    let n = state.get(state::FIRST_CELL + cloud + 1) - first;
+    let samples = if n < SAMPLES { n } else { SAMPLES };
+    if i < samples { first + (i as u64 * n as u64 / samples as u64) as u32 } else { NONE }
+}
+
+/// Winding numbers of cells at their centres: first of the samples of both clouds in their own surface, then of the free cells listed in
+/// `units` in the other one. One thread a query and level.
+#[kernel(threads = 64, independent)]
+pub fn spatial_wind_units(
+    t: Thread,
+    queries: u32,
+    shape: Shape,
+    words: In<u64>,
+    bricks: In<u64>,
+    codes: In<u32>,
+    dipoles: In<u32>,
+    state: In<u32>,
+    units: In<u32>,
+    sums: Buf<u64>,
+) {
+    let (i, level) = (t.global_id() % queries, t.global_id() / queries);
+    if level >= shape.top() || i >= 2 * SAMPLES + state.get(state::UNITS) {
+        return;
+    }
+    let index = Index { shape, words, bricks };
+    let (cell, cloud, finest) = if i < 2 * SAMPLES {
+        (sample(state, i / SAMPLES, i % SAMPLES), i / SAMPLES, 0)
+    } else {
+        let cell = units.get(i - 2 * SAMPLES);
+        let (of_cell, cloud, _) = shape.decode(codes.get(cell));
+        (cell, 1 - cloud, finest_for(of_cell))
+    };
+    if cell != NONE && level >= finest {
+        let part = solid_angle(index, dipoles, cloud, Dipole::get(dipoles, cell).centre, level, finest);
+        sums.fetch_add(i, (part * UNIT) as i64 as u64);
+    }
+}
+/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level. One thread a query and level.
+#[kernel(threads = 64, independent)]
+pub fn spatial_wind_voxels(
+    t: Thread,
+    queries: u32,
+    shape: Shape,
+    words: In<u64>,
+    bricks: In<u64>,
+    codes: In<u32>,
+    dipoles: In<u32>,
+    state: In<u32>,
+    undecided: In<u32>,
+    sums: Buf<u64>,
+) {
+    let (i, level) = (t.global_id() % queries, t.global_id() / queries);
+    if level >= shape.top() || i >= state.get(state::UNDECIDED) {
+        return;
+    }
+    let voxel = undecided.get(i);
+    let (_, cloud, _) = shape.decode(codes.get(voxel));
+    let index = Index { shape, words, bricks };
+    let part = solid_angle(index, dipoles, 1 - cloud, Dipole::get(dipoles, voxel).centre, level, 0);
+    sums.fetch_add(i, (part * UNIT) as i64 as u64);
+}
+/// A winding number from the sum of its levels.
+#[inline(always)]
+pub fn from_sum(sum: u64) -> f32 {
+    sum as i64 as f32 / UNIT / FOUR_PI
+}
+
+/// The median of the samples of each cloud. One thread a sample: the one in the middle answers.
+#[kernel(threads = 64, independent)]
+pub fn spatial_find_iso(t: Thread, sums: In<u64>, state: Buf<u32>) {
+    let i = t.global_id();
+    if i >= 2 * SAMPLES {
+        return;
+    }
+    let (cloud, own) = (i / SAMPLES, sums.get(i) as i64);
+    let n = state.load(state::FIRST_CELL + cloud + 1) - state.load(state::FIRST_CELL + cloud);
+    let samples = if n < SAMPLES { n } else { SAMPLES };
+    if i % SAMPLES >= samples {
+        return;
+    }
+    let (mut less, mut j) = (0, cloud * SAMPLES);
+    while j < cloud * SAMPLES + samples {
+        let other = sums.get(j) as i64;
+        less += (other < own || other == own && j < i) as u32;
+        j += 1;
+    }
+    if less == samples / 2 {
+        state.store(state::ISO + cloud, from_sum(own as u64).to_bits());
+    }
+}
