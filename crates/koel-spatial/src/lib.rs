@@ -20,6 +20,7 @@
 //! Everything here runs on the host, in parallel through rayon, and gives the same answer for any number of threads.
 
 pub mod grid;
+pub mod intersect;
 pub mod key;
 pub mod mesh;
 pub mod normals;

@@ -1,0 +1,144 @@
+//! Both clouds on the device, one after the other, each coordinate an array of its own.
+
+use super::{IntersectError, MOST_POINTS, Side};
+use crate::grid::Grid;
+use crate::mesh::PointCloud;
+use koel::{Buffer, Device, Stream};
+use koel_kernels::spatial::layout::key_of;
+use koel_simt::In;
+use rayon::prelude::*;
+
+/// Threads take so many points at a time.
+const GROUP: usize = 4;
+
+/// The points of both clouds, A first, each padded to groups of four; and what a frame finds out of each.
+pub struct Points {
+    /// x, y, z, then the normals: `f32` bits.
+    values: [Buffer<u32>; 6],
+    /// Given points, and with padding.
+    counts: [usize; 2],
+    padded: [usize; 2],
+    /// Which given point stands at each place.
+    order: [Vec<u32>; 2],
+    /// Voxel keys.
+    pub keys: Buffer<u32>,
+    /// Places in the voxel.
+    pub local: Buffer<u32>,
+    /// Voxel numbers.
+    pub voxels: Buffer<u32>,
+    /// Labels.
+    pub labels: Buffer<u8>,
+}
+impl Points {
+    /// Checks both, sorts each by voxel, uploads them.
+    pub fn upload(device: &Device, a: &PointCloud, b: &PointCloud, grid: &Grid) -> Result<Points, IntersectError> {
+        let clouds = [(Side::A, a), (Side::B, b)];
+        let (mut order, mut padded) = ([vec![], vec![]], [0; 2]);
+        let mut values: [Vec<u32>; 6] = Default::default();
+        for (side, cloud) in clouds {
+            let normals = check(side, cloud)?;
+            let near = near_order(cloud, grid);
+            padded[side.index()] = near.len().next_multiple_of(GROUP);
+            for &i in &near {
+                let unit = unit(normals[i as usize]);
+                for axis in 0..3 {
+                    values[axis].push(cloud.positions[i as usize][axis].to_bits());
+                    values[3 + axis].push(unit[axis].to_bits());
+                }
+            }
+            for _ in near.len()..padded[side.index()] {
+                (0..3).for_each(|axis| values[axis].push(f32::NAN.to_bits()));
+                (3..6).for_each(|axis| values[axis].push(0));
+            }
+            order[side.index()] = near;
+        }
+        let n = padded[0] + padded[1];
+        let [x, y, z, u, v, w] = values;
+        let upload = |v: Vec<u32>| device.upload(&v);
+        Ok(Points {
+            values: [upload(x)?, upload(y)?, upload(z)?, upload(u)?, upload(v)?, upload(w)?],
+            counts: [a.positions.len(), b.positions.len()],
+            padded,
+            order,
+            keys: device.alloc(n)?,
+            local: device.alloc(n)?,
+            voxels: device.alloc(n)?,
+            labels: device.alloc(n)?,
+        })
+    }
+    /// Points of both, padding included.
+    pub fn padded(&self) -> usize {
+        self.padded[0] + self.padded[1]
+    }
+    /// Of one.
+    pub fn padded_of(&self, side: Side) -> usize {
+        self.padded[side.index()]
+    }
+    /// Points given of one.
+    pub fn given(&self, side: Side) -> usize {
+        self.counts[side.index()]
+    }
+    /// Groups of both.
+    pub fn groups(&self) -> u32 {
+        (self.padded() / GROUP) as u32
+    }
+    /// Groups of A.
+    pub fn groups_a(&self) -> u32 {
+        (self.padded[0] / GROUP) as u32
+    }
+    /// For kernels.
+    pub fn positions(&self, s: &Stream) -> koel::Result<[In<u32>; 3]> {
+        let [x, y, z, ..] = &self.values;
+        Ok([x.view().arg("x", s)?, y.view().arg("y", s)?, z.view().arg("z", s)?])
+    }
+    /// For kernels.
+    pub fn normals(&self, s: &Stream) -> koel::Result<[In<u32>; 3]> {
+        let [.., x, y, z] = &self.values;
+        Ok([x.view().arg("nx", s)?, y.view().arg("ny", s)?, z.view().arg("nz", s)?])
+    }
+    /// What stands at the places of a cloud's points, in the order in which they were given.
+    pub fn in_given_order<T: Copy + Default>(&self, side: Side, places: &[T]) -> Vec<T> {
+        let first = if side == Side::A { 0 } else { self.padded[0] };
+        let mut given = vec![T::default(); self.given(side)];
+        for (&i, &v) in self.order[side.index()].iter().zip(&places[first..]) {
+            given[i as usize] = v;
+        }
+        given
+    }
+    /// Bytes on the device.
+    pub fn bytes(&self) -> usize {
+        let words = self.values.iter().map(Buffer::bytes).sum::<usize>();
+        words + self.keys.bytes() + self.local.bytes() + self.voxels.bytes() + self.labels.bytes()
+    }
+}
+
+fn check(cloud: Side, points: &PointCloud) -> Result<&[[f32; 3]], IntersectError> {
+    let n = points.positions.len();
+    let normals = points.normals.as_deref().ok_or(IntersectError::NoNormals { cloud })?;
+    if n == 0 {
+        return Err(IntersectError::Empty { cloud });
+    }
+    if normals.len() != n {
+        return Err(IntersectError::NormalCount { cloud, points: n, normals: normals.len() });
+    }
+    if n > MOST_POINTS {
+        return Err(IntersectError::TooManyPoints { cloud, points: n });
+    }
+    Ok(normals)
+}
+/// The points in the order of their voxels in the grid, so that threads side by side meet in the same places; those outside at the end.
+/// Any rigid motion keeps neighbours together.
+fn near_order(cloud: &PointCloud, grid: &Grid) -> Vec<u32> {
+    let key = |i: u32| {
+        let p = cloud.positions[i as usize].map(f64::from);
+        grid.voxel_of(p).map_or(u32::MAX, key_of)
+    };
+    let mut keyed = (0..cloud.positions.len() as u32).into_par_iter().map(|i| (key(i), i)).collect::<Vec<(u32, u32)>>();
+    keyed.par_sort_unstable();
+    keyed.into_iter().map(|(_, i)| i).collect()
+}
+/// Of length 1, or 0 if that cannot be.
+fn unit(n: [f32; 3]) -> [f32; 3] {
+    let length = n.iter().map(|&c| f64::from(c) * f64::from(c)).sum::<f64>().sqrt();
+    if length.is_finite() && length > 0.0 { n.map(|c| (f64::from(c) / length) as f32) } else { [0.0; 3] }
+}

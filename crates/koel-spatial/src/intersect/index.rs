@@ -1,0 +1,166 @@
+//! The two-way index of the occupied cells of all levels: its buffers, and how it is built in a frame.
+
+use super::cloud::Points;
+use super::{Side, blocks, bound};
+use koel::primitives::Scan;
+use koel::{Buffer, Device, Result, Stream};
+use koel_kernels::spatial::index::*;
+use koel_kernels::spatial::layout::Shape;
+use koel_kernels::spatial::state;
+use koel_simt::{Buf, In};
+
+/// Key to number by ranks, number to key by an array. See [`koel_kernels::spatial::index`].
+pub struct CellIndex {
+    pub shape: Shape,
+    most_bricks: usize,
+    most_cells: usize,
+    most_voxels: usize,
+    occupied: Buffer<u32>,
+    counts: Buffer<u32>,
+    before: Buffer<u32>,
+    scan: Scan<u32>,
+    words: Buffer<u64>,
+    cells: Buffer<u64>,
+    bricks: Buffer<u64>,
+    /// The code of each cell.
+    pub codes: Buffer<u32>,
+}
+impl CellIndex {
+    /// For so many points.
+    pub fn new(device: &Device, shape: Shape, points: usize) -> Result<CellIndex> {
+        // A level has no more cells than points, nor than there is room for.
+        let most = |side_bits: u32| points.min(2usize << (3 * side_bits));
+        let sum = |of: &dyn Fn(u32) -> usize| (0..shape.levels()).map(of).sum::<usize>();
+        let most_cells = sum(&|l| most(shape.bits - l));
+        let most_bricks = sum(&|l| most((shape.bits - l).saturating_sub(2)));
+        let scanned = (shape.words as usize).max(most_bricks + 1);
+        Ok(CellIndex {
+            shape,
+            most_bricks,
+            most_cells,
+            most_voxels: most(shape.bits),
+            occupied: device.alloc(shape.words as usize)?,
+            counts: device.alloc(scanned)?,
+            before: device.alloc(scanned)?,
+            scan: Scan::new(device, scanned)?,
+            words: device.alloc(shape.words as usize)?,
+            cells: device.alloc(most_bricks)?,
+            bricks: device.alloc(2 * (most_bricks + 1))?,
+            codes: device.alloc(most_cells)?,
+        })
+    }
+    /// Cells of all levels, at most.
+    pub fn most_cells(&self) -> usize {
+        self.most_cells
+    }
+    /// Voxels of both clouds, at most.
+    pub fn most_voxels(&self) -> usize {
+        self.most_voxels
+    }
+    /// Cells of all levels to launch threads for.
+    pub fn cells(&self, state: &Buffer<u32>) -> usize {
+        bound(state, state::FIRST_CELL + 2 * self.shape.levels(), self.most_cells)
+    }
+    /// Voxels to launch threads for.
+    pub fn voxels(&self, state: &Buffer<u32>) -> usize {
+        bound(state, state::FIRST_CELL + 2, self.most_voxels)
+    }
+    /// Cells of a level to launch threads for.
+    pub fn cells_of(&self, level: u32, state: &Buffer<u32>) -> usize {
+        let most = self.most_voxels.min(2usize << (3 * (self.shape.bits - level)));
+        let first = state::FIRST_CELL + 2 * level;
+        state.view().host().map_or(most, |s| (s[first as usize + 2] - s[first as usize]) as usize)
+    }
+    /// For kernels: words and bricks.
+    pub fn args(&self, s: &Stream) -> Result<(In<u64>, In<u64>)> {
+        Ok((self.words.view().arg("words", s)?, self.bricks.view().arg("bricks", s)?))
+    }
+    /// The bitmap of bricks, for the kernel that marks them.
+    pub fn occupied(&mut self, s: &Stream) -> Result<Buf<u32>> {
+        self.occupied.view_mut().arg("occupied", s)
+    }
+    /// No brick is occupied.
+    pub fn clear(&mut self, s: &Stream) -> Result<()> {
+        self.occupied.view_mut().fill_bytes(0, s)
+    }
+
+    /// From the bitmap of bricks and the points' keys. Nine launches on a GPU.
+    pub fn build(&mut self, s: &Stream, points: &Points, state: &mut Buffer<u32>) -> Result<()> {
+        let (shape, n_words) = (self.shape, self.shape.words as usize);
+        // SAFETY: `shape.words` words.
+        unsafe {
+            spatial_count_bricks::launch(
+                s,
+                blocks(n_words, 128),
+                shape.words,
+                self.occupied.view().arg("occupied", s)?,
+                self.counts.view_mut().arg("counts", s)?,
+            )?
+        };
+        self.scan.exclusive(s, self.counts.view().slice(..n_words)?, self.before.view_mut().slice(..n_words)?)?;
+        // SAFETY: `shape.words` words.
+        unsafe {
+            spatial_number_bricks::launch(
+                s,
+                blocks(n_words, 128),
+                shape.words,
+                self.occupied.view().arg("occupied", s)?,
+                self.before.view().arg("before", s)?,
+                self.words.view_mut().arg("words", s)?,
+                state.view_mut().arg("state", s)?,
+            )?
+        };
+        let bricks = bound(state, state::BRICKS, self.most_bricks);
+        self.cells.view_mut().slice(..bricks)?.fill_bytes(0, s)?;
+        // SAFETY: four keys a group, whose bricks are all marked: their numbers are below `most_bricks`.
+        unsafe {
+            spatial_mark_cells::launch(
+                s,
+                blocks(points.groups() as usize, 128),
+                points.groups(),
+                points.groups_a(),
+                shape,
+                self.words.view().arg("words", s)?,
+                points.keys.view().arg("keys", s)?,
+                self.cells.view_mut().arg("cells", s)?,
+            )?;
+            // One more, behind the last brick: the number of all cells.
+            spatial_count_cells::launch(
+                s,
+                blocks(bricks + 1, 128),
+                bricks as u32 + 1,
+                self.cells.view().arg("cells", s)?,
+                state.view().arg("state", s)?,
+                self.counts.view_mut().arg("counts", s)?,
+            )?;
+        }
+        self.scan.exclusive(s, self.counts.view().slice(..=bricks)?, self.before.view_mut().slice(..=bricks)?)?;
+        let [a, b] = Side::BOTH.map(|side| points.padded_of(side) as u32);
+        // SAFETY: bricks and cells as counted; the state has room for every level.
+        unsafe {
+            spatial_number_cells::launch(
+                s,
+                blocks(n_words, 128),
+                shape,
+                self.words.view().arg("words", s)?,
+                self.cells.view().arg("cells", s)?,
+                self.before.view().arg("before", s)?,
+                self.bricks.view_mut().arg("bricks", s)?,
+                self.codes.view_mut().arg("codes", s)?,
+            )?;
+            let (words, bricks) = self.args(s)?;
+            spatial_find_levels::launch(s, 1, shape, a, b, words, bricks, state.view_mut().arg("state", s)?)
+        }
+    }
+    /// Bytes on the device.
+    pub fn bytes(&self) -> usize {
+        self.occupied.bytes()
+            + self.counts.bytes()
+            + self.before.bytes()
+            + self.scan.scratch_bytes()
+            + self.words.bytes()
+            + self.cells.bytes()
+            + self.bricks.bytes()
+            + self.codes.bytes()
+    }
+}

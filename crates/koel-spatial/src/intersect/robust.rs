@@ -1,0 +1,229 @@
+//! The robust method, from the dipoles of both surfaces to labels.
+
+use super::index::CellIndex;
+use super::surface::SurfaceSums;
+use super::{blocks, bound};
+use koel::{Buffer, Device, Result, Stream};
+use koel_kernels::spatial::labels::*;
+use koel_kernels::spatial::marks::spatial_mark;
+use koel_kernels::spatial::nearby::spatial_judge_near;
+use koel_kernels::spatial::state;
+use koel_kernels::spatial::winding::{SAMPLES, spatial_find_iso, spatial_wind_units, spatial_wind_voxels};
+
+/// What the method knows of cells and voxels.
+pub struct Robust {
+    most_units: usize,
+    marks: Buffer<u32>,
+    near: Buffer<u32>,
+    units: Buffer<u32>,
+    verdicts: Buffer<u32>,
+    undecided: Buffer<u32>,
+    margins: Buffer<u32>,
+    reach: Buffer<u32>,
+    /// Winding numbers of samples and units, then of undecided voxels.
+    windings: Buffer<u64>,
+    /// Voxels, points, area and flux by cloud and label.
+    pub measures: Buffer<u64>,
+}
+impl Robust {
+    /// For the cells of an index.
+    pub fn new(device: &Device, index: &CellIndex) -> Result<Robust> {
+        let (cells, voxels) = (index.most_cells(), index.most_voxels());
+        Ok(Robust {
+            most_units: cells,
+            marks: device.alloc(voxels)?,
+            near: device.alloc(voxels)?,
+            units: device.alloc(cells)?,
+            verdicts: device.alloc(cells)?,
+            undecided: device.alloc(voxels)?,
+            margins: device.alloc(voxels)?,
+            reach: device.alloc(voxels)?,
+            windings: device.alloc(cells + 2 * SAMPLES as usize)?,
+            measures: device.alloc(MEASURES as usize)?,
+        })
+    }
+    /// Intersections, units, near voxels.
+    pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
+        let (words, bricks) = index.args(s)?;
+        let cells = index.cells(state);
+        // SAFETY: lists have room for every cell and voxel.
+        unsafe {
+            spatial_mark::launch(
+                s,
+                blocks(cells, 64),
+                cells as u32,
+                index.shape,
+                words,
+                bricks,
+                index.codes.view().arg("codes", s)?,
+                self.marks.view_mut().arg("marks", s)?,
+                self.near.view_mut().arg("near", s)?,
+                self.units.view_mut().arg("units", s)?,
+                state.view_mut().arg("state", s)?,
+            )
+        }
+    }
+    /// Winding numbers of units and samples, iso values, the sides of the units.
+    pub fn wind_units(
+        &mut self,
+        s: &Stream,
+        index: &CellIndex,
+        sums: &SurfaceSums,
+        state: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let (shape, (words, bricks)) = (index.shape, index.args(s)?);
+        let codes = index.codes.view().arg("codes", s)?;
+        let units = bound(state, state::UNITS, self.most_units);
+        let queries = units + 2 * SAMPLES as usize;
+        self.windings.view_mut().slice(..queries)?.fill_bytes(0, s)?;
+        // SAFETY: a winding number for each query; units are cells.
+        unsafe {
+            spatial_wind_units::launch(
+                s,
+                blocks(queries * shape.top() as usize, 64),
+                queries as u32,
+                shape,
+                words,
+                bricks,
+                codes,
+                sums.dipoles.view().arg("dipoles", s)?,
+                state.view().arg("state", s)?,
+                self.units.view().arg("units", s)?,
+                self.windings.view_mut().arg("windings", s)?,
+            )?;
+            let windings = self.windings.view().arg("windings", s)?;
+            spatial_find_iso::launch(s, 2 * SAMPLES / 64, windings, state.view_mut().arg("state", s)?)?;
+            spatial_judge_units::launch(
+                s,
+                blocks(units, 64),
+                units as u32,
+                shape,
+                codes,
+                self.units.view().arg("units", s)?,
+                windings,
+                state.view().arg("state", s)?,
+                self.verdicts.view_mut().arg("verdicts", s)?,
+            )
+        }
+    }
+    /// Margins and labels of all voxels.
+    pub fn label(
+        &mut self,
+        s: &Stream,
+        index: &CellIndex,
+        sums: &SurfaceSums,
+        labels: &mut Buffer<u32>,
+        state: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let (shape, (words, bricks)) = (index.shape, index.args(s)?);
+        let codes = index.codes.view().arg("codes", s)?;
+        let dipoles = sums.dipoles.view().arg("dipoles", s)?;
+        let voxels = index.voxels(state);
+        let near = bound(state, state::NEAR, voxels);
+        // SAFETY: lists hold voxels and have room for all; every buffer has a word a voxel.
+        unsafe {
+            spatial_judge_near::launch(
+                s,
+                blocks(near, 64),
+                near as u32,
+                shape,
+                words,
+                bricks,
+                codes,
+                dipoles,
+                self.near.view().arg("near", s)?,
+                self.margins.view_mut().arg("margins", s)?,
+                self.reach.view_mut().arg("reach", s)?,
+                self.undecided.view_mut().arg("undecided", s)?,
+                state.view_mut().arg("state", s)?,
+            )?;
+            spatial_judge_free::launch(
+                s,
+                blocks(voxels, 128),
+                voxels as u32,
+                shape,
+                words,
+                bricks,
+                codes,
+                self.marks.view().arg("marks", s)?,
+                self.verdicts.view().arg("verdicts", s)?,
+                self.margins.view_mut().arg("margins", s)?,
+                self.reach.view_mut().arg("reach", s)?,
+                self.undecided.view_mut().arg("undecided", s)?,
+                state.view_mut().arg("state", s)?,
+            )?;
+            let queries = bound(state, state::UNDECIDED, voxels);
+            self.windings.view_mut().slice(..queries)?.fill_bytes(0, s)?;
+            let (undecided, shared) = (self.undecided.view().arg("undecided", s)?, state.view().arg("state", s)?);
+            spatial_wind_voxels::launch(
+                s,
+                blocks(queries * shape.top() as usize, 64),
+                queries as u32,
+                shape,
+                words,
+                bricks,
+                codes,
+                dipoles,
+                shared,
+                undecided,
+                self.windings.view_mut().arg("windings", s)?,
+            )?;
+            spatial_judge_undecided::launch(
+                s,
+                blocks(queries, 64),
+                queries as u32,
+                shape,
+                codes,
+                undecided,
+                self.windings.view().arg("windings", s)?,
+                self.reach.view().arg("reach", s)?,
+                shared,
+                self.margins.view_mut().arg("margins", s)?,
+            )?;
+            spatial_label::launch(
+                s,
+                blocks(voxels, 128),
+                voxels as u32,
+                shape,
+                words,
+                bricks,
+                codes,
+                self.marks.view().arg("marks", s)?,
+                self.margins.view().arg("margins", s)?,
+                shared,
+                labels.view_mut().arg("labels", s)?,
+            )
+        }
+    }
+    /// Sums by label.
+    pub fn measure(
+        &mut self,
+        s: &Stream,
+        index: &CellIndex,
+        sums: &SurfaceSums,
+        labels: &Buffer<u32>,
+        state: &Buffer<u32>,
+    ) -> Result<Vec<u64>> {
+        self.measures.view_mut().fill_bytes(0, s)?;
+        let threads = blocks(index.voxels(state), MEASURE_TURN);
+        // SAFETY: a label and a dipole for each voxel.
+        unsafe {
+            spatial_measure::launch(
+                s,
+                blocks(2 * threads as usize, 64),
+                threads,
+                index.shape,
+                sums.dipoles.view().arg("dipoles", s)?,
+                labels.view().arg("labels", s)?,
+                state.view().arg("state", s)?,
+                self.measures.view_mut().arg("measures", s)?,
+            )?
+        };
+        self.measures.download()
+    }
+    /// Bytes on the device.
+    pub fn bytes(&self) -> usize {
+        let words = [&self.marks, &self.near, &self.units, &self.verdicts, &self.undecided, &self.margins, &self.reach];
+        words.iter().map(|b| b.bytes()).sum::<usize>() + self.windings.bytes() + self.measures.bytes()
+    }
+}

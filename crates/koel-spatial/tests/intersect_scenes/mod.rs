@@ -1,0 +1,272 @@
+//! Clouds of solids whose signed distance is known in closed form, what scanners do to them, and the errors of labels.
+#![allow(dead_code, reason = "each user takes what it needs")]
+
+use koel_spatial::PointCloud;
+use koel_spatial::intersect::{Label, Pose};
+use std::f64::consts::{PI, TAU};
+
+pub type V = [f64; 3];
+
+/// Random numbers: SplitMix64 (Steele, Lea and Flood 2014).
+pub struct Random(pub u64);
+impl Random {
+    pub fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ z >> 31) >> 11) as f64 / (1u64 << 53) as f64
+    }
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.unit()
+    }
+    pub fn normal(&mut self) -> f64 {
+        (-2.0 * (1.0 - self.unit()).ln()).sqrt() * (TAU * self.unit()).cos()
+    }
+    pub fn direction(&mut self) -> V {
+        let z = self.between(-1.0, 1.0);
+        let (r, a) = ((1.0 - z * z).max(0.0).sqrt(), TAU * self.unit());
+        [r * a.cos(), r * a.sin(), z]
+    }
+    pub fn pose(&mut self, moved: V) -> Pose {
+        let axis = self.direction();
+        Pose::turned(axis, self.between(0.0, TAU), [0.0; 3], moved)
+    }
+}
+pub fn dot(a: V, b: V) -> f64 {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+fn length(a: V) -> f64 {
+    dot(a, a).sqrt()
+}
+
+/// A surface around the origin.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Shape {
+    Sphere(f64),
+    /// Around z.
+    Torus {
+        major: f64,
+        minor: f64,
+    },
+    /// Half extents.
+    Plate(V),
+    /// A ball with a concentric hole.
+    Hollow {
+        outer: f64,
+        inner: f64,
+    },
+    /// The part of a sphere above z: open.
+    Cap {
+        radius: f64,
+        above: f64,
+    },
+}
+use Shape::*;
+impl Shape {
+    /// Negative inside.
+    pub fn distance(self, p: V) -> f64 {
+        match self {
+            Sphere(r) | Cap { radius: r, .. } => length(p) - r,
+            Torus { major, minor } => (p[0].hypot(p[1]) - major).hypot(p[2]) - minor,
+            Plate(e) => {
+                let q = [0, 1, 2].map(|a| p[a].abs() - e[a]);
+                length(q.map(|c| c.max(0.0))) + q[0].max(q[1]).max(q[2]).min(0.0)
+            }
+            Hollow { outer, inner } => (length(p) - outer).max(inner - length(p)),
+        }
+    }
+    /// A point spread evenly over the surface, and its outward normal.
+    fn sample(self, random: &mut Random) -> (V, V) {
+        match self {
+            Sphere(r) => {
+                let n = random.direction();
+                (n.map(|c| r * c), n)
+            }
+            Cap { radius, above } => {
+                let z = random.between(above / radius, 1.0);
+                let (r, a) = ((1.0 - z * z).sqrt(), TAU * random.unit());
+                let n = [r * a.cos(), r * a.sin(), z];
+                (n.map(|c| radius * c), n)
+            }
+            Torus { major, minor } => loop {
+                let (u, v) = (TAU * random.unit(), TAU * random.unit());
+                let ring = major + minor * v.cos();
+                if random.unit() * (major + minor) <= ring {
+                    let n = [v.cos() * u.cos(), v.cos() * u.sin(), v.sin()];
+                    return ([ring * u.cos(), ring * u.sin(), minor * v.sin()], n);
+                }
+            },
+            Plate(e) => {
+                let areas = [e[1] * e[2], e[0] * e[2], e[0] * e[1]];
+                let mut pick = random.unit() * (areas[0] + areas[1] + areas[2]);
+                let mut axis = 0;
+                while axis < 2 && pick > areas[axis] {
+                    pick -= areas[axis];
+                    axis += 1;
+                }
+                let sign = if random.unit() < 0.5 { -1.0 } else { 1.0 };
+                let mut p = e.map(|c| random.between(-c, c));
+                p[axis] = sign * e[axis];
+                let mut n = [0.0; 3];
+                n[axis] = sign;
+                (p, n)
+            }
+            Hollow { outer, inner } => {
+                let n = random.direction();
+                if random.unit() * (outer * outer + inner * inner) < outer * outer {
+                    (n.map(|c| outer * c), n)
+                } else {
+                    (n.map(|c| inner * c), n.map(|c| -c))
+                }
+            }
+        }
+    }
+    pub fn volume(self) -> f64 {
+        match self {
+            Sphere(r) => 4.0 / 3.0 * PI * r.powi(3),
+            Torus { major, minor } => 2.0 * PI * PI * major * minor * minor,
+            Plate(e) => 8.0 * e[0] * e[1] * e[2],
+            Hollow { outer, inner } => 4.0 / 3.0 * PI * (outer.powi(3) - inner.powi(3)),
+            Cap { .. } => f64::NAN,
+        }
+    }
+}
+
+/// What a scanner does; lengths in voxels.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scan {
+    /// Gaussian, of each coordinate.
+    pub noise: f64,
+    /// Gaussian, of each normal's direction, in degrees.
+    pub degrees: f64,
+    /// Share of points that lie anywhere.
+    pub outliers: f64,
+    /// Share of normals that point inward.
+    pub flipped: f64,
+    /// Share of a sphere's surface that nobody saw, around +x.
+    pub hole: f64,
+    /// Density at -z over density at +z.
+    pub density: f64,
+}
+/// A cloud, and for each point where on the surface it truly is; outliers are nowhere.
+pub struct Scanned {
+    pub cloud: PointCloud,
+    pub truth: Vec<Option<V>>,
+    /// What each point stands for, so that sums are areas.
+    pub weights: Vec<f64>,
+}
+/// `n` points of a shape of about unit size, on voxels of size `h`.
+pub fn scan(shape: Shape, n: usize, scan: Scan, h: f64, random: &mut Random) -> Scanned {
+    let (mut positions, mut normals, mut truth, mut weights) = (vec![], vec![], vec![], vec![]);
+    while positions.len() < n {
+        let (p, mut normal) = shape.sample(random);
+        if scan.hole > 0.0 && p[0] / length(p) > 1.0 - 2.0 * scan.hole {
+            continue;
+        }
+        let mut weight = 1.0;
+        if scan.density > 1.0 {
+            let share = (0.5 - 0.5 * p[2] / length(p)).clamp(0.0, 1.0);
+            let density = scan.density.powf(share - 1.0);
+            if random.unit() > density {
+                continue;
+            }
+            weight = 1.0 / density;
+        }
+        if random.unit() < scan.outliers {
+            positions.push([0; 3].map(|_| random.between(-1.1, 1.1) as f32));
+            normals.push(random.direction().map(|c| c as f32));
+            truth.push(None);
+            weights.push(0.0);
+            continue;
+        }
+        if scan.degrees > 0.0 {
+            let other = random.direction();
+            let along = dot(other, normal);
+            let tangent: V = std::array::from_fn(|a| other[a] - along * normal[a]);
+            let (angle, size) = ((random.normal() * scan.degrees).to_radians(), length(tangent));
+            normal = std::array::from_fn(|a| normal[a] * angle.cos() + tangent[a] / size * angle.sin());
+        }
+        if random.unit() < scan.flipped {
+            normal = normal.map(|c| -c);
+        }
+        positions.push(std::array::from_fn(|a| (p[a] + scan.noise * h * random.normal()) as f32));
+        normals.push(normal.map(|c| c as f32));
+        truth.push(Some(p));
+        weights.push(weight);
+    }
+    Scanned { cloud: PointCloud { positions, normals: Some(normals) }, truth, weights }
+}
+
+/// Errors of the labels of one cloud, as shares of its area.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Errors {
+    /// On the wrong side, further than 2 voxels from the other surface.
+    pub far: f64,
+    /// On the wrong side.
+    pub wrong: f64,
+    pub unknown: f64,
+    /// |share said to be inside - true share|.
+    pub share: f64,
+}
+impl Errors {
+    pub fn worst(self, other: Errors) -> Errors {
+        Errors {
+            far: self.far.max(other.far),
+            wrong: self.wrong.max(other.wrong),
+            unknown: self.unknown.max(other.unknown),
+            share: self.share.max(other.share),
+        }
+    }
+}
+/// Compares labels with the true side of each point. An intersection is a fact, that both clouds occupy the voxel: it names no side.
+pub fn errors(scanned: &Scanned, pose: &Pose, labels: &[Label], other: Shape, of_other: &Pose, h: f64) -> Errors {
+    let mut e = Errors::default();
+    let (mut all, mut said, mut inside, mut certain) = (0.0, 0.0, 0.0, 0.0);
+    for ((truth, &weight), label) in scanned.truth.iter().zip(&scanned.weights).zip(labels) {
+        let Some(p) = truth else { continue };
+        let p = pose.apply(*p);
+        let moved: V = std::array::from_fn(|a| p[a] - of_other.translation[a]);
+        let r = &of_other.rotation;
+        let local: V = std::array::from_fn(|c| r[0][c] * moved[0] + r[1][c] * moved[1] + r[2][c] * moved[2]);
+        let d = other.distance(local);
+        let is_wrong = match label {
+            Label::Inside => d > 0.0,
+            Label::Outside => d < 0.0,
+            Label::Intersection | Label::Unknown => false,
+        };
+        all += weight;
+        inside += if d < 0.0 { weight } else { 0.0 };
+        e.wrong += if is_wrong { weight } else { 0.0 };
+        e.far += if is_wrong && d.abs() > 2.0 * h { weight } else { 0.0 };
+        match label {
+            Label::Unknown => e.unknown += weight,
+            Label::Intersection => (said, certain) = (said + 0.5 * weight, certain + weight),
+            Label::Inside => (said, certain) = (said + weight, certain + weight),
+            Label::Outside => certain += weight,
+        }
+    }
+    e.share = if certain > 0.0 { (said / certain - inside / all).abs() } else { 1.0 };
+    Errors { far: e.far / all, wrong: e.wrong / all, unknown: e.unknown / all, share: e.share }
+}
+
+/// The volume of the intersection of two placed solids, by the midpoints of n^3 boxes of [-1.6, 1.6]^3, those at a surface in part.
+pub fn volume_of_both(a: (Shape, &Pose), b: (Shape, &Pose), n: usize) -> f64 {
+    let h = 3.2 / n as f64;
+    let distance = |(shape, pose): (Shape, &Pose), p: V| {
+        let moved: V = std::array::from_fn(|a| p[a] - pose.translation[a]);
+        let r = &pose.rotation;
+        shape.distance(std::array::from_fn(|c| r[0][c] * moved[0] + r[1][c] * moved[1] + r[2][c] * moved[2]))
+    };
+    let at = |i: usize| -1.6 + (i as f64 + 0.5) * h;
+    let mut sum = 0.0;
+    for x in 0..n {
+        for y in 0..n {
+            for z in 0..n {
+                let p = [at(x), at(y), at(z)];
+                let d = distance(a, p).max(distance(b, p));
+                sum += (0.5 - d / h).clamp(0.0, 1.0);
+            }
+        }
+    }
+    sum * h.powi(3)
+}
