@@ -30,11 +30,22 @@ fn run(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let verbose = std::env::var_os("QUALITY_VERBOSE").is_some();
     println!("| level | within | goal | reached | median error, px | evidence, least to most | s a pair |");
     println!("|---|---|---|---|---|---|---|");
-    for level in Level::ALL {
+    let only = std::env::var("QUALITY_LEVEL").ok();
+    for level in Level::ALL.into_iter().filter(|l| only.as_ref().is_none_or(|o| l.name() == o)) {
         let (within, goal) = level.goal();
         let (mut good, mut errors, mut evidence, mut seconds) = (0, vec![], vec![], 0.0);
         for seed in first..first + pairs {
             let pair = pair(level, &photographs, seed);
+            if let Some(dir) = std::env::var_os("QUALITY_DUMP") {
+                for (g, what) in [(&pair.model, "model"), (&pair.scene, "scene")] {
+                    let px = g.pixels.iter().map(|&v| v as u8).collect::<Vec<u8>>();
+                    image::GrayImage::from_raw(g.width as u32, g.height as u32, px)
+                        .unwrap()
+                        .save(Path::new(&dir).join(format!("{seed}-{what}.png")))?;
+                }
+                println!("{seed} {:?}", pair.truth);
+                continue;
+            }
             let begin = Instant::now();
             let model = Model::of(&pair.model)?;
             let a = begin.elapsed().as_secs_f64();

@@ -2,6 +2,7 @@
 pub mod affine;
 pub mod bases;
 pub mod edges;
+pub mod fit;
 pub mod maps;
 pub mod matcher;
 pub mod model;
@@ -14,6 +15,7 @@ pub mod table;
 pub mod vote;
 
 pub use affine::Affine;
+pub use fit::{Freedom, fit};
 pub use matcher::{Found, Matcher, Options, Outcome};
 pub use model::Model;
 pub use picture::{Grey, Picture, ReadError, read};

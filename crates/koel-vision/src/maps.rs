@@ -1,8 +1,9 @@
 //! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how much likelier a model's
 //! edge is to be here than anywhere.
 use crate::edges::Edge;
-use koel_kernels::vision::CLASSES;
 use koel_kernels::vision::refine::FAR;
+use koel_kernels::vision::vote::OUTSIDE;
+use koel_kernels::vision::{CLASSES, class};
 use rayon::prelude::*;
 use std::sync::LazyLock;
 
@@ -11,8 +12,9 @@ const REACH: i32 = 9;
 const SIDE: usize = 2 * REACH as usize + 1;
 /// Half the side of the window of local frequencies, pixels.
 const WINDOW: usize = 30;
-/// Edges belong to every class within 30 degrees.
+/// Edges belong to every class within 30 degrees, where poses are fine, 20.
 const TOLERANCE: u32 = (1 << 30) / 3;
+const FINE_TOLERANCE: u32 = (1 << 30) / 9 * 2;
 
 /// How distances are judged: bins, and how often a true model point falls into each.
 struct Judgement {
@@ -64,7 +66,7 @@ pub struct Maps {
     /// Of each pixel, the edge there; 0 where there is none.
     pub index: Vec<u32>,
     /// 16 times the logarithm of how much likelier a model's edge is to have an edge at this distance than a random point, while poses are
-    /// coarse; signed.
+    /// coarse; signed. Behind the last: what a place outside the image says.
     pub loose: Vec<u8>,
     /// The same for refined poses.
     pub fine: Vec<u8>,
@@ -91,21 +93,37 @@ impl Maps {
             height,
             nearest: vec![FAR; pixels * CLASSES as usize],
             index,
-            loose: vec![LOOSE.nothing as u8; pixels * CLASSES as usize],
+            loose: vec![LOOSE.nothing as u8; pixels * CLASSES as usize + 1],
             fine: vec![FINE.nothing as u8; pixels * CLASSES as usize],
         };
         let planes = maps.nearest.par_chunks_mut(pixels).zip(maps.loose.par_chunks_mut(pixels));
         planes.zip(maps.fine.par_chunks_mut(pixels)).enumerate().for_each(|(class, ((nearest, loose), fine))| {
             let axis = (class as u32) << 28;
-            let alike = |e: &&Edge| (e.direction.wrapping_sub(axis) as i32).unsigned_abs() < TOLERANCE;
-            let places = edges.iter().filter(alike).map(place).collect::<Vec<_>>();
-            if !places.is_empty() {
-                nearest_edges(&places, width, nearest);
-                likelihoods(nearest, width, &LOOSE, loose);
+            let places = |tolerance: u32| {
+                let alike = |e: &&Edge| (e.direction.wrapping_sub(axis) as i32).unsigned_abs() < tolerance;
+                edges.iter().filter(alike).map(place).collect::<Vec<_>>()
+            };
+            let (wide, narrow) = (places(TOLERANCE), places(FINE_TOLERANCE));
+            if !narrow.is_empty() {
+                // What the wide tolerance finds overwrites it below.
+                nearest_edges(&narrow, width, nearest);
                 likelihoods(nearest, width, &FINE, fine);
+                nearest.fill(FAR);
+            }
+            if !wide.is_empty() {
+                nearest_edges(&wide, width, nearest);
+                likelihoods(nearest, width, &LOOSE, loose);
             }
         });
+        maps.loose[pixels * CLASSES as usize] = OUTSIDE as u8;
         maps
+    }
+    /// The edge of this direction nearest to a pixel of the image, if one is near.
+    pub fn nearest_edge(&self, direction: u32, x: usize, y: usize) -> Option<usize> {
+        let place = (class(direction) as usize * self.height + y) * self.width + x;
+        let &(dx, dy) = DISC.offsets.get(self.nearest[place] as usize)?;
+        let (x, y) = (x.checked_add_signed(dx as isize)?, y.checked_add_signed(dy as isize)?);
+        Some(self.index[y * self.width + x] as usize)
     }
 }
 

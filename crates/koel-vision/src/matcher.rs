@@ -8,7 +8,6 @@ use crate::refine::{Frame, Likelihood, Points, Schedule, Scored, best, refined};
 use crate::scene::{Scene, StagedScene};
 use crate::vote::candidates;
 use koel::{Device, Stream};
-use koel_kernels::vision::class;
 use koel_kernels::vision::direction::direction;
 use std::time::Instant;
 
@@ -43,6 +42,12 @@ const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, dam
 const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
 const CLOSE: Schedule = Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
 const LAST: Schedule = Schedule { steps: 12, radii: (4.0, 1.2), along: 0.05, damping: 0.0002 };
+/// For a model that no affine map fits everywhere (it bends, or is seen in perspective): the best compromise, not the best part.
+const WIDE: Schedule = Schedule { steps: 20, radii: (9.0, 6.0), along: 0.1, damping: 0.0002 };
+/// It is such a model if, of the points within the first distance of an edge, fewer than the part are within the second, pixels.
+const WIDE_INLIER: f32 = 6.0;
+const CLOSE_PART: f32 = 0.6;
+const CLOSE_INLIER: f32 = 1.5;
 const NO_STEPS: Schedule = Schedule { steps: 0, radii: (1.0, 1.0), along: 1.0, damping: 0.0 };
 /// How many go on.
 const KEPT: [usize; 3] = [600, 30, 5];
@@ -153,41 +158,53 @@ impl Matcher {
             return Ok(Outcome { evidence, ..nothing });
         }
         let scene = staged.scene;
-        let inliers = inliers(&pose.map, &model.contour, scene);
-        let votes = self::inliers(&pose.map, &model.points, scene).len();
+        let mut map = pose.map;
+        let on_edges = inliers(&map, &model.contour, scene, WIDE_INLIER);
+        let close = on_edges.iter().filter(|i| i.off <= CLOSE_INLIER).count();
+        if (close as f32) < CLOSE_PART * on_edges.len() as f32 {
+            map = refined(&self.stream, staged, &contour, Likelihood::Loose, WIDE, &[map])?[0].map;
+        }
+        let inliers = |points: &[Edge]| inliers(&map, points, scene, INLIER);
+        let (votes, inliers) = (inliers(&model.points).len(), inliers(&model.contour));
         let shrunk = scene.to_image.determinant().abs().sqrt();
-        let square = |(_, across): &((f32, f32), f32)| (across * shrunk).powi(2);
+        let square = |i: &Inlier| (i.across * shrunk).powi(2);
         let rmse = (inliers.iter().map(square).sum::<f32>() / inliers.len().max(1) as f32).sqrt();
         let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
         let found = Found {
-            map: scene.to_image.after(&pose.map).after(&to_points),
+            map: scene.to_image.after(&map).after(&to_points),
             votes,
             inliers: inliers.len(),
             rmse,
-            inlier_points: inliers.iter().map(|&(at, _)| scene.to_image.apply(at)).collect(),
+            inlier_points: inliers.iter().map(|i| scene.to_image.apply(i.at)).collect(),
         };
         Ok(Outcome { found: Some(found), evidence, ..nothing })
     }
 }
 
-/// Of the points that lie on edges of their direction: where, and how far they are off across the edge.
-fn inliers(map: &Affine, points: &[Edge], scene: &Scene) -> Vec<((f32, f32), f32)> {
-    let (maps, offsets) = (&scene.maps, crate::maps::offsets());
-    let pair = |p: &Edge| {
+/// A model point that lies on an edge of its direction.
+struct Inlier {
+    /// Where, in the scene.
+    at: (f32, f32),
+    /// How far the edge is, pixels.
+    off: f32,
+    /// How far across the edge, signed.
+    across: f32,
+}
+
+/// The model points that lie at most `most` pixels from an edge of their direction.
+fn inliers(map: &Affine, points: &[Edge], scene: &Scene, most: f32) -> Vec<Inlier> {
+    let maps = &scene.maps;
+    let inlier = |p: &Edge| {
         let (qx, qy) = map.apply((p.x, p.y));
         let (x, y) = ((qx + 0.5).floor(), (qy + 0.5).floor());
         if !(x >= 0.0 && y >= 0.0 && x < maps.width as f32 && y < maps.height as f32) {
             return None;
         }
-        let (x, y) = (x as usize, y as usize);
         let (nx, ny) = map.apply_normal(p.normal);
-        let class = class(direction(nx, ny)) as usize;
-        let offset = *offsets.get(maps.nearest[(class * maps.height + y) * maps.width + x] as usize)?;
-        let (dx, dy) = (offset as i16 as isize, (offset >> 16) as i16 as isize);
-        let at = (y as isize + dy) as usize * maps.width + (x as isize + dx) as usize;
-        let edge = &scene.edges[maps.index[at] as usize];
+        let edge = &scene.edges[maps.nearest_edge(direction(nx, ny), x as usize, y as usize)?];
         let (ex, ey) = (edge.x - qx, edge.y - qy);
-        (ex * ex + ey * ey <= INLIER * INLIER).then_some(((qx, qy), edge.normal.0 * ex + edge.normal.1 * ey))
+        let (off, across) = (ex.hypot(ey), edge.normal.0 * ex + edge.normal.1 * ey);
+        (off <= most).then_some(Inlier { at: (qx, qy), off, across })
     };
-    points.iter().filter_map(pair).collect()
+    points.iter().filter_map(inlier).collect()
 }

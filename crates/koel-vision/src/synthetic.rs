@@ -1,5 +1,6 @@
 //! Pairs of model and scene with known truth: a part of one photograph, turned and scaled into another.
 use crate::affine::{Affine, corners};
+use crate::fit::{Freedom, fit};
 use crate::picture::Grey;
 use crate::random::Random;
 use std::f32::consts::TAU;
@@ -24,7 +25,7 @@ pub enum Level {
     Occluded30,
     /// 50 % is.
     Occluded50,
-    /// A smooth displacement of 3 pixels (root mean square; waves of 80 to 200 pixels).
+    /// A smooth displacement of 3 pixels (root mean square; waves of 80 to 200 pixels). The truth is the closest affine map.
     Displaced3,
     /// Of 5 pixels.
     Displaced5,
@@ -167,6 +168,23 @@ impl Waves {
             (dx + ax * s, dy + ay * s)
         })
     }
+    /// The affine map that is closest to the displaced model, over its area: no matcher of affine maps can know more.
+    fn nearest_affine(&self, map: &Affine) -> Option<Affine> {
+        let step = 6;
+        let points = (0..MODEL.1).step_by(step).flat_map(|y| (0..MODEL.0).step_by(step).map(move |x| (x, y)));
+        let displaced = |(x, y): (usize, usize)| {
+            let point = (x as f32, y as f32);
+            let undisplaced = map.apply(point);
+            let mut at = undisplaced;
+            // The scene shows the model point of `at` plus its displacement.
+            for _ in 0..20 {
+                let (dx, dy) = self.at(at.0, at.1);
+                at = (undisplaced.0 - dx, undisplaced.1 - dy);
+            }
+            (point, at)
+        };
+        fit(Freedom::Affine, &points.map(displaced).collect::<Vec<_>>())
+    }
 }
 
 /// Puts the model into the scene; what `cover` covers (in parts of the model's sides) is taken from another image.
@@ -228,6 +246,7 @@ pub fn pair(level: Level, photographs: &[Grey], seed: u64) -> Pair {
         paste(&mut scene, &model, &map, None, Some(([left, top, left + wide, top + tall], &third)));
     } else {
         paste(&mut scene, &model, &map, waves.as_ref(), None);
+        truth = truth.map(|map| waves.as_ref().and_then(|w| w.nearest_affine(&map)).unwrap_or(map));
     }
     if level == Level::Noise {
         let (gain, offset) = (random.between(0.75, 1.25), random.between(-20.0, 20.0));

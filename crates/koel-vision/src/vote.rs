@@ -3,7 +3,7 @@ use crate::affine::Affine;
 use crate::bases::{BINS, Bases, Pass};
 use crate::scene::StagedScene;
 use koel::Stream;
-use koel_kernels::vision::vote::{KEEP, STRIPS, Search, unpack, vision_vote};
+use koel_kernels::vision::vote::{KEEP, STRIPS, Search, TESTS, unpack, vision_vote};
 
 /// How much was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,12 +29,19 @@ pub fn candidates(stream: &Stream, scene: &StagedScene, bases: &Bases, pass: &Pa
     let on_points = points.iter().flat_map(|p| [p.x.to_bits(), p.y.to_bits(), p.direction, 0]).collect::<Vec<u32>>();
     let on_entries = entries.iter().flat_map(|e| {
         let length2 = e.vector.0 * e.vector.0 + e.vector.1 * e.vector.1;
-        let first = bases.tests[0].len() as u32 * e.tilt as u32;
+        let first = TESTS / 4 * e.tilt as u32;
         let inverse = (e.vector.0 / length2, e.vector.1 / length2);
         let [bx, by, ox, oy] = [inverse.0, inverse.1, e.origin.0, e.origin.1].map(f32::to_bits);
         [bx, by, ox, oy, e.direction, first, 0, 0]
     });
-    let tests = bases.tests.iter().flatten().flat_map(|&(x, y, d)| [x.to_bits(), y.to_bits(), d, 0]);
+    let fours = |of: &[(f32, f32, u32)]| -> [u32; 12] {
+        std::array::from_fn(|k| match (k / 4, of[k % 4]) {
+            (0, (x, _, _)) => x.to_bits(),
+            (1, (_, y, _)) => y.to_bits(),
+            (_, (_, _, direction)) => direction,
+        })
+    };
+    let tests = bases.tests.iter().flat_map(|tests| tests.chunks_exact(4).flat_map(fours));
     let (on_entries, tests) = (on_entries.collect::<Vec<u32>>(), tests.collect::<Vec<u32>>());
     let starts = device.upload(bases.table.starts())?;
     let (on_points, on_entries, tests) =
@@ -45,6 +52,7 @@ pub fn candidates(stream: &Stream, scene: &StagedScene, bases: &Bases, pass: &Pa
         points: points.len() as u32,
         width: scene.scene.maps.width as u32,
         height: scene.scene.maps.height as u32,
+        pixels: (scene.scene.maps.width * scene.scene.maps.height) as u32,
         bins: BINS,
         shortest2: (pass.scales.0 * bases.lengths.0).powi(2).max(1.0),
         longest2: (pass.scales.1 * bases.lengths.1).powi(2),
