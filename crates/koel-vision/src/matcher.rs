@@ -2,6 +2,7 @@
 use crate::affine::Affine;
 use crate::bases::{Bases, Pass};
 use crate::edges::Edge;
+use crate::fit::{Freedom, fit};
 use crate::model::Model;
 use crate::random::Random;
 use crate::refine::{Frame, Likelihood, Points, Schedule, Scored, best, refined};
@@ -18,6 +19,8 @@ pub struct Options {
     pub seed: u64,
     /// A model is there if what speaks for it is at least this, nats.
     pub evidence: f32,
+    /// The maps that are allowed; `None`: affine ones.
+    pub freedom: Option<Freedom>,
     /// The searches, whose candidates are refined together.
     pub passes: Vec<Pass>,
 }
@@ -33,7 +36,7 @@ impl Default for Options {
             a_point: 8,
             quota: 6000,
         };
-        Options { seed: 1, evidence: 30.0, passes: vec![level, tilted] }
+        Options { seed: 1, evidence: 30.0, freedom: None, passes: vec![level, tilted] }
     }
 }
 
@@ -78,6 +81,8 @@ pub struct Outcome {
     pub found: Option<Found>,
     /// What speaks for the best pose, nats; at least [`Options::evidence`] if found.
     pub evidence: f32,
+    /// Where the candidates of the votes put the middle of the model, scene pixels, and what speaks for each, nats.
+    pub hypotheses: Vec<((f32, f32), f32)>,
     /// Seconds: tables and votes, refinement, verdict.
     pub seconds: [f64; 3],
 }
@@ -107,11 +112,15 @@ impl Matcher {
             all.extend(candidates(&self.stream, staged, &bases, pass)?);
         }
         let voted = Instant::now();
-        let (finalists, points) = self.refine(model, staged, all, &mut random)?;
+        let maps = all.iter().map(|s| s.map).collect::<Vec<Affine>>();
+        let (finalists, points) = self.refine(model, staged, &maps, &mut random)?;
         let refined = Instant::now();
         let outcome = self.verdict(model, staged, &finalists, &points)?;
         let seconds = [voted - begin, refined - voted, refined.elapsed()].map(|d| d.as_secs_f64());
-        Ok(Outcome { seconds, ..outcome })
+        let middle = (0.5 * (model.width - 1) as f32, 0.5 * (model.height - 1) as f32);
+        let middle = model.to_image.inverse().unwrap_or(Affine::IDENTITY).apply(middle);
+        let place = |s: &Scored| (staged.scene.to_image.apply(s.map.apply(middle)), s.score);
+        Ok(Outcome { seconds, hypotheses: all.iter().map(place).collect(), ..outcome })
     }
 
     /// The best few after all refinements but the last, by their weighted evidence, best first; the model's points.
@@ -119,7 +128,7 @@ impl Matcher {
         &self,
         model: &Model,
         scene: &StagedScene,
-        candidates: Vec<Affine>,
+        candidates: &[Affine],
         random: &mut Random,
     ) -> koel::Result<(Vec<Scored>, Points)> {
         let (stream, device) = (&self.stream, self.stream.device());
@@ -131,7 +140,7 @@ impl Matcher {
         let all = Points::upload(device, frame, model.points.iter(), None)?;
         let weighted = Points::upload(device, frame, model.points.iter(), Some(&model.weights))?;
         let maps = |scored: &[Scored]| scored.iter().map(|s| s.map).collect::<Vec<Affine>>();
-        let coarse = best(refined(stream, scene, &few, Likelihood::Loose, COARSE, &candidates)?, KEPT[0]);
+        let coarse = best(refined(stream, scene, &few, Likelihood::Loose, COARSE, candidates)?, KEPT[0]);
         let middle = best(refined(stream, scene, &all, Likelihood::Loose, MIDDLE, &maps(&coarse))?, KEPT[1]);
         let close = refined(stream, scene, &all, Likelihood::Fine, CLOSE, &maps(&middle))?;
         let close = refined(stream, scene, &weighted, Likelihood::Fine, NO_STEPS, &maps(&close))?;
@@ -151,7 +160,7 @@ impl Matcher {
         let last = refined(&self.stream, staged, &contour, Likelihood::Fine, LAST, &maps)?;
         let maps = last.iter().map(|s| s.map).collect::<Vec<Affine>>();
         let last = best(refined(&self.stream, staged, points, Likelihood::Fine, NO_STEPS, &maps)?, 1);
-        let nothing = Outcome { found: None, evidence: 0.0, seconds: [0.0; 3] };
+        let nothing = Outcome { found: None, evidence: 0.0, hypotheses: vec![], seconds: [0.0; 3] };
         let (Some(first), Some(pose)) = (finalists.first(), last.first()) else { return Ok(nothing) };
         let evidence = first.score.max(pose.score);
         if evidence < self.options.evidence {
@@ -163,6 +172,15 @@ impl Matcher {
         let close = on_edges.iter().filter(|i| i.off <= CLOSE_INLIER).count();
         if (close as f32) < CLOSE_PART * on_edges.len() as f32 {
             map = refined(&self.stream, staged, &contour, Likelihood::Loose, WIDE, &[map])?[0].map;
+        }
+        if let Some(freedom) = self.options.freedom {
+            let scored = |map: Affine| -> koel::Result<f32> {
+                Ok(refined(&self.stream, staged, points, Likelihood::Fine, NO_STEPS, &[map])?[0].score)
+            };
+            match restricted(freedom, map, model, scene) {
+                Some(other) if scored(other)? >= self.options.evidence => map = other,
+                _ => return Ok(Outcome { evidence, ..nothing }),
+            }
         }
         let inliers = |points: &[Edge]| inliers(&map, points, scene, INLIER);
         let (votes, inliers) = (inliers(&model.points).len(), inliers(&model.contour));
@@ -181,8 +199,23 @@ impl Matcher {
     }
 }
 
+/// The best map with less freedom: first the closest to `map`, then, step by step, to the edges around.
+fn restricted(freedom: Freedom, map: Affine, model: &Model, scene: &Scene) -> Option<Affine> {
+    let place = |p: &Edge| ((p.x, p.y), map.apply((p.x, p.y)));
+    let mut map = fit(freedom, &model.contour.iter().map(place).collect::<Vec<_>>())?;
+    for radius in [8.0, 6.0, 5.0, 4.0, INLIER, INLIER] {
+        let pair = |i: Inlier| (i.point, (i.at.0 + i.across * i.normal.0, i.at.1 + i.across * i.normal.1));
+        map = fit(freedom, &inliers(&map, &model.contour, scene, radius).into_iter().map(pair).collect::<Vec<_>>())?;
+    }
+    Some(map)
+}
+
 /// A model point that lies on an edge of its direction.
 struct Inlier {
+    /// The model point.
+    point: (f32, f32),
+    /// The normal of the edge.
+    normal: (f32, f32),
     /// Where, in the scene.
     at: (f32, f32),
     /// How far the edge is, pixels.
@@ -204,7 +237,7 @@ fn inliers(map: &Affine, points: &[Edge], scene: &Scene, most: f32) -> Vec<Inlie
         let edge = &scene.edges[maps.nearest_edge(direction(nx, ny), x as usize, y as usize)?];
         let (ex, ey) = (edge.x - qx, edge.y - qy);
         let (off, across) = (ex.hypot(ey), edge.normal.0 * ex + edge.normal.1 * ey);
-        (off <= most).then_some(Inlier { at: (qx, qy), off, across })
+        (off <= most).then_some(Inlier { point: (p.x, p.y), normal: edge.normal, at: (qx, qy), off, across })
     };
     points.iter().filter_map(inlier).collect()
 }

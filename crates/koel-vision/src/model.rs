@@ -73,7 +73,7 @@ impl Model {
 
 /// Evidence of points on one straight line is correlated: if one lies on an edge of the scene, so do the others. The more
 /// there are, the less each weighs.
-fn independent_weights(points: &[Edge]) -> Vec<f32> {
+pub(crate) fn independent_weights(points: &[Edge]) -> Vec<f32> {
     let dot = |a: (f32, f32), b: (f32, f32)| a.0 * b.0 + a.1 * b.1;
     let on_one_line =
         |p: &Edge, q: &Edge| dot(p.normal, (q.x - p.x, q.y - p.y)).abs() < 2.5 && dot(p.normal, q.normal).abs() > 0.985;

@@ -1,25 +1,15 @@
 //! Votes: the best hypotheses of a search, by the kernel of [`koel_kernels::vision::vote`].
 use crate::affine::Affine;
 use crate::bases::{BINS, Bases, Pass};
+use crate::refine::Scored;
 use crate::scene::StagedScene;
 use koel::Stream;
 use koel_kernels::vision::vote::{KEEP, STRIPS, Search, TESTS, unpack, vision_vote};
 
-/// How much was done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Entries of the tables.
-    pub entries: usize,
-    /// Ordered pairs of scene points.
-    pub pairs: usize,
-    /// Hypotheses that went on to refinement.
-    pub candidates: usize,
-}
-
 /// The best candidates of a pass, best first: maps from the model's points to the scene's.
 ///
 /// One launch; reads back 32 bytes for each scene point and strip. The same answer on every device.
-pub fn candidates(stream: &Stream, scene: &StagedScene, bases: &Bases, pass: &Pass) -> koel::Result<Vec<Affine>> {
+pub fn candidates(stream: &Stream, scene: &StagedScene, bases: &Bases, pass: &Pass) -> koel::Result<Vec<Scored>> {
     let points = &scene.scene.points[..scene.scene.points.len().min(pass.scene_points)];
     let entries = bases.table.values();
     if points.len() < 2 || entries.is_empty() {
@@ -88,14 +78,15 @@ pub fn candidates(stream: &Stream, scene: &StagedScene, bases: &Bases, pass: &Pa
     kept.sort_unstable_by(|a, b| b.cmp(a));
     kept.truncate(pass.quota);
     let affine = |(slot, i): (u64, usize)| {
-        let (_, entry, second) = unpack(slot)?;
+        let (score, entry, second) = unpack(slot)?;
         let (basis, from, to) = (&entries[entry as usize], &points[i], &points[second as usize]);
         let length2 = basis.vector.0 * basis.vector.0 + basis.vector.1 * basis.vector.1;
         let (dx, dy) = (to.x - from.x, to.y - from.y);
         let cos = (dx * basis.vector.0 + dy * basis.vector.1) / length2;
         let sin = (dy * basis.vector.0 - dx * basis.vector.1) / length2;
         let similarity = Affine { linear: [[cos, -sin], [sin, cos]], shift: [0.0; 2] };
-        Some(similarity.moving(basis.origin, (from.x, from.y)).after(&bases.tilts[basis.tilt]))
+        let map = similarity.moving(basis.origin, (from.x, from.y)).after(&bases.tilts[basis.tilt]);
+        Some(Scored { map, score: score as f32 / 16.0 })
     };
     Ok(kept.into_iter().filter_map(affine).collect())
 }

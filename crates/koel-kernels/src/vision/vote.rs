@@ -4,8 +4,8 @@
 //! Geometric hashing (Lamdan and Wolfson 1988; Alcantara et al. 2009, section 6) with oriented points: the invariants
 //! of a pair are the directions of its two ends relative to its own, so that one lookup gives whole hypotheses, and the
 //! votes are reads of a likelihood map instead of increments of counters.
-use super::class;
 use super::direction::direction;
+use super::{CLASSES, class};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Threads that share a first point: each takes every 32nd second point.
@@ -15,7 +15,7 @@ pub const KEEP: u32 = 4;
 /// Points of the model that vote.
 pub const TESTS: u32 = 32;
 /// What a point that falls outside the scene adds to a score.
-pub const OUTSIDE: i32 = -20;
+pub const OUTSIDE: i8 = -20;
 /// After 8, 16 and all 32 votes a hypothesis goes on only with this score: it has seen enough that speaks against it.
 const STAGES: [i32; 3] = [-30, -20, 0];
 
@@ -29,6 +29,8 @@ pub struct Search {
     pub width: u32,
     /// Scene height, pixels.
     pub height: u32,
+    /// Their product.
+    pub pixels: u32,
     /// Bins a turn of each of the two invariants.
     pub bins: u32,
     /// Square of the least distance of a pair, pixels.
@@ -74,24 +76,25 @@ struct Pose {
     turn: u32,
 }
 
-/// The votes of eight model points, from `first`.
+/// The votes of four model points. Without branches: what one of them says is known late.
 #[inline(always)]
 #[track_caller]
-fn votes(pose: Pose, first: u32, tests: In<u32>, likelihood: In<u8>, width: u32, height: u32) -> i32 {
-    let mut score = 0;
-    unroll::<8>(|k| {
-        let U32x4([x, y, direction, _]) = tests.x4().get(first + k as u32);
+fn four_votes(pose: Pose, group: u32, scene: Search, tests: In<u32>, likelihood: In<u8>) -> i32 {
+    let (xs, ys, directions) =
+        (tests.x4().get(3 * group), tests.x4().get(3 * group + 1), tests.x4().get(3 * group + 2));
+    let place = |x: u32, y: u32, direction: u32| {
         let (x, y) = (f32::from_bits(x) - pose.origin.0, f32::from_bits(y) - pose.origin.1);
         let (x, y) = (pose.cos * x - pose.sin * y + pose.x, pose.sin * x + pose.cos * y + pose.y);
         // SAFETY: finite, as the pair's length and the scale are within their bounds, and far below 2^31.
         let (x, y) = unsafe { (x.to_int_unchecked::<i32>() as u32, y.to_int_unchecked::<i32>() as u32) };
-        score += if x < width && y < height {
-            likelihood.get((class(direction.wrapping_add(pose.turn)) * height + y) * width + x) as i8 as i32
-        } else {
-            OUTSIDE
-        };
-    });
-    score
+        let inside = (x < scene.width) & (y < scene.height);
+        let at = class(direction.wrapping_add(pose.turn)) * scene.pixels + y * scene.width + x;
+        if inside { at } else { scene.pixels * CLASSES }
+    };
+    let (U32x4([x0, x1, x2, x3]), U32x4([y0, y1, y2, y3]), U32x4([d0, d1, d2, d3])) = (xs, ys, directions);
+    let at = [place(x0, y0, d0), place(x1, y1, d1), place(x2, y2, d2), place(x3, y3, d3)];
+    let vote = |at: u32| likelihood.get(at) as i8 as i32;
+    vote(at[0]) + vote(at[1]) + vote(at[2]) + vote(at[3])
 }
 
 /// The best hypotheses of each scene point: thread `32 i + s` tries the pairs from point `i` to points `s, s + 32, ...`
@@ -99,7 +102,8 @@ fn votes(pose: Pose, first: u32, tests: In<u32>, likelihood: In<u8>, width: u32,
 ///
 /// `points`: x, y, direction, 0 of each scene point. `starts`: of each key where its entries begin, and their end.
 /// `entries`, 8 words each: basis vector over its squared length (x, y), basis origin (x, y); direction of the basis,
-/// first test point of its tilt, 0, 0. `tests`: x, y, direction, 0. `likelihood`: class by class, row by row, signed.
+/// first group of test points of its tilt, 0, 0. `tests`, 12 words for each four points: their x, their y, their directions.
+/// `likelihood`: class by class, row by row, signed; behind them [`OUTSIDE`].
 #[kernel(threads = 256, independent)]
 pub fn vision_vote(
     t: Thread,
@@ -141,12 +145,12 @@ pub fn vision_vote(
                     let turn = pair.wrapping_sub(turned);
                     // Half a pixel more: places are rounded.
                     let pose = Pose { cos, sin, origin, x: xi + 0.5, y: yi + 0.5, turn };
-                    let some = |first| votes(pose, first, tests, likelihood, search.width, search.height);
-                    let mut score = some(first);
+                    let some = |group| four_votes(pose, group, search, tests, likelihood);
+                    let mut score = some(first) + some(first + 1);
                     if score >= STAGES[0] {
-                        score += some(first + 8);
+                        score += some(first + 2) + some(first + 3);
                         if score >= STAGES[1] {
-                            score += some(first + 16) + some(first + 24);
+                            score += some(first + 4) + some(first + 5) + some(first + 6) + some(first + 7);
                             let kept = pack(score, e, j);
                             if score >= STAGES[2] && kept > worst {
                                 best.store(worst_slot, kept);

@@ -1,0 +1,226 @@
+//! Many models in one file.
+//!
+//! Little endian: `KOELMODL`, version (u32), number of models (u32); of each its name (length as u32, UTF-8), width and height (u32), the map from
+//! points to pixels (6 floats), points and contour (number as u32; of each point x, y, normal x, normal y, strength, contrast as floats); at the
+//! end the 64-bit FNV-1a hash of everything before. Each model is a part of its own: adding and removing others leaves it as it is.
+use crate::affine::Affine;
+use crate::edges::Edge;
+use crate::model::{FEWEST_POINTS, Model, independent_weights};
+use koel_kernels::vision::direction::direction;
+use std::path::{Path, PathBuf};
+
+const MAGIC: &[u8; 8] = b"KOELMODL";
+const VERSION: u32 = 1;
+/// More points than any model has.
+const MOST_POINTS: u32 = 1 << 16;
+/// Bytes of a point.
+const POINT: usize = 6 * 4;
+
+/// Models by name, in the order in which they came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Models {
+    models: Vec<(String, Model)>,
+}
+
+/// What is wrong with a file of models, or with a change to it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelsError {
+    /// It cannot be read.
+    #[error("{}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It does not begin as such files do.
+    #[error("{}: not a file of models", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A later version of koel wrote it.
+    #[error("{}: format version {found}, this koel reads {VERSION}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version it has.
+        found: u32,
+    },
+    /// It is cut short, or was changed.
+    #[error("{}: damaged at byte {offset}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        offset: usize,
+        /// What was expected there.
+        what: &'static str,
+    },
+    /// A model of this name is there already.
+    #[error("a model named {name:?} is there already")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// No model of this name is there.
+    #[error("no model is named {name:?}; there are: {}", known.join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names that are there.
+        known: Vec<String>,
+    },
+}
+
+impl Models {
+    /// Names and models.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Model)> {
+        self.models.iter().map(|(name, model)| (name.as_str(), model))
+    }
+    /// Adds a model. Errors: its name is taken.
+    pub fn add(&mut self, name: String, model: Model) -> Result<(), ModelsError> {
+        if self.models.iter().any(|(n, _)| *n == name) {
+            return Err(ModelsError::Duplicate { name });
+        }
+        self.models.push((name, model));
+        Ok(())
+    }
+    /// Removes a model. Errors: there is none of this name.
+    pub fn remove(&mut self, name: &str) -> Result<Model, ModelsError> {
+        match self.models.iter().position(|(n, _)| n == name) {
+            Some(at) => Ok(self.models.remove(at).1),
+            None => Err(ModelsError::Unknown {
+                name: name.into(),
+                known: self.models.iter().map(|(n, _)| n.clone()).collect(),
+            }),
+        }
+    }
+    /// The bytes of a file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        let put = |out: &mut Vec<u8>, v: u32| out.extend(v.to_le_bytes());
+        put(&mut out, VERSION);
+        put(&mut out, self.models.len() as u32);
+        for (name, model) in &self.models {
+            put(&mut out, name.len() as u32);
+            out.extend(name.as_bytes());
+            put(&mut out, model.width as u32);
+            put(&mut out, model.height as u32);
+            let Affine { linear: [[a, b], [c, d]], shift: [x, y] } = model.to_image;
+            [a, b, c, d, x, y].iter().for_each(|v| put(&mut out, v.to_bits()));
+            for edges in [&model.points, &model.contour] {
+                put(&mut out, edges.len() as u32);
+                for e in edges {
+                    let values = [e.x, e.y, e.normal.0, e.normal.1, e.strength, e.contrast];
+                    values.iter().for_each(|v| put(&mut out, v.to_bits()));
+                }
+            }
+        }
+        let hash = hash(&out);
+        out.extend(hash.to_le_bytes());
+        out
+    }
+    /// Reads a file. Errors: see [`ModelsError`]; nothing is allocated on the word of a damaged file.
+    pub fn load(path: &Path) -> Result<Models, ModelsError> {
+        let bytes = std::fs::read(path).map_err(|source| ModelsError::Open { path: path.into(), source })?;
+        Models::from_bytes(&bytes, path)
+    }
+    /// The same from bytes; `path` is what errors name.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Models, ModelsError> {
+        if bytes.get(..8) != Some(MAGIC) {
+            return Err(ModelsError::Foreign { path: path.into() });
+        }
+        let damaged = |offset: usize, what| ModelsError::Damaged { path: path.into(), offset, what };
+        let mut reader = Reader { bytes, at: 8, path };
+        let found = reader.number()?;
+        if found != VERSION {
+            return Err(ModelsError::Version { path: path.into(), found });
+        }
+        let Some((content, end)) = bytes.split_last_chunk::<8>().filter(|(content, _)| content.len() >= 16) else {
+            return Err(damaged(bytes.len(), "the number of models and a checksum"));
+        };
+        if hash(content) != u64::from_le_bytes(*end) {
+            return Err(damaged(content.len(), "the checksum of the content"));
+        }
+        reader.bytes = content;
+        let mut models = Models::default();
+        for _ in 0..reader.number()? {
+            let (name, model) = reader.model()?;
+            let at = reader.at;
+            models.add(name, model).map_err(|_| damaged(at, "a name of its own for each model"))?;
+        }
+        if reader.at != content.len() { Err(damaged(reader.at, "the end")) } else { Ok(models) }
+    }
+}
+
+/// 64-bit FNV-1a.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |h, &b| (h ^ b as u64).wrapping_mul(0x100_0000_01B3))
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    path: &'a Path,
+}
+impl<'a> Reader<'a> {
+    fn damaged(&self, what: &'static str) -> ModelsError {
+        ModelsError::Damaged { path: self.path.into(), offset: self.at, what }
+    }
+    fn take(&mut self, n: usize, what: &'static str) -> Result<&'a [u8], ModelsError> {
+        let part = self.bytes[self.at..].get(..n).ok_or_else(|| self.damaged(what))?;
+        self.at += n;
+        Ok(part)
+    }
+    fn number(&mut self) -> Result<u32, ModelsError> {
+        let bytes = self.take(4, "a number")?;
+        Ok(bytes.iter().rev().fold(0, |n, &b| n << 8 | b as u32))
+    }
+    fn float(&mut self) -> Result<f32, ModelsError> {
+        match f32::from_bits(self.number()?) {
+            v if v.abs() <= 1e6 => Ok(v),
+            _ => Err(self.damaged("before this, a coordinate")),
+        }
+    }
+    fn side(&mut self) -> Result<usize, ModelsError> {
+        match self.number()? {
+            n @ 1..=crate::picture::LONGEST_SIDE => Ok(n as usize),
+            _ => Err(self.damaged("before this, the size of an image")),
+        }
+    }
+    fn edges(&mut self) -> Result<Vec<Edge>, ModelsError> {
+        let count = self.number()?;
+        if count > MOST_POINTS || self.bytes.len() - self.at < count as usize * POINT {
+            return Err(self.damaged("before this, the number of points that follow"));
+        }
+        (0..count)
+            .map(|_| {
+                let (x, y, nx, ny) = (self.float()?, self.float()?, self.float()?, self.float()?);
+                if x < 0.0 || y < 0.0 || (nx * nx + ny * ny - 1.0).abs() > 0.01 {
+                    return Err(self.damaged("before this, a point inside the image and a unit vector"));
+                }
+                let (strength, contrast) = (self.float()?, self.float()?);
+                Ok(Edge { x, y, normal: (nx, ny), direction: direction(nx, ny), strength, contrast })
+            })
+            .collect()
+    }
+    fn model(&mut self) -> Result<(String, Model), ModelsError> {
+        let length = self.number()? as usize;
+        let name = std::str::from_utf8(self.take(length, "a name")?).map_err(|_| self.damaged("a name in UTF-8"))?;
+        let (width, height) = (self.side()?, self.side()?);
+        let [a, b, c, d, x, y] =
+            [self.float()?, self.float()?, self.float()?, self.float()?, self.float()?, self.float()?];
+        let to_image = Affine { linear: [[a, b], [c, d]], shift: [x, y] };
+        if to_image.inverse().is_none() {
+            return Err(self.damaged("before this, a map that can be undone"));
+        }
+        let (points, contour) = (self.edges()?, self.edges()?);
+        if points.len() < FEWEST_POINTS || contour.is_empty() {
+            return Err(self.damaged("before this, points enough for a model"));
+        }
+        let weights = independent_weights(&points);
+        Ok((name.into(), Model { width, height, to_image, points, weights, contour }))
+    }
+}
