@@ -74,6 +74,46 @@ pub enum Error {
         /// What the driver says.
         message: String,
     },
+    /// None of the PTX that was given is for the device.
+    #[error("{device} has compute capability {}.{}, the PTX needs {}.{} or later", capability / 10, capability % 10, least / 10, least % 10)]
+    NoPtx {
+        /// The name of the device.
+        device: String,
+        /// Its compute capability: 90 is 9.0.
+        capability: u32,
+        /// The least one that there is PTX for.
+        least: u32,
+    },
+    /// Two kernels of one name on one device.
+    #[error("a kernel called `{kernel}` is loaded already")]
+    KernelExists {
+        /// The name.
+        kernel: String,
+    },
+    /// A kernel that is not koel's, and not loaded.
+    #[error("kernel `{kernel}` is not loaded: `Device::load_kernels` takes the PTX of its crate")]
+    UnknownKernel {
+        /// The name.
+        kernel: &'static str,
+    },
+    /// A kernel's PTX and the code that launches it are not of the same source.
+    #[error("kernel `{kernel}` has {found} in the PTX, {expected} in the launching code: build the PTX again")]
+    KernelMismatch {
+        /// The name.
+        kernel: &'static str,
+        /// What the PTX says.
+        found: String,
+        /// What the launch would pass.
+        expected: String,
+    },
+    /// Something that only a GPU has.
+    #[error("{what} needs a CUDA device, {device} is none")]
+    NotCuda {
+        /// What was asked for.
+        what: &'static str,
+        /// The name of the device.
+        device: String,
+    },
     /// A kernel whose threads wait for each other cannot run on the CPU device.
     #[error("kernel `{kernel}` uses barriers, warp operations or shared memory: the CPU device cannot run it")]
     NotIndependent {

@@ -2,7 +2,7 @@
 mod support;
 
 use koel::primitives::Scan;
-use koel::{Buffer, Device, DeviceKind, Error, Result, Stream};
+use koel::{Buffer, Device, DeviceKind, Error, Result, Stream, View, ViewMut};
 use koel_kernels::probe::random_sectors;
 use koel_simt::{Buf, Thread, kernel};
 use std::path::Path;
@@ -355,6 +355,189 @@ fn a_graph_may_have_several_streams() {
     }
 }
 
+#[test]
+fn raw_addresses_are_views() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let (from, to) = (device.upload(&[1u32, 2, 3, 4]).unwrap(), device.alloc::<u32>(4).unwrap());
+        let (a, b) = (from.address(), to.address());
+        assert_eq!(from.view().slice(1..).unwrap().address(), a + 4);
+        // SAFETY: the buffers outlive the views, and are used on this stream only.
+        let (from_raw, mut to_raw) = unsafe {
+            (View::<u32>::from_raw(&device, a + 4, 3).unwrap(), ViewMut::<u32>::from_raw(&device, b, 4).unwrap())
+        };
+        assert_eq!(to_raw.address(), b);
+        to_raw.fill_bytes(0, &stream).unwrap();
+        to_raw.slice(1..).unwrap().copy_from(from_raw, &stream).unwrap();
+        assert_eq!(from_raw.download().unwrap(), [2, 3, 4]);
+        assert_eq!(to.download().unwrap(), [0, 2, 3, 4]);
+        // SAFETY: refused, or of no elements.
+        unsafe {
+            let e = View::<u32>::from_raw(&device, a + 2, 1).unwrap_err();
+            assert!(e.to_string().contains("must be a multiple of 4, and not null"), "{e}");
+            assert!(View::<u8>::from_raw(&device, 0, 1).is_err() && ViewMut::<u64>::from_raw(&device, 4, 1).is_err());
+            assert!(View::<u64>::from_raw(&device, 0, 0).unwrap().download().unwrap().is_empty());
+        }
+    }
+}
+
+/// Streams that do not block the legacy default one, from which koel's memory comes: PyTorch's, CuPy's, cudarc's.
+#[test]
+#[cfg(feature = "cuda")]
+fn other_libraries_streams_are_used() {
+    use koel::device::cudarc::driver::{CudaContext, sys};
+    use std::ptr::null_mut;
+    // SAFETY: refused.
+    let e = unsafe { Stream::from_raw(&Device::cpu().unwrap(), null_mut()) }.unwrap_err();
+    assert_eq!(e.to_string().split(',').next(), Some("Stream::from_raw needs a CUDA device"));
+    for device in devices().into_iter().filter(|d| d.kind() == DeviceKind::Cuda) {
+        let mut raw = null_mut();
+        // SAFETY: makes a stream, which is not destroyed.
+        let made = unsafe { sys::cuStreamCreate(&mut raw, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) };
+        assert_eq!(made, sys::CUresult::CUDA_SUCCESS);
+        let context = CudaContext::new(0).unwrap();
+        let cudarc = context.new_stream().unwrap();
+        // SAFETY: streams that stay.
+        let streams = unsafe {
+            [
+                Stream::from_raw(&device, raw.cast()).unwrap(),
+                device.stream().unwrap(),
+                Stream::from_raw(&device, null_mut()).unwrap(),
+                Stream::from_cudarc(&device, &cudarc).unwrap(),
+            ]
+        };
+        assert_eq!(streams[0].raw(), Some(raw.cast()));
+        for (i, stream) in streams.iter().enumerate() {
+            // New memory, memory that the host wrote, memory that is freed while it is used, and given out again.
+            for round in 0..4u8 {
+                let (mut a, b) = (device.alloc::<u8>(1 << 16).unwrap(), device.upload(&vec![round; 1 << 16]).unwrap());
+                a.view_mut().copy_from(b.view(), stream).unwrap();
+                drop(b);
+                let other = &streams[(i + round as usize) % streams.len()];
+                let mut c = device.alloc::<u8>(1 << 16).unwrap();
+                c.view_mut().copy_from(a.view(), other).unwrap();
+                a.view_mut().copy_from_host(&vec![9; 1 << 16]).unwrap();
+                a.view_mut().slice(..5).unwrap().fill_bytes(8, stream).unwrap();
+                assert_eq!(c.download().unwrap(), vec![round; 1 << 16]);
+                assert_eq!(a.download().unwrap()[4..6], [8, 9]);
+            }
+            let mut graph = stream.capture(Copies::new(&device, 10), Copies::run).unwrap();
+            for other in &streams {
+                graph.state_mut().from.view_mut().copy_from_host(&[i as u32; 10]).unwrap();
+                graph.launch(other).unwrap();
+            }
+            assert_eq!(graph.state().twice.download().unwrap()[1..], [i as u32; 9]);
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "cuda")]
+fn cudarcs_slices_go_in_and_out() {
+    use koel::device::cudarc::driver::CudaContext;
+    if devices().iter().all(|d| d.kind() != DeviceKind::Cuda) {
+        return;
+    }
+    let context = CudaContext::new(0).unwrap();
+    let device = Device::from_cudarc(&context).unwrap();
+    let n = 1 << 12;
+    let check = |theirs: &std::sync::Arc<koel::device::cudarc::driver::CudaStream>| {
+        for stream in [device.stream().unwrap(), Stream::from_cudarc(&device, theirs).unwrap()] {
+            let other = device.stream().unwrap();
+            let (from, mut to) = (theirs.clone_htod(&vec![3u32; n]).unwrap(), theirs.alloc_zeros::<u32>(n).unwrap());
+            {
+                let (from, mut to) = (stream.lend(&from).unwrap(), stream.lend_mut(&mut to).unwrap());
+                to.view_mut().copy_from(from.view(), &stream).unwrap();
+                to.view_mut().slice(..7).unwrap().fill_bytes(0, &other).unwrap();
+                assert_eq!(to.view().len(), n);
+            }
+            theirs.memset_zeros(&mut to.slice_mut(7..9)).unwrap();
+            assert_eq!(theirs.clone_dtoh(&to).unwrap(), [vec![0; 9], vec![3; n - 9]].concat());
+            {
+                let part = from.slice(5..);
+                let part = stream.lend(&part).unwrap();
+                assert_eq!(part.view().download().unwrap(), vec![3; n - 5]);
+                let e = stream.capture(&from, |inner, from| inner.lend(*from).map(drop)).unwrap_err();
+                assert!(matches!(e, Error::Capture { operation: "Stream::lend", .. }), "{e}");
+            }
+            // Owned, there and back.
+            let mut buffer = Buffer::from_cudarc(&device, to).unwrap();
+            buffer.view_mut().slice(..2).unwrap().fill_bytes(1, &other).unwrap();
+            let mut graph =
+                stream.capture(Some(buffer), |s, b| b.as_mut().unwrap().view_mut().fill_bytes(2, s)).unwrap();
+            graph.launch(&other).unwrap();
+            let mut slice = graph.state_mut().take().unwrap().into_cudarc(theirs).unwrap();
+            assert!(matches!(graph.launch(&other), Err(Error::BufferDropped { .. })));
+            theirs.memset_zeros(&mut slice.slice_mut(..1)).unwrap();
+            assert_eq!(theirs.clone_dtoh(&slice).unwrap()[..2], [0, 0x0202_0202]);
+        }
+    };
+    // First everything of cudarc's is on the default stream, which it does not track; then it does.
+    check(&context.default_stream());
+    check(&context.new_stream().unwrap());
+    assert!(context.check_err().is_ok());
+}
+
+/// What `cargo xtask ptx --crate` would make of `counts_up`, or something else.
+fn ptx_of(name: &str, target: u32, pointer: &str, threads: u32) -> String {
+    format!(
+        ".version 7.8\n.target sm_{target}\n.address_size 64\n.visible .entry {name}(\n\t.param .u32 {name}_param_0,\n\t.param \
+         {pointer} {name}_param_1\n)\n.maxntid {threads}, 1, 1\n.minnctapersm 1\n{{\n\tret;\n}}\n"
+    )
+}
+
+#[test]
+fn kernels_of_other_crates() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut numbers = device.upload(&[1u32; 64]).unwrap();
+        // SAFETY: 64 numbers.
+        let mut launch = || unsafe {
+            let numbers = numbers.view_mut().arg("numbers", &stream).unwrap();
+            counts_up::launch(&stream, 1, 64, numbers)
+        };
+        let is_gpu = device.kind() == DeviceKind::Cuda;
+        assert_eq!(matches!(launch(), Err(Error::UnknownKernel { kernel: "counts_up" })), is_gpu);
+        let [for_75, for_90] = [75, 90].map(|target| ptx_of("counts_up", target, ".u64", 64));
+        for _ in 0..2 {
+            device.load_kernels(&[(75, &for_75), (90, &for_90)]).unwrap();
+            launch().unwrap();
+        }
+        // Names are unique, koel's too; nothing is loaded that is refused.
+        let both = [75, 90].map(|t| ptx_of("mine", t, ".u64", 32) + &ptx_of("map_find", t, ".u64", 32));
+        let e = device.load_kernels(&[(75, &both[0]), (90, &both[1])]).unwrap_err();
+        assert_eq!(e.to_string(), "a kernel called `map_find` is loaded already");
+        let again = [75, 90].map(|t| ptx_of("counts_up", t, ".u64", 32));
+        assert!(matches!(device.load_kernels(&[(75, &again[0]), (90, &again[1])]), Err(Error::KernelExists { .. })));
+        let mine = [75, 90].map(|t| ptx_of("mine", t, ".u64", 32));
+        device.load_kernels(&[(75, &mine[0]), (90, &mine[1])]).unwrap();
+        for text in ["", "text", ".visible .entry half(", ".visible .entry odd(\n.param .f16 x\n)\n{}"] {
+            assert!(matches!(device.load_kernels(&[(75, text)]), Err(Error::Setting { field: "ptx", .. })), "{text:?}");
+        }
+        match device.load_kernels(&[(9999, &mine[1])]) {
+            Err(e @ Error::NoPtx { least: 9999, .. }) if is_gpu => {
+                assert!(e.to_string().ends_with("the PTX needs 999.9 or later"), "{e}")
+            }
+            other => assert!(!is_gpu && other.is_ok()),
+        }
+        // PTX of another version of the source is noticed before it runs.
+        for (parameter, threads) in [(".u32", 64), (".u64", 32), (".align 8 .b8 ", 64)] {
+            let device = match device.kind() {
+                DeviceKind::Cuda => Device::cuda(0).unwrap(),
+                _ => break,
+            };
+            let stale = [75, 90]
+                .map(|t| ptx_of("counts_up", t, parameter, threads).replace("b8  counts_up_param_1", "b8 p[24]"));
+            device.load_kernels(&[(75, &stale[0]), (90, &stale[1])]).unwrap();
+            let (stream, mut numbers) = (device.stream().unwrap(), device.upload(&[1u32; 64]).unwrap());
+            let numbers = numbers.view_mut().arg("numbers", &stream).unwrap();
+            // SAFETY: it is refused.
+            let e = unsafe { counts_up::launch(&stream, 1, 64, numbers) }.unwrap_err();
+            assert!(matches!(e, Error::KernelMismatch { kernel: "counts_up", .. }), "{e}");
+        }
+    }
+}
+
 /// koel's use of the driver, without a GPU: this program again, against a library that stands in for the driver.
 #[test]
 #[cfg(all(feature = "cuda", target_os = "linux"))]
@@ -393,6 +576,10 @@ fn the_driver_is_used_rightly() {
         "what_waits_is_no_part_of_a_graph",
         "a_graph_knows_when_a_buffer_is_gone",
         "a_graph_may_have_several_streams",
+        "raw_addresses_are_views",
+        "other_libraries_streams_are_used",
+        "cudarcs_slices_go_in_and_out",
+        "kernels_of_other_crates",
     ] {
         run(test, &[("KOEL_TEST_DEVICES", "cuda")]);
     }

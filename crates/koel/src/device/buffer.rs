@@ -40,6 +40,9 @@ pub(super) enum Memory {
     Host(HostMemory),
     #[cfg(feature = "cuda")]
     Cuda(cuda::CudaMemory),
+    /// Somebody else's.
+    #[cfg(feature = "cuda")]
+    Lent,
 }
 impl Shared {
     pub(super) fn new(device: &Device, memory: Memory, bytes: usize, last: Option<Stream>) -> Arc<Shared> {
@@ -74,6 +77,11 @@ impl Shared {
         *last = None;
         Ok(())
     }
+    /// The memory, without its owner, and who used it last.
+    #[cfg(feature = "cuda")]
+    pub(super) fn into_memory(mut self) -> (Memory, Option<Stream>) {
+        (std::mem::replace(&mut self.memory, Memory::Lent), self.last().take())
+    }
     /// A graph may write it from now on, whoever else refers to it.
     pub(super) fn enters_graph(&self) {
         self.graphs.fetch_add(1, Relaxed);
@@ -87,10 +95,10 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // The memory goes back on the legacy stream, which follows every stream but those that do not block.
         let last = self.last.get_mut().unwrap_or_else(|e| e.into_inner()).take();
-        if let (Memory::Cuda(memory), Some(stream)) = (&self.memory, last)
+        if let (Memory::Cuda(_), Some(stream)) = (&self.memory, last)
             && let Queue::Cuda(queue) = &stream.0.queue
         {
-            memory.freed_after(queue);
+            let _ = queue.lead_legacy(); // an error means a lost context
         }
     }
 }
@@ -112,6 +120,10 @@ impl<T: Element> Buffer<T> {
     }
     pub(super) fn of(shared: Arc<Shared>, len: usize) -> Buffer<T> {
         Buffer { shared, len, of: PhantomData }
+    }
+    #[cfg(feature = "cuda")]
+    pub(super) fn into_shared(self) -> Arc<Shared> {
+        self.shared
     }
     /// Elements.
     pub fn len(&self) -> usize {
@@ -135,6 +147,8 @@ impl<T: Element> Buffer<T> {
             Memory::Host(m) => m.ptr.as_ptr() as u64,
             #[cfg(feature = "cuda")]
             Memory::Cuda(m) => m.address,
+            #[cfg(feature = "cuda")]
+            Memory::Lent => unreachable!("buffers own their memory"),
         }
     }
     /// All of it.
@@ -209,7 +223,7 @@ fn is_open(device: &Device, owner: Option<&Arc<Shared>>) -> bool {
     device.is_host() && owner.is_none_or(|o| o.graphs.load(Relaxed) == 0)
 }
 /// An address at which `T` can be, or why not.
-fn check_address<T>(address: u64, len: usize) -> Result<u64> {
+pub(super) fn check_address<T>(address: u64, len: usize) -> Result<u64> {
     match (len, address) {
         (0, _) => Ok(align_of::<T>() as u64),
         (_, a) if a != 0 && a.is_multiple_of(align_of::<T>() as u64) => Ok(a),
@@ -245,6 +259,10 @@ impl<'a, T: Element> View<'a, T> {
     /// and `copy_to_host` wait for streams that block the legacy default stream, and for no other ones.
     pub unsafe fn from_raw(device: &'a Device, address: u64, len: usize) -> Result<View<'a, T>> {
         Ok(View { address: check_address::<T>(address, len)?, len, device, owner: None, of: PhantomData })
+    }
+    #[cfg(feature = "cuda")]
+    pub(super) fn of(shared: &'a Arc<Shared>, address: u64, len: usize) -> View<'a, T> {
+        View { address, len, device: &shared.device, owner: Some(shared), of: PhantomData }
     }
     /// Where it begins: an address of the GPU, or of the host for other devices.
     pub fn address(&self) -> u64 {
@@ -334,6 +352,10 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// device the elements are initialised.
     pub unsafe fn from_raw(device: &'a Device, address: u64, len: usize) -> Result<ViewMut<'a, T>> {
         Ok(ViewMut { address: check_address::<T>(address, len)?, len, device, owner: None, of: PhantomData })
+    }
+    #[cfg(feature = "cuda")]
+    pub(super) fn of(shared: &'a Arc<Shared>, address: u64, len: usize) -> ViewMut<'a, T> {
+        ViewMut { address, len, device: &shared.device, owner: Some(shared), of: PhantomData }
     }
     /// Where it begins: an address of the GPU, or of the host for other devices.
     pub fn address(&self) -> u64 {

@@ -4,6 +4,7 @@
 //! (and caches on disk). Streams are "blocking" in the driver's sense, and memory comes from and goes back to the driver's
 //! pool on the legacy default stream, which all of them order themselves with: so memory is never given to another
 //! buffer while a kernel still uses it.
+use super::modules::{self, Entries};
 use crate::error::{Error, Result};
 use cudarc::driver::result::stream::StreamKind;
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute};
@@ -13,10 +14,11 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{CString, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// Every blocking stream orders itself with this one.
 const LEGACY: sys::CUstream = std::ptr::null_mut();
+const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 
 #[derive(Clone)]
 pub struct Cuda(Arc<Context>);
@@ -24,6 +26,8 @@ struct Context {
     device: sys::CUdevice,
     context: sys::CUcontext,
     module: sys::CUmodule,
+    /// Of other crates.
+    modules: Mutex<Vec<Module>>,
     functions: Mutex<HashMap<&'static str, Function>>,
     name: String,
     /// Compute capability: 90 is 9.0.
@@ -33,8 +37,16 @@ struct Context {
     max_shared: u32,
     multiprocessors: u32,
 }
+struct Module {
+    module: sys::CUmodule,
+    entries: Arc<Entries>,
+}
 #[derive(Clone, Copy)]
-struct Function(sys::CUfunction);
+struct Function {
+    function: sys::CUfunction,
+    /// The parameters of the spec that it was looked up for.
+    param_bytes: &'static [usize],
+}
 // SAFETY: driver handles may be used from any thread; the context is made current first.
 unsafe impl Send for Context {}
 // SAFETY: as above.
@@ -92,6 +104,7 @@ impl Cuda {
             device,
             context,
             module: std::ptr::null_mut(),
+            modules: Mutex::default(),
             functions: Mutex::default(),
             name,
             capability: major * 10 + minor,
@@ -100,11 +113,7 @@ impl Cuda {
             multiprocessors,
         };
         this.bind()?;
-        let image =
-            CString::new(*ptx).map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
-        // SAFETY: the image is PTX that ends with a zero.
-        this.module =
-            unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(driver("cuModuleLoadData"))?;
+        this.module = load(ptx)?;
         // Freed memory stays in the pool: allocating again costs no driver work.
         // SAFETY: the pool is the device's own; the attribute is a u64.
         unsafe {
@@ -119,6 +128,17 @@ impl Cuda {
     }
     pub fn name(&self) -> &str {
         &self.0.name
+    }
+    /// Compute capability: 90 is 9.0.
+    pub fn capability(&self) -> u32 {
+        self.0.capability
+    }
+    /// Kernels of another crate, none of which has the name of one that is there.
+    pub fn load(&self, ptx: &str, entries: Arc<Entries>) -> Result<()> {
+        self.0.bind()?;
+        let module = load(ptx)?;
+        lock(&self.0.modules).push(Module { module, entries });
+        Ok(())
     }
     pub fn max_shared(&self) -> u32 {
         self.0.max_shared
@@ -136,6 +156,31 @@ impl Cuda {
         let blocks = matches!(kind, StreamKind::Default);
         let stream = result::stream::create(kind).map_err(driver("cuStreamCreate"))?;
         Ok(CudaStream::of(self, stream, blocks, true))
+    }
+    pub fn context(&self) -> sys::CUcontext {
+        self.0.context
+    }
+    /// A stream that somebody else owns.
+    ///
+    /// # Safety
+    /// It is one, and stays one for as long as the result.
+    pub unsafe fn borrow_stream(&self, stream: sys::CUstream) -> Result<CudaStream> {
+        self.0.bind()?;
+        // The legacy default stream has two names, and the default stream of a thread one; both block as the former does.
+        if stream.addr() <= 2 {
+            return Ok(CudaStream::of(self, stream, true, false));
+        }
+        let (mut context, mut flags) = (std::ptr::null_mut(), 0);
+        // SAFETY: a stream, by the caller's promise; each writes one value.
+        unsafe {
+            sys::cuStreamGetCtx(stream, &mut context).result().map_err(driver("cuStreamGetCtx"))?;
+            sys::cuStreamGetFlags(stream, &mut flags).result().map_err(driver("cuStreamGetFlags"))?;
+        }
+        if context != self.0.context {
+            let (found, expected) = ("another context".into(), format!("the primary context of {}", self.0.name));
+            return Err(Error::WrongDevice { name: "the stream", found, expected });
+        }
+        Ok(CudaStream::of(self, stream, flags & NON_BLOCKING == 0, false))
     }
     fn event(&self, flags: sys::CUevent_flags) -> Result<CudaEvent> {
         let event = result::event::create(flags).map_err(driver("cuEventCreate"))?;
@@ -187,26 +232,44 @@ impl Context {
         // SAFETY: retained until this is dropped.
         unsafe { result::ctx::set_current(self.context) }.map_err(driver("cuCtxSetCurrent"))
     }
-    /// The entry of a kernel, allowed to use all the shared memory there is.
-    fn function(&self, name: &'static str) -> Result<Function> {
+    /// The entry of a kernel, allowed to use all the shared memory there is: koel's of that name, else another crate's.
+    fn function(&self, spec: &KernelSpec) -> Result<sys::CUfunction> {
         let mut functions = lock(&self.functions);
-        if let Some(f) = functions.get(name) {
-            return Ok(*f);
+        if let Some(f) = functions.get(spec.name)
+            && f.param_bytes == spec.param_bytes
+        {
+            return Ok(f.function);
         }
-        let c_name =
-            CString::new(name).map_err(|e| Error::Driver { call: "cuModuleGetFunction", message: e.to_string() })?;
+        let modules = lock(&self.modules);
+        let module = match modules::check_own(spec) {
+            Some(checked) => checked.map(|()| self.module)?,
+            None => {
+                let found = modules.iter().find_map(|m| Some((m.module, m.entries.get(spec.name)?)));
+                let (module, entry) = found.ok_or(Error::UnknownKernel { kernel: spec.name })?;
+                entry.check(spec)?;
+                module
+            }
+        };
+        let name = CString::new(spec.name)
+            .map_err(|e| Error::Driver { call: "cuModuleGetFunction", message: e.to_string() })?;
         // SAFETY: the module is loaded.
-        let f = unsafe { result::module::get_function(self.module, c_name) }.map_err(|e| Error::Driver {
+        let function = unsafe { result::module::get_function(module, name) }.map_err(|e| Error::Driver {
             call: "cuModuleGetFunction",
-            message: format!("kernel `{name}`: {}", text(e)),
+            message: format!("kernel `{}`: {}", spec.name, text(e)),
         })?;
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // SAFETY: `f` is a function of the module.
-        unsafe { result::function::set_function_attribute(f, attribute, self.max_shared as i32) }
+        // SAFETY: a function of the module.
+        unsafe { result::function::set_function_attribute(function, attribute, self.max_shared as i32) }
             .map_err(driver("cuFuncSetAttribute"))?;
-        functions.insert(name, Function(f));
-        Ok(Function(f))
+        functions.insert(spec.name, Function { function, param_bytes: spec.param_bytes });
+        Ok(function)
     }
+}
+/// Gives PTX to the driver, which compiles it. A context is current.
+fn load(ptx: &str) -> Result<sys::CUmodule> {
+    let image = CString::new(ptx).map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
+    // SAFETY: the image is text that ends with a zero.
+    unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(driver("cuModuleLoadData"))
 }
 impl Drop for Context {
     fn drop(&mut self) {
@@ -214,8 +277,9 @@ impl Drop for Context {
         let _ = self.bind();
         // SAFETY: nothing uses the module any more: streams and memory hold the context alive.
         unsafe {
-            if !self.module.is_null() {
-                let _ = result::module::unload(self.module);
+            let modules = lock(&self.modules);
+            for module in modules.iter().map(|m| m.module).chain([self.module]).filter(|m| !m.is_null()) {
+                let _ = result::module::unload(module);
             }
             let _ = result::primary_ctx::release(self.device);
         }
@@ -227,20 +291,20 @@ pub struct CudaMemory {
     cuda: Cuda,
 }
 impl CudaMemory {
-    /// The legacy stream, on which it is freed, follows a stream that does not block it.
-    pub fn freed_after(&self, stream: &CudaStream) {
-        // Errors here mean that the context is lost already.
-        if !stream.blocks
-            && let Ok(event) = stream.record()
-        {
-            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-            // SAFETY: the event is alive.
-            let _ = unsafe { result::stream::wait_event(LEGACY, event.event, flags) };
-        }
+    /// An allocation that is freed from now on as koel's own.
+    pub fn adopt(cuda: &Cuda, address: u64) -> CudaMemory {
+        CudaMemory { address, cuda: cuda.clone() }
+    }
+    /// Who has the address frees it.
+    pub fn release(mut self) -> u64 {
+        std::mem::take(&mut self.address)
     }
 }
 impl Drop for CudaMemory {
     fn drop(&mut self) {
+        if self.address == 0 {
+            return; // released
+        }
         let _ = self.cuda.0.bind();
         // SAFETY: allocated by `alloc`; the legacy stream waits for every blocking stream.
         let _ = unsafe { result::free_async(self.address, LEGACY) };
@@ -258,6 +322,8 @@ pub struct CudaStream {
     captures: AtomicBool,
     /// For streams that follow this one.
     mark: Mutex<Option<CudaEvent>>,
+    /// The same stream as cudarc has it.
+    cudarc: OnceLock<Arc<cudarc::driver::CudaStream>>,
     /// The latest launches, for fault messages.
     launched: Mutex<VecDeque<&'static str>>,
 }
@@ -275,15 +341,35 @@ impl CudaStream {
             owned,
             captures: AtomicBool::new(false),
             mark: Mutex::default(),
+            cudarc: OnceLock::new(),
             launched: Mutex::default(),
         }
+    }
+    pub fn raw(&self) -> sys::CUstream {
+        self.stream
+    }
+    pub fn cuda(&self) -> &Cuda {
+        &self.cuda
+    }
+    /// Keeps cudarc's stream, which this one is.
+    pub fn keep(&self, stream: Arc<cudarc::driver::CudaStream>) {
+        let _ = self.cudarc.set(stream);
+    }
+    /// The same stream as cudarc's, of a context object.
+    pub fn as_cudarc(&self, context: &Arc<cudarc::driver::CudaContext>) -> &cudarc::driver::CudaStream {
+        // SAFETY: kept by the stream that it stands for, and lent only for as long.
+        self.cudarc.get_or_init(|| unsafe { context.wrap_borrowed_stream(self.stream) })
+    }
+    /// Whether cudarc keeps uses of its slices in order by events.
+    pub fn cudarc_orders(&self) -> bool {
+        self.cudarc.get().is_some_and(|s| s.context().is_managing_stream_synchronization())
     }
     /// # Safety
     /// As `Backend::launch`.
     pub unsafe fn launch(&self, spec: &KernelSpec, grid: u32, shared: u32, args: &[DeviceArg]) -> Result<()> {
         let context = &self.cuda.0;
         context.bind()?;
-        let f = context.function(spec.name)?.0;
+        let f = context.function(spec)?;
         let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; 32];
         assert!(args.len() <= params.len(), "kernel `{}` has more than {} parameters", spec.name, params.len());
         for (p, a) in params.iter_mut().zip(args) {
@@ -322,6 +408,9 @@ impl CudaStream {
         launched.push_front(kernel);
     }
     fn fault(&self, e: DriverError) -> Error {
+        if (900..1000).contains(&(e.0 as u32)) {
+            return driver("a stream that is captured")(e);
+        }
         let launched = lock(&self.launched).iter().map(|l| l.to_string()).collect::<Vec<_>>().join(", ");
         Error::KernelFault { device: self.cuda.0.name.clone(), message: text(e), launched }
     }
@@ -367,6 +456,16 @@ impl CudaStream {
         // SAFETY: the event is alive.
         unsafe { result::event::record(event.event, LEGACY) }.map_err(|e| self.fault(e))?;
         self.wait(&event)
+    }
+    /// The legacy default stream follows this one, if it does not by itself.
+    pub fn lead_legacy(&self) -> Result<()> {
+        if self.blocks {
+            return Ok(());
+        }
+        let event = self.record()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: the event is alive.
+        unsafe { result::stream::wait_event(LEGACY, event.event, flags) }.map_err(|e| self.fault(e))
     }
     pub fn begin_capture(&self) -> Result<()> {
         self.cuda.0.bind()?;

@@ -8,18 +8,25 @@ mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod graph;
+#[cfg(feature = "cuda")]
+mod interop;
 pub(crate) mod memory;
+mod modules;
 
 use crate::error::{Error, Result};
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
 #[cfg(feature = "cuda")]
+pub use cudarc;
+#[cfg(feature = "cuda")]
 use cudarc::driver::result::stream::StreamKind;
 pub use graph::Graph;
 use graph::{Capture, Step};
+#[cfg(feature = "cuda")]
+pub use interop::{Lent, LentMut};
 use koel_simt::{Backend, DeviceArg, Exec, KernelBody, KernelSpec};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Instant;
 
 /// Where tables are built and queried. A cheap handle: clones are the same device.
@@ -29,6 +36,8 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     backing: Backing,
     fallback: Option<String>,
+    /// Kernels of other crates.
+    modules: Mutex<Vec<modules::Module>>,
 }
 enum Backing {
     Cpu(cpu::Cpu),
@@ -122,7 +131,7 @@ impl Device {
         Device::of(Backing::Executor(executor), None)
     }
     fn of(backing: Backing, fallback: Option<String>) -> Device {
-        Device(Arc::new(Inner { backing, fallback }))
+        Device(Arc::new(Inner { backing, fallback, modules: Mutex::default() }))
     }
 
     /// What it is.
