@@ -8,6 +8,9 @@ pub const LLVM: &str = "XTASK_LLVM";
 /// The `-mcpu` of this build.
 pub const CPU: &str = "XTASK_CPU";
 
+/// The package whose entries are kept; those of crates that it is built on are theirs to ship.
+pub const PACKAGE: &str = "XTASK_PACKAGE";
+
 /// The linker of nvptx64: bitcode in, PTX out. Why not `llvm-bitcode-linker`, which does the same in four lines less:
 ///
 /// rustc marks no function `convergent`. LLVM then takes a call of, say, `block::exclusive_sum` for any other call and
@@ -17,6 +20,7 @@ pub const CPU: &str = "XTASK_CPU";
 pub fn link(args: &[String]) -> Result<(), String> {
     let llvm = PathBuf::from(std::env::var_os(LLVM).ok_or("not called by rustc")?);
     let cpu = std::env::var(CPU).map_err(|e| e.to_string())?;
+    let package = format!("crate={}", std::env::var(PACKAGE).map_err(|e| e.to_string())?);
     let after = |flag: &str| {
         args.iter().zip(&args[1..]).filter(|(a, _)| *a == flag).map(|(_, b)| b.clone()).collect::<Vec<_>>()
     };
@@ -45,11 +49,18 @@ pub fn link(args: &[String]) -> Result<(), String> {
         return Err("a function without attributes: cannot mark it".into());
     }
     std::fs::write(&marked, text.lines().map(mark).collect::<String>()).map_err(|e| e.to_string())?;
-    let keep = format!("--internalize-public-api-list={}", after("--export-symbol").join(","));
+    let own = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("module asm \"//@simt entry=")?.trim_end_matches('"').split_once(' '))
+        .filter(|(_, rest)| rest.split(' ').any(|word| word == package))
+        .map(|(entry, _)| entry)
+        .collect::<BTreeSet<_>>();
+    let keep = own.iter().copied().collect::<Vec<_>>().join(",");
+    let keep = format!("--internalize-public-api-list={keep}");
     tool("opt", &["--passes=internalize,default<O3>", &keep, "-o", &optimised, &marked])?;
     tool("llc", &["-O3", &format!("-mcpu={cpu}"), "-mattr=+ptx78", "-o", &out, &optimised])?;
     let ptx = std::fs::read_to_string(&out).map_err(|e| e.to_string())?;
-    nothing_copied(&text, &ptx)
+    nothing_copied(&text, &ptx, &own)
 }
 
 /// Whether a line of PTX is a barrier or a warp operation.
@@ -60,7 +71,7 @@ pub fn waits(line: &str) -> bool {
 /// As many barriers and warp operations in the PTX of each entry as in its source: in the IR as rustc wrote it (no MIR
 /// pass, no LLVM pass has run) they are counted along the calls. More means that something copied them.
 /// (A loop around one that LLVM unrolls would be a false alarm; none so far.)
-fn nothing_copied(ir: &str, ptx: &str) -> Result<(), String> {
+fn nothing_copied(ir: &str, ptx: &str, own: &BTreeSet<&str>) -> Result<(), String> {
     let (mut calls, mut function, mut entries) = (BTreeMap::<&str, Vec<&str>>::new(), "", vec![]);
     for line in ir.lines() {
         if line.starts_with("define ") {
@@ -82,7 +93,7 @@ fn nothing_copied(ir: &str, ptx: &str) -> Result<(), String> {
         }
         if depth > 64 { 0 } else { calls.get(f).map_or(0, |c| c.iter().map(|c| count(c, calls, depth + 1)).sum()) }
     }
-    for e in entries {
+    for e in entries.into_iter().filter(|e| own.contains(e)) {
         let body = ptx
             .split(&format!(".entry {e}("))
             .nth(1)

@@ -6,12 +6,14 @@ mod mutants;
 mod ptx;
 mod sass;
 
+use ptx::Kernels;
 use std::path::Path;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
   ptx                       build the kernels' PTX and write it to crates/koel-kernels/ptx
   ptx --check               build it, fail if what is committed differs or breaks a rule
+  ptx --crate PATH [--check]  the same for a crate of kernels of yours: its PTX goes to PATH/ptx
   sass [KERNEL]...          assemble it for both targets, hold it against ptx/sass-expectations.txt; details of KERNELs.
                             Fetches ptxas and nvdisasm from PyPI into target/nvcc (or name them in PTXAS and NVDISASM)
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
@@ -35,8 +37,10 @@ fn task(args: &[String]) -> Result<(), String> {
         return data::run(names);
     }
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["ptx"] => ptx::write(root),
-        ["ptx", "--check"] => ptx::check(root),
+        ["ptx"] => ptx::write(root, &Kernels::of_koel(root)),
+        ["ptx", "--check"] => ptx::check(root, &Kernels::of_koel(root)),
+        ["ptx", "--crate", folder] => ptx::write(root, &Kernels::of_user(folder.as_ref())?),
+        ["ptx", "--crate", folder, "--check"] => ptx::check(root, &Kernels::of_user(folder.as_ref())?),
         ["sass", ref kernels @ ..] => sass::sass(root, kernels),
         ["device-bundle"] => bundle::bundle(root),
         ["mutants", ref names @ ..] => mutants::mutants(root, names),

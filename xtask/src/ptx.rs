@@ -1,7 +1,7 @@
 //! PTX of the kernels: built, made canonical, compared with what is committed.
 use crate::linker;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The compiler the committed PTX was made with: another one gives other bytes.
@@ -9,18 +9,56 @@ const TOOLCHAIN: &str = "1.95.0";
 /// The least compute capability (any GPU since 2018), and the one the kernels are tuned for.
 pub const CPUS: [&str; 2] = ["sm_75", "sm_90"];
 
+/// The profile: whoever's workspace it is, the same code comes out.
+const PROFILE: [&str; 8] = [
+    "inherits='release'",
+    "panic='abort'",
+    "debug=0",
+    "lto=true",
+    "codegen-units=1",
+    "strip=true",
+    "overflow-checks=false",
+    "debug-assertions=false",
+];
+
 /// Threads that a multiprocessor of each can hold: more blocks than fit are no launch bound (ptxas ignores it).
 const RESIDENT_THREADS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_90", 2048)];
 
-/// Where the PTX for `cpu` is kept.
-pub fn committed(root: &Path, cpu: &str) -> std::path::PathBuf {
+/// Where koel's PTX for `cpu` is kept.
+pub fn committed(root: &Path, cpu: &str) -> PathBuf {
     root.join("crates/koel-kernels/ptx").join(format!("{cpu}.ptx"))
 }
 
+/// A crate of kernels: koel's own, or a user's.
+pub struct Kernels {
+    folder: PathBuf,
+    package: String,
+}
+impl Kernels {
+    pub fn of_koel(root: &Path) -> Kernels {
+        Kernels { folder: root.join("crates/koel-kernels"), package: "koel-kernels".into() }
+    }
+    /// The crate in a folder, inside or outside of this workspace.
+    pub fn of_user(folder: &Path) -> Result<Kernels, String> {
+        let folder = folder.canonicalize().map_err(|e| format!("{}: {e}", folder.display()))?;
+        let manifest = folder.join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
+        let package = text
+            .split_once("[package]")
+            .and_then(|(_, t)| t.lines().find_map(|l| l.trim().strip_prefix("name")?.trim().strip_prefix('=')))
+            .map(|name| name.trim().trim_matches('"').to_string())
+            .ok_or(format!("{}: no package name", manifest.display()))?;
+        Ok(Kernels { folder, package })
+    }
+    fn ptx(&self, cpu: &str) -> PathBuf {
+        self.folder.join("ptx").join(format!("{cpu}.ptx"))
+    }
+}
+
 /// Builds and writes all of it.
-pub fn write(root: &Path) -> Result<(), String> {
+pub fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
     for cpu in CPUS {
-        let (file, ptx) = (committed(root, cpu), build(root, cpu)?);
+        let (file, ptx) = (kernels.ptx(cpu), build(root, kernels, cpu)?);
         std::fs::create_dir_all(file.parent().ok_or("no folder")?).map_err(|e| e.to_string())?;
         std::fs::write(&file, &ptx).map_err(|e| format!("{}: {e}", file.display()))?;
         println!("{}: {}", file.display(), summary(&ptx));
@@ -29,15 +67,15 @@ pub fn write(root: &Path) -> Result<(), String> {
 }
 
 /// Builds all of it and fails if what is committed differs.
-pub fn check(root: &Path) -> Result<(), String> {
+pub fn check(root: &Path, kernels: &Kernels) -> Result<(), String> {
     for cpu in CPUS {
-        let (file, ptx) = (committed(root, cpu), build(root, cpu)?);
+        let (file, ptx) = (kernels.ptx(cpu), build(root, kernels, cpu)?);
         let old = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         if old != ptx {
             let same = old.lines().zip(ptx.lines()).take_while(|(a, b)| a == b).count();
             let entry = ptx.lines().take(same + 1).filter_map(entry_name).last().unwrap_or("the header");
             let place = format!("{}:{} (in {entry})", file.display(), same + 1);
-            return Err(format!("{place} is not what the sources give: run `cargo xtask ptx`"));
+            return Err(format!("{place} is not what the sources give: run the same command without `--check`"));
         }
         println!("{}: up to date; {}", file.display(), summary(&ptx));
     }
@@ -62,7 +100,7 @@ fn entry_name(line: &str) -> Option<&str> {
 ///
 /// So: drop comments, sort the entries by name, number labels from zero in each, refuse mangled names, functions and
 /// global data, fix the flags and the toolchain.
-pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
+pub fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<String, String> {
     let target = root.join("target/ptx").join(cpu);
     // A fixed flag list, not added to the caller's: RUSTFLAGS and .cargo/config.toml must not change the bytes.
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
@@ -73,6 +111,7 @@ pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
         "-Zmir-opt-level=0".into(),
         format!("-Clinker={}", me.display()),
         format!("--remap-path-prefix={}=/", root.display()),
+        format!("--remap-path-prefix={}=/", kernels.folder.display()),
     ]
     .join("\x1f");
     let rustc = Command::new("rustc")
@@ -85,7 +124,7 @@ pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
         Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).parent().ok_or("rustc: no target-libdir")?.join("bin");
     // cargo does not see that its linker (we) changed: make it link again.
     for e in std::fs::read_dir(target.join("nvptx64-nvidia-cuda/ptx/.fingerprint")).into_iter().flatten().flatten() {
-        if e.file_name().to_string_lossy().starts_with("koel-kernels-") {
+        if e.file_name().to_string_lossy().starts_with(&format!("{}-", kernels.package)) {
             let _ = std::fs::remove_dir_all(e.path());
         }
     }
@@ -94,8 +133,9 @@ pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
             &format!("+{TOOLCHAIN}"),
             "rustc",
             "--locked",
+            "--lib",
             "-p",
-            "koel-kernels",
+            &kernels.package,
             "--profile",
             "ptx",
             "--crate-type",
@@ -103,11 +143,13 @@ pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
         ])
         .args(["--target", "nvptx64-nvidia-cuda", "-Zbuild-std=core", "--target-dir"])
         .arg(&target)
-        .current_dir(root)
+        .args(PROFILE.iter().flat_map(|setting| ["--config".into(), format!("profile.ptx.{setting}")]))
+        .current_dir(&kernels.folder)
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", flags)
         .env(linker::LLVM, llvm)
         .env(linker::CPU, cpu)
+        .env(linker::PACKAGE, &kernels.package)
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_TARGET_DIR")
         .env_remove("RUSTC_WRAPPER")
@@ -119,12 +161,12 @@ pub fn build(root: &Path, cpu: &str) -> Result<String, String> {
     if !status.success() {
         return Err("the PTX build failed".into());
     }
-    let raw =
-        std::fs::read_to_string(target.join("nvptx64-nvidia-cuda/ptx/koel_kernels.ptx")).map_err(|e| e.to_string())?;
-    canonical(&raw, cpu)
+    let file = target.join(format!("nvptx64-nvidia-cuda/ptx/{}.ptx", kernels.package.replace('-', "_")));
+    let raw = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    canonical(&raw, cpu, &kernels.package)
 }
 
-fn canonical(raw: &str, cpu: &str) -> Result<String, String> {
+fn canonical(raw: &str, cpu: &str, package: &str) -> Result<String, String> {
     const MOST_RESIDENT: u32 = 2048;
     let resident = RESIDENT_THREADS.iter().find(|(name, _)| *name == cpu).ok_or(format!("unknown target {cpu}"))?.1;
     let mut bounds = BTreeMap::new();
@@ -140,6 +182,9 @@ fn canonical(raw: &str, cpu: &str) -> Result<String, String> {
             };
             let number = |key: &str| field(key)?.parse::<u32>().map_err(|e| format!("{line}: {e}"));
             let (entry, threads, blocks) = (field("entry=")?, number("maxntid=")?, number("minnctapersm=")?);
+            if field("crate=")? != package {
+                continue; // a crate that this one is built on
+            }
             if !(1..=1024).contains(&threads) || blocks == 0 || threads * blocks > MOST_RESIDENT {
                 return Err(format!(
                     "`{entry}`: no GPU holds {blocks} blocks of {threads} threads on a multiprocessor"

@@ -1,7 +1,7 @@
 //! `#[kernel]`: from one Rust function makes
 //!   * the function itself (always inlined, callable from other kernels and from tests),
 //!   * on nvptx64: the `extern "ptx-kernel"` entry of the same name, and one `//@simt` line in the PTX from
-//!     which xtask takes the launch bounds,
+//!     which xtask takes the launch bounds and whose entry it is,
 //!   * elsewhere: a module of the same name with `SPEC` (name, threads, parameter list) and a typed `launch`
 //!     that works with any `Backend`: the test executor, native loops, a CUDA launcher.
 //!
@@ -84,7 +84,8 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
     let extra = format!(
         r#"
         #[cfg(target_arch = "nvptx64")]
-        core::arch::global_asm!("//@simt entry={name} maxntid={threads} minnctapersm={min_blocks}");
+        core::arch::global_asm!(concat!(
+            "//@simt entry={name} maxntid={threads} minnctapersm={min_blocks} crate=", env!("CARGO_PKG_NAME")));
         #[cfg(target_arch = "nvptx64")]
         const _: () = {{
             #[unsafe(export_name = "{name}")]

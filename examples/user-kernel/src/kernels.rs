@@ -1,0 +1,43 @@
+//! The device's half.
+use koel_kernels::map::find::Table;
+use koel_kernels::map::layout::Shape;
+use koel_simt::{Buf, In, Thread, kernel, unroll};
+
+/// Bits of a voxel's coordinate: x is the lowest ten of the key, then y, then z.
+pub const BITS: u32 = 10;
+const LAST: u32 = (1 << BITS) - 1;
+
+/// `sums[i]` = the values of those of the six voxels beside `voxels[i]` that are in the table, added up (wrapping).
+#[kernel(threads = 256, independent, starts_early)]
+pub fn neighbour_sums(
+    t: Thread,
+    n: u32,
+    shape: Shape,
+    stash_bits: u32,
+    slots: In<u64>,
+    stash: In<u64>,
+    table_header: In<u32>,
+    voxels: In<u32>,
+    sums: Buf<u32>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let table = Table { shape, stash_bits, slots, stash, header: table_header };
+    let voxel = voxels.get_stream(i);
+    let mut sum = 0u32;
+    unroll::<3>(|axis| {
+        let shift = axis as u32 * BITS;
+        let (at, step) = (voxel >> shift & LAST, 1 << shift);
+        if at != 0 {
+            sum = sum.wrapping_add(table.get(voxel.wrapping_sub(step)).unwrap_or(0));
+        }
+        if at != LAST {
+            sum = sum.wrapping_add(table.get(voxel.wrapping_add(step)).unwrap_or(0));
+        }
+    });
+    sums.store_stream(i, sum);
+}
