@@ -34,6 +34,12 @@ entries! {
     (crate::classic::function_id) { function_id_insert function_id_find }
     (crate::classic::fks) { fks_square fks_build fks_find }
     (crate::classic::perfect_spatial) { perfect_spatial_find }
+    (crate::classic::set) { set_insert set_clean set_find compacting_number compacting_find }
+    (crate::classic::strided) { strided_updates }
+    (crate::classic::multi_value) { multi_value_heads multi_value_list multi_value_places }
+    (crate::classic::two_level_multi) {
+        two_level_multi_build two_level_multi_present two_level_multi_number two_level_multi_find
+    }
     (crate::map::partition) { map_from_input_narrow map_from_input_small map_from_input_wide map_from_groups }
     (crate::map::build) { map_build map_check_stash }
     (crate::map::find) { map_find map_find_or }

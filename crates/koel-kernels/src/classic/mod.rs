@@ -4,13 +4,17 @@ pub mod bucketed;
 pub mod chaining;
 pub mod fks;
 pub mod function_id;
+pub mod multi_value;
 pub mod perfect_spatial;
 pub mod probing;
 pub mod random_walk;
+pub mod set;
 pub mod single_level;
 pub mod sorted;
+pub mod strided;
 pub mod two_kernel;
 pub mod two_level;
+pub mod two_level_multi;
 
 /// An empty slot. The one pair that looks like it, key and value all ones, is kept outside the slots.
 pub const EMPTY: u64 = u64::MAX;

@@ -12,14 +12,18 @@ mod cuckoo;
 pub mod fks;
 pub mod function_id;
 mod input;
+pub mod lists;
+pub mod multi_value;
 pub mod perfect_spatial;
 pub mod probing;
 pub mod random_walk;
 mod restarts;
+pub mod set;
 pub mod single_level;
 pub mod sorted;
 pub mod two_kernel;
 pub mod two_level;
+pub mod two_level_multi;
 
 use crate::device::{Stream, View, ViewMut};
 pub use crate::duplicates::Duplicates;
@@ -32,13 +36,17 @@ pub use fks::Fks;
 pub use function_id::FunctionId;
 pub use koel_kernels::hash::Family;
 use koel_simt::{Buf, In};
+pub use lists::{ListKind, ListTable, Listed, list_kinds};
+pub use multi_value::{SingleLevelMulti, SortedMulti};
 pub use perfect_spatial::PerfectSpatial;
 pub use probing::Probing;
 pub use random_walk::RandomWalk;
+pub use set::{SingleLevelCompacting, SingleLevelSet};
 pub use single_level::SingleLevel;
 pub use sorted::Sorted;
 pub use two_kernel::TwoKernel;
 pub use two_level::TwoLevel;
+pub use two_level_multi::{TwoLevelCompacting, TwoLevelMulti};
 
 /// What a build is asked for, of any kind of table.
 #[derive(Clone, Debug)]

@@ -1,0 +1,56 @@
+//! The multi-value table of Alcantara et al. 2011: pairs sorted by key, and a table from keys to where their values are.
+//!
+//! Kernels in the order of the build: heads, (scan), list; then the step after the lookup of a key's number.
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// `heads[i]` becomes 1 if sorted key `i` is the first of its kind.
+#[kernel(threads = 256, independent)]
+pub fn multi_value_heads(t: Thread, keys: In<u32>, n: u32, heads: Buf<u32>) {
+    let i = t.global_id();
+    if i < n {
+        let first = i == 0 || keys.get(i - 1) != keys.get(i);
+        heads.store(i, first as u32);
+    }
+}
+
+/// Lists each distinct key, its number, and where its values begin. One more place than keys: the end of the last.
+#[kernel(threads = 256, independent)]
+pub fn multi_value_list(
+    t: Thread,
+    keys: In<u32>,
+    n: u32,
+    heads: In<u32>,
+    numbers: In<u32>,
+    distinct: u32,
+    unique: Buf<u32>,
+    ids: Buf<u32>,
+    places: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i == 0 {
+        places.store(distinct, n);
+    }
+    if i < n && heads.get(i) != 0 {
+        let id = numbers.get(i);
+        unique.store(id, keys.get(i));
+        ids.store(id, id);
+        places.store(id, i);
+    }
+}
+
+/// From the number of query `i`'s key to where its values begin and how many they are.
+#[kernel(threads = 256, independent)]
+pub fn multi_value_places(t: Thread, n: u32, found: In<u8>, places: In<u32>, starts: Buf<u32>, counts: Buf<u32>) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let (mut start, mut count) = (0, 0);
+    if found.get(i) != 0 {
+        let id = starts.load(i);
+        start = places.get(id);
+        count = places.get(id + 1) - start;
+    }
+    starts.store(i, start);
+    counts.store(i, count);
+}

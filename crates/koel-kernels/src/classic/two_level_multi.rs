@@ -1,0 +1,183 @@
+//! The multi-value and the compacting table of Alcantara et al. 2009: buckets whose keys may repeat, each a cuckoo table of three
+//! sub-tables that one block builds in shared memory.
+//!
+//! Kernels in the order of the build: count and scatter (those of [`two_level`](super::two_level)), build; for the compacting
+//! table (scan and) number; then find.
+use super::two_level::{Inner, MAX_LOOPS, MAX_SEEDS, SUB_TABLES};
+use super::{key_of, status, value_of};
+use crate::hash::Functions;
+use koel_simt::{Buf, In, Shared, Thread, kernel};
+
+const THREADS: u32 = 512;
+const NOBODY: u32 = u32::MAX;
+
+/// The slot, of all the bucket's, that holds the key; [`NOBODY`] if none does. Others may be writing.
+#[inline(always)]
+fn slot_of(key: u32, seed: u32, inner: Inner, pairs: In<u64>, start: u32, owners: Shared<u32>) -> u32 {
+    let mut j = 0;
+    while j < SUB_TABLES {
+        let slot = j * inner.sub_slots() + inner.slot(j, key, seed);
+        let owner = owners.load_volatile(slot);
+        if owner != NOBODY && key_of(pairs.get(start + owner)) == key {
+            return slot;
+        }
+        j += 1;
+    }
+    NOBODY
+}
+
+/// One block builds one bucket of any number of pairs. Writes every slot of its sub-tables, key and place and count, and the
+/// values of each key side by side.
+#[kernel(threads = 512, shared = inner.sub_slots() * 24 + 4)]
+pub fn two_level_multi_build(
+    t: Thread,
+    inner: Inner,
+    starts: In<u32>,
+    bucket_counts: In<u32>,
+    pairs: In<u64>,
+    keys: Buf<u32>,
+    places: Buf<u64>,
+    values: Buf<u32>,
+    seeds: Buf<u32>,
+    status: Buf<u32>,
+) {
+    let (b, id, slots) = (t.block(), t.id(), inner.sub_slots() * SUB_TABLES);
+    let mut shared = t.shared();
+    let owners = shared.array::<u32>(slots);
+    let cursors = shared.array::<u32>(slots);
+    let next = shared.array::<u32>(1);
+    let (start, count) = (starts.get(b), bucket_counts.get(b));
+
+    // A key is stored if one of its pairs is: pairs without such a slot all write themselves into the next sub-table.
+    let (mut seed, mut tried, mut unplaced) = (inner.seed, 0, 1);
+    while unplaced != 0 && tried < MAX_SEEDS {
+        let mut i = id;
+        while i < slots {
+            owners.store(i, NOBODY);
+            i += THREADS;
+        }
+        t.barrier();
+        let mut loops = 0;
+        unplaced = 1;
+        while unplaced != 0 && loops < MAX_LOOPS {
+            let mut j = 0;
+            while j < SUB_TABLES {
+                let mut i = id;
+                while i < count {
+                    let key = key_of(pairs.get(start + i));
+                    // A key that is evicted while we look writes itself in the next round.
+                    if slot_of(key, seed, inner, pairs, start, owners) == NOBODY {
+                        owners.store_volatile(j * inner.sub_slots() + inner.slot(j, key, seed), i);
+                    }
+                    i += THREADS;
+                }
+                t.barrier();
+                j += 1;
+            }
+            let (mut i, mut homeless) = (id, false);
+            while i < count && !homeless {
+                homeless = slot_of(key_of(pairs.get(start + i)), seed, inner, pairs, start, owners) == NOBODY;
+                i += THREADS;
+            }
+            unplaced = t.barrier_count(homeless);
+            loops += 1;
+        }
+        if unplaced != 0 {
+            seed = Inner::next_seed(seed);
+            tried += 1;
+        }
+    }
+    if id == 0 {
+        next.store(0, 0);
+        seeds.store(b, seed);
+        if unplaced != 0 {
+            status.fetch_add(status::FAILED, 1);
+        }
+    }
+    let mut i = id;
+    while i < slots {
+        cursors.store(i, 0);
+        i += THREADS;
+    }
+    t.barrier();
+    // How many values each key has; then where they begin; then each value takes the next place.
+    i = id;
+    while i < count && unplaced == 0 {
+        cursors.fetch_add(slot_of(key_of(pairs.get(start + i)), seed, inner, pairs, start, owners), 1);
+        i += THREADS;
+    }
+    t.barrier();
+    i = id;
+    while i < slots {
+        let (owner, many) = (owners.load(i), cursors.load(i));
+        let place = start + next.fetch_add(0, many);
+        cursors.store(i, place);
+        let j = (i >= inner.sub_slots()) as u32 + (i >= 2 * inner.sub_slots()) as u32;
+        let at = inner.place(j, b, i - j * inner.sub_slots());
+        keys.store(at, if owner == NOBODY { 0 } else { key_of(pairs.get(start + owner)) });
+        places.store(at, (many as u64) << 32 | place as u64);
+        i += THREADS;
+    }
+    t.barrier();
+    i = id;
+    while i < count && unplaced == 0 {
+        let e = pairs.get(start + i);
+        let slot = slot_of(key_of(e), seed, inner, pairs, start, owners);
+        values.store(cursors.fetch_add(slot, 1), value_of(e));
+        i += THREADS;
+    }
+}
+
+/// `present[i]` becomes 1 if slot `i` holds a key.
+#[kernel(threads = 256, independent)]
+pub fn two_level_multi_present(t: Thread, slots: u32, places: In<u64>, present: Buf<u32>) {
+    let i = t.global_id();
+    if i < slots {
+        present.store(i, (places.get(i) >> 32 != 0) as u32);
+    }
+}
+
+/// A slot's key gets its number for a place, and enters the list of the distinct keys.
+#[kernel(threads = 256, independent)]
+pub fn two_level_multi_number(t: Thread, slots: u32, keys: In<u32>, ids: In<u32>, places: Buf<u64>, unique: Buf<u32>) {
+    let i = t.global_id();
+    if i < slots && places.load(i) >> 32 != 0 {
+        unique.store(ids.get(i), keys.get(i));
+        places.store(i, 1 << 32 | ids.get(i) as u64);
+    }
+}
+
+/// Looks up query `i`: where its values begin, and how many they are.
+#[kernel(threads = 128, independent)]
+pub fn two_level_multi_find(
+    t: Thread,
+    queries: In<u32>,
+    n: u32,
+    bucket_of: Functions,
+    inner: Inner,
+    seeds: In<u32>,
+    keys: In<u32>,
+    places: In<u64>,
+    starts: Buf<u32>,
+    counts: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= n {
+        return;
+    }
+    let key = queries.get_stream(i);
+    let b = bucket_of.slot(0, key);
+    let seed = seeds.get(b);
+    let (mut start, mut count, mut j) = (0, 0, 0);
+    while j < SUB_TABLES && count == 0 {
+        let at = inner.place(j, b, inner.slot(j, key, seed));
+        if keys.get(at) == key {
+            // An empty slot says 0 values.
+            let place = places.get(at);
+            (start, count) = (place as u32, (place >> 32) as u32);
+        }
+        j += 1;
+    }
+    starts.store_stream(i, if count > 0 { start } else { 0 });
+    counts.store_stream(i, count);
+}

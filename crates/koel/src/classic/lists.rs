@@ -1,0 +1,160 @@
+//! Tables of keys that may repeat, behind one interface: sets, compacting tables and multi-value tables.
+//!
+//! A lookup tells where in a list the key's entries begin and how many they are. A multi-value table lists the values, those of
+//! a key side by side. A compacting table lists each distinct key once, so that its place is its number: a two-way index. A set
+//! has no list, and one entry for each key.
+use super::input::Pairs;
+use super::restarts::{Attempt, Outcome};
+use super::{
+    BuildReport, Family, Options, SingleLevelCompacting, SingleLevelMulti, SingleLevelSet, SortedMulti,
+    TwoLevelCompacting, TwoLevelMulti,
+};
+use crate::device::{Stream, View, ViewMut};
+use crate::error::{Error, Result, check_length, count32};
+use koel_kernels::hash::mix::splitmix_at;
+use koel_simt::{Buf, In};
+
+/// A finished table.
+pub trait ListTable: Send + Sync {
+    /// How its build went. `pairs`: distinct keys; `duplicates`: pairs beyond the first of each key.
+    fn report(&self) -> &BuildReport;
+    /// What lookups give places in; empty for a set.
+    fn list(&self) -> View<'_, u32>;
+    /// Looks up every query: `counts[i]` entries of the list from `starts[i]` on belong to `queries[i]`; both are 0 if the table
+    /// does not hold it. Of a set and a compacting table every key has one entry. Allocates nothing but a byte a query in
+    /// tables that look up twice.
+    ///
+    /// Errors: lengths that differ, buffers of another device.
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        starts: ViewMut<'_, u32>,
+        counts: ViewMut<'_, u32>,
+    ) -> Result<()>;
+
+    /// Looks up host queries: start and count of each. Copies both ways and waits.
+    fn find(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<(u32, u32)>> {
+        let device = stream.device();
+        let staged = device.stage(queries)?;
+        let (mut starts, mut counts) = (device.alloc(queries.len())?, device.alloc(queries.len())?);
+        self.find_into(stream, staged.view(), starts.view_mut(), counts.view_mut())?;
+        Ok(starts.download()?.into_iter().zip(counts.download()?).collect())
+    }
+}
+
+/// A kind of table.
+pub trait ListKind: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// The paper it is from, and what it is, in a line.
+    fn about(&self) -> &'static str;
+    /// What it lists.
+    fn lists(&self) -> Listed;
+    /// Builds a table on the device of `stream`, of pairs `keys[i]`, `values[i]`; sets and compacting tables look at the keys alone.
+    /// Any keys, any values, any number of equal keys: `options.duplicates` plays no part. The values of a key stand in the order
+    /// of the input in tables that sort, and in any order in the others.
+    ///
+    /// Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another device, a load out of range, out of
+    /// memory.
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn ListTable>>;
+}
+/// What is in a table's list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Listed {
+    /// Nothing.
+    Nothing,
+    /// The distinct keys, each once.
+    Keys,
+    /// The values.
+    Values,
+}
+
+/// Every kind there is, in the order of their papers. A new one is a file and a line here.
+pub fn list_kinds() -> &'static [&'static dyn ListKind] {
+    &[&TwoLevelMulti, &TwoLevelCompacting, &SingleLevelSet, &SingleLevelCompacting, &SingleLevelMulti, &SortedMulti]
+}
+
+/// Checks lengths and the load.
+pub(super) fn check(
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+    options: &Options,
+    (default, max): (f64, f64),
+) -> Result<(u32, f64)> {
+    check_length("values", values.len(), "keys", keys.len())?;
+    let load = options.load.unwrap_or(default);
+    if !(load > 0.0 && load <= max) {
+        let expected = format!("above 0 and at most {max}");
+        return Err(Error::Setting { field: "load", found: load.to_string(), expected });
+    }
+    Ok((count32("pairs", keys.len())?, load))
+}
+
+/// Makes attempts until one succeeds: with the published family, with mixing, with more and more slots. Gives the table and what
+/// the report says of the attempts.
+pub(super) fn until_built<T>(
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    published: Family,
+    seed: u64,
+    mut attempt: impl FnMut(&Stream, Pairs<'_>, Attempt) -> Result<Outcome<T>>,
+) -> Result<(T, BuildReport)> {
+    let mut report = BuildReport::default();
+    for number in 0..32 {
+        let family = if number < 4 { published } else { Family::Mixed };
+        let growth = 1.25f64.powi(number as i32 - 7).max(1.0);
+        let seed = splitmix_at(seed, report.attempts);
+        report.attempts += 1;
+        let outcome = attempt(stream, pairs, Attempt { number, family, seed, growth })?;
+        report.device_seconds += outcome.seconds;
+        if let Some(table) = outcome.table {
+            report.family = family.describe();
+            if family != published {
+                let (weak, good) = (published.describe(), family.describe());
+                report.fallback = Some(match growth > 1.0 {
+                    true => format!("{weak} could not hold the keys, {good} did, with {growth:.2} times the slots"),
+                    false => format!("{weak} could not hold the keys, {good} did"),
+                });
+            } else if growth > 1.0 {
+                report.fallback = Some(format!("{growth:.2} times the slots asked for"));
+            }
+            return Ok((table, report));
+        }
+    }
+    // 200 times the slots asked for: only a broken device comes here.
+    Err(Error::Setting {
+        field: "load",
+        found: format!("still too high after {} attempts", report.attempts),
+        expected: "a table with 200 times the slots to hold the keys".into(),
+    })
+}
+
+/// The arguments that every lookup has.
+pub(super) struct ListArgs {
+    pub n: u32,
+    pub queries: In<u32>,
+    pub starts: Buf<u32>,
+    pub counts: Buf<u32>,
+}
+impl ListArgs {
+    /// Checks lengths and devices.
+    pub fn new(
+        stream: &Stream,
+        queries: &View<'_, u32>,
+        starts: &mut ViewMut<'_, u32>,
+        counts: &mut ViewMut<'_, u32>,
+    ) -> Result<ListArgs> {
+        check_length("starts", starts.len(), "queries", queries.len())?;
+        check_length("counts", counts.len(), "queries", queries.len())?;
+        let n = count32("queries", queries.len())?;
+        let (queries, starts) = (queries.arg("queries", stream)?, starts.arg("starts", stream)?);
+        Ok(ListArgs { n, queries, starts, counts: counts.arg("counts", stream)? })
+    }
+}

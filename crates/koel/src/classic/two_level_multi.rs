@@ -1,0 +1,306 @@
+//! The multi-value and the compacting table of Alcantara et al. 2009.
+//!
+//! As the two-level table, with keys that may repeat: all pairs of a key come into one bucket, which may hold more than 512 then, and a
+//! key has found a slot as soon as one of its pairs has. Then each block lays out the values of its keys side by side, by atomics in
+//! shared memory. The compacting table drops the values and numbers the keys by a prefix sum over the slots.
+//!
+//! There is a bucket for each 409 pairs of the input, repeated keys included, so that the tables get sparse as keys repeat: 12 bytes for
+//! each slot, of which there are 1.41 a pair, and 4 for each entry of the list. A lookup reads its bucket's seed and one to three slots.
+use super::input::Pairs;
+use super::lists::{self, ListArgs, ListKind, ListTable, Listed};
+use super::restarts::{Attempt, Outcome};
+use super::{BuildReport, Family, Options};
+use crate::device::{Buffer, Stream, View, ViewMut};
+use crate::error::{Result, count32};
+use crate::primitives::Scan;
+use koel_kernels::classic::two_level::{Inner, MAX_SEEDS, SUB_TABLES, two_level_count, two_level_scatter};
+use koel_kernels::classic::two_level_multi::{
+    two_level_multi_build, two_level_multi_find, two_level_multi_number, two_level_multi_present,
+};
+use koel_kernels::classic::{key_of, status, value_of};
+use koel_kernels::hash::Functions;
+use rayon::prelude::*;
+
+/// From keys to their values.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoLevelMulti;
+/// Which keys there are, each with a number of its own: a two-way index.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoLevelCompacting;
+
+/// Slots of a sub-table.
+const SUB_SLOTS: u32 = 192;
+/// Pairs per slot: 409 in 576 and no more.
+const LOAD: f64 = 409.0 / 576.0;
+
+struct Built {
+    bucket_of: Functions,
+    inner: Inner,
+    seeds: Buffer<u32>,
+    keys: Buffer<u32>,
+    /// Where the entries of a slot's key begin, and how many they are.
+    places: Buffer<u64>,
+    list: Buffer<u32>,
+    report: BuildReport,
+}
+
+impl ListKind for TwoLevelMulti {
+    fn name(&self) -> &'static str {
+        "two-level-multi"
+    }
+    fn about(&self) -> &'static str {
+        "2009: buckets, each a cuckoo table of its distinct keys with their values side by side"
+    }
+    fn lists(&self) -> Listed {
+        Listed::Values
+    }
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn ListTable>> {
+        Ok(Box::new(build(stream, keys, values, options)?))
+    }
+}
+impl ListKind for TwoLevelCompacting {
+    fn name(&self) -> &'static str {
+        "two-level-compacting"
+    }
+    fn about(&self) -> &'static str {
+        "2009: the multi-value table without values, its keys numbered by a prefix sum"
+    }
+    fn lists(&self) -> Listed {
+        Listed::Keys
+    }
+    fn build(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> Result<Box<dyn ListTable>> {
+        let mut built = build(stream, keys, values, options)?;
+        let (device, slots) = (stream.device(), count32("slots", built.keys.len())?);
+        let (mut present, mut ids) = (device.alloc::<u32>(slots as usize)?, device.alloc::<u32>(slots as usize)?);
+        let mut scan = Scan::new(device, slots as usize)?;
+        let mut unique = device.alloc::<u32>(built.report.pairs)?;
+        let ((), seconds) = stream.time(|| {
+            let grid = slots.div_ceil(two_level_multi_present::SPEC.threads);
+            let (places, marks) =
+                (built.places.view().arg("places", stream)?, present.view_mut().arg("present", stream)?);
+            // SAFETY: as many places and marks as slots.
+            unsafe { two_level_multi_present::launch(stream, grid, slots, places, marks) }?;
+            scan.exclusive(stream, present.view(), ids.view_mut())?;
+            let (keys, ids) = (built.keys.view().arg("keys", stream)?, ids.view().arg("ids", stream)?);
+            let (places, unique) =
+                (built.places.view_mut().arg("places", stream)?, unique.view_mut().arg("unique", stream)?);
+            // SAFETY: as many keys, numbers and places as slots; the numbers are below that of distinct keys.
+            unsafe { two_level_multi_number::launch(stream, grid, slots, keys, ids, places, unique) }
+        })?;
+        built.report.device_seconds += seconds;
+        built.report.bytes -= built.list.bytes();
+        built.report.bytes += unique.bytes();
+        built.list = unique;
+        Ok(Box::new(built))
+    }
+}
+
+fn build(stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>, options: &Options) -> Result<Built> {
+    let (n, load) = lists::check(keys, values, options, (LOAD, LOAD))?;
+    let pairs = Pairs { keys, values, n };
+    let (mut built, report) =
+        lists::until_built(stream, pairs, Family::Linear2009, options.seed, |stream, pairs, number| {
+            attempt(stream, pairs, load, number)
+        })?;
+    let slots = built.keys.len();
+    let distinct = distinct(stream, &built)?;
+    let bytes = built.seeds.bytes() + built.keys.bytes() + built.places.bytes() + built.list.bytes();
+    built.report = BuildReport { pairs: distinct, duplicates: n as usize - distinct, slots, bytes, ..report };
+    Ok(built)
+}
+fn distinct(stream: &Stream, built: &Built) -> Result<usize> {
+    let slots = count32("slots", built.keys.len())?;
+    let mut present = stream.device().alloc::<u32>(slots as usize)?;
+    let (places, marks) = (built.places.view().arg("places", stream)?, present.view_mut().arg("present", stream)?);
+    let grid = slots.div_ceil(two_level_multi_present::SPEC.threads);
+    // SAFETY: as many places and marks as slots.
+    unsafe { two_level_multi_present::launch(stream, grid, slots, places, marks) }?;
+    Ok(crate::primitives::sum(stream, present.view())? as usize)
+}
+
+fn attempt(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+    let (device, n) = (stream.device(), pairs.n);
+    let mean = load / attempt.growth * f64::from(SUB_TABLES * SUB_SLOTS);
+    let buckets = count32("buckets", (f64::from(n) / mean).ceil().max(1.0) as usize)?;
+    let slots = count32("slots", buckets as usize * (SUB_TABLES * SUB_SLOTS) as usize)? as usize;
+    // As the basic table: the key itself first.
+    let modulo = attempt.number == 0;
+    let outer = if modulo { Family::Modulo } else { attempt.family };
+    let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
+    let inner = Inner::new(attempt.family, buckets, SUB_SLOTS, attempt.seed as u32);
+    let (mut counts, mut starts) = (device.alloc::<u32>(buckets as usize)?, device.alloc::<u32>(buckets as usize)?);
+    let (mut offsets, mut together) = (device.alloc::<u32>(n as usize)?, device.alloc::<u64>(n as usize)?);
+    let (mut keys, mut places) = (device.alloc::<u32>(slots)?, device.alloc::<u64>(slots)?);
+    let (mut list, mut seeds) = (device.alloc::<u32>(n as usize)?, device.alloc::<u32>(buckets as usize)?);
+    let mut status = device.alloc::<u32>(status::WORDS)?;
+    let mut scan = Scan::new(device, buckets as usize)?;
+    let ((), seconds) = stream.time(|| {
+        counts.view_mut().fill_bytes(0, stream)?;
+        status.view_mut().fill_bytes(0, stream)?;
+        let grid = n.div_ceil(two_level_count::SPEC.threads);
+        let (keys_in, values_in) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+        {
+            let (counts, offsets) =
+                (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
+            let status = status.view_mut().arg("status", stream)?;
+            // A bucket may hold any number of pairs.
+            // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of` stays; `status::WORDS` words.
+            unsafe { two_level_count::launch(stream, grid, keys_in, n, bucket_of, u32::MAX, counts, offsets, status) }?;
+        }
+        scan.exclusive(stream, counts.view(), starts.view_mut())?;
+        {
+            let (starts, offsets) = (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
+            let together = together.view_mut().arg("pairs", stream)?;
+            // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of its own below `n`.
+            unsafe {
+                two_level_scatter::launch(stream, grid, keys_in, values_in, n, bucket_of, starts, offsets, together)
+            }?;
+        }
+        if !device.runs_kernels() {
+            let buffers = (&mut keys, &mut places, &mut list, &mut seeds, &mut status);
+            build_on_cpu(stream, inner, &starts, &counts, &together, buffers);
+            return Ok(());
+        }
+        let (starts, counts) = (starts.view().arg("starts", stream)?, counts.view().arg("counts", stream)?);
+        let together = together.view().arg("pairs", stream)?;
+        let (keys, places) = (keys.view_mut().arg("keys", stream)?, places.view_mut().arg("places", stream)?);
+        let (list, seeds) = (list.view_mut().arg("list", stream)?, seeds.view_mut().arg("seeds", stream)?);
+        let status = status.view_mut().arg("status", stream)?;
+        // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and its values lie there too; three sub-tables a bucket.
+        unsafe {
+            two_level_multi_build::launch(
+                stream, buckets, inner, starts, counts, together, keys, places, list, seeds, status,
+            )
+        }
+    })?;
+    let failed = status.download()?[status::FAILED as usize] != 0;
+    let built = Built { bucket_of, inner, seeds, keys, places, list, report: BuildReport::default() };
+    Ok(Outcome { table: (!failed).then_some(built), seconds })
+}
+
+/// What the build writes: keys, places, list, seeds, status.
+type Output<'a> =
+    (&'a mut Buffer<u32>, &'a mut Buffer<u64>, &'a mut Buffer<u32>, &'a mut Buffer<u32>, &'a mut Buffer<u32>);
+
+/// The block's work on the CPU: the same functions and seeds, distinct keys inserted one after another.
+fn build_on_cpu(
+    stream: &Stream,
+    inner: Inner,
+    starts: &Buffer<u32>,
+    counts: &Buffer<u32>,
+    pairs: &Buffer<u64>,
+    (keys, places, list, seeds, status): Output<'_>,
+) {
+    let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), pairs.host()) else { return };
+    let (Some(keys), Some(places), Some(mut list)) = (keys.host_mut(), places.host_mut(), list.host_mut()) else {
+        return;
+    };
+    let (Some(seeds), Some(status)) = (seeds.host_mut(), status.host_mut()) else { return };
+    // The part of the list that each bucket fills.
+    let mut lists = Vec::with_capacity(counts.len());
+    for &count in counts {
+        let (mine, rest) = list.split_at_mut(count as usize);
+        lists.push(mine);
+        list = rest;
+    }
+    let place_all = |(((b, list), seed), (&start, &count)): (((usize, &mut [u32]), &mut u32), (&u32, &u32))| {
+        let mut items = pairs[start as usize..][..count as usize].to_vec();
+        items.sort_by_key(|e| key_of(*e));
+        list.iter_mut().zip(&items).for_each(|(value, e)| *value = value_of(*e));
+        let mut place = start;
+        let groups = items.chunk_by(|a, b| key_of(*a) == key_of(*b)).map(|group| {
+            place += group.len() as u32;
+            (key_of(group[0]), (group.len() as u64) << 32 | u64::from(place - group.len() as u32))
+        });
+        let groups = groups.collect::<Vec<(u32, u64)>>();
+        let tried = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s))).take(MAX_SEEDS as usize);
+        let placed = tried.filter_map(|s| Some((s, place_keys(&groups, inner, s)?))).next();
+        *seed = placed.as_ref().map_or(inner.seed, |(s, _)| *s);
+        (b as u32, groups, placed.map(|(_, slots)| slots))
+    };
+    let built = stream.device().install(|| {
+        let buckets = lists.into_par_iter().enumerate().zip(seeds.par_iter_mut()).zip(starts.par_iter().zip(counts));
+        buckets.map(place_all).collect::<Vec<_>>()
+    });
+    places.fill(0);
+    for (b, groups, slots) in built {
+        let Some(slots) = slots else {
+            status[status::FAILED as usize] += 1;
+            continue;
+        };
+        for (slot, group) in slots.into_iter().enumerate().filter(|(_, group)| *group != FREE) {
+            let (j, slot) = (slot as u32 / SUB_SLOTS, slot as u32 % SUB_SLOTS);
+            let at = inner.place(j, b, slot) as usize;
+            (keys[at], places[at]) = groups[group as usize];
+        }
+    }
+}
+/// A slot without a key.
+const FREE: u32 = u32::MAX;
+/// The number of the key in each slot of the bucket's sub-tables, if all keys found one.
+fn place_keys(groups: &[(u32, u64)], inner: Inner, seed: u32) -> Option<Vec<u32>> {
+    const MAX_MOVES: u32 = 600;
+    let mut slots = vec![FREE; (SUB_TABLES * SUB_SLOTS) as usize];
+    for i in 0..groups.len() as u32 {
+        let (mut group, mut moves) = (i, 0);
+        while group != FREE {
+            if moves == MAX_MOVES {
+                return None;
+            }
+            let j = moves % SUB_TABLES;
+            let slot = j * SUB_SLOTS + inner.slot(j, groups[group as usize].0, seed);
+            group = std::mem::replace(&mut slots[slot as usize], group);
+            moves += 1;
+        }
+    }
+    Some(slots)
+}
+
+impl ListTable for Built {
+    fn report(&self) -> &BuildReport {
+        &self.report
+    }
+    fn list(&self) -> View<'_, u32> {
+        self.list.view()
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        mut starts: ViewMut<'_, u32>,
+        mut counts: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        let ListArgs { n, queries, starts, counts } = ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
+        let grid = n.div_ceil(two_level_multi_find::SPEC.threads);
+        let (seeds, keys) = (self.seeds.view().arg("seeds", stream)?, self.keys.view().arg("keys", stream)?);
+        let places = self.places.view().arg("places", stream)?;
+        // SAFETY: `n` queries and answers; the table was built with these functions.
+        unsafe {
+            two_level_multi_find::launch(
+                stream,
+                grid,
+                queries,
+                n,
+                self.bucket_of,
+                self.inner,
+                seeds,
+                keys,
+                places,
+                starts,
+                counts,
+            )
+        }
+    }
+}
