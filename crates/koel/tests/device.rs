@@ -5,9 +5,7 @@ use koel::primitives::Scan;
 use koel::{Buffer, Device, DeviceKind, Error, Result, Stream, View, ViewMut};
 use koel_kernels::probe::random_sectors;
 use koel_simt::{Buf, Thread, kernel};
-use std::path::Path;
-use std::process::Command;
-use support::devices;
+use support::{devices, has_no_gpu, run_with_stand_in};
 
 #[test]
 fn buffers_keep_what_they_are_given() {
@@ -542,30 +540,9 @@ fn kernels_of_other_crates() {
 #[test]
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn the_driver_is_used_rightly() {
-    if std::env::var_os("STAND_IN").is_some() || Device::cuda(0).is_ok() {
+    if !has_no_gpu() {
         return;
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stand-in");
-    std::fs::create_dir_all(&folder).unwrap();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/stand_in_driver.rs");
-    let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
-    let built = Command::new(rustc)
-        .args(["--edition=2024", "--crate-type=cdylib", "-Copt-level=1", source, "-o"])
-        .arg(folder.join("libcuda.so"))
-        .status();
-    assert!(built.is_ok_and(|s| s.success()));
-    let run = |test: &str, settings: &[(&str, &str)]| {
-        let out = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture"])
-            .env("LD_LIBRARY_PATH", &folder)
-            .env("STAND_IN", "1")
-            .envs(settings.iter().copied())
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success() && text.contains("1 passed"), "{test} {settings:?}: {text}");
-        text
-    };
     for test in [
         "buffers_keep_what_they_are_given",
         "streams_follow_each_other_over_a_buffer",
@@ -581,7 +558,7 @@ fn the_driver_is_used_rightly() {
         "cudarcs_slices_go_in_and_out",
         "kernels_of_other_crates",
     ] {
-        run(test, &[("KOEL_TEST_DEVICES", "cuda")]);
+        run_with_stand_in(test, &[("KOEL_TEST_DEVICES", "cuda")]);
     }
     for (settings, says) in [
         (("STAND_IN_DEVICES", "0"), "no CUDA device 0: the driver lists 0"),
@@ -598,7 +575,7 @@ fn the_driver_is_used_rightly() {
         ),
         (("STAND_IN_MEMORY", "1000"), "out of memory on Stand-in GPU: 2048 bytes asked, 1000 free"),
     ] {
-        let text = run("a_launch_in_words", &[settings]);
+        let text = run_with_stand_in("a_launch_in_words", &[settings]);
         assert!(text.contains(says), "{settings:?}: {text}");
     }
 }

@@ -1,6 +1,7 @@
 //! What a launcher gets of a kernel: its description, its arguments, its body.
 use super::Extent;
 use crate::{Buf, In, Thread};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// What a launcher must know of a kernel. `#[kernel]` writes it.
@@ -86,8 +87,8 @@ pub struct ArrayArg {
 /// One parameter as the PTX entry reads it.
 #[derive(Clone, Debug)]
 pub struct DeviceArg {
-    /// The first `len` are its bytes.
-    pub bytes: [u8; DeviceArg::MAX],
+    /// The first `len` are its bytes; the rest is not written, launches being many.
+    pub bytes: [MaybeUninit<u8>; DeviceArg::MAX],
     /// Bytes in use.
     pub len: usize,
     /// What it points to, if it is a [`Buf`] or an [`In`].
@@ -117,9 +118,9 @@ pub unsafe trait Arg: Copy + Send + Sync + 'static {
     /// Its bytes.
     fn device(&self) -> DeviceArg {
         const { assert!(size_of::<Self>() <= DeviceArg::MAX) };
-        let (mut bytes, len) = ([0; DeviceArg::MAX], size_of::<Self>());
+        let (mut bytes, len) = ([MaybeUninit::uninit(); DeviceArg::MAX], size_of::<Self>());
         // SAFETY: `len` bytes of `self`, all initialised as it has no padding.
-        unsafe { std::ptr::copy_nonoverlapping((&raw const *self).cast::<u8>(), bytes.as_mut_ptr(), len) };
+        unsafe { std::ptr::copy_nonoverlapping((&raw const *self).cast(), bytes.as_mut_ptr(), len) };
         DeviceArg { bytes, len, array: None }
     }
 }

@@ -1,6 +1,8 @@
 //! What the tests share: devices, key sets, and the naive oracle's pairs.
 #![allow(dead_code, reason = "each test file uses a part")]
 use koel::Device;
+use std::path::Path;
+use std::process::Command;
 
 /// The devices to test on: the CPU, the test executor under several seeds, a GPU if there is one. `KOEL_TEST_DEVICES` may
 /// name kinds (`cpu,executor,cuda`): those, and they must be there.
@@ -25,6 +27,36 @@ pub fn devices() -> Vec<Device> {
 /// Whether big inputs take no time: not on the executor, and not under a sanitizer (`KOEL_TEST_SMALL`).
 pub fn is_fast(device: &Device) -> bool {
     device.kind() != koel::DeviceKind::Executor && std::env::var_os("KOEL_TEST_SMALL").is_none()
+}
+
+/// Whether this is the place to test koel's use of the driver by a stand-in: there is no driver, and no stand-in yet.
+pub fn has_no_gpu() -> bool {
+    std::env::var_os("STAND_IN").is_none() && Device::cuda(0).is_err()
+}
+/// Runs a test of this program again, with a library that stands in for the driver. Returns what it printed.
+pub fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_stem().unwrap().to_string_lossy().into_owned();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("stand-in-of-{name}"));
+    let library = folder.join("libcuda.so");
+    static BUILT: std::sync::Once = std::sync::Once::new();
+    BUILT.call_once(|| {
+        std::fs::create_dir_all(&folder).unwrap();
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/stand_in_driver.rs");
+        let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
+        let args = ["--edition=2024", "--crate-type=cdylib", "-Copt-level=1", source, "-o"];
+        assert!(Command::new(rustc).args(args).arg(&library).status().is_ok_and(|s| s.success()));
+    });
+    let out = Command::new(program)
+        .args(["--exact", test, "--nocapture"])
+        .env("LD_LIBRARY_PATH", &folder)
+        .env("STAND_IN", "1")
+        .envs(settings.iter().copied())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && text.contains("1 passed"), "{test} {settings:?}: {text}");
+    text
 }
 
 /// A bijection of the 32-bit words, another one for each seed.

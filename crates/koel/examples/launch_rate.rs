@@ -1,0 +1,75 @@
+//! What a call costs the host: calls a second, and allocations a call, on one stream of a device.
+//!
+//! `cargo run --release -p koel --example launch_rate -- [cpu|cuda]`. On a GPU the rate of launches is bounded by the driver; against
+//! the stand-in driver of the tests, with `STAND_IN_FAST=1`, what is left is koel's own time:
+//! `rustc --edition=2024 --crate-type=cdylib -O crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so`, then
+//! `LD_LIBRARY_PATH=/tmp/stand-in`.
+use koel::{Device, Map, Result, Stream};
+use koel_kernels::map::find::map_find_or;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+struct Counting;
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+// SAFETY: the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(p, layout) }
+    }
+}
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The best of several rounds.
+fn measure(name: &str, stream: &Stream, mut call: impl FnMut(u32) -> Result<()>) -> Result<()> {
+    const CALLS: u32 = 20_000;
+    let (mut best, mut allocations) = (f64::MAX, 0);
+    for _ in 0..7 {
+        let (start, before) = (Instant::now(), ALLOCATIONS.load(Relaxed));
+        (0..CALLS).try_for_each(&mut call)?;
+        best = best.min(start.elapsed().as_secs_f64());
+        allocations = ALLOCATIONS.load(Relaxed) - before;
+        stream.synchronize()?;
+    }
+    let (nanoseconds, allocations) = (best / CALLS as f64 * 1e9, allocations as f64 / CALLS as f64);
+    println!("{name:44} {nanoseconds:8.0} ns a call {:8.2} M calls/s {allocations:6.2} allocations", 1e3 / nanoseconds);
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let device = match std::env::args().nth(1).as_deref() {
+        Some("cuda") => Device::cuda(0)?,
+        _ => Device::cpu()?,
+    };
+    println!("{device:?}");
+    let (stream, other) = (device.stream()?, device.stream()?);
+    let (keys, mut values) = (device.upload(&[1u32, 2, 3, 4])?, device.alloc::<u32>(4)?);
+    let map = Map::build(&device, &[1, 2, 3], &[4, 5, 6])?;
+    measure("fill 16 bytes", &stream, |_| values.view_mut().fill_bytes(0, &stream))?;
+    measure("copy 16 bytes", &stream, |_| values.view_mut().copy_from(keys.view(), &stream))?;
+    measure("copy 16 bytes, two streams by turns", &stream, |i| {
+        values.view_mut().copy_from(keys.view(), if i & 1 == 0 { &stream } else { &other })
+    })?;
+    let table = map.table(&stream)?;
+    measure("launch of map_find_or, 4 queries", &stream, |_| {
+        let (keys, values) = (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
+        let (slots, stash, header) = (table.slots, table.stash, table.header);
+        // SAFETY: four queries and answers; the map's table.
+        unsafe {
+            map_find_or::launch(&stream, 1, 4, 0, table.shape, table.stash_bits, slots, stash, header, keys, values)
+        }
+    })?;
+    measure("Map::get_or, 4 queries", &stream, |_| map.get_or(&stream, keys.view(), values.view_mut(), 0))?;
+    let mut graph = stream.capture((map, keys, values), |stream, (map, keys, values)| {
+        (0..10).try_for_each(|_| map.get_or(stream, keys.view(), values.view_mut(), 0))
+    })?;
+    measure("launch of a graph of ten Map::get_or", &stream, |_| graph.launch(&stream))?;
+    measure("one buffer of 1 KB, made and dropped", &stream, |_| device.alloc::<u8>(1 << 10).map(drop))
+}

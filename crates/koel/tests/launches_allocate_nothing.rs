@@ -1,0 +1,78 @@
+//! Launches, copies, fills and lookups take no memory of the host: many small builds run at the speed of the device.
+mod support;
+
+use koel::{Device, DeviceKind, Map};
+use koel_kernels::map::find::map_find_or;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use support::{devices, has_no_gpu, run_with_stand_in};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+struct Counting;
+// SAFETY: the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(p, layout) }
+    }
+}
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations(device: &Device, name: &str, mut call: impl FnMut() -> koel::Result<()>) {
+    (0..10).try_for_each(|_| call()).unwrap(); // functions are looked up, events made
+    let before = ALLOCATIONS.get();
+    (0..100).try_for_each(|_| call()).unwrap();
+    assert_eq!(ALLOCATIONS.get() - before, 0, "{name} on {device:?}");
+}
+
+#[test]
+fn calls_allocate_nothing() {
+    // The executor does: it is for tests.
+    for device in devices().into_iter().filter(|d| d.kind() != DeviceKind::Executor) {
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let keys = device.upload(&[1u32, 2, 3, 4]).unwrap();
+        let mut values = device.upload(&[0u32; 4]).unwrap();
+        allocations(&device, "fill", || values.view_mut().fill_bytes(0, &stream));
+        allocations(&device, "copy", || {
+            values.view_mut().copy_from(keys.view(), &other)?;
+            values.view_mut().copy_from(keys.view(), &stream)
+        });
+        let (table, header) = (device.upload(&[!0u64; 8]).unwrap(), device.upload(&[0u32; 8]).unwrap());
+        let shape = koel::map::layout::Shape { partitions: 1, buckets: 2, seed: 0 };
+        allocations(&device, "launch", || {
+            let (slots, header) = (table.view().arg("slots", &stream)?, header.view().arg("header", &stream)?);
+            let (keys, values) = (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
+            // SAFETY: four queries and answers, an empty table of two buckets, a stash that nothing looks into.
+            unsafe { map_find_or::launch(&stream, 1, 4, 7, shape, 0, slots, slots, header, keys, values) }
+        });
+        // The stand-in's kernels do not run, so that no map gets built.
+        if std::env::var_os("STAND_IN").is_none() {
+            assert_eq!(values.download().unwrap(), [7; 4]);
+            let map = Map::build(&device, &[1, 2, 3], &[4, 5, 6]).unwrap();
+            allocations(&device, "get_or", || map.get_or(&stream, keys.view(), values.view_mut(), 0));
+            assert_eq!(values.download().unwrap(), [4, 5, 6, 0]);
+        }
+        if device.kind() == DeviceKind::Cuda {
+            let mut graph = stream
+                .capture((keys, values), |stream, (keys, values)| values.view_mut().copy_from(keys.view(), stream))
+                .unwrap();
+            allocations(&device, "graph", || graph.launch(&stream));
+        }
+    }
+}
+
+#[test]
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+fn nor_with_a_driver() {
+    if has_no_gpu() {
+        run_with_stand_in("calls_allocate_nothing", &[("KOEL_TEST_DEVICES", "cuda")]);
+    }
+}
