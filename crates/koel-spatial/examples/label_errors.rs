@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let middle = moved.map(|c| -0.5 * c);
                 let pose = [random.pose(middle), random.pose(std::array::from_fn(|i| middle[i] + moved[i]))];
                 let mut intersector = Intersector::new(&device, &scans[0].cloud, &scans[1].cloud, grid, method)?;
-                for _ in 0..3 {
+                for _ in 0..20 {
                     intersector.frame(&pose[0], &pose[1])?;
                     frames.push(intersector.timings()?);
                 }
@@ -67,17 +67,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                     let labels = intersector.point_labels(side)?;
                     worst = worst.worst(errors(&scans[i], &pose[i], &labels, shapes[o].0, &pose[o], h));
                 }
-                let summary = intersector.summary()?;
-                if std::env::var_os("VERBOSE").is_some() {
-                    for side in Side::BOTH {
-                        let m = summary.side(side);
-                        eprintln!("{side}: {:?} true volume {}", m, shapes[side as usize].0.volume());
-                    }
-                    if let Ok(solids) = intersector.solids() {
-                        eprintln!("solids {:?} labels {:?}", Boolean::ALL.map(|op| solids.volume(op)), summary.volumes);
-                    }
-                }
-                if let Some(volumes) = summary.volumes {
+                if let Ok(solids) = intersector.solids() {
+                    let volumes = Boolean::ALL.map(|op| solids.volume(op));
                     let both = volume_of_both(shapes[0], shapes[1], 160);
                     let (va, vb) = (a.volume(), b.volume());
                     let truth = Boolean::ALL.map(|op| match op {
@@ -86,8 +77,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                         Boolean::Difference => va - both,
                         Boolean::ReverseDifference => vb - both,
                     });
-                    // In parts of the smaller solid: an intersection may be empty.
-                    let off = truth.iter().zip(volumes).map(|(t, v)| (t - v).abs()).fold(0.0, f64::max) / va.min(vb);
+                    // In parts of the true volume, or of the smaller solid: an intersection may be empty.
+                    let off =
+                        truth.iter().zip(volumes).map(|(t, v)| (t - v).abs() / t.max(va.min(vb))).fold(0.0, f64::max);
                     volume_off = Some(off.max(volume_off.unwrap_or(0.0)));
                 }
             }

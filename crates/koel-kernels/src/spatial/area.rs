@@ -85,11 +85,16 @@ pub fn spatial_area_of_points(
     let index = Index { shape, words, bricks };
     let c = cell_of(key).map(|c| c as i32);
     let (mut area, mut points, mut around) = (0.0, 0.0, 0.0);
-    index.for_each_in(level, cloud, c.map(|c| c - 1), c.map(|c| c + 1), None, |j| {
+    let mut near = index.cells_in(level, cloud, c.map(|c| c - 1), c.map(|c| c + 1), None);
+    loop {
+        let j = near.next();
+        if j == NONE {
+            break;
+        }
         area += f32::from_bits(measured.get(2 * j));
         points += f32::from_bits(measured.get(2 * j + 1));
         around += 1.0;
-    });
+    }
     // Cells of which the surface only cuts a corner stay empty: the occupied share was fitted in experiments.
     let density = points / around;
     let occupied = 1.0 - 0.48 / sqrt(if density > 4.0 { density } else { 4.0 });

@@ -3,8 +3,8 @@ use super::area::area_at;
 use super::index::Index;
 use super::layout::{Shape, cell_of};
 use super::math::length;
+use super::state;
 use super::sums::sums_of;
-use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Above this |sum of dipoles| / area a surface counts as open. Closed ones had at most 0.05, open scans 0.1 and more.
@@ -136,12 +136,4 @@ pub fn spatial_sum_surfaces(t: Thread, shape: Shape, assume_closed: u32, dipoles
     state.store(state::AREA + cloud, area.to_bits());
     state.store(state::CLOSEDNESS + cloud, closedness.to_bits());
     state.store(state::OPEN + cloud, (assume_closed == 0 && closedness > OPEN_ABOVE) as u32);
-}
-
-/// The dipole of a cell, if there is one.
-#[inline(always)]
-#[track_caller]
-pub fn dipole_at(index: Index, level: u32, cloud: u32, key: u32, dipoles: In<u32>) -> Option<Dipole> {
-    let cell = index.find(level, cloud, key);
-    if cell == NONE { None } else { Some(Dipole::get(dipoles, cell)) }
 }

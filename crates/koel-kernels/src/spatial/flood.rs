@@ -4,7 +4,7 @@
 //! lowest number: the same in every run. Where an inside voxel touches an outside one, both seeds are cleared and the flood begins
 //! again.
 use super::index::Index;
-use super::labels::neighbour;
+use super::labels::Faces;
 use super::layout::Shape;
 use super::math::length;
 use super::sums::sums_of;
@@ -43,9 +43,10 @@ pub fn spatial_seed(
     }
     let (_, cloud, key) = shape.decode(codes.get(i));
     let index = Index { shape, words, bricks };
+    let faces = Faces::of(index, cloud, key);
     let (mut clearest, mut side) = (0.0f32, 0);
     while side < 6 {
-        let j = neighbour(index, cloud, key, side);
+        let j = faces.across(side);
         neighbours.store(6 * i + side, j);
         if j != NONE && marks.get(j) == mark::INTERSECTION && marks.get(i) != mark::INTERSECTION {
             let (_, _, shared) = shape.decode(codes.get(j));
@@ -192,16 +193,22 @@ pub fn spatial_flood_label(
         labels.store(i, label::INTERSECTION);
         return;
     }
-    let of = |voxel: u32| {
-        let seed = if voxel == NONE { DRY } else { reached.get(voxel) };
-        if seed == DRY { label::UNKNOWN } else { seeds.get(seed as u32) & 3 }
-    };
-    let (mut found, mut side) = (of(i), 0);
+    let mut found = label_of(reached, seeds, i);
+    let mut side = 0;
     while side < 6 && found != label::UNKNOWN {
-        if of(neighbours.get(6 * i + side)) ^ found == label::INSIDE ^ label::OUTSIDE {
+        let j = neighbours.get(6 * i + side);
+        let theirs = if j == NONE { label::UNKNOWN } else { label_of(reached, seeds, j) };
+        if theirs ^ found == label::INSIDE ^ label::OUTSIDE {
             found = label::UNKNOWN;
         }
         side += 1;
     }
     labels.store(i, found);
+}
+/// The label of the seed that reached a voxel.
+#[inline(always)]
+#[track_caller]
+fn label_of(reached: In<u64>, seeds: In<u32>, voxel: u32) -> u32 {
+    let seed = reached.get(voxel);
+    if seed == DRY { label::UNKNOWN } else { seeds.get(seed as u32) & 3 }
 }

@@ -83,42 +83,73 @@ impl Index {
         first as u32
     }
 
-    /// Calls `visit` with the number of every occupied cell of a box less another, both given by their first and last cells, in a
-    /// fixed order. The box may reach beyond the grid and spans at most 5 cells a side, or 6 from an even one: two bricks an axis.
+    /// The occupied cells of a box less another, both given by their first and last cells. The box may reach beyond the grid and
+    /// spans at most 5 cells a side, or 6 from an even one: two bricks an axis.
     #[inline(always)]
-    #[track_caller]
-    pub fn for_each_in(
+    pub fn cells_in(
         self,
         level: u32,
         cloud: u32,
         from: [i32; 3],
         to: [i32; 3],
         but: Option<([i32; 3], [i32; 3])>,
-        mut visit: impl FnMut(u32),
-    ) {
+    ) -> Cells {
         let last = self.shape.side(level) as i32 - 1;
-        let (x, y, z) = (
-            Span::new(from[0], to[0], last, but.map(|b| (b.0[0], b.1[0]))),
-            Span::new(from[1], to[1], last, but.map(|b| (b.0[1], b.1[1]))),
-            Span::new(from[2], to[2], last, but.map(|b| (b.0[2], b.1[2]))),
-        );
-        let mut corner = 0;
-        while corner < 8 {
-            let (bx, cx, nx) = x.half(corner >> 2 & 1);
-            let (by, cy, ny) = y.half(corner >> 1 & 1);
-            let (bz, cz, nz) = z.half(corner & 1);
-            corner += 1;
-            let wanted = (along_x(cx) & along_y(cy) & along_z(cz)) & !(along_x(nx) & along_y(ny) & along_z(nz));
-            if wanted == 0 {
-                continue;
+        // Nothing is left out: a box that ends before it begins.
+        let (but_from, but_to) = but.unwrap_or(([1; 3], [0; 3]));
+        Cells {
+            index: self,
+            level,
+            cloud,
+            x: Span::new(from[0], to[0], last, but_from[0], but_to[0]),
+            y: Span::new(from[1], to[1], last, but_from[1], but_to[1]),
+            z: Span::new(from[2], to[2], last, but_from[2], but_to[2]),
+            corner: 0,
+            rest: 0,
+            brick: Brick { cells: 0, first: 0 },
+        }
+    }
+}
+
+/// The numbers of some cells, one by one, in a fixed order: up to eight bricks, each in key order. No closure: a kernel's loop
+/// around [`next`](Self::next) is one function, in which the host's native mode checks nothing but bounds.
+#[derive(Clone, Copy)]
+pub struct Cells {
+    index: Index,
+    level: u32,
+    cloud: u32,
+    x: Span,
+    y: Span,
+    z: Span,
+    /// The next brick.
+    corner: u32,
+    /// Cells of this brick that are still to come.
+    rest: u64,
+    brick: Brick,
+}
+impl Cells {
+    /// The next one, or [`NONE`].
+    #[inline(always)]
+    #[track_caller]
+    pub fn next(&mut self) -> u32 {
+        while self.rest == 0 {
+            if self.corner == 8 {
+                return NONE;
             }
-            let brick = self.brick(level, cloud, spread(bx) << 2 | spread(by) << 1 | spread(bz));
-            let mut cells = brick.cells & wanted;
-            while cells != 0 {
-                visit(brick.number(cells.trailing_zeros()));
-                cells &= cells - 1;
+            let (bx, cx, nx) = self.x.half(self.corner >> 2 & 1);
+            let (by, cy, ny) = self.y.half(self.corner >> 1 & 1);
+            let (bz, cz, nz) = self.z.half(self.corner & 1);
+            self.corner += 1;
+            let wanted = (along_x(cx) & along_y(cy) & along_z(cz)) & !(along_x(nx) & along_y(ny) & along_z(nz));
+            if wanted != 0 {
+                let key = spread(bx) << 2 | spread(by) << 1 | spread(bz);
+                self.brick = self.index.brick(self.level, self.cloud, key);
+                self.rest = self.brick.cells & wanted;
             }
         }
+        let cell = self.brick.number(self.rest.trailing_zeros());
+        self.rest &= self.rest - 1;
+        cell
     }
 }
 /// How many occupied bricks come before a word's brick.
@@ -136,15 +167,12 @@ struct Span {
 }
 impl Span {
     #[inline(always)]
-    fn new(from: i32, to: i32, last: i32, but: Option<(i32, i32)>) -> Span {
+    fn new(from: i32, to: i32, last: i32, but_from: i32, but_to: i32) -> Span {
         let from = if from > 0 { from } else { 0 };
         let to = if to < last { to } else { last };
         let brick = (from >> 2) as u32;
         let origin = (brick << 2) as i32;
-        let left_out = match but {
-            Some((from, to)) => run(from - origin, to - origin),
-            None => 0,
-        };
+        let left_out = run(but_from - origin, but_to - origin);
         Span { brick, covered: run(from - origin, to - origin), left_out }
     }
     #[inline(always)]
@@ -239,12 +267,12 @@ pub fn spatial_mark_cells(
         return;
     }
     let cloud = (i >= groups_a) as u32;
-    let of_group = keys.x4().get(i).0;
-    let mut last = NONE;
-    koel_simt::unroll::<4>(|j| {
-        let key = of_group[j];
+    let (mut last, mut j) = (NONE, 4 * i);
+    while j < 4 * i + 4 {
+        let key = keys.get(j);
+        j += 1;
         if key == last || key == NONE {
-            return;
+            continue;
         }
         last = key;
         let mut level = 0;
@@ -254,11 +282,11 @@ pub fn spatial_mark_cells(
             let brick = brick_number(word, (cell >> 6) & 31);
             let bit = 1u64 << (cell & 63);
             if cells.load_relaxed(brick) & bit != 0 || cells.fetch_or(brick, bit) & bit != 0 {
-                return;
+                break;
             }
             level += 1;
         }
-    });
+    }
 }
 /// How many cells each brick holds.
 #[kernel(threads = 128, independent)]

@@ -1,6 +1,6 @@
 //! Decisions: winding numbers to margins, margins to labels, labels to sums.
 use super::dipoles::Dipole;
-use super::index::Index;
+use super::index::{Brick, Index};
 use super::layout::{Shape, cell_of, key_of};
 use super::winding::{SAMPLES, from_sum};
 use super::{NONE, label, mark, state};
@@ -144,10 +144,10 @@ pub fn spatial_label(
         label::UNKNOWN
     };
     let (_, cloud, key) = shape.decode(codes.get(i));
-    let index = Index { shape, words, bricks };
+    let faces = Faces::of(Index { shape, words, bricks }, cloud, key);
     let mut side = 0;
     while side < 6 && found != label::UNKNOWN {
-        let j = neighbour(index, cloud, key, side);
+        let j = faces.across(side);
         if j != NONE && marks.get(j) != mark::INTERSECTION {
             let other = f32::from_bits(margins.get(j));
             let opposite = margin < 0.0 && other > 0.0 || margin > 0.0 && other < 0.0;
@@ -161,61 +161,63 @@ pub fn spatial_label(
     }
     labels.store(i, found);
 }
-/// The voxel of the same cloud across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`].
-#[inline(always)]
-#[track_caller]
-pub fn neighbour(index: Index, cloud: u32, key: u32, side: u32) -> u32 {
-    let c = cell_of(key);
-    let step = if side & 1 != 0 { 1 } else { u32::MAX };
-    let moved = |axis: u32| c[axis as usize].wrapping_add(if side >> 1 == axis { step } else { 0 });
-    let (x, y, z) = (moved(0), moved(1), moved(2));
-    if (x | y | z) >> index.shape.bits != 0 { NONE } else { index.find(0, cloud, key_of([x, y, z])) }
+/// A voxel, its brick, and through them its face neighbours: most are in the same brick.
+#[derive(Clone, Copy)]
+pub struct Faces {
+    index: Index,
+    cloud: u32,
+    key: u32,
+    cell: [u32; 3],
+    own: Brick,
+}
+impl Faces {
+    /// Of the voxel of a key.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of(index: Index, cloud: u32, key: u32) -> Faces {
+        Faces { index, cloud, key, cell: cell_of(key), own: index.brick(0, cloud, key >> 6) }
+    }
+    /// The voxel of the same cloud across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`].
+    #[inline(always)]
+    #[track_caller]
+    pub fn across(self, side: u32) -> u32 {
+        let step = if side & 1 != 0 { 1 } else { u32::MAX };
+        let moved = |axis: usize| self.cell[axis].wrapping_add(if side >> 1 == axis as u32 { step } else { 0 });
+        let (x, y, z) = (moved(0), moved(1), moved(2));
+        if (x | y | z) >> self.index.shape.bits != 0 {
+            return NONE;
+        }
+        let (key, bit) = (key_of([x, y, z]), key_of([x, y, z]) & 63);
+        let brick = if (key ^ self.key) >> 6 == 0 { self.own } else { self.index.brick(0, self.cloud, key >> 6) };
+        if brick.cells >> bit & 1 != 0 { brick.number(bit) } else { NONE }
+    }
 }
 
-/// Words of [`spatial_measure`]'s result: for each cloud and label voxels, points, area and flux.
-pub const MEASURES: u32 = 2 * 4 * 4;
-/// Areas and fluxes are summed in units of 1 / 2^this.
+/// Words of [`spatial_measure`]'s result: the area of each label of each cloud.
+pub const MEASURES: u32 = 2 * 4;
+/// Areas are summed in units of 1 / 2^this.
 pub const MEASURE_BITS: u32 = 16;
 /// Voxels that a thread sums up.
 pub const MEASURE_TURN: u32 = 64;
-/// For each cloud and label: voxels, points, area, and the flux of (p - centre of the grid) / 3, from which volumes follow (Gauss).
-/// `threads` threads, each for every so manieth voxel of a cloud.
+/// The area of each label of each cloud. `threads` threads a cloud, each for every so manieth voxel.
 #[kernel(threads = 64, independent)]
-pub fn spatial_measure(
-    t: Thread,
-    threads: u32,
-    shape: Shape,
-    dipoles: In<u32>,
-    labels: In<u32>,
-    state: In<u32>,
-    measures: Buf<u64>,
-) {
+pub fn spatial_measure(t: Thread, threads: u32, dipoles: In<u32>, labels: In<u32>, state: In<u32>, areas: Buf<u64>) {
     let (i, cloud) = (t.global_id() >> 1, t.global_id() & 1);
     if i >= threads {
         return;
     }
     let end = state.get(state::FIRST_CELL + cloud + 1);
     let mut voxel = state.get(state::FIRST_CELL + cloud) + i;
-    let middle = 0.5 * shape.resolution as f32;
-    let unit = (1u32 << MEASURE_BITS) as f32;
-    let mut sums = [[0u64; 4]; 4];
+    let mut sums = [0u64; 4];
     while voxel < end {
-        let (d, l) = (Dipole::get(dipoles, voxel), labels.get(voxel));
-        let mut flux = 0.0;
-        unroll::<3>(|a| flux += (d.centre[a] - middle) * d.normal[a]);
-        let of_voxel = [1, d.count as u64, (d.area * unit) as i64 as u64, (flux / 3.0 * unit) as i64 as u64];
-        unroll::<4>(|k| {
-            if l == k as u32 {
-                unroll::<4>(|q| sums[k][q] = sums[k][q].wrapping_add(of_voxel[q]));
-            }
-        });
+        let area = (Dipole::get(dipoles, voxel).area * (1u32 << MEASURE_BITS) as f32) as u64;
+        let label = labels.get(voxel);
+        unroll::<4>(|k| sums[k] += if label == k as u32 { area } else { 0 });
         voxel += threads;
     }
     unroll::<4>(|k| {
-        if sums[k][0] != 0 {
-            unroll::<4>(|q| {
-                measures.fetch_add(cloud * 16 + k as u32 * 4 + q as u32, sums[k][q]);
-            });
+        if sums[k] != 0 {
+            areas.fetch_add(cloud * 4 + k as u32, sums[k]);
         }
     });
 }

@@ -28,26 +28,27 @@ pub fn spatial_mark(
     let (level, cloud, key) = shape.decode(codes.get(i));
     let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
     let saturated = state.load_relaxed(state::SATURATED + other);
-    let is_free = |l: u32| index.find(l, other, key >> (3 * (l - level))) == NONE;
-    if level >= saturated && is_free(level) && (level == shape.top() || !is_free(level + 1)) {
+    // The finest level, from the cell's own and a saturated one up, at which the other cloud is there; those below are free.
+    let first = if level > saturated { level } else { saturated };
+    let mut met = first;
+    while met <= shape.top() && index.find(met, other, key >> (3 * (met - level))) == NONE {
+        met += 1;
+    }
+    if level >= saturated && met == level + 1 {
         let place = state.fetch_add(state::UNITS, 1);
         units.store(place, i);
     }
     if level != 0 {
         return;
     }
-    if !is_free(0) {
+    if met > first {
+        marks.store(i, mark::FREE + met - 1);
+    } else if saturated == 0 || index.find(0, other, key) != NONE {
         marks.store(i, mark::INTERSECTION);
-    } else if !is_free(saturated) {
+    } else {
         marks.store(i, mark::NEAR);
         let place = state.fetch_add(state::NEAR, 1);
         near.store(place, i);
-    } else {
-        let mut free = saturated;
-        while free < shape.top() && is_free(free + 1) {
-            free += 1;
-        }
-        marks.store(i, mark::FREE + free);
     }
 }
 /// Marks only the voxels that both clouds occupy: all that the flood asks for. One thread a voxel.

@@ -4,7 +4,7 @@ use super::dipoles::Dipole;
 use super::index::Index;
 use super::layout::Shape;
 use super::math::{exp_neg, length, sqrt};
-use super::state;
+use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// The coarsest level whose neighbours are asked.
@@ -41,19 +41,29 @@ fn estimate(
     let cell = x.map(|c| (c as u32 >> level) as i32);
     let (from, to) = (cell.map(|c| c - reach), cell.map(|c| c + reach));
     let (mut nearest, mut points) = (f32::MAX, 0);
-    index.for_each_in(level, cloud, from, to, None, |c| {
+    let mut cells = index.cells_in(level, cloud, from, to, None);
+    loop {
+        let c = cells.next();
+        if c == NONE {
+            break;
+        }
         let d = Dipole::get(dipoles, c);
         let r2 = squared(x, d.centre);
         nearest = if r2 < nearest { r2 } else { nearest };
         points += d.count;
-    });
+    }
     if points == 0 {
         return None;
     }
     let scale = width * (1u32 << level) as f32;
     let fall = 1.0 / (scale * scale);
     let (mut weight, mut flux, mut normal) = (0.0, 0.0, [0.0; 3]);
-    index.for_each_in(level, cloud, from, to, None, |c| {
+    let mut cells = index.cells_in(level, cloud, from, to, None);
+    loop {
+        let c = cells.next();
+        if c == NONE {
+            break;
+        }
         let d = Dipole::get(dipoles, c);
         let w = exp_neg((squared(x, d.centre) - nearest) * fall);
         weight += w * d.area;
@@ -61,7 +71,7 @@ fn estimate(
             flux += w * (x[a] - d.centre[a]) * d.normal[a];
             normal[a] += w * d.normal[a];
         });
-    });
+    }
     Some(Estimate { distance: flux / weight, coherence: length(normal) / weight, nearest: sqrt(nearest), points })
 }
 #[inline(always)]

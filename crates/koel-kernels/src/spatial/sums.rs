@@ -3,7 +3,7 @@ use super::NONE;
 use super::index::Index;
 use super::layout::Shape;
 use super::voxelize::{LOCAL_BITS, Motion};
-use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
+use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Units of a normal's component, 1 / 2^this.
 pub const NORMAL_BITS: u32 = 10;
@@ -77,28 +77,30 @@ pub fn spatial_add_points(
     }
     let cloud = (i >= groups_a) as u32;
     let motion = if cloud == 0 { motion_a } else { motion_b };
-    let (keys, local) = (keys.x4().get(i).0, local.x4().get(i).0);
-    let (nx, ny, nz) = (nx.x4().get(i).0, ny.x4().get(i).0, nz.x4().get(i).0);
     let index = Index { shape, words, bricks };
-    let mut of_group = [NONE; 4];
+    let mut r = [0.0f32; 9];
+    unroll::<9>(|c| r[c] = motion.rotation[c] as f32);
     let (mut key, mut voxel, mut sum) = (NONE, NONE, [0; 4]);
-    unroll::<4>(|j| {
-        if keys[j] != key {
+    let mut j = 4 * i;
+    while j <= 4 * i + 4 {
+        // One turn more: what is left is added there.
+        let next = if j < 4 * i + 4 { keys.get(j) } else { NONE };
+        if next != key {
             add(sums, voxel, sum);
             sum = [0; 4];
-            key = keys[j];
+            key = next;
             voxel = if key == NONE { NONE } else { index.find(0, cloud, key) };
         }
-        of_group[j] = voxel;
-        let n = [f32::from_bits(nx[j]), f32::from_bits(ny[j]), f32::from_bits(nz[j])];
-        let r = motion.rotation;
-        let turned =
-            |row: usize| r[3 * row] as f32 * n[0] + r[3 * row + 1] as f32 * n[1] + r[3 * row + 2] as f32 * n[2];
-        let of_point = units(local[j], [turned(0), turned(1), turned(2)], dropped);
-        unroll::<4>(|w| sum[w] = of_point[w].wrapping_add(sum[w]));
-    });
-    add(sums, voxel, sum);
-    voxels.x4().store(i, U32x4(of_group));
+        if j < 4 * i + 4 {
+            voxels.store(j, voxel);
+            let n = [nx.get_stream(j), ny.get_stream(j), nz.get_stream(j)];
+            let n = [f32::from_bits(n[0]), f32::from_bits(n[1]), f32::from_bits(n[2])];
+            let turned = |row: usize| r[3 * row] * n[0] + r[3 * row + 1] * n[1] + r[3 * row + 2] * n[2];
+            let of_point = units(local.get(j), [turned(0), turned(1), turned(2)], dropped);
+            unroll::<4>(|w| sum[w] = of_point[w].wrapping_add(sum[w]));
+        }
+        j += 1;
+    }
 }
 /// One point's part of the four words.
 #[inline(always)]
@@ -106,18 +108,8 @@ fn units(local: u32, normal: [f32; 3], dropped: u32) -> [u64; 4] {
     const MASK: u32 = (1 << LOCAL_BITS) - 1;
     let place = |axis: u32| ((local >> (axis * LOCAL_BITS) & MASK) >> dropped) as u64;
     let one = 1u32 << (NORMAL_BITS - dropped);
-    // Rounded to the nearest, between -1 and 1; NaN is 0.
-    let whole = |c: f32| {
-        let c = if c > -1.0 {
-            c
-        } else if c <= -1.0 {
-            -1.0
-        } else {
-            0.0
-        };
-        let c = if c < 1.0 { c } else { 1.0 };
-        ((c + 1.0) * one as f32 + 0.5) as u32
-    };
+    // Rounded to the nearest; a turn may leave a little more than 1. Below -1 the conversion ends at 0.
+    let whole = |c: f32| (((c + 1.0) * one as f32 + 0.5) as u32).min(2 * one);
     let (x, y, z) = (whole(normal[0]), whole(normal[1]), whole(normal[2]));
     let size = |c: u32| c.abs_diff(one) as u64;
     [
@@ -131,9 +123,10 @@ fn units(local: u32, normal: [f32; 3], dropped: u32) -> [u64; 4] {
 #[track_caller]
 fn add(sums: Buf<u64>, voxel: u32, sum: [u64; 4]) {
     if voxel != NONE {
-        unroll::<4>(|w| {
-            sums.fetch_add(WORDS * voxel + w as u32, sum[w]);
-        });
+        sums.fetch_add(WORDS * voxel, sum[0]);
+        sums.fetch_add(WORDS * voxel + 1, sum[1]);
+        sums.fetch_add(WORDS * voxel + 2, sum[2]);
+        sums.fetch_add(WORDS * voxel + 3, sum[3]);
     }
 }
 
@@ -173,6 +166,6 @@ mod tests {
             (0..3).for_each(|a| close(s.place[a], [0.5, 0.25, 0.992][a]));
             close(s.taxicab, 1.64);
         }
-        assert_eq!(units(0, [f32::NAN, 0.0, 0.0], 0), units(0, [0.0; 3], 0));
+        assert_eq!(units(0, [-1.001, 1.001, 0.0], 0), units(0, [-1.0, 1.0, 0.0], 0));
     }
 }

@@ -2,7 +2,7 @@
 use super::index::mark_bricks;
 use super::layout::{Shape, key_of};
 use super::{NONE, state};
-use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
+use koel_simt::{Buf, In, Thread, kernel};
 
 /// Where a cloud stands, in the units of its points: a kernel's argument.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -60,11 +60,9 @@ pub fn spatial_voxelize(
     }
     let cloud = (i >= groups_a) as u32;
     let motion = if cloud == 0 { motion_a } else { motion_b };
-    let (x, y, z) = (x.x4().get(i).0, y.x4().get(i).0, z.x4().get(i).0);
-    let (mut of_group, mut places) = ([0u32; 4], [0u32; 4]);
-    let (mut last, mut dropped) = (NONE, 0);
-    unroll::<4>(|j| {
-        let p = [float(x[j]), float(y[j]), float(z[j])];
+    let (mut last, mut dropped, mut j) = (NONE, 0, 4 * i);
+    while j < 4 * i + 4 {
+        let p = [float(x.get_stream(j)), float(y.get_stream(j)), float(z.get_stream(j))];
         let r = motion.rotation;
         let moved =
             |row: usize| r[3 * row] * p[0] + r[3 * row + 1] * p[1] + r[3 * row + 2] * p[2] + motion.translation[row];
@@ -75,25 +73,25 @@ pub fn spatial_voxelize(
         ];
         let side = shape.resolution as f64;
         let inside = |c: f64| c >= 0.0 && c < side;
-        of_group[j] = NONE;
-        dropped += 1;
+        let mut key = NONE;
         if inside(q[0]) && inside(q[1]) && inside(q[2]) {
             let voxel = [q[0] as u32, q[1] as u32, q[2] as u32];
             let place = |a: usize| ((q[a] - voxel[a] as f64) * (1 << LOCAL_BITS) as f64) as u32;
-            dropped -= 1;
-            of_group[j] = key_of(voxel);
-            places[j] = place(0) | place(1) << LOCAL_BITS | place(2) << (2 * LOCAL_BITS);
-            if of_group[j] >> 6 != last {
-                last = of_group[j] >> 6;
-                mark_bricks(occupied, shape, cloud, of_group[j]);
+            key = key_of(voxel);
+            local.store(j, place(0) | place(1) << LOCAL_BITS | place(2) << (2 * LOCAL_BITS));
+            if key >> 6 != last {
+                last = key >> 6;
+                mark_bricks(occupied, shape, cloud, key);
             }
+        } else {
+            dropped += 1;
         }
-    });
+        keys.store(j, key);
+        j += 1;
+    }
     if dropped != 0 {
         state.fetch_add(state::DROPPED + cloud, dropped);
     }
-    keys.x4().store(i, U32x4(of_group));
-    local.x4().store(i, U32x4(places));
 }
 #[inline(always)]
 fn float(bits: u32) -> f64 {

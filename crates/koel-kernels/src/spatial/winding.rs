@@ -7,7 +7,7 @@ use super::math::sqrt;
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Voxels of each cloud at which its own winding number is sampled.
+/// Points of each cloud at whose voxels its own winding number is sampled.
 pub const SAMPLES: u32 = 256;
 /// Winding numbers are summed in units of 1 / 2^this, as integers: the levels come in any order.
 const UNIT: f32 = 4_294_967_296.0;
@@ -25,15 +25,19 @@ pub fn solid_angle(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], leve
     let near = (cell.map(|c| c - 1), cell.map(|c| c + 1));
     // Half a cell, squared: dipoles of the finest level are spread out.
     let softening = if last { 0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32) } else { 0.0 };
+    let mut cells = index.cells_in(level, cloud, from, to, if last { None } else { Some(near) });
     let mut sum = 0.0;
-    index.for_each_in(level, cloud, from, to, if last { None } else { Some(near) }, |c| {
+    loop {
+        let c = cells.next();
+        if c == NONE {
+            return sum;
+        }
         let d = Dipole::get(dipoles, c);
         let v = [d.centre[0] - x[0], d.centre[1] - x[1], d.centre[2] - x[2]];
         let r2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + softening;
         let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
         sum += flux / (r2 * sqrt(r2));
-    });
-    sum
+    }
 }
 /// The whole winding number.
 #[inline(always)]
@@ -53,23 +57,24 @@ pub fn finest_for(level: u32) -> u32 {
     level.saturating_sub(2)
 }
 
-/// The voxel of sample `i` of a cloud: evenly spaced in key order.
+/// The voxel of sample `i` of a cloud: of points evenly spaced in memory. Of points, not of voxels: noise and outliers hold
+/// many voxels, but few points.
 #[inline(always)]
 #[track_caller]
-fn sample(state: In<u32>, cloud: u32, i: u32) -> u32 {
-    let first = state.get(state::FIRST_CELL + cloud);
-    let n = state.get(state::FIRST_CELL + cloud + 1) - first;
-    let samples = if n < SAMPLES { n } else { SAMPLES };
-    if i < samples { first + (i as u64 * n as u64 / samples as u64) as u32 } else { NONE }
+fn sample(voxels: In<u32>, padded_a: u32, padded: u32, i: u32) -> u32 {
+    let (first, n) = if i < SAMPLES { (0, padded_a) } else { (padded_a, padded - padded_a) };
+    voxels.get(first + ((i % SAMPLES) as u64 * n as u64 / SAMPLES as u64) as u32)
 }
 
-/// Winding numbers of cells at their centres: first of the samples of both clouds in their own surface, then of the free cells listed in
-/// `units` in the other one. One thread a query and level.
+/// Winding numbers of cells at their centres: first of the samples of both clouds in their own surface, then of the free cells
+/// listed in `units` in the other one. Queries times levels, by any number of threads.
 #[kernel(threads = 64, independent)]
 pub fn spatial_wind_units(
     t: Thread,
-    queries: u32,
     shape: Shape,
+    padded_a: u32,
+    padded: u32,
+    voxels: In<u32>,
     words: In<u64>,
     bricks: In<u64>,
     codes: In<u32>,
@@ -78,28 +83,30 @@ pub fn spatial_wind_units(
     units: In<u32>,
     sums: Buf<u64>,
 ) {
-    let (i, level) = (t.global_id() % queries, t.global_id() / queries);
-    if level >= shape.top() || i >= 2 * SAMPLES + state.get(state::UNITS) {
-        return;
-    }
     let index = Index { shape, words, bricks };
-    let (cell, cloud, finest) = if i < 2 * SAMPLES {
-        (sample(state, i / SAMPLES, i % SAMPLES), i / SAMPLES, 0)
-    } else {
-        let cell = units.get(i - 2 * SAMPLES);
-        let (of_cell, cloud, _) = shape.decode(codes.get(cell));
-        (cell, 1 - cloud, finest_for(of_cell))
-    };
-    if cell != NONE && level >= finest {
-        let part = solid_angle(index, dipoles, cloud, Dipole::get(dipoles, cell).centre, level, finest);
-        sums.fetch_add(i, (part * UNIT) as i64 as u64);
+    let queries = 2 * SAMPLES + state.get(state::UNITS);
+    let mut turn = t.global_id();
+    while turn < queries * shape.top() {
+        let (i, level) = (turn % queries, turn / queries);
+        let (cell, cloud, finest) = if i < 2 * SAMPLES {
+            (sample(voxels, padded_a, padded, i), i / SAMPLES, 0)
+        } else {
+            let cell = units.get(i - 2 * SAMPLES);
+            let (of_cell, cloud, _) = shape.decode(codes.get(cell));
+            (cell, 1 - cloud, finest_for(of_cell))
+        };
+        if cell != NONE && level >= finest {
+            let part = solid_angle(index, dipoles, cloud, Dipole::get(dipoles, cell).centre, level, finest);
+            sums.fetch_add(i, (part * UNIT) as i64 as u64);
+        }
+        turn += t.grid_dim() * t.block_dim();
     }
 }
-/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level. One thread a query and level.
+/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level. Queries times levels, by any
+/// number of threads.
 #[kernel(threads = 64, independent)]
 pub fn spatial_wind_voxels(
     t: Thread,
-    queries: u32,
     shape: Shape,
     words: In<u64>,
     bricks: In<u64>,
@@ -109,15 +116,17 @@ pub fn spatial_wind_voxels(
     undecided: In<u32>,
     sums: Buf<u64>,
 ) {
-    let (i, level) = (t.global_id() % queries, t.global_id() / queries);
-    if level >= shape.top() || i >= state.get(state::UNDECIDED) {
-        return;
-    }
-    let voxel = undecided.get(i);
-    let (_, cloud, _) = shape.decode(codes.get(voxel));
     let index = Index { shape, words, bricks };
-    let part = solid_angle(index, dipoles, 1 - cloud, Dipole::get(dipoles, voxel).centre, level, 0);
-    sums.fetch_add(i, (part * UNIT) as i64 as u64);
+    let queries = state.get(state::UNDECIDED);
+    let mut turn = t.global_id();
+    while turn < queries * shape.top() {
+        let (i, level) = (turn % queries, turn / queries);
+        let voxel = undecided.get(i);
+        let (_, cloud, _) = shape.decode(codes.get(voxel));
+        let part = solid_angle(index, dipoles, 1 - cloud, Dipole::get(dipoles, voxel).centre, level, 0);
+        sums.fetch_add(i, (part * UNIT) as i64 as u64);
+        turn += t.grid_dim() * t.block_dim();
+    }
 }
 /// A winding number from the sum of its levels.
 #[inline(always)]
@@ -132,19 +141,15 @@ pub fn spatial_find_iso(t: Thread, sums: In<u64>, state: Buf<u32>) {
     if i >= 2 * SAMPLES {
         return;
     }
+    // A point outside the grid has no winding number: 0, which counts like any other.
     let (cloud, own) = (i / SAMPLES, sums.get(i) as i64);
-    let n = state.load(state::FIRST_CELL + cloud + 1) - state.load(state::FIRST_CELL + cloud);
-    let samples = if n < SAMPLES { n } else { SAMPLES };
-    if i % SAMPLES >= samples {
-        return;
-    }
     let (mut less, mut j) = (0, cloud * SAMPLES);
-    while j < cloud * SAMPLES + samples {
+    while j < (cloud + 1) * SAMPLES {
         let other = sums.get(j) as i64;
         less += (other < own || other == own && j < i) as u32;
         j += 1;
     }
-    if less == samples / 2 {
+    if less == SAMPLES / 2 {
         state.store(state::ISO + cloud, from_sum(own as u64).to_bits());
     }
 }

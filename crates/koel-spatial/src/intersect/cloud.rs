@@ -2,9 +2,9 @@
 
 use super::{IntersectError, MOST_POINTS, Side};
 use crate::grid::Grid;
+use crate::key::Order;
 use crate::mesh::PointCloud;
 use koel::{Buffer, Device, Stream};
-use koel_kernels::spatial::layout::key_of;
 use koel_simt::In;
 use rayon::prelude::*;
 
@@ -126,14 +126,17 @@ fn check(cloud: Side, points: &PointCloud) -> Result<&[[f32; 3]], IntersectError
     }
     Ok(normals)
 }
-/// The points in the order of their voxels in the grid, so that threads side by side meet in the same places; those outside at the end.
-/// Any rigid motion keeps neighbours together.
+/// The points in the order of a curve through fine cells, so that threads side by side meet in the same voxels; those outside the
+/// grid at the end. Any rigid motion keeps neighbours together.
 fn near_order(cloud: &PointCloud, grid: &Grid) -> Vec<u32> {
+    const AXIS: f64 = (1 << 21) as f64;
+    let finer = AXIS / f64::from(grid.resolution());
     let key = |i: u32| {
-        let p = cloud.positions[i as usize].map(f64::from);
-        grid.voxel_of(p).map_or(u32::MAX, key_of)
+        let q = grid.to_voxel_units(cloud.positions[i as usize].map(f64::from)).map(|c| c * finer);
+        let inside = q.iter().all(|c| (0.0..AXIS).contains(c));
+        if inside { Order::Morton.pack(q.map(|c| c as u32)) } else { u64::MAX }
     };
-    let mut keyed = (0..cloud.positions.len() as u32).into_par_iter().map(|i| (key(i), i)).collect::<Vec<(u32, u32)>>();
+    let mut keyed = (0..cloud.positions.len() as u32).into_par_iter().map(|i| (key(i), i)).collect::<Vec<(u64, u32)>>();
     keyed.par_sort_unstable();
     keyed.into_iter().map(|(_, i)| i).collect()
 }

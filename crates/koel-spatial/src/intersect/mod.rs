@@ -337,7 +337,7 @@ impl Intersector {
                 let (stream, marks) = (&self.stream, &mut self.marks);
                 robust.mark(stream, &self.index, &mut self.state)?;
                 marks.push(stream.record()?);
-                robust.wind_units(stream, &self.index, &self.sums, &mut self.state)?;
+                robust.wind_units(stream, &self.index, &self.sums, &self.points, &mut self.state)?;
                 marks.push(stream.record()?);
                 robust.label(stream, &self.index, &self.sums, &mut self.labels, &mut self.state)?;
             }

@@ -1,9 +1,10 @@
 //! The robust method, from the dipoles of both surfaces to labels.
 
+use super::cloud::Points;
 use super::index::CellIndex;
 use super::surface::SurfaceSums;
-use super::{blocks, bound};
-use koel::{Buffer, Device, Result, Stream};
+use super::{Side, blocks, bound};
+use koel::{Buffer, Device, DeviceKind, Result, Stream};
 use koel_kernels::spatial::labels::*;
 use koel_kernels::spatial::marks::spatial_mark;
 use koel_kernels::spatial::nearby::spatial_judge_near;
@@ -22,8 +23,8 @@ pub struct Robust {
     reach: Buffer<u32>,
     /// Winding numbers of samples and units, then of undecided voxels.
     windings: Buffer<u64>,
-    /// Voxels, points, area and flux by cloud and label.
-    pub measures: Buffer<u64>,
+    /// Areas by cloud and label.
+    measures: Buffer<u64>,
 }
 impl Robust {
     /// For the cells of an index.
@@ -69,6 +70,7 @@ impl Robust {
         s: &Stream,
         index: &CellIndex,
         sums: &SurfaceSums,
+        points: &Points,
         state: &mut Buffer<u32>,
     ) -> Result<()> {
         let (shape, (words, bricks)) = (index.shape, index.args(s)?);
@@ -80,9 +82,11 @@ impl Robust {
         unsafe {
             spatial_wind_units::launch(
                 s,
-                blocks(queries * shape.top() as usize, 64),
-                queries as u32,
+                turns(s, queries * shape.top() as usize),
                 shape,
+                points.padded_of(Side::A) as u32,
+                points.padded() as u32,
+                points.voxels.view().arg("voxels", s)?,
                 words,
                 bricks,
                 codes,
@@ -157,8 +161,7 @@ impl Robust {
             let (undecided, shared) = (self.undecided.view().arg("undecided", s)?, state.view().arg("state", s)?);
             spatial_wind_voxels::launch(
                 s,
-                blocks(queries * shape.top() as usize, 64),
-                queries as u32,
+                turns(s, queries * shape.top() as usize),
                 shape,
                 words,
                 bricks,
@@ -195,7 +198,7 @@ impl Robust {
             )
         }
     }
-    /// Sums by label.
+    /// Areas by cloud and label, in fixed point.
     pub fn measure(
         &mut self,
         s: &Stream,
@@ -212,7 +215,6 @@ impl Robust {
                 s,
                 blocks(2 * threads as usize, 64),
                 threads,
-                index.shape,
                 sums.dipoles.view().arg("dipoles", s)?,
                 labels.view().arg("labels", s)?,
                 state.view().arg("state", s)?,
@@ -226,4 +228,14 @@ impl Robust {
         let words = [&self.marks, &self.near, &self.units, &self.verdicts, &self.undecided, &self.margins, &self.reach];
         words.iter().map(|b| b.bytes()).sum::<usize>() + self.windings.bytes() + self.measures.bytes()
     }
+}
+
+/// Blocks of 64 for `n` turns that any number of threads can share: on a GPU no more than fill it, as `n` is a bound there.
+fn turns(s: &Stream, n: usize) -> u32 {
+    const BLOCKS_PER_MULTIPROCESSOR: usize = 32;
+    let needed = n.div_ceil(64);
+    let device = s.device();
+    let most =
+        if device.kind() == DeviceKind::Cuda { device.parallelism() * BLOCKS_PER_MULTIPROCESSOR } else { needed };
+    needed.min(most) as u32
 }

@@ -1,8 +1,11 @@
 //! What a frame found, in numbers.
 
-use super::{Boolean, IntersectError, Intersector, Label, Side, Way};
+use super::{IntersectError, Intersector, Label, Side, Way};
 use koel_kernels::spatial::labels::MEASURE_BITS;
 use koel_kernels::spatial::state;
+
+/// The winding number that surfaces without noise have on themselves: spheres, tori and plates gave 0.463 to 0.474.
+const ISO_OF_CLEAN_SCANS: f64 = 0.472;
 
 /// How many voxels or points have each label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,10 +42,10 @@ pub struct Surface {
     pub dropped: usize,
     /// Voxels by label.
     pub voxels: LabelCounts,
-    /// Areas and volume; none by the paper's method.
+    /// Areas and closedness; none by the paper's method.
     pub measures: Option<Measures>,
 }
-/// Areas in square units of the points, volumes in cubic ones.
+/// What the robust method measures of a surface.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measures {
     /// |sum of area x normal| / area: 0 for a closed surface.
@@ -51,10 +54,9 @@ pub struct Measures {
     pub open: bool,
     /// The winding number on the surface itself: 1/2 for a perfect one.
     pub iso: f64,
-    /// Of the surface: unknown, intersection, inside, outside.
+    /// In square units of the points: unknown, intersection, inside, outside. Shares are more exact than sums: noise makes a
+    /// surface thick, and what that adds is made up for only on average, by the winding number on the surface.
     pub areas: [f64; 4],
-    /// Of the solid; none if it is open.
-    pub volume: Option<f64>,
 }
 impl Measures {
     /// Of the whole surface.
@@ -75,8 +77,6 @@ pub struct Summary {
     pub a: Surface,
     /// The second.
     pub b: Surface,
-    /// Volumes of [`Boolean::ALL`], in their order; none by the paper's method, or if a surface is open.
-    pub volumes: Option<[f64; 4]>,
 }
 impl Summary {
     /// One of the two.
@@ -89,66 +89,40 @@ impl Summary {
 }
 
 impl Intersector {
-    /// Counts, areas and volumes of the last frame. Waits for it.
-    ///
-    /// Volumes follow from the labels by Gauss' theorem: each piece of surface adds a third of position x normal x area to the solid
-    /// that it bounds, half of that where both clouds share the voxel or the label is unknown. What the normals lack (noise,
-    /// flipped ones) is made up for by the winding number on the surface, which lacks the same share.
+    /// Counts and areas of the last frame. Waits for it. For volumes see [`Solids`](super::Solids).
     ///
     /// # Errors
     /// A device that fails.
     pub fn summary(&mut self) -> Result<Summary, IntersectError> {
-        let state = self.state.download()?;
-        let measures = match &mut self.way {
+        let areas = match &mut self.way {
             Way::Robust(robust) => {
                 Some(robust.measure(&self.stream, &self.index, &self.sums, &self.labels, &self.state)?)
             }
             Way::Paper(_) => None,
         };
+        let state = self.state.download()?;
         let float = |word: u32| f64::from(f32::from_bits(state[word as usize]));
-        let h = self.grid.voxel_size();
-        // By cloud and label.
-        let quantity = |words: &[u64], side: Side, label: usize, which: usize| {
-            words[side.index() * 16 + label * 4 + which] as i64 as f64 / f64::from(1u32 << MEASURE_BITS)
-        };
-        let mut fluxes = [[0.0; 4]; 2];
-        let mut surface = |side: Side| -> Result<Surface, IntersectError> {
+        let face = self.grid.voxel_size().powi(2) / f64::from(1u32 << MEASURE_BITS);
+        let surface = |side: Side| -> Result<Surface, IntersectError> {
             let c = side.index() as u32;
             let padding = self.points.padded_of(side) - self.points.given(side);
-            let measures = measures.as_deref().map(|words| {
+            let measures = areas.as_deref().map(|words| {
                 let (iso, open) = (float(state::ISO + c), state[(state::OPEN + c) as usize] != 0);
-                let scale = if iso > 0.1 { 0.5 / iso } else { 1.0 } * h * h * h;
-                let flux: [f64; 4] = std::array::from_fn(|l| quantity(words, side, l, 3) * scale);
-                fluxes[side.index()] = flux;
+                let scale = if open { face } else { face * (ISO_OF_CLEAN_SCANS / iso).clamp(0.25, 4.0) };
                 Measures {
                     closedness: float(state::CLOSEDNESS + c),
                     open,
                     iso,
-                    areas: std::array::from_fn(|l| quantity(words, side, l, 2) * h * h),
-                    volume: (!open).then(|| flux.iter().sum()),
+                    areas: std::array::from_fn(|label| words[side.index() * 4 + label] as f64 * scale),
                 }
             });
             Ok(Surface {
                 points: self.points.given(side),
-                dropped: state[(state::DROPPED + c) as usize] as usize - padding,
+                dropped: (state[(state::DROPPED + c) as usize] as usize).saturating_sub(padding),
                 voxels: LabelCounts::of(self.voxels(side)?.into_iter().map(|v| v.label)),
                 measures,
             })
         };
-        let (a, b) = (surface(Side::A)?, surface(Side::B)?);
-        let closed = |s: &Surface| s.measures.is_some_and(|m| !m.open);
-        let volumes = (closed(&a) && closed(&b)).then(|| {
-            let [of_a, of_b] = fluxes.map(|[unknown, intersection, inside, outside]| {
-                let both = 0.5 * (unknown + intersection);
-                (inside + both, outside + both)
-            });
-            Boolean::ALL.map(|op| match op {
-                Boolean::Union => of_a.1 + of_b.1,
-                Boolean::Intersection => of_a.0 + of_b.0,
-                Boolean::Difference => of_a.1 - of_b.0,
-                Boolean::ReverseDifference => of_b.1 - of_a.0,
-            })
-        });
-        Ok(Summary { a, b, volumes })
+        Ok(Summary { a: surface(Side::A)?, b: surface(Side::B)? })
     }
 }

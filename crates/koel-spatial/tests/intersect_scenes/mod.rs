@@ -55,7 +55,7 @@ pub enum Shape {
         outer: f64,
         inner: f64,
     },
-    /// The part of a sphere above z: open.
+    /// The part of a sphere above z: open. Its distance is that with a flat lid.
     Cap {
         radius: f64,
         above: f64,
@@ -66,7 +66,8 @@ impl Shape {
     /// Negative inside.
     pub fn distance(self, p: V) -> f64 {
         match self {
-            Sphere(r) | Cap { radius: r, .. } => length(p) - r,
+            Sphere(r) => length(p) - r,
+            Cap { radius, above } => (length(p) - radius).max(above - p[2]),
             Torus { major, minor } => (p[0].hypot(p[1]) - major).hypot(p[2]) - minor,
             Plate(e) => {
                 let q = [0, 1, 2].map(|a| p[a].abs() - e[a]);
