@@ -4,6 +4,7 @@
 mod bench;
 mod device;
 mod failure;
+mod intersect;
 mod output;
 
 use clap::error::ErrorKind;
@@ -22,6 +23,8 @@ use std::process::ExitCode;
     after_help = "\
 Example:
   koel bench               hash millions of voxels of a scan, find them again, print the rates
+  koel intersect A.ply B.ply --grid 128 --out report.json
+                           which part of each scan is inside the other
 
 Exit status: 0 success, 2 bad usage or bad input, 1 anything else."
 )]
@@ -53,6 +56,7 @@ struct Global {
 #[derive(Subcommand)]
 enum Command {
     Bench(bench::Args),
+    Intersect(intersect::Args),
 }
 
 fn run() -> Outcome {
@@ -64,6 +68,7 @@ fn run() -> Outcome {
     device::use_threads(cli.global.threads)?;
     match cli.command {
         Command::Bench(args) => bench::run(&cli.global, args),
+        Command::Intersect(args) => intersect::run(&cli.global, args),
     }
 }
 

@@ -1,0 +1,58 @@
+//! The bytes of label files and PLY files.
+use koel_spatial::Mesh;
+use koel_spatial::intersect::{Label, LabelledPoints, LabelledVoxel, Side};
+
+/// Rows i, j, k, label of 32-bit little-endian integers.
+pub fn labels(voxels: &[LabelledVoxel]) -> Vec<u8> {
+    let rows = voxels.iter().flat_map(|v| {
+        let [i, j, k] = v.voxel;
+        [i, j, k, v.label as u32]
+    });
+    rows.flat_map(u32::to_le_bytes).collect()
+}
+
+/// Binary little-endian PLY of triangles.
+pub fn mesh_ply(mesh: &Mesh) -> Vec<u8> {
+    let mut bytes = format!(
+        "ply\nformat binary_little_endian 1.0\ncomment koel intersect\nelement vertex {}\nproperty float x\nproperty float y\n\
+         property float z\nelement face {}\nproperty list uchar int vertex_indices\nend_header\n",
+        mesh.positions.len(),
+        mesh.triangles.len()
+    )
+    .into_bytes();
+    bytes.extend(mesh.positions.iter().flatten().flat_map(|c| c.to_le_bytes()));
+    for triangle in &mesh.triangles {
+        bytes.push(3);
+        bytes.extend(triangle.iter().flat_map(|i| i.to_le_bytes()));
+    }
+    bytes
+}
+
+/// Binary little-endian PLY of points with normals, colours, labels and the cloud (0 or 1) that each is from.
+pub fn cloud_ply(cloud: &LabelledPoints) -> Vec<u8> {
+    let mut bytes = format!(
+        "ply\nformat binary_little_endian 1.0\ncomment koel intersect: label 0 unknown, 1 intersection, 2 inside, 3 outside\n\
+         element vertex {}\nproperty float x\nproperty float y\nproperty float z\nproperty float nx\nproperty float ny\n\
+         property float nz\nproperty uchar red\nproperty uchar green\nproperty uchar blue\nproperty uchar label\n\
+         property uchar cloud\nend_header\n",
+        cloud.points.positions.len()
+    )
+    .into_bytes();
+    let normals = cloud.points.normals.as_deref().unwrap_or_default();
+    for (((p, n), label), side) in cloud.points.positions.iter().zip(normals).zip(&cloud.labels).zip(&cloud.sides) {
+        bytes.extend(p.iter().chain(n).flat_map(|c| c.to_le_bytes()));
+        bytes.extend(colour(*label, *side));
+        bytes.extend([*label as u8, *side as u8]);
+    }
+    bytes
+}
+/// Colours that the colour-blind can tell apart (M. Okabe and K. Ito 2008); B is darker.
+fn colour(label: Label, side: Side) -> [u8; 3] {
+    let rgb = match label {
+        Label::Unknown => [0x99, 0x99, 0x99],
+        Label::Intersection => [0xF0, 0xE4, 0x42],
+        Label::Inside => [0x00, 0x72, 0xB2],
+        Label::Outside => [0xE6, 0x9F, 0x00],
+    };
+    if side == Side::A { rgb } else { rgb.map(|c: u8| c / 4 * 3) }
+}

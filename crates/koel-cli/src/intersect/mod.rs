@@ -1,0 +1,167 @@
+//! `koel intersect`: where two scans meet, and what is inside what.
+//!
+//! Both files are read ([`load`]), put into one grid, intersected on the device, and what came out is written ([`files`], [`report`]).
+mod args;
+mod files;
+mod load;
+mod report;
+
+use crate::failure::{Failure, Outcome};
+use crate::{Global, device, output};
+pub use args::Args;
+use args::{BooleanName, MethodName};
+use indicatif::{ProgressBar, ProgressStyle};
+use koel_spatial::Grid;
+use koel_spatial::intersect::{Boolean, IntersectError, Intersector, Pose, Side, Surface};
+use report::{Found, Report, Volumes, Written};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Runs it. What can be refused is refused before anything is computed.
+pub fn run(global: &Global, args: Args) -> Outcome {
+    let method = args.method()?;
+    let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
+    let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
+    let named = [Some(args.out.as_path()), json_file, args.out_mesh.as_deref(), args.out_cloud.as_deref()];
+    for file in named.into_iter().flatten().chain(labels_files.iter().map(PathBuf::as_path)) {
+        output::check_writable(file)?;
+    }
+    let progress = progress_bar();
+    progress.set_message("reading");
+    let (a, b) = (load::read(&args.a)?, load::read(&args.b)?);
+    let grid = Grid::enclosing(a.bounds.union(b.bounds), args.grid).map_err(Failure::input)?;
+    let device::Opened { device, .. } = device::open(global.device, global.threads)?;
+    progress.inc(1);
+    progress.set_message("sampling");
+    let clouds = [
+        a.cloud(&args.a, &grid, args.estimate_normals, &device)?,
+        b.cloud(&args.b, &grid, args.estimate_normals, &device)?,
+    ];
+    progress.inc(1);
+    progress.set_message("intersecting");
+    let names = [&args.a, &args.b].map(|path| path.display().to_string());
+    let failed = |e: IntersectError| failure(e, &names);
+    let begin = Instant::now();
+    let mut intersector = Intersector::new(&device, &clouds[0], &clouds[1], grid, method).map_err(failed)?;
+    let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
+    let pose = Pose::IDENTITY;
+    // The first frame touches memory that later ones find ready.
+    for _ in 0..2 {
+        intersector.frame(&pose, &pose).map_err(failed)?;
+    }
+    let timings = intersector.timings().map_err(failed)?;
+    let summary = intersector.summary().map_err(failed)?;
+    progress.inc(1);
+    progress.set_message("writing");
+
+    let mut notes = vec![];
+    for (side, name) in Side::BOTH.into_iter().zip(&names) {
+        notes.extend(remarks(side, name, summary.side(side)));
+    }
+    let closed = Side::BOTH.iter().all(|&side| summary.side(side).measures.is_some_and(|m| !m.open));
+    let solids = match closed || args.out_mesh.is_some() {
+        true => Some(intersector.solids().map_err(failed)?),
+        false => None,
+    };
+    let mut boolean = args.boolean.map(|name| Written { operation: operation(name), triangles: None, points: None });
+    if let (Some(file), Some(name), Some(solids)) = (&args.out_mesh, args.boolean, &solids) {
+        let made = solids.mesh(name.boolean());
+        output::write_file(file, &files::mesh_ply(&made.mesh))?;
+        if let Some(boolean) = &mut boolean {
+            boolean.triangles = Some(made.mesh.triangles.len());
+        }
+    }
+    if let Some(file) = &args.out_cloud {
+        let both = [(&clouds[0], &pose), (&clouds[1], &pose)];
+        let points = intersector.labelled_points(both, args.boolean.map(BooleanName::boolean)).map_err(failed)?;
+        output::write_file(file, &files::cloud_ply(&points))?;
+        if let Some(boolean) = &mut boolean {
+            boolean.points = Some(points.labels.len());
+        }
+    }
+    for (side, file) in Side::BOTH.into_iter().zip(&labels_files) {
+        output::write_file(file, &files::labels(&intersector.voxels(side).map_err(failed)?))?;
+    }
+    let report = Report::new(Found {
+        grid: &grid,
+        summary,
+        files: names.clone(),
+        labels_files: labels_files.map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
+        timings,
+        upload_ms,
+        device: device.name(),
+        method: if args.method == MethodName::Paper { "paper" } else { "robust" },
+        volumes: solids.map(|solids| Volumes {
+            union: solids.volume(Boolean::Union),
+            intersection: solids.volume(Boolean::Intersection),
+            difference: solids.volume(Boolean::Difference),
+            reverse_difference: solids.volume(Boolean::ReverseDifference),
+        }),
+        boolean,
+        notes,
+    });
+    let mut text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Other(format!("--out: {e}")))?;
+    text.push('\n');
+    output::write_file(&args.out, text.as_bytes())?;
+    progress.finish_and_clear();
+    match (&global.json, json_file) {
+        (Some(_), None) => output::print(&text),
+        (_, file) => {
+            if let Some(file) = file {
+                output::write_file(file, text.as_bytes())?;
+            }
+            output::print(&report.text())
+        }
+    }
+}
+
+/// Beside the report: report.json has report.a.bin and report.b.bin.
+fn labels_file(out: &Path, side: Side) -> PathBuf {
+    out.with_extension(if side == Side::A { "a.bin" } else { "b.bin" })
+}
+fn operation(name: BooleanName) -> &'static str {
+    match name {
+        BooleanName::Union => "union",
+        BooleanName::Intersection => "intersection",
+        BooleanName::Difference => "difference",
+        BooleanName::ReverseDifference => "reverse-difference",
+    }
+}
+/// What people should know of a cloud.
+fn remarks(side: Side, file: &str, surface: &Surface) -> Vec<String> {
+    let mut remarks = vec![];
+    if surface.dropped > 0 {
+        remarks.push(format!(
+            "{side}, {file}: {} points are not finite or outside the grid and were dropped",
+            surface.dropped
+        ));
+    }
+    if let Some(m) = surface.measures.filter(|m| m.open) {
+        remarks.push(format!(
+            "{side}, {file}: the surface is open (closedness {:.2}): the other cloud is labelled only where that is certain, no volumes",
+            m.closedness
+        ));
+    }
+    remarks
+}
+/// Bad input, or a device that fails.
+fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
+    let of = |side: Side| &names[side as usize];
+    match error {
+        IntersectError::Device(e) => e.into(),
+        IntersectError::Open { cloud, closedness } => Failure::Usage(format!(
+            "{}: the surface is open (closedness {closedness:.2}) and bounds no solid, expected a closed one, or --assume-closed",
+            of(cloud)
+        )),
+        e => Failure::input(e),
+    }
+}
+
+/// On standard error, if that is a terminal.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(4);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,176 @@
+//! The result for programs and for people.
+use koel_spatial::Grid;
+use koel_spatial::intersect::{LabelCounts, Summary, Surface, Timings};
+use serde::Serialize;
+
+/// The whole of it.
+#[derive(Serialize)]
+pub struct Report {
+    grid: u32,
+    origin: [f64; 3],
+    voxel_size: f64,
+    a: Cloud,
+    b: Cloud,
+    timings_ms: TimingsMs,
+    device: String,
+    method: &'static str,
+    /// Cubic units of the input; null where no volume can be told.
+    volumes: Option<Volumes>,
+    boolean: Option<Written>,
+    notes: Vec<String>,
+}
+#[derive(Serialize)]
+struct Cloud {
+    labels_file: String,
+    counts: Counts,
+    file: String,
+    points: usize,
+    dropped: usize,
+    closedness: Option<f64>,
+    open: Option<bool>,
+    /// Square units of the input, by label.
+    areas: Option<Areas>,
+    area_share_inside: Option<f64>,
+}
+#[derive(Serialize)]
+struct Counts {
+    unknown: u64,
+    intersection: u64,
+    inside: u64,
+    outside: u64,
+}
+#[derive(Serialize)]
+struct Areas {
+    unknown: f64,
+    intersection: f64,
+    inside: f64,
+    outside: f64,
+    total: f64,
+}
+#[derive(Serialize)]
+struct TimingsMs {
+    upload: f64,
+    voxelize: f64,
+    build: f64,
+    intersect: f64,
+    seed: f64,
+    fill: f64,
+    total: f64,
+}
+/// Of the Booleans.
+#[derive(Clone, Copy, Serialize)]
+pub struct Volumes {
+    /// In A or B.
+    pub union: f64,
+    /// In both.
+    pub intersection: f64,
+    /// In A, not in B.
+    pub difference: f64,
+    /// In B, not in A.
+    pub reverse_difference: f64,
+}
+/// What was written of a Boolean.
+#[derive(Serialize)]
+pub struct Written {
+    /// Which.
+    pub operation: &'static str,
+    /// Triangles of the mesh.
+    pub triangles: Option<usize>,
+    /// Points of the cloud.
+    pub points: Option<usize>,
+}
+/// What a report is made from.
+pub struct Found<'a> {
+    pub grid: &'a Grid,
+    pub summary: Summary,
+    /// Of A and B.
+    pub files: [String; 2],
+    /// Of A and B.
+    pub labels_files: [String; 2],
+    pub timings: Timings,
+    pub upload_ms: f64,
+    pub device: String,
+    pub method: &'static str,
+    pub volumes: Option<Volumes>,
+    pub boolean: Option<Written>,
+    pub notes: Vec<String>,
+}
+impl Report {
+    pub fn new(found: Found) -> Report {
+        let Found { grid, summary, files, labels_files, timings: t, upload_ms, .. } = found;
+        let ([file_a, file_b], [labels_a, labels_b]) = (files, labels_files);
+        Report {
+            grid: grid.resolution(),
+            origin: grid.origin(),
+            voxel_size: grid.voxel_size(),
+            a: cloud(&summary.a, file_a, labels_a),
+            b: cloud(&summary.b, file_b, labels_b),
+            timings_ms: TimingsMs {
+                upload: upload_ms,
+                voxelize: t.voxelize,
+                build: t.build,
+                intersect: t.intersect,
+                seed: t.seed,
+                fill: t.fill,
+                total: upload_ms + t.total(),
+            },
+            device: found.device,
+            method: found.method,
+            volumes: found.volumes,
+            boolean: found.boolean,
+            notes: found.notes,
+        }
+    }
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text =
+            format!("{}^3 voxels of {:.6}, method {}, {}\n", self.grid, self.voxel_size, self.method, self.device);
+        text += &format!(
+            "{:>2} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
+            "", "voxels", "intersection", "inside", "outside", "unknown"
+        );
+        for (name, Cloud { counts: c, .. }) in [("A", &self.a), ("B", &self.b)] {
+            let all = c.unknown + c.intersection + c.inside + c.outside;
+            text += &format!(
+                "{name:>2} {all:>12} {:>12} {:>12} {:>12} {:>12}\n",
+                c.intersection, c.inside, c.outside, c.unknown
+            );
+        }
+        if let Some(v) = &self.volumes {
+            text += &format!(
+                "volumes: union {:.6}, intersection {:.6}, A - B {:.6}, B - A {:.6}\n",
+                v.union, v.intersection, v.difference, v.reverse_difference
+            );
+        }
+        let t = &self.timings_ms;
+        text += &format!(
+            "frame: {:.2} ms (voxelize {:.2}, build {:.2}, intersect {:.2}, seed {:.2}, fill {:.2}); upload {:.2} ms\n",
+            t.total - t.upload,
+            t.voxelize,
+            t.build,
+            t.intersect,
+            t.seed,
+            t.fill,
+            t.upload
+        );
+        self.notes.iter().for_each(|note| text += &format!("{note}\n"));
+        text
+    }
+}
+fn cloud(s: &Surface, file: String, labels_file: String) -> Cloud {
+    let LabelCounts { unknown, intersection, inside, outside } = s.voxels;
+    Cloud {
+        labels_file,
+        counts: Counts { unknown, intersection, inside, outside },
+        file,
+        points: s.points,
+        dropped: s.dropped,
+        closedness: s.measures.map(|m| m.closedness),
+        open: s.measures.map(|m| m.open),
+        areas: s.measures.map(|m| {
+            let [unknown, intersection, inside, outside] = m.areas;
+            Areas { unknown, intersection, inside, outside, total: m.area() }
+        }),
+        area_share_inside: s.measures.map(|m| m.share_inside()).filter(|share| share.is_finite()),
+    }
+}

@@ -1,0 +1,200 @@
+//! `koel intersect` from outside.
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
+    command.env_remove("RAYON_NUM_THREADS").stdin(Stdio::null());
+    command.args(["intersect", "--device", "cpu", "--threads", "2"]).args(arguments).output().unwrap()
+}
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+fn refused(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert_eq!((out.as_str(), error.lines().count()), ("", 1), "{arguments:?}: {error}");
+    assert!(error.starts_with("error: ") && !error.contains("panicked"), "{error}");
+    error
+}
+fn names(folder: &Path) -> Vec<String> {
+    let mut names =
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
+    names.sort();
+    names
+}
+fn word(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// `n` points spread evenly over a part of a unit sphere (golden spiral), moved along x.
+fn sphere(folder: &Path, name: &str, n: usize, from_z: f64, x: f64, normals: bool) -> PathBuf {
+    let fields = if normals { "property float nx\nproperty float ny\nproperty float nz\n" } else { "" };
+    let mut ply = format!(
+        "ply\nformat ascii 1.0\nelement vertex {n}\nproperty float x\nproperty float y\nproperty float z\n{fields}end_header\n"
+    );
+    for i in 0..n {
+        let z = from_z + (1.0 - from_z) * (i as f64 + 0.5) / n as f64;
+        let (r, a) = ((1.0 - z * z).sqrt(), i as f64 * 2.399_963_229_728_653);
+        let p = [r * a.cos(), r * a.sin(), z];
+        ply += &format!("{} {} {}", p[0] + x, p[1], p[2]);
+        ply += &if normals { format!(" {} {} {}\n", p[0], p[1], p[2]) } else { "\n".into() };
+    }
+    let path = folder.join(name);
+    fs::write(&path, ply).unwrap();
+    path
+}
+/// A cube as triangles.
+fn cube(folder: &Path, name: &str, x: f64) -> PathBuf {
+    let mut obj = String::new();
+    for corner in 0..8 {
+        let bit = |b: u32| f64::from(corner >> b & 1);
+        obj += &format!("v {} {} {}\n", bit(0) + x, bit(1), bit(2));
+    }
+    for face in ["1 3 4 2", "5 6 8 7", "1 2 6 5", "3 7 8 4", "1 5 7 3", "2 4 8 6"] {
+        obj += &format!("f {face}\n");
+    }
+    let path = folder.join(name);
+    fs::write(&path, obj).unwrap();
+    path
+}
+/// Rows of a labels file.
+fn rows(path: &Path) -> Vec<[i32; 4]> {
+    let bytes = fs::read(path).unwrap();
+    let words = bytes.chunks_exact(4).map(|b| i32::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>();
+    assert_eq!(bytes.len() % 16, 0);
+    words.chunks_exact(4).map(|r| r.try_into().unwrap()).collect()
+}
+
+#[test]
+fn the_report_and_its_labels_are_as_agreed() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) = (sphere(f, "a.ply", 8000, -1.0, 0.0, true), sphere(f, "b.ply", 8000, -1.0, 0.8, true));
+    let out = f.join("report.json");
+    for method in ["robust", "paper"] {
+        let output = run(&[word(&a), word(&b), "--grid", "32", "--out", word(&out), "--method", method]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "no progress in a pipe");
+        assert!(text(&output.stdout).contains("intersection"));
+        let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
+        assert_eq!((report["grid"].as_u64(), report["method"].as_str()), (Some(32), Some(method)));
+        let h = report["voxel_size"].as_f64().unwrap();
+        assert!(h <= 2.8 / (0.85 * 32.0) && h > 0.0);
+        for field in ["upload", "voxelize", "build", "intersect", "seed", "fill", "total"] {
+            assert!(report["timings_ms"][field].as_f64().unwrap() >= 0.0, "{field}");
+        }
+        assert!(report["device"].as_str().unwrap().contains("CPU"));
+        let origin: Vec<f64> = report["origin"].as_array().unwrap().iter().map(|c| c.as_f64().unwrap()).collect();
+        for (cloud, centre, other) in [("a", 0.0, 0.8), ("b", 0.8, 0.0)] {
+            let labels = rows(&f.join(report[cloud]["labels_file"].as_str().unwrap()));
+            let mut counts = [0u64; 4];
+            let mut seen = std::collections::BTreeSet::new();
+            for [i, j, k, label] in labels {
+                assert!(seen.insert([i, j, k]), "each voxel once");
+                counts[label as usize] += 1;
+                let p = [i, j, k].map(f64::from);
+                let at = |a: usize| origin[a] + h * (p[a] + 0.5);
+                let from = |x: f64| (at(0) - x).hypot(at(1)).hypot(at(2)) - 1.0;
+                assert!(from(centre).abs() < h, "on its own sphere");
+                if from(other).abs() > 2.0 * h {
+                    assert_eq!(label, if from(other) < 0.0 { 2 } else { 3 });
+                }
+            }
+            for (field, count) in ["unknown", "intersection", "inside", "outside"].into_iter().zip(counts) {
+                assert_eq!(report[cloud]["counts"][field], count);
+            }
+            assert!(counts[1] > 0 && counts[2] > 100 && counts[3] > counts[2]);
+        }
+        if method == "robust" {
+            // Two unit spheres whose centres are 0.8 apart (the lens: two caps of height 0.6).
+            let lens = 2.0 * std::f64::consts::PI * 0.36 * (3.0 - 0.6) / 3.0;
+            let found = report["volumes"]["intersection"].as_f64().unwrap();
+            assert!((found / lens - 1.0).abs() < 0.05, "{found}, not {lens}");
+        } else {
+            assert!(report["volumes"].is_null());
+        }
+    }
+    assert_eq!(names(f), ["a.ply", "b.ply", "report.a.bin", "report.b.bin", "report.json"]);
+    let output = run(&[word(&a), word(&b), "--grid", "32", "--out", word(&out), "--json", "-"]);
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed, serde_json::from_slice::<Value>(&fs::read(&out).unwrap()).unwrap());
+}
+
+#[test]
+fn booleans_of_meshes_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) = (cube(f, "a.obj", 0.0), cube(f, "b.obj", 0.5));
+    let (out, mesh, cloud) = (f.join("r.json"), f.join("m.ply"), f.join("c.ply"));
+    let volumes = [("union", 1.5), ("intersection", 0.5), ("difference", 0.5), ("reverse-difference", 0.5)];
+    for (boolean, volume) in volumes {
+        let arguments = ["--grid", "40", "--boolean", boolean, "--out", word(&out), "--out-mesh", word(&mesh)];
+        let output = run(&[&[word(&a), word(&b)][..], &arguments, &["--out-cloud", word(&cloud)]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
+        let found = report["volumes"][boolean.replace('-', "_")].as_f64().unwrap();
+        assert!((found / volume - 1.0).abs() < 0.12, "{boolean}: {found}, not {volume}");
+        let made = koel_spatial::read_mesh(&mesh).unwrap();
+        assert_eq!(report["boolean"]["triangles"], made.triangles.len());
+        let points = koel_spatial::read_cloud(&cloud).unwrap();
+        assert_eq!(report["boolean"]["points"], points.positions.len());
+        assert!(points.normals.is_some() && points.positions.len() > 1000);
+    }
+}
+
+#[test]
+fn open_surfaces_are_said_to_be_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) = (sphere(f, "a.ply", 4000, 0.0, 0.0, true), sphere(f, "b.ply", 8000, -1.0, 0.8, true));
+    let out = f.join("r.json");
+    let plain = ["--grid", "32", "--out", word(&out)];
+    let output = run(&[&[word(&a), word(&b)][..], &plain].concat());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("a.ply: the surface is open"), "{}", text(&output.stdout));
+    let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
+    assert!(report["volumes"].is_null() && report["a"]["open"] == true && report["b"]["open"] == false);
+    let mesh = f.join("m.ply");
+    let wanted = ["--boolean", "union", "--out-mesh", word(&mesh)];
+    let error = refused(&[&[word(&a), word(&b)][..], &plain, &wanted].concat());
+    assert!(error.contains("a.ply: the surface is open") && !mesh.exists(), "{error}");
+}
+
+#[test]
+fn bad_usage_and_bad_input_are_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let good = sphere(f, "good.ply", 300, -1.0, 0.0, true);
+    let bare = sphere(f, "bare.ply", 300, -1.0, 0.5, false);
+    let (out, missing) = (f.join("r.json"), f.join("missing.ply"));
+    let garbage = f.join("garbage.ply");
+    fs::write(&garbage, [0xFF; 99]).unwrap();
+    let (good, bare, out) = (word(&good), word(&bare), word(&out));
+    for (arguments, says) in [
+        (vec![good, "--out", out], "<B>"),
+        (vec![good, good, "--out", out, "--grid", "7"], "8..=1024"),
+        (vec![good, good, "--out", out, "--grid", "1025"], "8..=1024"),
+        (vec![good, good], "--out"),
+        (vec![good, good, "--out", word(f)], "is a folder"),
+        (vec![good, good, "--out", "/nonexistent/r.json"], "/nonexistent/r.json"),
+        (vec![good, good, "--out", out, "--out-mesh", "m.ply"], "--boolean"),
+        (vec![good, good, "--out", out, "--boolean", "both"], "'both'"),
+        (vec![good, good, "--out", out, "--method", "magic"], "'magic'"),
+        (vec![good, good, "--out", out, "--method", "paper", "--inside-above", "20"], "degrees"),
+        (vec![good, word(&missing), "--out", out], "missing.ply"),
+        (vec![word(&garbage), good, "--out", out], "garbage.ply"),
+        (vec![good, bare, "--out", out], "bare.ply: the points have no normals"),
+    ] {
+        let error = refused(&arguments);
+        assert!(error.contains(says), "{arguments:?}: {error}");
+    }
+    assert_eq!(names(f), ["bare.ply", "garbage.ply", "good.ply"], "nothing is left behind");
+    let output = run(&[good, bare, "--out", out, "--estimate-normals", "--grid", "16"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let help = text(&run(&["--help"]).stdout);
+    assert!(help.contains("Examples:") && help.contains("\n  koel intersect"));
+}
