@@ -7,12 +7,15 @@ pub mod maps;
 pub mod matcher;
 pub mod model;
 pub mod models;
+pub mod paper;
 pub mod picture;
 pub mod random;
 pub mod refine;
 pub mod scene;
+
 pub mod synthetic;
 pub mod table;
+pub mod textures;
 pub mod vote;
 
 pub use affine::Affine;

@@ -1,0 +1,86 @@
+//! The published method on the pairs of the quality table: what each remedy against noise buys, and hash against
+//! binary search (the comparison of Alcantara et al. 2009, Table 1).
+//!
+//! `cargo run --release -p koel-vision --example paper -- FIRST_SEED PAIRS PHOTOGRAPH...`
+use koel_vision::edges::edges;
+use koel_vision::paper::cells::Partition;
+use koel_vision::paper::table::Lookup;
+use koel_vision::paper::votes::Weights;
+use koel_vision::paper::{PaperOptions, find, points_of};
+use koel_vision::synthetic::{Level, pair};
+use koel_vision::{Grey, read};
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match run(&std::env::args().skip(1).collect::<Vec<String>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn variants() -> Vec<(&'static str, PaperOptions)> {
+    let plain = PaperOptions::default();
+    let weights = |by_length, by_distance, by_density| Weights { by_length, by_distance, by_density };
+    vec![
+        ("as published, hash", plain.clone()),
+        ("as published, binary search", PaperOptions { lookup: Lookup::BinarySearch, ..plain.clone() }),
+        ("neighbour-cell entries", PaperOptions { neighbour_entries: true, ..plain.clone() }),
+        ("neighbour-cell votes", PaperOptions { neighbour_votes: true, ..plain.clone() }),
+        ("weights by basis length", PaperOptions { weights: weights(true, false, false), ..plain.clone() }),
+        ("weights by distance", PaperOptions { weights: weights(false, true, false), ..plain.clone() }),
+        ("weights by cell density", PaperOptions { weights: weights(false, false, true), ..plain.clone() }),
+        ("all three weights", PaperOptions { weights: weights(true, true, true), ..plain.clone() }),
+        ("rehashed by a transfer function", PaperOptions { partition: Partition::Transfer, ..plain.clone() }),
+        ("learnt elastic grid", PaperOptions { partition: Partition::Elastic, ..plain }),
+    ]
+}
+
+fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
+    let [first, pairs, files @ ..] = args else { return Err("expected: FIRST_SEED PAIRS PHOTOGRAPH...".into()) };
+    let (first, pairs) = (first.parse::<u64>()?, pairs.parse::<u64>()?.max(1));
+    let photographs =
+        files.iter().map(|f| Ok(read(Path::new(f))?.grey)).collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
+    if photographs.len() < 3 {
+        return Err("expected at least three photographs".into());
+    }
+    let stream = koel::Device::cpu()?.stream()?;
+    let levels = [Level::Clean, Level::Noise, Level::Occluded30, Level::Displaced3, Level::Absent];
+    let names = levels.map(Level::name).join(" | ");
+    println!("Seeds {first} to {}; reached in % of {pairs} pairs.\n", first + pairs - 1);
+    println!("| method | {names} | entries | lookups | ms: table | votes | verification |");
+    println!("|---|{}", "---|".repeat(levels.len() + 5));
+    for (name, options) in variants() {
+        let (mut reached, mut seconds, mut entries, mut lookups) = (vec![], [0.0; 3], 0, 0);
+        for level in levels {
+            let mut good = 0;
+            for seed in first..first + pairs {
+                let pair = pair(level, &photographs, seed);
+                let points = |g: &Grey| points_of(&edges(g), &options);
+                let outcome = find(&stream, &points(&pair.model), &points(&pair.scene), &options)?;
+                good += match (&outcome.found, &pair.truth) {
+                    (Some(f), Some(truth)) => {
+                        f.map.corner_error(truth, pair.model.width, pair.model.height) <= level.goal().0
+                    }
+                    (found, truth) => found.is_none() && truth.is_none(),
+                } as u64;
+                seconds.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
+                entries += outcome.entries;
+                lookups += outcome.lookups;
+            }
+            reached.push(format!("{:.0}", 100.0 * good as f64 / pairs as f64));
+        }
+        let runs = levels.len() * pairs as usize;
+        let [table, votes, verification] = seconds.map(|s| 1e3 * s / runs as f64);
+        let (entries, lookups) = (entries / runs, lookups / runs);
+        println!(
+            "| {name} | {} | {entries} | {lookups} | {table:.0} | {votes:.0} | {verification:.0} |",
+            reached.join(" | ")
+        );
+    }
+    Ok(())
+}

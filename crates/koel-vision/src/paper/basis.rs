@@ -1,0 +1,98 @@
+//! Bases: two or three points that carry a system of coordinates.
+use super::Point;
+use crate::affine::Affine;
+use crate::fit::Freedom;
+use crate::random::Random;
+
+/// Which bases are used. A basis that is too short magnifies errors, one that is too long leaves few cells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BasisRules {
+    /// The chance that a pair (or triple) is taken: the paper's third.
+    pub chance: f32,
+    /// Distance of the first two points, pixels: at least and at most.
+    pub lengths: (f32, f32),
+    /// The sine of the angle of the third point, as seen from the first: at least. Thin triangles magnify errors.
+    pub thinnest: f32,
+}
+impl Default for BasisRules {
+    fn default() -> BasisRules {
+        BasisRules { chance: 1.0 / 3.0, lengths: (40.0, 250.0), thinnest: 0.4 }
+    }
+}
+
+/// Indices of two points (the third is the second again), or of three.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PointBasis(pub [u32; 3]);
+
+/// Random bases, at most `most`, none twice.
+pub fn choose(points: &[Point], freedom: Freedom, rules: &BasisRules, most: usize, random: &mut Random) -> Vec<PointBasis> {
+    let n = points.len();
+    let good = |&PointBasis([a, b, c]): &PointBasis| {
+        let [a, b, c] = [a, b, c].map(|i| points[i as usize]);
+        let (x, y) = (b.0 - a.0, b.1 - a.1);
+        let (u, v) = (c.0 - a.0, c.1 - a.1);
+        let (length, other) = (x.hypot(y), u.hypot(v));
+        let fits = |l: f32| l >= rules.lengths.0 && l <= rules.lengths.1;
+        let wide = (x * v - y * u).abs() >= rules.thinnest * length * other;
+        fits(length) && (freedom != Freedom::Affine || fits(other) && wide)
+    };
+    let depth = if freedom == Freedom::Affine { 3 } else { 2 };
+    let all = (n as u64).saturating_pow(depth);
+    let basis = |id: u64| {
+        let [a, b, c] = [id % n as u64, id / n as u64 % n as u64, id / (n as u64).pow(2)].map(|i| i as u32);
+        PointBasis([a, b, if depth == 3 { c } else { b }])
+    };
+    let mut bases = vec![];
+    if all <= 4 * most as u64 {
+        // Few: each with its chance.
+        for id in 0..all {
+            if random.unit() < rules.chance {
+                bases.extend(Some(basis(id)).filter(good));
+            }
+        }
+        random.shuffle(&mut bases);
+        bases.truncate(most);
+    } else {
+        let mut taken = std::collections::HashSet::new();
+        for _ in 0..20 * most {
+            let id = (random.unit() as f64 * all as f64) as u64 ^ random.below(1 << 20) as u64;
+            if id < all && good(&basis(id)) && taken.insert(id) {
+                bases.push(basis(id));
+                if bases.len() == most {
+                    break;
+                }
+            }
+        }
+    }
+    bases
+}
+
+impl PointBasis {
+    /// The map from coordinates to the plane. `None` if the points do not span it.
+    pub fn frame(&self, points: &[Point], freedom: Freedom) -> Option<Affine> {
+        let [a, b, c] = self.0.map(|i| points[i as usize]);
+        let (x, y) = (b.0 - a.0, b.1 - a.1);
+        let linear = match freedom {
+            Freedom::Similarity => [[x, -y], [y, x]],
+            Freedom::Rigid => {
+                let length = x.hypot(y);
+                [[x / length, -y / length], [y / length, x / length]]
+            }
+            Freedom::Affine => [[x, c.0 - a.0], [y, c.1 - a.1]],
+        };
+        let frame = Affine { linear, shift: [a.0, a.1] };
+        frame.inverse().map(|_| frame)
+    }
+    /// The other points in the coordinates of this basis, by index.
+    pub fn coordinates<'p>(&self, points: &'p [Point], freedom: Freedom) -> impl Iterator<Item = (usize, Point)> + 'p {
+        let own = self.0;
+        let back = self.frame(points, freedom).and_then(|f| f.inverse());
+        let others = points.iter().enumerate().filter(move |(i, _)| !own.contains(&(*i as u32)));
+        others.filter_map(move |(i, &p)| Some((i, back?.apply(p))))
+    }
+    /// The distance of its first two points, pixels.
+    pub fn length(&self, points: &[Point]) -> f32 {
+        let [a, b, _] = self.0.map(|i| points[i as usize]);
+        (b.0 - a.0).hypot(b.1 - a.1)
+    }
+}

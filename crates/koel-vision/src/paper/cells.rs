@@ -1,0 +1,135 @@
+//! Cells of the plane of coordinates: what is a key.
+use super::Point;
+use super::basis::PointBasis;
+use crate::fit::Freedom;
+use crate::random::Random;
+
+/// How the plane of coordinates is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Partition {
+    /// Squares.
+    #[default]
+    Uniform,
+    /// Rehashing through a transfer function: strips along both axes, each with as many points as the others.
+    Transfer,
+    /// A grid of cells that has learnt where the points are (Kohonen's self-organising map).
+    Elastic,
+}
+
+/// Coordinates beyond this many cells from the origin are left out.
+const REACH: i32 = 1 << 14;
+/// Strips of each axis, and nodes of each side of the elastic grid.
+const SIDE: usize = 48;
+/// Points from which an irregular partition is learnt.
+const SAMPLES: usize = 20_000;
+
+/// The cells.
+pub struct Cells {
+    /// Cells a unit.
+    scale: f32,
+    shape: Shape,
+}
+enum Shape {
+    Uniform,
+    /// The upper ends of the strips.
+    Transfer { u: Vec<f32>, v: Vec<f32> },
+    /// Where the nodes are, row by row.
+    Elastic { nodes: Vec<Point> },
+}
+
+impl Cells {
+    /// Cells for the coordinates of a model. Uniform ones: a tenth of a basis wide; for rigid maps 6 pixels.
+    pub fn of(partition: Partition, freedom: Freedom, points: &[Point], bases: &[PointBasis], random: &mut Random) -> Cells {
+        let scale = if freedom == Freedom::Rigid { 1.0 / 6.0 } else { 10.0 };
+        let mut sample = || {
+            let basis = bases.get(random.below(bases.len()))?;
+            let others = basis.coordinates(points, freedom).collect::<Vec<_>>();
+            others.get(random.below(others.len())).map(|&(_, at)| at)
+        };
+        let shape = match partition {
+            Partition::Uniform => Shape::Uniform,
+            Partition::Transfer => {
+                let (mut u, mut v): (Vec<f32>, Vec<f32>) = (0..SAMPLES).filter_map(|_| sample()).unzip();
+                let ends = |of: &mut Vec<f32>| {
+                    of.sort_by(f32::total_cmp);
+                    (1..SIDE).filter_map(|i| of.get(i * of.len() / SIDE).copied()).collect()
+                };
+                Shape::Transfer { u: ends(&mut u), v: ends(&mut v) }
+            }
+            Partition::Elastic => {
+                let samples = (0..SAMPLES).filter_map(|_| sample()).collect::<Vec<Point>>();
+                Shape::Elastic { nodes: learnt(&samples) }
+            }
+        };
+        Cells { scale, shape }
+    }
+    /// Column and row of a place; `None` if it is far out.
+    fn cell(&self, (u, v): Point) -> Option<(i32, i32)> {
+        let cell = match &self.shape {
+            Shape::Uniform => ((u * self.scale).floor() as i32, (v * self.scale).floor() as i32),
+            Shape::Transfer { u: us, v: vs } => {
+                (us.partition_point(|&end| end <= u) as i32, vs.partition_point(|&end| end <= v) as i32)
+            }
+            Shape::Elastic { nodes } => {
+                let nearest = nearest(nodes, (u, v));
+                ((nearest % SIDE) as i32, (nearest / SIDE) as i32)
+            }
+        };
+        let inside = |i: i32| (-REACH + 2..REACH - 2).contains(&i);
+        (u.is_finite() && v.is_finite() && inside(cell.0) && inside(cell.1)).then_some(cell)
+    }
+    /// The key of a place.
+    pub fn key(&self, at: Point) -> Option<u32> {
+        self.cell(at).map(packed)
+    }
+    /// The keys of its cell and of the eight around it.
+    pub fn around(&self, at: Point) -> impl Iterator<Item = u32> + use<> {
+        let neighbours = |(u, v): (i32, i32)| {
+            (-1..=1).flat_map(move |du| (-1..=1).map(move |dv| packed((u + du, v + dv))))
+        };
+        self.cell(at).into_iter().flat_map(neighbours)
+    }
+}
+fn packed((u, v): (i32, i32)) -> u32 {
+    ((v + REACH) as u32) << 16 | (u + REACH) as u32
+}
+
+fn nearest(nodes: &[Point], (u, v): Point) -> usize {
+    let mut best = (f32::MAX, 0);
+    for (i, node) in nodes.iter().enumerate() {
+        let distance2 = (node.0 - u).powi(2) + (node.1 - v).powi(2);
+        if distance2 < best.0 {
+            best = (distance2, i);
+        }
+    }
+    best.1
+}
+
+/// A grid of nodes drawn to the samples: each sample pulls the nearest node and, less and less, its neighbours in the grid.
+fn learnt(samples: &[Point]) -> Vec<Point> {
+    let spread = |of: fn(&Point) -> f32| {
+        let mut values = samples.iter().map(of).collect::<Vec<f32>>();
+        values.sort_by(f32::total_cmp);
+        let at = |part: usize| values.get(values.len() * part / 20).copied().unwrap_or_default();
+        (at(1), at(19))
+    };
+    let (us, vs) = (spread(|p| p.0), spread(|p| p.1));
+    let between = |(low, high): (f32, f32), i: usize| low + (high - low) * i as f32 / (SIDE - 1) as f32;
+    let mut nodes = (0..SIDE * SIDE).map(|i| (between(us, i % SIDE), between(vs, i / SIDE))).collect::<Vec<Point>>();
+    for (t, &(u, v)) in samples.iter().enumerate() {
+        let rest = 1.0 - t as f32 / samples.len() as f32;
+        let (pull, reach) = (0.02 + 0.4 * rest, 0.7 + 0.1 * SIDE as f32 * rest * rest);
+        let winner = nearest(&nodes, (u, v));
+        let (column, row) = ((winner % SIDE) as i32, (winner / SIDE) as i32);
+        let window = (2.5 * reach).ceil() as i32;
+        for y in (row - window).max(0)..=(row + window).min(SIDE as i32 - 1) {
+            for x in (column - window).max(0)..=(column + window).min(SIDE as i32 - 1) {
+                let distance2 = ((x - column).pow(2) + (y - row).pow(2)) as f32;
+                let pull = pull * (-distance2 / (2.0 * reach * reach)).exp();
+                let node = &mut nodes[y as usize * SIDE + x as usize];
+                *node = (node.0 + pull * (u - node.0), node.1 + pull * (v - node.1));
+            }
+        }
+    }
+    nodes
+}

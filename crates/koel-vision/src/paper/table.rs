@@ -1,0 +1,69 @@
+//! A table of many values a key: the values sorted by key, and an index of where each key's values are.
+use koel::primitives::sort_pairs;
+use koel::{Map, Stream};
+
+/// How a key's values are found. The paper's Table 1 compares the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lookup {
+    /// By a hash table of the keys.
+    #[default]
+    Hash,
+    /// By binary search in the sorted keys.
+    BinarySearch,
+}
+
+/// The values of each key, contiguous.
+pub struct MultiTable {
+    keys: Vec<u32>,
+    starts: Vec<u32>,
+    values: Vec<u32>,
+    runs: Option<Map>,
+}
+
+impl MultiTable {
+    /// Of pairs, by one radix sort. Values of a key keep their order.
+    pub fn build(stream: &Stream, pairs: &[(u32, u32)], lookup: Lookup) -> koel::Result<MultiTable> {
+        let device = stream.device();
+        let side = |of: fn(&(u32, u32)) -> u32| device.upload(&pairs.iter().map(of).collect::<Vec<u32>>());
+        let (keys, values) = (side(|p| p.0)?, side(|p| p.1)?);
+        let (mut sorted, mut values_sorted) = (device.alloc::<u32>(pairs.len())?, device.alloc::<u32>(pairs.len())?);
+        sort_pairs(stream, keys.view(), values.view(), sorted.view_mut(), values_sorted.view_mut())?;
+        let (sorted, values) = (sorted.download()?, values_sorted.download()?);
+        let (mut keys, mut starts) = (vec![], vec![]);
+        for (i, &key) in sorted.iter().enumerate() {
+            if keys.last() != Some(&key) {
+                keys.push(key);
+                starts.push(i as u32);
+            }
+        }
+        let runs = match lookup {
+            Lookup::Hash => Some(Map::build(device, &keys, &(0..keys.len() as u32).collect::<Vec<u32>>())?),
+            Lookup::BinarySearch => None,
+        };
+        starts.push(sorted.len() as u32);
+        Ok(MultiTable { keys, starts, values, runs })
+    }
+    /// The values of each key that is asked for.
+    pub fn get(&self, keys: &[u32]) -> koel::Result<Vec<&[u32]>> {
+        let values = |run: Option<u32>| match run {
+            Some(run) => &self.values[self.starts[run as usize] as usize..self.starts[run as usize + 1] as usize],
+            None => &[],
+        };
+        Ok(match &self.runs {
+            Some(map) => map.get(keys)?.into_iter().map(values).collect(),
+            None => keys.iter().map(|key| values(self.keys.binary_search(key).ok().map(|i| i as u32))).collect(),
+        })
+    }
+    /// Different keys.
+    pub fn distinct(&self) -> usize {
+        self.keys.len()
+    }
+    /// All values.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}

@@ -1,0 +1,123 @@
+//! Verification: is a scene point close to where each model point goes?
+use super::table::{Lookup, MultiTable};
+use super::{PaperOptions, Point};
+use crate::affine::Affine;
+use crate::fit::fit;
+use koel::Stream;
+
+/// A map that chance does not explain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verified {
+    /// From model to scene.
+    pub map: Affine,
+    /// Model points with a scene point close by.
+    pub inliers: usize,
+    /// Their distances, root mean square, pixels.
+    pub rmse: f32,
+}
+
+/// Scene points by cells as wide as an inlier may be off.
+struct SpatialHash<'a> {
+    points: &'a [Point],
+    table: MultiTable,
+    cell: f32,
+}
+impl SpatialHash<'_> {
+    fn new<'a>(stream: &Stream, points: &'a [Point], cell: f32) -> koel::Result<SpatialHash<'a>> {
+        let pairs = (0..).zip(points).map(|(i, &p)| (key(p, cell, 0, 0), i)).collect::<Vec<(u32, u32)>>();
+        Ok(SpatialHash { points, table: MultiTable::build(stream, &pairs, Lookup::Hash)?, cell })
+    }
+    /// The closest point to each place, no farther than a cell.
+    fn closest(&self, places: &[Point]) -> koel::Result<Vec<Option<Point>>> {
+        let around = |&p: &Point| (-1..=1).flat_map(move |dx| (-1..=1).map(move |dy| (p, dx, dy)));
+        let keys = places.iter().flat_map(around).map(|(p, dx, dy)| key(p, self.cell, dx, dy)).collect::<Vec<u32>>();
+        let values = self.table.get(&keys)?;
+        let closest = |(p, values): (&Point, &[&[u32]])| {
+            let near = values.iter().flat_map(|v| v.iter()).map(|&i| self.points[i as usize]);
+            let near = near.map(|q| ((q.0 - p.0).hypot(q.1 - p.1), q)).filter(|(d, _)| *d <= self.cell);
+            near.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, q)| q)
+        };
+        Ok(places.iter().zip(values.chunks_exact(9)).map(closest).collect())
+    }
+}
+/// The key of the cell `dx` and `dy` cells from a point's own.
+fn key((x, y): Point, cell: f32, dx: i32, dy: i32) -> u32 {
+    let at = |v: f32, d: i32| ((v / cell).floor() as i32).wrapping_add(d) as u16 as u32;
+    at(y, dy) << 16 | at(x, dx)
+}
+
+/// The natural logarithm of the chance that of `n` points at least `k` are inliers, each with chance `p`: Chernoff's bound.
+fn log_chance(n: usize, k: usize, p: f64) -> f64 {
+    let (n, part) = (n as f64, k as f64 / n as f64);
+    if part <= p {
+        return 0.0;
+    }
+    let term = |a: f64, b: f64| if a == 0.0 { 0.0 } else { a * (a / b).ln() };
+    -n * (term(part, p) + term(1.0 - part, 1.0 - p))
+}
+
+/// The best of some maps, brought closer by least squares over its inliers; `None` if chance explains it.
+///
+/// Chance: model points fall anywhere, and so close to a scene point with the share of the scene's extent that such places make up. The
+/// number of maps counts: with the options' false-alarm rate none of them is accepted by chance.
+pub fn verify(
+    stream: &Stream,
+    model: &[Point],
+    scene: &[Point],
+    maps: &[Affine],
+    options: &PaperOptions,
+) -> koel::Result<Option<Verified>> {
+    if maps.is_empty() || model.is_empty() || scene.is_empty() {
+        return Ok(None);
+    }
+    let hash = SpatialHash::new(stream, scene, options.inlier)?;
+    let inliers = |map: &Affine| -> koel::Result<Vec<(Point, Point)>> {
+        let places = model.iter().map(|&p| map.apply(p)).collect::<Vec<Point>>();
+        let closest = hash.closest(&places)?;
+        Ok(model.iter().zip(closest).filter_map(|(&p, q)| Some((p, q?))).collect())
+    };
+    let mut best: Option<Verified> = None;
+    for &map in maps {
+        let (mut map, mut pairs) = (map, inliers(&map)?);
+        for _ in 0..4 {
+            let Some(closer) = fit(options.freedom, &pairs).filter(|m| (0.1..10.0).contains(&m.determinant())) else { break };
+            let next = inliers(&closer)?;
+            if next.len() < pairs.len() {
+                break;
+            }
+            (map, pairs) = (closer, next);
+        }
+        if best.is_none_or(|b| pairs.len() > b.inliers) {
+            let square = |&(p, q): &(Point, Point)| {
+                let (x, y) = map.apply(p);
+                (x - q.0).powi(2) + (y - q.1).powi(2)
+            };
+            let rmse = (pairs.iter().map(square).sum::<f32>() / pairs.len().max(1) as f32).sqrt();
+            best = Some(Verified { map, inliers: pairs.len(), rmse });
+        }
+    }
+    let extent = |of: fn(&Point) -> f32| {
+        let ends = scene.iter().map(of).fold((f32::MAX, f32::MIN), |(a, b), v| (a.min(v), b.max(v)));
+        (ends.1 - ends.0 + 2.0 * options.inlier) as f64
+    };
+    let area = std::f64::consts::PI * (options.inlier as f64).powi(2);
+    let p = (scene.len() as f64 * area / (extent(|p| p.0) * extent(|p| p.1))).clamp(1e-6, 0.99);
+    let tried = (maps.len() as f64).ln();
+    Ok(best.filter(|b| log_chance(model.len(), b.inliers, p) + tried < options.false_alarm.ln()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chernoff_bounds_the_binomial_tail() {
+        let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
+        for (n, p) in [(10, 0.1), (30, 0.3), (50, 0.05)] {
+            for k in 0..=n {
+                let tail = (k..=n).map(|j| choose(n, j) * f64::powi(p, j as i32) * f64::powi(1.0 - p, (n - j) as i32));
+                assert!(tail.sum::<f64>().ln() <= log_chance(n, k, p) + 1e-9, "{n} {k} {p}");
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The default matcher: finds, rejects, and always says the same.
+use koel::Device;
+use koel_vision::bases::Pass;
+use koel_vision::random::Random;
+use koel_vision::synthetic::{Level, pair};
+use koel_vision::textures::texture;
+use koel_vision::{Affine, Freedom, Grey, Matcher, Model, Options, Outcome, Scene};
+
+fn textures() -> Vec<Grey> {
+    (0..4).map(|seed| texture(420, 340, seed)).collect()
+}
+fn find(device: &Device, options: Options, model: &Grey, scene: &Grey) -> Outcome {
+    let matcher = Matcher::new(device, options).unwrap();
+    let (model, scene) = (Model::of(model).unwrap(), Scene::of(scene));
+    let outcome = matcher.find(&model, &matcher.stage(&scene).unwrap()).unwrap();
+    Outcome { seconds: [0.0; 3], ..outcome }
+}
+/// A tenth of the default's work.
+fn little() -> Options {
+    let pass = Pass { tilts: vec![(1.4, 2)], bases: 40, scene_points: 700, scales: (0.6, 1.5), a_point: 4, quota: 600 };
+    Options { passes: vec![pass], ..Options::default() }
+}
+
+/// The quality table of docs/vision.md in small: a pair of each level.
+#[test]
+fn every_level_is_solved() {
+    let device = Device::cpu().unwrap();
+    for level in Level::ALL {
+        let pair = pair(level, &textures(), 11);
+        let outcome = find(&device, Options::default(), &pair.model, &pair.scene);
+        match (&outcome.found, pair.truth) {
+            (Some(found), Some(truth)) => {
+                let error = found.map.corner_error(&truth, pair.model.width, pair.model.height);
+                assert!(error <= level.goal().0, "{}: {error} px", level.name());
+                assert!(found.inliers > 100 && found.rmse < 3.0, "{}: {found:?}", level.name());
+                assert_eq!(found.inliers, found.inlier_points.len());
+            }
+            (None, None) => {}
+            (found, truth) => panic!("{}: {found:?}, but {truth:?} (evidence {})", level.name(), outcome.evidence),
+        }
+    }
+}
+
+#[test]
+fn what_is_not_there_is_not_found() {
+    let device = Device::cpu().unwrap();
+    for seed in 0..6 {
+        let pair = pair(Level::Absent, &textures(), seed);
+        let outcome = find(&device, little(), &pair.model, &pair.scene);
+        assert_eq!(outcome.found, None, "seed {seed}: {}", outcome.evidence);
+        assert!(outcome.evidence < 20.0, "seed {seed}: {}", outcome.evidence);
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let pair = pair(Level::Noise, &textures(), 3);
+    let outcomes = [1, 2, 3].map(|threads| {
+        find(&Device::cpu_with_threads(threads).unwrap(), little(), &pair.model, &pair.scene)
+    });
+    assert!(outcomes[0].found.is_some());
+    assert_eq!(outcomes[0], outcomes[1]);
+    assert_eq!(outcomes[0], outcomes[2]);
+    let other = find(&Device::cpu().unwrap(), Options { seed: 2, ..little() }, &pair.model, &pair.scene);
+    assert_ne!(other.hypotheses, outcomes[0].hypotheses);
+}
+
+/// What a GPU will run, checked for races and bounds, gives the same bits.
+#[test]
+fn the_kernels_say_the_same_on_the_executor() {
+    let pass = Pass { tilts: vec![(1.4, 1)], bases: 6, scene_points: 48, scales: (0.6, 1.5), a_point: 2, quota: 20 };
+    let options = Options { passes: vec![pass], evidence: -1e9, ..Options::default() };
+    let (model, scene) = (texture(90, 70, 5), texture(150, 120, 6));
+    let native = find(&Device::cpu().unwrap(), options.clone(), &model, &scene);
+    assert!(!native.hypotheses.is_empty());
+    for seed in 0..2 {
+        assert_eq!(find(&Device::executor(seed), options.clone(), &model, &scene), native, "seed {seed}");
+    }
+}
+
+/// The scene is the model, moved: rigid and similar maps are told apart, and fitted as such.
+#[test]
+fn freedom_is_respected() {
+    let device = Device::cpu().unwrap();
+    let image = texture(260, 200, 9);
+    for (scale, rigid) in [(1.0, true), (0.8, false)] {
+        let truth = Affine::similarity(0.4, scale, (129.5, 99.5), (210.0, 180.0));
+        let back = truth.inverse().unwrap();
+        let background = texture(420, 360, 10);
+        let pixels = (0..420 * 360).map(|i| {
+            let (x, y) = back.apply(((i % 420) as f32, (i / 420) as f32));
+            image.at(x, y).unwrap_or(background.pixels[i])
+        });
+        let scene = Grey { width: 420, height: 360, pixels: pixels.collect() };
+        for freedom in [Freedom::Rigid, Freedom::Similarity] {
+            let outcome = find(&device, Options { freedom: Some(freedom), ..little() }, &image, &scene);
+            if freedom == Freedom::Rigid && !rigid {
+                assert_eq!(outcome.found, None);
+                continue;
+            }
+            let found = outcome.found.unwrap();
+            assert!(found.map.corner_error(&truth, 260, 200) < 1.0, "{freedom:?} {scale}: {found:?}");
+            let [[a, b], [c, d]] = found.map.linear;
+            assert!((a - d).abs() < 1e-4 && (b + c).abs() < 1e-4, "{freedom:?}: {found:?}");
+            assert!(freedom == Freedom::Similarity || (found.map.determinant() - 1.0).abs() < 1e-4);
+        }
+    }
+}
+
+/// Images larger than the working size: the map is between their own pixels.
+#[test]
+fn large_images_are_mapped_in_their_own_pixels() {
+    let small = texture(900, 700, 12);
+    let double = |g: &Grey| {
+        let (width, height) = (2 * g.width, 2 * g.height);
+        let at = |i: usize| g.pixels[(i / width / 2) * g.width + i % width / 2];
+        Grey { width, height, pixels: (0..width * height).map(at).collect() }
+    };
+    let cut = |x0: usize, y0: usize| {
+        let at = |i: usize| small.pixels[(y0 + i / 300) * 900 + x0 + i % 300];
+        Grey { width: 300, height: 240, pixels: (0..300 * 240).map(at).collect() }
+    };
+    let outcome = find(&Device::cpu().unwrap(), little(), &cut(200, 150), &double(&small));
+    let found = outcome.found.unwrap();
+    let truth = Affine { linear: [[2.0, 0.0], [0.0, 2.0]], shift: [400.5, 300.5] };
+    assert!(found.map.corner_error(&truth, 300, 240) < 2.0, "{found:?}");
+}
+
+#[test]
+fn images_that_say_nothing_are_told() {
+    let mut random = Random::new(1);
+    for image in [
+        Grey::filled(1, 1, 0.0),
+        Grey::filled(7, 300, 9.0),
+        Grey::filled(64, 64, 255.0),
+        Grey { width: 40, height: 30, pixels: (0..1200).map(|i| (i % 40) as f32).collect() },
+    ] {
+        let error = Model::of(&image).unwrap_err();
+        assert!(error.found < 12, "{} x {}: {error}", image.width, image.height);
+        // As a scene it holds nothing.
+        let outcome = find(&Device::cpu().unwrap(), little(), &texture(120, 100, 1), &image);
+        assert_eq!(outcome.found, None);
+    }
+    // Pure noise is a model, but nowhere.
+    let noise = Grey { width: 160, height: 120, pixels: (0..19200).map(|_| 255.0 * random.unit()).collect() };
+    let outcome = find(&Device::cpu().unwrap(), little(), &noise, &texture(300, 240, 2));
+    assert_eq!(outcome.found, None, "{}", outcome.evidence);
+}

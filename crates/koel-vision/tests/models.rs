@@ -1,0 +1,81 @@
+//! Files of many models: what is saved is loaded, what is damaged is refused.
+use koel_vision::textures::texture;
+use koel_vision::{Model, Models, ModelsError};
+use std::path::Path;
+
+fn models(names: &[&str]) -> Models {
+    let mut models = Models::default();
+    for (seed, name) in names.iter().enumerate() {
+        let image = texture(60 + 10 * seed, 50, seed as u64);
+        models.add((*name).into(), Model::of(&image).unwrap()).unwrap();
+    }
+    models
+}
+fn load(bytes: &[u8]) -> Result<Models, ModelsError> {
+    Models::from_bytes(bytes, Path::new("a.koelmodels"))
+}
+
+#[test]
+fn saved_models_are_loaded() {
+    for names in [&[][..], &["stop"], &["stop", "yield", "naïve name"]] {
+        let models = models(names);
+        assert_eq!(load(&models.to_bytes()).unwrap(), models);
+    }
+}
+
+#[test]
+fn adding_and_removing_leave_the_others() {
+    let mut all = models(&["a", "b", "c"]);
+    let (before, b) = (all.clone(), all.remove("b").unwrap());
+    assert_eq!(all.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["a", "c"]);
+    assert!(all.iter().all(|model| before.iter().any(|other| other == model)));
+    let error = all.add("c".into(), b.clone()).unwrap_err();
+    assert_eq!(error.to_string(), "a model named \"c\" is there already");
+    let error = all.remove("b").unwrap_err();
+    assert_eq!(error.to_string(), "no model is named \"b\"; there are: a, c");
+    all.add("b".into(), b).unwrap();
+    assert_eq!(load(&all.to_bytes()).unwrap(), all);
+}
+
+#[test]
+fn every_cut_and_every_flipped_bit_is_refused() {
+    let whole = models(&["a", "b"]).to_bytes();
+    for length in (0..whole.len()).step_by(11).chain(whole.len() - 9..whole.len()) {
+        assert!(load(&whole[..length]).is_err(), "cut at {length}");
+    }
+    for at in (0..whole.len()).step_by(5) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (at % 8);
+        assert!(load(&flipped).is_err(), "byte {at}");
+    }
+    assert!(matches!(load(&[&whole[..], b"x"].concat()), Err(ModelsError::Damaged { .. })));
+    assert!(matches!(load(b"PK\x03\x04 something else"), Err(ModelsError::Foreign { .. })));
+    let mut newer = whole;
+    newer[8] = 2;
+    assert!(matches!(load(&newer), Err(ModelsError::Version { found: 2, .. })));
+}
+
+/// Files that are whole, but made to do harm: their checksum is right.
+#[test]
+fn hostile_contents_are_refused() {
+    let sealed = |content: &[u8]| {
+        let hash = content
+            .iter()
+            .fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ b as u64).wrapping_mul(0x100_0000_01B3));
+        [content, &hash.to_le_bytes()].concat()
+    };
+    let whole = models(&["a"]).to_bytes();
+    let content = &whole[..whole.len() - 8];
+    assert!(load(&sealed(content)).is_ok());
+    let mut refused = 0;
+    // Each word in turn becomes a huge number, a negative float, not a number.
+    for at in (12..120).step_by(4) {
+        for value in [u32::MAX, 0x8000_0000, f32::NAN.to_bits(), f32::INFINITY.to_bits(), (-5.0f32).to_bits()] {
+            let mut changed = content.to_vec();
+            changed[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            // Whatever it is, it is no panic, and no memory is taken on its word.
+            refused += load(&sealed(&changed)).is_err() as usize;
+        }
+    }
+    assert!(refused > 60, "{refused}");
+}

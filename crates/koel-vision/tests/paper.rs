@@ -1,0 +1,128 @@
+//! The published method against the oracle that tries everything.
+use koel::Device;
+use koel_vision::paper::basis::BasisRules;
+use koel_vision::paper::cells::Partition;
+use koel_vision::paper::naive::naive;
+use koel_vision::paper::table::{Lookup, MultiTable};
+use koel_vision::paper::votes::Weights;
+use koel_vision::paper::{PaperOptions, Point, find};
+use koel_vision::random::Random;
+use koel_vision::{Affine, Freedom};
+use std::collections::BTreeMap;
+
+fn points(n: usize, size: f32, random: &mut Random) -> Vec<Point> {
+    (0..n).map(|_| (random.between(0.0, size), random.between(0.0, size))).collect()
+}
+/// A map of this freedom that keeps a model of 200 pixels within 600.
+fn map(freedom: Freedom, random: &mut Random) -> Affine {
+    let scale = if freedom == Freedom::Rigid { 1.0 } else { random.between(0.7, 1.4) };
+    let turned = Affine::similarity(random.between(0.0, 6.28), scale, (100.0, 100.0), (300.0, 300.0));
+    let shear = Affine { linear: [[1.0, random.between(-0.3, 0.3)], [0.0, random.between(0.8, 1.2)]], shift: [0.0; 2] };
+    if freedom == Freedom::Affine { turned.after(&shear) } else { turned }
+}
+/// The moved model, each point off by up to `noise`, among others.
+fn scene(model: &[Point], map: &Affine, noise: f32, others: usize, random: &mut Random) -> Vec<Point> {
+    let mut scene = model.iter().map(|&p| map.apply(p)).collect::<Vec<Point>>();
+    scene.iter_mut().for_each(|p| *p = (p.0 + random.between(-noise, noise), p.1 + random.between(-noise, noise)));
+    scene.extend(points(others, 600.0, random));
+    random.shuffle(&mut scene);
+    scene
+}
+const ALL: [Freedom; 3] = [Freedom::Rigid, Freedom::Similarity, Freedom::Affine];
+
+#[test]
+fn finds_what_trying_everything_finds() {
+    let stream = Device::cpu().unwrap().stream().unwrap();
+    for (seed, freedom) in (0..6).flat_map(|seed| ALL.map(|f| (seed, f))) {
+        let mut random = Random::new(seed);
+        let model = points(7, 200.0, &mut random);
+        let truth = map(freedom, &mut random);
+        let scene = scene(&model, &truth, 0.0, if freedom == Freedom::Affine { 1 } else { 6 }, &mut random);
+        let (oracle, inliers) = naive(freedom, &model, &scene, 1.0).unwrap();
+        assert_eq!(inliers, model.len());
+        assert!(oracle.corner_error(&truth, 200, 200) < 1.0);
+        let rules = BasisRules { chance: 1.0, lengths: (20.0, 400.0), thinnest: 0.2 };
+        let options = PaperOptions { freedom, rules, bases: (5000, 5000), neighbour_votes: true, false_alarm: 1.0, ..PaperOptions::default() };
+        let found = find(&stream, &model, &scene, &options).unwrap().found.expect("what the oracle finds");
+        assert_eq!(found.inliers, model.len(), "{freedom:?}, seed {seed}");
+        assert!(found.map.corner_error(&oracle, 200, 200) < 2.0, "{freedom:?}, seed {seed}: {found:?}");
+    }
+}
+
+#[test]
+fn every_remedy_and_both_lookups_find_a_noisy_model() {
+    let stream = Device::cpu().unwrap().stream().unwrap();
+    let plain = PaperOptions::default();
+    let weights = |by_length, by_distance, by_density| Weights { by_length, by_distance, by_density };
+    let variants = [
+        plain.clone(),
+        PaperOptions { lookup: Lookup::BinarySearch, ..plain.clone() },
+        PaperOptions { neighbour_entries: true, ..plain.clone() },
+        PaperOptions { neighbour_votes: true, ..plain.clone() },
+        PaperOptions { weights: weights(true, false, false), ..plain.clone() },
+        PaperOptions { weights: weights(false, true, false), ..plain.clone() },
+        PaperOptions { weights: weights(false, false, true), ..plain.clone() },
+        PaperOptions { partition: Partition::Transfer, ..plain.clone() },
+        PaperOptions { partition: Partition::Elastic, ..plain },
+    ];
+    let mut random = Random::new(4);
+    let model = points(60, 200.0, &mut random);
+    let truth = map(Freedom::Similarity, &mut random);
+    let scene = scene(&model, &truth, 1.0, 40, &mut random);
+    let mut outcomes = vec![];
+    for (i, options) in variants.iter().enumerate() {
+        let outcome = find(&stream, &model, &scene, options).unwrap();
+        let found = outcome.found.unwrap_or_else(|| panic!("variant {i}"));
+        assert!(found.map.corner_error(&truth, 200, 200) < 2.0, "variant {i}: {found:?}");
+        assert!(found.rmse < 2.0);
+        outcomes.push(outcome);
+    }
+    // The two lookups differ in speed alone; neighbours cost what they are said to.
+    assert_eq!(outcomes[0].hypotheses, outcomes[1].hypotheses);
+    assert_eq!(9 * outcomes[0].entries, outcomes[2].entries);
+    assert_eq!(9 * outcomes[0].lookups, outcomes[3].lookups);
+}
+
+#[test]
+fn chance_is_not_accepted() {
+    let stream = Device::cpu().unwrap().stream().unwrap();
+    for seed in 0..10 {
+        let mut random = Random::new(seed);
+        let (model, scene) = (points(60, 200.0, &mut random), points(100, 600.0, &mut random));
+        let outcome = find(&stream, &model, &scene, &PaperOptions::default()).unwrap();
+        assert_eq!(outcome.found, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn few_points_are_no_error() {
+    let stream = Device::cpu().unwrap().stream().unwrap();
+    for freedom in ALL {
+        let options = PaperOptions { freedom, ..PaperOptions::default() };
+        for (model, scene) in [(0, 0), (1, 5), (2, 2), (5, 0), (3, 1)] {
+            let same = |n| vec![(10.0, 10.0); n];
+            assert_eq!(find(&stream, &same(model), &same(scene), &options).unwrap().found, None);
+        }
+    }
+}
+
+#[test]
+fn tables_hold_every_value() {
+    for device in [Device::cpu().unwrap(), Device::executor(1)] {
+        let stream = device.stream().unwrap();
+        for (seed, n) in [(1, 0), (2, 1), (3, 700), (4, 3000)] {
+            let mut random = Random::new(seed);
+            let pairs = (0..n).map(|i| (random.below(90) as u32 * 0x0101_0101, i)).collect::<Vec<(u32, u32)>>();
+            let mut expected = BTreeMap::<u32, Vec<u32>>::new();
+            pairs.iter().for_each(|&(k, v)| expected.entry(k).or_default().push(v));
+            let keys = (0..100).map(|k| k * 0x0101_0101).collect::<Vec<u32>>();
+            for lookup in [Lookup::Hash, Lookup::BinarySearch] {
+                let table = MultiTable::build(&stream, &pairs, lookup).unwrap();
+                assert_eq!((table.len(), table.distinct()), (pairs.len(), expected.len()));
+                for (key, values) in keys.iter().zip(table.get(&keys).unwrap()) {
+                    assert_eq!(values, expected.get(key).map_or(&[][..], |v| v), "{lookup:?}, key {key}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Images from files: every kind of pixel, and files that are no good.
+use image::{DynamicImage, ImageFormat};
+use koel_vision::{ReadError, read};
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+struct Folder(tempfile::TempDir);
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = Cursor::new(vec![]);
+    image.write_to(&mut bytes, format).unwrap();
+    bytes.into_inner()
+}
+/// Black on the left, white on the right.
+fn halves(width: u32, height: u32) -> DynamicImage {
+    let pixel = |x, _| image::Luma([if x < width / 2 { 0 } else { 255 }]);
+    DynamicImage::ImageLuma8(image::GrayImage::from_fn(width, height, pixel))
+}
+
+#[test]
+fn every_pixel_format_gives_the_same_luminance() {
+    let (folder, halves) = (Folder::new(), halves(8, 4));
+    let images = [
+        halves.clone(),
+        DynamicImage::ImageLumaA8(halves.to_luma_alpha8()),
+        DynamicImage::ImageRgb8(halves.to_rgb8()),
+        DynamicImage::ImageRgba8(halves.to_rgba8()),
+        DynamicImage::ImageLuma16(halves.to_luma16()),
+        DynamicImage::ImageRgb16(halves.to_rgb16()),
+        DynamicImage::ImageRgba16(halves.to_rgba16()),
+    ];
+    for (i, image) in images.iter().enumerate() {
+        let picture = read(&folder.file("a.png", &encoded(image, ImageFormat::Png))).unwrap();
+        assert_eq!((picture.grey.width, picture.grey.height), (8, 4));
+        for (at, v) in picture.grey.pixels.iter().enumerate() {
+            let expected = if at % 8 < 4 { 0.0 } else { 255.0 };
+            assert!((v - expected).abs() < 0.01, "format {i}, pixel {at}: {v}");
+        }
+    }
+}
+
+#[test]
+fn transparency_shows_mid_grey() {
+    let clear = image::RgbaImage::from_pixel(3, 3, image::Rgba([255, 0, 0, 0]));
+    let bytes = encoded(&DynamicImage::ImageRgba8(clear), ImageFormat::Png);
+    let grey = read(&Folder::new().file("a.png", &bytes)).unwrap().grey;
+    assert!(grey.pixels.iter().all(|v| (v - 127.5).abs() < 0.01), "{grey:?}");
+}
+
+/// A JPEG with an EXIF block that says how it lies.
+fn with_orientation(jpeg: &[u8], orientation: u8) -> Vec<u8> {
+    let tiff = [b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0", &[orientation, 0, 0, 0, 0, 0, 0, 0][..]].concat();
+    let content = [b"Exif\0\0", &tiff[..]].concat();
+    let length = (content.len() as u16 + 2).to_be_bytes();
+    [&jpeg[..2], &[0xFF, 0xE1], &length, &content, &jpeg[2..]].concat()
+}
+
+#[test]
+fn photographs_are_upright() {
+    let folder = Folder::new();
+    let jpeg = encoded(&halves(32, 16), ImageFormat::Jpeg);
+    let corners = |orientation| {
+        let grey = read(&folder.file("a.jpg", &with_orientation(&jpeg, orientation))).unwrap().grey;
+        let at = |x: usize, y: usize| grey.pixels[y * grey.width + x] > 128.0;
+        let (right, bottom) = (grey.width - 1, grey.height - 1);
+        ((grey.width, grey.height), [at(0, 0), at(right, 0), at(right, bottom), at(0, bottom)])
+    };
+    assert_eq!(corners(1), ((32, 16), [false, true, true, false]));
+    assert_eq!(corners(3), ((32, 16), [true, false, false, true]));
+    assert_eq!(corners(6), ((16, 32), [false, false, true, true]));
+    assert_eq!(corners(8), ((16, 32), [true, true, false, false]));
+}
+
+#[test]
+fn the_content_decides_not_the_name() {
+    let folder = Folder::new();
+    let png = encoded(&halves(8, 4), ImageFormat::Png);
+    for name in ["a.jpg", "a.txt", "a"] {
+        assert!(read(&folder.file(name, &png)).is_ok(), "{name}");
+    }
+    for content in [&b"this is text, whatever its name says"[..], b"", b"\x89PN"] {
+        let error = read(&folder.file("a.png", content)).unwrap_err();
+        assert!(matches!(error, ReadError::Format { .. }), "{error}");
+        assert!(error.to_string().contains("a.png: not an image"), "{error}");
+    }
+}
+
+#[test]
+fn damaged_files_are_errors() {
+    let folder = Folder::new();
+    for (format, name) in [(ImageFormat::Png, "a.png"), (ImageFormat::Jpeg, "a.jpg"), (ImageFormat::Bmp, "a.bmp")] {
+        let whole = encoded(&DynamicImage::ImageRgb8(halves(40, 30).to_rgb8()), format);
+        for length in (0..whole.len() - 1).step_by(7) {
+            // No panic; decoders of JPEG take what there is.
+            let _ = read(&folder.file(name, &whole[..length]));
+        }
+        let error = read(&folder.file(name, &whole[..20])).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[test]
+fn huge_claims_are_refused_before_memory_is_taken() {
+    // The header of a PNG, its checksum right, that declares 60,000 x 60,000 pixels.
+    let mut png = encoded(&halves(8, 4), ImageFormat::Png);
+    png[16..24].copy_from_slice(&[0, 0, 0xEA, 0x60, 0, 0, 0xEA, 0x60]);
+    let crc = png[12..29].iter().fold(!0u32, |crc, &b| {
+        (0..8).fold(crc ^ b as u32, |c, _| if c & 1 == 1 { c >> 1 ^ 0xEDB8_8320 } else { c >> 1 })
+    });
+    png[29..33].copy_from_slice(&(!crc).to_be_bytes());
+    let error = read(&Folder::new().file("huge.png", &png)).unwrap_err();
+    assert!(matches!(error, ReadError::TooLarge { width: 60_000, height: 60_000, .. }), "{error}");
+    let pnm = b"P6 16000 16000 65535\nabc";
+    let error = read(&Folder::new().file("huge.ppm", pnm)).unwrap_err();
+    assert!(matches!(error, ReadError::TooLarge { width: 16_000, .. }), "{error}");
+}
+
+#[test]
+fn missing_files_are_named() {
+    let error = read(Path::new("/nowhere/a.png")).unwrap_err();
+    assert!(matches!(error, ReadError::Open { .. }) && error.to_string().starts_with("/nowhere/a.png: "), "{error}");
+}
