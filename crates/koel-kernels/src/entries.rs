@@ -53,7 +53,7 @@ entries! {
         spatial_count_bricks spatial_number_bricks spatial_mark_cells spatial_count_cells spatial_number_cells
         spatial_find_levels
     }
-    (crate::spatial::sums) { spatial_add_points }
+    (crate::spatial::sums) { spatial_rank_points spatial_order_points spatial_sum_points }
     (crate::spatial::area) { spatial_measure_cells spatial_area_of_points spatial_cap_area }
     (crate::spatial::dipoles) { spatial_dipoles spatial_sum_dipoles spatial_sum_surfaces }
     (crate::spatial::marks) { spatial_mark spatial_mark_intersections }

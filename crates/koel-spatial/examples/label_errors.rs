@@ -1,5 +1,5 @@
 //! Errors of the labels of `koel_spatial::intersect` against closed forms, and the time of a frame:
-//! `cargo run --release -p koel-spatial --example label_errors -- POINTS GRID POSES [FILTER]`
+//! `cargo run --release -p koel-spatial --example label_errors -- POINTS GRID POSES FRAMES [FILTER]`
 
 #[path = "../tests/intersect_scenes/mod.rs"]
 mod scenes;
@@ -35,8 +35,9 @@ fn cases(h: f64) -> Vec<(&'static str, Shape, Shape, f64, Scan)> {
 fn main() -> Result<(), Box<dyn Error>> {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
     let number = |i: usize, default: usize| args.get(i).map_or(Ok(default), |a| a.parse());
-    let (points, n, poses) = (number(0, 160_000)?, number(1, 128)? as u32, number(2, 3)?);
-    let filter = args.get(3).cloned().unwrap_or_default();
+    let (points, n, poses, frames_of_pose) =
+        (number(0, 160_000)?, number(1, 128)? as u32, number(2, 3)?, number(3, 20)?);
+    let filter = args.get(4).cloned().unwrap_or_default();
     let device = Device::cpu()?;
     let h = 3.2 / f64::from(n);
     let grid = Grid::new([-1.6; 3], h, n)?;
@@ -57,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let middle = moved.map(|c| -0.5 * c);
                 let pose = [random.pose(middle), random.pose(std::array::from_fn(|i| middle[i] + moved[i]))];
                 let mut intersector = Intersector::new(&device, &scans[0].cloud, &scans[1].cloud, grid, method)?;
-                for _ in 0..20 {
+                for _ in 0..frames_of_pose.max(1) {
                     intersector.frame(&pose[0], &pose[1])?;
                     frames.push(intersector.timings()?);
                 }

@@ -5,7 +5,7 @@
 use super::index::Index;
 use super::layout::{Shape, cell_of};
 use super::math::sqrt;
-use super::sums::sums_of;
+use super::sums::Sums;
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
@@ -21,11 +21,10 @@ pub fn spatial_measure_cells(
     t: Thread,
     cells: u32,
     shape: Shape,
-    dropped: u32,
     words: In<u64>,
     bricks: In<u64>,
     codes: In<u32>,
-    sums: In<u64>,
+    sums: In<u32>,
     state: In<u32>,
     measured: Buf<u32>,
 ) {
@@ -42,7 +41,7 @@ pub fn spatial_measure_cells(
     let end = index.rank(0, cloud, (key + 1) << (3 * level));
     let (mut count, mut taxicab) = (0, 0.0);
     while voxel < end {
-        let s = sums_of(sums, voxel, dropped);
+        let s = Sums::get(sums, voxel);
         count += s.count;
         taxicab += s.taxicab;
         voxel += 1;

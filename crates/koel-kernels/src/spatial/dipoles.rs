@@ -4,7 +4,7 @@ use super::index::Index;
 use super::layout::{Shape, cell_of};
 use super::math::length;
 use super::state;
-use super::sums::sums_of;
+use super::sums::Sums;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Above this |sum of dipoles| / area a surface counts as open. Closed ones had at most 0.05, open scans 0.1 and more.
@@ -51,11 +51,10 @@ pub fn spatial_dipoles(
     t: Thread,
     voxels: u32,
     shape: Shape,
-    dropped: u32,
     words: In<u64>,
     bricks: In<u64>,
     codes: In<u32>,
-    sums: In<u64>,
+    sums: In<u32>,
     areas: In<u32>,
     state: In<u32>,
     dipoles: Buf<u32>,
@@ -66,7 +65,7 @@ pub fn spatial_dipoles(
     }
     let (_, cloud, key) = shape.decode(codes.get(i));
     let area = area_at(Index { shape, words, bricks }, cloud, key, areas, state);
-    let s = sums_of(sums, i, dropped);
+    let s = Sums::get(sums, i);
     let (corner, points) = (cell_of(key), s.count as f32);
     let mut d = Dipole { centre: [0.0; 3], area: area * points, normal: [0.0; 3], count: s.count };
     unroll::<3>(|a| {

@@ -7,7 +7,7 @@ use super::index::Index;
 use super::labels::Faces;
 use super::layout::Shape;
 use super::math::length;
-use super::sums::sums_of;
+use super::sums::Sums;
 use super::{NONE, label, mark, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
@@ -25,13 +25,12 @@ pub fn spatial_seed(
     t: Thread,
     voxels: u32,
     shape: Shape,
-    dropped: u32,
     inside_below: u32,
     outside_above: u32,
     words: In<u64>,
     bricks: In<u64>,
     codes: In<u32>,
-    sums: In<u64>,
+    sums: In<u32>,
     marks: In<u32>,
     state: In<u32>,
     neighbours: Buf<u32>,
@@ -51,7 +50,7 @@ pub fn spatial_seed(
         if j != NONE && marks.get(j) == mark::INTERSECTION && marks.get(i) != mark::INTERSECTION {
             let (_, _, shared) = shape.decode(codes.get(j));
             let other = index.find(0, 1 - cloud, shared);
-            let n = if other == NONE { [0.0; 3] } else { sums_of(sums, other, dropped).normal };
+            let n = if other == NONE { [0.0; 3] } else { Sums::get(sums, other).normal };
             let along = if side < 2 {
                 n[0]
             } else if side < 4 {

@@ -26,6 +26,10 @@ pub struct Points {
     pub local: Buffer<u32>,
     /// Voxel numbers.
     pub voxels: Buffer<u32>,
+    /// Which of its voxel's points each is.
+    pub ranks: Buffer<u32>,
+    /// The points voxel by voxel.
+    pub order_by_voxel: Buffer<u32>,
     /// Labels.
     pub labels: Buffer<u8>,
 }
@@ -63,6 +67,8 @@ impl Points {
             keys: device.alloc(n)?,
             local: device.alloc(n)?,
             voxels: device.alloc(n)?,
+            ranks: device.alloc(n)?,
+            order_by_voxel: device.alloc(n)?,
             labels: device.alloc(n)?,
         })
     }
@@ -108,7 +114,8 @@ impl Points {
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
         let words = self.values.iter().map(Buffer::bytes).sum::<usize>();
-        words + self.keys.bytes() + self.local.bytes() + self.voxels.bytes() + self.labels.bytes()
+        let of_frame = [&self.keys, &self.local, &self.voxels, &self.ranks, &self.order_by_voxel];
+        words + of_frame.iter().map(|b| b.bytes()).sum::<usize>() + self.labels.bytes()
     }
 }
 

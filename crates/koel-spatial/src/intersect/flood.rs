@@ -66,7 +66,6 @@ impl Flood {
                 blocks(voxels, 64),
                 voxels as u32,
                 index.shape,
-                sums.dropped,
                 bits(options.inside_above),
                 bits(options.outside_below),
                 words,

@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | voxelize | 4 points | points, poses | voxel keys (Morton), places in the voxel, bitmap of occupied 4^3-voxel bricks of all levels |
 //! | build: index | words, points, bricks | bitmap | cells of each brick; ranks: key -> number, number -> key |
-//! | build: sums | 4 points | keys, places, normals | per voxel count, sums of places, normals, \|n\|_1 (integers) |
+//! | build: sums | 4 points, points, voxels | keys, places, normals | points by voxel; count, sums of places, normals, \|n\|_1 (integers) |
 //! | build: area | cells of the area level | sums | area that a point stands for |
 //! | build: dipoles | voxels, then cells of each level | sums, area | centre, area, area x normal, count of every cell |
 //! | intersect | cells | index of both | intersections; free cells ("units"); voxels near the other surface |
@@ -57,7 +57,7 @@ use robust::Robust;
 use surface::SurfaceSums;
 use thiserror::Error;
 
-/// The most points of a cloud: sums over a voxel keep 7 bits of a coordinate then.
+/// The most points of a cloud.
 pub const MOST_POINTS: usize = 1 << 24;
 
 /// Why clouds cannot be intersected.
@@ -305,7 +305,7 @@ impl Intersector {
             grid,
             shape,
             method,
-            sums: SurfaceSums::new(device, &index, &points, matches!(method, Method::Robust(_)))?,
+            sums: SurfaceSums::new(device, &index, matches!(method, Method::Robust(_)))?,
             labels: device.alloc(index.most_voxels())?,
             state: device.alloc(state::WORDS)?,
             points,

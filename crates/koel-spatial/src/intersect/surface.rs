@@ -3,18 +3,20 @@
 use super::blocks;
 use super::cloud::Points;
 use super::index::CellIndex;
+use koel::primitives::Scan;
 use koel::{Buffer, Device, Result, Stream};
 use koel_kernels::spatial::area::{BINS, spatial_area_of_points, spatial_cap_area, spatial_measure_cells};
 use koel_kernels::spatial::dipoles::{self, spatial_dipoles, spatial_sum_dipoles, spatial_sum_surfaces};
-use koel_kernels::spatial::sums::{self, dropped_bits, spatial_add_points};
+use koel_kernels::spatial::sums::{self, spatial_order_points, spatial_rank_points, spatial_sum_points};
 use koel_kernels::spatial::voxelize::Motion;
 
 /// What is summed up of the points.
 pub struct SurfaceSums {
-    /// Four words a voxel.
-    pub sums: Buffer<u64>,
-    /// Bits left out of each coordinate.
-    pub dropped: u32,
+    counts: Buffer<u32>,
+    starts: Buffer<u32>,
+    scan: Scan<u32>,
+    /// Eight words a voxel.
+    pub sums: Buffer<u32>,
     measured: Buffer<u32>,
     areas: Buffer<u32>,
     histogram: Buffer<u32>,
@@ -23,19 +25,21 @@ pub struct SurfaceSums {
 }
 impl SurfaceSums {
     /// For the cells of an index; `whole`: areas and dipoles too.
-    pub fn new(device: &Device, index: &CellIndex, points: &Points, whole: bool) -> Result<SurfaceSums> {
+    pub fn new(device: &Device, index: &CellIndex, whole: bool) -> Result<SurfaceSums> {
         let cells = if whole { index.most_cells() } else { 0 };
-        let most = points.padded_of(super::Side::A).max(points.padded_of(super::Side::B));
+        let voxels = index.most_voxels();
         Ok(SurfaceSums {
-            sums: device.alloc(index.most_voxels() * sums::WORDS as usize)?,
-            dropped: dropped_bits(most as u32),
+            counts: device.alloc(voxels)?,
+            starts: device.alloc(voxels)?,
+            scan: Scan::new(device, voxels)?,
+            sums: device.alloc(voxels * sums::WORDS as usize)?,
             measured: device.alloc(2 * cells)?,
             areas: device.alloc(cells)?,
             histogram: device.alloc(2 * BINS as usize)?,
             dipoles: device.alloc(cells * dipoles::WORDS as usize)?,
         })
     }
-    /// Sums over the points of each voxel. A fill and a launch.
+    /// Sums over the points of each voxel. A fill and four launches.
     pub fn add(
         &mut self,
         s: &Stream,
@@ -44,29 +48,57 @@ impl SurfaceSums {
         index: &CellIndex,
         state: &Buffer<u32>,
     ) -> Result<()> {
-        let words_in_use = index.voxels(state) * sums::WORDS as usize;
-        self.sums.view_mut().slice(..words_in_use)?.fill_bytes(0, s)?;
+        let (n, voxels) = (points.padded(), index.voxels(state));
         let (words, bricks) = index.args(s)?;
-        let [nx, ny, nz] = points.normals(s)?;
-        // SAFETY: four points a group, whose keys are in the index; four words a voxel.
+        self.counts.view_mut().slice(..voxels)?.fill_bytes(0, s)?;
+        // SAFETY: four points a group, whose keys are in the index; a count for each voxel.
         unsafe {
-            spatial_add_points::launch(
+            spatial_rank_points::launch(
                 s,
                 blocks(points.groups() as usize, 128),
                 points.groups(),
                 points.groups_a(),
                 index.shape,
-                self.dropped,
-                a,
-                b,
                 words,
                 bricks,
                 points.keys.view().arg("keys", s)?,
+                points.voxels.view_mut().arg("voxels", s)?,
+                points.ranks.view_mut().arg("ranks", s)?,
+                self.counts.view_mut().arg("counts", s)?,
+            )?
+        };
+        self.scan.exclusive(s, self.counts.view().slice(..voxels)?, self.starts.view_mut().slice(..voxels)?)?;
+        let starts = self.starts.view().arg("starts", s)?;
+        // SAFETY: the ranks of a voxel's points are those below its count: each point gets a place of its own.
+        unsafe {
+            spatial_order_points::launch(
+                s,
+                blocks(n, 128),
+                n as u32,
+                points.voxels.view().arg("voxels", s)?,
+                points.ranks.view().arg("ranks", s)?,
+                starts,
+                points.order_by_voxel.view_mut().arg("order", s)?,
+            )?
+        };
+        let [nx, ny, nz] = points.normals(s)?;
+        // SAFETY: as many points in order as counted; eight words a voxel.
+        unsafe {
+            spatial_sum_points::launch(
+                s,
+                blocks(voxels, 64),
+                voxels as u32,
+                index.shape,
+                a,
+                b,
+                index.codes.view().arg("codes", s)?,
+                starts,
+                self.counts.view().arg("counts", s)?,
+                points.order_by_voxel.view().arg("order", s)?,
                 points.local.view().arg("local", s)?,
                 nx,
                 ny,
                 nz,
-                points.voxels.view_mut().arg("voxels", s)?,
                 self.sums.view_mut().arg("sums", s)?,
             )
         }
@@ -92,7 +124,6 @@ impl SurfaceSums {
                 blocks(cells, 64),
                 cells as u32,
                 shape,
-                self.dropped,
                 words,
                 bricks,
                 codes,
@@ -121,7 +152,6 @@ impl SurfaceSums {
                 blocks(voxels, 128),
                 voxels as u32,
                 shape,
-                self.dropped,
                 words,
                 bricks,
                 codes,
@@ -157,6 +187,7 @@ impl SurfaceSums {
     }
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
-        self.sums.bytes() + self.measured.bytes() + self.areas.bytes() + self.histogram.bytes() + self.dipoles.bytes()
+        let of_voxels = self.counts.bytes() + self.starts.bytes() + self.scan.scratch_bytes() + self.sums.bytes();
+        of_voxels + self.measured.bytes() + self.areas.bytes() + self.histogram.bytes() + self.dipoles.bytes()
     }
 }
