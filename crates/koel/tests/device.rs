@@ -3,6 +3,8 @@ mod support;
 
 use koel::primitives::Scan;
 use koel::{Buffer, Device, DeviceKind, Error, Result, Stream, View, ViewMut};
+use koel_kernels::map::find::map_find_or;
+use koel_kernels::map::layout::Shape;
 use koel_kernels::probe::random_sectors;
 use koel_simt::{Buf, Thread, kernel};
 use support::{devices, has_no_gpu, run_with_stand_in};
@@ -405,6 +407,9 @@ fn other_libraries_streams_are_used() {
             ]
         };
         assert_eq!(streams[0].raw(), Some(raw.cast()));
+        // SAFETY: refused.
+        let e = unsafe { Stream::from_raw(&device, std::ptr::without_provenance_mut(2)) }.unwrap_err();
+        assert!(matches!(e, Error::Setting { field: "stream", .. }), "{e}");
         for (i, stream) in streams.iter().enumerate() {
             // New memory, memory that the host wrote, memory that is freed while it is used, and given out again.
             for round in 0..4u8 {
@@ -560,6 +565,11 @@ fn the_driver_is_used_rightly() {
     ] {
         run_with_stand_in(test, &[("KOEL_TEST_DEVICES", "cuda")]);
     }
+    // Drivers know early starts in graphs since 12.3.
+    for (version, early) in [("12020", "0"), ("12030", "1")] {
+        let settings = [("STAND_IN_VERSION", version), ("STAND_IN_EARLY", early)];
+        run_with_stand_in("a_kernel_that_starts_early_in_a_graph", &settings);
+    }
     for (settings, says) in [
         (("STAND_IN_DEVICES", "0"), "no CUDA device 0: the driver lists 0"),
         (
@@ -578,6 +588,29 @@ fn the_driver_is_used_rightly() {
         let text = run_with_stand_in("a_launch_in_words", &[settings]);
         assert!(text.contains(says), "{settings:?}: {text}");
     }
+}
+
+/// For the stand-in, which checks what a captured launch says of its start.
+#[test]
+fn a_kernel_that_starts_early_in_a_graph() {
+    if std::env::var_os("STAND_IN_EARLY").is_none() {
+        return;
+    }
+    let device = Device::cuda(0).unwrap();
+    let stream = device.stream().unwrap();
+    let state = (device.upload(&[0u64; 8]).unwrap(), device.upload(&[0u32; 8]).unwrap(), device.alloc(8).unwrap());
+    let mut graph = stream
+        .capture(state, |stream, (table, keys, values)| {
+            let (slots, keys) = (table.view().arg("slots", stream)?, keys.view().arg("keys", stream)?);
+            let (values, shape) =
+                (values.view_mut().arg("values", stream)?, Shape { partitions: 1, buckets: 2, seed: 0 });
+            // SAFETY: eight queries and answers, two buckets, a stash and a header that are long enough.
+            unsafe { map_find_or::launch(stream, 1, 8, 7, shape, 0, slots, slots, keys, keys, values) }
+        })
+        .unwrap();
+    graph.launch(&stream).unwrap();
+    fn is_send<T: Send>(_: &T) {}
+    is_send(&graph);
 }
 
 /// Opens the GPU and launches a kernel; tells how it went. For the stand-in, which does not run it.

@@ -3,7 +3,8 @@
 //! The driver's library is loaded at run time. Kernels come as PTX, which the driver compiles when the device is opened
 //! (and caches on disk). Streams are "blocking" in the driver's sense, and memory comes from and goes back to the driver's
 //! pool on the legacy default stream, which all of them order themselves with: so memory is never given to another
-//! buffer while a kernel still uses it.
+//! buffer while a kernel still uses it. Other libraries' streams may not be blocking; they are told to wait (`follow_legacy`,
+//! `lead_legacy`). Nor are streams that are captured, because a driver forbids the legacy stream while a blocking one is.
 use super::modules::{self, Entries};
 use crate::error::{Error, Result};
 use cudarc::driver::result::stream::StreamKind;
@@ -166,9 +167,17 @@ impl Cuda {
     /// It is one, and stays one for as long as the result.
     pub unsafe fn borrow_stream(&self, stream: sys::CUstream) -> Result<CudaStream> {
         self.0.bind()?;
-        // The legacy default stream has two names, and the default stream of a thread one; both block as the former does.
-        if stream.addr() <= 2 {
-            return Ok(CudaStream::of(self, stream, true, false));
+        match stream.addr() {
+            // The legacy default stream has two names.
+            0 | 1 => return Ok(CudaStream::of(self, LEGACY, true, false)),
+            2 => {
+                return Err(Error::Setting {
+                    field: "stream",
+                    found: "the default stream of a thread, which is another one on every thread".into(),
+                    expected: "one stream".into(),
+                });
+            }
+            _ => {}
         }
         let (mut context, mut flags) = (std::ptr::null_mut(), 0);
         // SAFETY: a stream, by the caller's promise; each writes one value.

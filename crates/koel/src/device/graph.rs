@@ -224,6 +224,10 @@ struct Running {
 }
 impl Running {
     fn begin(device: &Device) -> Result<Running> {
+        // Not even for another device: a thread records one thing at a time.
+        if CURRENT.with_borrow(Option::is_some) {
+            return Err(Error::Capture { operation: "a capture", reason: "captures do not nest" });
+        }
         let capture =
             Arc::new(Capture { device: device.clone(), ended: AtomicBool::new(false), recording: Mutex::default() });
         let stream = Stream::of_capture(device, &capture)?;

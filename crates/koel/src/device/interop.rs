@@ -47,7 +47,7 @@ impl Stream {
         Stream(Arc::new(StreamInner { queue: Queue::Cuda(queue), device: device.clone(), capture: None }))
     }
     /// Another library's stream (a `CUstream`, which is a `cudaStream_t`; null is the legacy default stream). koel puts work on
-    /// it and never destroys it.
+    /// it and never destroys it. The default stream of a thread is refused: it is another one on every thread.
     ///
     /// While its owner captures it, koel's work becomes part of the owner's graph. Buffers that another stream used last must
     /// then be used on it once before the capture: to wait for the other stream is an error inside.

@@ -3,6 +3,10 @@
 //! Work is put on a [`Stream`] in order. On a GPU it runs later, and only reading a result waits for it; on the host it
 //! has run when the call returns. A [`Buffer`] belongs to one device; used on several streams, it makes the later
 //! stream wait for the earlier one.
+//!
+//! Work that is done again and again is captured once, as a [`Graph`]. Kernels of your own crate are loaded by
+//! [`Device::load_kernels`]. Memory and streams of other libraries are used where they are: [`View::from_raw`],
+//! `Stream::from_raw`, and the types of `cudarc`.
 mod buffer;
 mod cpu;
 #[cfg(feature = "cuda")]
@@ -15,6 +19,7 @@ mod modules;
 
 use crate::error::{Error, Result};
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
+/// The release of cudarc whose types koel takes and gives.
 #[cfg(feature = "cuda")]
 pub use cudarc;
 #[cfg(feature = "cuda")]

@@ -8,7 +8,7 @@
 //!
 //! Environment: `STAND_IN_VERSION` (CUDA version, 12000), `STAND_IN_DEVICES` (1), `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY`
 //! (bytes in all, 2^30), `STAND_IN_FAULT` (the name of a kernel after which everything fails as after a fault),
-//! `STAND_IN_FAST` (launches return at once, unchecked: to measure koel's own time).
+//! `STAND_IN_EARLY` (how many launch attributes captured kernels must have: early starts), `STAND_IN_FAST` (launches return at once, unchecked: to measure koel's own time).
 #![allow(non_snake_case, clippy::missing_safety_doc, reason = "the driver's names, called by the driver's contract")]
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
@@ -633,6 +633,10 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
         if size == 8 {
             touches.extend(driver.base(unsafe { p.cast::<u64>().read_unaligned() }, 1));
         }
+    }
+    let captured = driver.streams.get(&(config.stream as usize)).is_some_and(|s| s.capture.is_some());
+    if captured && setting("STAND_IN_EARLY", config.attribute_count as usize) != config.attribute_count as usize {
+        return INVALID_VALUE;
     }
     driver.submit(config.stream as usize, Node::Kernel { name, touches })
 }
