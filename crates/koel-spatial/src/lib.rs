@@ -1,4 +1,5 @@
-//! Voxel keys of real scans: from a PLY or OBJ file to the distinct integer keys of the voxels that its surface touches.
+//! Voxel keys of real scans: from a file (PLY, PCD, OBJ, STL, LAS, LAZ) to the distinct integer keys of the voxels that its
+//! surface touches; neighbours ([`SpatialHash`]) and normals ([`estimate_normals`]) of points.
 //!
 //! The modules follow the data: [read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`]; [`sample`] the
 //! triangles so densely that the voxel surface has no holes; pack voxel coordinates into a [`key`]; collect the
@@ -17,7 +18,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Everything here runs on the host, in parallel through rayon, and gives the same answer for any number of threads.
+//! Readers and voxel keys run on the host, in parallel through rayon; searches and intersections on a [`koel::Device`].
+//! Answers are the same for any number of threads.
 
 pub mod grid;
 pub mod intersect;
@@ -33,6 +35,6 @@ pub use grid::{Bounds, Grid, GridError};
 pub use key::{KeyError, Order, VoxelKey};
 pub use mesh::{Mesh, PointCloud, Scan};
 pub use normals::{NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation, estimate_normals};
-pub use read::{ReadError, read, read_cloud, read_mesh};
+pub use read::{Format, ReadError, ReadReport, read, read_cloud, read_mesh, read_oriented_cloud};
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};

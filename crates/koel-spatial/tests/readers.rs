@@ -328,7 +328,7 @@ fn faults_of_ply_files_are_named() {
     let points = |n: usize| [0u8; 12].repeat(n);
     let header = binary("3", "", b"").len();
     let cases: Vec<(Vec<u8>, String)> = vec![
-        (b"".to_vec(), "is empty, expected a PLY or OBJ file".into()),
+        (b"".to_vec(), "is empty, expected a PLY, PCD, OBJ, STL, LAS or LAZ file".into()),
         (b"ply".to_vec(), "line 1: found \"ply\", expected a complete header, up to end_header".into()),
         (b"ply\n".to_vec(), "line 2: found \"the end of the file\", expected a complete header, up to end_header".into()),
         (b"plx\n".to_vec(), "line 1: found \"plx\", expected the line ply".into()),
@@ -372,11 +372,12 @@ fn faults_of_ply_files_are_named() {
         (ascii("3", face, &format!("{three}2 0 1\n")), "line 13: face 0 has 2 corners, expected at least 3".into()),
         (ascii("3", face, &format!("{three}3 0 1 3\n")), "line 13: face 0, corner 2: index 3, but there are 3 vertices".into()),
         (ascii("3", face, &format!("{three}3 0 -1 2\n")), "line 13: face 0, corner 1: index -1, but there are 3 vertices".into()),
-        (ascii("2", "", "0 0 0\n0 nan 0\n"), "line 9: vertex 1: y is NaN, expected a finite 32-bit number".into()),
-        (ascii("1", "", "0 0 -1e39\n"), "line 8: vertex 0: z is -inf".into()),
-        (binary("2", "", &[points(1), [0.0, 0.0, f32::INFINITY].map(f32::to_le_bytes).concat()].concat()),
-            format!("byte {}: vertex 1: z is inf", header + 20)),
-        (ascii("1", "property float nx\nproperty float ny\nproperty float nz\n", "0 0 0 0 nan 1\n"), "line 11: vertex 0: ny is NaN".into()),
+        (ascii("2", face, "0 0 0\n0 nan 0\n3 0 1 0\n"), "line 11: vertex 1: y is NaN, expected a finite 32-bit number".into()),
+        (ascii("1", face, "0 0 -1e39\n3 0 0 0\n"), "line 10: vertex 0: z is -inf".into()),
+        (ascii("1", "", "0 0 -1e39\n"), "line 8: all 1 points have coordinates or normals that are NaN, infinite or".into()),
+        (binary("2", face, &[points(1), [0.0, 0.0, f32::INFINITY].map(f32::to_le_bytes).concat(), vec![3], vec![0; 12]].concat()),
+            format!("byte {}: vertex 1: z is inf", header + face.len() + 20)),
+        (ascii("1", "property float nx\nproperty float ny\nproperty float nz\n", "0 0 0 0 nan 1\n"), "line 11: all 1 points".into()),
         (ascii("1", "element odd 1\nproperty list char int l\n", "0 0 0\n-1\n"),
             "line 11: odd 0, l: found \"-1\", expected a list length of 0 or more".into()),
     ];
@@ -390,14 +391,15 @@ fn faults_of_ply_files_are_named() {
 #[test]
 fn faults_of_obj_files_are_named() {
     let cases: &[(&str, &str)] = &[
-        ("", "is empty, expected a PLY or OBJ file"),
+        ("", "is empty, expected a PLY, PCD, OBJ, STL, LAS or LAZ file"),
         ("# nothing\n", "holds no vertices"),
         ("v 0 0\n", "line 1: vertex 0: 2 values, expected 3 to 7"),
         ("v 0 0 0\nv 0 0 0 1 1 1 1 1\n", "line 2: vertex 1: 8 values, expected 3 to 7"),
         ("v 0 0 zero\n", "line 1: vertex 0, z: found \"zero\", expected a number"),
-        ("v 0 0 0\nv 0 inf 0\n", "line 2: vertex 1: y is inf, expected a finite 32-bit number"),
-        ("v 0 0 1e39\n", "line 1: vertex 0: z is 1e39"),
-        ("v 0 0 0\nvn 0 0 NaN\n", "line 2: vertex 0: nz is NaN"),
+        ("v 0 0 0\nv 0 inf 0\nf 1 2 1\n", "line 2: vertex 1: y is inf, expected a finite 32-bit number"),
+        ("f 1 1 1\nv 0 0 1e39\n", "line 2: vertex 0: z is 1e39"),
+        ("v 0 0 1e39\n", "line 1: all 1 points have coordinates or normals that are NaN, infinite or beyond"),
+        ("v 0 0 0\nvn 0 0 NaN\n", "line 2: all 1 points"),
         ("v 0 0 0\nvn 0 0\n", "line 2: normal 0: 2 values, expected 3"),
         ("v 0 0 0\nvn 0 0 1\nvn 0 0 1\n", "2 normals for 1 points, expected one each or none"),
         ("v 0 0 0\nf 1 1\n", "line 2: face 0 has 2 corners, expected at least 3"),
@@ -437,6 +439,20 @@ fn obj_joins_lines_and_names_later_vertices() {
 fn obj_cloud_keeps_its_normals() {
     let scan = parse_obj(b"v 0 0 0\nvn 0 0 1\nv 1 0 0\nvn 0 1 0\n").unwrap();
     assert_eq!(scan.points.normals, Some(vec![[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]));
+}
+
+#[test]
+fn points_of_clouds_that_are_not_finite_are_dropped() {
+    let normals = "property float nx\nproperty float ny\nproperty float nz\n";
+    let ply = ascii("4", normals, "0 0 0 0 0 1\nnan 0 0 0 0 1\n1 0 0 0 0 inf\n2 0 0 0 1 0\n");
+    let obj = b"v 0 0 0\nv 0 nan 0\nv 1 0 0\nv 2 0 0\nvn 0 0 1\nvn 0 0 1\nvn 1e39 0 1\nvn 0 1 0\n".to_vec();
+    for scan in [parse_ply(&ply).unwrap(), parse_obj(&obj).unwrap()] {
+        assert_eq!(scan.points.positions, [[0.0; 3], [2.0, 0.0, 0.0]]);
+        assert_eq!(scan.points.normals, Some(vec![[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]));
+        assert_eq!(scan.report.dropped, 2);
+        assert!(scan.summary().contains("2 points with normals, 0 triangles, 2 points dropped, unit not told"));
+        assert!(scan.summary().ends_with("from [0.0, 0.0, 0.0] to [2.0, 0.0, 0.0]"), "{}", scan.summary());
+    }
 }
 
 #[test]

@@ -28,9 +28,10 @@ pub struct ParseError {
 }
 
 /// A place in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// The file as a whole.
+    #[default]
     File,
     /// A line of text, from 1.
     Line(u64),
@@ -55,10 +56,12 @@ pub enum ParseErrorKind {
     #[error("cannot be read: {1}")]
     Io(io::ErrorKind, String),
     /// No bytes at all.
-    #[error("is empty, expected a PLY or OBJ file")]
+    #[error("is empty, expected a PLY, PCD, OBJ, STL, LAS or LAZ file")]
     Empty,
-    /// Neither PLY nor OBJ.
-    #[error("unknown format, starts with {found:?}; expected a PLY file, or an OBJ file named .obj")]
+    /// None of the formats.
+    #[error(
+        "unknown format, starts with {found:?}; expected a PLY, PCD, STL, LAS or LAZ file, or an OBJ file named .obj"
+    )]
     UnknownFormat {
         /// The first bytes.
         found: String,
@@ -70,6 +73,16 @@ pub enum ParseErrorKind {
         expected: &'static str,
         /// The start of the line.
         found: String,
+    },
+    /// A field of a header has a value that it cannot have.
+    #[error("{field} is {found}, expected {expected}")]
+    Header {
+        /// Name of the field.
+        field: &'static str,
+        /// What it holds.
+        found: String,
+        /// What it may hold.
+        expected: String,
     },
     /// The same element or property is declared twice.
     #[error("{what} {name:?} is declared twice")]
@@ -149,7 +162,7 @@ pub enum ParseErrorKind {
         /// The word.
         found: String,
     },
-    /// A coordinate or normal is NaN, infinite, or beyond 32-bit floating point.
+    /// A coordinate of a mesh is NaN, infinite, or beyond 32-bit floating point. (Of a cloud, such points are dropped.)
     #[error("vertex {vertex}: {field} is {value:?}, expected a finite 32-bit number")]
     NotFinite {
         /// Index of the vertex.
@@ -190,6 +203,40 @@ pub enum ParseErrorKind {
     /// Nothing but header or comments.
     #[error("holds no vertices")]
     NoVertices,
+    /// Nothing is left when points that are not finite are dropped.
+    #[error("all {dropped} points have coordinates or normals that are NaN, infinite or beyond 32-bit floating point")]
+    NoFinite {
+        /// Points that were dropped.
+        dropped: u64,
+    },
+    /// Normals were asked for, the file holds none.
+    #[error(
+        "{points} points without normals, expected the fields {fields}; normals can be estimated (--estimate-normals)"
+    )]
+    NoNormals {
+        /// Points found.
+        points: usize,
+        /// The fields that the format has for normals.
+        fields: &'static str,
+    },
+    /// Compressed data that cannot be unpacked.
+    #[error("compressed data, {element} {index}: {reason}")]
+    Compressed {
+        /// "byte" or "point".
+        element: &'static str,
+        /// How many were unpacked before.
+        index: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The format is known, but koel was built without it.
+    #[error("is {format}, which koel was built without (feature `{feature}`)")]
+    Unsupported {
+        /// The format.
+        format: &'static str,
+        /// The feature of this crate.
+        feature: &'static str,
+    },
     /// A mesh was asked for, the file holds a point cloud.
     #[error("holds {points} points and no faces, expected a triangle mesh")]
     NoFaces {

@@ -1,7 +1,7 @@
 //! Wavefront OBJ: vertices, vertex normals and faces. Materials, texture coordinates, groups, curves are skipped.
 
 use super::error::excerpt;
-use super::{ParseError, ParseErrorKind, Place, fan};
+use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite, fan};
 use crate::mesh::{PointCloud, Scan};
 
 /// Statements of the format that say nothing about vertices or faces.
@@ -46,7 +46,8 @@ const SKIPPED: &[&[u8]] = &[
 ///
 /// Polygons become fans of triangles around their first corner. Negative indices count back from the last vertex so
 /// far; a face may name a vertex that follows later. Lines may be joined with a backslash. Normals are kept for a
-/// file without faces, where the n-th `vn` belongs to the n-th `v`. Linear in the file's size.
+/// file without faces, where the n-th `vn` belongs to the n-th `v`; of such a file, points that are not finite are
+/// dropped. Linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line at fault.
@@ -100,6 +101,8 @@ struct Reader {
     faces: u64,
     forward: Vec<Forward>,
     polygon: Vec<u32>,
+    /// The first coordinate that is not finite.
+    not_finite: Option<ParseError>,
 }
 
 impl Reader {
@@ -112,6 +115,7 @@ impl Reader {
                 let vertex = self.positions.len() as u64;
                 // x y z, perhaps followed by a weight, by a colour, or by both.
                 let position = vector(words, "vertex", vertex, ["x", "y", "z"], 7).map_err(|k| k.at(place))?;
+                let position = self.checked(position, vertex, ["x", "y", "z"], place);
                 if vertex >= u64::from(u32::MAX) {
                     let (count, limit) = (vertex + 1, u64::from(u32::MAX));
                     return Err(ParseErrorKind::TooManyVertices { count, limit }.at(place));
@@ -122,6 +126,7 @@ impl Reader {
             Some(b"vn") => {
                 let index = self.normals.len() as u64;
                 let normal = vector(words, "normal", index, ["nx", "ny", "nz"], 3).map_err(|k| k.at(place))?;
+                let normal = self.checked(normal, index, ["nx", "ny", "nz"], place);
                 self.normals.push(normal);
                 Ok(())
             }
@@ -132,6 +137,16 @@ impl Reader {
                 Err(ParseErrorKind::Unexpected { expected, found: excerpt(line) }.at(place))
             }
         }
+    }
+
+    /// The vector in 32 bits; the first that is not finite is remembered.
+    fn checked(&mut self, vector: [f64; 3], vertex: u64, fields: [&'static str; 3], place: Place) -> [f32; 3] {
+        let narrow = vector.map(|c| c as f32);
+        if let (None, Some(axis)) = (&self.not_finite, narrow.iter().position(|c| !c.is_finite())) {
+            let kind = ParseErrorKind::NotFinite { vertex, field: fields[axis], value: vector[axis] };
+            self.not_finite = Some(kind.at(place));
+        }
+        narrow
     }
 
     fn face<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>, place: Place) -> Result<(), ParseError> {
@@ -183,18 +198,20 @@ impl Reader {
             n if n == vertices => Some(self.normals),
             normals => return Err(ParseErrorKind::NormalCount { normals, points: vertices }.in_file()),
         };
-        Ok(Scan { points: PointCloud { positions: self.positions, normals }, triangles: self.triangles })
+        let points = PointCloud { positions: self.positions, normals };
+        let report = ReadReport { format: Format::Obj, ..ReadReport::default() };
+        drop_not_finite(Scan { points, triangles: self.triangles, report }, self.not_finite)
     }
 }
 
-/// Three finite coordinates out of 3 to `most` words.
+/// Three numbers out of 3 to `most` words.
 fn vector<'a>(
     words: impl Iterator<Item = &'a [u8]>,
     element: &str,
     index: u64,
     fields: [&'static str; 3],
     most: u64,
-) -> Result<[f32; 3], ParseErrorKind> {
+) -> Result<[f64; 3], ParseErrorKind> {
     let mut vector = [0.0; 3];
     let mut found = 0;
     for word in words {
@@ -206,10 +223,8 @@ fn vector<'a>(
                 expected: "a number",
                 found: excerpt(word),
             })?;
-            if !value.is_finite() {
-                let value = number(word).unwrap_or(f64::from(value));
-                return Err(ParseErrorKind::NotFinite { vertex: index, field, value });
-            }
+            // Straight to f32: by way of f64 the last bit would be rounded twice. What overflows is told as it stands.
+            let value = if value.is_infinite() { number(word).unwrap_or(f64::from(value)) } else { f64::from(value) };
             vector[found as usize] = value;
         }
         found += 1;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::error::excerpt;
-use super::{ParseError, ParseErrorKind, Place, fan};
+use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite, fan};
 use crate::mesh::Scan;
 
 /// Whether the content claims to be PLY.
@@ -16,7 +16,8 @@ pub(super) fn starts_as_ply(bytes: &[u8]) -> bool {
 /// Wanted are the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz too make normals) and
 /// the element `face` with an integer list named `vertex_indices` or `vertex_index`. Properties may come in any
 /// order; other properties and elements are skipped. Header lines may end in CRLF. Polygons become fans of triangles
-/// around their first corner. In ASCII, each instance of an element is one line. Linear in the file's size.
+/// around their first corner. In ASCII, each instance of an element is one line. Points that are not finite are dropped
+/// where there are no faces. Linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line (header, ASCII data) or byte (binary data) at fault. The header's counts must be those of
@@ -27,16 +28,16 @@ pub fn parse_ply(bytes: &[u8]) -> Result<Scan, ParseError> {
     }
     let header = Header::parse(bytes)?;
     match header.format {
-        Format::Ascii => {
+        Encoding::Ascii => {
             let body = AsciiBody { rest: &bytes[header.length..], line: header.lines, words: &[], used: 0 };
             read_elements(&header, body)
         }
-        Format::Binary(order) => read_elements(&header, BinaryBody { bytes, at: header.length, order }),
+        Encoding::Binary(order) => read_elements(&header, BinaryBody { bytes, at: header.length, order }),
     }
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Format {
+enum Encoding {
     Ascii,
     Binary(ByteOrder),
 }
@@ -145,17 +146,17 @@ struct Element {
 
 impl Element {
     /// The fewest bytes that an instance takes in any format.
-    fn least_size(&self, format: Format) -> usize {
+    fn least_size(&self, format: Encoding) -> usize {
         let least = |p: &Property| match (format, p.kind) {
-            (Format::Ascii, _) => 2,
-            (Format::Binary(_), Kind::Scalar(t) | Kind::List { length: t, .. }) => t.size(),
+            (Encoding::Ascii, _) => 2,
+            (Encoding::Binary(_), Kind::Scalar(t) | Kind::List { length: t, .. }) => t.size(),
         };
         self.properties.iter().map(least).sum()
     }
 }
 
 struct Header {
-    format: Format,
+    format: Encoding,
     elements: Vec<Element>,
     /// Bytes and lines up to the end of `end_header`.
     length: usize,
@@ -201,9 +202,9 @@ impl Header {
                 ["comment" | "obj_info", ..] => {}
                 ["format", name, "1.0"] if format.is_none() => {
                     format = Some(match name {
-                        "ascii" => Format::Ascii,
-                        "binary_little_endian" => Format::Binary(ByteOrder::Little),
-                        "binary_big_endian" => Format::Binary(ByteOrder::Big),
+                        "ascii" => Encoding::Ascii,
+                        "binary_little_endian" => Encoding::Binary(ByteOrder::Little),
+                        "binary_big_endian" => Encoding::Binary(ByteOrder::Big),
                         _ => return Err(unexpected(FORMAT_LINE)),
                     });
                 }
@@ -454,7 +455,11 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         Some(vertex) if vertex.count > 0 => vertex.count,
         _ => return Err(ParseErrorKind::NoVertices.in_file()),
     };
-    let mut reader = Reader { body: &mut body, vertices, scan: Scan::default(), vertex: [0.0; 6], polygon: Vec::new() };
+    let line = header.elements.iter().find(|e| e.name == "vertex").map_or(1, |e| e.line);
+    let report = ReadReport { format: Format::Ply, fields_at: Place::Line(line), ..ReadReport::default() };
+    let scan = Scan { report, ..Scan::default() };
+    let mut reader =
+        Reader { body: &mut body, vertices, scan, vertex: [0.0; 6], polygon: Vec::new(), not_finite: None };
     for element in &header.elements {
         let roles = roles(element)?;
         if element.properties.is_empty() {
@@ -478,7 +483,7 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
             }
         }
     }
-    let scan = reader.scan;
+    let (scan, not_finite) = (reader.scan, reader.not_finite);
     let trailing = body.rest().trim_ascii().len() as u64;
     if trailing > 0 {
         let place = match body.place() {
@@ -487,7 +492,7 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         };
         return Err(ParseErrorKind::Trailing { found: trailing }.at(place));
     }
-    Ok(scan)
+    drop_not_finite(scan, not_finite)
 }
 
 /// Takes what is wanted out of the numbers of a body.
@@ -500,6 +505,8 @@ struct Reader<'a, B> {
     vertex: [f32; 6],
     /// The face being read.
     polygon: Vec<u32>,
+    /// The first coordinate that is not finite.
+    not_finite: Option<ParseError>,
 }
 
 impl<B: Body> Reader<'_, B> {
@@ -524,7 +531,12 @@ impl<B: Body> Reader<'_, B> {
         let place = self.body.place();
         let value = self.body.value(number).map_err(|fault| instance.fault(fault, self.body, at, 1))?;
         if let Role::Coordinate(slot) = role {
-            self.vertex[slot] = finite(value, instance.index, slot).map_err(|kind| kind.at(place))?;
+            let value = value.to_f64();
+            self.vertex[slot] = value as f32;
+            if !self.vertex[slot].is_finite() && self.not_finite.is_none() {
+                let kind = ParseErrorKind::NotFinite { vertex: instance.index, field: COORDINATES[slot], value };
+                self.not_finite = Some(kind.at(place));
+            }
         }
         Ok(())
     }
@@ -602,15 +614,6 @@ impl Instance<'_> {
             found: length.to_string(),
         })
     }
-}
-
-fn finite(value: Value, vertex: u64, slot: usize) -> Result<f32, ParseErrorKind> {
-    let value = value.to_f64();
-    let narrow = value as f32;
-    if !narrow.is_finite() {
-        return Err(ParseErrorKind::NotFinite { vertex, field: COORDINATES[slot], value });
-    }
-    Ok(narrow)
 }
 
 fn vertex_index(value: Value, face: u64, corner: u64, vertices: u64) -> Result<u32, ParseErrorKind> {
