@@ -38,8 +38,9 @@ pub struct Graph<S> {
     device: Device,
     uses: Uses,
 }
+type Record<S> = Box<dyn FnMut(&Stream, &mut S) -> Result<()> + Send>;
 enum Recorded<S> {
-    Closure(Box<dyn FnMut(&Stream, &mut S) -> Result<()> + Send>),
+    Closure(Record<S>),
     Steps(Vec<Step>),
     #[cfg(feature = "cuda")]
     Cuda(cuda::CudaGraph),

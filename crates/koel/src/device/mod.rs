@@ -329,8 +329,11 @@ impl Stream {
             #[cfg(feature = "cuda")]
             (Queue::Cuda(stream), _) => stream.copy(to, from, bytes),
             (_, Some(capture)) if capture.records(|| Step::Copy { to, from, bytes }) => Ok(()),
-            // SAFETY: the caller's, in host memory.
-            _ => Ok(unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) }),
+            _ => {
+                // SAFETY: the caller's, in host memory.
+                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+                Ok(())
+            }
         }
     }
     /// Sets bytes of the device's memory.
@@ -342,8 +345,11 @@ impl Stream {
             #[cfg(feature = "cuda")]
             (Queue::Cuda(stream), _) => stream.fill(to, byte, bytes),
             (_, Some(capture)) if capture.records(|| Step::Fill { to, byte, bytes }) => Ok(()),
-            // SAFETY: the caller's, in host memory.
-            _ => Ok(unsafe { std::ptr::write_bytes(to as *mut u8, byte, bytes) }),
+            _ => {
+                // SAFETY: the caller's, in host memory.
+                unsafe { std::ptr::write_bytes(to as *mut u8, byte, bytes) };
+                Ok(())
+            }
         }
     }
     /// `run`, and the seconds that the work it put on this stream took. Waits for it.
