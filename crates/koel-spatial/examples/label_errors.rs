@@ -39,8 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         (number(0, 160_000)?, number(1, 128)? as u32, number(2, 3)?, number(3, 20)?);
     let filter = args.get(4).cloned().unwrap_or_default();
     let device = Device::cpu()?;
-    let h = 3.2 / f64::from(n);
-    let grid = Grid::new([-1.6; 3], h, n)?;
+    let h = 2.0 / f64::from(n);
+    let grid = Grid::new([-1.0; 3], h, n)?;
     println!(
         "{points} points a side, {n}^3, worst of {poses} random poses; shares of area in %, volume error in %, ms a frame"
     );

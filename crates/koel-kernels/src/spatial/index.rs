@@ -46,8 +46,7 @@ impl Index {
         if word >> bit & 1 == 0 {
             return Brick { cells: 0, first: 0 };
         }
-        let U64x2([cells, first]) = self.bricks.x2().get(brick_number(word, bit));
-        Brick { cells, first: first as u32 }
+        Index::brick_at(self.bricks, brick_number(word, bit))
     }
     /// The number of the cell of a key, or [`NONE`].
     #[inline(always)]
@@ -67,6 +66,13 @@ impl Index {
         let U64x2([cells, first]) = self.bricks.x2().get(brick_number(word, bit));
         let inside = word >> bit & 1 != 0;
         first as u32 + if inside { (cells & ((1 << (key & 63)) - 1)).count_ones() } else { 0 }
+    }
+    /// An occupied brick by its number.
+    #[inline(always)]
+    #[track_caller]
+    pub fn brick_at(bricks: In<u64>, number: u32) -> Brick {
+        let U64x2([cells, first]) = bricks.x2().get(number);
+        Brick { cells, first: first as u32 }
     }
     /// The first cell of a level of a cloud; of cloud 2, the end of the level.
     #[inline(always)]
@@ -251,7 +257,8 @@ pub fn spatial_number_bricks(t: Thread, n: u32, occupied: In<u32>, before: In<u3
         state.store(state::BRICKS, first + bits.count_ones());
     }
 }
-/// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. One thread for four points.
+/// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. Notes the brick of each key, of level 0. One
+/// thread for four points.
 #[kernel(threads = 128, independent)]
 pub fn spatial_mark_cells(
     t: Thread,
@@ -261,31 +268,35 @@ pub fn spatial_mark_cells(
     words: In<u64>,
     keys: In<u32>,
     cells: Buf<u64>,
+    bricks_of: Buf<u32>,
 ) {
     let i = t.global_id();
     if i >= groups {
         return;
     }
     let cloud = (i >= groups_a) as u32;
-    let (mut last, mut j) = (NONE, 4 * i);
+    let (mut last, mut brick_of_last, mut j) = (NONE, NONE, 4 * i);
     while j < 4 * i + 4 {
         let key = keys.get(j);
-        j += 1;
-        if key == last || key == NONE {
-            continue;
-        }
-        last = key;
-        let mut level = 0;
-        while level < shape.levels() {
-            let cell = key >> (3 * level);
-            let word = words.get(shape.region(level, cloud) + (cell >> 11));
-            let brick = brick_number(word, (cell >> 6) & 31);
-            let bit = 1u64 << (cell & 63);
-            if cells.load_relaxed(brick) & bit != 0 || cells.fetch_or(brick, bit) & bit != 0 {
-                break;
+        if key != last {
+            (last, brick_of_last) = (key, NONE);
+            let mut level = if key == NONE { shape.levels() } else { 0 };
+            while level < shape.levels() {
+                let cell = key >> (3 * level);
+                let word = words.get(shape.region(level, cloud) + (cell >> 11));
+                let brick = brick_number(word, (cell >> 6) & 31);
+                if level == 0 {
+                    brick_of_last = brick;
+                }
+                let bit = 1u64 << (cell & 63);
+                if cells.load_relaxed(brick) & bit != 0 || cells.fetch_or(brick, bit) & bit != 0 {
+                    break;
+                }
+                level += 1;
             }
-            level += 1;
         }
+        bricks_of.store(j, brick_of_last);
+        j += 1;
     }
 }
 /// How many cells each brick holds.

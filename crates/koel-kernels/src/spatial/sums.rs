@@ -1,9 +1,9 @@
 //! Sums over the points of each voxel. Points are brought together by voxel first, one atomic addition for several of them; then a
 //! thread sums up a voxel, in integers: whatever order the points come in, the sums are the same.
-use super::NONE;
 use super::index::Index;
 use super::layout::Shape;
 use super::voxelize::{LOCAL_BITS, Motion};
+use super::{NONE, mark};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Units of a normal's component, 1 / 2^this.
@@ -34,15 +34,12 @@ impl Sums {
     }
 }
 
-/// The voxel of each point, and how many of its points have come before in no particular order; how many there are. One thread
-/// for four points, neighbours in the same voxel together.
+/// The voxel of each point, in place of its brick, and how many of its points have come before in no particular order; how many
+/// there are. One thread for four points, neighbours in the same voxel together.
 #[kernel(threads = 128, independent)]
 pub fn spatial_rank_points(
     t: Thread,
     groups: u32,
-    groups_a: u32,
-    shape: Shape,
-    words: In<u64>,
     bricks: In<u64>,
     keys: In<u32>,
     voxels: Buf<u32>,
@@ -53,17 +50,18 @@ pub fn spatial_rank_points(
     if i >= groups {
         return;
     }
-    let cloud = (i >= groups_a) as u32;
-    let index = Index { shape, words, bricks };
     let (mut j, end) = (4 * i, 4 * i + 4);
     while j < end {
-        let key = keys.get(j);
+        let (key, brick) = (keys.get(j), voxels.load(j));
         let mut after = j + 1;
         while after < end && keys.get(after) == key {
             after += 1;
         }
-        let voxel = if key == NONE { NONE } else { index.find(0, cloud, key) };
-        let mut rank = if voxel == NONE { 0 } else { counts.fetch_add(voxel, after - j) };
+        let (mut voxel, mut rank) = (NONE, 0);
+        if brick != NONE {
+            voxel = Index::brick_at(bricks, brick).number(key & 63);
+            rank = counts.fetch_add(voxel, after - j);
+        }
         while j < after {
             voxels.store(j, voxel);
             ranks.store(j, rank);
@@ -84,15 +82,18 @@ pub fn spatial_order_points(t: Thread, n: u32, voxels: In<u32>, ranks: In<u32>, 
         order.store(starts.get(voxel) + ranks.get(i), i);
     }
 }
-/// The sums of each voxel. Normals are of length 1, or 0 where unknown.
+/// The sums of each voxel, or only of those marked as [intersections](super::mark::INTERSECTION). Normals are of length 1, or 0 where
+/// unknown.
 #[kernel(threads = 64, independent)]
 pub fn spatial_sum_points(
     t: Thread,
     voxels: u32,
+    only_intersections: u32,
     shape: Shape,
     motion_a: Motion,
     motion_b: Motion,
     codes: In<u32>,
+    marks: In<u32>,
     starts: In<u32>,
     counts: In<u32>,
     order: In<u32>,
@@ -107,8 +108,9 @@ pub fn spatial_sum_points(
         return;
     }
     let count = counts.get(i);
-    if count == 0 {
-        return; // more threads than voxels
+    // There may be more threads than voxels.
+    if count == 0 || only_intersections != 0 && marks.get(i) != mark::INTERSECTION {
+        return;
     }
     let (_, cloud, _) = shape.decode(codes.get(i));
     let motion = if cloud == 0 { motion_a } else { motion_b };

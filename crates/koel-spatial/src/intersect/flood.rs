@@ -30,7 +30,11 @@ impl Flood {
             frontiers: [device.alloc(voxels)?, device.alloc(voxels)?],
         })
     }
-    /// Intersections.
+    /// Which voxels are intersections.
+    pub fn marks(&self) -> &Buffer<u32> {
+        &self.marks
+    }
+    /// Marks intersections.
     pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
         let ((words, bricks), voxels) = (index.args(s)?, index.voxels(state));
         // SAFETY: a mark a voxel.

@@ -85,7 +85,7 @@ impl CellIndex {
     }
 
     /// From the bitmap of bricks and the points' keys. Nine launches on a GPU.
-    pub fn build(&mut self, s: &Stream, points: &Points, state: &mut Buffer<u32>) -> Result<()> {
+    pub fn build(&mut self, s: &Stream, points: &mut Points, state: &mut Buffer<u32>) -> Result<()> {
         let (shape, n_words) = (self.shape, self.shape.words as usize);
         // SAFETY: `shape.words` words.
         unsafe {
@@ -123,6 +123,7 @@ impl CellIndex {
                 self.words.view().arg("words", s)?,
                 points.keys.view().arg("keys", s)?,
                 self.cells.view_mut().arg("cells", s)?,
+                points.voxels.view_mut().arg("bricks_of", s)?,
             )?;
             // One more, behind the last brick: the number of all cells.
             spatial_count_cells::launch(

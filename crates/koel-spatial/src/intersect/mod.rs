@@ -218,7 +218,7 @@ pub struct PaperOptions {
 }
 impl Default for PaperOptions {
     fn default() -> Self {
-        PaperOptions { inside_above: 110.0, outside_below: 70.0, rounds: 64 }
+        PaperOptions { inside_above: 110.0, outside_below: 70.0, rounds: 16 }
     }
 }
 
@@ -326,9 +326,10 @@ impl Intersector {
         self.mark()?;
         self.voxelize(motions)?;
         self.mark()?;
-        self.index.build(&self.stream, &self.points, &mut self.state)?;
-        self.sums.add(&self.stream, &mut self.points, motions, &self.index, &self.state)?;
+        self.index.build(&self.stream, &mut self.points, &mut self.state)?;
+        self.sums.gather(&self.stream, &mut self.points, &self.index, &self.state)?;
         if let Method::Robust(options) = self.method {
+            self.sums.add(&self.stream, &self.points, motions, &self.index, None, &self.state)?;
             self.sums.measure(&self.stream, &self.index, options.assume_closed, &mut self.state)?;
         }
         self.mark()?;
@@ -345,6 +346,9 @@ impl Intersector {
                 let (stream, marks) = (&self.stream, &mut self.marks);
                 flood.mark(stream, &self.index, &self.state)?;
                 marks.push(stream.record()?);
+                // Of the normals, only those of shared voxels are asked for.
+                let marked = Some(flood.marks());
+                self.sums.add(stream, &self.points, motions, &self.index, marked, &self.state)?;
                 flood.seed(stream, &self.index, &self.sums, options, &self.state)?;
                 marks.push(stream.record()?);
                 flood.fill(stream, &self.index, options, &mut self.labels, &mut self.state)?;

@@ -39,27 +39,17 @@ impl SurfaceSums {
             dipoles: device.alloc(cells * dipoles::WORDS as usize)?,
         })
     }
-    /// Sums over the points of each voxel. A fill and four launches.
-    pub fn add(
-        &mut self,
-        s: &Stream,
-        points: &mut Points,
-        [a, b]: [Motion; 2],
-        index: &CellIndex,
-        state: &Buffer<u32>,
-    ) -> Result<()> {
+    /// Brings the points of each voxel together. A fill and three launches.
+    pub fn gather(&mut self, s: &Stream, points: &mut Points, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
         let (n, voxels) = (points.padded(), index.voxels(state));
-        let (words, bricks) = index.args(s)?;
+        let (_, bricks) = index.args(s)?;
         self.counts.view_mut().slice(..voxels)?.fill_bytes(0, s)?;
-        // SAFETY: four points a group, whose keys are in the index; a count for each voxel.
+        // SAFETY: four points a group, whose bricks and keys are in the index; a count for each voxel.
         unsafe {
             spatial_rank_points::launch(
                 s,
                 blocks(points.groups() as usize, 128),
                 points.groups(),
-                points.groups_a(),
-                index.shape,
-                words,
                 bricks,
                 points.keys.view().arg("keys", s)?,
                 points.voxels.view_mut().arg("voxels", s)?,
@@ -68,7 +58,6 @@ impl SurfaceSums {
             )?
         };
         self.scan.exclusive(s, self.counts.view().slice(..voxels)?, self.starts.view_mut().slice(..voxels)?)?;
-        let starts = self.starts.view().arg("starts", s)?;
         // SAFETY: the ranks of a voxel's points are those below its count: each point gets a place of its own.
         unsafe {
             spatial_order_points::launch(
@@ -77,23 +66,38 @@ impl SurfaceSums {
                 n as u32,
                 points.voxels.view().arg("voxels", s)?,
                 points.ranks.view().arg("ranks", s)?,
-                starts,
+                self.starts.view().arg("starts", s)?,
                 points.order_by_voxel.view_mut().arg("order", s)?,
-            )?
-        };
+            )
+        }
+    }
+    /// Sums over the points of each voxel, or only of those that `marks` calls intersections. A launch.
+    pub fn add(
+        &mut self,
+        s: &Stream,
+        points: &Points,
+        [a, b]: [Motion; 2],
+        index: &CellIndex,
+        marks: Option<&Buffer<u32>>,
+        state: &Buffer<u32>,
+    ) -> Result<()> {
+        let voxels = index.voxels(state);
+        let counts = self.counts.view().arg("counts", s)?;
         let [nx, ny, nz] = points.normals(s)?;
-        // SAFETY: as many points in order as counted; eight words a voxel.
+        // SAFETY: as many points in order as counted; eight words a voxel; marks are read only if there are any.
         unsafe {
             spatial_sum_points::launch(
                 s,
                 blocks(voxels, 64),
                 voxels as u32,
+                marks.is_some() as u32,
                 index.shape,
                 a,
                 b,
                 index.codes.view().arg("codes", s)?,
-                starts,
-                self.counts.view().arg("counts", s)?,
+                marks.map_or(Ok(counts), |marks| marks.view().arg("marks", s))?,
+                self.starts.view().arg("starts", s)?,
+                counts,
                 points.order_by_voxel.view().arg("order", s)?,
                 points.local.view().arg("local", s)?,
                 nx,
