@@ -64,6 +64,8 @@ pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> 
         let expected = format!("at most {MOST_ITEMS}");
         return wrong("number of items", settings.items().len().to_string(), expected, record.at + 32);
     }
+    // As they claim; what the decoder makes of them is checked when it is set up.
+    check_length(settings.items_size(), header, at_record)?;
     // The offset of the chunk table comes before the chunks.
     let start = header.points_at + if grouping == Grouping::One { 0 } else { 8 };
     let input = Cursor::new(bytes);
@@ -79,6 +81,16 @@ pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> 
         let kind = ParseErrorKind::Compressed { element: "point", index: points.positions.len() as u64, reason };
         Err(kind.at(Place::Byte(start as u64)))
     })
+}
+
+/// All items together must be as long as a point.
+fn check_length(found: u64, header: &Header, place: Place) -> Result<(), ParseError> {
+    let expected = header.point_bytes;
+    if found == u64::from(expected) {
+        return Ok(());
+    }
+    let (field, found, expected) = ("length of all items", found.to_string(), format!("{expected}, the point length"));
+    Err(ParseErrorKind::Header { field, found, expected }.at(place))
 }
 
 type Decoder<'a> = Box<dyn RecordDecompressor<Cursor<&'a [u8]>> + Send + Sync + 'a>;
@@ -114,19 +126,13 @@ impl Chunks<'_> {
 
     /// Makes the decoder ready for the next chunk. Returns how many points are in it, at least one.
     fn begin_chunk(&mut self) -> Result<u64, ParseError> {
-        let expected = self.header.point_bytes;
         let at_record = self.at_record;
         self.decoder.reset();
         self.decoder.set_fields_from(self.settings.items()).map_err(|e| {
             ParseErrorKind::Compressed { element: "point", index: 0, reason: e.to_string() }.at(at_record)
         })?;
         self.decoder.set_selection(DecompressionSelection::xy_returns_channel().decompress_z());
-        let found = self.decoder.record_size();
-        if found != usize::from(expected) {
-            let (field, found, expected) =
-                ("length of all items", found.to_string(), format!("{expected}, the point length"));
-            return Err(ParseErrorKind::Header { field, found, expected }.at(at_record));
-        }
+        check_length(self.decoder.record_size() as u64, self.header, at_record)?;
         match self.grouping {
             Grouping::One => Ok(self.header.points),
             Grouping::Layers => self.check_layers(),
