@@ -614,6 +614,10 @@ mod las {
                 "byte 105: point length is 2048, expected at most 1024 of compressed points".into(),
             ),
             (with(&packed, 105, &[29, 0]), "byte 429: length of all items is 28, expected 29, the point length".into()),
+            (
+                with(&with(&packed, 465, &[0xFF, 0xFF]), 471, &[0xFF, 0xFF]),
+                "byte 429: length of all items is 131070, expected 28, the point length".into(),
+            ),
             (with(&packed, 377, b"x"), "byte 375: element header has no record of laszip encoded points".into()),
             (with(&packed, 429, &[9]), "byte 429: compressed data, point 0: Compressor type 9 is not valid".into()),
             (packed[..packed.len() - 40].to_vec(), "byte 483: compressed data, point ".into()),

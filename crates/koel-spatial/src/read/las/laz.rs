@@ -65,7 +65,8 @@ pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> 
         return wrong("number of items", settings.items().len().to_string(), expected, record.at + 32);
     }
     // As they claim; what the decoder makes of them is checked when it is set up.
-    check_length(settings.items_size(), header, at_record)?;
+    let claimed = settings.items().iter().map(|item| u64::from(item.size())).sum();
+    check_length(claimed, header, at_record)?;
     // The offset of the chunk table comes before the chunks.
     let start = header.points_at + if grouping == Grouping::One { 0 } else { 8 };
     let input = Cursor::new(bytes);
@@ -191,4 +192,17 @@ fn quietly<R>(work: impl FnOnce() -> R) -> Result<R, String> {
         let message = panic.downcast_ref::<String>().map(String::as_str);
         message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for an unknown reason").to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_its_message() {
+        assert_eq!(quietly(|| 5), Ok(5));
+        assert_eq!(quietly(|| -> u8 { panic!("point {}", 7) }), Err("point 7".to_owned()));
+        assert_eq!(quietly(|| -> u8 { panic!("bare") }), Err("bare".to_owned()));
+        assert!(!QUIET.get());
+    }
 }
