@@ -5,6 +5,7 @@ mod bench;
 mod device;
 mod failure;
 mod intersect;
+mod matching;
 mod output;
 
 use clap::error::ErrorKind;
@@ -25,6 +26,7 @@ Example:
   koel bench               hash millions of voxels of a scan, find them again, print the rates
   koel intersect A.ply B.ply --grid 128 --out report.json
                            which part of each scan is inside the other
+  koel match A.png B.jpg   where the image A is in the image B, or that it is not there
 
 Exit status: 0 success, 2 bad usage or bad input, 1 anything else."
 )]
@@ -57,6 +59,8 @@ struct Global {
 enum Command {
     Bench(bench::Args),
     Intersect(intersect::Args),
+    Match(matching::MatchArgs),
+    Models(matching::ModelsArgs),
 }
 
 fn run() -> Outcome {
@@ -69,6 +73,8 @@ fn run() -> Outcome {
     match cli.command {
         Command::Bench(args) => bench::run(&cli.global, args),
         Command::Intersect(args) => intersect::run(&cli.global, args),
+        Command::Match(args) => matching::run_match(&cli.global, args),
+        Command::Models(args) => matching::run_models(&cli.global, args),
     }
 }
 

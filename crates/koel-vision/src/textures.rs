@@ -14,7 +14,8 @@ pub fn texture(width: usize, height: usize, seed: u64) -> Grey {
         let (sin, cos) = random.between(0.0, TAU).sin_cos();
         let (shade, slope, bar) = (random.between(10.0, 245.0), random.between(-30.0, 30.0), random.below(2) == 0);
         let reach = 1.5 * size;
-        let part = |from: f32, n: usize| (from - reach).max(0.0) as usize..((from + reach).max(0.0) as usize + 1).min(n);
+        let part =
+            |from: f32, n: usize| (from - reach).max(0.0) as usize..((from + reach).max(0.0) as usize + 1).min(n);
         for py in part(y, height) {
             for px in part(x, width) {
                 let (dx, dy) = (px as f32 - x, py as f32 - y);

@@ -55,9 +55,8 @@ fn what_is_not_there_is_not_found() {
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let pair = pair(Level::Noise, &textures(), 3);
-    let outcomes = [1, 2, 3].map(|threads| {
-        find(&Device::cpu_with_threads(threads).unwrap(), little(), &pair.model, &pair.scene)
-    });
+    let outcomes =
+        [1, 2, 3].map(|threads| find(&Device::cpu_with_threads(threads).unwrap(), little(), &pair.model, &pair.scene));
     assert!(outcomes[0].found.is_some());
     assert_eq!(outcomes[0], outcomes[1]);
     assert_eq!(outcomes[0], outcomes[2]);

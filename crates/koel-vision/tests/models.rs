@@ -59,9 +59,7 @@ fn every_cut_and_every_flipped_bit_is_refused() {
 #[test]
 fn hostile_contents_are_refused() {
     let sealed = |content: &[u8]| {
-        let hash = content
-            .iter()
-            .fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ b as u64).wrapping_mul(0x100_0000_01B3));
+        let hash = content.iter().fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ b as u64).wrapping_mul(0x100_0000_01B3));
         [content, &hash.to_le_bytes()].concat()
     };
     let whole = models(&["a"]).to_bytes();

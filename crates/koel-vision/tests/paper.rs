@@ -42,9 +42,16 @@ fn finds_what_trying_everything_finds() {
         assert_eq!(inliers, model.len());
         assert!(oracle.corner_error(&truth, 200, 200) < 1.0);
         let rules = BasisRules { chance: 1.0, lengths: (20.0, 400.0), thinnest: 0.2 };
-        let options = PaperOptions { freedom, rules, bases: (5000, 5000), neighbour_votes: true, false_alarm: 1.0, ..PaperOptions::default() };
+        let options = PaperOptions {
+            freedom,
+            rules,
+            bases: (5000, 5000),
+            neighbour_votes: true,
+            false_alarm: 1.0,
+            ..PaperOptions::default()
+        };
         let found = find(&stream, &model, &scene, &options).unwrap().found.expect("what the oracle finds");
-        assert_eq!(found.inliers, model.len(), "{freedom:?}, seed {seed}");
+        assert_eq!(found.inliers.len(), model.len(), "{freedom:?}, seed {seed}");
         assert!(found.map.corner_error(&oracle, 200, 200) < 2.0, "{freedom:?}, seed {seed}: {found:?}");
     }
 }
@@ -72,7 +79,7 @@ fn every_remedy_and_both_lookups_find_a_noisy_model() {
     let mut outcomes = vec![];
     for (i, options) in variants.iter().enumerate() {
         let outcome = find(&stream, &model, &scene, options).unwrap();
-        let found = outcome.found.unwrap_or_else(|| panic!("variant {i}"));
+        let found = outcome.found.as_ref().unwrap_or_else(|| panic!("variant {i}"));
         assert!(found.map.corner_error(&truth, 200, 200) < 2.0, "variant {i}: {found:?}");
         assert!(found.rmse < 2.0);
         outcomes.push(outcome);

@@ -88,7 +88,9 @@ fn four_votes(pose: Pose, group: u32, scene: Search, tests: In<u32>, likelihood:
         // SAFETY: finite, as the pair's length and the scale are within their bounds, and far below 2^31.
         let (x, y) = unsafe { (x.to_int_unchecked::<i32>() as u32, y.to_int_unchecked::<i32>() as u32) };
         let inside = (x < scene.width) & (y < scene.height);
-        let at = class(direction.wrapping_add(pose.turn)) * scene.pixels + y * scene.width + x;
+        let at = class(direction.wrapping_add(pose.turn)) * scene.pixels;
+        // Meaningless where it is outside.
+        let at = at.wrapping_add(y.wrapping_mul(scene.width)).wrapping_add(x);
         if inside { at } else { scene.pixels * CLASSES }
     };
     let (U32x4([x0, x1, x2, x3]), U32x4([y0, y1, y2, y3]), U32x4([d0, d1, d2, d3])) = (xs, ys, directions);

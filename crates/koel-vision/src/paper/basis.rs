@@ -25,7 +25,13 @@ impl Default for BasisRules {
 pub struct PointBasis(pub [u32; 3]);
 
 /// Random bases, at most `most`, none twice.
-pub fn choose(points: &[Point], freedom: Freedom, rules: &BasisRules, most: usize, random: &mut Random) -> Vec<PointBasis> {
+pub fn choose(
+    points: &[Point],
+    freedom: Freedom,
+    rules: &BasisRules,
+    most: usize,
+    random: &mut Random,
+) -> Vec<PointBasis> {
     let n = points.len();
     let good = |&PointBasis([a, b, c]): &PointBasis| {
         let [a, b, c] = [a, b, c].map(|i| points[i as usize]);
@@ -55,8 +61,8 @@ pub fn choose(points: &[Point], freedom: Freedom, rules: &BasisRules, most: usiz
     } else {
         let mut taken = std::collections::HashSet::new();
         for _ in 0..20 * most {
-            let id = (random.unit() as f64 * all as f64) as u64 ^ random.below(1 << 20) as u64;
-            if id < all && good(&basis(id)) && taken.insert(id) {
+            let id = random.below(all as usize) as u64;
+            if good(&basis(id)) && taken.insert(id) {
                 bases.push(basis(id));
                 if bases.len() == most {
                     break;

@@ -32,14 +32,25 @@ pub struct Cells {
 enum Shape {
     Uniform,
     /// The upper ends of the strips.
-    Transfer { u: Vec<f32>, v: Vec<f32> },
+    Transfer {
+        u: Vec<f32>,
+        v: Vec<f32>,
+    },
     /// Where the nodes are, row by row.
-    Elastic { nodes: Vec<Point> },
+    Elastic {
+        nodes: Vec<Point>,
+    },
 }
 
 impl Cells {
     /// Cells for the coordinates of a model. Uniform ones: a tenth of a basis wide; for rigid maps 6 pixels.
-    pub fn of(partition: Partition, freedom: Freedom, points: &[Point], bases: &[PointBasis], random: &mut Random) -> Cells {
+    pub fn of(
+        partition: Partition,
+        freedom: Freedom,
+        points: &[Point],
+        bases: &[PointBasis],
+        random: &mut Random,
+    ) -> Cells {
         let scale = if freedom == Freedom::Rigid { 1.0 / 6.0 } else { 10.0 };
         let mut sample = || {
             let basis = bases.get(random.below(bases.len()))?;
@@ -84,9 +95,8 @@ impl Cells {
     }
     /// The keys of its cell and of the eight around it.
     pub fn around(&self, at: Point) -> impl Iterator<Item = u32> + use<> {
-        let neighbours = |(u, v): (i32, i32)| {
-            (-1..=1).flat_map(move |du| (-1..=1).map(move |dv| packed((u + du, v + dv))))
-        };
+        let neighbours =
+            |(u, v): (i32, i32)| (-1..=1).flat_map(move |du| (-1..=1).map(move |dv| packed((u + du, v + dv))));
         self.cell(at).into_iter().flat_map(neighbours)
     }
 }

@@ -15,7 +15,10 @@ pub mod votes;
 use crate::affine::Affine;
 use crate::edges::{Edge, spread, strongest_first};
 use crate::fit::Freedom;
+use crate::matcher::{Found, Outcome};
+use crate::model::Model;
 use crate::random::Random;
+use crate::scene::Scene;
 use basis::{BasisRules, choose};
 use cells::{Cells, Partition};
 use koel::Stream;
@@ -85,6 +88,8 @@ pub struct PaperOutcome {
     pub found: Option<Verified>,
     /// The pairs of bases with the most votes, best first.
     pub hypotheses: Vec<Hypothesis>,
+    /// The maps that these stand for, and their votes.
+    pub maps: Vec<(Affine, f32)>,
     /// Entries of the table.
     pub entries: usize,
     /// Lookups.
@@ -96,7 +101,34 @@ pub struct PaperOutcome {
 /// The points of an image that the published method uses: the strongest edges, evenly spread.
 pub fn points_of(edges: &[Edge], options: &PaperOptions) -> Vec<Point> {
     let order = strongest_first(edges, |e| e.strength);
-    spread(edges, order.into_iter(), options.apart, options.points).into_iter().map(|i| (edges[i].x, edges[i].y)).collect()
+    spread(edges, order.into_iter(), options.apart, options.points)
+        .into_iter()
+        .map(|i| (edges[i].x, edges[i].y))
+        .collect()
+}
+
+/// [`find`] for a model and a scene that were made ready for the default matcher: their strongest points.
+pub fn match_model(stream: &Stream, model: &Model, scene: &Scene, options: &PaperOptions) -> koel::Result<Outcome> {
+    let chosen = points_of(&model.points, options);
+    let outcome = find(stream, &chosen, &points_of(&scene.edges, options), options)?;
+    let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
+    let shrunk = scene.to_image.determinant().abs().sqrt();
+    let votes = outcome.hypotheses.first().map_or(0, |h| h.votes as usize);
+    let found = outcome.found.as_ref().map(|v| Found {
+        map: scene.to_image.after(&v.map).after(&to_points),
+        votes,
+        inliers: v.inliers.len(),
+        rmse: v.rmse * shrunk,
+        inlier_points: v.inliers.iter().map(|&p| scene.to_image.apply(p)).collect(),
+    });
+    let middle = to_points.apply((0.5 * (model.width - 1) as f32, 0.5 * (model.height - 1) as f32));
+    let place = |(map, votes): &(Affine, f32)| (scene.to_image.apply(map.apply(middle)), *votes);
+    Ok(Outcome {
+        evidence: outcome.found.map_or(0.0, |v| v.evidence),
+        found,
+        hypotheses: outcome.maps.iter().map(place).collect(),
+        seconds: outcome.seconds,
+    })
 }
 
 /// Looks for a model's points among a scene's. The same answer on every device.
@@ -122,10 +154,11 @@ pub fn find(stream: &Stream, model: &[Point], scene: &[Point], options: &PaperOp
     let voted = Instant::now();
     let maps = hypotheses.iter().filter_map(|h| {
         let (from, to) = (&model_bases[h.model], &scene_bases[h.scene]);
-        Some(to.frame(scene, options.freedom)?.after(&from.frame(model, options.freedom)?.inverse()?))
+        let map = to.frame(scene, options.freedom)?.after(&from.frame(model, options.freedom)?.inverse()?);
+        Some((map, h.votes))
     });
-    let maps = maps.collect::<Vec<Affine>>();
-    let found = verify(stream, model, scene, &maps, options)?;
+    let maps = maps.collect::<Vec<(Affine, f32)>>();
+    let found = verify(stream, model, scene, &maps.iter().map(|m| m.0).collect::<Vec<Affine>>(), options)?;
     let seconds = [built - begin, voted - built, voted.elapsed()].map(|d| d.as_secs_f64());
-    Ok(PaperOutcome { found, hypotheses, entries: pairs.len(), lookups, seconds })
+    Ok(PaperOutcome { found, hypotheses, maps, entries: pairs.len(), lookups, seconds })
 }

@@ -6,12 +6,14 @@ use crate::fit::fit;
 use koel::Stream;
 
 /// A map that chance does not explain.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Verified {
     /// From model to scene.
     pub map: Affine,
-    /// Model points with a scene point close by.
-    pub inliers: usize,
+    /// Where the model points go that have a scene point close by.
+    pub inliers: Vec<Point>,
+    /// How unlikely chance is: minus the logarithm of its bound, nats.
+    pub evidence: f32,
     /// Their distances, root mean square, pixels.
     pub rmse: f32,
 }
@@ -80,20 +82,23 @@ pub fn verify(
     for &map in maps {
         let (mut map, mut pairs) = (map, inliers(&map)?);
         for _ in 0..4 {
-            let Some(closer) = fit(options.freedom, &pairs).filter(|m| (0.1..10.0).contains(&m.determinant())) else { break };
+            let Some(closer) = fit(options.freedom, &pairs).filter(|m| (0.1..10.0).contains(&m.determinant())) else {
+                break;
+            };
             let next = inliers(&closer)?;
             if next.len() < pairs.len() {
                 break;
             }
             (map, pairs) = (closer, next);
         }
-        if best.is_none_or(|b| pairs.len() > b.inliers) {
+        if best.as_ref().is_none_or(|b| pairs.len() > b.inliers.len()) {
             let square = |&(p, q): &(Point, Point)| {
                 let (x, y) = map.apply(p);
                 (x - q.0).powi(2) + (y - q.1).powi(2)
             };
             let rmse = (pairs.iter().map(square).sum::<f32>() / pairs.len().max(1) as f32).sqrt();
-            best = Some(Verified { map, inliers: pairs.len(), rmse });
+            let inliers = pairs.iter().map(|&(p, _)| map.apply(p)).collect();
+            best = Some(Verified { map, inliers, evidence: 0.0, rmse });
         }
     }
     let extent = |of: fn(&Point) -> f32| {
@@ -103,7 +108,10 @@ pub fn verify(
     let area = std::f64::consts::PI * (options.inlier as f64).powi(2);
     let p = (scene.len() as f64 * area / (extent(|p| p.0) * extent(|p| p.1))).clamp(1e-6, 0.99);
     let tried = (maps.len() as f64).ln();
-    Ok(best.filter(|b| log_chance(model.len(), b.inliers, p) + tried < options.false_alarm.ln()))
+    Ok(best.and_then(|b| {
+        let chance = log_chance(model.len(), b.inliers.len(), p) + tried;
+        (chance < options.false_alarm.ln()).then_some(Verified { evidence: -chance as f32, ..b })
+    }))
 }
 
 #[cfg(test)]

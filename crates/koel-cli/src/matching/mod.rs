@@ -1,0 +1,260 @@
+//! `koel match` and `koel models`: images in images.
+mod args;
+mod draw;
+mod frames;
+mod report;
+
+use crate::failure::{Failure, Outcome};
+use crate::{Global, device, output};
+use args::{Change, Method, Wanted};
+pub use args::{MatchArgs, ModelsArgs};
+use frames::{Frames, Pattern};
+use indicatif::{ProgressBar, ProgressStyle};
+use koel::Stream;
+use koel_vision::paper::{PaperOptions, match_model};
+use koel_vision::{Found, Matcher, Model, Models, Options, Picture, Scene};
+use report::{Match, Report, Timings, matrix};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Runs `koel match`. What can be refused is refused before anything is searched.
+pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
+    let (wanted, scene) = args.sides()?;
+    let frames = Frames::of(scene)?;
+    let many = matches!(frames, Frames::Many(_));
+    for (option, path) in [("--overlay", &args.overlay), ("--votes", &args.votes)] {
+        let Some(path) = path else { continue };
+        if many && Pattern::of(path).is_none() {
+            return Err(Failure::Usage(format!("{option}: expected a pattern such as out-%04d.png for a sequence")));
+        }
+        output::check_writable(path)?;
+    }
+    let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
+    if let Some(file) = json_file {
+        output::check_writable(file)?;
+    }
+    let models = match wanted {
+        Wanted::Models(db) => Models::load(db).map_err(Failure::input)?,
+        Wanted::Model(path) => {
+            let picture = koel_vision::read(path).map_err(Failure::input)?;
+            let mut models = Models::default();
+            match Model::of(&picture.grey) {
+                Ok(model) => models.add(path.display().to_string(), model).map_err(Failure::input)?,
+                // Nothing can be found: said for each scene.
+                Err(e) => return without_model(global, path, &frames, &e.to_string()),
+            }
+            models
+        }
+    };
+    let opened = device::open(global.device, global.threads)?;
+    let options = Options { seed: global.seed, freedom: args.freedom(), ..Options::default() };
+    let paper = (args.method == Method::Paper).then(|| PaperOptions {
+        freedom: args.paper_freedom(),
+        seed: global.seed,
+        ..PaperOptions::default()
+    });
+    let stream = opened.device.stream()?;
+    let search = Search { matcher: Matcher::new(&opened.device, options)?, paper, stream, models, args: &args };
+    let mut printer = Printer::new(global, json_file, many);
+    match frames {
+        Frames::One(path) => {
+            let begin = Instant::now();
+            let picture = koel_vision::read(&path).map_err(Failure::input)?;
+            let report = search.scene(&path, &picture, None, begin)?;
+            printer.print(&report)?;
+        }
+        Frames::Many(frames) => {
+            let progress = progress_bar(frames.len());
+            for (number, path) in frames {
+                let begin = Instant::now();
+                let report = match koel_vision::read(&path) {
+                    Ok(picture) => search.scene(&path, &picture, Some(number), begin)?,
+                    Err(e) => Report::nothing(path.display().to_string(), search.only_name(), 0.0, e.to_string()),
+                };
+                progress.suspend(|| printer.print(&report))?;
+                progress.inc(1);
+            }
+            progress.finish_and_clear();
+        }
+    }
+    printer.finish()
+}
+
+/// A model without structure is in no scene.
+fn without_model(global: &Global, model: &Path, frames: &Frames, reason: &str) -> Outcome {
+    let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
+    let mut printer = Printer::new(global, json_file, matches!(frames, Frames::Many(_)));
+    let paths = match frames {
+        Frames::One(path) => {
+            koel_vision::read(path).map_err(Failure::input)?;
+            vec![path]
+        }
+        Frames::Many(frames) => frames.iter().map(|(_, path)| path).collect(),
+    };
+    for path in paths {
+        let (scene, name) = (path.display().to_string(), model.display().to_string());
+        let reason = format!("{name}: {reason}");
+        printer.print(&Report::nothing(scene, Some(name), 0.0, reason))?;
+    }
+    printer.finish()
+}
+
+struct Search<'a> {
+    matcher: Matcher,
+    /// The published method instead.
+    paper: Option<PaperOptions>,
+    stream: Stream,
+    models: Models,
+    args: &'a MatchArgs,
+}
+impl Search<'_> {
+    /// The name of the model, if it is one.
+    fn only_name(&self) -> Option<String> {
+        let mut names = self.models.iter().map(|(name, _)| name.to_owned());
+        names.next().filter(|_| names.next().is_none())
+    }
+    /// Looks for all models in one image, and draws what is asked for.
+    fn scene(&self, path: &Path, picture: &Picture, number: Option<u64>, begin: Instant) -> Outcome<Report> {
+        let name = path.display().to_string();
+        let read = begin.elapsed();
+        let scene = Scene::of(&picture.grey);
+        let staged = self.matcher.stage(&scene)?;
+        let features = begin.elapsed();
+        let (mut stages, mut hypotheses, mut evidence) = ([0.0; 3], vec![], f32::MIN);
+        let mut all = vec![];
+        for (model_name, model) in self.models.iter() {
+            let mut outcome = match &self.paper {
+                None => self.matcher.find(model, &staged)?,
+                Some(options) => match_model(&self.stream, model, &scene, options)?,
+            };
+            stages.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
+            evidence = evidence.max(outcome.evidence);
+            hypotheses.append(&mut outcome.hypotheses);
+            if let Some(found) = outcome.found.clone() {
+                all.push((model_name, model, outcome, found));
+            }
+        }
+        all.sort_by(|a, b| b.2.evidence.total_cmp(&a.2.evidence));
+        let total = begin.elapsed();
+        let mut report = match all.first() {
+            Some((model, _, outcome, found)) => Report::found(name, (*model).into(), outcome, found),
+            None => {
+                let reason = match scene.edges.is_empty() {
+                    true => "the scene has no edges".into(),
+                    false if self.models.iter().len() == 0 => "there are no models".into(),
+                    false => format!("nothing speaks enough for it ({evidence:.0} nats)"),
+                };
+                Report::nothing(name, self.only_name(), if hypotheses.is_empty() { 0.0 } else { evidence }, reason)
+            }
+        };
+        if self.only_name().is_none() {
+            let one = |(model, _, outcome, found): &(&str, &Model, koel_vision::Outcome, Found)| Match {
+                model: (*model).into(),
+                matrix: matrix(found),
+                votes: found.votes,
+                rmse_px: found.rmse,
+                inliers: found.inliers,
+                evidence: outcome.evidence,
+            };
+            report.matches = all.iter().map(one).collect();
+        }
+        let ms = |seconds: f64| 1e3 * seconds;
+        report.timings_ms = Timings {
+            read: ms(read.as_secs_f64()),
+            features: ms((features - read).as_secs_f64()),
+            vote: ms(stages[0]),
+            refine: ms(stages[1]),
+            verdict: ms(stages[2]),
+            total: ms(total.as_secs_f64()),
+        };
+        if let Some(path) = &self.args.overlay {
+            let best = all.first().map(|(_, model, _, found)| (found, (model.width, model.height)));
+            draw::write(&numbered(path, number), &draw::overlay(&picture.color, best))?;
+        }
+        if let Some(path) = &self.args.votes {
+            draw::write(&numbered(path, number), &draw::votes(&picture.grey, &hypotheses))?;
+        }
+        Ok(report)
+    }
+}
+
+/// The path of a frame's picture.
+fn numbered(path: &Path, number: Option<u64>) -> PathBuf {
+    match (Pattern::of(path), number) {
+        (Some(pattern), Some(number)) => pattern.with_number(path, number),
+        _ => path.into(),
+    }
+}
+
+/// Where reports go: lines for people, or JSON; of a sequence one object a line.
+struct Printer<'a> {
+    json: bool,
+    file: Option<&'a Path>,
+    lines: bool,
+    kept: String,
+}
+impl<'a> Printer<'a> {
+    fn new(global: &Global, file: Option<&'a Path>, lines: bool) -> Printer<'a> {
+        Printer { json: global.json.is_some(), file, lines, kept: String::new() }
+    }
+    fn print(&mut self, report: &Report) -> Outcome {
+        if self.json {
+            let text = match self.lines {
+                true => serde_json::to_string(report),
+                false => serde_json::to_string_pretty(report),
+            };
+            let text = text.map_err(|e| Failure::Other(format!("--json: {e}")))? + "\n";
+            match self.file {
+                Some(_) => self.kept.push_str(&text),
+                None => return output::print(&text),
+            }
+        }
+        output::print(&report.line())
+    }
+    fn finish(self) -> Outcome {
+        match self.file {
+            Some(file) => output::write_file(file, self.kept.as_bytes()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// On standard error, if that is a terminal.
+fn progress_bar(frames: usize) -> ProgressBar {
+    let bar = ProgressBar::new(frames as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} frames, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Runs `koel models`.
+pub fn run_models(_global: &Global, args: ModelsArgs) -> Outcome {
+    match args.change {
+        Change::Add { db, images } => {
+            let mut models = if db.exists() { Models::load(&db).map_err(Failure::input)? } else { Models::default() };
+            output::check_writable(&db)?;
+            for path in images {
+                let picture = koel_vision::read(&path).map_err(Failure::input)?;
+                let refused = |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", path.display()));
+                let model = Model::of(&picture.grey).map_err(|e| refused(&e))?;
+                let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+                models.add(name, model).map_err(|e| refused(&e))?;
+            }
+            output::write_file(&db, &models.to_bytes())
+        }
+        Change::List { db } => {
+            let models = Models::load(&db).map_err(Failure::input)?;
+            let line =
+                |(name, m): (&str, &Model)| format!("{name}\t{} x {}\t{} points\n", m.width, m.height, m.points.len());
+            output::print(&models.iter().map(line).collect::<String>())
+        }
+        Change::Remove { db, names } => {
+            let mut models = Models::load(&db).map_err(Failure::input)?;
+            for name in names {
+                models.remove(&name).map_err(Failure::input)?;
+            }
+            output::write_file(&db, &models.to_bytes())
+        }
+    }
+}

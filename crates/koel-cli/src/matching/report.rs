@@ -1,0 +1,99 @@
+//! What was found, for people and for programs.
+use koel_vision::{Found, Outcome};
+use serde::Serialize;
+
+/// The JSON of one scene.
+#[derive(Serialize)]
+pub struct Report {
+    pub found: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<[[f32; 3]; 2]>,
+    pub votes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rmse_px: Option<f32>,
+    pub inliers: usize,
+    /// The name of the model, where one is found or only one was looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub scene: String,
+    /// What speaks for the best pose, nats.
+    pub evidence: f32,
+    /// Why not, where nothing is found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// All models that are there, best first, where many were looked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<Match>,
+    pub timings_ms: Timings,
+}
+/// One of many.
+#[derive(Serialize)]
+pub struct Match {
+    pub model: String,
+    pub matrix: [[f32; 3]; 2],
+    pub votes: usize,
+    pub rmse_px: f32,
+    pub inliers: usize,
+    pub evidence: f32,
+}
+/// Where the time went.
+#[derive(Clone, Copy, Default, Serialize)]
+pub struct Timings {
+    pub read: f64,
+    pub features: f64,
+    pub vote: f64,
+    pub refine: f64,
+    pub verdict: f64,
+    pub total: f64,
+}
+
+pub fn matrix(found: &Found) -> [[f32; 3]; 2] {
+    let ([[a, b], [c, d]], [x, y]) = (found.map.linear, found.map.shift);
+    [[a, b, x], [c, d, y]]
+}
+
+impl Report {
+    /// Nothing found, and why.
+    pub fn nothing(scene: String, model: Option<String>, evidence: f32, reason: String) -> Report {
+        Report {
+            found: false,
+            matrix: None,
+            votes: 0,
+            rmse_px: None,
+            inliers: 0,
+            model,
+            scene,
+            evidence,
+            reason: Some(reason),
+            matches: vec![],
+            timings_ms: Timings::default(),
+        }
+    }
+    /// A model is there.
+    pub fn found(scene: String, model: String, outcome: &Outcome, found: &Found) -> Report {
+        Report {
+            found: true,
+            matrix: Some(matrix(found)),
+            votes: found.votes,
+            rmse_px: Some(found.rmse),
+            inliers: found.inliers,
+            reason: None,
+            ..Report::nothing(scene, Some(model), outcome.evidence, String::new())
+        }
+    }
+    /// One line for people.
+    pub fn line(&self) -> String {
+        let ms = self.timings_ms.total;
+        match (&self.matrix, &self.model, &self.reason) {
+            (Some([[a, b, x], [c, d, y]]), Some(model), _) => format!(
+                "{}: {model} at [[{a:.4}, {b:.4}, {x:.2}], [{c:.4}, {d:.4}, {y:.2}]], {} inliers, {:.2} px, {ms:.0} ms\n",
+                self.scene,
+                self.inliers,
+                self.rmse_px.unwrap_or_default(),
+            ),
+            (_, _, reason) => {
+                format!("{}: not found: {}, {ms:.0} ms\n", self.scene, reason.as_deref().unwrap_or_default())
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `koel match` and `koel models` from outside: exit status, JSON, pictures, and sequences with holes.
+use koel_vision::Grey;
+use koel_vision::textures::texture;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
+    command.current_dir(folder).args(["--device", "cpu"]).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    let output = run(folder, &[arguments, &["--json", "-"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+/// Status 2, one line on standard error; the line.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert!(output.stdout.is_empty() && error.lines().count() == 1 && !error.contains("panicked"), "{error}");
+    error
+}
+fn save(image: &Grey, path: &Path) {
+    let pixels = image.pixels.iter().map(|&v| v as u8).collect();
+    image::GrayImage::from_raw(image.width as u32, image.height as u32, pixels).unwrap().save(path).unwrap();
+}
+/// The part of an image that begins at a place.
+fn part(image: &Grey, x: usize, y: usize, width: usize, height: usize) -> Grey {
+    let at = |i: usize| image.pixels[(y + i / width) * image.width + x + i % width];
+    Grey { width, height, pixels: (0..width * height).map(at).collect() }
+}
+/// A model, a scene in which it is at (70, 40), one in which it is not, one without anything, and a text.
+fn images() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_path_buf();
+    let scene = texture(300, 220, 1);
+    save(&scene, &path.join("scene.png"));
+    save(&part(&scene, 70, 40, 160, 120), &path.join("model.png"));
+    save(&texture(300, 220, 2), &path.join("other.png"));
+    save(&Grey::filled(80, 60, 90.0), &path.join("flat.png"));
+    save(&Grey::filled(1, 1, 90.0), &path.join("dot.png"));
+    fs::write(path.join("text.png"), "no image").unwrap();
+    (folder, path)
+}
+
+#[test]
+fn a_model_is_found_where_it_is() {
+    let (_keep, folder) = images();
+    let pictures = ["--overlay", "overlay.png", "--votes", "votes.png"];
+    let report = json(&folder, &[&["match", "model.png", "scene.png"], &pictures[..]].concat());
+    assert_eq!((&report["found"], &report["model"]), (&Value::from(true), &Value::from("model.png")));
+    let expected = [[1.0, 0.0, 70.0], [0.0, 1.0, 40.0]];
+    for (row, expected) in expected.iter().enumerate() {
+        for (column, expected) in expected.iter().enumerate() {
+            let value = report["matrix"][row][column].as_f64().unwrap();
+            let tolerance = if column == 2 { 0.5 } else { 0.005 };
+            assert!((value - expected).abs() < tolerance, "{report:#}");
+        }
+    }
+    assert!(report["votes"].as_u64().unwrap() > 50 && report["inliers"].as_u64().unwrap() > 50);
+    assert!(report["rmse_px"].as_f64().unwrap() < 1.0 && report["timings_ms"]["total"].as_f64().unwrap() > 0.0);
+    for picture in ["overlay.png", "votes.png"] {
+        let picture = image::open(folder.join(picture)).unwrap().to_rgb8();
+        assert_eq!(picture.dimensions(), (300, 220));
+    }
+    let overlay = image::open(folder.join("overlay.png")).unwrap().to_rgb8();
+    assert_eq!(overlay.get_pixel(150, 40).0, [255, 60, 60]);
+    // The same seed, the same answer, for people too.
+    let again = json(&folder, &["match", "model.png", "scene.png", "--threads", "1"]);
+    assert_eq!(report["matrix"], again["matrix"]);
+    let output = run(&folder, &["match", "model.png", "scene.png"]);
+    assert!(text(&output.stdout).starts_with("scene.png: model.png at [["), "{}", text(&output.stdout));
+}
+
+#[test]
+fn what_is_not_there_is_no_error() {
+    let (_keep, folder) = images();
+    for (model, scene, reason) in [
+        ("model.png", "other.png", "nothing speaks enough for it"),
+        ("model.png", "flat.png", "the scene has no edges"),
+        ("model.png", "dot.png", "the scene has no edges"),
+        ("flat.png", "scene.png", "flat.png: 0 edge points are too few"),
+        ("dot.png", "dot.png", "dot.png: 0 edge points are too few"),
+    ] {
+        let report = json(&folder, &["match", model, scene]);
+        assert_eq!(report["found"], false, "{model} in {scene}");
+        assert!(report.get("matrix").is_none());
+        assert!(report["reason"].as_str().unwrap().starts_with(reason), "{report:#}");
+    }
+}
+
+#[test]
+fn a_sequence_goes_on_over_a_frame_that_cannot_be_read() {
+    let (_keep, folder) = images();
+    fs::create_dir(folder.join("frames")).unwrap();
+    for (i, name) in ["scene.png", "text.png", "other.png", "scene.png"].iter().enumerate() {
+        fs::copy(folder.join(name), folder.join(format!("frames/f-{i:03}.png"))).unwrap();
+    }
+    for scene in ["frames", "frames/f-%03d.png"] {
+        let output = run(&folder, &["match", "model.png", scene, "--json", "-", "--overlay", "out-%02d.png"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let lines = text(&output.stdout);
+        let found = lines.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["found"].clone());
+        assert_eq!(found.collect::<Vec<_>>(), [true, false, false, true]);
+        assert!(lines.lines().nth(1).unwrap().contains("not an image"));
+        assert!(folder.join("out-00.png").exists() && !folder.join("out-01.png").exists());
+    }
+}
+
+#[test]
+fn many_models_are_kept_and_matched() {
+    let (_keep, folder) = images();
+    let done = |arguments: &[&str]| {
+        let output = run(&folder, arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    done(&["models", "add", "db", "other.png"]);
+    done(&["models", "add", "db", "model.png"]);
+    let list = done(&["models", "list", "db"]);
+    assert_eq!(list.lines().map(|l| l.split('\t').next().unwrap()).collect::<Vec<_>>(), ["other.png", "model.png"]);
+    let report = json(&folder, &["match", "--models", "db", "scene.png"]);
+    assert_eq!((&report["found"], &report["model"]), (&Value::from(true), &Value::from("model.png")));
+    assert_eq!(report["matches"].as_array().unwrap().len(), 1);
+    done(&["models", "remove", "db", "model.png"]);
+    assert_eq!(json(&folder, &["match", "--models", "db", "scene.png"])["found"], false);
+
+    assert!(refused(&folder, &["models", "add", "db", "other.png"]).contains("is there already"));
+    assert!(refused(&folder, &["models", "add", "db", "flat.png"]).contains("flat.png: 0 edge points are too few"));
+    assert!(refused(&folder, &["models", "remove", "db", "model.png"]).contains("there are: other.png"));
+    assert!(refused(&folder, &["models", "list", "scene.png"]).contains("scene.png: not a file of models"));
+}
+
+#[test]
+fn bad_usage_and_bad_input_are_said_in_a_line() {
+    let (_keep, folder) = images();
+    for (arguments, said) in [
+        (&["match", "model.png"][..], "expected a MODEL and a SCENE"),
+        (&["match", "--models", "db", "model.png", "scene.png"], "expected a SCENE and no MODEL"),
+        (&["match", "model.png", "missing.png"], "missing.png: "),
+        (&["match", "text.png", "scene.png"], "text.png: not an image"),
+        (&["match", "model.png", "text.png"], "text.png: not an image"),
+        (&["match", "model.png", "scene.png", "--basis", "round"], "expected rigid, similarity, affine or auto"),
+        (&["match", "model.png", "no-%03d.png"], "no file fits this pattern"),
+        (&["match", "model.png", ".", "--overlay", "out.png"], "expected a pattern such as out-%04d.png"),
+        (&["match", "model.png", "scene.png", "--overlay", "nowhere/out.png"], "nowhere/out.png: cannot be written"),
+        (&["match", "--models", "text.png", "scene.png"], "text.png: not a file of models"),
+    ] {
+        let error = refused(&folder, arguments);
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    }
+}
