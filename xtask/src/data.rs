@@ -114,6 +114,62 @@ const DATA_SETS: &[DataSet] = &[
         ],
     },
     DataSet {
+        name: "opencv-photographs",
+        content: "twelve photographs on which the image matcher was not tuned (96 MB to fetch)",
+        terms: "OpenCV: Apache-2.0 and BSD-3-Clause; the photographs as its samples use them",
+        package: Package::Debian("opencv-doc"),
+        members: &[
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/aero1.jpg",
+                sha256: "d9a69191f6e3642ea361bc3c62e677b2f40fe6534b78da540f4155e0734b59ef",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/baboon.jpg",
+                sha256: "1a1dd18d78eec44420af3b0b7f08ee3d41c982916cae3ce203d7ff35d754cc0f",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/basketball1.png",
+                sha256: "ba06f6701f7260998b430c39b6557f775497e6ce7b1a74f0b7ea6af371bf54a6",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/board.jpg",
+                sha256: "4c9a24ba67138ad5486d550f586cc5dd1161be112f1c1bea336d6c550cdf255f",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/building.jpg",
+                sha256: "742a1baad62ac82e91e718e77eedf7e85c2eddc4badfb8c87c6cbc86c45a8b07",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/butterfly.jpg",
+                sha256: "34a99716b78ded10eae87b4880de739d3e68cc7dd1a96812bb28f469d5eeaea8",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/fruits.jpg",
+                sha256: "9c031d80a1c52da5eca790db896baffec6a7e52bf786cdb7bbfca5c7f880e6a1",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/home.jpg",
+                sha256: "23b8cf46a1965d0ec33459b875aed43187802834db49e0daa9fa2cc842e9d8d2",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/leuvenA.jpg",
+                sha256: "b2977cdbd9fb3f94dadd6f76cf586d145676deb8a22b5f0f42149d21c058c09f",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/messi5.jpg",
+                sha256: "1d570e49654e84c7a943918537bd9e5e1ef82920152e147c834006e235be97c9",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/starry_night.jpg",
+                sha256: "accda7a19a90f22a4a922fdc8c230167d7abf5f80882171e2cee125c5f12481d",
+            },
+            Member {
+                path: "usr/share/doc/opencv-doc/examples/data/stuff.jpg",
+                sha256: "21cd00afbdd0727f445dd91c0a09633e6345ed5b05a3d2355453a1f3c314c6c5",
+            },
+        ],
+    },
+    DataSet {
         name: "laspy",
         content: "airborne LiDAR, 110,000 points",
         terms: "laspy: BSD-2-Clause",
