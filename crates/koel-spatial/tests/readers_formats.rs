@@ -455,7 +455,7 @@ mod las {
                 gps_time: format.has_gps_time.then_some(1e6 + i as f64),
                 color: format.has_color.then_some(Color { red: i as u16, green: 5, blue: 9 }),
                 nir: format.has_nir.then_some(77),
-                waveform: format.has_waveform.then(|| raw::point::Waveform::default()),
+                waveform: format.has_waveform.then(raw::point::Waveform::default),
                 extra_bytes: vec![i as u8; extra.into()],
                 ..Default::default()
             };
