@@ -5,6 +5,7 @@ mod bench;
 mod device;
 mod failure;
 mod intersect;
+mod lab;
 mod matching;
 mod output;
 
@@ -27,6 +28,7 @@ Example:
   koel intersect A.ply B.ply --grid 128 --out report.json
                            which part of each scan is inside the other
   koel match A.png B.jpg   where the image A is in the image B, or that it is not there
+  koel lab figures         the papers' figures, measured on this machine
 
 Exit status: 0 success, 2 bad usage or bad input, 1 anything else."
 )]
@@ -61,6 +63,7 @@ enum Command {
     Intersect(intersect::Args),
     Match(matching::MatchArgs),
     Models(matching::ModelsArgs),
+    Lab(lab::Args),
 }
 
 fn run() -> Outcome {
@@ -75,6 +78,7 @@ fn run() -> Outcome {
         Command::Intersect(args) => intersect::run(&cli.global, args),
         Command::Match(args) => matching::run_match(&cli.global, args),
         Command::Models(args) => matching::run_models(&cli.global, args),
+        Command::Lab(args) => lab::run(&cli.global, args),
     }
 }
 

@@ -132,7 +132,7 @@ impl<'a> Insertion<'a> {
     /// Below `n`.
     fn random(&mut self, n: u32) -> u32 {
         self.steps = self.steps.wrapping_add(1);
-        ((splitmix_at(self.seed, self.steps) >> 32) * u64::from(n) >> 32) as u32
+        (((splitmix_at(self.seed, self.steps) >> 32) * u64::from(n)) >> 32) as u32
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Keys are made ([`keys`]), put into every table and looked up ([`measure`], of the tables in [`contenders`]), every
 //! answer is checked ([`verify`]), and what came out is told to people ([`report`], [`plot`]) and programs ([`json`]).
-mod args;
-mod contenders;
+pub mod args;
+pub mod contenders;
 mod json;
-mod keys;
-mod machine;
+pub mod keys;
+pub mod machine;
 mod measure;
-mod plot;
+pub mod plot;
 mod report;
 mod verify;
 

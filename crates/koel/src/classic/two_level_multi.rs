@@ -215,24 +215,25 @@ fn build_on_cpu(
         lists.push(mine);
         list = rest;
     }
-    let place_all = |(((b, list), seed), (&start, &count)): (((usize, &mut [u32]), &mut u32), (&u32, &u32))| {
-        let mut items = pairs[start as usize..][..count as usize].to_vec();
-        items.sort_by_key(|e| key_of(*e));
-        list.iter_mut().zip(&items).for_each(|(value, e)| *value = value_of(*e));
-        let mut place = start;
-        let groups = items.chunk_by(|a, b| key_of(*a) == key_of(*b)).map(|group| {
-            place += group.len() as u32;
-            (key_of(group[0]), (group.len() as u64) << 32 | u64::from(place - group.len() as u32))
-        });
-        let groups = groups.collect::<Vec<(u32, u64)>>();
-        let tried = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s))).take(MAX_SEEDS as usize);
-        let placed = tried.filter_map(|s| Some((s, place_keys(&groups, inner, s)?))).next();
-        *seed = placed.as_ref().map_or(inner.seed, |(s, _)| *s);
-        (b as u32, groups, placed.map(|(_, slots)| slots))
-    };
     let built = stream.device().install(|| {
         let buckets = lists.into_par_iter().enumerate().zip(seeds.par_iter_mut()).zip(starts.par_iter().zip(counts));
-        buckets.map(place_all).collect::<Vec<_>>()
+        let built = buckets.map(|(((b, list), seed), (&start, &count))| {
+            let mut items = pairs[start as usize..][..count as usize].to_vec();
+            items.sort_by_key(|e| key_of(*e));
+            list.iter_mut().zip(&items).for_each(|(value, e)| *value = value_of(*e));
+            let mut place = start;
+            let groups = items.chunk_by(|a, b| key_of(*a) == key_of(*b)).map(|group| {
+                place += group.len() as u32;
+                (key_of(group[0]), (group.len() as u64) << 32 | u64::from(place - group.len() as u32))
+            });
+            let groups = groups.collect::<Vec<(u32, u64)>>();
+            let tried = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s)));
+            let mut tried = tried.take(MAX_SEEDS as usize);
+            let placed = tried.find_map(|s| Some((s, place_keys(&groups, inner, s)?)));
+            *seed = placed.as_ref().map_or(inner.seed, |(s, _)| *s);
+            (b as u32, groups, placed.map(|(_, slots)| slots))
+        });
+        built.collect::<Vec<_>>()
     });
     places.fill(0);
     for (b, groups, slots) in built {

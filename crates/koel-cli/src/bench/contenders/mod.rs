@@ -2,7 +2,7 @@
 mod dashmap;
 mod hashbrown;
 mod hashbrown_sharded;
-mod map;
+pub mod map;
 
 use crate::failure::{Failure, Outcome};
 use koel::classic::{self, Kind};

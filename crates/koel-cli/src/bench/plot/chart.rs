@@ -78,7 +78,7 @@ impl Chart {
         let mut ends = self.series.iter().filter_map(|s| Some((s, s.points.last()?))).collect::<Vec<_>>();
         ends.sort_by(|(_, a), (_, b)| b.1[0].total_cmp(&a.1[0]));
         let wished = ends.iter().map(|(_, (_, rates))| y_at(rates[0] / unit)).collect::<Vec<_>>();
-        for ((series, (x, _)), (wish, y)) in ends.iter().zip(wished.iter().zip(spread(&wished))) {
+        for ((series, (x, _)), (wish, y)) in ends.iter().zip(wished.iter().zip(spread(&wished, BOTTOM))) {
             let text_at = RIGHT + 26.0;
             svg.line(&[(x_at(*x) + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)], series.color, 0.75, "1 2");
             svg.text((text_at, y + 4.0), 12.0, Anchor::Start, series.color, &series.name);
@@ -88,13 +88,13 @@ impl Chart {
 }
 
 /// Ascending places, moved as little as may be so that names there do not touch.
-fn spread(wished: &[f64]) -> Vec<f64> {
+pub fn spread(wished: &[f64], bottom: f64) -> Vec<f64> {
     let mut places = wished.to_vec();
     for i in 1..places.len() {
         places[i] = places[i].max(places[i - 1] + NAME_HEIGHT);
     }
     // What was pushed below the axis pushes back upwards.
-    let mut limit = BOTTOM;
+    let mut limit = bottom;
     for place in places.iter_mut().rev() {
         *place = place.min(limit);
         limit = *place - NAME_HEIGHT;
@@ -108,7 +108,7 @@ pub fn unit(rates: impl Iterator<Item = f64>) -> (f64, &'static str) {
 }
 
 /// A step of 1, 2 or 5 times a power of ten, and the first multiple of it that is not below `greatest`: 4 to 8 steps.
-fn nice_scale(greatest: f64) -> (f64, f64) {
+pub fn nice_scale(greatest: f64) -> (f64, f64) {
     let greatest = if greatest > 0.0 { greatest } else { 1.0 };
     let power = 10f64.powf((greatest / 8.0).log10().floor());
     let step =
@@ -116,7 +116,7 @@ fn nice_scale(greatest: f64) -> (f64, f64) {
     (step, (greatest / step).ceil() * step)
 }
 /// With as many digits as the step has.
-fn number(value: f64, step: f64) -> String {
+pub fn number(value: f64, step: f64) -> String {
     let digits = (-step.log10().floor()).max(0.0) as usize;
     format!("{value:.digits$}")
 }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn names_do_not_touch() {
-        let places = spread(&[100.0, 101.0, 102.0, BOTTOM - 1.0, BOTTOM]);
+        let places = spread(&[100.0, 101.0, 102.0, BOTTOM - 1.0, BOTTOM], BOTTOM);
         assert_eq!(places[0], 100.0);
         assert!(places.windows(2).all(|w| w[1] - w[0] >= NAME_HEIGHT - 1e-9), "{places:?}");
         assert!(places[4] <= BOTTOM);

@@ -1,7 +1,7 @@
 //! Figures in the manner of the papers: rates against N, rates against load, or bars where neither varies.
 mod bars;
-mod chart;
-mod svg;
+pub mod chart;
+pub mod svg;
 
 use super::args::Op;
 use super::contenders;
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Okabe and Ito's colours, which people who see few colours can tell apart, and two more.
-const COLORS: [&str; 9] =
+pub const COLORS: [&str; 9] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f4fc9", "#222222", "#8c564b"];
 const LIMIT_COLOR: &str = "#777777";
 

@@ -1,0 +1,201 @@
+//! `koel lab failures`: how often builds begin again.
+use super::chart::{Axis, Chart, Look, Scale, Series};
+use super::{Common, Findings, table};
+use crate::failure::Outcome;
+use crate::output::thousands;
+use indicatif::ProgressBar;
+use koel_lab::failures::{Build, Source, overfull_buckets};
+use koel_lab::{keys, theory};
+use serde::Serialize;
+
+/// Restart rates beside the papers', and for each family of hash functions
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    pub common: Common,
+    /// Keys of a build, where families are compared
+    #[arg(long, value_name = "N", default_value_t = 1 << 13, value_parser = clap::value_parser!(u32).range(64..=1 << 24))]
+    n: u32,
+    /// Builds for each rate; where builds are small, and failures rare, so many times more
+    #[arg(long, value_name = "RUNS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+}
+
+#[derive(Serialize)]
+struct Report {
+    /// Buckets of the two-level table that are overfull.
+    published_2009: Vec<Overfull>,
+    /// The single-level table with four functions, 1.25 slots a key and chains of at most 7 lg N.
+    published_2011: Vec<Restarts>,
+    /// Families and key sets.
+    rows: Vec<Row>,
+    n: u32,
+    runs: u32,
+    seed: u64,
+}
+#[derive(Serialize)]
+struct Overfull {
+    n: usize,
+    paper_rate: Option<f64>,
+    estimated_rate: f64,
+    runs: usize,
+    failures: usize,
+}
+#[derive(Serialize)]
+struct Restarts {
+    n: usize,
+    load: f64,
+    family: &'static str,
+    runs: usize,
+    failures: usize,
+}
+#[derive(Serialize)]
+struct Row {
+    keys: &'static str,
+    family: &'static str,
+    functions: u32,
+    load: f64,
+    limit: u32,
+    runs: u32,
+    failures: usize,
+}
+
+/// Functions and loads at which families are compared.
+const SHAPES: [(u32, [f64; 4]); 2] = [(2, [0.35, 0.4, 0.45, 0.48]), (4, [0.8, 0.9, 0.94, 0.96])];
+
+/// Runs it.
+pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
+    let sources = Source::all().collect::<Vec<_>>();
+    let shapes = SHAPES.iter().map(|(_, loads)| loads.len()).sum::<usize>();
+    progress.set_length((4 + 6 + keys::ALL.len() * sources.len() * shapes) as u64);
+    let runs = args.runs as usize;
+    let overfull = |(n, runs, paper_rate): (usize, usize, Option<f64>)| {
+        let estimated_rate = theory::overfull(n as f64, (n as f64 / 409.0).ceil(), 512);
+        let failures = overfull_buckets(n, runs, seed);
+        progress.inc(1);
+        Overfull { n, paper_rate, estimated_rate, runs, failures }
+    };
+    let published_2009 = [
+        (10_000, 200 * runs, None),
+        (100_000, 40 * runs, None),
+        (1_000_000, 4 * runs, Some(22.0 / 25_000.0)),
+        (5_000_000, runs, Some(125.0 / 25_000.0)),
+    ]
+    .map(overfull)
+    .into();
+    let mut published_2011 = vec![];
+    for (n, runs) in [(1 << 10, 40 * runs), (1 << 14, 10 * runs), (1 << 18, runs)] {
+        for source in [Source::Family(koel::classic::Family::Linear2011), Source::Family(koel::classic::Family::Mixed)]
+        {
+            let build = Build::published(n);
+            let failures = build.failures(source, &keys::ALL[0], runs, seed);
+            published_2011.push(Restarts { n, load: build.load, family: source.describe(), runs, failures });
+            progress.inc(1);
+        }
+    }
+    let mut rows = vec![];
+    for set in &keys::ALL {
+        for source in &sources {
+            for (functions, loads) in SHAPES {
+                for load in loads {
+                    // Longer chains than published: what fails is the functions, not the patience.
+                    let limit = 1000;
+                    let build = Build { n: args.n as usize, functions, load, limit };
+                    let failures = build.failures(*source, set, args.runs as usize, seed);
+                    let (keys, family, runs) = (set.name, source.describe(), args.runs);
+                    rows.push(Row { keys, family, functions, load, limit, runs, failures });
+                    progress.inc(1);
+                }
+            }
+        }
+    }
+    let report = Report { published_2009, published_2011, rows, n: args.n, runs: args.runs, seed };
+    Findings::new(text(&report), &report, figures(&report))
+}
+
+fn percent(part: f64) -> String {
+    match 100.0 * part {
+        0.0 => "0 %".into(),
+        p if p < 0.01 => format!("{p:.4} %"),
+        p if p < 0.1 => format!("{p:.3} %"),
+        p if p < 9.95 => format!("{p:.2} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut text = String::from("2009: a bucket gets more than 512 keys, 409 on average\n");
+    let row = |r: &Overfull| {
+        let paper = r.paper_rate.map_or("-".into(), percent);
+        let seen = format!("{} of {}", r.failures, thousands(r.runs));
+        vec![thousands(r.n), paper, percent(r.estimated_rate), seen]
+    };
+    let rows = report.published_2009.iter().map(row).collect::<Vec<_>>();
+    text.push_str(&table(&["keys", "paper", "Poisson estimate", "seen here"], &rows));
+    text.push_str("\n2011: four functions, 1.25 slots a key, chains of at most 7 lg N (paper: 0.56 % at 32 million)\n");
+    let row = |r: &Restarts| {
+        vec![thousands(r.n), r.family.into(), percent(r.failures as f64 / r.runs as f64), thousands(r.runs)]
+    };
+    let rows = report.published_2011.iter().map(row).collect::<Vec<_>>();
+    text.push_str(&table(&["keys", "functions", "restarts", "runs"], &rows));
+    for (functions, loads) in SHAPES {
+        for set in &keys::ALL {
+            let mut heading = vec![set.name.to_owned()];
+            heading.extend(loads.iter().map(|load| format!("load {load}")));
+            let rows = Source::all().map(|source| {
+                let here = report
+                    .rows
+                    .iter()
+                    .filter(|r| (r.keys, r.family, r.functions) == (set.name, source.describe(), functions));
+                let rates = here.map(|r| percent(r.failures as f64 / f64::from(r.runs)));
+                std::iter::once(source.describe().to_owned()).chain(rates).collect()
+            });
+            let heading = heading.iter().map(String::as_str).collect::<Vec<_>>();
+            text.push_str(&format!(
+                "\n{functions} functions, {} keys, {} builds each: restarts\n{}",
+                thousands(report.n as usize),
+                report.runs,
+                table(&heading, &rows.collect::<Vec<_>>())
+            ));
+        }
+    }
+    text
+}
+
+fn figures(report: &Report) -> Vec<(String, Chart)> {
+    let mut figures = vec![];
+    for (functions, _) in SHAPES {
+        for set in &keys::ALL {
+            let series = Source::all().enumerate().map(|(color, source)| {
+                let here = report
+                    .rows
+                    .iter()
+                    .filter(|r| (r.keys, r.family, r.functions) == (set.name, source.describe(), functions));
+                let points = here.map(|r| (r.load, 100.0 * r.failures as f64 / f64::from(r.runs))).collect();
+                Series::new(short(source.describe()), color, Look::Line, points)
+            });
+            figures.push((
+                format!("failures_functions-{functions}_{}", set.name.replace(' ', "-")),
+                Chart {
+                    title: format!("Builds that begin again: {} keys, {functions} functions", set.name),
+                    subtitle: format!(
+                        "{} keys, {} builds for each mark; insertion gives up after 1000 exchanges",
+                        thousands(report.n as usize),
+                        report.runs
+                    ),
+                    x: Axis::new("load: keys per slot", Scale::From(if functions == 2 { 0.3 } else { 0.75 })),
+                    y: Axis { reach: Some(20.0), ..Axis::new("restarts, %", Scale::From(0.0)) },
+                    series: series.collect(),
+                },
+            ));
+        }
+    }
+    figures
+}
+/// The names fit beside a figure.
+fn short(family: &str) -> String {
+    family
+        .replace("a polynomial", "polynomial")
+        .replace(" modulo 2^61 - 1", "")
+        .replace("multiplicative, high bits", "multiplicative")
+}

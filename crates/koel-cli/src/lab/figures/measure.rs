@@ -1,0 +1,142 @@
+//! What every figure does: make keys, build, look up, check, time.
+use super::super::chart::{Axis, Chart, Scale, Series};
+use crate::bench::keys::Permutation;
+use crate::failure::{Failure, Outcome};
+use koel::classic::{Duplicates, Kind, ListKind, ListTable, Options, Table};
+use koel::{Buffer, Stream};
+use rayon::prelude::*;
+
+/// Where and how much to measure.
+pub struct Lab {
+    pub stream: Stream,
+    /// The largest number of keys is 2 to this power.
+    pub most: u32,
+    pub runs: u16,
+    pub seed: u64,
+    /// The device, for subtitles.
+    pub about: String,
+}
+
+/// Keys, values (their indices) and keys that are absent, on the device.
+pub struct Pairs {
+    pub host: Vec<u32>,
+    absent: Vec<u32>,
+    pub keys: Buffer<u32>,
+    pub values: Buffer<u32>,
+}
+/// Lookups and their answers.
+pub struct Queries {
+    keys: Buffer<u32>,
+    expected: Vec<u32>,
+}
+/// No value is as great.
+const ABSENT: u32 = u32::MAX;
+
+impl Lab {
+    /// Powers of two, from 2^12 or so to the largest.
+    pub fn sizes(&self) -> impl Iterator<Item = usize> + use<> {
+        (self.most.saturating_sub(8).max(10).min(self.most)..=self.most).map(|power| 1 << power)
+    }
+    /// Distinct random keys below 2 to the `bits`.
+    pub fn random(&self, n: usize, bits: u32) -> Outcome<Pairs> {
+        let all = Permutation::new(1 << bits, self.seed);
+        let range = |range: std::ops::Range<u64>| range.into_par_iter().map(|i| all.at(i) as u32).collect::<Vec<u32>>();
+        self.pairs(range(0..n as u64), range(n as u64..2 * n as u64))
+    }
+    /// These keys; the absent ones are for queries.
+    pub fn pairs(&self, host: Vec<u32>, absent: Vec<u32>) -> Outcome<Pairs> {
+        let device = self.stream.device();
+        let (keys, values) = (device.upload(&host)?, device.upload(&(0..host.len() as u32).collect::<Vec<u32>>())?);
+        Ok(Pairs { host, absent, keys, values })
+    }
+    /// As many queries as pairs, in random order, of which a part is absent.
+    pub fn queries(&self, pairs: &Pairs, absent: f64) -> Outcome<Queries> {
+        let n = pairs.host.len() as u64;
+        let (order, side) = (Permutation::new(n, self.seed ^ 1), Permutation::new(n, self.seed ^ 2));
+        let misses = if pairs.absent.is_empty() { 0 } else { (absent * n as f64).round() as u64 };
+        let one = |i: u64| match side.at(i) < misses {
+            true => (pairs.absent[i as usize], ABSENT),
+            false => (pairs.host[order.at(i) as usize], order.at(i) as u32),
+        };
+        let (keys, expected): (Vec<u32>, Vec<u32>) = (0..n).into_par_iter().map(one).unzip();
+        Ok(Queries { keys: self.stream.device().upload(&keys)?, expected })
+    }
+    /// A table, and the seconds that the fastest build took: everything from pairs on the device to a table there.
+    pub fn build(&self, kind: &dyn Kind, pairs: &Pairs, load: Option<f64>) -> Outcome<(Box<dyn Table>, f64)> {
+        let options = Options { load, duplicates: Duplicates::Unchecked, seed: self.seed };
+        let mut best = f64::MAX;
+        let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
+        let mut table = build()?;
+        for _ in 0..self.runs {
+            table = build()?;
+            best = best.min(table.report().device_seconds);
+        }
+        Ok((table, best))
+    }
+    /// Seconds of the fastest run of all queries. Fails if an answer is wrong.
+    pub fn find(&self, kind: &dyn Kind, table: &dyn Table, queries: &Queries) -> Outcome<f64> {
+        let device = self.stream.device();
+        let (mut values, mut found) =
+            (device.alloc::<u32>(queries.expected.len())?, device.alloc::<u8>(queries.expected.len())?);
+        let seconds =
+            self.fastest(|| table.find_into(&self.stream, queries.keys.view(), values.view_mut(), found.view_mut()))?;
+        let (values, found) = (values.download()?, found.download()?);
+        let answers = values.iter().zip(&found).map(|(value, found)| if *found != 0 { *value } else { ABSENT });
+        match answers.zip(&queries.expected).all(|(answer, expected)| answer == *expected) {
+            true => Ok(seconds),
+            false => Err(Failure::Other(format!("{}: a wrong answer", kind.name()))),
+        }
+    }
+    /// The same of a table of keys that repeat.
+    pub fn build_list(&self, kind: &dyn ListKind, pairs: &Pairs) -> Outcome<(Box<dyn ListTable>, f64)> {
+        let options = Options { seed: self.seed, ..Options::default() };
+        let mut best = f64::MAX;
+        let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
+        let mut table = build()?;
+        for _ in 0..self.runs {
+            table = build()?;
+            best = best.min(table.report().device_seconds);
+        }
+        Ok((table, best))
+    }
+    /// Seconds of the fastest lookup of every pair's key. Fails if a key is not found.
+    pub fn find_list(&self, kind: &dyn ListKind, table: &dyn ListTable, queries: &Queries) -> Outcome<f64> {
+        let (device, n) = (self.stream.device(), queries.expected.len());
+        let (mut starts, mut counts) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
+        let seconds =
+            self.fastest(|| table.find_into(&self.stream, queries.keys.view(), starts.view_mut(), counts.view_mut()))?;
+        let (starts, counts, list) = (starts.download()?, counts.download()?, table.list().download()?);
+        // Keys of a compacting table, indices of pairs in a multi-value table.
+        let within = starts.iter().zip(&counts).all(|(s, c)| *c > 0 && (*s as usize + *c as usize) <= list.len());
+        match within {
+            true => Ok(seconds),
+            false => Err(Failure::Other(format!("{}: a wrong answer", kind.name()))),
+        }
+    }
+    fn fastest(&self, mut run: impl FnMut() -> koel::Result<()>) -> Outcome<f64> {
+        run()?;
+        let mut best = f64::MAX;
+        for _ in 0..self.runs {
+            best = best.min(self.stream.time(&mut run)?.1);
+        }
+        Ok(best)
+    }
+    pub fn chart(&self, title: &str, subtitle: &str, x: Axis, y: Axis, series: Vec<Series>) -> Chart {
+        Chart { title: title.into(), subtitle: format!("{subtitle}; {}", self.about), x, y, series }
+    }
+}
+
+/// The axis of all figures against the number of keys.
+pub fn keys_axis() -> Axis {
+    Axis::new("key-value pairs (logarithmic)", Scale::Log)
+}
+pub fn milliseconds() -> Axis {
+    Axis::new("milliseconds (logarithmic)", Scale::Log)
+}
+pub fn rate() -> Axis {
+    Axis::new("million pairs a second", Scale::From(0.0))
+}
+/// Millions a second.
+pub fn mops(n: usize, seconds: f64) -> f64 {
+    n as f64 / seconds / 1e6
+}

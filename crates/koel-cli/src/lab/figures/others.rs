@@ -1,0 +1,54 @@
+//! Wang and Hu's report, and Zachmann's lectures.
+use super::super::chart::{Axis, Chart, Look, Scale, Series};
+use super::measure::{Lab, keys_axis, milliseconds, mops, rate};
+use crate::bench::contenders::map::Map;
+use crate::failure::Outcome;
+use koel::classic::{Kind, SingleLevel, TwoKernel};
+
+/// Twice as many slots as keys; half of the lookups are of random keys.
+pub fn wang_hu(lab: &Lab) -> Outcome<Vec<Chart>> {
+    let kinds: [(&dyn Kind, &str); 3] =
+        [(&SingleLevel::PUBLISHED, "in global memory"), (&TwoKernel::PUBLISHED, "two kernels"), (&Map, "koel map")];
+    let (mut inserts, mut finds) = (vec![], vec![]);
+    for (color, (kind, name)) in kinds.into_iter().enumerate() {
+        let (mut insert, mut find) = (vec![], vec![]);
+        for n in lab.sizes() {
+            let pairs = lab.random(n, 32)?;
+            let (table, seconds) = lab.build(kind, &pairs, Some(0.5))?;
+            insert.push((n as f64, 1e3 * seconds));
+            let queries = lab.queries(&pairs, 0.5)?;
+            find.push((n as f64, 1e3 * lab.find(kind, table.as_ref(), &queries)?));
+        }
+        inserts.push(Series::new(name, color, Look::Line, insert));
+        finds.push(Series::new(name, color, Look::Line, find));
+    }
+    let (five, six) = ("Wang and Hu, figure 5: insertion", "Wang and Hu, figure 6: lookup");
+    Ok(vec![
+        lab.chart(five, "2^s keys into 2^(s + 1) slots", keys_axis(), milliseconds(), inserts),
+        lab.chart(six, "2^s lookups, half of them of random keys", keys_axis(), milliseconds(), finds),
+    ])
+}
+
+/// Rates against load, for several numbers of keys.
+pub fn lecture_loads(lab: &Lab) -> Outcome<Vec<Chart>> {
+    let (mut inserts, mut finds) = (vec![], vec![]);
+    for (color, down) in [6, 4, 2, 0].into_iter().enumerate() {
+        let n = 1usize << lab.most.saturating_sub(down).max(8);
+        let pairs = lab.random(n, 32)?;
+        let queries = lab.queries(&pairs, 0.0)?;
+        let (mut insert, mut find) = (vec![], vec![]);
+        for load in [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95] {
+            let (table, seconds) = lab.build(&SingleLevel::PUBLISHED, &pairs, Some(load))?;
+            insert.push((load, mops(n, seconds)));
+            find.push((load, mops(n, lab.find(&SingleLevel::PUBLISHED, table.as_ref(), &queries)?)));
+        }
+        inserts.push(Series::new(format!("{n} keys"), color, Look::Line, insert));
+        finds.push(Series::new(format!("{n} keys"), color, Look::Line, find));
+    }
+    let x = || Axis::new("load: keys per slot", Scale::From(0.0));
+    let subtitle = "single-level table, 4 functions";
+    Ok(vec![
+        lab.chart("The lecture: insertion against load", subtitle, x(), rate(), inserts),
+        lab.chart("The lecture: retrieval against load", subtitle, x(), rate(), finds),
+    ])
+}

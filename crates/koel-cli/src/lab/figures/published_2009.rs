@@ -1,0 +1,158 @@
+//! Alcantara et al. 2009, "Real-Time Parallel Hashing on the GPU".
+use super::super::chart::{Axis, Chart, Look, Scale, Series};
+use super::measure::{Lab, Pairs, keys_axis, milliseconds};
+use crate::bench::args::Source;
+use crate::bench::contenders::map::Map;
+use crate::bench::keys::Workload;
+use crate::failure::Outcome;
+use koel::classic::{Family, Kind, ListKind, PerfectSpatial, Sorted, SortedMulti, TwoLevel, TwoLevelMulti};
+use koel::primitives::Scan;
+use koel_kernels::classic::status;
+use koel_kernels::classic::two_level::{two_level_count, two_level_scatter};
+use koel_kernels::hash::Functions;
+
+/// Builds and lookups of all pairs, in milliseconds, against their number: a solid and a dashed line for each kind.
+fn times(lab: &Lab, sets: Vec<Pairs>, kinds: &[(&dyn Kind, &str, usize)]) -> Outcome<Vec<Series>> {
+    let mut series = vec![];
+    for (color, (kind, name, most)) in kinds.iter().enumerate() {
+        let (mut builds, mut finds) = (vec![], vec![]);
+        for pairs in sets.iter().filter(|pairs| pairs.host.len() <= *most) {
+            let (table, seconds) = lab.build(*kind, pairs, None)?;
+            let n = pairs.host.len() as f64;
+            builds.push((n, 1e3 * seconds));
+            let queries = lab.queries(pairs, 0.0)?;
+            finds.push((n, 1e3 * lab.find(*kind, table.as_ref(), &queries)?));
+        }
+        // The papers leave out how long perfect spatial hashing takes to build: its curve would hide the others.
+        if !kind.name().starts_with("perfect") {
+            series.push(Series::new(format!("{name}: build"), color, Look::Line, builds));
+        }
+        series.push(Series::new(format!("{name}: find all"), color, Look::Dashed, finds));
+    }
+    Ok(series)
+}
+
+/// Voxels of one scan on finer and finer grids.
+pub fn figure_3(lab: &Lab) -> Outcome<Vec<Chart>> {
+    let mut sets = vec![];
+    for grid in [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024] {
+        let workload = Workload::of(&Source::Voxels(None, grid), lab.seed)?;
+        if workload.n() > 1 << lab.most {
+            break;
+        }
+        sets.push(lab.pairs(workload.keys, vec![])?);
+    }
+    let most = usize::MAX;
+    let kinds: [(&dyn Kind, &str, usize); 3] =
+        [(&TwoLevel::PUBLISHED, "two-level", most), (&Sorted, "sorted", most), (&Map, "koel map", most)];
+    let series = times(lab, sets, &kinds)?;
+    let title = "2009, figure 3: voxels of a scan on finer and finer grids";
+    let subtitle = "the scan inside koel (the paper: Lucy); searched in random order";
+    Ok(vec![lab.chart(title, subtitle, Axis::new("voxels (logarithmic)", Scale::Log), milliseconds(), series)])
+}
+
+/// Random voxels of a grid of 1024^3.
+pub fn figure_4(lab: &Lab) -> Outcome<Vec<Chart>> {
+    let sets = lab.sizes().map(|n| lab.random(n, 30)).collect::<Outcome<Vec<Pairs>>>()?;
+    let most = usize::MAX;
+    let kinds: [(&dyn Kind, &str, usize); 4] = [
+        (&TwoLevel::PUBLISHED, "two-level", most),
+        (&Sorted, "sorted", most),
+        (&Map, "koel map", most),
+        // Minutes beyond, as in the paper: the offsets are found on the CPU.
+        (&PerfectSpatial::PUBLISHED_3D, "perfect spatial", 1 << 17),
+    ];
+    let series = times(lab, sets, &kinds)?;
+    let title = "2009, figure 4: random voxels of a grid of 1024^3";
+    Ok(vec![lab.chart(title, "searched in random order", keys_axis(), milliseconds(), series)])
+}
+
+/// Where the two-level build spends its time.
+pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
+    let (stream, device) = (&lab.stream, lab.stream.device());
+    let names = ["count", "prefix sum", "scatter", "cuckoo tables"];
+    let mut steps = names.map(|_| vec![]);
+    for n in lab.sizes() {
+        let pairs = lab.random(n, 30)?;
+        let (_, whole) = lab.build(&TwoLevel::PUBLISHED, &pairs, None)?;
+        let buckets = n.div_ceil(409) as u32;
+        let bucket_of = Functions::new(Family::Modulo, 1, buckets, lab.seed);
+        let (mut counts, mut starts) = (device.alloc::<u32>(buckets as usize)?, device.alloc::<u32>(buckets as usize)?);
+        let (mut offsets, mut together) = (device.alloc::<u32>(n)?, device.alloc::<u64>(n)?);
+        let mut status = device.alloc::<u32>(status::WORDS)?;
+        let mut scan = Scan::new(device, buckets as usize)?;
+        let (count, grid) = (n as u32, (n as u32).div_ceil(two_level_count::SPEC.threads));
+        let mut best = [f64::MAX; 3];
+        for _ in 0..=lab.runs {
+            let ((), counting) = stream.time(|| {
+                counts.view_mut().fill_bytes(0, stream)?;
+                let keys = pairs.keys.view().arg("keys", stream)?;
+                let (counts, offsets) =
+                    (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
+                let status = status.view_mut().arg("status", stream)?;
+                // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of` stays.
+                unsafe {
+                    two_level_count::launch(stream, grid, keys, count, bucket_of, u32::MAX, counts, offsets, status)
+                }
+            })?;
+            let ((), scanning) = stream.time(|| scan.exclusive(stream, counts.view(), starts.view_mut()))?;
+            let ((), scattering) = stream.time(|| {
+                let (keys, values) =
+                    (pairs.keys.view().arg("keys", stream)?, pairs.values.view().arg("values", stream)?);
+                let (starts, offsets) = (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
+                let together = together.view_mut().arg("pairs", stream)?;
+                // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of its own below `n`.
+                unsafe {
+                    two_level_scatter::launch(stream, grid, keys, values, count, bucket_of, starts, offsets, together)
+                }
+            })?;
+            best = [best[0].min(counting), best[1].min(scanning), best[2].min(scattering)];
+        }
+        let rest = (whole - best.iter().sum::<f64>()).max(0.0);
+        for (step, seconds) in steps.iter_mut().zip([best[0], best[1], best[2], rest]) {
+            step.push((n as f64, 1e3 * seconds));
+        }
+    }
+    let series = names.into_iter().zip(steps).enumerate();
+    let series = series.map(|(color, (name, points))| Series::new(name, color, Look::Line, points)).collect();
+    let title = "2009, figure 5: steps of the two-level build";
+    let subtitle = "cuckoo tables: the whole build less the steps before";
+    Ok(vec![lab.chart(title, subtitle, keys_axis(), milliseconds(), series)])
+}
+
+/// Values per key.
+pub fn figure_6(lab: &Lab) -> Outcome<Vec<Chart>> {
+    let n = 1usize << lab.most.min(20);
+    let kinds: [(&dyn ListKind, &str); 2] = [(&TwoLevelMulti, "two-level"), (&SortedMulti, "sorted")];
+    let series = multiplicities(lab, n, 30, &kinds)?;
+    let series = kinds.iter().zip(series).enumerate().flat_map(|(color, ((_, name), (builds, finds)))| {
+        [
+            Series::new(format!("{name}: build"), color, Look::Line, builds),
+            Series::new(format!("{name}: find"), color, Look::Dashed, finds),
+        ]
+    });
+    let x = Axis::new("average number of values of a key (logarithmic)", Scale::Log);
+    let title = "2009, figure 6: the multi-value table";
+    let subtitle = format!("{n} random voxels of a grid of 1024^3, a query for each value");
+    Ok(vec![lab.chart(title, &subtitle, x, milliseconds(), series.collect())])
+}
+
+/// Points of builds and of lookups.
+pub type Times = (Vec<(f64, f64)>, Vec<(f64, f64)>);
+/// Builds and lookups, in milliseconds, of `n` pairs whose keys occur more and more often, for each kind.
+pub fn multiplicities(lab: &Lab, n: usize, bits: u32, kinds: &[(&dyn ListKind, &str)]) -> Outcome<Vec<Times>> {
+    let mut series = kinds.iter().map(|_| Times::default()).collect::<Vec<Times>>();
+    for power in 0..=10 {
+        let distinct = lab.random((n >> power).max(1), bits)?.host;
+        let keys = (0..n).map(|i| distinct[i % distinct.len()]).collect::<Vec<u32>>();
+        let pairs = lab.pairs(keys, vec![])?;
+        let queries = lab.queries(&pairs, 0.0)?;
+        for ((kind, _), (builds, finds)) in kinds.iter().zip(&mut series) {
+            let (table, seconds) = lab.build_list(*kind, &pairs)?;
+            let times = f64::from(1 << power);
+            builds.push((times, 1e3 * seconds));
+            finds.push((times, 1e3 * lab.find_list(*kind, table.as_ref(), &queries)?));
+        }
+    }
+    Ok(series)
+}

@@ -1,0 +1,152 @@
+//! `koel lab`: the papers' experiments and figures, run here.
+//!
+//! One file an experiment; each gives [`Findings`]: text for people, rows for programs, figures.
+mod chains;
+mod chart;
+mod failures;
+mod figures;
+mod thresholds;
+
+use crate::failure::{Failure, Outcome};
+use crate::{Global, output};
+use chart::Chart;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  koel lab thresholds                       how full tables can get, by exact matching and by each way to insert
+  koel lab chains --plot figures            how long eviction chains get, as text and as figures
+  koel lab failures --json failures.json    how often builds begin again, for each family of functions
+  koel lab figures                          the papers' figures measured here, into the folder `figures`";
+
+/// The papers' experiments and figures, rerun on this machine
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Experiment {
+    Thresholds(thresholds::Args),
+    Chains(chains::Args),
+    Failures(failures::Args),
+    Figures(figures::Args),
+}
+
+/// What every experiment understands.
+#[derive(clap::Args, Debug)]
+struct Common {
+    /// Draw figures into this folder, as SVG and PNG, each with its numbers as CSV
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
+}
+
+/// What came out of an experiment.
+struct Findings {
+    /// For people.
+    text: String,
+    /// For programs.
+    json: serde_json::Value,
+    /// Name and figure.
+    figures: Vec<(String, Chart)>,
+}
+impl Findings {
+    fn new(text: String, rows: impl Serialize, figures: Vec<(String, Chart)>) -> Outcome<Findings> {
+        let json = serde_json::to_value(rows).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+        Ok(Findings { text, json, figures })
+    }
+}
+
+/// Runs one. What can be refused is refused before anything is measured.
+pub fn run(global: &Global, args: Args) -> Outcome {
+    let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
+    if let Some(file) = json_file {
+        output::check_writable(file)?;
+    }
+    let folder = match &args.experiment {
+        Experiment::Thresholds(thresholds::Args { common, .. })
+        | Experiment::Chains(chains::Args { common, .. })
+        | Experiment::Failures(failures::Args { common, .. }) => common.plot.clone(),
+        Experiment::Figures(args) => Some(args.folder()),
+    };
+    if let Some(folder) = &folder {
+        output::check_folder(folder)?;
+    }
+    let progress = progress_bar();
+    let findings = match &args.experiment {
+        Experiment::Thresholds(args) => thresholds::run(global.seed, args, &progress),
+        Experiment::Chains(args) => chains::run(global.seed, args, &progress),
+        Experiment::Failures(args) => failures::run(global.seed, args, &progress),
+        Experiment::Figures(args) => figures::run(global, args, &progress),
+    }?;
+    progress.finish_and_clear();
+    if global.json.is_none() || json_file.is_some() {
+        output::print(&findings.text)?;
+    }
+    if global.json.is_some() {
+        let mut text =
+            serde_json::to_string_pretty(&findings.json).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+        text.push('\n');
+        match json_file {
+            Some(file) => output::write_file(file, text.as_bytes())?,
+            None => output::print(&text)?,
+        }
+    }
+    if let Some(folder) = &folder {
+        for (name, chart) in &findings.figures {
+            chart.write(folder, name)?;
+            output::say(format_args!("drawn: {} (and .svg, .csv)", folder.join(format!("{name}.png")).display()));
+        }
+    }
+    Ok(())
+}
+
+/// On standard error, if that is a terminal.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Columns of text, the first to the left, the others to the right.
+fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
+    let lines = std::iter::once(heading.iter().map(|h| h.to_string()).collect::<Vec<_>>()).chain(rows.iter().cloned());
+    let lines = lines.collect::<Vec<Vec<String>>>();
+    let width = |column: usize| lines.iter().map(|l| l.get(column).map_or(0, |c| c.chars().count())).max().unwrap_or(0);
+    let widths = (0..heading.len()).map(width).collect::<Vec<usize>>();
+    let mut text = String::new();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).enumerate().map(|(i, (cell, width))| match i {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// With three digits, or all before the point.
+fn short_number(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 || v == 0.0 => output::thousands(value.round() as usize),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn columns_stand_under_their_headings() {
+        let rows = [vec!["one".into(), "1".into()], vec!["eleven".into(), "11.5".into()]];
+        assert_eq!(super::table(&["name", "n"], &rows), "name       n\none        1\neleven  11.5\n");
+    }
+}

@@ -1,0 +1,80 @@
+//! `koel lab` from outside: what it says, what it leaves behind, what it refuses.
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output};
+
+fn koel(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
+    command.args(["lab"]).args(arguments).args(["--device", "cpu", "--threads", "2"]).output().unwrap()
+}
+fn json(arguments: &[&str]) -> Value {
+    let output = koel(&[arguments, &["--json", "-"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The contract's rows, and loads that come near theory: matching within 0.02 at 2^12 slots (0.06 for two functions).
+#[test]
+fn thresholds_come_near_theory() {
+    let report = json(&["thresholds", "--slots", "4096", "--runs", "3", "--limit", "300"]);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6 * 4 * 4);
+    let load = |functions: u64, method: &str| {
+        let row = |r: &&Value| r["functions"] == functions && r["bucket"] == 1 && r["method"] == method;
+        rows.iter().find(row).unwrap()["load"].as_f64().unwrap()
+    };
+    for (functions, theory) in [(2, 0.5), (3, 0.918), (4, 0.977), (5, 0.992), (6, 0.997), (7, 0.999)] {
+        let tolerance = if functions == 2 { 0.06 } else { 0.02 };
+        assert!((load(functions, "matching") - theory).abs() < tolerance, "{functions} functions");
+        for method in ["round-robin", "random-walk", "bfs"] {
+            assert!(load(functions, method) <= load(functions, "matching"), "{functions} functions, {method}");
+        }
+    }
+    let rank = report["rank"].as_array().unwrap();
+    assert!(!rank.is_empty() && rank.iter().all(|r| r["contradictions"] == 0));
+}
+
+#[test]
+fn experiments_say_and_draw() {
+    let folder = tempfile::tempdir().unwrap();
+    let figures = folder.path().join("figures");
+    let plot = figures.to_str().unwrap();
+    for (arguments, says, figure) in [
+        (&["chains", "--slots", "4096", "--functions", "4"][..], "99.9 %", "chains_lengths_functions-4"),
+        (&["failures", "--n", "64", "--runs", "2"], "Poisson estimate", "failures_functions-4_sequential"),
+        (&["figures", "--n", "10", "--runs", "1"], "2011-figure-4.7-right", "2009-figure-3"),
+    ] {
+        let output = koel(&[arguments, &["--plot", plot]].concat());
+        let (out, error) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+        assert!(out.contains(says) && !out.contains('\x1b'), "{arguments:?}: {out}");
+        for ending in ["svg", "png", "csv"] {
+            assert!(fs::metadata(figures.join(format!("{figure}.{ending}"))).unwrap().len() > 100, "{figure}.{ending}");
+        }
+    }
+    assert_eq!(
+        fs::read_dir(&figures).unwrap().filter(|f| f.as_ref().unwrap().path().extension().unwrap() == "csv").count(),
+        2 + 10 + 17
+    );
+}
+
+#[test]
+fn bad_usage_is_refused_in_one_line() {
+    for (arguments, says) in [
+        (&["threshold"][..], "'threshold'"),
+        (&["thresholds", "--slots", "1"], "--slots"),
+        (&["chains", "--functions", "8"], "--functions: 8, expected numbers from 2 to 7"),
+        (&["failures", "--runs", "0"], "--runs"),
+        (&["figures", "--only", "2010", "--plot", "/tmp"], "no figure's name contains '2010'"),
+        (&["figures", "--n", "40"], "--n"),
+        (&["chains", "--plot", "/dev/null"], "/dev/null"),
+    ] {
+        let output = koel(arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(
+            error.lines().count() == 1 && error.contains(says) && output.stdout.is_empty(),
+            "{arguments:?}: {error}"
+        );
+    }
+}
