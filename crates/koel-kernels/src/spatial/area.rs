@@ -86,7 +86,7 @@ pub fn spatial_area_of_points(
     let (mut area, mut points, mut around) = (0.0, 0.0, 0.0);
     let mut near = index.cells_in(level, cloud, c.map(|c| c - 1), c.map(|c| c + 1), None);
     loop {
-        let j = near.next();
+        let j = near.pop();
         if j == NONE {
             break;
         }

@@ -121,11 +121,13 @@ pub fn spatial_flood_step(
     let mut side = 0;
     while side < 6 {
         let j = neighbours.get(6 * voxel + side);
-        if j != NONE && marks.get(j) != mark::INTERSECTION && reached.load_relaxed(j) > mine {
-            if reached.fetch_min(j, mine) == DRY {
-                let place = state.fetch_add(state::FRONTIER + (step + 1 & 1), 1);
-                next.store(place, j);
-            }
+        if j != NONE
+            && marks.get(j) != mark::INTERSECTION
+            && reached.load_relaxed(j) > mine
+            && reached.fetch_min(j, mine) == DRY
+        {
+            let place = state.fetch_add(state::FRONTIER + ((step + 1) & 1), 1);
+            next.store(place, j);
         }
         side += 1;
     }

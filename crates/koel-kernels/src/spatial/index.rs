@@ -4,7 +4,7 @@
 //! occupied brick a bitmap of its cells; a cell's number is the number of set bits before its own, kept per word and per
 //! brick (rank directories: G. Jacobson, Space-efficient Static Trees and Graphs, 1989). A lookup reads 8 bytes of the first
 //! and, if the brick is occupied, 16 of the second, and tells of 64 cells at once. Numbers follow the key order: the
-//! same on every device, children of a cell side by side. Memory: N^3 / 224 bytes for both clouds and 16 for each brick.
+//! same on every device, children of a cell side by side. Memory: N^3 / 112 bytes for both clouds and 16 for each brick.
 use super::layout::{Shape, spread};
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
@@ -118,7 +118,7 @@ impl Index {
 }
 
 /// The numbers of some cells, one by one, in a fixed order: up to eight bricks, each in key order. No closure: a kernel's loop
-/// around [`next`](Self::next) is one function, in which the host's native mode checks nothing but bounds.
+/// around [`pop`](Self::pop) is one function, in which the host's native mode checks nothing but bounds.
 #[derive(Clone, Copy)]
 pub struct Cells {
     index: Index,
@@ -137,7 +137,7 @@ impl Cells {
     /// The next one, or [`NONE`].
     #[inline(always)]
     #[track_caller]
-    pub fn next(&mut self) -> u32 {
+    pub fn pop(&mut self) -> u32 {
         while self.rest == 0 {
             if self.corner == 8 {
                 return NONE;

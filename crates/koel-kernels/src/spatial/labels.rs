@@ -99,14 +99,7 @@ pub fn spatial_judge_undecided(
     let voxel = undecided.get(i);
     let (_, cloud, _) = shape.decode(codes.get(voxel));
     let below = f32::from_bits(state.get(state::ISO + 1 - cloud)) - from_sum(sums.get(i));
-    let far = f32::from_bits(reach.get(voxel));
-    let far = if far < 0.25 {
-        0.25
-    } else if far > 8.0 {
-        8.0
-    } else {
-        far
-    };
+    let far = f32::from_bits(reach.get(voxel)).clamp(0.25, 8.0);
     let open = state.get(state::OPEN + 1 - cloud) != 0;
     let margin = if open && below.abs() <= OPEN_MARGIN { 0.0 } else { below * 2.0 * far };
     margins.store(voxel, margin.to_bits());

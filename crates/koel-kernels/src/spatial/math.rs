@@ -22,7 +22,7 @@ pub fn sqrt(x: f32) -> f32 {
 /// e^-x for x >= 0, within 3e-5 of the value: as weights need it; 0 from x = 87 on.
 #[inline(always)]
 pub fn exp_neg(x: f32) -> f32 {
-    if !(x < 87.0) {
+    if x.is_nan() || x >= 87.0 {
         return 0.0;
     }
     // 2^-(whole + part), part in [0, 1): the whole goes into the exponent, 2^-part is a polynomial.

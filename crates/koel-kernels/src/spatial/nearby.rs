@@ -43,7 +43,7 @@ fn estimate(
     let (mut nearest, mut points) = (f32::MAX, 0);
     let mut cells = index.cells_in(level, cloud, from, to, None);
     loop {
-        let c = cells.next();
+        let c = cells.pop();
         if c == NONE {
             break;
         }
@@ -60,7 +60,7 @@ fn estimate(
     let (mut weight, mut flux, mut normal) = (0.0, 0.0, [0.0; 3]);
     let mut cells = index.cells_in(level, cloud, from, to, None);
     loop {
-        let c = cells.next();
+        let c = cells.pop();
         if c == NONE {
             break;
         }

@@ -28,7 +28,7 @@ pub fn solid_angle(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], leve
     let mut cells = index.cells_in(level, cloud, from, to, if last { None } else { Some(near) });
     let mut sum = 0.0;
     loop {
-        let c = cells.next();
+        let c = cells.pop();
         if c == NONE {
             return sum;
         }
@@ -87,7 +87,9 @@ pub fn spatial_wind_units(
     let queries = 2 * SAMPLES + state.get(state::UNITS);
     let mut turn = t.global_id();
     while turn < queries * shape.top() {
-        let (i, level) = (turn % queries, turn / queries);
+        // No panic for a divisor of 0, which the loop rules out.
+        let level = turn.checked_div(queries).unwrap_or(0);
+        let i = turn - level * queries;
         let (cell, cloud, finest) = if i < 2 * SAMPLES {
             (sample(voxels, padded_a, padded, i), i / SAMPLES, 0)
         } else {
@@ -120,7 +122,9 @@ pub fn spatial_wind_voxels(
     let queries = state.get(state::UNDECIDED);
     let mut turn = t.global_id();
     while turn < queries * shape.top() {
-        let (i, level) = (turn % queries, turn / queries);
+        // No panic for a divisor of 0, which the loop rules out.
+        let level = turn.checked_div(queries).unwrap_or(0);
+        let i = turn - level * queries;
         let voxel = undecided.get(i);
         let (_, cloud, _) = shape.decode(codes.get(voxel));
         let part = solid_angle(index, dipoles, 1 - cloud, Dipole::get(dipoles, voxel).centre, level, 0);

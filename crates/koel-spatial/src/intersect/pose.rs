@@ -54,7 +54,8 @@ impl Pose {
             for other in row..3 {
                 let product: f64 = (0..3).map(|c| self.rotation[row][c] * self.rotation[other][c]).sum();
                 let expected = f64::from(u8::from(row == other));
-                if !((product - expected).abs() < 1e-3) || !self.translation[row].is_finite() {
+                let off = (product - expected).abs();
+                if off.is_nan() || off >= 1e-3 || !self.translation[row].is_finite() {
                     return Err(IntersectError::NotRigid { cloud, row, other, product, expected });
                 }
             }
