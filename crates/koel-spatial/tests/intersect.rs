@@ -198,6 +198,32 @@ fn voxels_and_intersections_are_those_of_the_points() {
     }
 }
 
+#[test]
+fn no_inside_voxel_touches_an_outside_one() {
+    use std::collections::HashMap;
+    // So noisy that margins conflict, and floods meet.
+    let scene = scene([SPHERE, TORUS], 0.4, Scan { noise: 1.5, degrees: 60.0, outliers: 0.1, ..CLEAN }, 18);
+    for method in [robust(), paper()] {
+        let intersector = scene.run(&device(), method);
+        for side in Side::BOTH {
+            let voxels = intersector.voxels(side).unwrap();
+            let labels = voxels.iter().map(|v| (v.voxel, v.label)).collect::<HashMap<_, _>>();
+            assert!(
+                voxels.iter().any(|v| v.label == Label::Inside) && voxels.iter().any(|v| v.label == Label::Outside)
+            );
+            for v in voxels.iter().filter(|v| v.label == Label::Inside) {
+                for axis in 0..3 {
+                    for step in [1, u32::MAX] {
+                        let mut beside = v.voxel;
+                        beside[axis] = beside[axis].wrapping_add(step);
+                        assert_ne!(labels.get(&beside), Some(&Label::Outside), "{method:?}: {v:?} and {beside:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn small(seed: u64) -> Scene {
     let (mut random, grid) = (Random(seed), grid(16));
     let scans = [SPHERE, TORUS].map(|s| scan(s, 700, CLEAN, grid.voxel_size(), &mut random));
