@@ -9,6 +9,8 @@ const SIGMA: f32 = 1.8;
 const WINDOW: usize = 20;
 /// An edge is at least this much stronger than the mean of its window.
 const CONTRAST: f32 = 0.7;
+/// The second difference of a ridge's gradient, across it, over the gradient: a step blurred by [`SIGMA`] has about 0.3.
+const FLATTEST: f32 = 0.01;
 /// Nothing is looked for this close to the border.
 const MARGIN: usize = 3;
 
@@ -172,11 +174,13 @@ pub fn edges(image: &Grey) -> Vec<Edge> {
         let normal = (gx / m, gy / m);
         let ahead = between(x as f32 + normal.0, y as f32 + normal.1);
         let behind = between(x as f32 - normal.0, y as f32 - normal.1);
-        if m <= ahead || m < behind {
+        // A ridge, and not the rounding errors of a slope.
+        let curvature = 2.0 * m - ahead - behind;
+        if m <= ahead || m < behind || curvature < FLATTEST * m {
             return None;
         }
         // The top of the parabola through the three.
-        let off = (0.5 * (ahead - behind) / (2.0 * m - ahead - behind).max(1e-6)).clamp(-0.5, 0.5);
+        let off = (0.5 * (ahead - behind) / curvature).clamp(-0.5, 0.5);
         Some(Edge {
             x: x as f32 + off * normal.0,
             y: y as f32 + off * normal.1,

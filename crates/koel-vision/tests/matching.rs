@@ -21,11 +21,12 @@ fn little() -> Options {
     Options { passes: vec![pass], ..Options::default() }
 }
 
-/// The quality table of docs/vision.md in small: a pair of each level.
+/// The quality table of docs/vision.md in small: a pair of each of the harder levels.
 #[test]
-fn every_level_is_solved() {
+fn the_harder_levels_are_solved() {
     let device = Device::cpu().unwrap();
-    for level in Level::ALL {
+    let levels = [Level::Noise, Level::Occluded50, Level::Displaced5, Level::Sheared, Level::Cluttered];
+    for level in levels {
         let pair = pair(level, &textures(), 11);
         let outcome = find(&device, Options::default(), &pair.model, &pair.scene);
         match (&outcome.found, pair.truth) {
@@ -35,7 +36,6 @@ fn every_level_is_solved() {
                 assert!(found.inliers > 100 && found.rmse < 3.0, "{}: {found:?}", level.name());
                 assert_eq!(found.inliers, found.inlier_points.len());
             }
-            (None, None) => {}
             (found, truth) => panic!("{}: {found:?}, but {truth:?} (evidence {})", level.name(), outcome.evidence),
         }
     }
@@ -67,9 +67,11 @@ fn the_number_of_threads_changes_nothing() {
 /// What a GPU will run, checked for races and bounds, gives the same bits.
 #[test]
 fn the_kernels_say_the_same_on_the_executor() {
-    let pass = Pass { tilts: vec![(1.4, 1)], bases: 6, scene_points: 48, scales: (0.6, 1.5), a_point: 2, quota: 20 };
+    let pass = Pass { tilts: vec![(1.4, 1)], bases: 30, scene_points: 100, scales: (0.6, 1.5), a_point: 2, quota: 20 };
     let options = Options { passes: vec![pass], evidence: -1e9, ..Options::default() };
-    let (model, scene) = (texture(90, 70, 5), texture(150, 120, 6));
+    let scene = texture(150, 120, 6);
+    let at = |i: usize| scene.pixels[(20 + i / 100) * 150 + 30 + i % 100];
+    let model = Grey { width: 100, height: 80, pixels: (0..100 * 80).map(at).collect() };
     let native = find(&Device::cpu().unwrap(), options.clone(), &model, &scene);
     assert!(!native.hypotheses.is_empty());
     for seed in 0..2 {
