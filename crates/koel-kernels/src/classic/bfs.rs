@@ -2,7 +2,7 @@
 //!
 //! The textbook's search looks at all slots under a lock. Here nothing is locked: the slots may change while a thread
 //! searches, so a chain is a plan. Exchanges lose no pair, and where an evicted pair is not the one that was planned for,
-//! its thread searches again. Lookups are [`single_level_find`](super::single_level::single_level_find).
+//! its thread searches again. Lookups are [`single_level_find`](fn@super::single_level::single_level_find).
 use super::{EMPTY, key_of, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};

@@ -1,6 +1,6 @@
 //! Other ways to insert into the single-level cuckoo table: an evicted pair takes a random one of its other functions
 //! (random-walk insertion), a new pair begins with a random function. Lookups are
-//! [`single_level_find`](super::single_level::single_level_find).
+//! [`single_level_find`](fn@super::single_level::single_level_find).
 use super::{EMPTY, key_of, pair, status};
 use crate::hash::{Functions, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};

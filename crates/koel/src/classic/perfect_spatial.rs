@@ -208,7 +208,11 @@ fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
     })
 }
 
-/// An offset that brings all positions into free slots, which are taken thereby. Looks at every offset that brings the first
+/// Offsets that an entry looks at before the build is given up. One that would do exists more often, but to find the few entries
+/// that need so many would take most of the time.
+const MOST_OFFSETS: usize = 2048;
+
+/// An offset that brings all positions into free slots, which are taken thereby. Looks at offsets that bring the first
 /// position into a free slot, from word `start` of the bitmap on.
 fn free_offset(domain: &Domain, positions: &[[u32; 3]], taken: &[AtomicU64], start: usize) -> Option<u32> {
     let m = domain.side;
@@ -224,6 +228,7 @@ fn free_offset(domain: &Domain, positions: &[[u32; 3]], taken: &[AtomicU64], sta
         taken[slot as usize / 64].fetch_or(bit, Relaxed) & bit == 0
     };
     let give_back = |slot: u32| taken[slot as usize / 64].fetch_and(!(1u64 << (slot % 64)), Relaxed);
+    let mut left = MOST_OFFSETS;
     for word in (start..taken.len()).chain(0..start) {
         let mut free = !taken[word].load(Relaxed);
         while free != 0 {
@@ -244,6 +249,10 @@ fn free_offset(domain: &Domain, positions: &[[u32; 3]], taken: &[AtomicU64], sta
             }
             others[..fitted].iter().for_each(|p| _ = give_back(domain.slot(*p, offset)));
             give_back(slot);
+            left -= 1;
+            if left == 0 {
+                return None;
+            }
         }
     }
     None
