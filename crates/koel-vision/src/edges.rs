@@ -185,7 +185,7 @@ pub fn edges(image: &Grey) -> Vec<Edge> {
             x: x as f32 + off * normal.0,
             y: y as f32 + off * normal.1,
             normal,
-            direction: direction(gx, gy),
+            direction: direction(normal.0, normal.1),
             strength: m * contrast.min(3.0),
             contrast,
         })

@@ -6,7 +6,7 @@ use std::path::Path;
 fn models(names: &[&str]) -> Models {
     let mut models = Models::default();
     for (seed, name) in names.iter().enumerate() {
-        let image = texture(60 + 10 * seed, 50, seed as u64);
+        let image = texture(130 + 10 * seed, 110, seed as u64);
         models.add((*name).into(), Model::of(&image).unwrap()).unwrap();
     }
     models

@@ -158,7 +158,8 @@ pub fn find(stream: &Stream, model: &[Point], scene: &[Point], options: &PaperOp
         Some((map, h.votes))
     });
     let maps = maps.collect::<Vec<(Affine, f32)>>();
-    let found = verify(stream, model, scene, &maps.iter().map(|m| m.0).collect::<Vec<Affine>>(), options)?;
+    let tried = model_bases.len() * scene_bases.len();
+    let found = verify(stream, model, scene, &maps.iter().map(|m| m.0).collect::<Vec<Affine>>(), tried, options)?;
     let seconds = [built - begin, voted - built, voted.elapsed()].map(|d| d.as_secs_f64());
     Ok(PaperOutcome { found, hypotheses, maps, entries: pairs.len(), lookups, seconds })
 }

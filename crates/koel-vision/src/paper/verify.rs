@@ -2,8 +2,12 @@
 use super::table::{Lookup, MultiTable};
 use super::{PaperOptions, Point};
 use crate::affine::Affine;
-use crate::fit::fit;
+use crate::fit::{Freedom, fit};
 use koel::Stream;
+use std::ops::RangeInclusive;
+
+/// How areas may change: a model that shrinks to a spot lies on edges wherever there is one.
+const SIZES: RangeInclusive<f32> = 0.2..=5.0;
 
 /// A map that chance does not explain.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,17 +33,23 @@ impl SpatialHash<'_> {
         let pairs = (0..).zip(points).map(|(i, &p)| (key(p, cell, 0, 0), i)).collect::<Vec<(u32, u32)>>();
         Ok(SpatialHash { points, table: MultiTable::build(stream, &pairs, Lookup::Hash)?, cell })
     }
-    /// The closest point to each place, no farther than a cell.
-    fn closest(&self, places: &[Point]) -> koel::Result<Vec<Option<Point>>> {
+    /// Each place with its closest point, no farther than a cell; a point that is the closest to several places is that of the nearest.
+    fn partners(&self, places: &[Point]) -> koel::Result<Vec<(usize, Point)>> {
         let around = |&p: &Point| (-1..=1).flat_map(move |dx| (-1..=1).map(move |dy| (p, dx, dy)));
         let keys = places.iter().flat_map(around).map(|(p, dx, dy)| key(p, self.cell, dx, dy)).collect::<Vec<u32>>();
         let values = self.table.get(&keys)?;
-        let closest = |(p, values): (&Point, &[&[u32]])| {
-            let near = values.iter().flat_map(|v| v.iter()).map(|&i| self.points[i as usize]);
-            let near = near.map(|q| ((q.0 - p.0).hypot(q.1 - p.1), q)).filter(|(d, _)| *d <= self.cell);
-            near.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, q)| q)
+        let closest = |(place, values): (usize, &[&[u32]])| {
+            let off = |i: u32| {
+                let (p, q) = (places[place], self.points[i as usize]);
+                ((q.0 - p.0).hypot(q.1 - p.1), i, place)
+            };
+            let near = values.iter().flat_map(|v| v.iter()).map(|&i| off(i)).filter(|(d, ..)| *d <= self.cell);
+            near.min_by(|a, b| a.0.total_cmp(&b.0))
         };
-        Ok(places.iter().zip(values.chunks_exact(9)).map(closest).collect())
+        let mut all = values.chunks_exact(9).enumerate().filter_map(closest).collect::<Vec<(f32, u32, usize)>>();
+        all.sort_by(|a, b| a.1.cmp(&b.1).then(a.0.total_cmp(&b.0)));
+        all.dedup_by_key(|(_, point, _)| *point);
+        Ok(all.into_iter().map(|(_, point, place)| (place, self.points[point as usize])).collect())
     }
 }
 /// The key of the cell `dx` and `dy` cells from a point's own.
@@ -51,7 +61,7 @@ fn key((x, y): Point, cell: f32, dx: i32, dy: i32) -> u32 {
 /// The natural logarithm of the chance that of `n` points at least `k` are inliers, each with chance `p`: Chernoff's bound.
 fn log_chance(n: usize, k: usize, p: f64) -> f64 {
     let (n, part) = (n as f64, k as f64 / n as f64);
-    if part <= p {
+    if n == 0.0 || part <= p {
         return 0.0;
     }
     let term = |a: f64, b: f64| if a == 0.0 { 0.0 } else { a * (a / b).ln() };
@@ -61,12 +71,14 @@ fn log_chance(n: usize, k: usize, p: f64) -> f64 {
 /// The best of some maps, brought closer by least squares over its inliers; `None` if chance explains it.
 ///
 /// Chance: model points fall anywhere, and so close to a scene point with the share of the scene's extent that such places make up. The
-/// number of maps counts: with the options' false-alarm rate none of them is accepted by chance.
+/// points that fix a map are close by construction, and do not count. `tried` maps were compared for these: with the options' false-alarm
+/// rate none of all is accepted by chance.
 pub fn verify(
     stream: &Stream,
     model: &[Point],
     scene: &[Point],
     maps: &[Affine],
+    tried: usize,
     options: &PaperOptions,
 ) -> koel::Result<Option<Verified>> {
     if maps.is_empty() || model.is_empty() || scene.is_empty() {
@@ -75,14 +87,13 @@ pub fn verify(
     let hash = SpatialHash::new(stream, scene, options.inlier)?;
     let inliers = |map: &Affine| -> koel::Result<Vec<(Point, Point)>> {
         let places = model.iter().map(|&p| map.apply(p)).collect::<Vec<Point>>();
-        let closest = hash.closest(&places)?;
-        Ok(model.iter().zip(closest).filter_map(|(&p, q)| Some((p, q?))).collect())
+        Ok(hash.partners(&places)?.into_iter().map(|(place, q)| (model[place], q)).collect())
     };
     let mut best: Option<Verified> = None;
-    for &map in maps {
+    for &map in maps.iter().filter(|m| SIZES.contains(&m.determinant())) {
         let (mut map, mut pairs) = (map, inliers(&map)?);
         for _ in 0..4 {
-            let Some(closer) = fit(options.freedom, &pairs).filter(|m| (0.1..10.0).contains(&m.determinant())) else {
+            let Some(closer) = fit(options.freedom, &pairs).filter(|m| SIZES.contains(&m.determinant())) else {
                 break;
             };
             let next = inliers(&closer)?;
@@ -107,9 +118,10 @@ pub fn verify(
     };
     let area = std::f64::consts::PI * (options.inlier as f64).powi(2);
     let p = (scene.len() as f64 * area / (extent(|p| p.0) * extent(|p| p.1))).clamp(1e-6, 0.99);
-    let tried = (maps.len() as f64).ln();
+    let fixed = if options.freedom == Freedom::Affine { 3 } else { 2 };
     Ok(best.and_then(|b| {
-        let chance = log_chance(model.len(), b.inliers.len(), p) + tried;
+        let (points, inliers) = (model.len().checked_sub(fixed)?, b.inliers.len().checked_sub(fixed)?);
+        let chance = log_chance(points, inliers, p) + (tried as f64).ln();
         (chance < options.false_alarm.ln()).then_some(Verified { evidence: -chance as f32, ..b })
     }))
 }
