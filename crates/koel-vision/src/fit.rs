@@ -25,16 +25,19 @@ impl FromStr for Freedom {
     }
 }
 
+/// A point, and where it should go.
+pub type PointPair = ((f32, f32), (f32, f32));
+
 /// The map for which the sum of squared distances between where the first points go and the second ones is least. `None`: too few points,
 /// or all in one place (on one line, for affine maps).
 ///
 /// Rigid maps and similarities in closed form (Umeyama 1991), affine maps by the normal equations, about the mean.
-pub fn fit(freedom: Freedom, pairs: &[((f32, f32), (f32, f32))]) -> Option<Affine> {
+pub fn fit(freedom: Freedom, pairs: &[PointPair]) -> Option<Affine> {
     let n = pairs.len() as f64;
     if pairs.is_empty() {
         return None;
     }
-    let mean = |of: fn(&((f32, f32), (f32, f32))) -> f32| pairs.iter().map(|p| of(p) as f64).sum::<f64>() / n;
+    let mean = |of: fn(&PointPair) -> f32| pairs.iter().map(|p| of(p) as f64).sum::<f64>() / n;
     let (px, py, qx, qy) = (mean(|p| p.0.0), mean(|p| p.0.1), mean(|p| p.1.0), mean(|p| p.1.1));
     let centered = pairs.iter().map(|&(p, q)| (p.0 as f64 - px, p.1 as f64 - py, q.0 as f64 - qx, q.1 as f64 - qy));
     let linear = match freedom {
@@ -81,14 +84,15 @@ pub fn fit(freedom: Freedom, pairs: &[((f32, f32), (f32, f32))]) -> Option<Affin
 mod tests {
     use super::*;
     use crate::random::Random;
+    use std::f32::consts::TAU;
 
     #[test]
     fn exact_pairs_give_back_their_map() {
         for seed in 0..50 {
             let mut random = Random::new(seed);
             let similarity =
-                Affine::similarity(random.between(0.0, 6.28), random.between(0.3, 3.0), (5.0, 6.0), (7.0, 8.0));
-            let rigid = Affine::similarity(random.between(0.0, 6.28), 1.0, (1.0, 2.0), (30.0, 40.0));
+                Affine::similarity(random.between(0.0, TAU), random.between(0.3, 3.0), (5.0, 6.0), (7.0, 8.0));
+            let rigid = Affine::similarity(random.between(0.0, TAU), 1.0, (1.0, 2.0), (30.0, 40.0));
             let shear = Affine { linear: [[1.0, random.between(-1.0, 1.0)], [0.2, 1.5]], shift: [3.0, -4.0] };
             for (freedom, truth) in
                 [(Freedom::Rigid, rigid), (Freedom::Similarity, similarity), (Freedom::Affine, shear.after(&rigid))]
@@ -108,7 +112,7 @@ mod tests {
             let points = |random: &mut Random| (random.between(0.0, 50.0), random.between(0.0, 50.0));
             let pairs = (0..12).map(|_| (points(&mut random), points(&mut random))).collect::<Vec<_>>();
             let square = |m: &Affine| {
-                let off = |&(p, q): &((f32, f32), (f32, f32))| {
+                let off = |&(p, q): &PointPair| {
                     let (x, y) = m.apply(p);
                     (x - q.0).powi(2) + (y - q.1).powi(2)
                 };

@@ -9,6 +9,7 @@ use koel_vision::paper::{PaperOptions, Point, find};
 use koel_vision::random::Random;
 use koel_vision::{Affine, Freedom};
 use std::collections::BTreeMap;
+use std::f32::consts::TAU;
 
 fn points(n: usize, size: f32, random: &mut Random) -> Vec<Point> {
     (0..n).map(|_| (random.between(0.0, size), random.between(0.0, size))).collect()
@@ -16,7 +17,7 @@ fn points(n: usize, size: f32, random: &mut Random) -> Vec<Point> {
 /// A map of this freedom that keeps a model of 200 pixels within 600.
 fn map(freedom: Freedom, random: &mut Random) -> Affine {
     let scale = if freedom == Freedom::Rigid { 1.0 } else { random.between(0.7, 1.4) };
-    let turned = Affine::similarity(random.between(0.0, 6.28), scale, (100.0, 100.0), (300.0, 300.0));
+    let turned = Affine::similarity(random.between(0.0, TAU), scale, (100.0, 100.0), (300.0, 300.0));
     let shear = Affine { linear: [[1.0, random.between(-0.3, 0.3)], [0.0, random.between(0.8, 1.2)]], shift: [0.0; 2] };
     if freedom == Freedom::Affine { turned.after(&shear) } else { turned }
 }
