@@ -4,7 +4,7 @@
 //! affine bases; verification; what helps against noise). The modules follow the data: bases of points ([`basis`]) give
 //! every other point two coordinates that no movement changes; cells of these ([`cells`]) are the keys of a multi-value
 //! table ([`table`]) whose values are the model's bases; a scene's bases look up their points' cells and count
-//! ([`votes`]); the pairs of bases with more votes than chance explains are verified ([`verify`]). [`naive`] tries everything.
+//! ([`votes`]); the pairs of bases with more votes than chance explains are verified ([`mod@verify`]). [`naive`] tries everything.
 pub mod basis;
 pub mod cells;
 pub mod naive;
