@@ -17,6 +17,9 @@ const FEWEST_PAIRS: u32 = 8;
 const DETERMINANTS: (f32, f32) = (0.1, 3.5);
 const STRETCH: f32 = 2.6;
 
+/// Scores that differ by less than this part are equal.
+const TIE: f32 = 0.02;
+
 /// One batch.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -88,7 +91,7 @@ fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
 }
 
 /// Candidate `i` refined: `maps` holds six words of each, the linear part (by rows, pixels a unit) and the place of the
-/// model's centre; it is left with the best of the steps, and `scores` with its score.
+/// model's centre; it is left with the last of the best steps, and `scores` with its score.
 ///
 /// `points`: x, y (in units, about the centre), and the normal's x, y, of each model point; `weights`: of their votes.
 /// `edges`: x, y and the normal's x, y of each scene edge; `index`: of each pixel its edge. `nearest`: class by class, row by row, a
@@ -115,7 +118,7 @@ pub fn vision_refine(
     }
     let mut m = [0.0f32; 6];
     unroll::<6>(|k| m[k] = f32::from_bits(maps.load(6 * i + k as u32)));
-    let (mut best, mut best_score) = (m, f32::MIN);
+    let (mut best, mut best_score, mut top) = (m, f32::MIN, f32::MIN);
     let mut radius = refinement.radius;
     let mut step = 0;
     loop {
@@ -171,7 +174,9 @@ pub fn vision_refine(
                 ry[n] += fy * moments[3 + n];
             });
         }
-        if score > best_score {
+        // Scores are coarse, steps are not: a later one is closer, unless it lost something.
+        top = if score > top { score } else { top };
+        if score >= top - TIE * top.abs() {
             (best, best_score) = (m, score);
         }
         if step == steps || pairs < FEWEST_PAIRS {
