@@ -105,7 +105,7 @@ fn bad_files_are_refused_in_one_line() {
         (file("wide.u64", &[0; 8]), "no tables of 64-bit keys yet"),
         (file("keys.csv", b"1,2"), "expected random, voxels, or a file named .u32, .ply or .obj"),
         (file("garbage.ply", &[0xFF; 99]), "garbage.ply"),
-        (file("nan.ply", format!("{head}nan 0 0\n").as_bytes()), "expected a finite"),
+        (file("nan.ply", format!("{head}nan 0 0\n").as_bytes()), "NaN, infinite"),
         (file("short.ply", format!("{head}1 2\n").as_bytes()), "short.ply: line 8"),
         (file("nothing.obj", b"# nothing\n"), "holds no vertices"),
     ] {

@@ -40,9 +40,22 @@ entries! {
     (crate::classic::two_level_multi) {
         two_level_multi_build two_level_multi_present two_level_multi_number two_level_multi_find
     }
-    (crate::map::partition) { map_from_input_narrow map_from_input_small map_from_input_wide map_from_groups }
-    (crate::map::build) { map_build map_check_stash }
-    (crate::map::find) { map_find map_find_or }
+    (crate::map::partition) {
+        map_from_input_narrow map_from_input_small map_from_input_wide
+        map_from_input_narrow_u32_u64 map_from_input_small_u32_u64 map_from_input_wide_u32_u64
+        map_from_input_narrow_u64_u32 map_from_input_small_u64_u32 map_from_input_wide_u64_u32
+        map_from_input_narrow_u64_u64 map_from_input_small_u64_u64 map_from_input_wide_u64_u64
+        map_from_groups map_from_groups_wide
+    }
+    (crate::map::build) { map_build map_build_wide }
+    (crate::map::export) { map_export map_export_u32_u64 map_export_u64_u32 map_export_u64_u64 }
+    (crate::map::settle) { map_settle map_settle_u32_u64 map_settle_u64_u32 map_settle_u64_u64 }
+    (crate::map::find) {
+        map_find map_find_or map_contains map_contains_bits map_count
+        map_find_u32_u64 map_find_or_u32_u64 map_contains_u32_u64 map_contains_bits_u32_u64 map_count_u32_u64
+        map_find_u64_u32 map_find_or_u64_u32 map_contains_u64_u32 map_contains_bits_u64_u32 map_count_u64_u32
+        map_find_u64_u64 map_find_or_u64_u64 map_contains_u64_u64 map_contains_bits_u64_u64 map_count_u64_u64
+    }
     (crate::vision::vote) { vision_vote }
     (crate::vision::refine) { vision_refine }
     (crate::spatial_search::cells) { point_bounds cell_keys mark_cells gather_points write_cells link_cells }

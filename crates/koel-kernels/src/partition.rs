@@ -1,7 +1,8 @@
 //! One-pass partition of pairs: a block sorts its tile by bin in shared memory, reserves room with one global add per bin,
 //! and writes each bin's run coalesced.
 use crate::bins::{Bits, Hash, Source, bin_of};
-use koel_simt::{Buf, In, Thread, block, kernel, unroll};
+use crate::map::layout::Number;
+use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
 
 /// Pairs of a block, bins at most, and bytes of shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -37,59 +38,63 @@ const _: () = assert!(NARROW.shared() <= LEAST_SHARED && SMALL.shared() <= LEAST
 /// A place that no output has, with any tile position added: what goes there is not written.
 pub const NOWHERE: u32 = u32::MAX - (1 << 16);
 
-/// A tile of pairs `value << 32 | stored key` from two arrays, and where each of a thread's pairs is in the tile: four
-/// neighbours a thread, so that full tiles are read sixteen bytes at a time. Four of `ITEMS` at least.
+/// Loads a tile from two arrays: `pair(i, key, value)` of each, `none` behind the end, and a bit for each that is there. Four neighbours a
+/// thread, so that full tiles are read sixteen bytes at a time. Four of `ITEMS` at least.
 #[inline(always)]
-pub fn load_tile<const THREADS: usize, const ITEMS: usize>(
+pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
     n: u32,
     aligned: u32,
-    keys: In<u32>,
-    values: In<u32>,
-    stored: impl Fn(u32) -> u32,
-) -> ([u64; ITEMS], u32, impl Fn(usize) -> u32) {
+    keys: In<K>,
+    values: In<V>,
+    none: P,
+    pair: impl Fn(u32, K, V) -> P,
+) -> ([P; ITEMS], u32) {
     const { assert!(ITEMS.is_multiple_of(4)) };
     let first = t.block() * (THREADS * ITEMS) as u32;
     let count = (n - first).min((THREADS * ITEMS) as u32);
     let at = move |j: usize| ((j / 4 * THREADS) as u32 + t.id()) * 4 + j as u32 % 4;
-    let mut pairs = [0; ITEMS];
+    let (mut pairs, mut live) = ([none; ITEMS], 0);
     if aligned != 0 && count == (THREADS * ITEMS) as u32 {
         unroll::<ITEMS>(|j| {
             if j % 4 == 0 {
                 let i = (first + at(j)) / 4;
-                let (k, v) = (keys.x4().get_stream(i).0, values.x4().get_stream(i).0);
-                unroll::<4>(|l| pairs[j + l] = (v[l] as u64) << 32 | stored(k[l]) as u64);
+                let (k, v) = (K::four(keys, i), V::four(values, i));
+                unroll::<4>(|l| pairs[j + l] = pair(first + at(j) + l as u32, k[l], v[l]));
             }
         });
+        live = (1 << ITEMS) - 1;
     } else {
         unroll::<ITEMS>(|j| {
             if at(j) < count {
                 let i = first + at(j);
-                pairs[j] = (values.get_stream(i) as u64) << 32 | stored(keys.get_stream(i)) as u64;
+                pairs[j] = pair(i, keys.get_stream(i), values.get_stream(i));
+                live |= 1 << j;
             }
         });
     }
-    (pairs, count, at)
+    (pairs, live)
 }
 
-/// Writes a tile to its bins. `bin_of` a stored key is below BINS; `cursors[first_bin + bin]` counts what has come to it;
-/// `place(bin, before, run)` is where a run of `run` pairs goes of which `before` came earlier, or [`NOWHERE`].
+/// Writes a tile to its bins: of `pairs`, those whose bit is set in `live`. `bin_of` a pair is below BINS; `cursors[first_bin + bin]`
+/// counts what has come to it; `place(bin, before, run)` is where a run of `run` pairs goes of which `before` came earlier, or
+/// [`NOWHERE`]; `put(to, pair)` writes one there.
 ///
-/// `shared` gives out `THREADS * ITEMS * 8 + BINS * 8 + 128` bytes.
+/// `shared` gives out `THREADS * ITEMS * size_of::<P>() + BINS * 8 + 128` bytes.
 #[inline(always)]
 #[track_caller]
-pub fn scatter<const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+pub fn scatter<P: Word, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
     t: Thread,
-    (pairs, count, at): ([u64; ITEMS], u32, impl Fn(usize) -> u32),
-    bin_of: impl Fn(u32) -> u32,
+    (pairs, live): ([P; ITEMS], u32),
+    bin_of: impl Fn(P) -> u32,
     first_bin: u32,
     cursors: Buf<u32>,
     place: impl Fn(u32, u32, u32) -> u32,
-    out: Buf<u64>,
+    put: impl Fn(u32, P),
 ) {
     const { assert!(PER * THREADS >= BINS && THREADS * ITEMS <= 1 << 16) };
     let mut shared = t.shared();
-    let tile = shared.array::<u64>(THREADS * ITEMS);
+    let tile = shared.array::<P>(THREADS * ITEMS);
     let start = shared.array::<u32>(BINS); // counts first, then where the bin begins in the tile
     let global = shared.array::<u32>(BINS); // where the bin's run goes, less where it begins in the tile
     let sums = shared.array::<u32>(32);
@@ -105,8 +110,8 @@ pub fn scatter<const THREADS: usize, const ITEMS: usize, const BINS: usize, cons
 
     let mut ranks = [0; ITEMS]; // the bin, and the rank in it
     unroll::<ITEMS>(|j| {
-        if at(j) < count {
-            let bin = bin_of(pairs[j] as u32);
+        if live >> j & 1 != 0 {
+            let bin = bin_of(pairs[j]);
             ranks[j] = bin << 16 | start.fetch_add(bin, 1);
         }
     });
@@ -124,7 +129,7 @@ pub fn scatter<const THREADS: usize, const ITEMS: usize, const BINS: usize, cons
             sum += mine[j];
         }
     });
-    let (before, _) = block::exclusive_sum(t, sum, sums);
+    let (before, count) = block::exclusive_sum(t, sum, sums);
     let mut begin = before;
     unroll::<PER>(|j| {
         let bin = id * PER as u32 + j as u32;
@@ -136,7 +141,7 @@ pub fn scatter<const THREADS: usize, const ITEMS: usize, const BINS: usize, cons
     t.barrier();
 
     unroll::<ITEMS>(|j| {
-        if at(j) < count {
+        if live >> j & 1 != 0 {
             tile.store(start.load(ranks[j] >> 16) + (ranks[j] & 0xFFFF), pairs[j]);
         }
     });
@@ -155,9 +160,9 @@ pub fn scatter<const THREADS: usize, const ITEMS: usize, const BINS: usize, cons
         let i = (j * THREADS) as u32 + id;
         if i < count {
             let e = tile.load(i);
-            let to = global.load(bin_of(e as u32)).wrapping_add(i);
+            let to = global.load(bin_of(e)).wrapping_add(i);
             if to < NOWHERE {
-                out.store(to, e);
+                put(to, e);
             }
         }
     });
@@ -185,7 +190,9 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
     cursors: Buf<u32>,
     overflow: Buf<u32>,
 ) {
-    let tile = load_tile::<THREADS, ITEMS>(t, n, aligned, keys, values, S::stored);
+    let tile = load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, 0, |_, key, value| {
+        (value as u64) << 32 | S::stored(key) as u64
+    });
     let place = |bin: u32, before, run| {
         if fits(room, before, run) {
             bin.wrapping_mul(stride).wrapping_add(before)
@@ -194,7 +201,8 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
             NOWHERE
         }
     };
-    scatter::<THREADS, ITEMS, BINS, PER>(t, tile, |k| bin_of(k, drop, bins), 0, cursors, place, out)
+    let bin = |e: u64| bin_of(e as u32, drop, bins);
+    scatter::<_, THREADS, ITEMS, BINS, PER>(t, tile, bin, 0, cursors, place, |to, e| out.store(to, e))
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $s:ident, $th:literal $blocks:literal $items:literal $bins:literal $per:literal;)*) => { $(

@@ -374,7 +374,7 @@ fn arguments_are_the_bytes_the_device_reads() {
             assert_eq!(spec.params.iter().map(|p| p.0).collect::<Vec<_>>(), ["op", "values", "words", "was"]);
             Err(args
                 .iter()
-                .map(|a| (a.bytes[..a.len].to_vec(), a.array.as_ref().map(|a| (a.range.len(), a.writable))))
+                .map(|a| (a.written().to_vec(), a.array.as_ref().map(|a| (a.range.len(), a.writable))))
                 .collect())
         }
     }

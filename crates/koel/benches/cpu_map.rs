@@ -1,19 +1,19 @@
 //! The CPU engine of the flagship table beside the machine's limit and hashbrown, in one run.
 //!
 //! `cargo bench -p koel --bench cpu_map -- [lg N,...] [load] [threads]`; `NO_PEERS=1` leaves hashbrown out, `PIN=1` binds threads to
-//! cores. Rates are in million operations a second: by the
-//! clock, and in brackets by CPU time divided by the threads, which other work on the machine disturbs less; each the best of
-//! several runs. Every answer is verified.
+//! cores; `PAIRINGS=u32-u32,u64-u64` chooses types of keys and values (and `u32-u64`, `u64-u32`). Rates are in million operations
+//! a second: by the clock, and in brackets by CPU time divided by the threads, which other work on the machine disturbs less;
+//! each the best of several runs. Every answer is verified.
 use koel::Device;
 use koel::classic::Duplicates;
 use koel::cpu::{Finder, Level, Pages, Scratch, Stash, build, map};
-use koel_kernels::map::layout::Shape;
+use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
-type Fx = hashbrown::HashMap<u32, u32, FxBuildHasher>;
+type Fx<L> = hashbrown::HashMap<<L as Layout>::Key, <L as Layout>::Value, FxBuildHasher>;
 
 /// Pairs of a partition, as the GPU has it.
 const PARTITION: f64 = 3600.0;
@@ -88,40 +88,58 @@ fn main() {
         pin_threads();
     }
     let peers = std::env::var_os("NO_PEERS").is_none();
-    sizes.for_each(|lg| measure(&device, 1 << lg, load, peers));
+    let pairings = std::env::var("PAIRINGS").unwrap_or("u32-u32,u64-u64".into());
+    for lg in sizes {
+        for pairing in pairings.split(',') {
+            println!("keys and values: {pairing}");
+            match pairing {
+                "u32-u32" => measure::<Narrow>(&device, 1 << lg, load, peers),
+                "u32-u64" => measure::<Wide<u32, u64>>(&device, 1 << lg, load, peers),
+                "u64-u32" => measure::<Wide<u64, u32>>(&device, 1 << lg, load, peers),
+                _ => measure::<Wide<u64, u64>>(&device, 1 << lg, load, peers),
+            }
+        }
+    }
 }
 
-fn measure(device: &Device, n: usize, load: f64, peers: bool) {
+/// Of the table.
+const SEED: u32 = 1;
+
+fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bool) {
     let threads = device.parallelism();
     let partitions = (n as f64 / PARTITION).ceil();
     let buckets = (n as f64 / load / 4.0 / partitions).ceil();
-    let shape = Shape { partitions: partitions as u32, buckets: buckets as u32, seed: 1 };
-    let slots = shape.all_buckets() as usize * 4;
-    println!("{n} pairs at load {load}, {threads} threads, {:.2} bytes a pair", slots as f64 * 8.0 / n as f64);
-    let keys = (0..n as u32).map(|i| scramble(i, 7)).collect::<Vec<_>>();
-    let values = (0..n as u32).collect::<Vec<_>>();
+    let shape = Shape { partitions: partitions as u32, buckets: buckets as u32 };
+    let words = shape.all_buckets() as usize * L::WORDS;
+    println!("{n} pairs at load {load}, {threads} threads, {:.2} bytes a pair", words as f64 * 8.0 / n as f64);
+    // Distinct in their low half.
+    let key = |i: u32| L::Key::narrowed((scramble(i, 11) as u64) << 32 | scramble(i, 7) as u64);
+    let value = |i: usize| L::Value::narrowed(i as u64);
+    let keys = (0..n as u32).map(key).collect::<Vec<_>>();
+    let values = (0..n).map(value).collect::<Vec<_>>();
     let order = |i: usize| (i.wrapping_mul(0x9E37_79B1) + 12_345) % n;
     let hits = (0..n).map(|i| keys[order(i)]).collect::<Vec<_>>();
-    let misses = (0..n as u32).map(|i| scramble(n as u32 + i, 7)).collect::<Vec<_>>();
+    let misses = (0..n as u32).map(|i| key(n as u32 + i)).collect::<Vec<_>>();
 
     for pages in [Pages::System, Pages::Huge] {
         let mut best = Best { threads, wall: f64::MAX, cpu: f64::MAX };
         for _ in 0..3 {
             best.once(|| {
-                let mut memory = map(slots * 8, pages).unwrap();
-                let (mut stash, mut scratch) = (Stash::default(), Scratch::new(pages));
+                let mut memory = map(words * 8, pages).unwrap();
+                let (mut stash, mut scratch) = (Stash::default(), Scratch::<L>::new(pages));
                 let table = bytemuck::cast_slice_mut(&mut memory);
-                build(device, shape, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
+                build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch)
+                    .unwrap();
             });
         }
         best.show(&format!("build, cold, {pages:?} pages"), n);
     }
-    let mut memory = map(slots * 8, Pages::Huge).unwrap();
+    let mut memory = map(words * 8, Pages::Huge).unwrap();
     let table = bytemuck::cast_slice_mut::<u8, u64>(&mut memory);
-    let (mut stash, mut scratch) = (Stash::default(), Scratch::new(Pages::Huge));
+    let (mut stash, mut scratch) = (Stash::default(), Scratch::<L>::new(Pages::Huge));
     let mut again = |policy, runs| {
         Best::of(threads, runs, || {
-            build(device, shape, &keys, &values, policy, table, &mut stash, &mut scratch).unwrap()
+            build(device, shape, SEED, &keys, &values, policy, table, &mut stash, &mut scratch).unwrap()
         })
     };
     again(Duplicates::KeepLast, 1);
@@ -130,8 +148,9 @@ fn measure(device: &Device, n: usize, load: f64, peers: bool) {
     warm.show("build, warm, KeepLast", n);
     for level in Level::available() {
         let mut scratch = Scratch::with_level(Pages::Huge, level);
-        let mut go =
-            || build(device, shape, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
+        let mut go = || {
+            build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap()
+        };
         Best::of(threads, 3, &mut go).show(&format!("build, warm, {level:?}"), n);
     }
 
@@ -140,37 +159,44 @@ fn measure(device: &Device, n: usize, load: f64, peers: bool) {
     // Every key twice, the copies half the input apart; keys by a law of Zipf; all keys equal.
     let twice = (0..n).map(|i| keys[i % n.div_ceil(2)]).collect::<Vec<_>>();
     let zipf = (0..n as u32).map(|i| keys[((n as f64).powf(scramble(i, 3) as f64 / 4294967296.0) as usize).min(n - 1)]);
-    for (name, keys) in [("every key twice", twice), ("Zipf", zipf.collect()), ("one key", vec![5; n])] {
-        let mut go =
-            || build(device, shape, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
+    for (name, keys) in [("every key twice", twice), ("Zipf", zipf.collect()), ("one key", vec![key(5); n])] {
+        let mut go = || {
+            build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap()
+        };
         Best::of(threads, 3, &mut go).show(&format!("build, warm, {name}"), n);
     }
-    let counts = build(device, shape, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
+    let counts =
+        build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
     println!("  {:.4} evictions a pair, {} pairs in the stash", counts.evictions as f64 / n as f64, counts.stashed);
 
-    let finder = Finder::new(shape, table, &stash).unwrap();
+    let finder = Finder::new(shape, SEED, table, &stash).unwrap();
     for batch in [1, 16, 100, 999] {
-        let (queries, mut out) = (&hits[..batch], vec![0; batch]);
-        let mut go = || (0..1000).for_each(|_| finder.values(device, queries, &mut out, 7).unwrap());
+        let (queries, mut out) = (&hits[..batch], vec![value(0); batch]);
+        let mut go = || (0..1000).for_each(|_| finder.values(device, queries, &mut out, value(7)).unwrap());
         println!("  find of {batch}: {:.2} us", Best::of(1, 5, &mut go).wall * 1e3);
     }
-    let (mut out, mut found) = (vec![0; n], vec![0; n]);
-    let hit = Best::of(threads, 7, || finder.values(device, &hits, &mut out, 7).unwrap());
-    assert!(out.par_iter().enumerate().all(|(i, &v)| v as usize == order(i)));
+    let (mut out, mut found) = (vec![value(0); n], vec![0; n]);
+    let hit = Best::of(threads, 7, || finder.values(device, &hits, &mut out, value(7)).unwrap());
+    assert!(out.par_iter().enumerate().all(|(i, &v)| v == value(order(i))));
     hit.show("find present", n);
     for level in Level::available() {
         let finder = finder.with_level(level);
-        let hit = Best::of(threads, 3, || finder.values(device, &hits, &mut out, 7).unwrap());
+        let hit = Best::of(threads, 3, || finder.values(device, &hits, &mut out, value(7)).unwrap());
         hit.show(&format!("find present, {level:?}"), n);
     }
-    Best::of(threads, 7, || finder.find(device, &hits, &mut out, 7, &mut found).unwrap())
+    Best::of(threads, 7, || finder.find(device, &hits, &mut out, value(7), &mut found).unwrap())
         .show("find present, with flags", n);
     assert!(found.iter().all(|&f| f == 1));
-    let miss = Best::of(threads, 7, || finder.values(device, &misses, &mut out, 7).unwrap());
-    assert!(out.par_iter().all(|&v| v == 7));
+    let miss = Best::of(threads, 7, || finder.values(device, &misses, &mut out, value(7)).unwrap());
+    assert!(out.par_iter().all(|&v| v == value(7)));
     miss.show("find absent", n);
     Best::of(threads, 7, || finder.contains(device, &misses, &mut found).unwrap()).show("contains absent", n);
     assert!(found.iter().all(|&f| f == 0));
+    let mut bits = vec![0; n.div_ceil(32)];
+    Best::of(threads, 7, || finder.contains_bits(device, &misses, &mut bits).unwrap()).show("bits absent", n);
+    assert!(bits.iter().all(|&word| word == 0));
+    Best::of(threads, 7, || finder.count(device, &hits)).show("count present", n);
+    assert_eq!(finder.count(device, &hits), n);
     let after = random_lines(threads, table);
     let limit = Best { threads, wall: lines.wall.min(after.wall), cpu: lines.cpu.min(after.cpu) };
     for (name, find) in [("present", &hit), ("absent", &miss)] {
@@ -183,11 +209,11 @@ fn measure(device: &Device, n: usize, load: f64, peers: bool) {
     drop(memory);
 
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    let mut fx = Fx::default();
+    let mut fx = Fx::<L>::default();
     let mut one = Best { threads: 1, wall: f64::MAX, cpu: f64::MAX };
     for _ in 0..2 {
         one.once(|| {
-            fx = Fx::with_capacity_and_hasher(n, FxBuildHasher);
+            fx = Fx::<L>::with_capacity_and_hasher(n, FxBuildHasher);
             fx.extend(keys.iter().copied().zip(values.iter().copied()));
         });
     }
@@ -197,7 +223,7 @@ fn measure(device: &Device, n: usize, load: f64, peers: bool) {
             pool.install(|| {
                 let pieces = out.par_chunks_mut(1 << 14).zip(queries.par_chunks(1 << 14));
                 pieces.for_each(|(out, queries)| {
-                    out.iter_mut().zip(queries).for_each(|(out, q)| *out = fx.get(q).copied().unwrap_or(7));
+                    out.iter_mut().zip(queries).for_each(|(out, q)| *out = fx.get(q).copied().unwrap_or(value(7)));
                 });
             });
         });
@@ -208,7 +234,7 @@ fn measure(device: &Device, n: usize, load: f64, peers: bool) {
         );
     }
     drop(fx);
-    let sharded = Best::of(threads, 3, || pool.install(|| build_sharded(&keys, &values)));
+    let sharded = Best::of(threads, 3, || pool.install(|| build_sharded::<L>(&keys, &values)));
     sharded.show("hashbrown x 64: build", n);
     println!("    koel, warm, is {:.1} times that", warm.rate(n) / sharded.rate(n));
 }
@@ -248,11 +274,11 @@ fn random_lines(threads: usize, table: &[u64]) -> Best {
     })
 }
 
-fn build_sharded(keys: &[u32], values: &[u32]) -> Vec<Fx> {
+fn build_sharded<L: Layout<Key: Hash>>(keys: &[L::Key], values: &[L::Value]) -> Vec<Fx<L>> {
     const SHARDS: usize = 64;
-    let shard_of = |key: u32| (FxBuildHasher.hash_one(key) >> 51) as usize % SHARDS;
+    let shard_of = |key: L::Key| (FxBuildHasher.hash_one(key) >> 51) as usize % SHARDS;
     let chunk = keys.len().div_ceil(rayon::current_num_threads());
-    let parted = |(keys, values): (&[u32], &[u32])| {
+    let parted = |(keys, values): (&[L::Key], &[L::Value])| {
         let mut parts = (0..SHARDS).map(|_| Vec::with_capacity(keys.len() / SHARDS * 9 / 8 + 8)).collect::<Vec<_>>();
         for (&key, &value) in keys.iter().zip(values) {
             parts[shard_of(key)].push((key, value));
@@ -261,7 +287,7 @@ fn build_sharded(keys: &[u32], values: &[u32]) -> Vec<Fx> {
     };
     let parted = keys.par_chunks(chunk).zip(values.par_chunks(chunk)).map(parted).collect::<Vec<_>>();
     let shard = |i: usize| {
-        let mut map = Fx::with_capacity_and_hasher(parted.iter().map(|p| p[i].len()).sum(), FxBuildHasher);
+        let mut map = Fx::<L>::with_capacity_and_hasher(parted.iter().map(|p| p[i].len()).sum(), FxBuildHasher);
         parted.iter().for_each(|parts| map.extend(parts[i].iter().copied()));
         map
     };

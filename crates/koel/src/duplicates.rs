@@ -1,5 +1,5 @@
 //! Equal keys: found by sorting, resolved by the caller's policy.
-use crate::device::{Buffer, Stream, View};
+use crate::device::{Buffer, Element, Stream, View};
 use crate::error::{Error, Result, count32};
 use crate::primitives::{self, Compact};
 use koel_kernels::classic::sorted::mark_kept;
@@ -89,11 +89,11 @@ pub(crate) fn resolve(
 }
 
 /// The first key that was there before.
-fn first_duplicate(keys: &[u32]) -> Error {
+pub(crate) fn first_duplicate<K: Element + Into<u64> + std::hash::Hash + Eq>(keys: &[K]) -> Error {
     let mut seen = HashMap::with_capacity(keys.len());
     for (second, &key) in keys.iter().enumerate() {
         if let Some(first) = seen.insert(key, second) {
-            return Error::DuplicateKey { key: key as u64, first, second };
+            return Error::DuplicateKey { key: key.into(), first, second };
         }
     }
     Error::DuplicateKey { key: 0, first: 0, second: 0 }

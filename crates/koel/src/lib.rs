@@ -5,7 +5,7 @@
 //!
 //! ```
 //! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
-//! let map = koel::Map::build(&device, &[3, 5, 7], &[30, 50, 70])?;
+//! let map = koel::Map::build(&device, &[3u32, 5, 7], &[30u32, 50, 70])?;
 //! assert_eq!(map.get(&[5, 6])?, [Some(50), None]);
 //! # Ok::<(), koel::Error>(())
 //! ```
@@ -22,7 +22,7 @@ pub mod primitives;
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
-pub use map::{Map, MapBuilder, MapOptions, MapReport};
+pub use map::{Key, Map, MapBuilder, MapOptions, MapReport, Value};
 
 /// The README's examples are tests.
 #[cfg(doctest)]

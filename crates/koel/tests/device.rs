@@ -602,8 +602,7 @@ fn a_kernel_that_starts_early_in_a_graph() {
     let mut graph = stream
         .capture(state, |stream, (table, keys, values)| {
             let (slots, keys) = (table.view().arg("slots", stream)?, keys.view().arg("keys", stream)?);
-            let (values, shape) =
-                (values.view_mut().arg("values", stream)?, Shape { partitions: 1, buckets: 2, seed: 0 });
+            let (values, shape) = (values.view_mut().arg("values", stream)?, Shape { partitions: 1, buckets: 2 });
             // SAFETY: eight queries and answers, two buckets, a stash and a header that are long enough.
             unsafe { map_find_or::launch(stream, 1, 8, 7, shape, 0, slots, slots, keys, keys, values) }
         })

@@ -45,8 +45,8 @@ fn calls_allocate_nothing() {
             values.view_mut().copy_from(keys.view(), &other)?;
             values.view_mut().copy_from(keys.view(), &stream)
         });
-        let (table, header) = (device.upload(&[!0u64; 8]).unwrap(), device.upload(&[0u32; 8]).unwrap());
-        let shape = koel::map::layout::Shape { partitions: 1, buckets: 2, seed: 0 };
+        let (table, header) = (device.upload(&[!0u64; 8]).unwrap(), device.upload(&[0u32; 16]).unwrap());
+        let shape = koel::map::layout::Shape { partitions: 1, buckets: 2 };
         allocations(&device, "launch", || {
             let (slots, header) = (table.view().arg("slots", &stream)?, header.view().arg("header", &stream)?);
             let (keys, values) = (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
@@ -56,7 +56,7 @@ fn calls_allocate_nothing() {
         // The stand-in's kernels do not run, so that no map gets built.
         if std::env::var_os("STAND_IN").is_none() {
             assert_eq!(values.download().unwrap(), [7; 4]);
-            let map = Map::build(&device, &[1, 2, 3], &[4, 5, 6]).unwrap();
+            let map = Map::build(&device, &[1u32, 2, 3], &[4u32, 5, 6]).unwrap();
             allocations(&device, "get_or", || map.get_or(&stream, keys.view(), values.view_mut(), 0));
             assert_eq!(values.download().unwrap(), [4, 5, 6, 0]);
         }

@@ -1,6 +1,6 @@
 //! The device's half.
 use koel_kernels::map::find::Table;
-use koel_kernels::map::layout::Shape;
+use koel_kernels::map::layout::{Narrow, Shape};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Bits of a voxel's coordinate: x is the lowest ten of the key, then y, then z.
@@ -26,7 +26,7 @@ pub fn neighbour_sums(
     if i >= n {
         return;
     }
-    let table = Table { shape, stash_bits, slots, stash, header: table_header };
+    let table = Table::<Narrow>::new(shape, stash_bits, slots, stash, table_header);
     let voxel = voxels.get_stream(i);
     let mut sum = 0u32;
     unroll::<3>(|axis| {

@@ -1,11 +1,11 @@
 //! Lookups: one thread a query, one sector read, a second one for the few that need it.
-use super::layout::{AMBIGUOUS, EMPTY, Shape, class, class_bit};
+use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, class_bit};
 use super::{header, stash};
-use koel_simt::{Buf, In, Thread, U64x2, kernel};
+use koel_simt::{Buf, In, Thread, U64x2, kernel, unroll};
 
-/// A table as a kernel sees it: for `#[kernel]` parameters it is passed in parts.
+/// A table as a kernel sees it: the device-side handle. For `#[kernel]` parameters it is passed in parts.
 #[derive(Clone, Copy)]
-pub struct Table {
+pub struct Table<L> {
     /// Partitions and buckets.
     pub shape: Shape,
     /// The stash has 2^this slots.
@@ -16,94 +16,220 @@ pub struct Table {
     pub stash: In<u64>,
     /// The header.
     pub header: In<u32>,
+    /// How pairs are stored.
+    pub layout: core::marker::PhantomData<L>,
 }
-impl Table {
+/// Where a key was found.
+enum Hit {
+    /// In a bucket, at the front of which is this head: the bucket, the slot.
+    Slot(u64, u32, u64),
+    /// Only the stash can tell.
+    Stash,
+}
+impl<L: Layout> Table<L> {
+    /// From its parts.
+    #[inline(always)]
+    pub fn new(shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, header: In<u32>) -> Table<L> {
+        Table { shape, stash_bits, slots, stash, header, layout: core::marker::PhantomData }
+    }
     #[inline(always)]
     #[track_caller]
-    fn bucket(&self, place: u64) -> [u64; 4] {
-        let U64x2([a, b]) = self.slots.x2().get(2 * place);
-        let U64x2([c, d]) = self.slots.x2().get(2 * place + 1);
+    fn heads(&self, place: u32) -> [u64; 4] {
+        let at = place as u64 * (L::WORDS as u64 / 2);
+        let U64x2([a, b]) = self.slots.x2().get(at);
+        let U64x2([c, d]) = self.slots.x2().get(at + 1);
         [a, b, c, d]
     }
-    /// The value of a key.
+    /// Looks in both buckets. The key must not be the ambiguous one.
     #[inline(always)]
     #[track_caller]
-    pub fn get(&self, key: u32) -> Option<u32> {
-        let h = self.shape.mixed(key);
-        let y = self.bucket(self.shape.first_place(h) as u64);
-        let mut hit = matching(y, h);
-        if hit.is_none() && y[3] != EMPTY && class_bit(y, class(h)) {
-            let second = self.shape.other(h, self.shape.first(h));
-            let z = self.bucket(self.shape.place(self.shape.partition(h), second));
-            hit = matching(z, h);
-            if hit.is_none() && z[3] != EMPTY && self.header.get(header::STASHED) != 0 {
-                hit = stash::find(self.stash, self.stash_bits, h);
+    fn search(&self, key: L::Mixed) -> Option<Hit> {
+        let h = L::hash(key);
+        let mut place = self.shape.first_place(h);
+        let mut heads = self.heads(place);
+        let mut hit = matching::<L>(heads, key);
+        if hit.is_none() && heads[3] != EMPTY && class_bit::<L>(heads, class(h)) {
+            place = self.shape.second_place(h);
+            heads = self.heads(place);
+            hit = matching::<L>(heads, key);
+            if hit.is_none() && heads[3] != EMPTY && self.header.get(header::STASHED) != 0 {
+                return Some(Hit::Stash);
             }
         }
-        if h == AMBIGUOUS && hit.is_none_or(|e| e == EMPTY) {
-            hit = if self.header.get(header::AMBIGUOUS) != 0 { Some(EMPTY) } else { None };
+        hit.map(|(slot, head)| Hit::Slot(place as u64, slot, head))
+    }
+    /// The value of a key.
+    ///
+    /// Reads one sector of 32 bytes, a second one if the first bucket is full and keys of this class overflowed from it, and with wide
+    /// values the sector beside it if the key is there.
+    #[inline(always)]
+    #[track_caller]
+    pub fn get(&self, key: L::Key) -> Option<L::Value> {
+        let key = L::mixed(self.header.get(header::SEED), key);
+        if key == L::AMBIGUOUS {
+            return if self.header.get(header::HELD) != 0 { Some(held_value(self.header)) } else { None };
         }
-        hit.map(|e| (e >> 32) as u32)
+        match self.search(key) {
+            None => None,
+            Some(Hit::Slot(place, slot, head)) => {
+                let behind =
+                    if L::SLOT_WORDS > 1 { self.slots.get(place * L::WORDS as u64 + 4 + slot as u64) } else { 0 };
+                Some(L::value_in(head, behind))
+            }
+            Some(Hit::Stash) => stash::find::<L>(self.stash, self.stash_bits, key),
+        }
+    }
+    /// Whether a key is there: as [`get`](Self::get), without reading values.
+    #[inline(always)]
+    #[track_caller]
+    pub fn contains(&self, key: L::Key) -> bool {
+        let key = L::mixed(self.header.get(header::SEED), key);
+        if key == L::AMBIGUOUS {
+            return self.header.get(header::HELD) != 0;
+        }
+        match self.search(key) {
+            None => false,
+            Some(Hit::Slot(..)) => true,
+            Some(Hit::Stash) => stash::find::<L>(self.stash, self.stash_bits, key).is_some(),
+        }
     }
 }
-/// The pair of a mixed key in a bucket: the first, because an empty slot, which is behind, matches the ambiguous one.
+/// The value of the ambiguous key.
 #[inline(always)]
-fn matching(y: [u64; 4], h: u32) -> Option<u64> {
+pub(super) fn held_value<V: Number>(table_header: In<u32>) -> V {
+    let (low, high) = (table_header.get(header::HELD_VALUE), table_header.get(header::HELD_VALUE + 1));
+    V::narrowed((high as u64) << 32 | low as u64)
+}
+/// The slot of a mixed key in a bucket, and its head.
+#[inline(always)]
+fn matching<L: Layout>(heads: [u64; 4], key: L::Mixed) -> Option<(u32, u64)> {
     let mut hit = None;
-    koel_simt::unroll::<4>(|s| {
-        if y[3 - s] as u32 == h {
-            hit = Some(y[3 - s]);
+    unroll::<4>(|s| {
+        if L::key_in(heads[s]) == key {
+            hit = Some((s as u32, heads[s]));
         }
     });
     hit
 }
 
-/// Looks up query `i`: value and found flag, or two zeros.
-#[kernel(threads = 256, independent, starts_early)]
-pub fn map_find(
-    t: Thread,
-    n: u32,
-    shape: Shape,
-    stash_bits: u32,
-    slots: In<u64>,
-    stash: In<u64>,
-    table_header: In<u32>,
-    queries: In<u32>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
-    t.wait_for_previous();
-    t.let_next_start();
-    let i = t.global_id();
-    if i >= n {
-        return;
+macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:ident $contains:ident $contains_bits:ident $count:ident;)*) => { $(
+    /// Looks up query `i`: value and found flag, or two zeros.
+    #[kernel(threads = 256, independent, starts_early)]
+    pub fn $find(
+        t: Thread,
+        n: u32,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        queries: In<$key>,
+        values: Buf<$value>,
+        found: Buf<u8>,
+    ) {
+        t.wait_for_previous();
+        t.let_next_start();
+        let i = t.global_id();
+        if i >= n {
+            return;
+        }
+        let hit = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header).get(queries.get_stream(i));
+        values.store_stream(i, hit.unwrap_or(0));
+        found.store_stream(i, hit.is_some() as u8);
     }
-    let table = Table { shape, stash_bits, slots, stash, header: table_header };
-    let hit = table.get(queries.get_stream(i));
-    values.store_stream(i, hit.unwrap_or(0));
-    found.store_stream(i, hit.is_some() as u8);
-}
-
-/// Looks up query `i`: the value, or `missing`.
-#[kernel(threads = 256, independent, starts_early)]
-pub fn map_find_or(
-    t: Thread,
-    n: u32,
-    missing: u32,
-    shape: Shape,
-    stash_bits: u32,
-    slots: In<u64>,
-    stash: In<u64>,
-    table_header: In<u32>,
-    queries: In<u32>,
-    values: Buf<u32>,
-) {
-    t.wait_for_previous();
-    t.let_next_start();
-    let i = t.global_id();
-    if i >= n {
-        return;
+    /// Looks up query `i`: the value, or `missing`.
+    #[kernel(threads = 256, independent, starts_early)]
+    pub fn $find_or(
+        t: Thread,
+        n: u32,
+        missing: $value,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        queries: In<$key>,
+        values: Buf<$value>,
+    ) {
+        t.wait_for_previous();
+        t.let_next_start();
+        let i = t.global_id();
+        if i >= n {
+            return;
+        }
+        let hit = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header).get(queries.get_stream(i));
+        values.store_stream(i, hit.unwrap_or(missing));
     }
-    let table = Table { shape, stash_bits, slots, stash, header: table_header };
-    values.store_stream(i, table.get(queries.get_stream(i)).unwrap_or(missing));
+    /// Looks up query `i`: 1 or 0.
+    #[kernel(threads = 256, independent, starts_early)]
+    pub fn $contains(
+        t: Thread,
+        n: u32,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        queries: In<$key>,
+        found: Buf<u8>,
+    ) {
+        t.wait_for_previous();
+        t.let_next_start();
+        let i = t.global_id();
+        if i >= n {
+            return;
+        }
+        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
+        found.store_stream(i, table.contains(queries.get_stream(i)) as u8);
+    }
+    /// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
+    #[kernel(threads = 256, starts_early)]
+    pub fn $contains_bits(
+        t: Thread,
+        n: u32,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        queries: In<$key>,
+        found: Buf<u32>,
+    ) {
+        t.wait_for_previous();
+        t.let_next_start();
+        let i = t.global_id();
+        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
+        let bits = t.warp().ballot(i < n && table.contains(queries.get_stream(i)));
+        if t.lane() == 0 && i < n {
+            found.store_stream(i / 32, bits);
+        }
+    }
+    /// Adds to `count` how many of the queries are in the table.
+    #[kernel(threads = 256, starts_early)]
+    pub fn $count(
+        t: Thread,
+        n: u32,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        queries: In<$key>,
+        count: Buf<u64>,
+    ) {
+        t.wait_for_previous();
+        t.let_next_start();
+        let i = t.global_id();
+        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
+        let found = t.barrier_count(i < n && table.contains(queries.get_stream(i)));
+        if t.id() == 0 && found != 0 {
+            count.fetch_add(0, found as u64);
+        }
+    }
+)* } }
+entries! {
+    Narrow, u32, u32: map_find map_find_or map_contains map_contains_bits map_count;
+    Wide<u32, u64>, u32, u64: map_find_u32_u64 map_find_or_u32_u64 map_contains_u32_u64 map_contains_bits_u32_u64 map_count_u32_u64;
+    Wide<u64, u32>, u64, u32: map_find_u64_u32 map_find_or_u64_u32 map_contains_u64_u32 map_contains_bits_u64_u32 map_count_u64_u32;
+    Wide<u64, u64>, u64, u64: map_find_u64_u64 map_find_or_u64_u64 map_contains_u64_u64 map_contains_bits_u64_u64 map_count_u64_u64;
 }

@@ -2,17 +2,27 @@
 //! inside the groups.
 //!
 //! A block sorts a tile of pairs by bin in shared memory, reserves room in each bin with one global add, and writes each
-//! bin's run coalesced: 16 bytes of traffic a pair and pass. Only the first pass hashes. Bins have room for what a good
-//! hash function gives them and some deviations more; a run that does not fit goes to an overflow area behind the bins,
-//! which is normally empty.
-use super::header;
-use super::layout::Shape;
+//! bin's run coalesced: a pair is read and written once in each pass. Only the first pass hashes. Bins have room for what a good
+//! hash function gives them and some deviations more; a run that does not fit goes to an overflow area, which is normally
+//! empty.
+//!
+//! # Stamps
+//! Bins do not keep the order of the input, but of equal keys the last (or first) one must stay. Before two passes, the number
+//! of groups is a power of two, so a pair's group tells the high bits of its hash; in their place the first pass puts a
+//! *stamp*: which stretch of the input the pair came from. So equal keys from different stretches are told apart at no cost in
+//! memory. What has no stamp, and equal keys of one stretch, [`settle`](super::settle) looks up in the input.
+use super::layout::{EMPTY, Layout, Narrow, Shape, Wide};
+use super::{rank, state};
 use crate::hash::mulhi;
 use crate::partition::{NOWHERE, fits, load_tile, scatter};
-use koel_simt::{Buf, In, Thread, U64x2, kernel, unroll};
+use koel_simt::{Buf, In, Thread, kernel, unroll};
 
-/// Pairs that an overflow area has room for.
+/// Pairs that an overflow area has room for. There is one for each pass, the second behind the first.
 pub const OVERFLOW: u32 = 1 << 16;
+/// Places from here on are those of the overflow area.
+const OVERFLOWED: u32 = 1 << 31;
+/// Different stamps, at most.
+pub const MOST_STAMPS: u32 = 1 << 10;
 
 /// Where a pass puts pairs: a kernel's argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,33 +32,99 @@ pub struct Bins {
     pub count: u32,
     /// Places of a bin: even.
     pub room: u32,
-    /// Where the overflow area begins: behind the last bin.
+    /// Where the pass's overflow area begins in the array of overflows.
     pub overflow: u32,
-    /// The header word that counts its pairs.
+    /// The word of the [`state`] that counts its pairs.
     pub overflow_word: u32,
 }
 // SAFETY: plain numbers, no padding.
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Bins {}
 
+/// How stamps replace the high bits of a hash: a kernel's argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Stamps {
+    /// The bits that a group tells; none: there are no stamps.
+    pub mask: u32,
+    /// How far a stamp is shifted to get there.
+    pub shift: u32,
+    /// How many stamps there are: two less than the mask could hold, so that none is all ones, and [`unknown`](Self::unknown) is left.
+    pub count: u32,
+    /// Stamps of a block of the first pass, times 2^32.
+    pub per_block: u32,
+    /// Not 0: of equal keys the first stays. Stamps then fall.
+    pub keep_first: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Stamps {}
+impl Stamps {
+    /// The stamp of the pairs of a block: of two blocks, the one whose pairs stay never has a lesser one.
+    #[inline(always)]
+    pub fn of_block(self, block: u32) -> u32 {
+        let stamp = mulhi(block, self.per_block);
+        if self.keep_first != 0 { self.count.wrapping_sub(1).wrapping_sub(stamp) } else { stamp }
+    }
+    /// The stamp of pairs whose stretch is not known: more than every other.
+    #[inline(always)]
+    pub fn unknown(self) -> u32 {
+        self.count
+    }
+    /// A hash with a stamp in its high bits.
+    #[inline(always)]
+    pub fn with(self, h: u32, stamp: u32) -> u32 {
+        h & !self.mask | (stamp << (self.shift & 31)) & self.mask
+    }
+    /// The stamp of a stamped hash; 0 if there are none.
+    #[inline(always)]
+    pub fn of(self, stamped: u32) -> u32 {
+        (stamped & self.mask) >> (self.shift & 31)
+    }
+    /// The high bits that a group tells.
+    #[inline(always)]
+    pub fn top(self, group: u32) -> u32 {
+        (group << (self.shift & 31)) & self.mask
+    }
+    /// The hash of a stamped one, of a group with these high bits.
+    #[inline(always)]
+    pub fn hash(self, stamped: u32, top: u32) -> u32 {
+        stamped & !self.mask | top
+    }
+}
+/// A head with another hash.
+#[inline(always)]
+pub fn with_hash<L: Layout>(head: u64, h: u32) -> u64 {
+    head & !((!0u32 as u64) << L::HASH_SHIFT) | (h as u64) << L::HASH_SHIFT
+}
+/// The hash in a head, stamped or not.
+#[inline(always)]
+pub fn hash_in<L: Layout>(head: u64) -> u32 {
+    (head >> L::HASH_SHIFT) as u32
+}
+
 /// A block's work: threads, pairs of a thread, most bins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tile {
     /// Threads of a block.
     pub threads: u32,
-    /// Pairs of a thread: a multiple of 4.
+    /// Narrow pairs of a thread: a multiple of 4. About half as many wide ones.
     pub items: u32,
     /// Bins, at most.
     pub bins: u32,
 }
 impl Tile {
+    /// Pairs of a thread.
+    pub const fn items<L: Layout>(self) -> u32 {
+        if L::SLOT_WORDS == 1 { self.items } else { self.items / 8 * 4 }
+    }
     /// Pairs of a block.
-    pub const fn pairs(self) -> u32 {
-        self.threads * self.items
+    pub const fn pairs<L: Layout>(self) -> u32 {
+        self.threads * self.items::<L>()
     }
     /// Bytes of shared memory.
     pub const fn shared(self) -> u32 {
-        self.pairs() * 8 + self.bins * 8 + 32 * 4
+        self.threads * self.items * 8 + self.bins * 8 + 32 * 4
     }
 }
 /// For up to 256 bins.
@@ -60,88 +136,150 @@ pub const WIDE: Tile = Tile { threads: 1024, items: 16, bins: 1280 };
 
 /// Where a run goes: into its bin, or behind all of them.
 #[inline(always)]
-fn place(bins: Bins, first_bin: u32, valid: Buf<u32>, table_header: Buf<u32>) -> impl Fn(u32, u32, u32) -> u32 {
+fn place(bins: Bins, first_bin: u32, valid: Buf<u32>, build_state: Buf<u32>) -> impl Fn(u32, u32, u32) -> u32 {
     move |bin, before, run| {
         let bin = first_bin + bin;
         if fits(bins.room, before, run) {
             bin * bins.room + before
         } else {
             valid.fetch_min(bin, before);
-            overflow_place(run, bins, table_header)
+            let place = build_state.fetch_add(bins.overflow_word, run);
+            if fits(OVERFLOW, place, run) {
+                OVERFLOWED | (bins.overflow + place)
+            } else {
+                build_state.fetch_add(state::FAILED, run);
+                NOWHERE
+            }
         }
     }
 }
-/// Room for a run behind the bins.
+/// Writes a pair to its place: in a bin as `binned` says, behind them as `overflowed` says of its head.
 #[inline(always)]
-fn overflow_place(run: u32, bins: Bins, table_header: Buf<u32>) -> u32 {
-    let place = table_header.fetch_add(bins.overflow_word, run);
-    if !fits(OVERFLOW, place, run) {
-        table_header.fetch_add(header::FAILED, run);
-        return NOWHERE;
+fn put<L: Layout>(
+    out: Buf<u64>,
+    overflow: Buf<u64>,
+    binned: impl Fn(u64) -> u64,
+    overflowed: impl Fn(u64) -> u64,
+) -> impl Fn(u32, L::Pair) {
+    let (out, overflow) = (L::pairs_mut(out), L::pairs_mut(overflow));
+    move |to, pair| {
+        let (head, behind) = (L::head(pair), L::behind(pair));
+        if to < OVERFLOWED {
+            out.store(to, L::with_head(binned(head), behind));
+        } else {
+            overflow.store(to - OVERFLOWED, L::with_head(overflowed(head), behind));
+        }
     }
-    bins.overflow + place
 }
 
 #[inline(always)]
-fn from_input<const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
     t: Thread,
-    shape: Shape,
+    seed: u32,
     n: u32,
     aligned: u32,
-    keys: In<u32>,
-    values: In<u32>,
+    stamps: Stamps,
+    keys: In<L::Key>,
+    values: In<L::Value>,
     bins: Bins,
     out: Buf<u64>,
+    overflow: Buf<u64>,
     cursors: Buf<u32>,
     valid: Buf<u32>,
-    table_header: Buf<u32>,
+    stash: Buf<u64>,
+    stash_words: u32,
+    build_state: Buf<u32>,
 ) {
     t.wait_for_previous();
     t.let_next_start();
-    let tile = load_tile::<THREADS, ITEMS>(t, n, aligned, keys, values, |key| shape.mixed(key));
-    let bin_of = |h: u32| mulhi(h, bins.count);
-    let place = place(bins, 0, valid, table_header);
-    scatter::<THREADS, ITEMS, BINS, PER>(t, tile, bin_of, 0, cursors, place, out)
+    // The stash must be empty before the build: each block clears its share.
+    let (threads, mut word) = (t.grid_dim() * THREADS as u32, t.global_id());
+    while word < stash_words {
+        stash.store(word, EMPTY);
+        word += threads;
+    }
+    let (pairs, mut live) =
+        load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, L::EMPTY_PAIR, |i, key, value| {
+            let mixed = L::mixed(seed, key);
+            if mixed == L::AMBIGUOUS {
+                build_state.fetch_max(state::HELD, rank(i, stamps.keep_first));
+                build_state.fetch_add(state::HELD_COPIES, 1);
+                return L::EMPTY_PAIR;
+            }
+            L::pair(mixed, value)
+        });
+    unroll::<ITEMS>(|j| {
+        if L::head(pairs[j]) == EMPTY {
+            live &= !(1 << j);
+        }
+    });
+    let bin_of = |pair| mulhi(hash_in::<L>(L::head(pair)), bins.count);
+    let place = place(bins, 0, valid, build_state);
+    let stamp = stamps.of_block(t.block());
+    let stamped = |head| with_hash::<L>(head, stamps.with(hash_in::<L>(head), stamp));
+    let put = put::<L>(out, overflow, stamped, |head| head);
+    scatter::<_, THREADS, ITEMS, BINS, PER>(t, (pairs, live), bin_of, 0, cursors, place, put)
 }
 
-macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $tile:ident: $threads:literal $items:literal $bins:literal $blocks:literal $per:literal;)*) => { $(
+macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty, $tile:ident: $threads:literal $items:literal $bins:literal $blocks:literal $per:literal;)*) => { $(
     $(#[$doc])*
     #[kernel(threads = $threads, min_blocks = $blocks, shared = $tile.shared(), starts_early)]
     pub fn $name(
         t: Thread,
-        shape: Shape,
+        seed: u32,
         n: u32,
         aligned: u32,
-        keys: In<u32>,
-        values: In<u32>,
+        stamps: Stamps,
+        keys: In<$key>,
+        values: In<$value>,
         bins: Bins,
         out: Buf<u64>,
+        overflow: Buf<u64>,
         cursors: Buf<u32>,
         valid: Buf<u32>,
-        table_header: Buf<u32>,
+        stash: Buf<u64>,
+        stash_words: u32,
+        build_state: Buf<u32>,
     ) {
-        const { assert!($tile.threads == $threads && $tile.items == $items && $tile.bins == $bins) };
-        from_input::<$threads, $items, $bins, $per>(t, shape, n, aligned, keys, values, bins, out, cursors, valid, table_header)
+        const { assert!($tile.threads == $threads && $tile.items::<$layout>() == $items && $tile.bins == $bins) };
+        from_input::<$layout, $threads, $items, $bins, $per>(
+            t, seed, n, aligned, stamps, keys, values, bins, out, overflow, cursors, valid, stash, stash_words, build_state,
+        )
     }
 )* } }
 from_input! {
     /// The input into at most 256 bins: groups of partitions, or partitions. `aligned`: keys and values begin on multiples
-    /// of 16 bytes. Set `cursors` to zeros and `valid` to ones before.
-    map_from_input_narrow NARROW: 384 20 256 2 1;
+    /// of 16 bytes. Clears the stash. Before it, `cursors` are zero and `valid` is all ones.
+    map_from_input_narrow Narrow, u32, u32, NARROW: 384 20 256 2 1;
     /// The same with [`SMALL`].
-    map_from_input_small SMALL: 512 12 1024 1 2;
+    map_from_input_small Narrow, u32, u32, SMALL: 512 12 1024 1 2;
     /// The same with [`WIDE`].
-    map_from_input_wide WIDE: 1024 16 1280 1 2;
+    map_from_input_wide Narrow, u32, u32, WIDE: 1024 16 1280 1 2;
+    /// As `map_from_input_narrow`.
+    map_from_input_narrow_u32_u64 Wide<u32, u64>, u32, u64, NARROW: 384 8 256 2 1;
+    /// As `map_from_input_small`.
+    map_from_input_small_u32_u64 Wide<u32, u64>, u32, u64, SMALL: 512 4 1024 1 2;
+    /// As `map_from_input_wide`.
+    map_from_input_wide_u32_u64 Wide<u32, u64>, u32, u64, WIDE: 1024 8 1280 1 2;
+    /// As `map_from_input_narrow`.
+    map_from_input_narrow_u64_u32 Wide<u64, u32>, u64, u32, NARROW: 384 8 256 2 1;
+    /// As `map_from_input_small`.
+    map_from_input_small_u64_u32 Wide<u64, u32>, u64, u32, SMALL: 512 4 1024 1 2;
+    /// As `map_from_input_wide`.
+    map_from_input_wide_u64_u32 Wide<u64, u32>, u64, u32, WIDE: 1024 8 1280 1 2;
+    /// As `map_from_input_narrow`.
+    map_from_input_narrow_u64_u64 Wide<u64, u64>, u64, u64, NARROW: 384 8 256 2 1;
+    /// As `map_from_input_small`.
+    map_from_input_small_u64_u64 Wide<u64, u64>, u64, u64, SMALL: 512 4 1024 1 2;
+    /// As `map_from_input_wide`.
+    map_from_input_wide_u64_u64 Wide<u64, u64>, u64, u64, WIDE: 1024 8 1280 1 2;
 }
 
-/// The groups of the first pass into their partitions, each block a tile of one group.
-///
-/// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Set `cursors` to zeros and `valid` to ones
-/// before.
-#[kernel(threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early)]
-pub fn map_from_groups(
+#[inline(always)]
+fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
     shape: Shape,
+    stamps: Stamps,
     groups: Bins,
     tiles: u32,
     group_cursors: In<u32>,
@@ -149,33 +287,74 @@ pub fn map_from_groups(
     input: In<u64>,
     bins: Bins,
     out: Buf<u64>,
+    overflow: Buf<u64>,
     cursors: Buf<u32>,
     valid: Buf<u32>,
-    table_header: Buf<u32>,
+    build_state: Buf<u32>,
 ) {
-    const THREADS: usize = NARROW.threads as usize;
-    const ITEMS: usize = NARROW.items as usize;
+    let pairs_of_tile = (THREADS * ITEMS) as u32;
     t.wait_for_previous();
     t.let_next_start();
     let group = t.block().checked_div(tiles).unwrap_or(0);
-    let first = (t.block() - group * tiles) * NARROW.pairs();
+    let first = (t.block() - group * tiles) * pairs_of_tile;
     let all = group_cursors.get(group).min(group_valid.get(group)).min(groups.room);
     // Every thread of the block leaves, or none.
     if all <= first {
         return;
     }
-    let count = (all - first).min(NARROW.pairs());
-    let at = |j: usize| ((j / 2 * THREADS) as u32 + t.id()) * 2 + j as u32 % 2;
-    let mut pairs = [0; ITEMS];
+    let count = (all - first).min(pairs_of_tile);
+    let (mut pairs, mut live) = ([L::EMPTY_PAIR; ITEMS], 0);
     unroll::<ITEMS>(|j| {
-        if j % 2 == 0 && at(j) < count {
-            // Rooms are even: the second one exists, though it may not count.
-            let U64x2(two) = input.x2().get_stream((group * groups.room + first + at(j)) / 2);
-            unroll::<2>(|l| pairs[j + l] = two[l]);
+        if j % 2 == 0 {
+            let at = ((j / 2 * THREADS) as u32 + t.id()) * 2;
+            if at < count {
+                // Rooms are even: the second one exists, though it may not count.
+                let two = L::two(input, (group * groups.room + first + at) / 2);
+                unroll::<2>(|l| pairs[j + l] = two[l]);
+                live |= if at + 1 < count { 3 << j } else { 1 << j };
+            }
         }
     });
     let first_bin = group * bins.count;
-    let bin_of = |h: u32| shape.partition(h) - first_bin;
-    let place = place(bins, first_bin, valid, table_header);
-    scatter::<THREADS, ITEMS, 256, 1>(t, (pairs, count, at), bin_of, first_bin, cursors, place, out)
+    let top = stamps.top(group);
+    let hash = |head| stamps.hash(hash_in::<L>(head), top);
+    let bin_of = |pair| shape.partition(hash(L::head(pair))) - first_bin;
+    let place = place(bins, first_bin, valid, build_state);
+    let put = put::<L>(out, overflow, |head| head, |head| with_hash::<L>(head, hash(head)));
+    scatter::<_, THREADS, ITEMS, 256, 1>(t, (pairs, live), bin_of, first_bin, cursors, place, put)
+}
+
+macro_rules! from_groups { ($($(#[$doc:meta])* $name:ident $layout:ty: $items:literal;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early)]
+    pub fn $name(
+        t: Thread,
+        shape: Shape,
+        stamps: Stamps,
+        groups: Bins,
+        tiles: u32,
+        group_cursors: In<u32>,
+        group_valid: In<u32>,
+        input: In<u64>,
+        bins: Bins,
+        out: Buf<u64>,
+        overflow: Buf<u64>,
+        cursors: Buf<u32>,
+        valid: Buf<u32>,
+        build_state: Buf<u32>,
+    ) {
+        const { assert!(NARROW.threads == 384 && NARROW.items::<$layout>() == $items) };
+        from_groups::<$layout, 384, $items>(
+            t, shape, stamps, groups, tiles, group_cursors, group_valid, input, bins, out, overflow, cursors, valid, build_state,
+        )
+    }
+)* } }
+from_groups! {
+    /// The groups of the first pass into their partitions, each block a tile of one group.
+    ///
+    /// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Before it, `cursors` are zero and `valid` is all
+    /// ones.
+    map_from_groups Narrow: 20;
+    /// The same for wide pairs.
+    map_from_groups_wide Wide<u64, u64>: 8;
 }

@@ -1,20 +1,24 @@
 //! Pairs that found no place in their two buckets: a small open-addressing table with linear probing, normally empty.
-use super::layout::EMPTY;
+use super::layout::{EMPTY, Layout};
 use koel_simt::{Buf, In};
 
-/// Where the search for a mixed key begins, in a stash of 2^`bits` slots.
+/// Where the search for a hash begins, in a stash of 2^`bits` slots.
 #[inline(always)]
 pub fn start(h: u32, bits: u32) -> u32 {
     (h.wrapping_mul(0x9E37_79B1) as u64 >> (32 - (bits & 31))) as u32
 }
 
-/// Puts a pair in, from a kernel. False if there is no room.
+/// Puts a pair in, from a kernel; its key is not there. False if there is no room.
 #[inline(always)]
-pub fn insert(stash: Buf<u64>, bits: u32, pair: u64) -> bool {
+pub fn insert<L: Layout>(stash: Buf<u64>, bits: u32, pair: L::Pair) -> bool {
     let mask = (1u32 << (bits & 31)) - 1;
-    let (mut at, mut looked) = (start(pair as u32, bits), 0);
+    let (mut at, mut looked) = (start(L::hash(L::key(pair)), bits), 0);
     while looked <= mask {
-        if stash.cas(at, EMPTY, pair) == EMPTY {
+        let word = at * L::SLOT_WORDS as u32;
+        if stash.cas(word, EMPTY, L::head(pair)) == EMPTY {
+            if L::SLOT_WORDS > 1 {
+                stash.store_relaxed(word + 1, L::behind(pair));
+            }
             return true;
         }
         at = (at + 1) & mask;
@@ -23,18 +27,40 @@ pub fn insert(stash: Buf<u64>, bits: u32, pair: u64) -> bool {
     false
 }
 
-/// The pair of a mixed key. It must not be the ambiguous one.
+/// The slot of a mixed key, while others put pairs in; what they put in at this moment may be missed.
 #[inline(always)]
-pub fn find(stash: In<u64>, bits: u32, h: u32) -> Option<u64> {
+pub fn slot_of<L: Layout>(stash: Buf<u64>, bits: u32, key: L::Mixed) -> Option<u32> {
     let mask = (1u32 << (bits & 31)) - 1;
-    let (mut at, mut looked) = (start(h, bits), 0);
+    let (mut at, mut looked) = (start(L::hash(key), bits), 0);
     while looked <= mask {
-        let e = stash.get(at);
-        if e == EMPTY {
+        let head = stash.load_relaxed(at * L::SLOT_WORDS as u32);
+        if head == EMPTY {
             return None;
         }
-        if e as u32 == h {
-            return Some(e);
+        if L::key_in(head) == key {
+            return Some(at);
+        }
+        at = (at + 1) & mask;
+        looked += 1;
+    }
+    None
+}
+
+/// The value of a mixed key. It must not be the ambiguous one.
+#[inline(always)]
+#[track_caller]
+pub fn find<L: Layout>(stash: In<u64>, bits: u32, key: L::Mixed) -> Option<L::Value> {
+    let mask = (1u32 << (bits & 31)) - 1;
+    let (mut at, mut looked) = (start(L::hash(key), bits), 0);
+    while looked <= mask {
+        let word = at * L::SLOT_WORDS as u32;
+        let head = stash.get(word);
+        if head == EMPTY {
+            return None;
+        }
+        if L::key_in(head) == key {
+            let behind = if L::SLOT_WORDS > 1 { stash.get(word + 1) } else { 0 };
+            return Some(L::value_in(head, behind));
         }
         at = (at + 1) & mask;
         looked += 1;

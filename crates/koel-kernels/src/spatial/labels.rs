@@ -186,7 +186,7 @@ impl Faces {
     }
 }
 
-/// Words of [`spatial_measure`]'s result: the area of each label of each cloud.
+/// Words of `spatial_measure`'s result: the area of each label of each cloud.
 pub const MEASURES: u32 = 2 * 4;
 /// Areas are summed in units of 1 / 2^this.
 pub const MEASURE_BITS: u32 = 16;

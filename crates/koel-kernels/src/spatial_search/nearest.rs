@@ -108,7 +108,7 @@ pub fn find_nearest(
         return;
     }
     let cells =
-        Cells { grid: voxels, occupied, cells, points, table: Table { shape, stash_bits, slots, stash, header } };
+        Cells { grid: voxels, occupied, cells, points, table: Table::new(shape, stash_bits, slots, stash, header) };
     let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
     let first = i as u64 * k as u64;
     let mut best = Best { k, first, len: 0, worst: f64::INFINITY, indices, distances };

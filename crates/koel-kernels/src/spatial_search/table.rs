@@ -7,6 +7,7 @@
 //! The map's keys are 32-bit *names*. In a grid of at most 2^32 cells a cell's number is its name. In a larger one names are
 //! hashes of the 64-bit numbers; cells of equal name form a chain in ascending order, and the number itself decides.
 use crate::map::find::Table;
+use crate::map::layout::Narrow;
 use koel_simt::{In, U64x2};
 
 /// No cell.
@@ -127,7 +128,7 @@ pub struct Cells {
     /// Four words for each point: x, y, z, index.
     pub points: In<u32>,
     /// From the name of a cell to its place.
-    pub table: Table,
+    pub table: Table<Narrow>,
 }
 impl Cells {
     /// Number, start and next of name of occupied cell `i`.

@@ -87,7 +87,7 @@ pub fn count_within(
         return;
     }
     let cells =
-        Cells { grid: voxels, occupied, cells, points, table: Table { shape, stash_bits, slots, stash, header } };
+        Cells { grid: voxels, occupied, cells, points, table: Table::new(shape, stash_bits, slots, stash, header) };
     let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
     let mut count = 0u64;
     each_within(&cells, q, f64::from_bits(radius), |_| count += 1);
@@ -120,7 +120,7 @@ pub fn list_within(
         return;
     }
     let cells =
-        Cells { grid: voxels, occupied, cells, points, table: Table { shape, stash_bits, slots, stash, header } };
+        Cells { grid: voxels, occupied, cells, points, table: Table::new(shape, stash_bits, slots, stash, header) };
     let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
     let (mut at, end) = (offsets.get(i), offsets.get(i as u64 + 1).min(room));
     each_within(&cells, q, f64::from_bits(radius), |index| {

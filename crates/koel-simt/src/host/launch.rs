@@ -97,6 +97,11 @@ pub struct DeviceArg {
 impl DeviceArg {
     /// The largest parameter, in bytes.
     pub const MAX: usize = 256;
+    /// What it is made of.
+    pub fn written(&self) -> &[u8] {
+        // SAFETY: the first `len` bytes are written.
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
+    }
 }
 
 /// What a kernel may take. For a `repr(C)` struct of plain numbers: `unsafe impl koel_simt::Arg for MyStruct {}`.

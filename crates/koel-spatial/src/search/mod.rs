@@ -116,7 +116,7 @@ impl SpatialHash {
     }
     /// Bytes of device memory.
     pub fn bytes(&self) -> usize {
-        self.cells.bytes() + self.sorted.bytes() + self.map.report().bytes
+        self.cells.bytes() + self.sorted.bytes() + self.map.bytes()
     }
 
     /// The indices of all points within `radius` of each query, both ends included.

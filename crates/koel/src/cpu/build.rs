@@ -5,80 +5,93 @@
 //! other bucket, and so on. Buckets lose no pair before, so of two pairs with one key the later finds the earlier in the
 //! same step, or waits behind it.
 use super::partition::{BLOCK, Parted, mix_pairs};
-use super::simd::{Bucket, EMPTY_BUCKET, GROUP, LINE, Line, Simd, Work};
-use super::stash::Stash;
+use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
+use super::stash::{Stash, pair_unchecked};
 use crate::classic::Duplicates;
 use koel_kernels::hash::mulhi;
-use koel_kernels::map::layout::{AMBIGUOUS, BUCKET, EMPTY, Shape, class, pair};
+use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Shape, class};
 use std::hint::select_unpredictable;
 
 /// Evictions until a pair goes to the stash. Fewer in a partition where that has happened.
 const MOST_EVICTIONS: u32 = 512;
 
 /// What builds bins, one after the other. Its memory is kept from build to build.
-#[derive(Default)]
-pub struct Builder {
+pub struct Builder<L: Layout> {
     /// The buckets of a bin, and one where pairs go that have no room.
-    buckets: Vec<Bucket>,
+    buckets: Vec<Line>,
     /// For each bucket, its pairs.
     fills: Vec<u8>,
     /// For each bucket, the classes of the keys that overflowed from it.
     overflowed: Vec<u8>,
     /// Pairs whose first bucket was full.
-    waiting: Vec<u64>,
+    waiting: Vec<L::Pair>,
     /// Pairs of the partitions of the bin for which neither bucket had room.
-    bin_stash: Stash,
+    bin_stash: Stash<L>,
     /// For each partition of the bin, how many pairs found no room; nothing until one did.
     failures: Vec<u8>,
     /// Of this thread's bins.
-    pub outcome: Outcome,
+    pub outcome: Outcome<L>,
+}
+impl<L: Layout> Default for Builder<L> {
+    fn default() -> Builder<L> {
+        Builder {
+            buckets: vec![],
+            fills: vec![],
+            overflowed: vec![],
+            waiting: vec![],
+            bin_stash: Stash::default(),
+            failures: vec![],
+            outcome: Outcome::of(vec![]),
+        }
+    }
 }
 /// What became of the pairs.
-#[derive(Default)]
-pub struct Outcome {
+pub struct Outcome<L: Layout> {
     /// Pairs for which neither bucket had room.
-    pub stashed: Vec<u64>,
+    pub stashed: Vec<L::Pair>,
     /// Pairs dropped because another has the same key.
     pub duplicates: u64,
     /// Pairs moved to their other bucket.
     pub evictions: u64,
-    /// Whether the ambiguous pair is in the table.
-    pub ambiguous: bool,
+    /// The value of the ambiguous key.
+    pub held: Option<L::Value>,
     /// Of the lowest bin that has equal keys: the bin, and such a mixed key.
-    pub repeated: Option<(usize, u32)>,
+    pub repeated: Option<(usize, L::Mixed)>,
 }
-impl Outcome {
-    fn clear(&mut self) {
-        self.stashed.clear();
-        *self = Outcome { stashed: std::mem::take(&mut self.stashed), ..Outcome::default() };
+impl<L: Layout> Outcome<L> {
+    /// Of nothing yet; the memory is kept.
+    fn of(mut stashed: Vec<L::Pair>) -> Outcome<L> {
+        stashed.clear();
+        Outcome { stashed, duplicates: 0, evictions: 0, held: None, repeated: None }
     }
 }
 
-impl Builder {
+impl<L: Layout> Builder<L> {
     /// Forgets the last build.
     pub fn begin(&mut self) {
-        self.outcome.clear();
+        self.outcome = Outcome::of(std::mem::take(&mut self.outcome.stashed));
     }
     /// Bytes that are kept.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.buckets[..]) + self.fills.len() + self.overflowed.len() + size_of_val(&self.waiting[..])
+        let lists = size_of_val(&self.waiting[..]) + self.outcome.stashed.capacity() * size_of::<L::Pair>();
+        size_of_val(&self.buckets[..]) + self.fills.len() + self.overflowed.len() + lists + self.bin_stash.bytes()
     }
 }
 
 /// Where a bin's pairs come from.
-pub enum Source<'a> {
+pub enum Source<'a, L: Layout> {
     /// What each thread parted, with its arena.
     Bins(&'a [(&'a Parted, &'a [u64])]),
     /// Everything, not mixed yet.
-    Input { keys: &'a [u32], values: &'a [u32] },
+    Input { seed: u32, keys: &'a [L::Key], values: &'a [L::Value] },
 }
 
 /// Builds one bin; see the module.
-pub struct BuildBin<'a> {
-    pub builder: &'a mut Builder,
+pub struct BuildBin<'a, L: Layout> {
+    pub builder: &'a mut Builder<L>,
     pub shape: Shape,
     pub policy: Duplicates,
-    pub source: &'a Source<'a>,
+    pub source: &'a Source<'a, L>,
     /// The number of the bin.
     pub bin: usize,
     /// The partitions before those of the bin.
@@ -88,22 +101,22 @@ pub struct BuildBin<'a> {
     /// Whether it is written past the cache.
     pub stream: bool,
 }
-impl Work for BuildBin<'_> {
+impl<L: Layout> Work for BuildBin<'_, L> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let BuildBin { builder, shape, policy, source, bin, first_partition, table, stream } = self;
-        let count = table.len() / BUCKET;
+        let count = table.len() / L::WORDS;
         let room = (count + 1).next_multiple_of(8);
         builder.buckets.clear();
-        builder.buckets.resize(room, EMPTY_BUCKET);
+        builder.buckets.resize(room * L::WORDS / LINE, Line([EMPTY; LINE]));
         builder.fills.clear();
         builder.fills.resize(room, 0);
         builder.overflowed.clear();
         builder.overflowed.resize(room, 0);
         builder.bin_stash.clear();
         builder.failures.clear();
-        let mut filling = Filling {
+        let mut filling = Filling::<L, S> {
             simd,
             shape,
             policy,
@@ -112,14 +125,13 @@ impl Work for BuildBin<'_> {
             base: first_partition * shape.buckets,
             first_partition,
             spare: count,
-            buckets: &mut builder.buckets,
+            buckets: bytemuck::cast_slice_mut(&mut builder.buckets),
             fills: &mut builder.fills,
             overflowed: &mut builder.overflowed,
             waiting: &mut builder.waiting,
             waits: 0,
             stash: &mut builder.bin_stash,
             outcome: &mut builder.outcome,
-            all_ones: None,
             failures: &mut builder.failures,
         };
         match policy {
@@ -128,11 +140,11 @@ impl Work for BuildBin<'_> {
         }
         builder.outcome.stashed.extend(builder.bin_stash.iter());
         // Not the spare bucket: it is never read.
-        let (groups, _) = builder.buckets.as_chunks_mut::<8>();
-        for (buckets, bits) in groups.iter_mut().zip(builder.overflowed.as_chunks::<8>().0) {
-            simd.order(buckets, bits);
+        let buckets = bytemuck::cast_slice_mut::<Line, u64>(&mut builder.buckets);
+        for (buckets, bits) in buckets.chunks_exact_mut(8 * L::WORDS).zip(builder.overflowed.as_chunks::<8>().0) {
+            simd.order::<L>(buckets, bits);
         }
-        write_out(simd, &builder.buckets.as_flattened()[..table.len()], table, stream);
+        write_out(simd, &buckets[..table.len()], table, stream);
     }
 }
 
@@ -153,7 +165,7 @@ fn write_out<S: Simd>(simd: S, from: &[u64], to: &mut [u64], stream: bool) {
 }
 
 /// A bin that is being filled.
-struct Filling<'a, S> {
+struct Filling<'a, L: Layout, S> {
     simd: S,
     shape: Shape,
     policy: Duplicates,
@@ -165,23 +177,21 @@ struct Filling<'a, S> {
     first_partition: u32,
     /// The bucket where pairs go that have no room.
     spare: usize,
-    buckets: &'a mut [Bucket],
+    buckets: &'a mut [u64],
     fills: &'a mut [u8],
     overflowed: &'a mut [u8],
-    waiting: &'a mut Vec<u64>,
+    waiting: &'a mut Vec<L::Pair>,
     /// How many wait.
     waits: usize,
-    stash: &'a mut Stash,
-    outcome: &'a mut Outcome,
-    /// The value of the ambiguous key: empty slots look like it, so it comes last.
-    all_ones: Option<u32>,
+    stash: &'a mut Stash<L>,
+    outcome: &'a mut Outcome<L>,
     /// For each partition, how many pairs found no room; nothing until one did.
     failures: &'a mut Vec<u8>,
 }
 
-impl<S: Simd> Filling<'_, S> {
+impl<L: Layout, S: Simd> Filling<'_, L, S> {
     #[inline(always)]
-    fn fill<const CHECKED: bool>(&mut self, source: &Source<'_>) {
+    fn fill<const CHECKED: bool>(&mut self, source: &Source<'_, L>) {
         match *source {
             Source::Bins(parts) => {
                 for (parted, arena) in parts {
@@ -190,78 +200,100 @@ impl<S: Simd> Filling<'_, S> {
                     }
                 }
             }
-            Source::Input { keys, values } => {
-                let mut pairs = [0; BLOCK];
-                for (keys, values) in keys.chunks(BLOCK).zip(values.chunks(BLOCK)) {
-                    let pairs = &mut pairs[..keys.len()];
-                    mix_pairs(self.shape, keys, values, pairs);
+            Source::Input { seed, keys, values } => {
+                let (mut pairs, piece) = ([0; BLOCK], BLOCK / L::SLOT_WORDS);
+                for (keys, values) in keys.chunks(piece).zip(values.chunks(piece)) {
+                    let pairs = &mut pairs[..keys.len() * L::SLOT_WORDS];
+                    mix_pairs::<L>(seed, keys, values, pairs);
                     self.first_choices::<CHECKED>(pairs, pairs.as_ptr());
                 }
             }
         }
         self.second_choices::<CHECKED>();
         self.evictions::<CHECKED>();
-        self.ambiguous_key();
     }
 
     /// Puts pairs into their first buckets; those that find them full wait. Meanwhile the pairs at `next` are asked for.
     #[inline(always)]
     fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) {
+        let count = run.len() / L::SLOT_WORDS;
         // Room for a whole group behind the last, for `second_choices`.
-        if self.waiting.len() < self.waits + run.len() + GROUP {
-            self.waiting.resize((self.waits + run.len()) * 2 + GROUP, 0);
+        if self.waiting.len() < self.waits + count + GROUP {
+            self.waiting.resize((self.waits + count) * 2 + GROUP, L::EMPTY_PAIR);
         }
         let Filling { simd, policy, bin, all, base, spare, .. } = *self;
-        let (buckets, fills, waiting) = (&mut *self.buckets, &mut *self.fills, &mut self.waiting[..]);
-        let mut waits = self.waits;
+        let (buckets, fills, waiting) = (&mut *self.buckets, &mut *self.fills, &mut self.waiting[self.waits..]);
+        // What the unchecked accesses below build on, besides the places of each group.
+        assert!(spare < fills.len() && fills.len() * L::WORDS <= buckets.len() && count <= waiting.len());
+        let mut waits = 0;
+        let place_of = |i: usize| mulhi(L::hash(L::key_in(run[i * L::SLOT_WORDS])), all).wrapping_sub(base);
         // As in `Partition`: through memory, a group ahead.
         let mut places = [[0; GROUP]; 2];
-        let groups = run.len().div_ceil(GROUP);
-        for step in 0..=groups {
-            if step < groups {
-                let start = step * GROUP;
-                simd.ask(next.wrapping_add(start));
-                simd.ask(next.wrapping_add(start + LINE));
-                let group = &run[start..run.len().min(start + GROUP)];
-                if let Some(group) = group.as_array::<GROUP>() {
-                    for i in 0..GROUP {
-                        places[step % 2][i] = mulhi(group[i] as u32, all).wrapping_sub(base);
+        for step in 0..=count.div_ceil(GROUP) {
+            let start = step * GROUP;
+            if start < count {
+                simd.ask_group(next.wrapping_add(start * L::SLOT_WORDS).cast::<L::Pair>());
+                let places = &mut places[step % 2];
+                if start + GROUP <= count {
+                    let mut group = [0; GROUP];
+                    for (i, place) in group.iter_mut().enumerate() {
+                        *place = place_of(start + i);
                     }
+                    let greatest = group.iter().fold(0, |greatest, &place| place.max(greatest));
+                    assert!((greatest as usize) < spare);
+                    *places = group;
                 } else {
-                    for i in 0..group.len() {
-                        places[step % 2][i] = mulhi(group[i] as u32, all).wrapping_sub(base);
+                    for (i, place) in places.iter_mut().enumerate().take(count - start) {
+                        *place = place_of(start + i);
+                        assert!((*place as usize) < spare);
                     }
                 }
             }
             if step == 0 {
                 continue;
             }
-            let start = (step - 1) * GROUP;
-            let group = &run[start..run.len().min(start + GROUP)];
-            for (&pair, &place) in group.iter().zip(&places[(step - 1) % 2]) {
-                let (h, place) = (pair as u32, place as usize);
-                if h == AMBIGUOUS {
-                    take_ambiguous(&mut self.all_ones, pair, policy, bin, self.outcome);
-                    continue;
-                }
-                if CHECKED {
-                    let same = simd.matches(&buckets[place], h);
-                    if same != 0 {
-                        let old = &mut buckets[place][same.trailing_zeros() as usize / 2];
-                        resolve(old, pair, policy, bin, self.outcome);
-                        continue;
+            let (start, places) = (start - GROUP, &places[(step - 1) % 2]);
+            let in_group = GROUP.min(count - start);
+            let group = &run[start * L::SLOT_WORDS..(start + in_group) * L::SLOT_WORDS];
+            let mut i = 0;
+            while i < in_group {
+                // Calls nothing: what it needs stays in registers. Nor does it check bounds, which took a twentieth of the build.
+                let (mut pair, mut place, mut same);
+                loop {
+                    // SAFETY: `i` is below `in_group`.
+                    pair = unsafe { pair_unchecked::<L>(group, i) };
+                    place = places[i % GROUP] as usize;
+                    // SAFETY: the place is below `spare`, and there are as many buckets.
+                    let heads = unsafe { heads_unchecked::<L>(buckets, place) };
+                    same = if CHECKED { simd.slot::<L>(heads, L::key(pair)) } else { None };
+                    if same.is_some() || L::key(pair) == L::AMBIGUOUS {
+                        break;
+                    }
+                    // No branch: one bucket in four is full, which nothing predicts.
+                    // SAFETY: as above, and there is bucket `spare`; at most `count` pairs wait.
+                    unsafe {
+                        let fill = *fills.get_unchecked(place) as usize;
+                        let full = fill == BUCKET;
+                        put_unchecked::<L>(buckets, select_unpredictable(full, spare, place), fill % BUCKET, pair);
+                        *fills.get_unchecked_mut(place) = (fill + !full as usize) as u8;
+                        *waiting.get_unchecked_mut(waits) = pair;
+                        waits += full as usize;
+                    }
+                    i += 1;
+                    if i == in_group {
+                        break;
                     }
                 }
-                // No branch: one bucket in four is full, which nothing predicts.
-                let fill = fills[place] as usize;
-                let full = fill == BUCKET;
-                buckets[select_unpredictable(full, spare, place)][fill % BUCKET] = pair;
-                fills[place] = (fill + !full as usize) as u8;
-                waiting[waits] = pair;
-                waits += full as usize;
+                if i < in_group {
+                    match same.filter(|_| L::key(pair) != L::AMBIGUOUS) {
+                        Some(slot) => resolve(buckets, place, slot, pair, policy, bin, self.outcome),
+                        None => hold(pair, policy, bin, self.outcome),
+                    }
+                    i += 1;
+                }
             }
         }
-        self.waits = waits;
+        self.waits += waits;
     }
 
     /// Puts the pairs that wait into their second buckets; those that find them full wait on.
@@ -278,7 +310,7 @@ impl<S: Simd> Filling<'_, S> {
             // Beyond the last is anything: its places are not used.
             let group = &waiting[start..start + GROUP];
             for i in 0..GROUP {
-                let h = group[i] as u32;
+                let h = L::hash(L::key(group[i]));
                 let partition = shape.partition(h).wrapping_sub(first_partition).wrapping_mul(shape.buckets);
                 let one = shape.first(h);
                 first[i] = partition.wrapping_add(one);
@@ -287,18 +319,15 @@ impl<S: Simd> Filling<'_, S> {
             for i in 0..count {
                 let pair = waiting[start + i];
                 let place = second[i] as usize;
-                overflowed[first[i] as usize] |= 1 << class(pair as u32);
-                let bucket = &mut buckets[place];
-                if CHECKED {
-                    let same = simd.matches(bucket, pair as u32);
-                    if same != 0 {
-                        resolve(&mut bucket[same.trailing_zeros() as usize / 2], pair, policy, bin, self.outcome);
-                        continue;
-                    }
+                let mixed = L::key(pair);
+                overflowed[first[i] as usize] |= 1 << class(L::hash(mixed));
+                if CHECKED && let Some(slot) = simd.slot::<L>(heads::<L>(buckets, place), mixed) {
+                    resolve(buckets, place, slot, pair, policy, bin, self.outcome);
+                    continue;
                 }
                 let fill = fills[place] as usize;
                 let full = fill == BUCKET;
-                buckets[select_unpredictable(full, spare, place)][fill % BUCKET] = pair;
+                put::<L>(buckets, select_unpredictable(full, spare, place), fill % BUCKET, pair);
                 fills[place] = (fill + !full as usize) as u8;
                 waiting[waits] = pair;
                 waits += full as usize;
@@ -313,26 +342,30 @@ impl<S: Simd> Filling<'_, S> {
         let mut random = 0x2545_F491 ^ self.bin as u32;
         for i in 0..self.waits {
             let pair = self.waiting[i];
-            let h = pair as u32;
-            let (first, second) = self.places(h);
+            let mixed = L::key(pair);
+            let (first, second) = self.places(L::hash(mixed));
             if CHECKED {
-                let in_first = self.simd.matches(&self.buckets[first], h);
-                let in_second = self.simd.matches(&self.buckets[second], h);
-                if in_first | in_second != 0 {
-                    let (place, same) = if in_first != 0 { (first, in_first) } else { (second, in_second) };
-                    let old = &mut self.buckets[place][same.trailing_zeros() as usize / 2];
-                    resolve(old, pair, self.policy, self.bin, self.outcome);
+                let in_first = self.simd.slot::<L>(heads::<L>(self.buckets, first), mixed);
+                let in_second = self.simd.slot::<L>(heads::<L>(self.buckets, second), mixed);
+                let there = match in_first {
+                    Some(slot) => Some((first, slot)),
+                    None => in_second.map(|slot| (second, slot)),
+                };
+                if let Some((place, slot)) = there {
+                    resolve(self.buckets, place, slot, pair, self.policy, self.bin, self.outcome);
                     continue;
                 }
-                if let Some(old) = self.stash.pair_mut(h) {
-                    resolve(old, pair, self.policy, self.bin, self.outcome);
+                if self.stash.get(mixed).is_some() {
+                    if repeats(mixed, self.policy, self.bin, self.outcome) {
+                        self.stash.replace(pair);
+                    }
                     continue;
                 }
             }
             self.evict(pair, second, &mut random);
         }
     }
-    /// The first and the second bucket of a mixed key, among those of the bin.
+    /// The first and the second bucket of a hash, among those of the bin.
     #[inline(always)]
     fn places(&self, h: u32) -> (usize, usize) {
         let partition = (self.shape.partition(h) - self.first_partition) * self.shape.buckets;
@@ -342,36 +375,37 @@ impl<S: Simd> Filling<'_, S> {
     /// Puts a pair into a full bucket: another must go to its other bucket, one for which there is room there if there is such a
     /// one, else any, and so on. If none finds room, the last goes to the stash: it has been tried in both its buckets.
     #[inline(always)]
-    fn evict(&mut self, mut pair: u64, mut place: usize, random: &mut u32) {
+    fn evict(&mut self, mut pair: L::Pair, mut place: usize, random: &mut u32) {
         let shape = self.shape;
-        let partition = (shape.partition(pair as u32) - self.first_partition) as usize;
+        let partition = (shape.partition(L::hash(L::key(pair))) - self.first_partition) as usize;
         let base = partition * shape.buckets as usize;
         let most = self.failures.get(partition).map_or(MOST_EVICTIONS, |&failures| MOST_EVICTIONS >> failures);
         for _ in 0..most {
-            let bucket = &mut self.buckets[place];
+            let bucket = heads::<L>(self.buckets, place);
             let here = (place - base) as u32;
             let mut others = [0; BUCKET];
             let mut room = 0u32;
             for i in 0..BUCKET {
-                others[i] = base + shape.other(bucket[i] as u32, here) as usize;
+                others[i] = base + shape.other(L::hash(L::key_in(bucket[i])), here) as usize;
                 room |= ((self.fills[others[i]] < BUCKET as u8) as u32) << i;
             }
             *random = random.wrapping_mul(0x2C1B_3C6D).wrapping_add(0x297A_2D39);
             let slot = select_unpredictable(room != 0, room.trailing_zeros(), *random >> 30) as usize % BUCKET;
-            std::mem::swap(&mut pair, &mut bucket[slot]);
+            let evicted = L::with_head(bucket[slot], self.buckets[behind_at::<L>(place, slot)]);
+            put::<L>(self.buckets, place, slot, pair);
+            pair = evicted;
             self.outcome.evictions += 1;
             // It overflows if this was its first bucket.
-            let h = pair as u32;
+            let h = L::hash(L::key(pair));
             self.overflowed[place] |= ((shape.first(h) == here) as u8) << class(h);
             place = others[slot];
             if room != 0 {
-                let fill = &mut self.fills[place];
-                self.buckets[place][*fill as usize % BUCKET] = pair;
-                *fill += 1;
+                put::<L>(self.buckets, place, self.fills[place] as usize % BUCKET, pair);
+                self.fills[place] += 1;
                 return;
             }
         }
-        let h = pair as u32;
+        let h = L::hash(L::key(pair));
         let (first, _) = self.places(h);
         self.overflowed[first] |= 1 << class(h);
         self.stash.insert(pair);
@@ -388,58 +422,65 @@ impl<S: Simd> Filling<'_, S> {
         *failures = (*failures + 1).min(NONE);
         if *failures == 1 {
             let buckets = self.shape.buckets as usize;
-            let full = |bucket: &Bucket| bucket[BUCKET - 1] != EMPTY;
-            if self.buckets[partition * buckets..][..buckets].iter().all(full) {
+            let mut all = partition * buckets..(partition + 1) * buckets;
+            if all.all(|place| heads::<L>(self.buckets, place)[BUCKET - 1] != EMPTY) {
                 *failures = NONE;
             }
         }
     }
+}
 
-    /// Stores the ambiguous key, where nothing is mistaken for it any more.
-    #[inline(always)]
-    fn ambiguous_key(&mut self) {
-        let Some(value) = self.all_ones else { return };
-        let pair = pair(AMBIGUOUS, value);
-        if pair == EMPTY {
-            self.outcome.ambiguous = true;
-            return;
-        }
-        let (first, second) = self.places(AMBIGUOUS);
-        for place in [first, second] {
-            let fill = self.fills[place] as usize;
-            if fill < BUCKET {
-                self.buckets[place][fill] = pair;
-                self.fills[place] += 1;
-                return;
-            }
-            self.overflowed[first] |= 1 << class(AMBIGUOUS);
-        }
-        self.evict(pair, second, &mut 0x2545_F491);
+/// Stores a pair.
+#[inline(always)]
+fn put<L: Layout>(buckets: &mut [u64], place: usize, slot: usize, pair: L::Pair) {
+    let bucket = &mut buckets[place * L::WORDS..][..L::WORDS];
+    // If values are narrow this is where the head is, which comes last.
+    bucket[behind_at::<L>(0, slot)] = L::behind(pair);
+    bucket[slot] = L::head(pair);
+}
+
+/// As [`put`].
+///
+/// # Safety
+/// There is that bucket, and the slot is below 4.
+#[inline(always)]
+unsafe fn put_unchecked<L: Layout>(buckets: &mut [u64], place: usize, slot: usize, pair: L::Pair) {
+    debug_assert!((place + 1) * L::WORDS <= buckets.len() && slot < BUCKET);
+    // SAFETY: the caller's.
+    unsafe {
+        *buckets.get_unchecked_mut(behind_at::<L>(place, slot)) = L::behind(pair);
+        *buckets.get_unchecked_mut(place * L::WORDS + slot) = L::head(pair);
     }
 }
 
 /// A pair of the ambiguous key.
 #[cold]
-fn take_ambiguous(value: &mut Option<u32>, new: u64, policy: Duplicates, bin: usize, outcome: &mut Outcome) {
-    let mut stored = new;
-    if let Some(value) = *value {
-        stored = pair(AMBIGUOUS, value);
-        resolve(&mut stored, new, policy, bin, outcome);
+fn hold<L: Layout>(pair: L::Pair, policy: Duplicates, bin: usize, outcome: &mut Outcome<L>) {
+    if outcome.held.is_none() || repeats(L::AMBIGUOUS, policy, bin, outcome) {
+        outcome.held = Some(L::value(pair));
     }
-    *value = Some((stored >> 32) as u32);
 }
 
 /// A pair with the same key as one that is stored.
 #[cold]
-fn resolve(old: &mut u64, new: u64, policy: Duplicates, bin: usize, outcome: &mut Outcome) {
-    outcome.duplicates += 1;
-    match policy {
-        Duplicates::KeepLast | Duplicates::Unchecked => *old = new,
-        Duplicates::KeepFirst => {}
-        Duplicates::Reject => {
-            if outcome.repeated.is_none_or(|(lowest, _)| bin < lowest) {
-                outcome.repeated = Some((bin, new as u32));
-            }
-        }
+fn resolve<L: Layout>(
+    buckets: &mut [u64],
+    place: usize,
+    slot: usize,
+    pair: L::Pair,
+    policy: Duplicates,
+    bin: usize,
+    outcome: &mut Outcome<L>,
+) {
+    if repeats(L::key(pair), policy, bin, outcome) {
+        put::<L>(buckets, place, slot, pair);
     }
+}
+/// Notes that a key occurs again; whether the new pair takes the place of the stored one.
+fn repeats<L: Layout>(mixed: L::Mixed, policy: Duplicates, bin: usize, outcome: &mut Outcome<L>) -> bool {
+    outcome.duplicates += 1;
+    if policy == Duplicates::Reject && outcome.repeated.is_none_or(|(lowest, _)| bin < lowest) {
+        outcome.repeated = Some((bin, mixed));
+    }
+    matches!(policy, Duplicates::KeepLast | Duplicates::Unchecked)
 }

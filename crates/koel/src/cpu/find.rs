@@ -3,10 +3,11 @@
 //! A group of queries is mixed and its buckets are asked for; some groups later they have come and are compared, without a
 //! branch. The few that must look into their second bucket wait in a ring until that has come too, and are taken from it a
 //! group at a time.
-use super::simd::{Bucket, GROUP, Simd, Work};
+use super::answers::Answers;
+use super::simd::{Compared, GROUP, Simd, Work, behind_at, heads};
 use super::stash::Stash;
 use koel_kernels::hash::mulhi;
-use koel_kernels::map::layout::{AMBIGUOUS, EMPTY, Shape};
+use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use std::hint::select_unpredictable;
 
 /// Groups between asking for a bucket and reading it: with 4 the rate is 12 % lower, 8 are no better.
@@ -22,97 +23,77 @@ const RING: usize = SECOND_AHEAD + 2 * GROUP;
 
 /// A table and its stash, to read.
 #[derive(Clone, Copy)]
-pub struct Tables<'a> {
+pub struct Tables<'a, L: Layout> {
     pub shape: Shape,
-    /// Buckets of all partitions.
-    pub buckets: &'a [Bucket],
-    pub stash: &'a Stash,
+    pub seed: u32,
+    /// The words of the buckets of all partitions.
+    pub buckets: &'a [u64],
+    pub stash: &'a Stash<L>,
 }
-impl Tables<'_> {
+impl<L: Layout> Tables<'_, L> {
     /// The value of a key, by the definition of the layout: what the fast path must agree with, and what it leaves over.
-    pub fn find(&self, key: u32) -> Option<u32> {
-        let h = self.shape.mixed(key);
-        if h == AMBIGUOUS && self.stash.holds_ambiguous() {
-            return Some(u32::MAX);
+    pub fn find(&self, key: L::Key) -> Option<L::Value> {
+        let mixed = L::mixed(self.seed, key);
+        if mixed == L::AMBIGUOUS {
+            return self.stash.held();
         }
-        let (partition, first) = (self.shape.partition(h), self.shape.first(h));
-        for bucket in [first, self.shape.other(h, first)] {
-            let bucket = &self.buckets[self.shape.place(partition, bucket) as usize];
-            if let Some(&pair) = bucket.iter().find(|&&pair| pair as u32 == h && pair != EMPTY) {
-                return Some((pair >> 32) as u32);
+        let h = L::hash(mixed);
+        for place in [self.shape.first_place(h), self.shape.second_place(h)].map(|place| place as usize) {
+            let heads = heads::<L>(self.buckets, place);
+            if let Some(slot) = (0..BUCKET).find(|&slot| L::key_in(heads[slot]) == mixed) {
+                return Some(L::value_in(heads[slot], self.buckets[behind_at::<L>(place, slot)]));
             }
-            if bucket[3] == EMPTY {
+            if heads[BUCKET - 1] == EMPTY {
                 return None;
             }
         }
-        self.stash.get(h)
+        self.stash.get(mixed)
     }
 }
 
-/// Looks up queries. `VALUES` and `FOUND` tell which outputs are wanted; the others may be empty.
-pub struct Find<'a, const VALUES: bool, const FOUND: bool> {
-    pub table: Tables<'a>,
-    pub queries: &'a [u32],
-    /// As many as queries: the value of each, or `missing`.
-    pub values: &'a mut [u32],
-    pub missing: u32,
-    /// As many as queries: 1 or 0.
-    pub found: &'a mut [u8],
+/// Looks up queries.
+pub struct Find<'a, L: Layout, A> {
+    pub table: Tables<'a, L>,
+    pub queries: &'a [L::Key],
+    pub answers: A,
 }
 
-impl<const VALUES: bool, const FOUND: bool> Find<'_, VALUES, FOUND> {
-    #[inline(always)]
-    fn put(&mut self, i: usize, value: Option<u32>) {
-        if VALUES {
-            self.values[i] = value.unwrap_or(self.missing);
-        }
-        if FOUND {
-            self.found[i] = value.is_some() as u8;
-        }
-    }
-}
-
-impl<const VALUES: bool, const FOUND: bool> Work for Find<'_, VALUES, FOUND> {
+impl<L: Layout, A: Answers<L>> Work for Find<'_, L, A> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
-        let Tables { shape, buckets, .. } = self.table;
-        let (all, queries) = (buckets.len() as u32, self.queries);
+        let Tables { shape, seed, buckets, .. } = self.table;
+        let (all, queries) = (shape.all_buckets() as u32, self.queries);
         let (groups, rest) = queries.as_chunks::<GROUP>();
-        let key_of_ambiguous = shape.unmixed(AMBIGUOUS);
-        let mut asked_ambiguous = false;
         // Of each group whose buckets have been asked for.
-        let (mut mixed, mut places) = ([[0; GROUP]; SLOTS], [[0; GROUP]; SLOTS]);
-        let mut second = Ring::new();
+        let (mut mixed, mut places) = ([[L::AMBIGUOUS; GROUP]; SLOTS], [[0; GROUP]; SLOTS]);
+        let mut has_ambiguous = [false; SLOTS];
+        let mut second = Ring::<L>::new();
 
         for step in 0..groups.len() + AHEAD + 1 {
             // The machine's own prefetching stops at the end of each page.
-            simd.ask(queries.as_ptr().wrapping_add((step + STREAM_AHEAD) * GROUP));
-            if VALUES {
-                simd.ask(self.values.as_ptr().wrapping_add((step + STREAM_AHEAD) * GROUP));
-            }
-            if FOUND {
-                simd.ask(self.found.as_ptr().wrapping_add((step + STREAM_AHEAD) * GROUP));
-            }
+            simd.ask_group(queries.as_ptr().wrapping_add((step + STREAM_AHEAD) * GROUP));
+            self.answers.ask(simd, (step + STREAM_AHEAD) * GROUP);
             // New queries are mixed a step before their buckets are asked for.
             if let Some(keys) = groups.get(step) {
                 let slot = step % SLOTS;
+                has_ambiguous[slot] = false;
                 for i in 0..GROUP {
-                    let h = shape.mixed(keys[i]);
-                    mixed[slot][i] = h;
-                    places[slot][i] = mulhi(h, all);
-                    asked_ambiguous |= keys[i] == key_of_ambiguous;
+                    let key = L::mixed(seed, keys[i]);
+                    mixed[slot][i] = key;
+                    places[slot][i] = mulhi(L::hash(key), all);
+                    has_ambiguous[slot] |= key == L::AMBIGUOUS;
                 }
             }
             if step >= 1 && step <= groups.len() {
                 for &place in &places[(step - 1) % SLOTS] {
-                    simd.ask(buckets.as_ptr().wrapping_add(place as usize));
+                    simd.ask(buckets.as_ptr().wrapping_add(place as usize * L::WORDS));
                 }
             }
             if step > AHEAD {
                 let group = step - AHEAD - 1;
                 let slot = group % SLOTS;
-                self.first_choices(simd, group, &mixed[slot], &places[slot], &mut second);
+                self.first_choices(simd, group, &mixed[slot], &places[slot], has_ambiguous[slot], &mut second);
             }
             if second.len() >= GROUP + SECOND_AHEAD {
                 self.second_choices(simd, &mut second);
@@ -122,43 +103,34 @@ impl<const VALUES: bool, const FOUND: bool> Work for Find<'_, VALUES, FOUND> {
             self.second_choices(simd, &mut second);
         }
         for (i, &key) in rest.iter().enumerate() {
-            self.put(groups.len() * GROUP + i, self.table.find(key));
+            self.answers.put(groups.len() * GROUP + i, self.table.find(key));
         }
-        // Empty slots look like this key.
-        if asked_ambiguous {
-            let value = self.table.find(key_of_ambiguous);
-            for i in (0..queries.len()).filter(|&i| queries[i] == key_of_ambiguous) {
-                self.put(i, value);
-            }
-        }
+        self.answers.finish();
     }
 }
 
-impl<const VALUES: bool, const FOUND: bool> Find<'_, VALUES, FOUND> {
+impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
     /// Compares a group with its first buckets, and asks for the second ones of those that may be there.
     #[inline(always)]
     fn first_choices<S: Simd>(
         &mut self,
         simd: S,
         group: usize,
-        mixed: &[u32; GROUP],
+        mixed: &[L::Mixed; GROUP],
         places: &[u32; GROUP],
-        second: &mut Ring,
+        has_ambiguous: bool,
+        second: &mut Ring<L>,
     ) {
         let Tables { shape, buckets, .. } = self.table;
         let start = group * GROUP;
-        let compared = simd.compare(buckets, places, mixed, self.missing);
-        if VALUES {
-            self.values[start..start + GROUP].copy_from_slice(&compared.values);
+        let mut compared = simd.compare::<L>(buckets, places, mixed, self.answers.missing());
+        if has_ambiguous {
+            self.ambiguous_key(mixed, &mut compared);
         }
-        if FOUND {
-            for (i, found) in self.found[start..start + GROUP].iter_mut().enumerate() {
-                *found = (compared.found >> i & 1) as u8;
-            }
-        }
+        self.answers.put_group(start, &compared);
         let (mut numbers, mut others) = ([0; GROUP], [0; GROUP]);
         for i in 0..GROUP {
-            let h = mixed[i];
+            let h = L::hash(mixed[i]);
             numbers[i] = (start + i) as u32;
             others[i] = shape.partition(h) * shape.buckets + shape.other(h, shape.first(h));
         }
@@ -169,44 +141,59 @@ impl<const VALUES: bool, const FOUND: bool> Find<'_, VALUES, FOUND> {
         for i in 0..4 {
             let wanted = i < again.count_ones();
             let place = select_unpredictable(wanted, others[i as usize], places[0]);
-            simd.ask(buckets.as_ptr().wrapping_add(place as usize));
+            simd.ask(buckets.as_ptr().wrapping_add(place as usize * L::WORDS));
         }
         for i in 4..again.count_ones() {
-            simd.ask(buckets.as_ptr().wrapping_add(others[i as usize] as usize));
+            simd.ask(buckets.as_ptr().wrapping_add(others[i as usize] as usize * L::WORDS));
         }
     }
-    /// Compares the next queries of the ring with their second buckets, and with the stash.
+    /// Answers the ambiguous key, which empty slots look like.
+    #[cold]
+    fn ambiguous_key(&self, mixed: &[L::Mixed; GROUP], compared: &mut Compared<L::Value>) {
+        let held = self.table.stash.held();
+        for i in (0..GROUP).filter(|&i| mixed[i] == L::AMBIGUOUS) {
+            let bit = 1 << i;
+            compared.values[i] = held.unwrap_or(self.answers.missing());
+            compared.found = compared.found & !bit | (held.is_some() as u32) << i;
+            compared.overflowed &= !bit;
+        }
+    }
+    /// Compares the next queries of the ring with their second buckets, and if these are full with the stash.
     #[inline(always)]
-    fn second_choices<S: Simd>(&mut self, simd: S, second: &mut Ring) {
+    fn second_choices<S: Simd>(&mut self, simd: S, second: &mut Ring<L>) {
         let (numbers, mixed, places, count) = second.pop();
-        let compared = simd.compare(self.table.buckets, &places, &mixed, self.missing);
-        for (i, &number) in numbers[..count].iter().enumerate() {
-            if VALUES {
-                self.values[number as usize] = compared.values[i];
-            }
-            if FOUND {
-                self.found[number as usize] = (compared.found >> i & 1) as u8;
+        let stash = self.table.stash;
+        let mut compared = simd.compare::<L>(self.table.buckets, &places, &mixed, self.answers.missing());
+        if !stash.is_empty() {
+            let mut suspects = stash.suspects(&mixed, compared.full & !compared.found & ((1 << count) - 1));
+            while suspects != 0 {
+                let i = suspects.trailing_zeros() as usize % GROUP;
+                if let Some(value) = stash.get(mixed[i]) {
+                    compared.values[i] = value;
+                    compared.found |= 1 << i;
+                }
+                suspects &= suspects - 1;
             }
         }
-        if !self.table.stash.is_empty() {
-            for i in (0..count).filter(|&i| compared.found >> i & 1 == 0) {
-                self.put(numbers[i] as usize, self.table.stash.get(mixed[i]));
-            }
+        for (i, &number) in numbers[..count].iter().enumerate() {
+            self.answers.put_second(number as usize, compared.values[i], compared.found >> i & 1 != 0);
         }
     }
 }
 
 /// Queries whose second buckets have been asked for, first in first out: number, mixed key, bucket.
-struct Ring {
+struct Ring<L: Layout> {
     numbers: [u32; RING],
-    mixed: [u32; RING],
+    mixed: [L::Mixed; RING],
     places: [u32; RING],
     end: usize,
 }
-impl Ring {
+/// A group of the ring: numbers, mixed keys, buckets, and how many are queries.
+type Seconds<M> = ([u32; GROUP], [M; GROUP], [u32; GROUP], usize);
+impl<L: Layout> Ring<L> {
     #[inline(always)]
-    fn new() -> Ring {
-        Ring { numbers: [0; RING], mixed: [0; RING], places: [0; RING], end: 0 }
+    fn new() -> Ring<L> {
+        Ring { numbers: [0; RING], mixed: [L::AMBIGUOUS; RING], places: [0; RING], end: 0 }
     }
     #[inline(always)]
     fn len(&self) -> usize {
@@ -214,7 +201,7 @@ impl Ring {
     }
     /// Adds the first `count` of a group.
     #[inline(always)]
-    fn push(&mut self, numbers: [u32; GROUP], mixed: [u32; GROUP], places: [u32; GROUP], count: u32) {
+    fn push(&mut self, numbers: [u32; GROUP], mixed: [L::Mixed; GROUP], places: [u32; GROUP], count: u32) {
         self.numbers[self.end..][..GROUP].copy_from_slice(&numbers);
         self.mixed[self.end..][..GROUP].copy_from_slice(&mixed);
         self.places[self.end..][..GROUP].copy_from_slice(&places);
@@ -222,7 +209,7 @@ impl Ring {
     }
     /// Takes the oldest, at most a group; the others move up.
     #[inline(always)]
-    fn pop(&mut self) -> ([u32; GROUP], [u32; GROUP], [u32; GROUP], usize) {
+    fn pop(&mut self) -> Seconds<L::Mixed> {
         let count = self.end.min(GROUP);
         let taken = (take(&mut self.numbers), take(&mut self.mixed), take(&mut self.places), count);
         self.end -= count;
@@ -230,7 +217,7 @@ impl Ring {
     }
 }
 #[inline(always)]
-fn take(words: &mut [u32; RING]) -> [u32; GROUP] {
+fn take<T: Number>(words: &mut [T; RING]) -> [T; GROUP] {
     let taken = std::array::from_fn(|i| words[i]);
     for i in GROUP..RING {
         words[i - GROUP] = words[i];

@@ -6,6 +6,7 @@
 //! `simd` holds what is written by hand for an instruction set; the best that the machine has is taken at run time.
 //!
 //! The table's bytes follow from shape, pairs and policy: not from the number of threads, nor from the instruction set.
+mod answers;
 mod build;
 mod find;
 mod partition;
@@ -18,15 +19,17 @@ use crate::classic::Duplicates;
 use crate::device::Device;
 pub use crate::device::memory::{Memory, Pages, map};
 use crate::error::{Error, Result, check_length};
+use answers::{Answers, Bits, Count, Flags, Values, ValuesAndFlags};
 use build::{BuildBin, Builder, Source};
 use find::{Find, Tables};
-use koel_kernels::map::layout::{BUCKET, EMPTY, Shape};
+use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Parted, Partition};
 use rayon::prelude::*;
 pub use simd::Level;
 use simd::Line;
 pub use stash::Stash;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a bin's buckets while they are filled, if partitions are smaller: with its pairs they stay in a core's second cache.
 /// From 80 to 256 KiB the build's rate is the same within 3 % (Zen 5, 2^24 pairs), at 640 KiB 10 % lower.
@@ -34,38 +37,38 @@ const BIN_BYTES: u64 = 128 << 10;
 /// Bins of a build at most; those of the greatest tables are larger instead.
 const MOST_BINS: u32 = 4096;
 /// Arrays larger than this are written past the cache: they would not stay there until they are read.
-const STREAM_BYTES: usize = 16 << 20;
+const STREAM_BYTES: usize = 4 << 20;
 /// Fewer queries than this are answered by the calling thread.
 const PARALLEL_QUERIES: usize = 8192;
 /// Queries that a thread takes at a time.
 const QUERY_PIECE: usize = 32 << 10;
 
 /// What builds need besides the table. Kept, a build of the same size allocates nothing.
-pub struct Scratch {
+pub struct Scratch<L: Layout> {
     pages: Pages,
     level: Level,
     arena: Memory,
     parted: Vec<Parted>,
-    builders: Vec<Mutex<Builder>>,
+    builders: Vec<Mutex<Builder<L>>>,
 }
-impl Scratch {
+impl<L: Layout> Scratch<L> {
     /// Nothing yet; big arrays will be in these pages.
-    pub fn new(pages: Pages) -> Scratch {
+    pub fn new(pages: Pages) -> Scratch<L> {
         Scratch::with_level(pages, Level::best())
     }
     /// With an instruction set other than the best.
-    pub fn with_level(pages: Pages, level: Level) -> Scratch {
+    pub fn with_level(pages: Pages, level: Level) -> Scratch<L> {
         Scratch { pages, level, arena: Memory::default(), parted: vec![], builders: vec![] }
     }
     /// Bytes that it keeps.
     pub fn bytes(&self) -> usize {
-        let builder = |b: &Mutex<Builder>| lock(b).bytes();
+        let builder = |b: &Mutex<Builder<L>>| lock(b).bytes();
         self.arena.bytes()
             + self.parted.iter().map(Parted::bytes).sum::<usize>()
             + self.builders.iter().map(builder).sum::<usize>()
     }
 }
-fn lock(builder: &Mutex<Builder>) -> std::sync::MutexGuard<'_, Builder> {
+fn lock<L: Layout>(builder: &Mutex<Builder<L>>) -> MutexGuard<'_, Builder<L>> {
     builder.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -76,7 +79,7 @@ pub struct Counts {
     pub pairs: usize,
     /// Pairs dropped because another has the same key.
     pub duplicates: usize,
-    /// Pairs in the stash, the ambiguous one not counted.
+    /// Pairs in the stash; that of the ambiguous key not counted.
     pub stashed: usize,
     /// Pairs moved to their other bucket while others were placed.
     pub evictions: u64,
@@ -84,46 +87,48 @@ pub struct Counts {
 
 /// Builds a table of these pairs: every slot of `table` and the stash are written, whatever they held.
 ///
-/// Reads and writes memory about once for each of: pairs (8 bytes, read), bins (8 bytes, written and read), table (written).
+/// Reads and writes memory about once for each of: pairs (read), bins (8 bytes a pair, 16 if it is wide, written and read),
+/// table (written).
 /// Below one bin (some 40,000 pairs) the calling thread does it alone.
 ///
 /// Errors: lengths that do not fit, more than 2^32 - 1 buckets, out of memory; with [`Duplicates::Reject`] equal keys (the
 /// table then holds a part).
 #[allow(clippy::too_many_arguments, reason = "one call inside the crate, which has them all apart")]
-pub fn build(
+pub fn build<L: Layout>(
     device: &Device,
     shape: Shape,
-    keys: &[u32],
-    values: &[u32],
+    seed: u32,
+    keys: &[L::Key],
+    values: &[L::Value],
     policy: Duplicates,
     table: &mut [u64],
-    stash: &mut Stash,
-    scratch: &mut Scratch,
+    stash: &mut Stash<L>,
+    scratch: &mut Scratch<L>,
 ) -> Result<Counts> {
     check_length("values", values.len(), "keys", keys.len())?;
-    check_table(shape, table.len())?;
+    check_table::<L>(shape, table.len())?;
     let level = scratch.level;
-    let bins = bins(shape);
+    let bins = bins::<L>(shape);
     if bins.count() == 1 {
         prepare(&mut scratch.builders, 1);
-        let (source, stream) = (Source::Input { keys, values }, table.len() * 8 > STREAM_BYTES);
+        let (source, stream) = (Source::Input { seed, keys, values }, table.len() * 8 > STREAM_BYTES);
         let builder = &mut *lock(&scratch.builders[0]);
         level.run(BuildBin { builder, shape, policy, source: &source, bin: 0, first_partition: 0, table, stream });
     } else {
-        device.install(|| build_in_bins(shape, bins, keys, values, policy, table, scratch))?;
+        device.install(|| build_in_bins(shape, seed, bins, keys, values, policy, table, scratch))?;
     }
-    collect(&mut scratch.builders, shape, keys, stash)
+    collect(&mut scratch.builders, seed, keys, stash)
 }
 
 /// As few bins as fit the cache, of whole partitions.
-fn bins(shape: Shape) -> Bins {
-    let fit = (BIN_BYTES / (shape.buckets as u64 * 32)).max(1).ilog2();
+fn bins<L: Layout>(shape: Shape) -> Bins {
+    let fit = (BIN_BYTES / (shape.buckets as u64 * 8 * L::WORDS as u64)).max(1).ilog2();
     let most = shape.partitions.div_ceil(MOST_BINS).next_power_of_two().ilog2();
     let whole = shape.partitions.next_power_of_two().ilog2();
     Bins { shape, shift: fit.max(most).min(whole) }
 }
 
-fn check_table(shape: Shape, slots: usize) -> Result<()> {
+fn check_table<L: Layout>(shape: Shape, words: usize) -> Result<()> {
     let buckets = shape.all_buckets();
     if buckets == 0 {
         return Err(Error::Setting { field: "shape", found: format!("{shape:?}"), expected: "not empty".into() });
@@ -131,10 +136,10 @@ fn check_table(shape: Shape, slots: usize) -> Result<()> {
     if buckets > u32::MAX.into() {
         return Err(Error::TooMany { what: "buckets", n: buckets as usize, max: u32::MAX as usize });
     }
-    check_length("table", slots, "shape", buckets as usize * BUCKET)
+    check_length("table", words, "shape", buckets as usize * L::WORDS)
 }
 
-fn prepare(builders: &mut Vec<Mutex<Builder>>, threads: usize) {
+fn prepare<L: Layout>(builders: &mut Vec<Mutex<Builder<L>>>, threads: usize) {
     if builders.len() < threads {
         builders.resize_with(threads, Mutex::default);
     }
@@ -142,21 +147,22 @@ fn prepare(builders: &mut Vec<Mutex<Builder>>, threads: usize) {
 }
 
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
-fn build_in_bins(
+fn build_in_bins<L: Layout>(
     shape: Shape,
+    seed: u32,
     bins: Bins,
-    keys: &[u32],
-    values: &[u32],
+    keys: &[L::Key],
+    values: &[L::Value],
     policy: Duplicates,
     table: &mut [u64],
-    scratch: &mut Scratch,
+    scratch: &mut Scratch<L>,
 ) -> Result<()> {
     let Scratch { pages, level, ref mut arena, ref mut parted, ref mut builders } = *scratch;
     let threads = rayon::current_num_threads();
     prepare(builders, threads);
     // Each thread parts a stretch; places inside it are 32-bit numbers.
-    let stretch = keys.len().div_ceil(threads).clamp(1, 1 << 31);
-    let lines_of = |keys: &[u32]| bins.lines(keys.len());
+    let stretch = keys.len().div_ceil(threads).clamp(1, (1 << 31) / L::SLOT_WORDS);
+    let lines_of = |keys: &[L::Key]| bins.lines(keys.len() * L::SLOT_WORDS);
     let lines = keys.chunks(stretch).map(lines_of).sum::<usize>();
     let stream = lines * size_of::<Line>() > STREAM_BYTES;
     let mut arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(lines * size_of::<Line>(), pages)?);
@@ -170,15 +176,17 @@ fn build_in_bins(
     }
     let stretches = keys.par_chunks(stretch).zip(values.par_chunks(stretch));
     stretches.zip(&mut parted[..arenas.len()]).zip(&mut arenas).with_max_len(1).for_each(
-        |(((keys, values), parted), arena)| level.run(Partition { keys, values, bins, parted, arena, stream }),
+        |(((keys, values), parted), arena)| {
+            level.run(Partition::<L> { seed, keys, values, bins, parted, arena, stream })
+        },
     );
 
     let parts = parted.iter().zip(&arenas).map(|(parted, arena)| (parted, bytemuck::cast_slice(arena)));
     let parts = parts.collect::<Vec<(&Parted, &[u64])>>();
     let source = Source::Bins(&parts);
     let stream = table.len() * 8 > STREAM_BYTES;
-    let bin_slots = (shape.buckets as usize * BUCKET) << bins.shift;
-    table.par_chunks_mut(bin_slots).enumerate().with_max_len(1).for_each(|(bin, table)| {
+    let bin_words = (shape.buckets as usize * L::WORDS) << bins.shift;
+    table.par_chunks_mut(bin_words).enumerate().with_max_len(1).for_each(|(bin, table)| {
         let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
         let first_partition = (bin as u32) << bins.shift;
         level.run(BuildBin { builder, shape, policy, source: &source, bin, first_partition, table, stream });
@@ -186,7 +194,12 @@ fn build_in_bins(
     Ok(())
 }
 /// What all threads did, and the stash.
-fn collect(builders: &mut [Mutex<Builder>], shape: Shape, keys: &[u32], stash: &mut Stash) -> Result<Counts> {
+fn collect<L: Layout>(
+    builders: &mut [Mutex<Builder<L>>],
+    seed: u32,
+    keys: &[L::Key],
+    stash: &mut Stash<L>,
+) -> Result<Counts> {
     stash.clear();
     let (mut counts, mut stashed, mut repeated) = (Counts::default(), vec![], None);
     for builder in builders {
@@ -194,48 +207,45 @@ fn collect(builders: &mut [Mutex<Builder>], shape: Shape, keys: &[u32], stash: &
         counts.duplicates += outcome.duplicates as usize;
         counts.evictions += outcome.evictions;
         stashed.extend_from_slice(&outcome.stashed);
-        if outcome.ambiguous {
-            stash.set_ambiguous(true);
-        }
+        stash.hold(stash.held().or(outcome.held));
         repeated = repeated.into_iter().chain(outcome.repeated).min();
     }
-    if let Some((_, h)) = repeated {
-        return Err(repeated_key(shape, keys, h));
+    if let Some((_, mixed)) = repeated {
+        return Err(repeated_key::<L>(seed, keys, mixed));
     }
     // In an order that does not tell which thread built which bin.
-    stashed.sort_unstable();
+    stashed.sort_unstable_by_key(|&pair| L::key(pair));
     stashed.iter().for_each(|&pair| stash.insert(pair));
     counts.stashed = stashed.len();
     counts.pairs = keys.len() - counts.duplicates;
     Ok(counts)
 }
 /// Where a key is that occurs more than once.
-fn repeated_key(shape: Shape, keys: &[u32], h: u32) -> Error {
-    let mut places = keys.iter().enumerate().filter(|&(_, &key)| shape.mixed(key) == h);
-    let (first, key) = places.next().map_or((0, 0), |(i, &key)| (i, key));
+fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error {
+    let mut places = keys.iter().enumerate().filter(|&(_, &key)| L::mixed(seed, key) == mixed);
+    let (first, key) = places.next().map_or((0, 0), |(i, key)| (i, key.widened()));
     let second = places.next().map_or(first, |(i, _)| i);
-    Error::DuplicateKey { key: key.into(), first, second }
+    Error::DuplicateKey { key, first, second }
 }
 
 /// A table to look keys up in.
 #[derive(Clone, Copy)]
-pub struct Finder<'a> {
-    table: Tables<'a>,
+pub struct Finder<'a, L: Layout> {
+    table: Tables<'a, L>,
     level: Level,
 }
-impl<'a> Finder<'a> {
-    /// Of a table that [`build`] or another device built. Errors: lengths that do not fit.
-    pub fn new(shape: Shape, table: &'a [u64], stash: &'a Stash) -> Result<Finder<'a>> {
-        check_table(shape, table.len())?;
-        let buckets = table.as_chunks().0;
-        Ok(Finder { table: Tables { shape, buckets, stash }, level: Level::best() })
+impl<'a, L: Layout> Finder<'a, L> {
+    /// Of a table that [`build`] or another device built with this seed. Errors: lengths that do not fit.
+    pub fn new(shape: Shape, seed: u32, table: &'a [u64], stash: &'a Stash<L>) -> Result<Finder<'a, L>> {
+        check_table::<L>(shape, table.len())?;
+        Ok(Finder { table: Tables { shape, seed, buckets: table, stash }, level: Level::best() })
     }
     /// With an instruction set other than the best.
-    pub fn with_level(self, level: Level) -> Finder<'a> {
+    pub fn with_level(self, level: Level) -> Finder<'a, L> {
         Finder { level, ..self }
     }
     /// The value of a key.
-    pub fn get(&self, key: u32) -> Option<u32> {
+    pub fn get(&self, key: L::Key) -> Option<L::Value> {
         self.table.find(key)
     }
     /// The value of each query, or `missing`, and whether the table holds it (1 or 0). Errors: lengths that differ.
@@ -244,69 +254,84 @@ impl<'a> Finder<'a> {
     pub fn find(
         &self,
         device: &Device,
-        queries: &[u32],
-        values: &mut [u32],
-        missing: u32,
+        queries: &[L::Key],
+        values: &mut [L::Value],
+        missing: L::Value,
         found: &mut [u8],
     ) -> Result<()> {
         check_length("values", values.len(), "queries", queries.len())?;
         check_length("found", found.len(), "queries", queries.len())?;
-        self.search::<true, true>(device, queries, values, missing, found);
+        self.search(device, queries, ValuesAndFlags { values: Values { values, missing }, flags: Flags { found } });
         Ok(())
     }
     /// The value of each query, or `missing`. Otherwise as [`find`](Self::find).
-    pub fn values(&self, device: &Device, queries: &[u32], values: &mut [u32], missing: u32) -> Result<()> {
+    pub fn values(
+        &self,
+        device: &Device,
+        queries: &[L::Key],
+        values: &mut [L::Value],
+        missing: L::Value,
+    ) -> Result<()> {
         check_length("values", values.len(), "queries", queries.len())?;
-        self.search::<true, false>(device, queries, values, missing, &mut []);
+        self.search(device, queries, Values { values, missing });
         Ok(())
     }
     /// Whether the table holds each query, 1 or 0. Otherwise as [`find`](Self::find).
-    pub fn contains(&self, device: &Device, queries: &[u32], found: &mut [u8]) -> Result<()> {
+    pub fn contains(&self, device: &Device, queries: &[L::Key], found: &mut [u8]) -> Result<()> {
         check_length("found", found.len(), "queries", queries.len())?;
-        self.search::<false, true>(device, queries, &mut [], 0, found);
+        self.search(device, queries, Flags { found });
         Ok(())
     }
+    /// Whether the table holds each query, a bit each: query `i` is bit `i % 32` of word `i / 32`; the rest of the last word
+    /// is zero. Otherwise as [`find`](Self::find). Errors: not a word for each 32 queries begun.
+    pub fn contains_bits(&self, device: &Device, queries: &[L::Key], bits: &mut [u32]) -> Result<()> {
+        check_length("bits", bits.len(), "queries", queries.len().div_ceil(32))?;
+        bits.fill(0);
+        self.search(device, queries, Bits { words: bits });
+        Ok(())
+    }
+    /// How many of the queries the table holds. Otherwise as [`find`](Self::find), without errors.
+    pub fn count(&self, device: &Device, queries: &[L::Key]) -> usize {
+        let total = AtomicUsize::new(0);
+        self.search(device, queries, Count { total: &total, found: 0 });
+        total.into_inner()
+    }
     /// On the calling thread if that is as fast.
-    fn search<const VALUES: bool, const FOUND: bool>(
-        &self,
-        device: &Device,
-        queries: &[u32],
-        values: &mut [u32],
-        missing: u32,
-        found: &mut [u8],
-    ) {
+    fn search<A: Answers<L>>(&self, device: &Device, queries: &[L::Key], answers: A) {
         let threads = device.parallelism();
         if threads == 1 || queries.len() < PARALLEL_QUERIES {
-            return self.search_piece::<VALUES, FOUND>(queries, values, missing, found, queries.len());
+            return self.search_piece(queries, answers, queries.len());
         }
-        let piece = queries.len().div_ceil(threads).min(QUERY_PIECE);
-        device.install(|| self.search_piece::<VALUES, FOUND>(queries, values, missing, found, piece));
+        // Whole words of bits.
+        let piece = queries.len().div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE);
+        device.install(|| self.search_piece(queries, answers, piece));
     }
     /// Halves the work until pieces are small enough.
-    fn search_piece<const VALUES: bool, const FOUND: bool>(
-        &self,
-        queries: &[u32],
-        values: &mut [u32],
-        missing: u32,
-        found: &mut [u8],
-        piece: usize,
-    ) {
+    fn search_piece<A: Answers<L>>(&self, queries: &[L::Key], answers: A, piece: usize) {
         if queries.len() <= piece {
-            return self.level.run(Find::<VALUES, FOUND> { table: self.table, queries, values, missing, found });
+            return self.level.run(Find { table: self.table, queries, answers });
         }
         let middle = queries.len().div_ceil(piece) / 2 * piece;
         let (queries, later_queries) = queries.split_at(middle);
-        let (values, later_values) = values.split_at_mut(middle.min(values.len()));
-        let (found, later_found) = found.split_at_mut(middle.min(found.len()));
+        let (answers, later_answers) = answers.split_at(middle);
         rayon::join(
-            || self.search_piece::<VALUES, FOUND>(queries, values, missing, found, piece),
-            || self.search_piece::<VALUES, FOUND>(later_queries, later_values, missing, later_found, piece),
+            || self.search_piece(queries, answers, piece),
+            || self.search_piece(later_queries, later_answers, piece),
         );
     }
 }
 
-/// Every pair of a table, in the order of its slots, then the stash: `value << 32 | mixed key`.
-pub fn pairs<'a>(table: &'a [u64], stash: &'a Stash) -> impl Iterator<Item = u64> + 'a {
-    let ambiguous = stash.holds_ambiguous().then_some(EMPTY);
-    table.iter().copied().filter(|&slot| slot != EMPTY).chain(stash.iter()).chain(ambiguous)
+/// Every pair of a table, in the order of its slots, then of the stash: mixed key and value.
+pub fn pairs<'a, L: Layout>(
+    table: &'a [u64],
+    stash: &'a Stash<L>,
+) -> impl Iterator<Item = (L::Mixed, L::Value)> + use<'a, L> {
+    let slots = table.chunks_exact(L::WORDS).flat_map(|bucket| {
+        let (heads, behind) = (&bucket[..BUCKET], &bucket[L::WORDS - BUCKET..]);
+        heads.iter().zip(behind).map(|(&head, &behind)| (head, behind))
+    });
+    let held =
+        slots.filter(|&(head, _)| head != EMPTY).map(|(head, behind)| (L::key_in(head), L::value_in(head, behind)));
+    let stashed = stash.iter().map(|pair| (L::key(pair), L::value(pair)));
+    held.chain(stashed).chain(stash.held().map(|value| (L::AMBIGUOUS, value)))
 }

@@ -1,13 +1,127 @@
-//! Builds and lookups by kernels: on a GPU, and on the test executor.
+//! Builds and lookups by kernels: on a GPU, and on the test executor. Nothing here waits.
 use super::plan::Plan;
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View};
+use crate::duplicates::Duplicates;
 use crate::error::Result;
-use koel_kernels::map::build::{Source, map_build, map_check_stash};
-use koel_kernels::map::find::{map_find, map_find_or};
-use koel_kernels::map::header;
-use koel_kernels::map::partition::{
-    NARROW, OVERFLOW, SMALL, map_from_groups, map_from_input_narrow, map_from_input_small, map_from_input_wide,
+use koel_kernels::map::build::Source;
+use koel_kernels::map::find::Table;
+use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
+use koel_kernels::map::partition::{Bins, NARROW, OVERFLOW, SMALL, Stamps, Tile};
+use koel_kernels::map::settle::{Settling, lock_words};
+use koel_kernels::map::{build, export, find, header, partition, settle, state};
+use koel_simt::{Buf, In};
+
+macro_rules! kernels { (
+    $($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),*): $($module:ident $kernel:ident)*;)*
+) => {
+    /// A layout and its kernels: each launches one of them on a stream, in `grid` blocks.
+    #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
+    pub trait Kernels: Layout<Key: Element, Value: Element> {
+        /// The pass over the input, in the tiles of `tile`.
+        ///
+        /// # Safety
+        /// The arguments must fit the kernel.
+        unsafe fn from_input(
+            stream: &Stream, grid: u32, tile: Tile, seed: u32, n: u32, aligned: u32, stamps: Stamps, keys: In<Self::Key>, values: In<Self::Value>,
+            bins: Bins, out: Buf<u64>, overflow: Buf<u64>, cursors: Buf<u32>, valid: Buf<u32>, stash: Buf<u64>, stash_words: u32,
+            build_state: Buf<u32>,
+        ) -> Result<()>;
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// The arguments must fit the kernel.
+            unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()>;
+        )*
+    }
+    kernels!(@layouts [$($f($($arg: $of),*): $($module $kernel)*;)*]);
 };
+    (@layouts $all:tt) => {
+        kernels!(@layout 0 Narrow, map_from_input_narrow map_from_input_small map_from_input_wide; $all);
+        kernels!(@layout 1 Wide<u32, u64>, map_from_input_narrow_u32_u64 map_from_input_small_u32_u64 map_from_input_wide_u32_u64; $all);
+        kernels!(@layout 2 Wide<u64, u32>, map_from_input_narrow_u64_u32 map_from_input_small_u64_u32 map_from_input_wide_u64_u32; $all);
+        kernels!(@layout 3 Wide<u64, u64>, map_from_input_narrow_u64_u64 map_from_input_small_u64_u64 map_from_input_wide_u64_u64; $all);
+    };
+    (@layout $i:tt $layout:ty, $narrow:ident $small:ident $wide:ident; [$($f:ident($($arg:ident: $of:ty),*): $($module:ident $kernel:ident)*;)*]) => {
+        impl Kernels for $layout {
+            unsafe fn from_input(
+                stream: &Stream, grid: u32, tile: Tile, seed: u32, n: u32, aligned: u32, stamps: Stamps, keys: In<Self::Key>, values: In<Self::Value>,
+                bins: Bins, out: Buf<u64>, overflow: Buf<u64>, cursors: Buf<u32>, valid: Buf<u32>, stash: Buf<u64>, stash_words: u32,
+                build_state: Buf<u32>,
+            ) -> Result<()> {
+                let launch = match tile {
+                    NARROW => partition::$narrow::launch::<Stream>,
+                    SMALL => partition::$small::launch::<Stream>,
+                    _ => partition::$wide::launch::<Stream>,
+                };
+                // SAFETY: the caller's.
+                unsafe {
+                    launch(
+                        stream, grid, seed, n, aligned, stamps, keys, values, bins, out, overflow, cursors, valid, stash, stash_words, build_state,
+                    )
+                }
+            }
+            $(
+                unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()> {
+                    // SAFETY: the caller's.
+                    unsafe { kernels!(@pick $i $($module $kernel)*)(stream, grid, $($arg),*) }
+                }
+            )*
+        }
+    };
+    (@pick 0 $m0:ident $k0:ident $($rest:ident)*) => { $m0::$k0::launch::<Stream> };
+    (@pick 1 $m0:ident $k0:ident $m1:ident $k1:ident $($rest:ident)*) => { $m1::$k1::launch::<Stream> };
+    (@pick 2 $m0:ident $k0:ident $m1:ident $k1:ident $m2:ident $k2:ident $($rest:ident)*) => { $m2::$k2::launch::<Stream> };
+    (@pick 3 $m0:ident $k0:ident $m1:ident $k1:ident $m2:ident $k2:ident $m3:ident $k3:ident) => { $m3::$k3::launch::<Stream> };
+}
+kernels! {
+    /// The pass inside the groups.
+    from_groups(
+        shape: Shape, stamps: Stamps, groups: Bins, tiles: u32, group_cursors: In<u32>, group_valid: In<u32>, input: In<u64>, bins: Bins,
+        out: Buf<u64>, overflow: Buf<u64>, cursors: Buf<u32>, valid: Buf<u32>, build_state: Buf<u32>
+    ): partition map_from_groups partition map_from_groups_wide partition map_from_groups_wide partition map_from_groups_wide;
+    /// The buckets of each partition, one block a partition.
+    build(
+        shape: Shape, source: Source, stamps: Stamps, pairs: In<u64>, counts: In<u32>, valid: In<u32>, overflow: In<u64>, slots: Buf<u64>,
+        stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
+    ): build map_build build map_build_wide build map_build_wide build map_build_wide;
+    /// The end of a build, in blocks that are resident all at once.
+    settle(
+        shape: Shape, settling: Settling, stamps: Stamps, keys: In<Self::Key>, values: In<Self::Value>, slots: Buf<u64>, stash: Buf<u64>,
+        contested: Buf<u64>, ranks: Buf<u32>, locks: Buf<u64>, cursors: Buf<u32>, valid: Buf<u32>, build_state: Buf<u32>, table_header: Buf<u32>
+    ): settle map_settle settle map_settle_u32_u64 settle map_settle_u64_u32 settle map_settle_u64_u64;
+    /// Values and found flags.
+    find(
+        n: u32, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>, values: Buf<Self::Value>,
+        found: Buf<u8>
+    ): find map_find find map_find_u32_u64 find map_find_u64_u32 find map_find_u64_u64;
+    /// Values, or `missing`.
+    find_or(
+        n: u32, missing: Self::Value, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>,
+        values: Buf<Self::Value>
+    ): find map_find_or find map_find_or_u32_u64 find map_find_or_u64_u32 find map_find_or_u64_u64;
+    /// Found flags.
+    contains(
+        n: u32, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>, found: Buf<u8>
+    ): find map_contains find map_contains_u32_u64 find map_contains_u64_u32 find map_contains_u64_u64;
+    /// Found bits.
+    contains_bits(
+        n: u32, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>, found: Buf<u32>
+    ): find map_contains_bits find map_contains_bits_u32_u64 find map_contains_bits_u64_u32 find map_contains_bits_u64_u64;
+    /// How many are found.
+    count(
+        n: u32, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>, count: Buf<u64>
+    ): find map_count find map_count_u32_u64 find map_count_u64_u32 find map_count_u64_u64;
+    /// All pairs.
+    export(
+        shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, keys: Buf<Self::Key>, values: Buf<Self::Value>,
+        count: Buf<u32>
+    ): export map_export export map_export_u32_u64 export map_export_u64_u32 export map_export_u64_u64;
+}
+
+/// Threads of a block of the lookups and of the export.
+pub const THREADS: u32 = 256;
+const _: () = assert!(find::map_find::SPEC.threads == THREADS && export::map_export::SPEC.threads == THREADS);
 
 /// A table in device memory.
 pub struct Slots {
@@ -16,97 +130,177 @@ pub struct Slots {
     pub header: Buffer<u32>,
 }
 impl Slots {
-    pub fn new(device: &Device, plan: &Plan) -> Result<Slots> {
+    pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Slots> {
         Ok(Slots {
-            slots: device.alloc(plan.slots())?,
-            stash: device.alloc(1 << plan.stash_bits)?,
+            slots: device.alloc(plan.words::<L>())?,
+            stash: device.alloc(stash_words::<L>(plan))?,
             header: device.alloc(header::WORDS)?,
         })
     }
     pub fn bytes(&self) -> usize {
         self.slots.bytes() + self.stash.bytes() + self.header.bytes()
     }
+    /// Whether there is memory for a table of this plan.
+    pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
+        self.slots.len() >= plan.words::<L>() && self.stash.len() >= stash_words::<L>(plan)
+    }
+}
+fn stash_words<L: Layout>(plan: &Plan) -> usize {
+    L::SLOT_WORDS << plan.stash_bits
 }
 
-/// Memory that a build needs besides the table: about 1.1 times the input a pass.
+/// Memory that a build needs besides the table: about 1.1 times the input.
 pub struct Scratch {
-    /// Pairs by group and by partition, each with an overflow area behind.
+    /// Pairs by group: empty if the table has room for them.
     by_group: Buffer<u64>,
     by_partition: Buffer<u64>,
+    /// Behind the bins of both passes.
+    overflow: Buffer<u64>,
     /// Of both passes: cursors, then how much of each bin is valid.
     cursors: Buffer<u32>,
     valid: Buffer<u32>,
+    contested: Buffer<u64>,
+    ranks: Buffer<u32>,
+    state: Buffer<u32>,
+    /// Cursors, contested keys and state are as builds leave them: cleared.
+    clean: bool,
 }
 impl Scratch {
-    pub fn new(device: &Device, plan: &Plan) -> Result<Scratch> {
-        let groups = plan.groups.map_or(0, |g| g.overflow + OVERFLOW) as usize;
-        let bins = plan.groups.map_or(0, |g| g.count) as usize + plan.shape.partitions as usize;
+    pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
+        let words = Words::of::<L>(plan);
         Ok(Scratch {
-            by_group: device.alloc(groups)?,
-            by_partition: device.alloc((plan.partitions.overflow + OVERFLOW) as usize)?,
-            cursors: device.alloc(bins)?,
-            valid: device.alloc(bins)?,
+            by_group: device.alloc(words.by_group)?,
+            by_partition: device.alloc(words.by_partition)?,
+            overflow: device.alloc(2 * OVERFLOW as usize * L::SLOT_WORDS)?,
+            cursors: device.alloc(plan.bins() as usize)?,
+            valid: device.alloc(plan.bins() as usize)?,
+            contested: device.alloc(1 << plan.contested_bits)?,
+            ranks: device.alloc(1 << plan.contested_bits)?,
+            state: device.alloc(state::WORDS)?,
+            clean: false,
         })
     }
     pub fn bytes(&self) -> usize {
-        self.by_group.bytes() + self.by_partition.bytes() + self.cursors.bytes() + self.valid.bytes()
+        let words = [&self.by_group, &self.by_partition, &self.overflow, &self.contested].map(|b| b.bytes());
+        let halves = [&self.cursors, &self.valid, &self.ranks, &self.state].map(|b| b.bytes());
+        words.iter().sum::<usize>() + halves.iter().sum::<usize>()
+    }
+    /// Whether what builds share is cleared, as it must be before a build and after it.
+    #[cfg(test)]
+    pub fn is_clean(&self) -> bool {
+        let zero = |b: &Buffer<u32>| b.download().unwrap().iter().all(|&w| w == 0);
+        zero(&self.cursors)
+            && zero(&self.ranks)
+            && zero(&self.state)
+            && self.valid.download().unwrap().iter().all(|&w| w == !0)
+            && self.contested.download().unwrap().iter().all(|&w| w == !0)
+    }
+    /// Whether there is memory for a build of this plan.
+    pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
+        let words = Words::of::<L>(plan);
+        self.by_group.len() >= words.by_group
+            && self.by_partition.len() >= words.by_partition
+            && self.cursors.len() >= plan.bins() as usize
+            && self.contested.len() >= 1 << plan.contested_bits
+    }
+}
+/// Words of the arrays of pairs.
+struct Words {
+    by_group: usize,
+    by_partition: usize,
+    /// Of these, what a build that failed has besides locks.
+    waiting: usize,
+}
+impl Words {
+    fn of<L: Layout>(plan: &Plan) -> Words {
+        let groups = plan.group_places() * L::SLOT_WORDS;
+        let locks = lock_words(plan.shape.all_buckets()) as usize;
+        let by_partition = (plan.partition_places() * L::SLOT_WORDS).max(locks + 16);
+        Words {
+            by_group: if groups <= plan.words::<L>() { 0 } else { groups },
+            by_partition,
+            waiting: by_partition - locks,
+        }
     }
 }
 
-/// Puts a build on the stream: everything is cleared, written and, if `check`, searched for equal keys. The header tells
-/// how it went.
-pub fn build(
+/// What a table is built of.
+pub struct Input<'a, L: Layout> {
+    pub keys: View<'a, L::Key>,
+    pub values: View<'a, L::Value>,
+    pub duplicates: Duplicates,
+    pub seed: u32,
+}
+
+/// Puts a build on the stream. The table's header tells how it went, when it has run.
+///
+/// Launches: a pass over the input, with two passes another one, the build, the end of the build.
+pub fn build<L: Kernels>(
     stream: &Stream,
     plan: &Plan,
-    keys: View<'_, u32>,
-    values: View<'_, u32>,
-    check: bool,
+    input: Input<'_, L>,
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
     let (n, shape) = (plan.n, plan.shape);
-    table.header.view_mut().fill_bytes(0, stream)?;
-    table.stash.view_mut().fill_bytes(0xFF, stream)?;
-    scratch.cursors.view_mut().fill_bytes(0, stream)?;
-    scratch.valid.view_mut().fill_bytes(0xFF, stream)?;
+    let Input { keys, values, duplicates, seed } = input;
+    if !scratch.clean {
+        scratch.state.view_mut().fill_bytes(0, stream)?;
+        scratch.cursors.view_mut().fill_bytes(0, stream)?;
+        scratch.valid.view_mut().fill_bytes(0xFF, stream)?;
+        scratch.contested.view_mut().fill_bytes(0xFF, stream)?;
+        scratch.ranks.view_mut().fill_bytes(0, stream)?;
+    }
+    scratch.clean = false;
 
     let groups = plan.groups.map_or(0, |g| g.count as usize);
+    let bins = plan.bins() as usize;
     let aligned = (keys.is_aligned(16) && values.is_aligned(16)) as u32;
     let (keys, values) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
-    let first_bins = plan.groups.unwrap_or(plan.partitions);
     let tile = plan.first_tile(stream.device().max_shared());
-    let grid = n.div_ceil(tile.pairs());
+    let grid = n.div_ceil(tile.pairs::<L>()).max(1);
+    let (stamps, source) = (plan.stamps(duplicates, grid), plan.source(duplicates));
+    let in_table = scratch.by_group.is_empty();
     {
         let out = match plan.groups {
+            Some(_) if in_table => table.slots.view_mut().arg("groups", stream)?,
             Some(_) => scratch.by_group.view_mut().arg("groups", stream)?,
             None => scratch.by_partition.view_mut().arg("partitions", stream)?,
         };
-        let cursors = scratch.cursors.view_mut().slice(..first_bins.count as usize)?.arg("cursors", stream)?;
-        let valid = scratch.valid.view_mut().slice(..first_bins.count as usize)?.arg("valid", stream)?;
-        let header = table.header.view_mut().arg("header", stream)?;
-        let launch = match tile {
-            NARROW => map_from_input_narrow::launch::<Stream>,
-            SMALL => map_from_input_small::launch::<Stream>,
-            _ => map_from_input_wide::launch::<Stream>,
-        };
-        // SAFETY: `n` keys and values; one cursor a bin; `out` has every bin's room and the overflow area behind.
-        unsafe { launch(stream, grid, shape, n, aligned, keys, values, first_bins, out, cursors, valid, header) }?;
+        let first_bins = plan.first_bins();
+        let overflow = scratch.overflow.view_mut().arg("overflow", stream)?;
+        let ours = if groups > 0 { ..groups } else { ..bins };
+        let cursors = scratch.cursors.view_mut().slice(ours)?.arg("cursors", stream)?;
+        let valid = scratch.valid.view_mut().slice(ours)?.arg("valid", stream)?;
+        let stash = table.stash.view_mut().arg("stash", stream)?;
+        let words = stash_words::<L>(plan) as u32;
+        let state = scratch.state.view_mut().arg("state", stream)?;
+        // SAFETY: `n` keys and values; one cursor a bin; `out` has every bin's room, `overflow` both areas.
+        unsafe {
+            L::from_input(
+                stream, grid, tile, seed, n, aligned, stamps, keys, values, first_bins, out, overflow, cursors, valid,
+                stash, words, state,
+            )
+        }?;
     }
     if let Some(group_bins) = plan.groups {
-        let tiles = group_bins.room.div_ceil(NARROW.pairs());
+        let tiles = group_bins.room.div_ceil(NARROW.pairs::<L>());
+        let grid = group_bins.count * tiles;
         let group_cursors = scratch.cursors.view().slice(..groups)?.arg("cursors", stream)?;
         let group_valid = scratch.valid.view().slice(..groups)?.arg("valid", stream)?;
-        let input = scratch.by_group.view().arg("groups", stream)?;
+        let input = if in_table { table.slots.view() } else { scratch.by_group.view() }.arg("groups", stream)?;
         let out = scratch.by_partition.view_mut().arg("partitions", stream)?;
-        let cursors = scratch.cursors.view_mut().slice(groups..)?.arg("cursors", stream)?;
-        let valid = scratch.valid.view_mut().slice(groups..)?.arg("valid", stream)?;
-        let header = table.header.view_mut().arg("header", stream)?;
+        let overflow = scratch.overflow.view_mut().arg("overflow", stream)?;
+        let cursors = scratch.cursors.view_mut().slice(groups..bins)?.arg("cursors", stream)?;
+        let valid = scratch.valid.view_mut().slice(groups..bins)?.arg("valid", stream)?;
+        let state = scratch.state.view_mut().arg("state", stream)?;
         // SAFETY: as above; the input has every group's room.
         unsafe {
-            map_from_groups::launch(
+            L::from_groups(
                 stream,
-                group_bins.count * tiles,
+                grid,
                 shape,
+                stamps,
                 group_bins,
                 tiles,
                 group_cursors,
@@ -114,187 +308,122 @@ pub fn build(
                 input,
                 plan.partitions,
                 out,
+                overflow,
                 cursors,
                 valid,
-                header,
+                state,
             )
         }?;
     }
-    let source =
-        Source { room: plan.partitions.room, check: check as u32, stash_bits: plan.stash_bits, list: plan.list };
     {
-        // With one pass the first area is empty, as its header word says.
-        let first_area = plan.groups.map_or(0, |g| g.overflow as usize);
-        let second_area = plan.partitions.overflow as usize;
-        let overflow_first = scratch.by_group.view().slice(first_area..)?.arg("overflow", stream)?;
-        let overflow_second = scratch.by_partition.view().slice(second_area..)?.arg("overflow", stream)?;
         let pairs = scratch.by_partition.view().arg("pairs", stream)?;
-        let counts = scratch.cursors.view().slice(groups..)?.arg("counts", stream)?;
-        let valid = scratch.valid.view().slice(groups..)?.arg("valid", stream)?;
+        let counts = scratch.cursors.view().slice(groups..bins)?.arg("counts", stream)?;
+        let valid = scratch.valid.view().slice(groups..bins)?.arg("valid", stream)?;
+        let overflow = scratch.overflow.view().arg("overflow", stream)?;
         let slots = table.slots.view_mut().arg("slots", stream)?;
         let stash = table.stash.view_mut().arg("stash", stream)?;
-        let header = table.header.view_mut().arg("header", stream)?;
+        let contested = scratch.contested.view_mut().arg("contested", stream)?;
+        let state = scratch.state.view_mut().arg("state", stream)?;
         // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash 2^`stash_bits` slots.
         unsafe {
-            map_build::launch(
+            L::build(
                 stream,
                 shape.partitions,
                 shape,
                 source,
+                stamps,
                 pairs,
                 counts,
                 valid,
-                overflow_first,
-                overflow_second,
+                overflow,
                 slots,
                 stash,
-                header,
+                contested,
+                state,
             )
         }?;
     }
-    if check {
-        let grid = (1u32 << plan.stash_bits).div_ceil(map_check_stash::SPEC.threads);
-        let (slots, stash) = (table.slots.view().arg("slots", stream)?, table.stash.view().arg("stash", stream)?);
-        let header = table.header.view_mut().arg("header", stream)?;
-        // SAFETY: the table as built.
-        unsafe { map_check_stash::launch(stream, grid, shape, source, slots, stash, header) }?;
-    }
+    // All of its blocks must be resident at once: on a GPU one for each multiprocessor.
+    let grid = match stream.device().kind() {
+        DeviceKind::Cuda => stream.device().parallelism() as u32,
+        _ => 2,
+    };
+    let settling = Settling {
+        n,
+        tile: tile.pairs::<L>(),
+        seed,
+        stash_bits: plan.stash_bits,
+        contested_bits: plan.contested_bits,
+        bins: plan.bins(),
+        waiting: (Words::of::<L>(plan).waiting / L::SLOT_WORDS) as u32,
+    };
+    let slots = table.slots.view_mut().arg("slots", stream)?;
+    let stash = table.stash.view_mut().arg("stash", stream)?;
+    let contested = scratch.contested.view_mut().arg("contested", stream)?;
+    let ranks = scratch.ranks.view_mut().arg("ranks", stream)?;
+    let locks = scratch.by_partition.view_mut().arg("locks", stream)?;
+    let cursors = scratch.cursors.view_mut().arg("cursors", stream)?;
+    let valid = scratch.valid.view_mut().arg("valid", stream)?;
+    let state = scratch.state.view_mut().arg("state", stream)?;
+    let header = table.header.view_mut().arg("header", stream)?;
+    // SAFETY: everything as the build left it.
+    unsafe {
+        L::settle(
+            stream, grid, shape, settling, stamps, keys, values, slots, stash, contested, ranks, locks, cursors, valid,
+            state, header,
+        )
+    }?;
+    scratch.clean = true;
     Ok(())
 }
 
-/// Value and found flag of every query. Lengths are checked by the caller.
-pub fn find(
-    stream: &Stream,
-    plan: &Plan,
-    table: &Slots,
-    queries: View<'_, u32>,
-    mut values: ViewMut<'_, u32>,
-    mut found: ViewMut<'_, u8>,
-    n: u32,
-) -> Result<()> {
-    let grid = n.div_ceil(map_find::SPEC.threads);
-    let (slots, stash) = (table.slots.view().arg("slots", stream)?, table.stash.view().arg("stash", stream)?);
-    let header = table.header.view().arg("header", stream)?;
-    let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
-    let found = found.arg("found", stream)?;
-    // SAFETY: `n` queries and answers; the table as built with this plan.
-    unsafe {
-        map_find::launch(stream, grid, n, plan.shape, plan.stash_bits, slots, stash, header, queries, values, found)
+impl Slots {
+    /// As kernels see it.
+    pub fn table<L: Layout>(&self, stream: &Stream, plan: &Plan) -> Result<Table<L>> {
+        let slots = self.slots.view().arg("slots", stream)?;
+        let (stash, header) = (self.stash.view().arg("stash", stream)?, self.header.view().arg("header", stream)?);
+        Ok(Table::new(plan.shape, plan.stash_bits, slots, stash, header))
     }
 }
 
-/// The value of every query, or `missing`. Lengths are checked by the caller.
-pub fn find_or(
-    stream: &Stream,
-    plan: &Plan,
-    table: &Slots,
-    queries: View<'_, u32>,
-    mut values: ViewMut<'_, u32>,
-    missing: u32,
-    n: u32,
-) -> Result<()> {
-    let grid = n.div_ceil(map_find_or::SPEC.threads);
-    let (slots, stash) = (table.slots.view().arg("slots", stream)?, table.stash.view().arg("stash", stream)?);
-    let header = table.header.view().arg("header", stream)?;
-    let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
-    // SAFETY: `n` queries and answers; the table as built with this plan.
-    unsafe {
-        map_find_or::launch(
-            stream,
-            grid,
-            n,
-            missing,
-            plan.shape,
-            plan.stash_bits,
-            slots,
-            stash,
-            header,
-            queries,
-            values,
-        )
+/// The words of a header.
+pub fn read_header<V: Number>(words: &[u32]) -> Header<V> {
+    let word = |w: u32| words[w as usize];
+    let held = (word(header::HELD_VALUE + 1) as u64) << 32 | word(header::HELD_VALUE) as u64;
+    Header {
+        seed: word(header::SEED),
+        stashed: word(header::STASHED),
+        held: (word(header::HELD) != 0).then(|| V::narrowed(held)),
+        pairs: word(header::PAIRS),
+        dropped: word(header::DROPPED),
+        failed: word(header::FAILED) != 0,
+        attempts: word(header::ATTEMPTS),
+        overflowed: word(header::OVERFLOWED),
+        contested: word(header::CONTESTED),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::plan::Sizes;
-    use super::*;
-    use koel_kernels::hash::mix::mix;
-
-    /// Builds with a plan and looks everything up; returns the header.
-    fn build_and_find(seed: u64, plan: &Plan, check: bool) -> Vec<u32> {
-        let device = Device::executor(seed);
-        let stream = device.stream().unwrap();
-        let keys = (0..plan.n).map(mix).collect::<Vec<_>>();
-        let values = keys.iter().map(|k| !k).collect::<Vec<_>>();
-        let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
-        let mut table = Slots::new(&device, plan).unwrap();
-        let mut scratch = Scratch::new(&device, plan).unwrap();
-        build(&stream, plan, k.view(), v.view(), check, &mut table, &mut scratch).unwrap();
-        let header = table.header.download().unwrap();
-        if header[header::FAILED as usize] == 0 {
-            let queries = (0..2 * plan.n).map(mix).collect::<Vec<_>>();
-            let q = device.upload(&queries).unwrap();
-            let (mut values, mut found) = (device.alloc(queries.len()).unwrap(), device.alloc(queries.len()).unwrap());
-            let n = queries.len() as u32;
-            find(&stream, plan, &table, q.view(), values.view_mut(), found.view_mut(), n).unwrap();
-            let (values, found) = (values.download().unwrap(), found.download().unwrap());
-            for (i, q) in queries.iter().enumerate() {
-                let there = i < plan.n as usize;
-                assert_eq!((found[i], values[i]), if there { (1, !q) } else { (0, 0) }, "key {q} of {plan:?}");
-            }
-        }
-        header
-    }
-    fn small(n: usize, load: f64) -> Plan {
-        Plan::sized(n, load, 0, Sizes { pairs: 100, one_pass: 4 }).unwrap()
-    }
-
-    #[test]
-    fn two_passes() {
-        for (seed, n) in [(1, 401), (2, 3000), (3, 9000)] {
-            let plan = small(n, 0.8);
-            assert!(plan.groups.is_some());
-            let header = build_and_find(seed, &plan, true);
-            assert_eq!(header[header::FAILED as usize] + header[header::DUPLICATED as usize], 0);
-        }
-    }
-    /// Bins that are too small: what does not fit waits behind them, after either pass.
-    #[test]
-    fn overflow_is_not_lost() {
-        for seed in 1..4 {
-            let mut plan = small(5000, 0.7);
-            let mut groups = plan.groups.unwrap();
-            groups.room = 5000 / groups.count / 2 * 2;
-            groups.overflow = groups.count * groups.room;
-            plan.groups = Some(groups);
-            plan.partitions.room = 96;
-            plan.partitions.overflow = plan.shape.partitions * 96;
-            let header = build_and_find(seed, &plan, seed == 1);
-            assert!(header[header::OVERFLOW_FIRST as usize] > 0 && header[header::OVERFLOW_SECOND as usize] > 0);
-            assert_eq!(header[header::FAILED as usize], 0);
-        }
-        let mut plan = Plan::new(3000, 0.8, 0).unwrap();
-        plan.partitions.room = 2500;
-        plan.partitions.overflow = 2500;
-        let header = build_and_find(1, &plan, true);
-        assert!(header[header::OVERFLOW_SECOND as usize] > 0 && header[header::FAILED as usize] == 0, "{header:?}");
-    }
-    /// Lists that are too short, and more pairs than two choices can place: the stash takes them.
-    #[test]
-    fn the_stash_takes_what_has_no_place() {
-        for seed in 1..4 {
-            let mut plan = small(2000, 0.9);
-            plan.list = 2;
-            assert_eq!(build_and_find(seed, &plan, true)[header::FAILED as usize], 0);
-            let mut plan = small(2000, 0.95);
-            plan.shape.buckets -= 1;
-            let header = build_and_find(seed, &plan, true);
-            assert!(header[header::STASHED as usize] > 10, "{header:?}");
-            assert_eq!(header[header::FAILED as usize] + header[header::DUPLICATED as usize], 0);
-            // And when it is full too, that is said.
-            plan.shape.buckets = 10;
-            assert!(build_and_find(seed, &plan, false)[header::FAILED as usize] > 0);
-        }
-    }
+/// A header of which nothing but lookups is wanted.
+pub fn header_words<V: Number>(seed: u32, stashed: usize, held: Option<V>) -> [u32; header::WORDS] {
+    let mut words = [0; header::WORDS];
+    let value = held.map_or(0, Number::widened);
+    words[header::SEED as usize] = seed;
+    words[header::STASHED as usize] = stashed as u32;
+    words[header::HELD as usize] = held.is_some() as u32;
+    words[header::HELD_VALUE as usize] = value as u32;
+    words[header::HELD_VALUE as usize + 1] = (value >> 32) as u32;
+    words
+}
+/// What a header says.
+#[derive(Clone, Copy, Debug)]
+pub struct Header<V> {
+    pub seed: u32,
+    pub stashed: u32,
+    /// The value of the ambiguous key.
+    pub held: Option<V>,
+    pub pairs: u32,
+    pub dropped: u32,
+    pub failed: bool,
+    pub attempts: u32,
+    pub overflowed: u32,
+    pub contested: u32,
 }

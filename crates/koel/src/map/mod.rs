@@ -1,4 +1,4 @@
-//! The flagship: a hash table that is built in bulk and looked up in bulk, from 32-bit keys to 32-bit values.
+//! The flagship: a hash table that is built in bulk and looked up in bulk, with keys and values of 32 or 64 bits.
 //!
 //! # How it works
 //! A lookup reads one 32-byte sector, a second one in about one of seven cases (at load 0.8); a build partitions the pairs and
@@ -11,39 +11,70 @@
 //!
 //! ```
 //! let device = koel::Device::cpu()?; // or Device::best(): a GPU if a driver finds one
-//! let map = koel::Map::build(&device, &[3, 5, 7], &[30, 50, 70])?;
+//! let map = koel::Map::build(&device, &[3u32, 5, 7], &[30u32, 50, 70])?;
 //! assert_eq!(map.get(&[5, 6])?, [Some(50), None]);
+//! # Ok::<(), koel::Error>(())
+//! ```
+//!
+//! # In a loop
+//! A [`MapBuilder`] keeps the memory that building needs, and [`rebuild`](MapBuilder::rebuild) puts other pairs into a map that is
+//! there: nothing is allocated, and nothing waits. Everything is decided on the device.
+//!
+//! ```
+//! use koel::{Device, MapBuilder, MapOptions};
+//!
+//! let device = Device::cpu()?;
+//! let stream = device.stream()?;
+//! let keys = device.upload(&[10u64, 20, 30])?;
+//! let values = device.upload(&[1u32, 2, 3])?;
+//! let mut found = device.alloc::<u32>(3)?;
+//! let mut builder = MapBuilder::new(&device, MapOptions::default())?;
+//! let mut map = builder.build(&stream, keys.view(), values.view())?;
+//! for _frame in 0..3 {
+//!     builder.rebuild(&mut map, &stream, keys.view(), values.view())?;
+//!     map.get_or(&stream, keys.view(), found.view_mut(), 0)?;
+//! }
+//! assert_eq!(found.download()?, [1, 2, 3]);
 //! # Ok::<(), koel::Error>(())
 //! ```
 mod kernels;
 mod plan;
+#[cfg(test)]
+mod tests;
+mod types;
 
 use crate::cpu;
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
-use crate::duplicates::{self, Distinct, Duplicates};
+use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
+use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
+use kernels::Kernels;
 pub use koel_kernels::map::find::Table;
 use koel_kernels::map::header;
 pub use koel_kernels::map::layout;
-use layout::Shape;
+use layout::{Layout, Shape};
 use plan::Plan;
+use std::fmt;
+use std::sync::Mutex;
+pub use types::{Key, Value};
 
 /// What a map is built with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct MapOptions {
     /// Pairs per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
     /// Equal keys.
     pub duplicates: Duplicates,
+    /// Keys are mixed with it. Answers do not depend on it; with another one, keys that were chosen to collide do not.
+    pub seed: u32,
 }
 impl Default for MapOptions {
     fn default() -> Self {
-        MapOptions { load: 0.8, duplicates: Duplicates::default() }
+        MapOptions { load: 0.8, duplicates: Duplicates::default(), seed: 0 }
     }
 }
 
 /// How a build went.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct MapReport {
     /// Pairs stored.
     pub pairs: usize,
@@ -57,30 +88,51 @@ pub struct MapReport {
     pub bytes: usize,
     /// Bytes that the build needed besides, kept by the [`MapBuilder`].
     pub scratch_bytes: usize,
-    /// Times that building was begun: more than one if the hash function had to be drawn again or equal keys were found.
+    /// Times that building was begun: more than one if more pairs came to a partition than there was room for.
     pub attempts: u32,
-    /// Seconds that the device worked on it, failed attempts included.
-    pub device_seconds: f64,
+    /// Pairs that were behind the bins of a partition pass.
+    pub overflowed: usize,
+    /// Keys whose last (or first) copy had to be looked for in the input.
+    pub contested: usize,
+    /// Seconds that the device worked on it; `None` after a [`rebuild`](MapBuilder::rebuild).
+    pub device_seconds: Option<f64>,
 }
+
+/// How pairs of these types are stored.
+type LayoutOf<K, V> = <K as Key>::Layout<V>;
 
 /// A finished map, on a device.
-pub struct Map {
+pub struct Map<K: Key = u32, V: Value = u32> {
     device: Device,
     plan: Plan,
-    storage: Storage,
-    report: MapReport,
+    storage: Storage<K::Layout<V>>,
+    /// Of the last build, as far as it is known; read from the header when it is asked for.
+    report: Mutex<Report>,
 }
-enum Storage {
-    Cpu { table: Buffer<u64>, stash: cpu::Stash, beside: Beside },
+enum Storage<L: Layout> {
+    Cpu(OnCpu<L>),
     Kernels(kernels::Slots),
 }
+struct OnCpu<L: Layout> {
+    table: Buffer<u64>,
+    stash: cpu::Stash<L>,
+    seed: u32,
+    /// What kernels of the user read.
+    header: Buffer<u32>,
+}
+#[derive(Clone, Copy)]
+enum Report {
+    Known(MapReport),
+    /// Bytes of scratch memory, seconds.
+    InHeader(usize, Option<f64>),
+}
 
-impl Map {
+impl<K: Key, V: Value> Map<K, V> {
     /// Builds a map on a device from host pairs `keys[i]`, `values[i]`, with the options' defaults: load 0.8, the last of
     /// equal keys stays.
     ///
-    /// Errors: lengths that differ, more pairs than 32-bit indices reach, out of memory.
-    pub fn build(device: &Device, keys: &[u32], values: &[u32]) -> Result<Map> {
+    /// Errors: lengths that differ, more pairs than 31-bit indices reach, out of memory.
+    pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Map<K, V>> {
         let (keys, values) = (device.stage(keys)?, device.stage(values)?);
         MapBuilder::new(device, MapOptions::default())?.build(&device.stream()?, keys.view(), values.view())
     }
@@ -88,45 +140,121 @@ impl Map {
     pub fn device(&self) -> &Device {
         &self.device
     }
-    /// Pairs stored.
-    pub fn len(&self) -> usize {
-        self.report.pairs
+    /// Pairs stored. After a [`rebuild`](MapBuilder::rebuild) this waits for it, once.
+    pub fn len(&self) -> Result<usize> {
+        Ok(self.report()?.pairs)
     }
-    /// Whether it holds nothing.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Whether it holds nothing; see [`len`](Self::len).
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
     }
-    /// How its build went.
-    pub fn report(&self) -> &MapReport {
-        &self.report
+    /// How its build went. After a [`rebuild`](MapBuilder::rebuild) this waits for it, once.
+    pub fn report(&self) -> Result<MapReport> {
+        let mut report = self.report.lock().unwrap_or_else(|e| e.into_inner());
+        let (scratch_bytes, device_seconds) = match *report {
+            Report::Known(report) => return Ok(report),
+            Report::InHeader(bytes, seconds) => (bytes, seconds),
+        };
+        let Storage::Kernels(table) = &self.storage else { return Ok(MapReport::default()) };
+        let read = self.read_header(table)?;
+        if read.failed {
+            return Err(Error::Setting {
+                field: "load",
+                found: format!("too high for these keys in {} attempts", read.attempts),
+                expected: "a load at which distinct keys find places".into(),
+            });
+        }
+        let known = MapReport {
+            pairs: read.pairs as usize,
+            duplicates: read.dropped as usize,
+            stashed: read.stashed as usize,
+            slots: self.plan.slots(),
+            bytes: table.bytes(),
+            scratch_bytes,
+            attempts: read.attempts,
+            overflowed: read.overflowed as usize,
+            contested: read.contested as usize,
+            device_seconds,
+        };
+        *report = Report::Known(known);
+        Ok(known)
+    }
+    /// Bytes that the table keeps. Waits for nothing.
+    pub fn bytes(&self) -> usize {
+        match &self.storage {
+            Storage::Kernels(table) => table.bytes(),
+            Storage::Cpu(OnCpu { table, stash, header, .. }) => table.bytes() + stash.bytes() + header.bytes(),
+        }
+    }
+    fn read_header(&self, table: &kernels::Slots) -> Result<kernels::Header<V>> {
+        Ok(kernels::read_header(&table.header.download()?))
     }
     /// How its buckets are laid out.
     pub fn shape(&self) -> Shape {
         self.plan.shape
     }
-
     /// The table as kernels see it, to look keys up inside a kernel that is launched on `stream`: hand over its parts and
-    /// put them together again there. It owns nothing: keep the map until the kernel has run.
+    /// put them together again there. It owns nothing: neither drop nor rebuild the map until the kernel has run.
+    ///
+    /// ```
+    /// use koel::map::{Table, layout::Narrow};
+    ///
+    /// let device = koel::Device::cpu()?;
+    /// let map = koel::Map::build(&device, &[3u32, 5, 7], &[30u32, 50, 70])?;
+    /// let Table { shape, stash_bits, slots, stash, header, .. } = map.table(&device.stream()?)?;
+    /// // In a kernel, from its arguments:
+    /// let table = Table::<Narrow>::new(shape, stash_bits, slots, stash, header);
+    /// assert_eq!(table.get(5), Some(50));
+    /// # Ok::<(), koel::Error>(())
+    /// ```
     ///
     /// Errors: a stream of another device.
-    pub fn table(&self, stream: &Stream) -> Result<Table> {
-        let (stash_bits, slots, stash, header) = match &self.storage {
-            Storage::Kernels(table) => (self.plan.stash_bits, &table.slots, &table.stash, &table.header),
-            Storage::Cpu { table, beside, .. } => {
-                (beside.stash.len().checked_ilog2().unwrap_or(0), table, &beside.stash, &beside.header)
+    pub fn table(&self, stream: &Stream) -> Result<Table<LayoutOf<K, V>>> {
+        match &self.storage {
+            Storage::Kernels(table) => table.table(stream, &self.plan),
+            Storage::Cpu(OnCpu { table, stash, header, .. }) => {
+                let slots_of_stash = stash.slots().len() / LayoutOf::<K, V>::SLOT_WORDS;
+                Ok(Table::new(
+                    self.plan.shape,
+                    slots_of_stash.checked_ilog2().unwrap_or(0),
+                    table.view().arg("slots", stream)?,
+                    self.device.stage(stash.slots())?.view().arg("stash", stream)?,
+                    header.view().arg("header", stream)?,
+                ))
+            }
+        }
+    }
+
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits.
+    ///
+    /// Errors: out of memory.
+    pub fn to_device(&self, device: &Device) -> Result<Map<K, V>> {
+        let report = self.report()?;
+        let mut plan = self.plan;
+        let (slots, stash, seed, held) = match &self.storage {
+            Storage::Kernels(table) => {
+                let header = self.read_header(table)?;
+                (table.slots.view(), table.stash.download()?, header.seed, header.held)
+            }
+            Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
+                (table.view(), stash.slots().to_vec(), *seed, stash.held())
             }
         };
-        Ok(Table {
-            shape: self.plan.shape,
-            stash_bits,
-            slots: slots.view().arg("slots", stream)?,
-            stash: stash.view().arg("stash", stream)?,
-            header: header.view().arg("header", stream)?,
-        })
+        let slots = device.upload(&slots.slice(..plan.words::<LayoutOf<K, V>>())?.download()?)?;
+        // Only a stash that holds something has slots to speak of.
+        let stash = if report.stashed > 0 { stash } else { vec![layout::EMPTY; LayoutOf::<K, V>::SLOT_WORDS] };
+        let header = device.upload(&kernels::header_words(seed, report.stashed, held))?;
+        let storage = if device.runs_kernels() {
+            plan.stash_bits = (stash.len() / LayoutOf::<K, V>::SLOT_WORDS).ilog2();
+            Storage::Kernels(kernels::Slots { slots, stash: device.upload(&stash)?, header })
+        } else {
+            Storage::Cpu(OnCpu { table: slots, stash: cpu::Stash::from_slots(&stash, held), seed, header })
+        };
+        Ok(Map { device: device.clone(), plan, storage, report: Mutex::new(Report::Known(report)) })
     }
 
     /// Looks up host keys. Copies both ways and waits.
-    pub fn get(&self, keys: &[u32]) -> Result<Vec<Option<u32>>> {
+    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let (device, n) = (&self.device, keys.len());
         let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
         let staged = device.stage(keys)?;
@@ -136,91 +264,290 @@ impl Map {
     }
     /// Looks up every key: `found[i]` becomes 1 and `values[i]` the value if `keys[i]` is in the map, else both become 0.
     ///
-    /// One launch; allocates nothing. Keys are read and answers written once (4 + 5 bytes a key); of the table about 1.13
-    /// sectors of 32 bytes a key at load 0.8. Errors: lengths that differ, buffers of another device.
+    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; of the table about 1.13 sectors of 32
+    /// bytes a key at load 0.8, one more if it is there and keys or values have 64 bits. Errors: lengths that differ, buffers of
+    /// another device.
     pub fn get_into(
         &self,
         stream: &Stream,
-        keys: View<'_, u32>,
-        mut values: ViewMut<'_, u32>,
+        keys: View<'_, K>,
+        mut values: ViewMut<'_, V>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
         check_length("found", found.len(), "keys", keys.len())?;
         let n = count32("keys", keys.len())?;
+        let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
+        let found_arg = found.arg("found", stream)?;
         match &self.storage {
-            Storage::Kernels(table) => kernels::find(stream, &self.plan, table, keys, values, found, n),
-            Storage::Cpu { table, stash, .. } => {
-                keys.arg("keys", stream)?;
-                values.arg("values", stream)?;
-                found.arg("found", stream)?;
-                match (table.view().host(), keys.host(), values.host_mut(), found.host_mut()) {
-                    (Some(table), Some(keys), Some(values), Some(found)) => {
-                        cpu::Finder::new(self.plan.shape, table, stash)?.find(&self.device, keys, values, 0, found)
-                    }
-                    _ => Ok(()),
+            Storage::Kernels(table) => {
+                let Table { shape, stash_bits, slots, stash, header, .. } =
+                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                // SAFETY: `n` queries and answers; the table as built with this plan.
+                unsafe {
+                    LayoutOf::<K, V>::find(
+                        stream,
+                        grid(n),
+                        n,
+                        shape,
+                        stash_bits,
+                        slots,
+                        stash,
+                        header,
+                        queries,
+                        values_arg,
+                        found_arg,
+                    )
                 }
             }
+            Storage::Cpu(table) => match (keys.host(), values.host_mut(), found.host_mut()) {
+                (Some(keys), Some(values), Some(found)) => {
+                    table.finder(self.plan.shape)?.find(&self.device, keys, values, V::narrowed(0), found)
+                }
+                _ => Ok(()),
+            },
         }
     }
     /// Looks up every key: `values[i]` becomes the value of `keys[i]`, or `missing`.
     ///
-    /// One launch; allocates nothing. A byte a key less to write than [`get_into`](Self::get_into). Errors: lengths that
-    /// differ, buffers of another device.
-    pub fn get_or(
-        &self,
-        stream: &Stream,
-        keys: View<'_, u32>,
-        mut values: ViewMut<'_, u32>,
-        missing: u32,
-    ) -> Result<()> {
+    /// One launch; allocates nothing, waits for nothing. A byte a key less to write than [`get_into`](Self::get_into). Errors: lengths
+    /// that differ, buffers of another device.
+    pub fn get_or(&self, stream: &Stream, keys: View<'_, K>, mut values: ViewMut<'_, V>, missing: V) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
         let n = count32("keys", keys.len())?;
+        let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
         match &self.storage {
-            Storage::Kernels(table) => kernels::find_or(stream, &self.plan, table, keys, values, missing, n),
-            Storage::Cpu { table, stash, .. } => {
-                keys.arg("keys", stream)?;
-                values.arg("values", stream)?;
-                match (table.view().host(), keys.host(), values.host_mut()) {
-                    (Some(table), Some(keys), Some(values)) => {
-                        cpu::Finder::new(self.plan.shape, table, stash)?.values(&self.device, keys, values, missing)
-                    }
-                    _ => Ok(()),
+            Storage::Kernels(table) => {
+                let Table { shape, stash_bits, slots, stash, header, .. } =
+                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                // SAFETY: as in `get_into`.
+                unsafe {
+                    LayoutOf::<K, V>::find_or(
+                        stream,
+                        grid(n),
+                        n,
+                        missing,
+                        shape,
+                        stash_bits,
+                        slots,
+                        stash,
+                        header,
+                        queries,
+                        values_arg,
+                    )
                 }
+            }
+            Storage::Cpu(table) => match (keys.host(), values.host_mut()) {
+                (Some(keys), Some(values)) => {
+                    table.finder(self.plan.shape)?.values(&self.device, keys, values, missing)
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+    /// Whether the map holds host keys. Copies both ways and waits.
+    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let mut found = self.device.alloc(keys.len())?;
+        self.contains_into(&self.device.stream()?, self.device.stage(keys)?.view(), found.view_mut())?;
+        Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
+    }
+    /// Whether the map holds each key: `found[i]` becomes 1 or 0.
+    ///
+    /// One launch; allocates nothing, waits for nothing. Of the table about 1.13 sectors of 32 bytes a key at load 0.8, whatever the types.
+    /// Errors: lengths that differ, buffers of another device.
+    pub fn contains_into(&self, stream: &Stream, keys: View<'_, K>, mut found: ViewMut<'_, u8>) -> Result<()> {
+        check_length("found", found.len(), "keys", keys.len())?;
+        let n = count32("keys", keys.len())?;
+        let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                let Table { shape, stash_bits, slots, stash, header, .. } =
+                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                // SAFETY: as in `get_into`.
+                unsafe {
+                    LayoutOf::<K, V>::contains(
+                        stream,
+                        grid(n),
+                        n,
+                        shape,
+                        stash_bits,
+                        slots,
+                        stash,
+                        header,
+                        queries,
+                        found_arg,
+                    )
+                }
+            }
+            Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
+                (Some(keys), Some(found)) => table.finder(self.plan.shape)?.contains(&self.device, keys, found),
+                _ => Ok(()),
+            },
+        }
+    }
+    /// Whether the map holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits behind the last key become 0.
+    ///
+    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors: fewer or more words than `keys / 32`,
+    /// rounded up; buffers of another device.
+    pub fn contains_bits(&self, stream: &Stream, keys: View<'_, K>, mut found: ViewMut<'_, u32>) -> Result<()> {
+        check_length("found", found.len(), "keys / 32", keys.len().div_ceil(32))?;
+        let n = count32("keys", keys.len())?;
+        let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                let Table { shape, stash_bits, slots, stash, header, .. } =
+                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                // SAFETY: as in `get_into`; a bit for each query.
+                unsafe {
+                    LayoutOf::<K, V>::contains_bits(
+                        stream,
+                        grid(n),
+                        n,
+                        shape,
+                        stash_bits,
+                        slots,
+                        stash,
+                        header,
+                        queries,
+                        found_arg,
+                    )
+                }
+            }
+            Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
+                (Some(keys), Some(found)) => table.finder(self.plan.shape)?.contains_bits(&self.device, keys, found),
+                _ => Ok(()),
+            },
+        }
+    }
+    /// How many of the host keys the map holds. Copies and waits.
+    pub fn count(&self, keys: &[K]) -> Result<u64> {
+        let mut count = self.device.alloc(1)?;
+        self.count_into(&self.device.stream()?, self.device.stage(keys)?.view(), count.view_mut())?;
+        Ok(count.download()?[0])
+    }
+    /// How many of the keys the map holds: `count[0]`.
+    ///
+    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as [`contains_into`](Self::contains_into).
+    pub fn count_into(&self, stream: &Stream, keys: View<'_, K>, mut count: ViewMut<'_, u64>) -> Result<()> {
+        check_length("count", count.len(), "one sum", 1)?;
+        let n = count32("keys", keys.len())?;
+        let (queries, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                count.fill_bytes(0, stream)?;
+                let Table { shape, stash_bits, slots, stash, header, .. } =
+                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                // SAFETY: as in `get_into`; one sum.
+                unsafe {
+                    LayoutOf::<K, V>::count(
+                        stream,
+                        grid(n),
+                        n,
+                        shape,
+                        stash_bits,
+                        slots,
+                        stash,
+                        header,
+                        queries,
+                        count_arg,
+                    )
+                }
+            }
+            Storage::Cpu(table) => {
+                if let (Some(keys), Some(count)) = (keys.host(), count.host_mut()) {
+                    count[0] = table.finder(self.plan.shape)?.count(&self.device, keys) as u64;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// All pairs, in any order. Copies and waits.
+    pub fn pairs(&self) -> Result<Vec<(K, V)>> {
+        let (device, n) = (&self.device, self.len()?);
+        let (mut keys, mut values, mut count) = (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
+        self.export_into(&device.stream()?, keys.view_mut(), values.view_mut(), count.view_mut())?;
+        Ok(keys.download()?.into_iter().zip(values.download()?).collect())
+    }
+    /// All pairs, in any order, as `keys[i]`, `values[i]`, and their number as `count[0]`.
+    ///
+    /// A fill of one word and one launch, which reads the table once and writes the pairs once. Errors: arrays that have fewer elements
+    /// than the map has pairs, which it asks for as [`len`](Self::len) does; buffers of another device.
+    pub fn export_into(
+        &self,
+        stream: &Stream,
+        mut keys: ViewMut<'_, K>,
+        mut values: ViewMut<'_, V>,
+        mut count: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        check_length("count", count.len(), "one sum", 1)?;
+        let n = self.len()?;
+        let (keys, values) = (&mut keys, &mut values);
+        check_length("keys", keys.len().min(n), "pairs", n)?;
+        check_length("values", values.len().min(n), "pairs", n)?;
+        let (mut keys, mut values) = (keys.reborrow().slice(..n)?, values.reborrow().slice(..n)?);
+        let (keys_arg, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
+        let count_arg = count.arg("count", stream)?;
+        match &self.storage {
+            Storage::Kernels(table) => {
+                count.fill_bytes(0, stream)?;
+                let Table { shape, stash_bits, slots, stash, header, .. } =
+                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                let threads = shape.all_buckets() + (1u64 << stash_bits).div_ceil(4);
+                let grid = threads.div_ceil(kernels::THREADS as u64) as u32;
+                // SAFETY: the table as built; as many keys and values as it has pairs.
+                unsafe {
+                    LayoutOf::<K, V>::export(
+                        stream, grid, shape, stash_bits, slots, stash, header, keys_arg, values_arg, count_arg,
+                    )
+                }
+            }
+            Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
+                if let (Some(table), Some(keys), Some(values), Some(count)) =
+                    (table.host(), keys.host_mut(), values.host_mut(), count.host_mut())
+                {
+                    let pairs = cpu::pairs::<LayoutOf<K, V>>(table, stash);
+                    for ((mixed, value), (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
+                        (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(*seed, mixed), value);
+                    }
+                    count[0] = n as u32;
+                }
+                Ok(())
             }
         }
     }
 }
-
-/// What kernels read beside the buckets of a table that the CPU engine built.
-struct Beside {
-    stash: Buffer<u64>,
-    header: Buffer<u32>,
+/// Blocks of a lookup of `n` keys.
+fn grid(n: u32) -> u32 {
+    n.div_ceil(kernels::THREADS)
 }
-impl Beside {
-    fn new(device: &Device, stash: &cpu::Stash) -> Result<Beside> {
-        let mut words = [0; header::WORDS];
-        words[header::STASHED as usize] = stash.len() as u32;
-        words[header::AMBIGUOUS as usize] = stash.holds_ambiguous() as u32;
-        Ok(Beside { stash: device.upload(stash.slots())?, header: device.upload(&words)? })
+impl<L: Layout> OnCpu<L> {
+    fn finder(&self, shape: Shape) -> Result<cpu::Finder<'_, L>> {
+        cpu::Finder::new(shape, self.seed, self.table.host().unwrap_or(&[]), &self.stash)
+    }
+}
+impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
+        write!(f, "Map<{key}, {value}>[built of {} pairs] on {}", self.plan.n, self.device.name())
     }
 }
 
 /// Builds maps, and keeps the memory that building needs from one build to the next.
-pub struct MapBuilder {
+pub struct MapBuilder<K: Key = u32, V: Value = u32> {
     device: Device,
     options: MapOptions,
-    scratch: Scratch,
+    scratch: Scratch<LayoutOf<K, V>>,
 }
-enum Scratch {
-    Cpu(Box<cpu::Scratch>),
-    /// What the last build needed, and its plan.
-    Kernels(Option<Box<(Plan, kernels::Scratch)>>),
+enum Scratch<L: Layout> {
+    Cpu(Box<cpu::Scratch<L>>),
+    /// What the last build needed.
+    Kernels(Option<Box<kernels::Scratch>>),
 }
 
-impl MapBuilder {
+impl<K: Key, V: Value> MapBuilder<K, V> {
     /// Errors: a load outside 0.3 to 0.95.
-    pub fn new(device: &Device, options: MapOptions) -> Result<MapBuilder> {
+    pub fn new(device: &Device, options: MapOptions) -> Result<MapBuilder<K, V>> {
         if !(0.3..=0.95).contains(&options.load) {
             let expected = "0.3 to 0.95".into();
             return Err(Error::Setting { field: "load", found: options.load.to_string(), expected });
@@ -234,119 +561,136 @@ impl MapBuilder {
 
     /// Builds a map of pairs `keys[i]`, `values[i]`. Waits for the device.
     ///
-    /// On a GPU 50 bytes of memory traffic a pair; two or three launches, and one more after each of them that fails. Equal
-    /// keys, unless [`Unchecked`](Duplicates::Unchecked), are looked for while building; only if there are some are the pairs
-    /// sorted and built again. Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another device,
-    /// a rejected duplicate, out of memory.
-    pub fn build(&mut self, stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> Result<Map> {
+    /// On a GPU 50 bytes of memory traffic a pair of 32-bit keys and values, 100 a wider one; three launches, from 3.7 million pairs on four.
+    /// Equal keys, unless [`Unchecked`](Duplicates::Unchecked), are looked for and resolved while building. Errors: lengths that differ,
+    /// more pairs than 31-bit indices reach, buffers of another device, a rejected duplicate, out of memory.
+    pub fn build(&mut self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<Map<K, V>> {
+        let plan = self.check(stream, keys, values)?;
+        let mut map = Map {
+            device: self.device.clone(),
+            plan,
+            storage: self.storage(&plan)?,
+            report: Mutex::new(Report::Known(MapReport::default())),
+        };
+        let start = stream.record()?;
+        self.run(&mut map, stream, keys, values, Some(&start))?;
+        map.report()?;
+        Ok(map)
+    }
+    /// Puts other pairs into a map, whatever it held: as [`build`](Self::build), but on a GPU nothing waits, unless equal keys are to be
+    /// [rejected](Duplicates::Reject), and nothing is allocated if the map and this builder have had as many pairs before.
+    ///
+    /// The map answers for the new pairs from here on in the order of the stream. How it went, [`Map::report`] tells.
+    ///
+    /// Errors: as [`build`](Self::build); a map on another device. After an error the map must be built again before it is used: until
+    /// then it holds nothing.
+    pub fn rebuild(
+        &mut self,
+        map: &mut Map<K, V>,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<()> {
+        let plan = self.check(stream, keys, values)?;
+        if map.device != self.device {
+            let (found, expected) = (map.device.name(), self.device.name());
+            return Err(Error::WrongDevice { name: "map", found, expected });
+        }
+        let fits = match &map.storage {
+            Storage::Kernels(table) => table.fits::<LayoutOf<K, V>>(&plan),
+            Storage::Cpu(OnCpu { table, .. }) => table.len() == plan.words::<LayoutOf<K, V>>(),
+        };
+        if !fits {
+            map.storage = self.storage(&plan)?;
+        }
+        map.plan = plan;
+        self.run(map, stream, keys, values, None)
+    }
+
+    /// Checks what both take.
+    fn check(&self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<Plan> {
         check_length("values", values.len(), "keys", keys.len())?;
-        count32("pairs", keys.len())?;
         keys.arg("keys", stream)?;
         values.arg("values", stream)?;
-        match &mut self.scratch {
-            Scratch::Cpu(scratch) => build_on_cpu(&self.device, &self.options, scratch, stream, keys, values),
-            Scratch::Kernels(scratch) => build_by_kernels(&self.device, &self.options, scratch, stream, keys, values),
+        if stream.device() != &self.device {
+            let (found, expected) = (stream.device().name(), self.device.name());
+            return Err(Error::WrongDevice { name: "stream", found, expected });
         }
+        Plan::new(keys.len(), self.options.load)
     }
-}
-
-fn build_on_cpu(
-    device: &Device,
-    options: &MapOptions,
-    scratch: &mut cpu::Scratch,
-    stream: &Stream,
-    keys: View<'_, u32>,
-    values: View<'_, u32>,
-) -> Result<Map> {
-    let plan = Plan::new(keys.len(), options.load, 0)?;
-    let mut table = device.alloc(plan.slots())?;
-    let mut stash = cpu::Stash::default();
-    let (counts, device_seconds) = stream.time(|| {
-        let mut view = table.view_mut();
-        match (view.host_mut(), keys.host(), values.host()) {
-            (Some(table), Some(keys), Some(values)) => {
-                cpu::build(device, plan.shape, keys, values, options.duplicates, table, &mut stash, scratch)
+    /// Memory for a table.
+    fn storage(&self, plan: &Plan) -> Result<Storage<LayoutOf<K, V>>> {
+        let device = &self.device;
+        Ok(match device.runs_kernels() {
+            true => Storage::Kernels(kernels::Slots::new::<LayoutOf<K, V>>(device, plan)?),
+            false => Storage::Cpu(OnCpu {
+                table: device.alloc(plan.words::<LayoutOf<K, V>>())?,
+                stash: cpu::Stash::default(),
+                seed: self.options.seed,
+                header: device.alloc(header::WORDS)?,
+            }),
+        })
+    }
+    /// Builds; `start`: a mark on the stream from which time is taken.
+    fn run(
+        &mut self,
+        map: &mut Map<K, V>,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+        start: Option<&Event>,
+    ) -> Result<()> {
+        let (MapOptions { duplicates, seed, .. }, plan) = (self.options, map.plan);
+        let report = match (&mut self.scratch, &mut map.storage) {
+            (Scratch::Cpu(scratch), Storage::Cpu(OnCpu { table, stash, seed: of_map, header: words })) => {
+                let mut view = table.view_mut();
+                let counts = match (view.host_mut(), keys.host(), values.host()) {
+                    (Some(table), Some(keys), Some(values)) => {
+                        cpu::build(&self.device, plan.shape, seed, keys, values, duplicates, table, stash, scratch)?
+                    }
+                    _ => cpu::Counts::default(),
+                };
+                *of_map = seed;
+                if let Some(words) = words.view_mut().host_mut() {
+                    words.copy_from_slice(&kernels::header_words(seed, stash.len(), stash.held()));
+                }
+                Report::Known(MapReport {
+                    pairs: counts.pairs,
+                    duplicates: counts.duplicates,
+                    stashed: counts.stashed,
+                    slots: plan.slots(),
+                    bytes: table.bytes() + stash.bytes() + words.bytes(),
+                    scratch_bytes: scratch.bytes(),
+                    attempts: 1,
+                    overflowed: 0,
+                    contested: 0,
+                    device_seconds: seconds_since(stream, start)?,
+                })
             }
-            _ => Ok(cpu::Counts::default()),
-        }
-    })?;
-    let beside = Beside::new(device, &stash)?;
-    let report = MapReport {
-        pairs: counts.pairs,
-        duplicates: counts.duplicates,
-        stashed: counts.stashed,
-        slots: table.len(),
-        bytes: table.bytes() + stash.slots().len() * 8 + beside.stash.bytes() + beside.header.bytes(),
-        scratch_bytes: scratch.bytes(),
-        attempts: 1,
-        device_seconds,
-    };
-    Ok(Map { device: device.clone(), plan, storage: Storage::Cpu { table, stash, beside }, report })
-}
-
-/// Attempts with other seeds before more slots are taken.
-const REDRAWS: u32 = 3;
-
-fn build_by_kernels(
-    device: &Device,
-    options: &MapOptions,
-    scratch: &mut Option<Box<(Plan, kernels::Scratch)>>,
-    stream: &Stream,
-    keys: View<'_, u32>,
-    values: View<'_, u32>,
-) -> Result<Map> {
-    let mut report = MapReport::default();
-    let mut distinct: Option<Distinct> = None;
-    let mut tries = 0u32;
-    loop {
-        let pairs = distinct.as_ref().map(Distinct::pairs);
-        let (keys, values) = pairs.as_ref().map_or((keys, values), |p| (p.keys, p.values));
-        let (seed, growth) = (tries.wrapping_mul(0x9E37_79B9), 1.25f64.powi(tries.saturating_sub(REDRAWS) as i32));
-        let plan = Plan::new(keys.len(), (options.load / growth).max(0.3), seed)?;
-        let check = distinct.is_none() && options.duplicates != Duplicates::Unchecked;
-        let memory = match scratch.take() {
-            Some(kept) if kept.0.has_the_memory_of(&plan) => kept,
-            // The old one is given back first: both need not fit.
-            other => {
-                drop(other);
-                Box::new((plan, kernels::Scratch::new(device, &plan)?))
+            (Scratch::Kernels(kept), Storage::Kernels(table)) => {
+                let memory = match kept.take() {
+                    Some(memory) if memory.fits::<LayoutOf<K, V>>(&plan) => memory,
+                    // The old one is given back first: both need not fit.
+                    other => {
+                        drop(other);
+                        Box::new(kernels::Scratch::new::<LayoutOf<K, V>>(&self.device, &plan)?)
+                    }
+                };
+                let memory = kept.insert(memory);
+                let input = kernels::Input { keys, values, duplicates, seed };
+                kernels::build::<LayoutOf<K, V>>(stream, &plan, input, table, memory)?;
+                Report::InHeader(memory.bytes(), seconds_since(stream, start)?)
             }
+            // A builder's and its maps' devices are the same.
+            _ => Report::Known(MapReport::default()),
         };
-        let memory = &mut scratch.insert(memory).1;
-        let mut table = kernels::Slots::new(device, &plan)?;
-        let ((), seconds) = stream.time(|| kernels::build(stream, &plan, keys, values, check, &mut table, memory))?;
-        let words = table.header.download()?;
-        let word = |w: u32| words[w as usize];
-        report.attempts += 1;
-        report.device_seconds += seconds;
-        let failed = word(header::FAILED) != 0;
-        if !failed && (!check || word(header::DUPLICATED) == 0) {
-            report.pairs = keys.len();
-            report.duplicates = distinct.as_ref().map_or(0, |d| d.dropped);
-            report.stashed = word(header::STASHED) as usize;
-            report.slots = table.slots.len();
-            report.bytes = table.bytes();
-            report.scratch_bytes = memory.bytes();
-            return Ok(Map { device: device.clone(), plan, storage: Storage::Kernels(table), report });
+        *map.report.lock().unwrap_or_else(|e| e.into_inner()) = report;
+        if duplicates == Duplicates::Reject && map.report()?.duplicates > 0 {
+            return Err(first_duplicate(&keys.download()?));
         }
-        if distinct.is_none() && (!failed || tries == REDRAWS) {
-            // Equal keys, or so many in one bin that they may be.
-            let policy = match options.duplicates {
-                Duplicates::Unchecked => Duplicates::KeepLast,
-                policy => policy,
-            };
-            let (found, seconds) = stream.time(|| duplicates::resolve(stream, keys, values, policy))?;
-            report.device_seconds += seconds;
-            distinct = Some(found);
-            tries = 0;
-        } else if tries == REDRAWS + 16 {
-            return Err(Error::Setting {
-                field: "load",
-                found: format!("still too high after {} attempts", report.attempts),
-                expected: "a load at which distinct keys find places".into(),
-            });
-        } else {
-            tries += 1;
-        }
+        Ok(())
     }
+}
+fn seconds_since(stream: &Stream, start: Option<&Event>) -> Result<Option<f64>> {
+    start.map(|start| stream.record()?.seconds_since(start)).transpose()
 }

@@ -1,10 +1,11 @@
 //! How a table of n pairs is laid out and built: chosen in one place, from the number of pairs and the load alone, so that
 //! a table has the same shape on every device.
+use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
-use koel_kernels::map::build::{MOST, shared_bytes};
-use koel_kernels::map::header;
-use koel_kernels::map::layout::Shape;
-use koel_kernels::map::partition::{Bins, NARROW, OVERFLOW, SMALL, Tile, WIDE};
+use koel_kernels::map::build::{MOST, Source, shared_bytes};
+use koel_kernels::map::layout::{BUCKET, Layout, Shape};
+use koel_kernels::map::partition::{Bins, MOST_STAMPS, NARROW, OVERFLOW, SMALL, Stamps, Tile, WIDE};
+use koel_kernels::map::state;
 
 /// What plans are made of.
 #[derive(Clone, Copy)]
@@ -13,17 +14,21 @@ pub struct Sizes {
     pub pairs: u32,
     /// Partitions that one pass can make.
     pub one_pass: u32,
+    /// Groups that the first of two passes makes, if that is enough: a power of two.
+    pub groups: u32,
 }
 impl Sizes {
     /// One block's work, of which four fit a multiprocessor of compute capability 9.0; as many partitions as the widest tile has
     /// bins on every device.
-    pub const TUNED: Sizes = Sizes { pairs: 3600, one_pass: 1024 };
+    pub const TUNED: Sizes = Sizes { pairs: 3600, one_pass: 1024, groups: 256 };
 }
 /// Shared memory of the block that builds a partition, at most: what compute capability 7.5 has.
 const SHARED: u32 = 64 << 10;
+/// Groups at most.
+const MOST_GROUPS: u32 = 1024;
 
-/// Everything that follows from the number of pairs, the load and the seed.
-#[derive(Clone, Copy, Debug)]
+/// Everything that follows from the number of pairs and the load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     pub n: u32,
     pub shape: Shape,
@@ -31,18 +36,22 @@ pub struct Plan {
     pub list: u32,
     /// The stash has 2^this slots.
     pub stash_bits: u32,
+    /// The table of contested keys has 2^this slots.
+    pub contested_bits: u32,
     /// The bins of the last pass: partitions.
     pub partitions: Bins,
     /// The bins of the first of two passes; `None`: one pass is enough.
     pub groups: Option<Bins>,
+    /// Parts into which the high bits that stamps replace divide the partitions: a power of two, 1 if there are no stamps.
+    pub parts: u32,
 }
 
 impl Plan {
-    pub fn new(n: usize, load: f64, seed: u32) -> Result<Plan> {
-        Plan::sized(n, load, seed, Sizes::TUNED)
+    pub fn new(n: usize, load: f64) -> Result<Plan> {
+        Plan::sized(n, load, Sizes::TUNED)
     }
     /// With other sizes than the best: small ones, so that tests take every way.
-    pub fn sized(n: usize, load: f64, seed: u32, sizes: Sizes) -> Result<Plan> {
+    pub fn sized(n: usize, load: f64, sizes: Sizes) -> Result<Plan> {
         let n = count32("pairs", n)?;
         let lists = |pairs: f64| ((pairs * missed(4.0 * load) * 1.2) as u32 + 96) & !1;
         let buckets = |pairs: f64| (pairs / (4.0 * load)).ceil().max(1.0) as u32;
@@ -52,49 +61,103 @@ impl Plan {
             pairs -= 100;
         }
         let wanted = n.div_ceil(pairs).max(1);
-        let (groups, each) = if wanted <= sizes.one_pass {
-            (1, wanted)
+        let (groups, parts, partitions) = if wanted <= sizes.one_pass {
+            // As many parts as rounding up by an eighth of the partitions allows.
+            let part = |bits: u32| (1 << bits, wanted.next_multiple_of(1 << bits));
+            let fits = |&(_, rounded): &(u32, u32)| rounded <= wanted + wanted / 8 && rounded <= sizes.one_pass;
+            let (parts, rounded) = (0..11).rev().map(part).find(fits).unwrap_or((1, wanted));
+            (1, parts, rounded)
         } else {
-            let groups = (wanted as f64).sqrt().ceil() as u32;
-            let groups = groups.max(wanted.div_ceil(NARROW.bins));
-            (groups, wanted.div_ceil(groups))
+            let groups = sizes.groups.max(wanted.div_ceil(NARROW.bins).next_power_of_two());
+            (groups, groups, groups * wanted.div_ceil(groups))
         };
-        if groups > 1024 {
-            return Err(Error::TooMany { what: "pairs", n: n as usize, max: (pairs * NARROW.bins) as usize * 1024 });
+        if groups > MOST_GROUPS {
+            return Err(Error::TooMany {
+                what: "pairs",
+                n: n as usize,
+                max: (pairs * NARROW.bins * MOST_GROUPS) as usize,
+            });
         }
-        let partitions = groups * each;
         let mean = n as f64 / partitions as f64;
-        let shape = Shape { partitions, buckets: buckets(mean), seed };
-        let bins = |count: u32, all: u32, deviations: f64, word| {
+        let shape = Shape { partitions, buckets: buckets(mean) };
+        let bins = |count: u32, all: u32, deviations: f64, most: u32, overflow, overflow_word| {
             let mean = n as f64 / all as f64;
-            let room = (mean + deviations * mean.sqrt()) as u32 / 2 * 2 + 64;
-            Bins { count, room, overflow: all * room, overflow_word: word }
+            let room = (mean + deviations * mean.sqrt()) as u32 / 2 * 2 + 16;
+            Bins { count, room: room.min(most), overflow, overflow_word }
         };
-        let mut last = bins(each, partitions, 6.0, header::OVERFLOW_SECOND);
-        last.room = last.room.min(MOST);
-        last.overflow = partitions * last.room;
-        // Kernels count places in 32 bits, and keep some of the highest for "nowhere".
-        count32("places", partitions as usize * last.room as usize + 2 * OVERFLOW as usize)?;
-        let groups = (groups > 1).then(|| bins(groups, groups, 8.0, header::OVERFLOW_FIRST));
+        let last = bins(partitions / groups, partitions, 5.0, MOST, OVERFLOW, state::OVERFLOW_SECOND);
+        let groups = (groups > 1).then(|| bins(groups, groups, 6.0, u32::MAX, 0, state::OVERFLOW_FIRST));
+        // Kernels count places in 31 bits.
+        let groups_places = groups.map_or(0, |g: Bins| g.room as usize * g.count as usize);
+        let places = groups_places.max(last.room as usize * partitions as usize);
+        if places >= 1 << 31 {
+            return Err(Error::TooMany { what: "places of pairs", n: places, max: (1 << 31) - 1 });
+        }
         let stash_bits = (n.max(1).ilog2().saturating_sub(4)).clamp(8, 16);
-        Ok(Plan { n, shape, list: lists(mean), stash_bits, partitions: last, groups })
-    }
-    /// Whether scratch memory for this plan does for another one.
-    pub fn has_the_memory_of(&self, other: &Plan) -> bool {
-        let sizes = |p: &Plan| (p.shape.partitions, p.partitions, p.groups);
-        sizes(self) == sizes(other)
+        // If every key came twice, half as many keys would have both copies in one stretch.
+        let stamps = if parts >= 4 { parts - 2 } else { 1 };
+        let contested_bits = ((n / stamps) as u64).next_power_of_two().ilog2().max(8);
+        Ok(Plan { n, shape, list: lists(mean), stash_bits, contested_bits, partitions: last, groups, parts })
     }
     /// Slots of the table.
     pub fn slots(&self) -> usize {
-        self.shape.all_buckets() as usize * 4
+        self.shape.all_buckets() as usize * BUCKET
+    }
+    /// Pairs that the bins of the first of two passes have room for.
+    pub fn group_places(&self) -> usize {
+        self.groups.map_or(0, |g| g.count as usize * g.room as usize)
+    }
+    /// Pairs that the bins of the last pass have room for.
+    pub fn partition_places(&self) -> usize {
+        self.shape.partitions as usize * self.partitions.room as usize
+    }
+    /// Bins of both passes.
+    pub fn bins(&self) -> u32 {
+        self.groups.map_or(0, |g| g.count) + self.shape.partitions
     }
     /// The tile of the pass over the input, on a device whose blocks may use this much shared memory.
     pub fn first_tile(&self, max_shared: u32) -> Tile {
-        match self.groups.unwrap_or(self.partitions).count {
+        match self.groups.map_or(self.shape.partitions, |g| g.count) {
             0..=256 => NARROW,
             _ if max_shared < 150 << 10 => SMALL,
             _ => WIDE,
         }
+    }
+    /// The bins of the pass over the input.
+    pub fn first_bins(&self) -> Bins {
+        self.groups.unwrap_or(self.partitions)
+    }
+    /// How the pass over the input stamps pairs, in `blocks` blocks.
+    pub fn stamps(&self, duplicates: Duplicates, blocks: u32) -> Stamps {
+        let keep_first = (duplicates == Duplicates::KeepFirst) as u32;
+        if self.parts < 4 {
+            return Stamps { mask: 0, shift: 0, count: 0, per_block: 0, keep_first };
+        }
+        let (parts, count) = (self.parts.min(MOST_STAMPS), self.parts.min(MOST_STAMPS) - 2);
+        let bits = parts.ilog2();
+        let per_block = ((count as u64) << 32) / blocks.max(1) as u64;
+        Stamps {
+            mask: !(u32::MAX >> bits),
+            shift: 32 - bits,
+            count,
+            per_block: per_block.min(u32::MAX as u64) as u32,
+            keep_first,
+        }
+    }
+    /// What a block that builds a partition must know.
+    pub fn source(&self, duplicates: Duplicates) -> Source {
+        Source {
+            room: self.partitions.room,
+            check: (duplicates != Duplicates::Unchecked) as u32,
+            stash_bits: self.stash_bits,
+            contested_bits: self.contested_bits,
+            list: self.list,
+            each: self.shape.partitions / self.parts,
+        }
+    }
+    /// Words of a table's buckets.
+    pub fn words<L: Layout>(&self) -> usize {
+        self.shape.all_buckets() as usize * L::WORDS
     }
 }
 
@@ -124,8 +187,8 @@ mod tests {
     #[test]
     fn every_plan_fits() {
         for load in [0.3, 0.5, 0.7, 0.8, 0.9, 0.95] {
-            for n in [0, 1, 2, 3, 100, 3600, 3601, 100_000, 1 << 20, 3_686_400, 3_686_401, 1 << 24, 1 << 27, 1 << 28] {
-                let plan = Plan::new(n, load, 0).unwrap();
+            for n in [0, 1, 2, 3, 100, 3600, 3601, 100_000, 1 << 20, 3_686_400, 3_686_401, 1 << 24, 1 << 27, 1 << 29] {
+                let plan = Plan::new(n, load).unwrap();
                 let (shape, last) = (plan.shape, plan.partitions);
                 assert!(shared_bytes(shape.buckets, plan.list) <= SHARED, "{plan:?}");
                 assert!(plan.slots() as f64 >= n as f64 / load && last.room <= MOST);
@@ -134,13 +197,39 @@ mod tests {
                     plan.slots() as f64
                         <= (n as f64 + 4.0 * shape.partitions as f64) / load + 4.0 * shape.partitions as f64
                 );
+                assert!(plan.parts.is_power_of_two() && shape.partitions.is_multiple_of(plan.parts));
                 match plan.groups {
                     None => assert!(last.count == shape.partitions && last.count <= 1024),
                     Some(groups) => {
                         assert_eq!(groups.count * last.count, shape.partitions);
+                        assert_eq!(groups.count, plan.parts);
                         assert!(groups.count <= 1024 && last.count <= 256);
                     }
                 }
+                let scratch = plan.partition_places() * 8 + plan.bins() as usize * 8 + (12 << plan.contested_bits);
+                assert!(
+                    n < 1 << 22 || load < 0.5 || scratch as f64 <= 1.11 * 8.0 * n as f64,
+                    "{}",
+                    scratch as f64 / 8.0 / n as f64
+                );
+                assert!(n < 1 << 22 || plan.group_places() <= plan.slots(), "{plan:?}");
+            }
+        }
+    }
+    /// Of two blocks the later never has the lesser stamp, or the other way round; none has that of the unknown.
+    #[test]
+    fn stamps_are_in_the_order_of_the_input() {
+        for (n, blocks) in [(100_000, 3), (100_000, 70), (1 << 20, 137), (1 << 24, 2185), (1 << 24, 100)] {
+            let plan = Plan::new(n, 0.8).unwrap();
+            for duplicates in [Duplicates::KeepLast, Duplicates::KeepFirst] {
+                let stamps = plan.stamps(duplicates, blocks);
+                let all = (0..blocks).map(|b| stamps.of_block(b)).collect::<Vec<_>>();
+                assert!(all.iter().all(|&s| s < stamps.unknown()), "{stamps:?}");
+                let sorted = if stamps.keep_first == 0 { all.is_sorted() } else { all.iter().rev().is_sorted() };
+                assert!(sorted && all.iter().max() != all.iter().min());
+                let (h, top) = (0x1234_5678, stamps.top(3));
+                assert_eq!(stamps.of(stamps.with(h, stamps.unknown())), stamps.unknown());
+                assert_eq!(stamps.hash(stamps.with(h, 1), top), h & !stamps.mask | top);
             }
         }
     }

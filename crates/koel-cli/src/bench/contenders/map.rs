@@ -46,13 +46,13 @@ impl Kind for Map {
         let mut kept = match kept.filter(|k| k.device == *device && k.load == load && k.duplicates == duplicates) {
             Some(kept) => kept,
             None => {
-                let builder = MapBuilder::new(device, MapOptions { load, duplicates })?;
+                let builder = MapBuilder::new(device, MapOptions { load, duplicates, ..MapOptions::default() })?;
                 Kept { device: device.clone(), load, duplicates, builder }
             }
         };
         let map = kept.builder.build(stream, keys, values)?;
         *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
-        let of = map.report();
+        let of = map.report()?;
         let report = BuildReport {
             pairs: of.pairs,
             slots: of.slots,
@@ -61,7 +61,7 @@ impl Kind for Map {
             stashed: of.stashed,
             duplicates: of.duplicates,
             family: "bijective mixing",
-            device_seconds: of.device_seconds,
+            device_seconds: of.device_seconds.unwrap_or(0.0),
             fallback: None,
         };
         Ok(Box::new(Built { map, report }))

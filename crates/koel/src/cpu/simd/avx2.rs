@@ -1,5 +1,6 @@
-//! AVX2: a bucket is one register.
-use super::{Bucket, Compared, GROUP, Line, Simd, Work};
+//! AVX2: the heads of a bucket are one register.
+use super::{Compared, GROUP, Heads, LINE, Line, Simd, Work};
+use koel_kernels::map::layout::BUCKET;
 use std::arch::x86_64::*;
 
 /// Proof that the machine has AVX2, and the bit instructions that came with it.
@@ -22,36 +23,63 @@ pub fn has_bit_instructions() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-/// A bucket in a register.
+/// The heads of a bucket in a register.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub fn load(bucket: &Bucket) -> __m256i {
+pub fn load(heads: &Heads) -> __m256i {
     // SAFETY: 32 bytes, any alignment.
-    unsafe { _mm256_loadu_si256(bucket.as_ptr().cast()) }
+    unsafe { _mm256_loadu_si256(heads.as_ptr().cast()) }
 }
-/// Bit `i` is set if lane `i` is all ones.
+/// Four words of a table from word `at` on.
+///
+/// # Safety
+/// They are in it.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub unsafe fn load_at(words: &[u64], at: usize) -> __m256i {
+    debug_assert!(at + 4 <= words.len());
+    // SAFETY: the caller's; 32 bytes, any alignment.
+    unsafe { _mm256_loadu_si256(words.as_ptr().add(at).cast()) }
+}
+/// Whether every place is one of a table's buckets of so many words.
+#[inline(always)]
+pub fn are_in(places: &[u32; GROUP], words: usize, buckets: &[u64]) -> bool {
+    let greatest = places.iter().fold(0, |greatest, &place| place.max(greatest));
+    (greatest as usize + 1) * words <= buckets.len()
+}
+/// Bit `i` is set if 32-bit lane `i` is all ones.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lanes(x: __m256i) -> u32 {
     _mm256_movemask_ps(_mm256_castsi256_ps(x)) as u32
 }
+/// Bit `i` is set if 64-bit lane `i` is all ones.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn matches(bucket: &Bucket, h: u32) -> u32 {
-    lanes(_mm256_cmpeq_epi32(load(bucket), _mm256_set1_epi32(h as i32))) & 0x55
+fn lanes64(x: __m256i) -> u32 {
+    _mm256_movemask_pd(_mm256_castsi256_pd(x)) as u32
 }
-/// The slots of eight buckets: for each slot the keys and the values.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn slot32(heads: &Heads, mixed: u32) -> Option<usize> {
+    let bits = lanes(_mm256_cmpeq_epi32(load(heads), _mm256_set1_epi32(mixed as i32))) & 0x55;
+    (bits != 0).then_some(bits.trailing_zeros() as usize / 2)
+}
+#[inline]
+#[target_feature(enable = "avx2")]
+fn slot64(heads: &Heads, mixed: u64) -> Option<usize> {
+    let bits = lanes64(_mm256_cmpeq_epi64(load(heads), _mm256_set1_epi64x(mixed as i64)));
+    (bits != 0).then_some(bits.trailing_zeros() as usize)
+}
+/// The slots of eight narrow buckets: for each slot the keys and the values.
 ///
 /// # Safety
 /// The places are below the number of buckets.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn gather(buckets: &[Bucket], places: &[u32; 8]) -> [(__m256i, __m256i); 4] {
-    let bucket = |i: usize| {
-        debug_assert!((places[i] as usize) < buckets.len());
-        // SAFETY: the caller's; 32 bytes, any alignment.
-        unsafe { _mm256_loadu_si256(buckets.as_ptr().add(places[i] as usize).cast()) }
-    };
+unsafe fn gather(buckets: &[u64], places: &[u32; 8]) -> [(__m256i, __m256i); 4] {
+    // SAFETY: the caller's.
+    let bucket = |i: usize| unsafe { load_at(buckets, places[i] as usize * BUCKET) };
     // In this order keys and values come out in the order of the places.
     let (first, last) =
         (columns([bucket(0), bucket(1), bucket(4), bucket(5)]), columns([bucket(2), bucket(3), bucket(6), bucket(7)]));
@@ -75,13 +103,13 @@ fn columns([r0, r1, r2, r3]: [__m256i; 4]) -> [__m256i; 4] {
         _mm256_permute2x128_si256::<0x31>(odd01, odd23),
     ]
 }
-/// Of eight keys: the values, and the bits of those found and of those that overflowed, as in `Compared`.
+/// Of eight keys, the values; and the bits of those found, of full buckets and of class bits.
 ///
 /// # Safety
 /// The places are below the number of buckets.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn compare(buckets: &[Bucket], places: &[u32; 8], mixed: &[u32; 8], missing: u32) -> ([u32; 8], u32, u32) {
+unsafe fn compare32(buckets: &[u64], places: &[u32; 8], mixed: &[u32; 8], missing: u32) -> ([u32; 8], [u32; 3]) {
     // SAFETY: the caller's.
     let [(k0, v0), (k1, v1), (k2, v2), (k3, v3)] = unsafe { gather(buckets, places) };
     // SAFETY: 32 bytes, any alignment.
@@ -109,11 +137,48 @@ unsafe fn compare(buckets: &[Bucket], places: &[u32; 8], mixed: &[u32; 8], missi
     let mut values = [0; 8];
     // SAFETY: 32 bytes, any alignment.
     unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), value) };
-    (values, found, lanes(_mm256_andnot_si256(not_full, bit)) & !found)
+    (values, [found, !lanes(not_full) & 0xFF, lanes(bit)])
+}
+/// Of four keys, as [`compare32`].
+///
+/// # Safety
+/// The places are below the number of buckets.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn compare64(buckets: &[u64], places: &[u32; 4], mixed: &[u64; 4], missing: u64) -> ([u64; 4], [u32; 3]) {
+    // SAFETY: the caller's.
+    let row = |i: usize, from: usize| unsafe { load_at(buckets, places[i] as usize * 2 * BUCKET + from) };
+    let [k0, k1, k2, k3] = columns([row(0, 0), row(1, 0), row(2, 0), row(3, 0)]);
+    let [v0, v1, v2, v3] = columns([row(0, BUCKET), row(1, BUCKET), row(2, BUCKET), row(3, BUCKET)]);
+    let h = load(mixed);
+    let equal = |keys| _mm256_cmpeq_epi64(keys, h);
+    let (m0, m1, m2, m3) = (equal(k0), equal(k1), equal(k2), equal(k3));
+    let value = _mm256_blendv_epi8(_mm256_set1_epi64x(missing as i64), v3, m3);
+    let value = _mm256_blendv_epi8(_mm256_blendv_epi8(value, v2, m2), v1, m1);
+    let value = _mm256_blendv_epi8(value, v0, m0);
+    let found = lanes64(_mm256_or_si256(_mm256_or_si256(m0, m1), _mm256_or_si256(m2, m3)));
+    let not_full = lanes64(_mm256_cmpeq_epi64(k3, _mm256_set1_epi32(-1)));
+    let high = _mm256_set1_epi64x(i64::MIN);
+    let greater = |a, b| _mm256_cmpgt_epi64(_mm256_xor_si256(a, high), _mm256_xor_si256(b, high));
+    // Blends look at the sign.
+    let choose = |sign, yes, no| {
+        let (sign, yes, no) = (_mm256_castsi256_pd(sign), _mm256_castsi256_pd(yes), _mm256_castsi256_pd(no));
+        _mm256_castpd_si256(_mm256_blendv_pd(no, yes, sign))
+    };
+    let (front, back) = (greater(k0, k1), greater(k2, k3));
+    let lesser_two = greater(choose(front, k1, k0), choose(back, k3, k2));
+    let greater_two = greater(choose(front, k0, k1), choose(back, k2, k3));
+    // The class is bits 32 and 33 of the mixed key.
+    let (odd, upper) = (_mm256_slli_epi64::<31>(h), _mm256_slli_epi64::<30>(h));
+    let bit = choose(upper, choose(odd, greater_two, lesser_two), choose(odd, back, front));
+    let mut values = [0; 4];
+    // SAFETY: 32 bytes, any alignment.
+    unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), value) };
+    (values, [found, !not_full & 0xF, lanes64(bit)])
 }
 #[inline]
 #[target_feature(enable = "avx2")]
-fn stream(to: &mut Line, from: &[u64; 8]) {
+fn stream(to: &mut Line, from: &[u64; LINE]) {
     let (to, from) = (to.0.as_mut_ptr().cast::<__m256i>(), from.as_ptr().cast::<__m256i>());
     // SAFETY: 64 bytes each; `to` is aligned to 64.
     unsafe {
@@ -133,27 +198,43 @@ impl Simd for Avx2 {
         unsafe { run(self, work) }
     }
     #[inline(always)]
-    fn matches(self, bucket: &Bucket, h: u32) -> u32 {
+    fn slot32(self, heads: &Heads, mixed: u32) -> Option<usize> {
         // SAFETY: `self` proves AVX2.
-        unsafe { matches(bucket, h) }
+        unsafe { slot32(heads, mixed) }
     }
     #[inline(always)]
-    fn compare(self, buckets: &[Bucket], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared {
-        let greatest = places.iter().fold(0, |greatest, &place| place.max(greatest));
-        assert!((greatest as usize) < buckets.len());
-        let mut compared = Compared { values: [0; GROUP], found: 0, overflowed: 0 };
+    fn slot64(self, heads: &Heads, mixed: u64) -> Option<usize> {
+        // SAFETY: `self` proves AVX2.
+        unsafe { slot64(heads, mixed) }
+    }
+    #[inline(always)]
+    fn compare32(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared<u32> {
+        assert!(are_in(places, BUCKET, buckets));
+        let mut compared = Compared { values: [0; GROUP], found: 0, full: 0, overflowed: 0 };
         let (places, mixed) = (places.as_chunks().0, mixed.as_chunks().0);
         for half in 0..2 {
             // SAFETY: `self` proves AVX2, and the places are below the number of buckets.
-            let (values, found, overflowed) = unsafe { compare(buckets, &places[half], &mixed[half], missing) };
+            let (values, bits) = unsafe { compare32(buckets, &places[half], &mixed[half], missing) };
             compared.values[half * 8..][..8].copy_from_slice(&values);
-            compared.found |= found << (half * 8);
-            compared.overflowed |= overflowed << (half * 8);
+            compared.add(bits, half * 8);
         }
         compared
     }
     #[inline(always)]
-    fn stream(self, to: &mut Line, from: &[u64; 8]) {
+    fn compare64(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u64; GROUP], missing: u64) -> Compared<u64> {
+        assert!(are_in(places, 2 * BUCKET, buckets));
+        let mut compared = Compared { values: [0; GROUP], found: 0, full: 0, overflowed: 0 };
+        let (places, mixed) = (places.as_chunks().0, mixed.as_chunks().0);
+        for quarter in 0..4 {
+            // SAFETY: as above.
+            let (values, bits) = unsafe { compare64(buckets, &places[quarter], &mixed[quarter], missing) };
+            compared.values[quarter * 4..][..4].copy_from_slice(&values);
+            compared.add(bits, quarter * 4);
+        }
+        compared
+    }
+    #[inline(always)]
+    fn stream(self, to: &mut Line, from: &[u64; LINE]) {
         // SAFETY: `self` proves AVX2.
         unsafe { stream(to, from) }
     }

@@ -1,6 +1,7 @@
 //! AVX-512: comparisons give masks, and eight buckets are ordered at once.
-use super::avx2::{Avx2, load};
-use super::{Bucket, Compared, GROUP, Line, Simd, Work};
+use super::avx2::{Avx2, are_in, load, load_at};
+use super::{Compared, GROUP, Heads, LINE, Line, Simd, Work};
+use koel_kernels::map::layout::BUCKET;
 use std::arch::x86_64::*;
 
 /// Proof that the machine has AVX-512 F, VL, DQ and BW, and what [`Avx2`] proves.
@@ -21,28 +22,32 @@ impl Avx512 {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
-fn matches(bucket: &Bucket, h: u32) -> u32 {
-    (_mm256_cmpeq_epi32_mask(load(bucket), _mm256_set1_epi32(h as i32)) & 0x55).into()
+fn slot32(heads: &Heads, mixed: u32) -> Option<usize> {
+    let bits = _mm256_cmpeq_epi32_mask(load(heads), _mm256_set1_epi32(mixed as i32)) & 0x55;
+    (bits != 0).then_some(bits.trailing_zeros() as usize / 2)
+}
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+fn slot64(heads: &Heads, mixed: u64) -> Option<usize> {
+    let bits = _mm256_cmpeq_epi64_mask(load(heads), _mm256_set1_epi64x(mixed as i64));
+    (bits != 0).then_some(bits.trailing_zeros() as usize)
 }
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn stream(to: &mut Line, from: &[u64; 8]) {
+fn stream(to: &mut Line, from: &[u64; LINE]) {
     // SAFETY: 64 bytes each; `to` is aligned to 64.
     unsafe { _mm512_stream_si512(to.0.as_mut_ptr().cast(), _mm512_loadu_si512(from.as_ptr().cast())) }
 }
 
-/// Four vectors, each of one slot of buckets `i` to `i + 7`.
+/// Four vectors, each of one slot of buckets `i` to `i + 7`, which have so many words; from word `from` of a bucket on.
 ///
 /// # Safety
-/// The places are below the number of buckets.
+/// The places are below the number of buckets, which have four words from there on.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn gather_columns(buckets: &[Bucket], places: &[u32; GROUP], i: usize) -> Columns {
-    let bucket = |i: usize| {
-        debug_assert!((places[i] as usize) < buckets.len());
-        // SAFETY: the caller's; 32 bytes, any alignment.
-        unsafe { _mm256_loadu_si256(buckets.as_ptr().add(places[i] as usize).cast()) }
-    };
+unsafe fn gather_columns<const WORDS: usize>(buckets: &[u64], places: &[u32; GROUP], i: usize, from: usize) -> Columns {
+    // SAFETY: the caller's.
+    let bucket = |i: usize| unsafe { load_at(buckets, places[i] as usize * WORDS + from) };
     let row = |low, high| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(bucket(i + low)), bucket(i + high));
     // In this order the columns come out in the order of the places.
     columns([row(0, 2), row(1, 3), row(4, 6), row(5, 7)])
@@ -59,9 +64,10 @@ fn keys_and_values(first: __m512i, last: __m512i) -> (__m512i, __m512i) {
 /// The places are below the number of buckets.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn compare(buckets: &[Bucket], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared {
+unsafe fn compare32(buckets: &[u64], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared<u32> {
     // SAFETY: the caller's.
-    let (first, last) = unsafe { (gather_columns(buckets, places, 0), gather_columns(buckets, places, 8)) };
+    let eight = |i: usize| unsafe { gather_columns::<BUCKET>(buckets, places, i, 0) };
+    let (first, last) = (eight(0), eight(8));
     let (k0, v0) = keys_and_values(first[0], last[0]);
     let (k1, v1) = keys_and_values(first[1], last[1]);
     let (k2, v2) = keys_and_values(first[2], last[2]);
@@ -86,11 +92,49 @@ unsafe fn compare(buckets: &[Bucket], places: &[u32; GROUP], mixed: &[u32; GROUP
     let mut values = [0; GROUP];
     // SAFETY: 64 bytes, any alignment.
     unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), value) };
-    Compared { values, found: found.into(), overflowed: (bit & full & !found).into() }
+    Compared { values, found: found.into(), full: full.into(), overflowed: (bit & full & !found).into() }
+}
+/// Eight of the keys, from key `i` on: the values, and the bits of those found, of full buckets and of class bits.
+///
+/// # Safety
+/// The places are below the number of buckets.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn compare64(
+    buckets: &[u64],
+    places: &[u32; GROUP],
+    mixed: &[u64; GROUP],
+    missing: u64,
+    i: usize,
+) -> ([u64; 8], [u32; 3]) {
+    // SAFETY: the caller's.
+    let columns = |from: usize| unsafe { gather_columns::<{ 2 * BUCKET }>(buckets, places, i, from) };
+    let ([k0, k1, k2, k3], [v0, v1, v2, v3]) = (columns(0), columns(BUCKET));
+    // SAFETY: 64 bytes, any alignment.
+    let h = unsafe { _mm512_loadu_si512(mixed[i..i + 8].as_ptr().cast()) };
+    let (m0, m1) = (_mm512_cmpeq_epi64_mask(k0, h), _mm512_cmpeq_epi64_mask(k1, h));
+    let (m2, m3) = (_mm512_cmpeq_epi64_mask(k2, h), _mm512_cmpeq_epi64_mask(k3, h));
+    // The first match last: of an ambiguous key's many the least slot counts.
+    let value = _mm512_mask_mov_epi64(_mm512_set1_epi64(missing as i64), m3, v3);
+    let value = _mm512_mask_mov_epi64(value, m2, v2);
+    let value = _mm512_mask_mov_epi64(_mm512_mask_mov_epi64(value, m1, v1), m0, v0);
+    let full = _mm512_cmpneq_epi64_mask(k3, _mm512_set1_epi64(-1));
+    let greater = |a, b| _mm512_cmpgt_epu64_mask(a, b);
+    let lesser_two = greater(_mm512_min_epu64(k0, k1), _mm512_min_epu64(k2, k3));
+    let greater_two = greater(_mm512_max_epu64(k0, k1), _mm512_max_epu64(k2, k3));
+    // The class is bits 32 and 33 of the mixed key.
+    let odd = _mm512_test_epi64_mask(h, _mm512_set1_epi64(1 << 32));
+    let high = _mm512_test_epi64_mask(h, _mm512_set1_epi64(2 << 32));
+    let choose = |mask: __mmask8, yes, no| mask & yes | !mask & no;
+    let bit = choose(high, choose(odd, greater_two, lesser_two), choose(odd, greater(k2, k3), greater(k0, k1)));
+    let mut values = [0; 8];
+    // SAFETY: 64 bytes, any alignment.
+    unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), value) };
+    (values, [(m0 | m1 | m2 | m3).into(), full.into(), bit.into()])
 }
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn compact(words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
+fn compact32(words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
     let mut compacted = [0; GROUP];
     // SAFETY: 64 bytes each, any alignment.
     unsafe {
@@ -100,11 +144,27 @@ fn compact(words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
     compacted
 }
 
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn compact64(words: &[u64; GROUP], bits: u32) -> [u64; GROUP] {
+    // The second half goes behind what the first leaves, and has room there.
+    let mut compacted = [0; GROUP];
+    let kept = (bits & 0xFF).count_ones() as usize;
+    // SAFETY: 64 bytes each, any alignment; `kept` is 8 at most.
+    unsafe {
+        let half = |i: usize| _mm512_loadu_si512(words[i..i + 8].as_ptr().cast());
+        let to = compacted.as_mut_ptr();
+        _mm512_storeu_si512(to.cast(), _mm512_maskz_compress_epi64(bits as u8, half(0)));
+        _mm512_storeu_si512(to.add(kept).cast(), _mm512_maskz_compress_epi64((bits >> 8) as u8, half(8)));
+    }
+    compacted
+}
+
 /// Four vectors, each of one slot of eight buckets, in the order 0, 2, 1, 3, 4, 6, 5, 7.
 type Columns = [__m512i; 4];
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_columns(buckets: &[Bucket; 8]) -> Columns {
+fn load_columns(buckets: &[[u64; 4]; 8]) -> Columns {
     // SAFETY: two buckets each, any alignment.
     let row = |i: usize| unsafe { _mm512_loadu_si512(buckets[2 * i..2 * i + 2].as_ptr().cast()) };
     columns([row(0), row(1), row(2), row(3)])
@@ -123,50 +183,94 @@ fn columns([r0, r1, r2, r3]: [__m512i; 4]) -> Columns {
 }
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn store_columns(buckets: &mut [Bucket; 8], [a, b, c, d]: Columns) {
+fn rows([a, b, c, d]: Columns) -> [__m512i; 4] {
     let first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     let last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
     let (low_ab, high_ab) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
     let (low_cd, high_cd) = (_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
-    let rows = [
+    [
         _mm512_permutex2var_epi64(low_ab, first, low_cd),
         _mm512_permutex2var_epi64(high_ab, first, high_cd),
         _mm512_permutex2var_epi64(low_ab, last, low_cd),
         _mm512_permutex2var_epi64(high_ab, last, high_cd),
-    ];
-    for (i, row) in rows.into_iter().enumerate() {
+    ]
+}
+/// The class bits of eight buckets, for the columns.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn wanted(bits: &[u8; 8]) -> Wanted {
+    let bits = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(i64::from_le_bytes(*bits)));
+    let bits = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 1, 3, 4, 6, 5, 7), bits);
+    let set = |bit: i64| _mm512_test_epi64_mask(bits, _mm512_set1_epi64(bit));
+    [set(1), set(2), set(4), set(8)]
+}
+/// A mask of each class.
+type Wanted = [__mmask8; 4];
+/// The places of `with_class_bits`, of four columns that are sorted by key, or of what goes with them.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn placed([a, b, c, d]: Columns, [p, q, x, y]: Wanted) -> Columns {
+    let choose = |mask, yes, no| _mm512_mask_blend_epi64(mask, no, yes);
+    let low0 = choose(x, choose(y, c, b), a);
+    let high0 = choose(y, d, choose(x, c, b));
+    let low1 = choose(x, a, choose(y, b, c));
+    let high1 = choose(y, choose(x, b, c), d);
+    [choose(p, high0, low0), choose(p, low0, high0), choose(q, high1, low1), choose(q, low1, high1)]
+}
+/// The exchanges of `with_class_bits`.
+const EXCHANGES: [(usize, usize); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn order32(buckets: &mut [[u64; 4]; 8], bits: &[u8; 8]) {
+    let before = load_columns(buckets);
+    // The key in the high half: the order of the words is that of the keys.
+    let turned = |i: usize| _mm512_rol_epi64::<32>(before[i]);
+    let mut pairs = [turned(0), turned(1), turned(2), turned(3)];
+    for (i, j) in EXCHANGES {
+        (pairs[i], pairs[j]) = (_mm512_min_epu64(pairs[i], pairs[j]), _mm512_max_epu64(pairs[i], pairs[j]));
+    }
+    let after = placed(pairs, wanted(bits));
+    let full = _mm512_cmpneq_epi64_mask(before[3], _mm512_set1_epi64(-1));
+    let keep = |i: usize| _mm512_mask_rol_epi64::<32>(before[i], full, after[i]);
+    for (i, row) in rows([keep(0), keep(1), keep(2), keep(3)]).into_iter().enumerate() {
         // SAFETY: two buckets, any alignment.
         unsafe { _mm512_storeu_si512(buckets[2 * i..2 * i + 2].as_mut_ptr().cast(), row) }
     }
 }
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn order(buckets: &mut [Bucket; 8], bits: &[u8; 8]) {
-    let before = load_columns(buckets);
-    // The key in the high half: the order of the words is that of the keys.
-    let [mut a, mut b, mut c, mut d] = before.map(|x| _mm512_rol_epi64::<32>(x));
-    // As `with_class_bits` does it: a network of five exchanges, then the places.
-    let exchange = |a: &mut __m512i, b: &mut __m512i| {
-        (*a, *b) = (_mm512_min_epu64(*a, *b), _mm512_max_epu64(*a, *b));
+fn order64(buckets: &mut [[u64; 8]; 8], bits: &[u8; 8]) {
+    // SAFETY: a bucket each, any alignment.
+    let bucket = |i: usize| unsafe { _mm512_loadu_si512(buckets[i].as_ptr().cast()) };
+    // Of two buckets, the heads and the values.
+    let heads = |i| _mm512_shuffle_i64x2::<0b01_00_01_00>(bucket(i), bucket(i + 1));
+    let behind = |i| _mm512_shuffle_i64x2::<0b11_10_11_10>(bucket(i), bucket(i + 1));
+    let keys_before = columns([heads(0), heads(2), heads(4), heads(6)]);
+    let values_before = columns([behind(0), behind(2), behind(4), behind(6)]);
+    let (mut keys, mut values) = (keys_before, values_before);
+    for (i, j) in EXCHANGES {
+        let swap = _mm512_cmpgt_epu64_mask(keys[i], keys[j]);
+        (keys[i], keys[j]) = (_mm512_min_epu64(keys[i], keys[j]), _mm512_max_epu64(keys[i], keys[j]));
+        let choose = |yes, no| _mm512_mask_blend_epi64(swap, no, yes);
+        (values[i], values[j]) = (choose(values[j], values[i]), choose(values[i], values[j]));
+    }
+    let wanted = wanted(bits);
+    let full = _mm512_cmpneq_epi64_mask(keys_before[3], _mm512_set1_epi64(-1));
+    let keep = |before: Columns, after: Columns| {
+        let keep = |i: usize| _mm512_mask_blend_epi64(full, before[i], after[i]);
+        rows([keep(0), keep(1), keep(2), keep(3)])
     };
-    exchange(&mut a, &mut b);
-    exchange(&mut c, &mut d);
-    exchange(&mut a, &mut c);
-    exchange(&mut b, &mut d);
-    exchange(&mut b, &mut c);
-    let bits = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(i64::from_le_bytes(*bits)));
-    let bits = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 1, 3, 4, 6, 5, 7), bits);
-    let set = |bit: i64| _mm512_test_epi64_mask(bits, _mm512_set1_epi64(bit));
-    let (p, q, x, y) = (set(1), set(2), set(4), set(8));
-    let choose = |mask, yes, no| _mm512_mask_blend_epi64(mask, no, yes);
-    let low0 = choose(x, choose(y, c, b), a);
-    let high0 = choose(y, d, choose(x, c, b));
-    let low1 = choose(x, a, choose(y, b, c));
-    let high1 = choose(y, choose(x, b, c), d);
-    let after = [choose(p, high0, low0), choose(p, low0, high0), choose(q, high1, low1), choose(q, low1, high1)];
-    let full = _mm512_cmpneq_epi64_mask(before[3], _mm512_set1_epi64(-1));
-    let keep = |i: usize| _mm512_mask_rol_epi64::<32>(before[i], full, after[i]);
-    store_columns(buckets, [keep(0), keep(1), keep(2), keep(3)]);
+    let (keys, values) = (keep(keys_before, placed(keys, wanted)), keep(values_before, placed(values, wanted)));
+    for i in 0..4 {
+        let even = _mm512_shuffle_i64x2::<0b01_00_01_00>(keys[i], values[i]);
+        let odd = _mm512_shuffle_i64x2::<0b11_10_11_10>(keys[i], values[i]);
+        // SAFETY: a bucket each, any alignment.
+        unsafe {
+            _mm512_storeu_si512(buckets[2 * i].as_mut_ptr().cast(), even);
+            _mm512_storeu_si512(buckets[2 * i + 1].as_mut_ptr().cast(), odd);
+        }
+    }
 }
 
 impl Simd for Avx512 {
@@ -180,29 +284,55 @@ impl Simd for Avx512 {
         unsafe { run(self, work) }
     }
     #[inline(always)]
-    fn matches(self, bucket: &Bucket, h: u32) -> u32 {
+    fn slot32(self, heads: &Heads, mixed: u32) -> Option<usize> {
         // SAFETY: `self` proves AVX-512.
-        unsafe { matches(bucket, h) }
+        unsafe { slot32(heads, mixed) }
     }
     #[inline(always)]
-    fn compare(self, buckets: &[Bucket], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared {
-        let greatest = places.iter().fold(0, |greatest, &place| place.max(greatest));
-        assert!((greatest as usize) < buckets.len());
+    fn slot64(self, heads: &Heads, mixed: u64) -> Option<usize> {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { slot64(heads, mixed) }
+    }
+    #[inline(always)]
+    fn compare32(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared<u32> {
+        assert!(are_in(places, BUCKET, buckets));
         // SAFETY: `self` proves AVX-512, and the places are below the number of buckets.
-        unsafe { compare(buckets, places, mixed, missing) }
+        unsafe { compare32(buckets, places, mixed, missing) }
     }
     #[inline(always)]
-    fn compact(self, words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
+    fn compare64(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u64; GROUP], missing: u64) -> Compared<u64> {
+        assert!(are_in(places, 2 * BUCKET, buckets));
+        let mut compared = Compared { values: [0; GROUP], found: 0, full: 0, overflowed: 0 };
+        for half in [0, 8] {
+            // SAFETY: as above.
+            let (values, bits) = unsafe { compare64(buckets, places, mixed, missing, half) };
+            compared.values[half..][..8].copy_from_slice(&values);
+            compared.add(bits, half);
+        }
+        compared
+    }
+    #[inline(always)]
+    fn compact32(self, words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
         // SAFETY: `self` proves AVX-512.
-        unsafe { compact(words, bits) }
+        unsafe { compact32(words, bits) }
     }
     #[inline(always)]
-    fn order(self, buckets: &mut [Bucket; 8], bits: &[u8; 8]) {
+    fn compact64(self, words: &[u64; GROUP], bits: u32) -> [u64; GROUP] {
         // SAFETY: `self` proves AVX-512.
-        unsafe { order(buckets, bits) }
+        unsafe { compact64(words, bits) }
     }
     #[inline(always)]
-    fn stream(self, to: &mut Line, from: &[u64; 8]) {
+    fn order32(self, buckets: &mut [[u64; 4]; 8], bits: &[u8; 8]) {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { order32(buckets, bits) }
+    }
+    #[inline(always)]
+    fn order64(self, buckets: &mut [[u64; 8]; 8], bits: &[u8; 8]) {
+        // SAFETY: `self` proves AVX-512.
+        unsafe { order64(buckets, bits) }
+    }
+    #[inline(always)]
+    fn stream(self, to: &mut Line, from: &[u64; LINE]) {
         // SAFETY: `self` proves AVX-512.
         unsafe { stream(to, from) }
     }

@@ -1,5 +1,5 @@
 //! NEON: a bucket is two registers.
-use super::{Bucket, Simd, Work};
+use super::{Heads, Simd, Work};
 use std::arch::aarch64::*;
 
 /// Proof that the machine has NEON.
@@ -13,24 +13,28 @@ impl Neon {
     }
 }
 
-/// The keys of a bucket.
+/// The first of four lanes that is all ones.
 #[inline]
 #[target_feature(enable = "neon")]
-fn keys(bucket: &Bucket) -> uint32x4_t {
+fn first(lanes: uint16x4_t) -> Option<usize> {
+    let bits = vget_lane_u64::<0>(vreinterpret_u64_u16(lanes));
+    (bits != 0).then_some(bits.trailing_zeros() as usize / 16)
+}
+#[inline]
+#[target_feature(enable = "neon")]
+fn slot32(heads: &Heads, mixed: u32) -> Option<usize> {
     // SAFETY: 32 bytes; the load asks for no alignment beyond that of `u32`.
-    unsafe { vld2q_u32(bucket.as_ptr().cast()) }.0
-}
-/// The sum of `weights` over the lanes that are all ones.
-#[inline]
-#[target_feature(enable = "neon")]
-fn weigh(lanes: uint32x4_t, weights: [u32; 4]) -> u32 {
-    // SAFETY: 16 bytes.
-    vaddvq_u32(vandq_u32(lanes, unsafe { vld1q_u32(weights.as_ptr()) }))
+    let keys = unsafe { vld2q_u32(heads.as_ptr().cast()) }.0;
+    first(vmovn_u32(vceqq_u32(keys, vdupq_n_u32(mixed))))
 }
 #[inline]
 #[target_feature(enable = "neon")]
-fn matches(bucket: &Bucket, h: u32) -> u32 {
-    weigh(vceqq_u32(keys(bucket), vdupq_n_u32(h)), [1, 4, 16, 64])
+fn slot64(heads: &Heads, mixed: u64) -> Option<usize> {
+    // SAFETY: 16 bytes each.
+    let (front, back) = unsafe { (vld1q_u64(heads.as_ptr()), vld1q_u64(heads[2..].as_ptr())) };
+    let mixed = vdupq_n_u64(mixed);
+    let lanes = vcombine_u32(vmovn_u64(vceqq_u64(front, mixed)), vmovn_u64(vceqq_u64(back, mixed)));
+    first(vmovn_u32(lanes))
 }
 
 impl Simd for Neon {
@@ -44,8 +48,13 @@ impl Simd for Neon {
         unsafe { run(self, work) }
     }
     #[inline(always)]
-    fn matches(self, bucket: &Bucket, h: u32) -> u32 {
+    fn slot32(self, heads: &Heads, mixed: u32) -> Option<usize> {
         // SAFETY: `self` proves NEON.
-        unsafe { matches(bucket, h) }
+        unsafe { slot32(heads, mixed) }
+    }
+    #[inline(always)]
+    fn slot64(self, heads: &Heads, mixed: u64) -> Option<usize> {
+        // SAFETY: `self` proves NEON.
+        unsafe { slot64(heads, mixed) }
     }
 }

@@ -1,0 +1,92 @@
+//! The pairs of a table, as arrays.
+use super::layout::{BUCKET, EMPTY, Layout, Narrow, Shape, Wide};
+use super::{find, header};
+use koel_simt::{Buf, In, Thread, block, kernel, unroll};
+
+/// Slots of a thread: a bucket.
+const SLOTS: usize = BUCKET;
+
+#[inline(always)]
+fn export<L: Layout>(
+    t: Thread,
+    shape: Shape,
+    stash_bits: u32,
+    slots: In<u64>,
+    stash: In<u64>,
+    table_header: In<u32>,
+    keys: Buf<L::Key>,
+    values: Buf<L::Value>,
+    count: Buf<u32>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let seed = table_header.get(header::SEED);
+    let (buckets, i) = (shape.all_buckets(), t.global_id() as u64);
+    let stashed = if table_header.get(header::STASHED) != 0 { 1u64 << stash_bits } else { 0 };
+    // A bucket, or as many slots of the stash.
+    let (mut pairs, mut mine) = ([L::EMPTY_PAIR; SLOTS], 0);
+    unroll::<SLOTS>(|s| {
+        let (head, behind) = if i < buckets {
+            let at = i * L::WORDS as u64 + s as u64;
+            (slots.get(at), if L::SLOT_WORDS > 1 { slots.get(at + SLOTS as u64) } else { 0 })
+        } else {
+            let slot = (i - buckets) * SLOTS as u64 + s as u64;
+            let at = slot * L::SLOT_WORDS as u64;
+            if slot >= stashed {
+                (EMPTY, 0)
+            } else {
+                (stash.get(at), if L::SLOT_WORDS > 1 { stash.get(at + 1) } else { 0 })
+            }
+        };
+        if head != EMPTY {
+            pairs[s] = L::with_head(head, behind);
+            mine += 1;
+        }
+    });
+    let held = i == 0 && table_header.get(header::HELD) != 0;
+    let up_to_me = block::warp_inclusive_sum(t, mine + held as u32);
+    let mut first = 0;
+    if t.lane() == 31 {
+        first = count.fetch_add(0, up_to_me);
+    }
+    let mut to = t.warp().shfl(first, 31) + up_to_me - mine - held as u32;
+    unroll::<SLOTS>(|s| {
+        if L::head(pairs[s]) != EMPTY {
+            keys.store(to, L::unmixed(seed, L::key(pairs[s])));
+            values.store(to, L::value(pairs[s]));
+            to += 1;
+        }
+    });
+    if held {
+        keys.store(to, L::unmixed(seed, L::AMBIGUOUS));
+        values.store(to, find::held_value(table_header));
+    }
+}
+
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 256, starts_early)]
+    pub fn $name(
+        t: Thread,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        keys: Buf<$key>,
+        values: Buf<$value>,
+        count: Buf<u32>,
+    ) {
+        export::<$layout>(t, shape, stash_bits, slots, stash, table_header, keys, values, count)
+    }
+)* } }
+entries! {
+    /// Appends every pair to two arrays, `count` of which are taken, in any order. A thread for each bucket and each four slots of the stash.
+    map_export Narrow, u32, u32;
+    /// The same.
+    map_export_u32_u64 Wide<u32, u64>, u32, u64;
+    /// The same.
+    map_export_u64_u32 Wide<u64, u32>, u64, u32;
+    /// The same.
+    map_export_u64_u64 Wide<u64, u64>, u64, u64;
+}

@@ -1,0 +1,596 @@
+//! The end of a build: settles what it left open, writes the header, and leaves the memory of the build as it found it.
+//!
+//! Normally this is a launch of some blocks that read two words. Otherwise the blocks wait for each other between steps, so
+//! all of them must be resident: launch no more than the device has multiprocessors.
+//!
+//! * Contested keys: the stretches of the input where they have copies are searched for the last (or first) one, whose value
+//!   replaces what the table has.
+//! * A build that failed, because more pairs came to a partition than there is room for: everything is built again from the
+//!   input, pair by pair, in device memory. That takes some ten times as long, and does not depend on how keys are distributed.
+//!   First nothing moves: a key takes the first empty slot of its first bucket, of its second if that is full, or else waits in
+//!   a table of its own, so that its copies meet in the same slot. Then the keys that wait, each there once, evict others, under
+//!   locks of the buckets. If even the stash overflows, which keys chosen for the seed can bring about, another seed is drawn.
+use super::build::{empty_last, write_bucket};
+use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide, class, with_class_bits};
+use super::partition::Stamps;
+use super::{header, rank, ranked, stash, state};
+use crate::hash::mix::mix;
+use crate::hash::mulhi;
+use koel_simt::{Buf, In, Thread, kernel, unroll};
+
+/// Threads of a block.
+const THREADS: u32 = 512;
+/// Evictions until a pair goes to the stash, where the build is done again.
+const MAX_MOVES: u32 = 500;
+/// Seeds that are tried. Even keys chosen for one seed fit with the next.
+const MAX_ATTEMPTS: u32 = 64;
+
+/// What a build was: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Settling {
+    /// Pairs of the input.
+    pub n: u32,
+    /// Pairs of a block of the first pass: those of one stamp.
+    pub tile: u32,
+    /// The seed of the build.
+    pub seed: u32,
+    /// The stash has 2^this slots.
+    pub stash_bits: u32,
+    /// The table of contested keys has 2^this slots.
+    pub contested_bits: u32,
+    /// Bins of both passes.
+    pub bins: u32,
+    /// Slots of the table of keys that wait, behind the locks.
+    pub waiting: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Settling {}
+
+/// Words of the locks and marks of so many buckets: a bit each, then four bits each; an even number.
+pub const fn lock_words(buckets: u64) -> u64 {
+    (buckets.div_ceil(64) + buckets.div_ceil(16)).next_multiple_of(2)
+}
+
+/// Everything that a build leaves.
+#[derive(Clone, Copy)]
+struct Built<L: Layout> {
+    shape: Shape,
+    settling: Settling,
+    stamps: Stamps,
+    keys: In<L::Key>,
+    values: In<L::Value>,
+    slots: Buf<u64>,
+    stash: Buf<u64>,
+    contested: Buf<u64>,
+    ranks: Buf<u32>,
+    locks: Buf<u64>,
+    build_state: Buf<u32>,
+}
+
+/// `next, next + step, ..` below `end`.
+#[inline(always)]
+fn strided(t: Thread) -> (u64, u64) {
+    (t.global_id() as u64, t.grid_dim() as u64 * THREADS as u64)
+}
+
+/// All blocks of the grid meet here, for the `times`-th time; orders memory between them.
+#[inline(always)]
+fn grid_barrier(t: Thread, build_state: Buf<u32>, times: &mut u32) {
+    *times += 1;
+    t.barrier();
+    if t.id() == 0 {
+        t.fence();
+        build_state.fetch_add(state::ARRIVED, 1);
+        while build_state.load_acquire(state::ARRIVED) < *times * t.grid_dim() {}
+        t.fence();
+    }
+    t.barrier();
+}
+
+#[inline(always)]
+fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u32>, table_header: Buf<u32>) {
+    let Built { settling, stamps, build_state, .. } = built;
+    t.wait_for_previous();
+    t.let_next_start();
+    let (begin, step) = strided(t);
+    let mut bin = begin;
+    while bin < settling.bins as u64 {
+        cursors.store(bin, 0);
+        valid.store(bin, !0);
+        bin += step;
+    }
+    // Nobody changes these before all blocks have read them.
+    let failed = build_state.load_relaxed(state::FAILED) != 0;
+    let contested = build_state.load_relaxed(state::CONTESTED) != 0;
+    let mut times = 0;
+    if failed {
+        rebuild(t, built, &mut times);
+    } else if contested {
+        search(t, built);
+        grid_barrier(t, build_state, &mut times);
+        replace(t, built);
+    }
+
+    // The last block to come here writes the header.
+    t.barrier();
+    let mut last = false;
+    if t.id() == 0 {
+        t.fence();
+        last = build_state.fetch_add(state::TICKET, 1) == t.grid_dim() - 1;
+        t.fence();
+    }
+    if t.barrier_count(last) == 0 {
+        return;
+    }
+    if t.id() == 0 {
+        let word = |word: u32| build_state.load_relaxed(word);
+        let held = word(state::HELD);
+        let copies = word(state::HELD_COPIES);
+        let value = if held != 0 { built.values.get(ranked(held, stamps.keep_first)).widened() } else { 0 };
+        let dropped = word(state::DROPPED) + copies - (held != 0) as u32;
+        let attempts = word(state::ATTEMPTS);
+        let put = |at: u32, value: u32| table_header.store(at, value);
+        put(header::SEED, if failed { word(state::SEED) } else { settling.seed });
+        put(header::STASHED, word(state::STASHED));
+        put(header::HELD, (held != 0) as u32);
+        put(header::HELD_VALUE, value as u32);
+        put(header::HELD_VALUE + 1, (value >> 32) as u32);
+        put(header::PAIRS, settling.n - dropped);
+        put(header::DROPPED, dropped);
+        put(header::FAILED, (failed && attempts > MAX_ATTEMPTS) as u32);
+        put(header::ATTEMPTS, 1 + attempts);
+        put(header::OVERFLOWED, word(state::OVERFLOW_FIRST) + word(state::OVERFLOW_SECOND));
+        put(header::CONTESTED, word(state::CONTESTED));
+    }
+    t.barrier();
+    let mut word = t.id();
+    while word < state::WORDS as u32 {
+        build_state.store_relaxed(word, 0);
+        word += THREADS;
+    }
+}
+
+/// The greatest rank of each contested key, where it can be.
+#[inline(always)]
+fn search<L: Layout>(t: Thread, built: Built<L>) {
+    let Built { settling, stamps, build_state, contested, .. } = built;
+    let anywhere = build_state.load_relaxed(state::ANYWHERE) != 0;
+    let mask = (1u32 << (settling.contested_bits & 31)) - 1;
+    // A block takes a tile of the first pass at a time: all of it has one stamp.
+    let mut tile = t.block();
+    while tile as u64 * (settling.tile as u64) < settling.n as u64 {
+        let first = tile * settling.tile;
+        let end = first + settling.tile.min(settling.n - first);
+        let stretch = stamps.of_block(tile);
+        let wanted = anywhere || (stamps.mask != 0 && build_state.load_relaxed(state::STRETCHES + stretch) != 0);
+        let mut i = first + t.id();
+        while wanted && i < end {
+            let mixed = L::mixed(settling.seed, built.keys.get_stream(i));
+            let (mut at, mut looked) = (stash::start(L::hash(mixed), settling.contested_bits), 0);
+            while looked <= mask {
+                let key = contested.load(at);
+                if key == EMPTY {
+                    break;
+                }
+                if L::Mixed::narrowed(key) == mixed {
+                    built.ranks.fetch_max(at, rank(i, stamps.keep_first));
+                    break;
+                }
+                at = (at + 1) & mask;
+                looked += 1;
+            }
+            i += THREADS;
+        }
+        tile += t.grid_dim();
+    }
+}
+
+/// The values of contested keys, which the table holds once each; then the keys are forgotten.
+#[inline(always)]
+fn replace<L: Layout>(t: Thread, built: Built<L>) {
+    let Built { shape, settling, stamps, contested, ranks, slots, .. } = built;
+    let (mut at, step) = strided(t);
+    while at < 1 << settling.contested_bits {
+        let key = contested.load(at);
+        if key != EMPTY {
+            let mixed = L::Mixed::narrowed(key);
+            let pair = L::pair(mixed, built.values.get(ranked(ranks.load_relaxed(at), stamps.keep_first)));
+            let h = L::hash(mixed);
+            match slot_in_buckets::<L>(slots, [shape.first_place(h), shape.second_place(h)], mixed) {
+                Some((bucket, slot)) => write_pair::<L>(slots, bucket, slot, pair),
+                None => {
+                    if let Some(at) = stash::slot_of::<L>(built.stash, settling.stash_bits, mixed) {
+                        write_stashed::<L>(built.stash, at, pair);
+                    }
+                }
+            }
+            contested.store(at, EMPTY);
+            ranks.store_relaxed(at, 0);
+        }
+        at += step;
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+fn heads<L: Layout>(slots: Buf<u64>, bucket: u32) -> [u64; 4] {
+    let at = bucket as u64 * L::WORDS as u64;
+    [0, 1, 2, 3].map(|s| slots.load_relaxed(at + s))
+}
+/// The slot of a key in two buckets.
+#[inline(always)]
+#[track_caller]
+fn slot_in_buckets<L: Layout>(slots: Buf<u64>, buckets: [u32; 2], key: L::Mixed) -> Option<(u32, u32)> {
+    let mut hit = None;
+    unroll::<2>(|b| {
+        let heads = heads::<L>(slots, buckets[b]);
+        unroll::<4>(|s| {
+            if heads[s] != EMPTY && L::key_in(heads[s]) == key {
+                hit = Some((buckets[b], s as u32));
+            }
+        });
+    });
+    hit
+}
+#[inline(always)]
+#[track_caller]
+fn write_pair<L: Layout>(slots: Buf<u64>, bucket: u32, slot: u32, pair: L::Pair) {
+    let at = bucket as u64 * L::WORDS as u64 + slot as u64;
+    if L::SLOT_WORDS > 1 {
+        slots.store_relaxed(at + 4, L::behind(pair));
+    }
+    slots.store_relaxed(at, L::head(pair));
+}
+#[inline(always)]
+#[track_caller]
+fn read_pair<L: Layout>(slots: Buf<u64>, bucket: u32, slot: u32) -> L::Pair {
+    let at = bucket as u64 * L::WORDS as u64 + slot as u64;
+    let behind = if L::SLOT_WORDS > 1 { slots.load_relaxed(at + 4) } else { 0 };
+    L::with_head(slots.load_relaxed(at), behind)
+}
+#[inline(always)]
+#[track_caller]
+fn write_stashed<L: Layout>(stash: Buf<u64>, slot: u32, pair: L::Pair) {
+    let at = slot * L::SLOT_WORDS as u32;
+    if L::SLOT_WORDS > 1 {
+        stash.store_relaxed(at + 1, L::behind(pair));
+    }
+    stash.store_relaxed(at, L::head(pair));
+}
+
+/// Everything again, from the input: see the module. Until the end, ranks stand where values will be.
+#[inline(always)]
+fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
+    let Built { shape, settling, stamps, build_state, slots, stash, contested, ranks, locks, .. } = built;
+    let (begin, step) = strided(t);
+    let buckets = shape.all_buckets();
+    let stash_words = (1u64 << settling.stash_bits) * L::SLOT_WORDS as u64;
+    let waiting = lock_words(buckets);
+    let mut attempt = 1;
+    let mut seed;
+    // All threads know now that the build has failed.
+    grid_barrier(t, build_state, times);
+    loop {
+        seed = mix(settling.seed ^ mix(attempt));
+        let mut i = begin;
+        while i < buckets * L::WORDS as u64 {
+            // No rank, behind the heads.
+            let head = i as usize % L::WORDS < BUCKET;
+            slots.store_relaxed(i, if head { EMPTY } else { 0 });
+            i += step;
+        }
+        i = begin;
+        while i < settling.waiting as u64 * L::SLOT_WORDS as u64 {
+            let head = (i as usize).is_multiple_of(L::SLOT_WORDS);
+            locks.store_relaxed(waiting + i, if head { EMPTY } else { 0 });
+            i += step;
+        }
+        i = begin;
+        while i < stash_words {
+            stash.store_relaxed(i, EMPTY);
+            i += step;
+        }
+        i = begin;
+        while i < waiting {
+            locks.store_relaxed(i, 0);
+            i += step;
+        }
+        i = begin;
+        while i < 1 << settling.contested_bits {
+            contested.store_relaxed(i, EMPTY);
+            ranks.store_relaxed(i, 0);
+            i += step;
+        }
+        if t.global_id() == 0 {
+            build_state.store_relaxed(state::FAILED, 0);
+            build_state.store_relaxed(state::DROPPED, 0);
+            build_state.store_relaxed(state::STASHED, 0);
+            build_state.store_relaxed(state::HELD, 0);
+            build_state.store_relaxed(state::HELD_COPIES, 0);
+            build_state.store_relaxed(state::ATTEMPTS, attempt);
+            build_state.store_relaxed(state::SEED, seed);
+        }
+        grid_barrier(t, build_state, times);
+
+        let mut dropped = 0;
+        i = begin;
+        while i < settling.n as u64 {
+            // Greatest rank first: later copies of a key then only read.
+            let at = if stamps.keep_first != 0 { i as u32 } else { settling.n - 1 - i as u32 };
+            let mixed = L::mixed(seed, built.keys.get_stream(at));
+            let rank = rank(at, stamps.keep_first);
+            if mixed == L::AMBIGUOUS {
+                build_state.fetch_max(state::HELD, rank);
+                build_state.fetch_add(state::HELD_COPIES, 1);
+            } else {
+                dropped += meet(built, waiting, mixed, rank) as u32;
+            }
+            i += step;
+        }
+        if dropped != 0 {
+            build_state.fetch_add(state::DROPPED, dropped);
+        }
+        grid_barrier(t, build_state, times);
+        i = begin;
+        while i < settling.waiting as u64 {
+            let at = waiting + i * L::SLOT_WORDS as u64;
+            let head = locks.load_relaxed(at);
+            if head != EMPTY {
+                let behind = if L::SLOT_WORDS > 1 { locks.load_relaxed(at + 1) } else { 0 };
+                insert(t, built, L::with_head(head, behind));
+            }
+            i += step;
+        }
+        grid_barrier(t, build_state, times);
+        let lost = build_state.load_relaxed(state::FAILED) != 0;
+        attempt += 1;
+        // Nobody clears before everybody has read.
+        grid_barrier(t, build_state, times);
+        if !lost {
+            break;
+        }
+        if attempt > MAX_ATTEMPTS {
+            if t.global_id() == 0 {
+                build_state.store_relaxed(state::ATTEMPTS, attempt);
+            }
+            break;
+        }
+    }
+
+    // Classes of the keys that overflowed, in the words behind the locks: sixteen buckets a word.
+    let marks = buckets.div_ceil(64);
+    let mark = |h: u32| {
+        let first = shape.first_place(h);
+        locks.fetch_or(marks + first as u64 / 16, 1 << (first % 16 * 4 + class(h)));
+    };
+    let mut i = begin;
+    while i < buckets {
+        let heads = heads::<L>(slots, i as u32);
+        unroll::<4>(|s| {
+            let h = L::hash(L::key_in(heads[s]));
+            if heads[s] != EMPTY && shape.first_place(h) as u64 != i {
+                mark(h);
+            }
+        });
+        i += step;
+    }
+    i = begin;
+    while i < 1 << settling.stash_bits {
+        let head = stash.load_relaxed(i * L::SLOT_WORDS as u64);
+        if head != EMPTY {
+            mark(L::hash(L::key_in(head)));
+            let behind = if L::SLOT_WORDS > 1 { stash.load_relaxed(i * 2 + 1) } else { 0 };
+            write_stashed::<L>(stash, i as u32, with_value(built, L::with_head(head, behind)));
+        }
+        i += step;
+    }
+    grid_barrier(t, build_state, times);
+    i = begin;
+    while i < buckets {
+        let mut bucket = [0, 1, 2, 3].map(|s| read_pair::<L>(slots, i as u32, s));
+        let mut full = true;
+        unroll::<4>(|s| {
+            if L::head(bucket[s]) != EMPTY {
+                bucket[s] = with_value(built, bucket[s]);
+            } else {
+                (bucket[s], full) = (L::EMPTY_PAIR, false);
+            }
+        });
+        let bits = (locks.load_relaxed(marks + i / 16) >> (i as u32 % 16 * 4)) as u32 & 0xF;
+        let bucket = if full { with_class_bits::<L>(bucket, bits) } else { empty_last::<L>(bucket) };
+        write_bucket::<L>(slots, i, bucket);
+        i += step;
+    }
+}
+/// The pair of a key and a rank: with the value of that rank.
+#[inline(always)]
+fn with_value<L: Layout>(built: Built<L>, ranked_pair: L::Pair) -> L::Pair {
+    let rank = L::value(ranked_pair).widened() as u32;
+    let i = ranked(rank, built.stamps.keep_first);
+    L::pair(L::key(ranked_pair), built.values.get(i))
+}
+
+/// Gives a key its slot, where nothing moves: an empty one of its buckets, or one among those that wait; or raises the rank in the slot
+/// that it has, which is told.
+///
+/// Copies of a key meet in one slot: all of them take the first that is empty when they come there, and no slot before it becomes
+/// empty again.
+#[inline(always)]
+fn meet<L: Layout>(built: Built<L>, waiting: u64, key: L::Mixed, rank: u32) -> bool {
+    let Built { shape, settling, slots, locks, build_state, .. } = built;
+    let h = L::hash(key);
+    let (first, second) = (shape.first_place(h), shape.second_place(h));
+    let mut i = 0;
+    while i < 8 {
+        let bucket = if i < 4 { first } else { second };
+        let at = bucket as u64 * L::WORDS as u64 + (i & 3);
+        match claim::<L>(slots, at, at + BUCKET as u64, key, rank) {
+            Claim::Other => i += 1,
+            claim => return claim == Claim::Met,
+        }
+    }
+    let (mut slot, mut looked) = (mulhi(h.wrapping_mul(0x9E37_79B1), settling.waiting), 0);
+    while looked < settling.waiting {
+        let at = waiting + slot as u64 * L::SLOT_WORDS as u64;
+        match claim::<L>(locks, at, at + 1, key, rank) {
+            Claim::Other => slot = if slot + 1 == settling.waiting { 0 } else { slot + 1 },
+            claim => return claim == Claim::Met,
+        }
+        looked += 1;
+    }
+    build_state.fetch_add(state::FAILED, 1);
+    false
+}
+/// Whose slot it was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// Nobody's: now the key's.
+    New,
+    /// The key's.
+    Met,
+    /// Another key's.
+    Other,
+}
+#[inline(always)]
+fn claim<L: Layout>(array: Buf<u64>, at: u64, behind: u64, key: L::Mixed, rank: u32) -> Claim {
+    let head = L::head(L::pair(key, L::Value::narrowed(rank as u64)));
+    let mut there = array.load_relaxed(at);
+    let mut claim = Claim::Met;
+    if there == EMPTY {
+        there = array.cas(at, EMPTY, head);
+        if there == EMPTY {
+            (there, claim) = (head, Claim::New);
+        }
+    }
+    if L::key_in(there) != key {
+        return Claim::Other;
+    }
+    // In a head the rank is above the key.
+    if L::SLOT_WORDS > 1 {
+        if array.load_relaxed(behind) < rank as u64 {
+            array.fetch_max(behind, rank as u64);
+        }
+    } else if there < head {
+        array.fetch_max(at, head);
+    }
+    claim
+}
+
+/// Inserts a key of which there is no other copy, with its rank.
+#[inline(always)]
+fn insert<L: Layout>(t: Thread, built: Built<L>, mut pair: L::Pair) {
+    let Built { shape, settling, build_state, slots, stash, locks, .. } = built;
+    let mut moves = 0;
+    loop {
+        let h = L::hash(L::key(pair));
+        let (first, second) = (shape.first_place(h), shape.second_place(h));
+        // What others lost is enough: this attempt is in vain.
+        if build_state.load_relaxed(state::FAILED) != 0 {
+            return;
+        }
+        if !lock(t, locks, first, second) {
+            continue;
+        }
+        let mut done = true;
+        if let Some((bucket, slot)) = empty_slot::<L>(slots, first, second) {
+            write_pair::<L>(slots, bucket, slot, pair);
+        } else if moves < MAX_MOVES {
+            // Another one must go: it is nowhere until it is inserted again.
+            let draw = mix(h.wrapping_add(moves));
+            let (bucket, slot) = (if draw & 4 != 0 { first } else { second }, draw & 3);
+            let evicted = read_pair::<L>(slots, bucket, slot);
+            write_pair::<L>(slots, bucket, slot, pair);
+            (pair, done) = (evicted, false);
+            moves += 1;
+        } else if stash::insert::<L>(stash, settling.stash_bits, pair) {
+            build_state.fetch_add(state::STASHED, 1);
+        } else {
+            build_state.fetch_add(state::FAILED, 1);
+        }
+        unlock(t, locks, first, second);
+        if done {
+            return;
+        }
+    }
+}
+#[inline(always)]
+fn empty_slot<L: Layout>(slots: Buf<u64>, first: u32, second: u32) -> Option<(u32, u32)> {
+    let mut empty = None;
+    unroll::<2>(|b| {
+        let bucket = if b == 0 { second } else { first };
+        let heads = heads::<L>(slots, bucket);
+        unroll::<4>(|s| {
+            if heads[3 - s] == EMPTY {
+                empty = Some((bucket, 3 - s as u32));
+            }
+        });
+    });
+    empty
+}
+
+/// Tries to lock two buckets, which may be the same. A lock is a bit. What others did under the locks is seen after it.
+#[inline(always)]
+#[track_caller]
+fn lock(t: Thread, locks: Buf<u64>, a: u32, b: u32) -> bool {
+    if locks.fetch_or(a / 64, bit(a)) & bit(a) != 0 {
+        return false;
+    }
+    if a != b && locks.fetch_or(b / 64, bit(b)) & bit(b) != 0 {
+        locks.fetch_and(a / 64, !bit(a));
+        return false;
+    }
+    t.fence();
+    true
+}
+#[inline(always)]
+#[track_caller]
+fn unlock(t: Thread, locks: Buf<u64>, a: u32, b: u32) {
+    t.fence();
+    locks.fetch_and(a / 64, !bit(a));
+    if a != b {
+        locks.fetch_and(b / 64, !bit(b));
+    }
+}
+#[inline(always)]
+fn bit(bucket: u32) -> u64 {
+    1 << (bucket & 63)
+}
+
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 512, min_blocks = 1, starts_early)]
+    pub fn $name(
+        t: Thread,
+        shape: Shape,
+        settling: Settling,
+        stamps: Stamps,
+        keys: In<$key>,
+        values: In<$value>,
+        slots: Buf<u64>,
+        stash: Buf<u64>,
+        contested: Buf<u64>,
+        ranks: Buf<u32>,
+        locks: Buf<u64>,
+        cursors: Buf<u32>,
+        valid: Buf<u32>,
+        build_state: Buf<u32>,
+        table_header: Buf<u32>,
+    ) {
+        let built = Built::<$layout> {
+            shape, settling, stamps, keys, values, slots, stash, contested, ranks, locks, build_state,
+        };
+        settle(t, built, cursors, valid, table_header)
+    }
+)* } }
+entries! {
+    /// Ends a build: see the module. At most as many blocks as can be resident at once.
+    map_settle Narrow, u32, u32;
+    /// The same.
+    map_settle_u32_u64 Wide<u32, u64>, u32, u64;
+    /// The same.
+    map_settle_u64_u32 Wide<u64, u32>, u64, u32;
+    /// The same.
+    map_settle_u64_u64 Wide<u64, u64>, u64, u64;
+}

@@ -1,0 +1,174 @@
+//! What a lookup writes: values, whether keys are there as bytes or bits, or only how many.
+use super::simd::{Compared, GROUP, Simd};
+use koel_kernels::map::layout::Layout;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where the answers of a piece of the queries go. Each query is answered once, but for those that look into their second
+/// bucket: these are missing at first.
+pub trait Answers<L: Layout>: Sized + Send {
+    /// Those of the first `n` queries, a multiple of 32, and the others.
+    fn split_at(self, n: usize) -> (Self, Self);
+    /// The value of a key that is not there.
+    fn missing(&self) -> L::Value;
+    /// Asks for the memory of a group that begins with query `i`.
+    fn ask<S: Simd>(&self, simd: S, i: usize);
+    /// Answers a group that begins with query `i`.
+    fn put_group(&mut self, i: usize, compared: &Compared<L::Value>);
+    /// Answers query `i`, which was missing.
+    fn put_second(&mut self, i: usize, value: L::Value, found: bool);
+    /// Answers query `i`, of no group.
+    #[inline(always)]
+    fn put(&mut self, i: usize, value: Option<L::Value>) {
+        self.put_second(i, value.unwrap_or(self.missing()), value.is_some());
+    }
+    /// Nothing follows.
+    #[inline(always)]
+    fn finish(self) {}
+}
+
+/// The value of each query, or `missing`.
+pub struct Values<'a, V> {
+    pub values: &'a mut [V],
+    pub missing: V,
+}
+impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for Values<'_, V> {
+    fn split_at(self, n: usize) -> (Self, Self) {
+        let (values, later) = self.values.split_at_mut(n);
+        (Values { values, ..self }, Values { values: later, ..self })
+    }
+    #[inline(always)]
+    fn missing(&self) -> V {
+        self.missing
+    }
+    #[inline(always)]
+    fn ask<S: Simd>(&self, simd: S, i: usize) {
+        simd.ask_group(self.values.as_ptr().wrapping_add(i));
+    }
+    #[inline(always)]
+    fn put_group(&mut self, i: usize, compared: &Compared<V>) {
+        self.values[i..i + GROUP].copy_from_slice(&compared.values);
+    }
+    #[inline(always)]
+    fn put_second(&mut self, i: usize, value: V, _: bool) {
+        self.values[i] = value;
+    }
+}
+
+/// Whether each query is there: 1 or 0.
+pub struct Flags<'a> {
+    pub found: &'a mut [u8],
+}
+impl<L: Layout> Answers<L> for Flags<'_> {
+    fn split_at(self, n: usize) -> (Self, Self) {
+        let (found, later) = self.found.split_at_mut(n);
+        (Flags { found }, Flags { found: later })
+    }
+    #[inline(always)]
+    fn missing(&self) -> L::Value {
+        L::value(L::EMPTY_PAIR)
+    }
+    #[inline(always)]
+    fn ask<S: Simd>(&self, simd: S, i: usize) {
+        simd.ask_group(self.found.as_ptr().wrapping_add(i));
+    }
+    #[inline(always)]
+    fn put_group(&mut self, i: usize, compared: &Compared<L::Value>) {
+        for (i, found) in self.found[i..i + GROUP].iter_mut().enumerate() {
+            *found = (compared.found >> i & 1) as u8;
+        }
+    }
+    #[inline(always)]
+    fn put_second(&mut self, i: usize, _: L::Value, found: bool) {
+        self.found[i] = found.into();
+    }
+}
+
+/// Both.
+pub struct ValuesAndFlags<'a, V> {
+    pub values: Values<'a, V>,
+    pub flags: Flags<'a>,
+}
+impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for ValuesAndFlags<'_, V> {
+    fn split_at(self, n: usize) -> (Self, Self) {
+        let (values, later_values) = Answers::<L>::split_at(self.values, n);
+        let (flags, later_flags) = Answers::<L>::split_at(self.flags, n);
+        (ValuesAndFlags { values, flags }, ValuesAndFlags { values: later_values, flags: later_flags })
+    }
+    #[inline(always)]
+    fn missing(&self) -> V {
+        self.values.missing
+    }
+    #[inline(always)]
+    fn ask<S: Simd>(&self, simd: S, i: usize) {
+        Answers::<L>::ask(&self.values, simd, i);
+        Answers::<L>::ask(&self.flags, simd, i);
+    }
+    #[inline(always)]
+    fn put_group(&mut self, i: usize, compared: &Compared<V>) {
+        Answers::<L>::put_group(&mut self.values, i, compared);
+        Answers::<L>::put_group(&mut self.flags, i, compared);
+    }
+    #[inline(always)]
+    fn put_second(&mut self, i: usize, value: V, found: bool) {
+        Answers::<L>::put_second(&mut self.values, i, value, found);
+        Answers::<L>::put_second(&mut self.flags, i, value, found);
+    }
+}
+
+/// Whether each query is there, a bit each: query `i` is bit `i % 32` of word `i / 32`. All zero at first.
+pub struct Bits<'a> {
+    pub words: &'a mut [u32],
+}
+impl<L: Layout> Answers<L> for Bits<'_> {
+    fn split_at(self, n: usize) -> (Self, Self) {
+        let (words, later) = self.words.split_at_mut(n / 32);
+        (Bits { words }, Bits { words: later })
+    }
+    #[inline(always)]
+    fn missing(&self) -> L::Value {
+        L::value(L::EMPTY_PAIR)
+    }
+    #[inline(always)]
+    fn ask<S: Simd>(&self, simd: S, i: usize) {
+        simd.ask(self.words.as_ptr().wrapping_add(i / 32));
+    }
+    #[inline(always)]
+    fn put_group(&mut self, i: usize, compared: &Compared<L::Value>) {
+        self.words[i / 32] |= compared.found << (i % 32);
+    }
+    #[inline(always)]
+    fn put_second(&mut self, i: usize, _: L::Value, found: bool) {
+        self.words[i / 32] |= (found as u32) << (i % 32);
+    }
+}
+
+/// How many of the queries are there.
+pub struct Count<'a> {
+    /// Of all pieces.
+    pub total: &'a AtomicUsize,
+    /// Of this piece.
+    pub found: usize,
+}
+impl<L: Layout> Answers<L> for Count<'_> {
+    fn split_at(self, _: usize) -> (Self, Self) {
+        (Count { ..self }, Count { found: 0, ..self })
+    }
+    #[inline(always)]
+    fn missing(&self) -> L::Value {
+        L::value(L::EMPTY_PAIR)
+    }
+    #[inline(always)]
+    fn ask<S: Simd>(&self, _: S, _: usize) {}
+    #[inline(always)]
+    fn put_group(&mut self, _: usize, compared: &Compared<L::Value>) {
+        self.found += compared.found.count_ones() as usize;
+    }
+    #[inline(always)]
+    fn put_second(&mut self, _: usize, _: L::Value, found: bool) {
+        self.found += found as usize;
+    }
+    #[inline(always)]
+    fn finish(self) {
+        self.total.fetch_add(self.found, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,38 @@
+//! Which types keys and values may have, and which layout each pairing takes.
+use super::kernels::Kernels;
+use crate::device::Element;
+use koel_kernels::map::layout::{Narrow, Number, Wide};
+use std::hash::Hash;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
+}
+
+/// What keys of a map may be: `u32`, `u64`.
+pub trait Key: Element + Number + Into<u64> + Hash + sealed::Sealed {
+    /// How pairs with such a key are stored.
+    type Layout<V: Value>: Kernels<Key = Self, Value = V>;
+}
+/// What values of a map may be: `u32`, `u64`.
+pub trait Value: Element + Number + Into<u64> + sealed::Sealed {
+    /// How pairs of a `u32` key and such a value are stored.
+    type WithU32: Kernels<Key = u32, Value = Self>;
+    /// How pairs of a `u64` key and such a value are stored.
+    type WithU64: Kernels<Key = u64, Value = Self>;
+}
+impl Key for u32 {
+    type Layout<V: Value> = V::WithU32;
+}
+impl Key for u64 {
+    type Layout<V: Value> = V::WithU64;
+}
+impl Value for u32 {
+    type WithU32 = Narrow;
+    type WithU64 = Wide<u64, u32>;
+}
+impl Value for u64 {
+    type WithU32 = Wide<u32, u64>;
+    type WithU64 = Wide<u64, u64>;
+}
