@@ -262,6 +262,38 @@ fn a_map_is_rebuilt_again_and_again() {
         }
     }
 }
+/// Rebuilt and asked in a graph, which is recorded once: with other values each time, and with copies in one of the rounds.
+#[test]
+fn a_rebuild_is_part_of_a_graph() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = 3000u32;
+        let keys = device.upload(&(0..n).map(key::<u64>).collect::<Vec<_>>()).unwrap();
+        let values = device.upload(&(0..n).collect::<Vec<_>>()).unwrap();
+        let found = device.alloc::<u32>(n as usize).unwrap();
+        let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
+        let map = builder.build(&stream, keys.view(), values.view()).unwrap();
+        let mut graph = stream
+            .capture((builder, map, keys, values, found), |stream, (builder, map, keys, values, found)| {
+                builder.rebuild(map, stream, keys.view(), values.view())?;
+                map.get_or(stream, keys.view(), found.view_mut(), 7)
+            })
+            .unwrap();
+        for round in 0..3 {
+            let copies = if round == 1 { 2 } else { 1 };
+            let words = (0..n).map(|i| i / copies + round).collect::<Vec<_>>();
+            let values = (0..n).map(|i| i ^ round).collect::<Vec<_>>();
+            let (_, _, graph_keys, graph_values, _) = graph.state_mut();
+            graph_keys.view_mut().copy_from_host(&words.iter().map(|&w| key::<u64>(w)).collect::<Vec<_>>()).unwrap();
+            graph_values.view_mut().copy_from_host(&values).unwrap();
+            graph.launch(&stream).unwrap();
+            let (_, map, _, _, found) = graph.state();
+            assert_eq!(map.len().unwrap(), (n / copies) as usize, "round {round} on {}", device.name());
+            let last = words.iter().copied().zip(values).collect::<HashMap<_, _>>();
+            assert!(found.download().unwrap().iter().zip(&words).all(|(f, w)| *f == last[w]));
+        }
+    }
+}
 /// Equal keys that are rejected: the error comes from `rebuild` itself.
 #[test]
 fn a_rebuild_rejects_too() {

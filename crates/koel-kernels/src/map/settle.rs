@@ -69,7 +69,7 @@ struct Built<L: Layout> {
     build_state: Buf<u32>,
 }
 
-/// `next, next + step, ..` below `end`.
+/// Where a thread begins with what all threads of the grid share, and how far it is to its next.
 #[inline(always)]
 fn strided(t: Thread) -> (u64, u64) {
     (t.global_id() as u64, t.grid_dim() as u64 * THREADS as u64)

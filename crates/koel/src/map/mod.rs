@@ -140,7 +140,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn device(&self) -> &Device {
         &self.device
     }
-    /// Pairs stored. After a [`rebuild`](MapBuilder::rebuild) this waits for it, once.
+    /// Pairs stored. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the header back.
     pub fn len(&self) -> Result<usize> {
         Ok(self.report()?.pairs)
     }
@@ -148,7 +148,7 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// How its build went. After a [`rebuild`](MapBuilder::rebuild) this waits for it, once.
+    /// How its build went. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the header back.
     pub fn report(&self) -> Result<MapReport> {
         let mut report = self.report.lock().unwrap_or_else(|e| e.into_inner());
         let (scratch_bytes, device_seconds) = match *report {
@@ -176,7 +176,10 @@ impl<K: Key, V: Value> Map<K, V> {
             contested: read.contested as usize,
             device_seconds,
         };
-        *report = Report::Known(known);
+        // A rebuild may be launched again as a part of a graph, of which nothing here would know.
+        if device_seconds.is_some() {
+            *report = Report::Known(known);
+        }
         Ok(known)
     }
     /// Bytes that the table keeps. Waits for nothing.
@@ -580,7 +583,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// Puts other pairs into a map, whatever it held: as [`build`](Self::build), but on a GPU nothing waits, unless equal keys are to be
     /// [rejected](Duplicates::Reject), and nothing is allocated if the map and this builder have had as many pairs before.
     ///
-    /// The map answers for the new pairs from here on in the order of the stream. How it went, [`Map::report`] tells.
+    /// The map answers for the new pairs from here on in the order of the stream. How it went, [`Map::report`] tells. Where nothing waits
+    /// and nothing is allocated, it can be recorded in a [graph](Stream::capture).
     ///
     /// Errors: as [`build`](Self::build); a map on another device. After an error the map must be built again before it is used: until
     /// then it holds nothing.
