@@ -60,7 +60,7 @@ fn bad_usage_is_refused_in_one_line() {
     for (arguments, says) in [
         (&["bnch"][..], "'bnch'"),
         (&["bench", "--tabel", "x"], "similar argument exists: '--table'"),
-        (&["bench", "--table", "hashbrown,nosuch"], "no table 'nosuch'; available are all, "),
+        (&["bench", "--table", "hashbrown,nosuch"], "no table 'nosuch'; available are main, all, "),
         (&["bench", "--table", "cuckoo"], "no table 'cuckoo'"),
         (&["bench", "--op", "build,grow"], "no operation 'grow'; available are build, find_hit"),
         (&["bench", "--op", "insert"], "'insert' is not available yet; available are build, find_hit"),

@@ -8,7 +8,8 @@ pub const MOST_RANDOM: usize = 1 << 31;
 
 const EXAMPLES: &str = "\
 Examples:
-  koel bench                                      every voxel of a scan into every table, and found again
+  koel bench                                      every voxel of a scan into the main tables, and found again
+  koel bench --table all                          into every published structure too
   koel bench --grid 512 --mesh bunny.ply          the voxels of a mesh of yours
   koel bench --n 20,22,24 --load 0.8,0.9          random keys: 2^20, 2^22 and 2^24 of them, at two loads
   koel bench --table sorted,hashbrown --n 1000000 --op find_miss
@@ -23,8 +24,9 @@ Each row may take an equal share of --budget and what earlier rows left of their
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Tables: names, or `all` that fit the device (the CPU's yardsticks run beside a GPU only if named)
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "all")]
+    /// Tables: names, `main` (koel's, the papers' own and the yardsticks), or `all` that fit the device (the CPU's yardsticks run beside
+    /// a GPU only if named)
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "main")]
     pub table: Vec<String>,
     /// Keys: random; voxels; a file of 32-bit little-endian words (.u32) or a scan to voxelise (.ply, .obj)
     /// [default: random with --n, else voxels]

@@ -20,6 +20,10 @@ pub struct Contender {
 /// Tables from elsewhere, in host memory. A new one is a file and a line here.
 static YARDSTICKS: [&dyn Kind; 3] = [&hashbrown::Hashbrown, &hashbrown_sharded::HashbrownSharded, &dashmap::Dashmap];
 
+/// What `main` stands for: the flagship, the tables that the papers are about, and what else one would use.
+const MAIN: [&str; 8] =
+    ["map", "single-level", "two-level", "two-kernel", "sorted", "hashbrown", "hashbrown-sharded", "dashmap"];
+
 /// Every table there is.
 fn all() -> impl Iterator<Item = Contender> {
     let own = std::iter::once(&(&map::Map as &dyn Kind)).chain(classic::kinds());
@@ -34,20 +38,22 @@ pub fn place_of(name: &str) -> usize {
 
 /// Fails if a name is no table's.
 pub fn check_names(names: &[String]) -> Outcome {
-    let is_table = |name: &str| name == "all" || all().any(|c| c.kind.name() == name);
+    let is_table = |name: &str| name == "all" || name == "main" || all().any(|c| c.kind.name() == name);
     match names.iter().find(|name| !is_table(name)) {
         None => Ok(()),
         Some(name) => {
             let available = all().map(|c| c.kind.name()).collect::<Vec<_>>().join(", ");
-            Err(Failure::Usage(format!("--table: there is no table '{name}'; available are all, {available}")))
+            Err(Failure::Usage(format!("--table: there is no table '{name}'; available are main, all, {available}")))
         }
     }
 }
 
-/// The tables of these names, each once, in the order in which they are listed. `all`: those that fit the device.
+/// The tables of these names, each once, in the order in which they are listed. `main`, `all`: those that fit the device.
 pub fn choose(names: &[String], device: DeviceKind) -> Vec<Contender> {
     let asked = |c: &Contender| {
-        names.iter().any(|name| name == c.kind.name() || name == "all" && (device == DeviceKind::Cpu || !c.on_host))
+        let fits = device == DeviceKind::Cpu || !c.on_host;
+        let is_main = MAIN.contains(&c.kind.name());
+        names.iter().any(|name| name == c.kind.name() || fits && (name == "all" || name == "main" && is_main))
     };
     all().filter(asked).collect()
 }
@@ -150,6 +156,8 @@ mod tests {
         let everything = all().map(|c| c.kind.name()).collect::<Vec<_>>();
         assert_eq!(names(&["all"], DeviceKind::Cpu), everything);
         assert!(!names(&["all"], DeviceKind::Cuda).contains(&"hashbrown"));
+        assert_eq!(names(&["main"], DeviceKind::Cpu).len(), MAIN.len());
+        assert_eq!(names(&["main"], DeviceKind::Cuda).len(), MAIN.len() - YARDSTICKS.len());
         assert_eq!(names(&["dashmap", "hashbrown", "dashmap"], DeviceKind::Cuda), ["hashbrown", "dashmap"]);
         check_names(&owned(&everything)).unwrap();
         let unknown = check_names(&owned(&["all", "hashbrow"]));
