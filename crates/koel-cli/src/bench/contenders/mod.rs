@@ -31,9 +31,11 @@ fn all() -> impl Iterator<Item = Contender> {
     own.chain(YARDSTICKS.iter().map(|&kind| Contender { kind, on_host: true }))
 }
 
-/// Where a table stands in the list.
+/// Where a table stands: the main ones first, then the others in the order in which they are listed.
 pub fn place_of(name: &str) -> usize {
-    all().position(|c| c.kind.name() == name).unwrap_or(0)
+    let others = || all().filter(|c| !MAIN.contains(&c.kind.name()));
+    let among_others = || MAIN.len() + others().position(|c| c.kind.name() == name).unwrap_or(0);
+    MAIN.iter().position(|main| *main == name).unwrap_or_else(among_others)
 }
 
 /// Fails if a name is no table's.
@@ -162,6 +164,10 @@ mod tests {
         check_names(&owned(&everything)).unwrap();
         let unknown = check_names(&owned(&["all", "hashbrow"]));
         assert!(matches!(unknown, Err(Failure::Usage(m)) if m.contains("'hashbrow'")));
+        assert_eq!([place_of("map"), place_of("dashmap")], [0, MAIN.len() - 1]);
+        let mut places = everything.iter().map(|name| place_of(name)).collect::<Vec<_>>();
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..everything.len()));
         let mut distinct = everything.clone();
         distinct.sort();
         distinct.dedup();

@@ -193,7 +193,7 @@ fn limit_name(machine: &Machine) -> String {
     format!("random {}-byte reads", if machine.kind == "cuda" { 32 } else { 64 })
 }
 
-/// Each table has its colour, whichever others are drawn.
+/// Each table has its colour, whichever others are drawn; the main ones have different ones.
 fn color(table: &str) -> &'static str {
     COLORS[contenders::place_of(table) % COLORS.len()]
 }
