@@ -15,13 +15,15 @@ pub fn bundle(root: &Path) -> Result<(), String> {
     for package in TESTED {
         cargo.args(["-p", package]);
     }
-    for program in executables(cargo.args(["--tests", "--examples"]).current_dir(root))? {
-        put(&program, &to.join(if program.is_example { "" } else { "tests" }).join(&program.name))?;
+    for program in executables(cargo.arg("--tests").current_dir(root))? {
+        put(&program, &to.join("tests").join(&program.name))?;
     }
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "--message-format=json-render-diagnostics", "-p", "koel-cli"]);
-    for program in executables(cargo.current_dir(root))? {
-        put(&program, &to.join(&program.name))?;
+    for programs in [["-p", "koel", "--examples"], ["-p", "koel-cli", "--bins"]] {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["build", "--release", "--message-format=json-render-diagnostics"]).args(programs);
+        for program in executables(cargo.current_dir(root))? {
+            put(&program, &to.join(&program.name))?;
+        }
     }
     let script = to.join("run");
     std::fs::write(&script, include_str!("bundle/run")).map_err(|e| format!("{}: {e}", script.display()))?;
@@ -37,7 +39,6 @@ pub fn bundle(root: &Path) -> Result<(), String> {
 struct Program {
     path: PathBuf,
     name: String,
-    is_example: bool,
 }
 
 /// What a cargo command built, from its messages.
@@ -53,11 +54,10 @@ fn executables(cargo: &mut Command) -> Result<Vec<Program>, String> {
     let messages = String::from_utf8_lossy(&out.stdout);
     let programs = messages.lines().filter_map(|line| {
         let path = PathBuf::from(field(line, "executable").filter(|p| p.starts_with('/') || p.contains(":\\"))?);
-        let is_example = field(line, "kind")? == "example";
         let file = path.file_name()?.to_string_lossy().into_owned();
         // Test binaries end in `-<hash>`.
         let name = file.rsplit_once('-').filter(|(_, h)| h.len() == 16).map_or(file.clone(), |(n, _)| n.to_string());
-        Some(Program { path, name, is_example })
+        Some(Program { path, name })
     });
     Ok(programs.collect())
 }

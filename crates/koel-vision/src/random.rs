@@ -1,4 +1,5 @@
 //! Random numbers that are the same everywhere.
+use koel_kernels::hash::mix::mix64;
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
 #[derive(Clone, Debug)]
@@ -12,10 +13,7 @@ impl Random {
     /// 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        mix64(self.0)
     }
     /// From 0 to 1, without 1.
     pub fn unit(&mut self) -> f32 {

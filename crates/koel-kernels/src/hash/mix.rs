@@ -13,17 +13,17 @@ pub fn mix(mut x: u32) -> u32 {
 #[inline(always)]
 pub fn unmix(mut x: u32) -> u32 {
     x ^= x >> 15 ^ x >> 30;
-    x = x.wrapping_mul(inverse(0x297A_2D39));
+    x = x.wrapping_mul(inverse(0x297A_2D39) as u32);
     x ^= x >> 12 ^ x >> 24;
-    x = x.wrapping_mul(inverse(0x2C1B_3C6D));
+    x = x.wrapping_mul(inverse(0x2C1B_3C6D) as u32);
     x ^ x >> 15 ^ x >> 30
 }
-/// The multiplicative inverse of an odd number modulo 2^32, by Newton's iteration.
-const fn inverse(a: u32) -> u32 {
+/// The multiplicative inverse of an odd number modulo 2^64, by Newton's iteration; its low half is that modulo 2^32.
+const fn inverse(a: u64) -> u64 {
     let mut x = a; // right in 3 bits; each step doubles that
     let mut i = 0;
-    while i < 4 {
-        x = x.wrapping_mul(2u32.wrapping_sub(a.wrapping_mul(x)));
+    while i < 5 {
+        x = x.wrapping_mul(2u64.wrapping_sub(a.wrapping_mul(x)));
         i += 1;
     }
     x
@@ -40,22 +40,12 @@ pub fn mix64(mut x: u64) -> u64 {
 #[inline(always)]
 pub fn unmix64(mut x: u64) -> u64 {
     x ^= x >> 31 ^ x >> 62;
-    x = x.wrapping_mul(inverse64(STAFFORD[1]));
+    x = x.wrapping_mul(inverse(STAFFORD[1]));
     x ^= x >> 27 ^ x >> 54;
-    x = x.wrapping_mul(inverse64(STAFFORD[0]));
+    x = x.wrapping_mul(inverse(STAFFORD[0]));
     x ^ x >> 30 ^ x >> 60
 }
 const STAFFORD: [u64; 2] = [0xBF58_476D_1CE4_E5B9, 0x94D0_49BB_1331_11EB];
-/// The same as [`inverse`], modulo 2^64.
-const fn inverse64(a: u64) -> u64 {
-    let mut x = a;
-    let mut i = 0;
-    while i < 5 {
-        x = x.wrapping_mul(2u64.wrapping_sub(a.wrapping_mul(x)));
-        i += 1;
-    }
-    x
-}
 
 /// Word `i` of the generator SplitMix64 (Steele, Lea and Flood 2014) from a seed.
 #[inline(always)]

@@ -461,13 +461,12 @@ fn build<L: Recorded>(
         t.barrier();
 
         // C.
-        let left = missed_twice;
-        let warps = left.div_ceil(PAIRS_PER_WARP).clamp(1, THREADS / 32);
+        let warps = missed_twice.div_ceil(PAIRS_PER_WARP).clamp(1, THREADS / 32);
         if t.warp_id() < warps {
             // A warp's share, without a division that could be by zero.
-            let share = left.checked_div(warps).unwrap_or(0) + 1;
-            let start = (share * t.warp_id()).min(left);
-            evict::<L>(t, part, lists, start, (start + share).min(left));
+            let share = missed_twice.checked_div(warps).unwrap_or(0) + 1;
+            let start = (share * t.warp_id()).min(missed_twice);
+            evict::<L>(t, part, lists, start, (start + share).min(missed_twice));
         }
         t.barrier();
 

@@ -12,9 +12,9 @@ use koel_kernels::map::{build, export, find, header, partition, settle, state};
 use koel_simt::{Buf, In};
 
 macro_rules! kernels { (
-    $($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),*): $($module:ident $kernel:ident)*;)*
+    $($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),* $(; table; $($more:ident: $more_of:ty),*)?): $($module:ident $kernel:ident)*;)*
 ) => {
-    /// A layout and its kernels: each launches one of them on a stream, in `grid` blocks.
+    /// A layout and its kernels: each launches one of them on a stream, in `grid` blocks. Kernels take a table in parts.
     #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
     pub trait Kernels: Layout<Key: Element, Value: Element> {
         /// The pass over the input, in the tiles of `tile`.
@@ -31,10 +31,10 @@ macro_rules! kernels { (
             ///
             /// # Safety
             /// The arguments must fit the kernel.
-            unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()>;
+            unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of,)* $(table: Table<Self>, $($more: $more_of),*)?) -> Result<()>;
         )*
     }
-    kernels!(@layouts [$($f($($arg: $of),*): $($module $kernel)*;)*]);
+    kernels!(@layouts [$($f($($arg: $of),* $(; table; $($more: $more_of),*)?): $($module $kernel)*;)*]);
 };
     (@layouts $all:tt) => {
         kernels!(@layout 0 Narrow, map_from_input_narrow map_from_input_small map_from_input_wide; $all);
@@ -42,7 +42,7 @@ macro_rules! kernels { (
         kernels!(@layout 2 Wide<u64, u32>, map_from_input_narrow_u64_u32 map_from_input_small_u64_u32 map_from_input_wide_u64_u32; $all);
         kernels!(@layout 3 Wide<u64, u64>, map_from_input_narrow_u64_u64 map_from_input_small_u64_u64 map_from_input_wide_u64_u64; $all);
     };
-    (@layout $i:tt $layout:ty, $narrow:ident $small:ident $wide:ident; [$($f:ident($($arg:ident: $of:ty),*): $($module:ident $kernel:ident)*;)*]) => {
+    (@layout $i:tt $layout:ty, $narrow:ident $small:ident $wide:ident; [$($f:ident($($arg:ident: $of:ty),* $(; table; $($more:ident: $more_of:ty),*)?): $($module:ident $kernel:ident)*;)*]) => {
         impl Kernels for $layout {
             unsafe fn from_input(
                 stream: &Stream, grid: u32, tile: Tile, seed: u32, n: u32, aligned: u32, stamps: Stamps, keys: In<Self::Key>, values: In<Self::Value>,
@@ -62,9 +62,14 @@ macro_rules! kernels { (
                 }
             }
             $(
-                unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()> {
+                unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of,)* $(table: Table<Self>, $($more: $more_of),*)?) -> Result<()> {
                     // SAFETY: the caller's.
-                    unsafe { kernels!(@pick $i $($module $kernel)*)(stream, grid, $($arg),*) }
+                    unsafe {
+                        kernels!(@pick $i $($module $kernel)*)(
+                            stream, grid, $($arg,)*
+                            $(table.shape, table.stash_bits, table.slots, table.stash, table.header, $($more),*)?
+                        )
+                    }
                 }
             )*
         }
@@ -92,30 +97,27 @@ kernels! {
     ): settle map_settle settle map_settle_u32_u64 settle map_settle_u64_u32 settle map_settle_u64_u64;
     /// Values and found flags.
     find(
-        n: u32, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>, values: Buf<Self::Value>,
-        found: Buf<u8>
+        n: u32; table; queries: In<Self::Key>, values: Buf<Self::Value>, found: Buf<u8>
     ): find map_find find map_find_u32_u64 find map_find_u64_u32 find map_find_u64_u64;
     /// Values, or `missing`.
     find_or(
-        n: u32, missing: Self::Value, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>,
-        values: Buf<Self::Value>
+        n: u32, missing: Self::Value; table; queries: In<Self::Key>, values: Buf<Self::Value>
     ): find map_find_or find map_find_or_u32_u64 find map_find_or_u64_u32 find map_find_or_u64_u64;
     /// Found flags.
     contains(
-        n: u32, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>, found: Buf<u8>
+        n: u32; table; queries: In<Self::Key>, found: Buf<u8>
     ): find map_contains find map_contains_u32_u64 find map_contains_u64_u32 find map_contains_u64_u64;
     /// Found bits.
     contains_bits(
-        n: u32, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>, found: Buf<u32>
+        n: u32; table; queries: In<Self::Key>, found: Buf<u32>
     ): find map_contains_bits find map_contains_bits_u32_u64 find map_contains_bits_u64_u32 find map_contains_bits_u64_u64;
     /// How many are found.
     count(
-        n: u32, shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, queries: In<Self::Key>, count: Buf<u64>
+        n: u32; table; queries: In<Self::Key>, count: Buf<u64>
     ): find map_count find map_count_u32_u64 find map_count_u64_u32 find map_count_u64_u64;
     /// All pairs.
     export(
-        shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, table_header: In<u32>, keys: Buf<Self::Key>, values: Buf<Self::Value>,
-        count: Buf<u32>
+        ; table; keys: Buf<Self::Key>, values: Buf<Self::Value>, count: Buf<u32>
     ): export map_export export map_export_u32_u64 export map_export_u64_u32 export map_export_u64_u64;
 }
 

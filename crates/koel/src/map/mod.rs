@@ -284,24 +284,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let found_arg = found.arg("found", stream)?;
         match &self.storage {
             Storage::Kernels(table) => {
-                let Table { shape, stash_bits, slots, stash, header, .. } =
-                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                let table = table.table(stream, &self.plan)?;
                 // SAFETY: `n` queries and answers; the table as built with this plan.
-                unsafe {
-                    LayoutOf::<K, V>::find(
-                        stream,
-                        grid(n),
-                        n,
-                        shape,
-                        stash_bits,
-                        slots,
-                        stash,
-                        header,
-                        queries,
-                        values_arg,
-                        found_arg,
-                    )
-                }
+                unsafe { LayoutOf::<K, V>::find(stream, grid(n), n, table, queries, values_arg, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), values.host_mut(), found.host_mut()) {
                 (Some(keys), Some(values), Some(found)) => {
@@ -321,24 +306,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
         match &self.storage {
             Storage::Kernels(table) => {
-                let Table { shape, stash_bits, slots, stash, header, .. } =
-                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                let table = table.table(stream, &self.plan)?;
                 // SAFETY: as in `get_into`.
-                unsafe {
-                    LayoutOf::<K, V>::find_or(
-                        stream,
-                        grid(n),
-                        n,
-                        missing,
-                        shape,
-                        stash_bits,
-                        slots,
-                        stash,
-                        header,
-                        queries,
-                        values_arg,
-                    )
-                }
+                unsafe { LayoutOf::<K, V>::find_or(stream, grid(n), n, missing, table, queries, values_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), values.host_mut()) {
                 (Some(keys), Some(values)) => {
@@ -364,23 +334,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
         match &self.storage {
             Storage::Kernels(table) => {
-                let Table { shape, stash_bits, slots, stash, header, .. } =
-                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                let table = table.table(stream, &self.plan)?;
                 // SAFETY: as in `get_into`.
-                unsafe {
-                    LayoutOf::<K, V>::contains(
-                        stream,
-                        grid(n),
-                        n,
-                        shape,
-                        stash_bits,
-                        slots,
-                        stash,
-                        header,
-                        queries,
-                        found_arg,
-                    )
-                }
+                unsafe { LayoutOf::<K, V>::contains(stream, grid(n), n, table, queries, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
                 (Some(keys), Some(found)) => table.finder(self.plan.shape)?.contains(&self.device, keys, found),
@@ -398,23 +354,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
         match &self.storage {
             Storage::Kernels(table) => {
-                let Table { shape, stash_bits, slots, stash, header, .. } =
-                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                let table = table.table(stream, &self.plan)?;
                 // SAFETY: as in `get_into`; a bit for each query.
-                unsafe {
-                    LayoutOf::<K, V>::contains_bits(
-                        stream,
-                        grid(n),
-                        n,
-                        shape,
-                        stash_bits,
-                        slots,
-                        stash,
-                        header,
-                        queries,
-                        found_arg,
-                    )
-                }
+                unsafe { LayoutOf::<K, V>::contains_bits(stream, grid(n), n, table, queries, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
                 (Some(keys), Some(found)) => table.finder(self.plan.shape)?.contains_bits(&self.device, keys, found),
@@ -438,23 +380,9 @@ impl<K: Key, V: Value> Map<K, V> {
         match &self.storage {
             Storage::Kernels(table) => {
                 count.fill_bytes(0, stream)?;
-                let Table { shape, stash_bits, slots, stash, header, .. } =
-                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+                let table = table.table(stream, &self.plan)?;
                 // SAFETY: as in `get_into`; one sum.
-                unsafe {
-                    LayoutOf::<K, V>::count(
-                        stream,
-                        grid(n),
-                        n,
-                        shape,
-                        stash_bits,
-                        slots,
-                        stash,
-                        header,
-                        queries,
-                        count_arg,
-                    )
-                }
+                unsafe { LayoutOf::<K, V>::count(stream, grid(n), n, table, queries, count_arg) }
             }
             Storage::Cpu(table) => {
                 if let (Some(keys), Some(count)) = (keys.host(), count.host_mut()) {
@@ -494,16 +422,11 @@ impl<K: Key, V: Value> Map<K, V> {
         match &self.storage {
             Storage::Kernels(table) => {
                 count.fill_bytes(0, stream)?;
-                let Table { shape, stash_bits, slots, stash, header, .. } =
-                    table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
-                let threads = shape.all_buckets() + (1u64 << stash_bits).div_ceil(4);
+                let table = table.table(stream, &self.plan)?;
+                let threads = table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(4);
                 let grid = threads.div_ceil(kernels::THREADS as u64) as u32;
                 // SAFETY: the table as built; as many keys and values as it has pairs.
-                unsafe {
-                    LayoutOf::<K, V>::export(
-                        stream, grid, shape, stash_bits, slots, stash, header, keys_arg, values_arg, count_arg,
-                    )
-                }
+                unsafe { LayoutOf::<K, V>::export(stream, grid, table, keys_arg, values_arg, count_arg) }
             }
             Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
                 if let (Some(table), Some(keys), Some(values), Some(count)) =

@@ -1,0 +1,200 @@
+//! Rates of [`Map`](koel::Map) on this machine's best device, beside the machine's own limits: one JSON line each.
+//!
+//!     cargo run --release --example map_rates -- 2^22 2^24 load=0.8,0.9 keys=unique,zipf policy=unchecked,keep_last
+//!
+//! `gps`: 10^9 pairs or keys a second, the median of 7 runs after 2. A build puts pairs that are on the device into a map that
+//! is there (`rebuild`). `verified`: every answer of one lookup of every key was compared with the host's.
+//! `of_limit`: the rate over that of random reads of 32 bytes from as much memory, in the same run.
+use koel::limits;
+use koel::map::{Key, Value};
+use koel::{Buffer, Device, Duplicates, Error, Map, MapBuilder, MapOptions, Result, Stream};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+const RUNS: usize = 7;
+
+fn main() -> Result<()> {
+    let mut settings = Settings {
+        sizes: vec![],
+        loads: vec![0.8],
+        keys: vec!["unique"],
+        policies: vec![("unchecked", Duplicates::Unchecked), ("keep_last", Duplicates::KeepLast)],
+    };
+    let args = std::env::args().skip(1).collect::<Vec<_>>();
+    for arg in &args {
+        match arg.split_once('=') {
+            Some(("load", list)) => {
+                settings.loads = list.split(',').map(|l| l.parse().map_err(|_| wrong(arg))).collect::<Result<_>>()?;
+            }
+            Some(("keys", list)) => settings.keys = list.split(',').collect(),
+            Some(("policy", list)) => settings.policies.retain(|(name, _)| list.split(',').any(|l| l == *name)),
+            _ => settings.sizes.push(size(arg)?),
+        }
+    }
+    if settings.sizes.is_empty() {
+        settings.sizes = vec![1 << 22, 1 << 24];
+    }
+    let device = Device::best()?;
+    eprintln!("{}", device.name());
+    let stream = device.stream()?;
+    let copies = limits::copies(&stream, 1 << 28, RUNS)?;
+    println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, copies.rates.median);
+    for &n in &settings.sizes {
+        for &keys in &settings.keys {
+            match keys.strip_suffix("_u64") {
+                Some(of) => rates::<u64>(&stream, n, of, &settings)?,
+                None => rates::<u32>(&stream, n, keys, &settings)?,
+            }
+        }
+    }
+    Ok(())
+}
+struct Settings<'a> {
+    sizes: Vec<usize>,
+    loads: Vec<f64>,
+    keys: Vec<&'a str>,
+    policies: Vec<(&'static str, Duplicates)>,
+}
+fn wrong(arg: &str) -> Error {
+    let expected = "2^k, or load=, keys= or policy= and a list".into();
+    Error::Setting { field: "argument", found: arg.into(), expected }
+}
+/// `4194304` or `2^22`.
+fn size(text: &str) -> Result<usize> {
+    let n = match text.split_once('^') {
+        Some(("2", log)) => log.parse().ok().and_then(|log| 1usize.checked_shl(log)),
+        _ => text.parse().ok(),
+    };
+    n.ok_or_else(|| wrong(text))
+}
+
+/// Keys and values: other ones for other numbers.
+trait Number: Key + Value {
+    fn key(rank: u32) -> Self;
+    fn value(i: u32) -> Self;
+}
+impl Number for u32 {
+    fn key(rank: u32) -> u32 {
+        let mut x = rank ^ 0x5BD1_E995;
+        x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
+        x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
+        x ^ x >> 16
+    }
+    fn value(i: u32) -> u32 {
+        i
+    }
+}
+impl Number for u64 {
+    fn key(rank: u32) -> u64 {
+        random(rank as u64)
+    }
+    fn value(i: u32) -> u64 {
+        i as u64
+    }
+}
+/// SplitMix64.
+fn random(x: u64) -> u64 {
+    let mut z = (x + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}
+/// Which of the keys the pair `i` of `n` has.
+fn ranks(n: usize, keys: &str) -> Result<Vec<u32>> {
+    let unit = |i: usize| (random(i as u64) >> 11) as f64 / (1u64 << 53) as f64;
+    let any = |i: usize| (random(!(i as u64)) % n as u64) as u32;
+    let share = match keys {
+        "unique" => Some(0.0),
+        share => share.strip_prefix("share").and_then(|s| s.parse::<f64>().ok()),
+    };
+    let rank: Box<dyn Fn(usize) -> u32 + Sync> = match (keys, share) {
+        (_, Some(share)) => Box::new(move |i| if unit(i) < share { any(i) } else { i as u32 }),
+        ("twice", _) => Box::new(move |i| (i % n.div_ceil(2)) as u32),
+        ("zipf", _) => Box::new(move |i| ((n as f64).ln() * unit(i)).exp() as u32 - 1),
+        ("hot", _) => Box::new(move |i| if unit(i) < 0.1 { 0 } else { i as u32 }),
+        ("equal", _) => Box::new(|_| 7),
+        _ => {
+            let expected = "unique, twice, zipf, hot, equal or shareX, and _u64 behind".into();
+            return Err(Error::Setting { field: "keys", found: keys.into(), expected });
+        }
+    };
+    Ok((0..n).into_par_iter().map(|i| rank(i)).collect())
+}
+
+fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'_>) -> Result<()> {
+    let device = stream.device();
+    let ranks = ranks(n, keys)?;
+    let host_keys = ranks.par_iter().map(|&r| T::key(r)).collect::<Vec<_>>();
+    // The last pair of each key, from 1 on.
+    let last = (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+    ranks.par_iter().enumerate().for_each(|(i, &r)| {
+        last[r as usize].fetch_max(i as u32 + 1, Relaxed);
+    });
+    let distinct = last.par_iter().filter(|l| l.load(Relaxed) > 0).count();
+    let values = (0..n as u32).into_par_iter().map(T::value).collect::<Vec<_>>();
+    let (keys_in, values_in) = (device.upload(&host_keys)?, device.upload(&values)?);
+    let absent = (n..2 * n).into_par_iter().map(|r| T::key(r as u32)).collect::<Vec<_>>();
+    let absent = device.upload(&absent)?;
+    let mut found = Answers { values: device.alloc(n)?, found: device.alloc(n)? };
+    for &load in &settings.loads {
+        for &(policy, duplicates) in &settings.policies {
+            if duplicates == Duplicates::Unchecked && distinct < n {
+                continue;
+            }
+            let mut builder = MapBuilder::new(device, MapOptions { load, duplicates, ..Default::default() })?;
+            let mut map = builder.build(stream, keys_in.view(), values_in.view())?;
+            let build = median(stream, || builder.rebuild(&mut map, stream, keys_in.view(), values_in.view()))?;
+            let report = map.report()?;
+            found.of(&map, stream, &keys_in)?;
+            let (answers, flags) = (found.values.download()?, found.found.download()?);
+            let right = |i: usize| {
+                flags[i] == 1 && answers[i] == T::value(last[ranks[i] as usize].load(Relaxed).wrapping_sub(1))
+            };
+            found.of(&map, stream, &absent)?;
+            let verified = report.pairs == distinct
+                && (0..n).into_par_iter().all(right)
+                && found.found.download()?.par_iter().all(|&f| f == 0);
+            let gps = |seconds: f64| n as f64 / seconds / 1e9;
+            let width = 8 * size_of::<T>();
+            println!(
+                r#"{{"op":"build","keys":"{keys}","bits":{width},"policy":"{policy}","load":{load},"n":{n},"gps":{:.2},"us":{:.1},"verified":{verified},"pairs":{},"stashed":{},"overflowed":{},"contested":{},"attempts":{},"bytes":{},"scratch_bytes":{}}}"#,
+                gps(build),
+                build * 1e6,
+                report.pairs,
+                report.stashed,
+                report.overflowed,
+                report.contested,
+                report.attempts,
+                report.bytes,
+                report.scratch_bytes
+            );
+            let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
+            for (op, queries) in [("find_present", &keys_in), ("find_absent", &absent)] {
+                let seconds = median(stream, || found.of(&map, stream, queries))?;
+                println!(
+                    r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
+                    gps(seconds),
+                    limit / 1e9,
+                    n as f64 / seconds / limit
+                );
+            }
+        }
+    }
+    Ok(())
+}
+struct Answers<T: Number> {
+    values: Buffer<T>,
+    found: Buffer<u8>,
+}
+impl<T: Number> Answers<T> {
+    fn of(&mut self, map: &Map<T, T>, stream: &Stream, queries: &Buffer<T>) -> Result<()> {
+        map.get_into(stream, queries.view(), self.values.view_mut(), self.found.view_mut())
+    }
+}
+/// Seconds, the median of [`RUNS`] after two.
+fn median(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
+    (0..2).try_for_each(|_| run())?;
+    let mut seconds = (0..RUNS).map(|_| Ok(stream.time(&mut run)?.1)).collect::<Result<Vec<f64>>>()?;
+    seconds.sort_by(f64::total_cmp);
+    Ok(seconds[RUNS / 2])
+}
