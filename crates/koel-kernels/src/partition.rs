@@ -35,10 +35,18 @@ pub const WIDE: Shape = Shape { threads: 1024, items: 16, bins: 1024 };
 const LEAST_SHARED: u32 = 64 << 10;
 const _: () = assert!(NARROW.shared() <= LEAST_SHARED && SMALL.shared() <= LEAST_SHARED);
 
+/// Places from here on are not in the output: the writer of a [`scatter`] is told so.
+pub const ELSEWHERE: u32 = 1 << 31;
 /// A place that no output has, with any tile position added: what goes there is not written.
 pub const NOWHERE: u32 = u32::MAX - (1 << 16);
 
-/// Loads a tile from two arrays: `pair(i, key, value)` of each, `none` behind the end, and a bit for each that is there. Four neighbours a
+/// Which of a block's pairs is pair `j` of a thread, in a tile that was [loaded](load_tile).
+#[inline(always)]
+pub fn tile_index<const THREADS: usize>(t: Thread, j: u32) -> u32 {
+    (j / 4 * THREADS as u32 + t.id()) * 4 + j % 4
+}
+
+/// Loads a tile from two arrays: `pair(key, value)` of each, `none` behind the end, and a bit for each that is there. Four neighbours a
 /// thread, so that full tiles are read sixteen bytes at a time. Four of `ITEMS` at least.
 #[inline(always)]
 pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEMS: usize>(
@@ -48,27 +56,29 @@ pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEM
     keys: In<K>,
     values: In<V>,
     none: P,
-    pair: impl Fn(u32, K, V) -> P,
+    pair: impl Fn(K, V) -> P,
 ) -> ([P; ITEMS], u32) {
     const { assert!(ITEMS.is_multiple_of(4)) };
     let first = t.block() * (THREADS * ITEMS) as u32;
     let count = (n - first).min((THREADS * ITEMS) as u32);
-    let at = move |j: usize| ((j / 4 * THREADS) as u32 + t.id()) * 4 + j as u32 % 4;
     let (mut pairs, mut live) = ([none; ITEMS], 0);
     if aligned != 0 && count == (THREADS * ITEMS) as u32 {
+        // All loads are under way before the first is waited for.
+        let (mut k, mut v) = ([K::default(); ITEMS], [V::default(); ITEMS]);
         unroll::<ITEMS>(|j| {
             if j % 4 == 0 {
-                let i = (first + at(j)) / 4;
-                let (k, v) = (K::four(keys, i), V::four(values, i));
-                unroll::<4>(|l| pairs[j + l] = pair(first + at(j) + l as u32, k[l], v[l]));
+                let i = (first + tile_index::<THREADS>(t, j as u32)) / 4;
+                let (four_keys, four_values) = (K::four(keys, i), V::four(values, i));
+                unroll::<4>(|l| (k[j + l], v[j + l]) = (four_keys[l], four_values[l]));
             }
         });
+        unroll::<ITEMS>(|j| pairs[j] = pair(k[j], v[j]));
         live = (1 << ITEMS) - 1;
     } else {
         unroll::<ITEMS>(|j| {
-            if at(j) < count {
-                let i = first + at(j);
-                pairs[j] = pair(i, keys.get_stream(i), values.get_stream(i));
+            let at = tile_index::<THREADS>(t, j as u32);
+            if at < count {
+                pairs[j] = pair(keys.get_stream(first + at), values.get_stream(first + at));
                 live |= 1 << j;
             }
         });
@@ -77,8 +87,9 @@ pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEM
 }
 
 /// Writes a tile to its bins: of `pairs`, those whose bit is set in `live`. `bin_of` a pair is below BINS; `cursors[first_bin + bin]`
-/// counts what has come to it; `place(bin, before, run)` is where a run of `run` pairs goes of which `before` came earlier, or
-/// [`NOWHERE`]; `put(to, pair)` writes one there.
+/// counts what has come to it; `place(bin, before, run)` is where a run of `run` pairs goes of which `before` came earlier: below
+/// [`ELSEWHERE`], or somewhere else, or [`NOWHERE`]. `put(to, pair)` writes one pair; `put_elsewhere` one whose place is not below
+/// [`ELSEWHERE`].
 ///
 /// `shared` gives out `THREADS * ITEMS * size_of::<P>() + BINS * 8 + 128` bytes.
 #[inline(always)]
@@ -91,6 +102,7 @@ pub fn scatter<P: Word, const THREADS: usize, const ITEMS: usize, const BINS: us
     cursors: Buf<u32>,
     place: impl Fn(u32, u32, u32) -> u32,
     put: impl Fn(u32, P),
+    put_elsewhere: impl Fn(u32, P),
 ) {
     const { assert!(PER * THREADS >= BINS && THREADS * ITEMS <= 1 << 16) };
     let mut shared = t.shared();
@@ -146,26 +158,37 @@ pub fn scatter<P: Word, const THREADS: usize, const ITEMS: usize, const BINS: us
         }
     });
     begin = before;
+    let mut elsewhere = false;
     unroll::<PER>(|j| {
         let bin = id * PER as u32 + j as u32;
         if bin < BINS as u32 {
             let to = if mine[j] != 0 { place(bin, reserved[j], mine[j]) } else { 0 };
+            elsewhere |= to >= ELSEWHERE;
             global.store(bin, if to < NOWHERE { to.wrapping_sub(begin) } else { NOWHERE });
             begin += mine[j];
         }
     });
-    t.barrier();
-
-    unroll::<ITEMS>(|j| {
-        let i = (j * THREADS) as u32 + id;
-        if i < count {
+    if t.barrier_count(elsewhere) == 0 {
+        unroll::<ITEMS>(|j| {
+            let i = (j * THREADS) as u32 + id;
+            if i < count {
+                let e = tile.load(i);
+                put(global.load(bin_of(e)).wrapping_add(i), e);
+            }
+        });
+    } else {
+        let mut i = id;
+        while i < count {
             let e = tile.load(i);
             let to = global.load(bin_of(e)).wrapping_add(i);
-            if to < NOWHERE {
+            if to < ELSEWHERE {
                 put(to, e);
+            } else if to < NOWHERE {
+                put_elsewhere(to, e);
             }
+            i += THREADS as u32;
         }
-    });
+    }
 }
 
 /// Whether a run fits a bin of `room` places of which some are taken; also when the cursor has come near 2^32.
@@ -190,7 +213,7 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
     cursors: Buf<u32>,
     overflow: Buf<u32>,
 ) {
-    let tile = load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, 0, |_, key, value| {
+    let tile = load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, 0, |key, value| {
         (value as u64) << 32 | S::stored(key) as u64
     });
     let place = |bin: u32, before, run| {
@@ -202,7 +225,8 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
         }
     };
     let bin = |e: u64| bin_of(e as u32, drop, bins);
-    scatter::<_, THREADS, ITEMS, BINS, PER>(t, tile, bin, 0, cursors, place, |to, e| out.store(to, e))
+    let put = |to: u32, e| out.store(to, e);
+    scatter::<_, THREADS, ITEMS, BINS, PER>(t, tile, bin, 0, cursors, place, put, put)
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $s:ident, $th:literal $blocks:literal $items:literal $bins:literal $per:literal;)*) => { $(

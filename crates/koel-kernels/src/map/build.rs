@@ -7,21 +7,21 @@
 //!
 //! Phases, with a barrier between each two:
 //! * A. Every pair counts itself into its first bucket; the first four have their slots. The others are listed.
-//! * B. The listed ones try their second bucket in the same way, and mark their class in the first. If the list was too short,
-//!   the next ones are listed.
+//! * B. The listed ones try their second bucket in the same way, and mark their class in the first.
 //!   Then, if equal keys are to be found, those of which a copy is in one of their two full buckets become one with it.
 //! * C. The rest evicts: looks at the four pairs of its bucket, moves one whose other bucket has room, or swaps with one and
 //!   goes on with that. Buckets are read while others change them. Whatever was seen is confirmed before it counts: a slot
 //!   is taken by clearing its bit among the free slots of its bucket, and a pair is replaced by compare-and-swap of all its
-//!   64 bits. No record comes twice (those of equal pairs of equal stretches may, which phase E sets right), so what is equal
+//!   64 bits. No record comes twice (those of equal pairs of equal stretches may, which phase F sets right), so what is equal
 //!   is what was seen.
 //! * D. What C gave up tries both buckets again, now that nobody gives slots back any more. What has no place then is homeless.
-//! * E. If asked, equal keys are looked for: all copies of a key are in its two buckets or homeless. Where there are some, one
-//!   of each key stays, that with the greatest stamp, and the buckets are built again from these: slots that would be left empty
-//!   could hide keys that overflowed. A key of which several copies have that stamp is *contested*.
-//! * F. Homeless pairs go to the stash. Full buckets are ordered so that they tell their class bits, and everything is
-//!   written out.
-use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, with_class_bits};
+//! * E. Full buckets are ordered so that they tell their class bits, and everything is written out. If asked, equal keys are looked
+//!   for on the way: all copies of a key are in its two buckets or homeless.
+//! * F. Where there are some, one of each key stays, that with the greatest stamp, and the buckets concerned are written again. A
+//!   bucket that could hide keys if it were no longer full gets [fillers](Shape::filler). A key of which several copies have the
+//!   greatest stamp is *contested*.
+//! * G. Homeless pairs go to the stash.
+use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
 use super::partition::{OVERFLOW, Stamps, hash_in, with_hash};
 use super::{stash, state};
 use koel_simt::{Buf, In, Shared, Thread, U32x4, U64x2, block, kernel, unroll};
@@ -32,6 +32,9 @@ pub const THREADS: u32 = 256;
 pub const ITEMS: usize = 16;
 /// Pairs of a partition, at most, overflow not counted.
 pub const MOST: u32 = THREADS * ITEMS as u32;
+const _: () = assert!(ITEMS.is_multiple_of(BATCH));
+/// Slots that a thread asks for before it waits for the first.
+const BATCH: usize = 8;
 /// Evictions of a pair before it is given up.
 const MAX_MOVES: u32 = 500;
 /// Pairs that a warp works on in phase C: fewer warps collide less.
@@ -39,7 +42,7 @@ const PAIRS_PER_WARP: u32 = 96;
 
 /// Bytes of shared memory for partitions of this many buckets, with lists of this length.
 pub const fn shared_bytes(buckets: u32, list: u32) -> u32 {
-    buckets * 32 + buckets.next_multiple_of(4) * 4 + 2 * list * 8 + 32 * 4
+    buckets * 32 + buckets.next_multiple_of(4) * 4 + 2 * list * 8 + LENGTHS * 4
 }
 
 /// Where the bins of the last partition pass are, and how much they hold: a kernel's argument.
@@ -54,10 +57,12 @@ pub struct Source {
     pub stash_bits: u32,
     /// The table of contested keys has 2^this slots.
     pub contested_bits: u32,
-    /// Pairs that may miss their first bucket in one round.
+    /// Pairs that a list has room for.
     pub list: u32,
     /// Partitions of a group.
     pub each: u32,
+    /// Bins of the first of two passes, before those of the second; 0: there was one pass.
+    pub groups: u32,
 }
 // SAFETY: plain numbers, no padding.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -93,8 +98,10 @@ impl Pairs {
 
 /// A layout whose pairs have records.
 trait Recorded: Layout {
-    /// The record of a pair as it came: stamped, or from behind the bins with its true hash.
-    fn record(pair: Self::Pair, number: u32, from: Pairs) -> u64;
+    /// The record of a pair with this head as it came: stamped, or from behind the bins with its true hash.
+    fn record(head: u64, number: u32, from: Pairs) -> u64;
+    /// The heads of pairs `2 i` and `2 i + 1` of an array.
+    fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2];
     /// The hash of a record's key.
     fn hash_of(record: u64, from: Pairs) -> u32;
     /// The stamp of a record.
@@ -106,9 +113,13 @@ trait Recorded: Layout {
 }
 impl Recorded for Narrow {
     #[inline(always)]
-    fn record(pair: u64, number: u32, from: Pairs) -> u64 {
+    fn record(head: u64, number: u32, from: Pairs) -> u64 {
         let stamps = from.stamps;
-        if number < from.room { pair } else { with_hash::<Narrow>(pair, stamps.with(pair as u32, stamps.unknown())) }
+        if number < from.room { head } else { with_hash::<Narrow>(head, stamps.with(head as u32, stamps.unknown())) }
+    }
+    #[inline(always)]
+    fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
+        Self::two(pairs, i)
     }
     #[inline(always)]
     fn hash_of(record: u64, from: Pairs) -> u32 {
@@ -132,14 +143,19 @@ const NUMBER: u32 = 18;
 const _: () = assert!(MOST + 2 * OVERFLOW <= 1 << NUMBER);
 impl Recorded for Wide<u64, u64> {
     #[inline(always)]
-    fn record(pair: U64x2, number: u32, from: Pairs) -> u64 {
-        let (stamps, stored) = (from.stamps, hash_in::<Self>(Self::head(pair)));
+    fn record(head: u64, number: u32, from: Pairs) -> u64 {
+        let (stamps, stored) = (from.stamps, hash_in::<Self>(head));
         let (hash, stamp) = if number < from.room {
             (stamps.hash(stored, from.top), stamps.of(stored))
         } else {
             (stored, if stamps.mask != 0 { stamps.unknown() } else { 0 })
         };
         ((stamp << NUMBER | number) as u64) << 32 | hash as u64
+    }
+    #[inline(always)]
+    fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
+        // The values are fetched when the bucket is written.
+        [pairs.get(4 * i), pairs.get(4 * i + 2)]
     }
     #[inline(always)]
     fn hash_of(record: u64, _: Pairs) -> u32 {
@@ -165,13 +181,17 @@ struct Partition {
     shape: Shape,
     from: Pairs,
     slots: Shared<u64>,
-    /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the free slots and bits 4-7 those that
-    /// are dropped. Bits 20-23: the classes that overflowed.
+    /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the free slots, bits 4-7 those that
+    /// are dropped, and two marks follow. Bits 20-23: the classes that overflowed.
     words: Shared<u32>,
 }
 const COUNT: u32 = 0xFFFF;
 const FREE: u32 = 0xF;
 const DROPPED: u32 = 4;
+/// Keys that have this bucket as their first may have copies.
+const SUSPECT: u32 = 1 << 8;
+/// Phase F has changed something here.
+const CHANGED: u32 = 1 << 9;
 const CLASS: u32 = 20;
 // The words behind the lists: how much is in them.
 /// Of the first list: what missed once, or later what phase C gave up.
@@ -181,9 +201,9 @@ const MISSED_TWICE: u32 = 1;
 const GIVEN_UP: u32 = 2;
 /// In the second list, after phase C.
 const HOMELESS: u32 = 3;
-/// From here on a word for each warp.
-const SUMS: u32 = 8;
-const LENGTHS: u32 = 32;
+/// In the first list, in phase E: pairs in their second buckets.
+const MOVED: u32 = 4;
+const LENGTHS: u32 = 8;
 
 #[inline(always)]
 fn class_mark(h: u32) -> u32 {
@@ -242,6 +262,11 @@ impl Partition {
             None
         }
     }
+    /// Marks the key of a record: it may have copies.
+    #[inline(always)]
+    fn suspect<L: Recorded>(self, e: u64) {
+        self.words.fetch_or(self.shape.first(self.hash::<L>(e)), SUSPECT);
+    }
     #[inline(always)]
     fn same<L: Recorded>(self, a: u64, b: u64) -> bool {
         a != EMPTY && b != EMPTY && self.hash::<L>(a) == self.hash::<L>(b) && L::same_key(a, b, self.from)
@@ -274,6 +299,14 @@ impl Lists {
 fn merge_with_bucket<L: Recorded>(part: Partition, lists: Lists, e: u64, source: Source, contested: Buf<u64>) -> bool {
     let h = part.hash::<L>(e);
     let first = part.shape.first(h);
+    let mut seen = false;
+    unroll::<2>(|b| {
+        let there = part.bucket(if b == 0 { first } else { part.shape.other(h, first) });
+        unroll::<4>(|s| seen |= part.hash::<L>(there[s]) == h);
+    });
+    if !seen {
+        return false;
+    }
     let mut i = 0;
     while i < 8 {
         let bucket = if i < 4 { first } else { part.shape.other(h, first) };
@@ -291,9 +324,9 @@ fn merge<L: Recorded>(part: Partition, lists: Lists, slot: u32, e: u64, source: 
     while part.same::<L>(there, e) {
         let (mine, its) = (L::stamp_of(e, part.from), L::stamp_of(there, part.from));
         if mine == its || mine.max(its) == part.from.stamps.unknown() {
-            // Copies with greater stamps may come: then the stretch of this one would not be the one to search.
             contest::<L>(contested, source.contested_bits, L::key(L::pair_of(e, part.from)), lists.build_state);
-            lists.build_state.store_relaxed(state::ANYWHERE, 1);
+            // Copies with greater stamps may come: then the stretch of this one would not be the one to search.
+            lists.build_state.fetch_max(state::FROM, part.from.stamps.from(mine.min(its)));
         }
         if mine <= its {
             return true;
@@ -343,135 +376,148 @@ fn build<L: Recorded>(
 
     t.wait_for_previous();
     t.let_next_start();
-    let count = counts.get(p).min(valid.get(p)).min(source.room);
+    let (bin, group) = (source.groups + p, p.checked_div(source.each).unwrap_or(0));
+    // What a bin had no room for is behind the bins.
+    let valid_here = valid.get(bin);
+    let of_group = if source.groups != 0 { valid.get(group) } else { !0 };
+    let count = counts.get(bin).min(valid_here).min(source.room);
+    let number = |j: usize| ((j / 2) as u32 * THREADS + id) * 2 + j as u32 % 2;
     let mut e = [EMPTY; ITEMS];
     unroll::<ITEMS>(|j| {
-        if j % 2 == 0 {
-            let i = ((j / 2) as u32 * THREADS + id) * 2;
-            if i < count {
-                let [a, b] = L::two(pairs, (p * source.room + i) / 2);
-                e[j] = L::record(a, i, from);
-                e[(j + 1) % ITEMS] = if i + 1 < count { L::record(b, i + 1, from) } else { EMPTY };
-            }
+        if j % 2 == 0 && number(j) < count {
+            [e[j], e[j + 1]] = L::two_heads(pairs, (from.bin + number(j)) / 2);
         }
     });
+    let mut i = id;
+    while i < shape.buckets * 2 {
+        part.slots.x2().store(i, U64x2([EMPTY; 2]));
+        i += THREADS;
+    }
+    i = id;
+    while i < shape.buckets.div_ceil(4) {
+        part.words.x4().store(i, U32x4([0; 4]));
+        i += THREADS;
+    }
+    if id < LENGTHS {
+        lengths.store(id, 0);
+    }
+    t.barrier();
 
-    let (mut again, mut dropped) = (false, 0);
-    loop {
-        let mut i = id;
-        while i < shape.buckets * 2 {
-            part.slots.x2().store(i, U64x2([EMPTY; 2]));
-            i += THREADS;
-        }
-        i = id;
-        while i < shape.buckets.div_ceil(4) {
-            part.words.x4().store(i, U32x4([0; 4]));
-            i += THREADS;
-        }
-        if id < LENGTHS {
-            lengths.store(id, 0);
-        }
-        t.barrier();
-
-        // A.
-        let mut missed = 0u32;
-        unroll::<ITEMS>(|j| {
-            if e[j] != EMPTY && !part.count_in(shape.first(part.hash::<L>(e[j])), e[j]) {
-                missed |= 1 << j;
+    // A.
+    let mut missed = 0u32;
+    unroll::<{ ITEMS / BATCH }>(|batch| {
+        let mut slots = [0; BATCH];
+        unroll::<BATCH>(|l| {
+            let j = batch * BATCH + l;
+            if number(j) < count {
+                e[j] = L::record(e[j], number(j), from);
+                let bucket = shape.first(part.hash::<L>(e[j]));
+                let place = part.words.fetch_add(bucket, 1);
+                slots[l] = 4 * bucket + place;
+                missed |= ((place >= 4) as u32) << j;
             }
         });
-        // Normally one round: the list holds all that missed.
-        loop {
-            let all = missed.count_ones();
-            let before = block::warp_inclusive_sum(t, all);
-            let mut at = 0;
-            if t.lane() == 31 {
-                at = lengths.fetch_add(LISTED, before);
+        unroll::<BATCH>(|l| {
+            let j = batch * BATCH + l;
+            if number(j) < count && missed >> j & 1 == 0 {
+                part.slots.store_volatile(slots[l], e[j]);
             }
-            at = t.warp().shfl(at, 31) + before - all;
-            unroll::<ITEMS>(|j| {
-                if missed >> j & 1 != 0 {
-                    if at < source.list {
-                        list.store(at, e[j]);
-                        missed &= !(1 << j);
-                    }
-                    at += 1;
-                }
-            });
-            let unlisted = t.barrier_count(missed != 0);
-
-            // B.
-            let here = lengths.load_volatile(LISTED).min(source.list);
-            let mut i = id;
-            while i < here {
-                let e = list.load(i);
-                if !part.try_second::<L>(e) {
-                    lists.miss_twice(e);
-                }
-                i += THREADS;
+        });
+    });
+    let all = missed.count_ones();
+    let before = block::warp_inclusive_sum(t, all);
+    let mut at = 0;
+    if t.lane() == 31 {
+        at = lengths.fetch_add(LISTED, before);
+    }
+    at = t.warp().shfl(at, 31) + before - all;
+    unroll::<ITEMS>(|j| {
+        if missed >> j & 1 != 0 {
+            if at < source.list {
+                list.store(at, e[j]);
+                missed &= !(1 << j);
             }
-            t.barrier();
-            if unlisted == 0 {
-                break;
-            }
-            if id == 0 {
-                lengths.store(LISTED, 0);
-            }
-            t.barrier();
+            at += 1;
         }
-        // A and B for what waits behind the bins of the passes: normally two words are read. They no longer change; if an area was
-        // too small, the build fails.
-        let behind = |word| if again { 0 } else { build_state.load_relaxed(word).min(OVERFLOW) };
-        let (behind_first, behind_second) = (behind(state::OVERFLOW_FIRST), behind(state::OVERFLOW_SECOND));
+    });
+    t.barrier();
+
+    // B. For what the list had no room for, and what waits behind the bins, too.
+    let listed = lengths.load_volatile(LISTED).min(source.list);
+    i = id;
+    while i < listed {
+        let e = list.load(i);
+        if !part.try_second::<L>(e) {
+            lists.miss_twice(e);
+        }
+        i += THREADS;
+    }
+    while missed != 0 {
+        let j = missed.trailing_zeros();
+        missed &= missed - 1;
+        let number = (j / 2 * THREADS + id) * 2 + j % 2;
+        let e = L::record(L::head(L::pairs(pairs).get(from.bin + number)), number, from);
+        if !part.try_second::<L>(e) {
+            lists.miss_twice(e);
+        }
+    }
+    if valid_here != !0 || of_group != !0 {
+        // The counts no longer change; if an area was too small, the build fails.
+        let behind = |word| build_state.load_relaxed(word).min(OVERFLOW);
+        let behind_first = if of_group != !0 { behind(state::OVERFLOW_FIRST) } else { 0 };
+        let behind_second = if valid_here != !0 { behind(state::OVERFLOW_SECOND) } else { 0 };
         let mut i = id;
         while i < behind_first + behind_second {
             let number = if i < behind_first { i } else { OVERFLOW + (i - behind_first) };
             let pair = L::pairs(overflow).get(number);
             let h = L::hash(L::key(pair));
             if shape.partition(h) == p {
-                let e = L::record(pair, source.room + number, from);
+                let e = L::record(L::head(pair), source.room + number, from);
                 if !part.count_in(shape.first(h), e) && !part.try_second::<L>(e) {
                     lists.miss_twice(e);
                 }
             }
             i += THREADS;
         }
-        t.barrier();
+    }
+    t.barrier();
 
-        // Copies of what the full buckets hold need no place.
-        let missed_twice = lengths.load_volatile(MISSED_TWICE).min(source.list);
-        if source.check != 0 {
-            i = id;
-            while i < missed_twice {
-                if merge_with_bucket::<L>(part, lists, lists.second.load(i), source, contested) {
-                    lists.second.store(i, EMPTY);
-                    dropped += 1;
-                }
-                i += THREADS;
-            }
-        }
-        // Counts become free slots.
+    // Copies of what the full buckets hold need no place.
+    let missed_twice = lengths.load_volatile(MISSED_TWICE).min(source.list);
+    let mut dropped = 0;
+    if source.check != 0 {
         i = id;
-        while i < shape.buckets {
-            let word = part.words.load(i);
-            let taken = (word & COUNT).min(4);
-            part.words.store(i, word & (0xF << CLASS) | (FREE << taken) & FREE);
+        while i < missed_twice {
+            if merge_with_bucket::<L>(part, lists, lists.second.load(i), source, contested) {
+                lists.second.store(i, EMPTY);
+                dropped += 1;
+            }
             i += THREADS;
         }
-        t.barrier();
+    }
+    // Counts become free slots.
+    i = id;
+    while i < shape.buckets {
+        let word = part.words.load(i);
+        let taken = (word & COUNT).min(4);
+        part.words.store(i, word & (0xF << CLASS) | (FREE << taken) & FREE);
+        i += THREADS;
+    }
+    t.barrier();
 
-        // C.
-        let warps = missed_twice.div_ceil(PAIRS_PER_WARP).clamp(1, THREADS / 32);
-        if t.warp_id() < warps {
-            // A warp's share, without a division that could be by zero.
-            let share = missed_twice.checked_div(warps).unwrap_or(0) + 1;
-            let start = (share * t.warp_id()).min(missed_twice);
-            evict::<L>(t, part, lists, start, (start + share).min(missed_twice));
-        }
-        t.barrier();
+    // C.
+    let warps = missed_twice.div_ceil(PAIRS_PER_WARP).clamp(1, THREADS / 32);
+    if t.warp_id() < warps {
+        // A warp's share, without a division that could be by zero.
+        let share = missed_twice.checked_div(warps).unwrap_or(0) + 1;
+        let start = (share * t.warp_id()).min(missed_twice);
+        evict::<L>(t, part, lists, start, (start + share).min(missed_twice));
+    }
+    t.barrier();
 
-        // D.
-        let given_up = lengths.load_volatile(GIVEN_UP);
+    // D. Normally nothing.
+    let given_up = lengths.load_volatile(GIVEN_UP);
+    if given_up != 0 {
         i = id;
         while i < given_up {
             let e = list.load(i);
@@ -486,67 +532,120 @@ fn build<L: Recorded>(
             i += THREADS;
         }
         t.barrier();
-
-        // E.
-        if source.check == 0 || again {
-            break;
-        }
-        let homeless = lengths.load_volatile(HOMELESS);
-        let mut equal = false;
-        i = id;
-        while i < shape.buckets {
-            equal |= has_equal_keys::<L>(part, i);
-            i += THREADS;
-        }
-        // Where nothing is homeless and nothing is equal, which is normal, this was all.
-        if t.barrier_count(equal) == 0 && homeless == 0 {
-            break;
-        }
-        let before = dropped;
-        i = id;
-        while i < shape.buckets * 4 + homeless {
-            dropped += resolve::<L>(part, lists, i, homeless, contested, source.contested_bits) as u32;
-            i += THREADS;
-        }
-        if t.barrier_count(dropped != before) == 0 {
-            break;
-        }
-        e = survivors(t, part, lists, homeless);
-        again = true;
     }
 
-    // F.
+    // E.
+    let mut equal = false;
+    let mut of_warp = id - t.lane();
+    while of_warp < shape.buckets {
+        let bucket = of_warp + t.lane();
+        let (mut records, mut word) = ([EMPTY; 4], FREE);
+        if bucket < shape.buckets {
+            records = part.bucket(bucket);
+            // Others mark it meanwhile, with a bit that does not matter here.
+            word = part.words.load_volatile(bucket);
+        }
+        if source.check != 0 {
+            equal |= check::<L>(t, part, lists, bucket, records, !word & FREE);
+        }
+        if bucket < shape.buckets {
+            write_bucket::<L>(slots, shape.place(p, bucket), finished::<L>(part, records, word));
+        }
+        of_warp += THREADS;
+    }
+    let homeless = lengths.load_volatile(HOMELESS);
+    let mut resolved = false;
     if source.check != 0 {
-        let dropped = block::warp_inclusive_sum(t, dropped);
+        t.barrier();
+        let moved = lengths.load_volatile(MOVED).min(source.list);
+        i = id;
+        while i < moved {
+            equal |= check_moved::<L>(part, list.load(i));
+            i += THREADS;
+        }
+        i = id;
+        while i < homeless {
+            part.suspect::<L>(lists.second.load(i));
+            i += THREADS;
+        }
+        // F. Where nothing is homeless and nothing is equal, which is normal, this was all.
+        resolved = t.barrier_count(equal) != 0 || homeless != 0;
+        if resolved {
+            i = id;
+            while i < shape.buckets * 4 + homeless {
+                dropped += resolve::<L>(part, lists, i, homeless, contested, source.contested_bits) as u32;
+                i += THREADS;
+            }
+            t.barrier();
+            // By the threads that have written them before.
+            i = id;
+            while i < shape.buckets {
+                if part.words.load(i) & CHANGED != 0 {
+                    let bucket = resolved_bucket::<L>(part, lists, p, i, homeless);
+                    write_bucket::<L>(slots, shape.place(p, i), bucket);
+                }
+                i += THREADS;
+            }
+        }
+        dropped = block::warp_inclusive_sum(t, dropped);
         if t.lane() == 31 && dropped != 0 {
             build_state.fetch_add(state::DROPPED, dropped);
         }
     }
-    let homeless = lengths.load_volatile(HOMELESS);
-    let mut i = id;
+
+    // G.
+    i = id;
     while i < homeless {
         // Both buckets of the pair are full, and its class is marked in the first: a lookup comes here.
-        let done = stash::insert::<L>(stash, source.stash_bits, L::pair_of(lists.second.load(i), from));
-        build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
+        if !resolved || list.load(i) != EMPTY {
+            let done = stash::insert::<L>(stash, source.stash_bits, L::pair_of(lists.second.load(i), from));
+            build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
+        }
         i += THREADS;
     }
-    i = id;
-    while i < shape.buckets {
-        let records = part.bucket(i);
-        let full = records[0] != EMPTY && records[1] != EMPTY && records[2] != EMPTY && records[3] != EMPTY;
-        let mut bucket = [L::EMPTY_PAIR; 4];
-        unroll::<4>(|s| {
-            if records[s] != EMPTY {
-                bucket[s] = L::pair_of(records[s], from);
-            }
-        });
-        bucket = match full {
-            true => with_class_bits::<L>(bucket, part.words.load(i) >> CLASS),
-            false => empty_last::<L>(bucket),
-        };
-        write_bucket::<L>(slots, shape.place(p, i), bucket);
-        i += THREADS;
+}
+
+/// A bucket of these records as it is written out.
+#[inline(always)]
+fn finished<L: Recorded>(part: Partition, records: [u64; 4], word: u32) -> [L::Pair; 4] {
+    let mut bucket = [L::EMPTY_PAIR; 4];
+    unroll::<4>(|s| {
+        if word >> s & 1 == 0 {
+            bucket[s] = L::pair_of(records[s], part.from);
+        }
+    });
+    let taken = !word & FREE;
+    if taken == FREE {
+        bucket = with_class_bits::<L>(bucket, word >> CLASS);
+    } else if taken & (taken + 1) != 0 {
+        // A slot before others was given back.
+        bucket = empty_last::<L>(bucket);
     }
+    bucket
+}
+/// The bucket after [`resolve`] has been there.
+#[inline(always)]
+fn resolved_bucket<L: Recorded>(part: Partition, lists: Lists, p: u32, at: u32, homeless: u32) -> [L::Pair; 4] {
+    let (records, word, shape) = (part.bucket(at), part.words.load(at), part.shape);
+    let gone = (word | word >> DROPPED) & FREE;
+    // A lookup may have to look further than here, which it does only if the bucket is full.
+    let hides = word & FREE == 0 && (word >> CLASS != 0 || homeless != 0);
+    let (mut bucket, mut filler) = ([L::EMPTY_PAIR; 4], 0);
+    if hides && gone != 0 && shape.all_buckets() == 1 {
+        // Every key belongs here.
+        lists.build_state.fetch_add(state::FAILED, 1);
+        return bucket;
+    }
+    unroll::<4>(|s| {
+        if gone >> s & 1 == 0 {
+            bucket[s] = L::pair_of(records[s], part.from);
+        } else if hides {
+            filler = shape.filler(shape.place(p, at) as u32, filler);
+            bucket[s] = L::with_head((filler as u64) << L::HASH_SHIFT, 0);
+            filler += 1;
+        }
+    });
+    if gone == 0 || hides { with_class_bits::<L>(bucket, word >> CLASS) } else { empty_last::<L>(bucket) }
 }
 
 /// Writes a bucket, which is not read soon.
@@ -587,7 +686,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty;)*) => { $(
 entries! {
     /// Builds partition `t.block()`.
     ///
-    /// `counts`, `valid`: pairs that came to each bin, and at most how many of them are in it. `overflow`: the overflow areas of the
+    /// `counts`, `valid`: pairs that came to each bin of both passes, and at most how many of them are in it: all ones if all are. `overflow`: the overflow areas of the
     /// passes, whose pairs `build_state` counts. The stash is empty, but for what other blocks put there.
     map_build Narrow;
     /// The same for wide pairs.
@@ -667,24 +766,58 @@ fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, t
     }
 }
 
-/// Whether a pair of this bucket has an equal key beside it, or, if this is its second bucket, in the first.
+/// Looks for equal keys in a bucket, whose slots `taken` has a bit for. Lists those in their second bucket for [`check_moved`]. All
+/// lanes of a warp call it.
 #[inline(always)]
-fn has_equal_keys<L: Recorded>(part: Partition, bucket: u32) -> bool {
-    let y = part.bucket(bucket);
-    let h = y.map(|e| part.hash::<L>(e));
-    let same = |a: usize, b: usize| h[a] == h[b] && part.same::<L>(y[a], y[b]);
-    let mut equal = same(0, 1) || same(0, 2) || same(1, 2) || same(0, 3) || same(1, 3) || same(2, 3);
+fn check<L: Recorded>(t: Thread, part: Partition, lists: Lists, bucket: u32, records: [u64; 4], taken: u32) -> bool {
+    let h = records.map(|e| part.hash::<L>(e));
+    let mut equal = false;
+    let mut beside = |a: usize, b: usize| {
+        if h[a] == h[b] && taken >> a & taken >> b & 1 != 0 && L::same_key(records[a], records[b], part.from) {
+            equal = true;
+            part.suspect::<L>(records[a]);
+        }
+    };
+    beside(0, 1);
+    beside(0, 2);
+    beside(1, 2);
+    beside(0, 3);
+    beside(1, 3);
+    beside(2, 3);
+    let mut moved = 0u32;
+    unroll::<4>(|s| moved |= ((taken >> s & 1 != 0 && part.shape.first(h[s]) != bucket) as u32) << s);
+    let up_to_me = block::warp_inclusive_sum(t, moved.count_ones());
+    let mut at = 0;
+    if t.lane() == 31 {
+        at = lists.lengths.fetch_add(MOVED, up_to_me);
+    }
+    at = t.warp().shfl(at, 31) + up_to_me - moved.count_ones();
     unroll::<4>(|s| {
-        let first = part.shape.first(h[s]);
-        if y[s] != EMPTY && first != bucket {
-            let z = part.bucket(first);
-            unroll::<4>(|r| equal |= part.hash::<L>(z[r]) == h[s] && part.same::<L>(z[r], y[s]));
+        if moved >> s & 1 != 0 {
+            if at < lists.room {
+                lists.first.store(at, records[s]);
+            } else {
+                equal |= check_moved::<L>(part, records[s]);
+            }
+            at += 1;
         }
     });
     equal
 }
+/// Looks for the key of a pair in its second bucket in the first one, which is full.
+#[inline(always)]
+fn check_moved<L: Recorded>(part: Partition, e: u64) -> bool {
+    let h = part.hash::<L>(e);
+    let there = part.bucket(part.shape.first(h));
+    let mut equal = false;
+    unroll::<4>(|s| equal |= part.hash::<L>(there[s]) == h && L::same_key(there[s], e, part.from));
+    if equal {
+        part.suspect::<L>(e);
+    }
+    equal
+}
 
-/// Phase E for the pair in slot `at`, or behind the slots for homeless pair `at - slots`: if it is the first of several equal
+/// Phase F for the pair in slot `at`, or behind the slots for homeless pair `at - slots`: if it is the first of several equal
 /// ones, it takes the place of all, with the record that stays; else it is marked as dropped, which is what is told.
 ///
 /// Others read the record meanwhile: the one that stays has the same key, and only the first copy decides.
@@ -707,6 +840,9 @@ fn resolve<L: Recorded>(
     }
     let (h, stamps, build_state) = (part.hash::<L>(me), part.from.stamps, lists.build_state);
     let first = part.shape.first(h);
+    if part.words.load_volatile(first) & SUSPECT == 0 {
+        return false;
+    }
     let second = part.shape.other(h, first);
     let (mut best, mut greatest, mut ties, mut copies, mut first_copy) = (me, L::stamp_of(me, part.from), false, 0, at);
     let mut look = |other: u32, e: u64| {
@@ -739,7 +875,7 @@ fn resolve<L: Recorded>(
     }
     if first_copy != at {
         if at < slots {
-            part.words.fetch_or(at / 4, 1 << (DROPPED + at % 4));
+            part.words.fetch_or(at / 4, CHANGED | 1 << (DROPPED + at % 4));
         } else {
             lists.first.store(at - slots, EMPTY);
         }
@@ -747,14 +883,18 @@ fn resolve<L: Recorded>(
     }
     if at < slots {
         part.slots.store_volatile(at, best);
+        part.words.fetch_or(at / 4, CHANGED);
     } else {
         lists.second.store_volatile(at - slots, best);
     }
     if ties || stamps.mask == 0 || greatest == stamps.unknown() {
         contest::<L>(contested, contested_bits, L::key(L::pair_of(best, part.from)), build_state);
         // Where copies of it are: in the stretch of its stamp, if it has one.
-        let somewhere = stamps.mask != 0 && greatest != stamps.unknown();
-        build_state.store_relaxed(if somewhere { state::STRETCHES + greatest } else { state::ANYWHERE }, 1);
+        if stamps.mask != 0 && greatest != stamps.unknown() {
+            build_state.store_relaxed(state::STRETCHES + greatest, 1);
+        } else {
+            build_state.fetch_max(state::FROM, stamps.from(greatest));
+        }
     }
     false
 }
@@ -776,71 +916,4 @@ fn contest<L: Layout>(contested: Buf<u64>, bits: u32, key: L::Mixed, build_state
         looked += 1;
     }
     build_state.fetch_add(state::FAILED, 1);
-}
-
-/// What phase E left, as the records of the threads: compacted in the slots, a stretch at a time, then read.
-#[inline(always)]
-fn survivors(t: Thread, part: Partition, lists: Lists, homeless: u32) -> [u64; ITEMS] {
-    let (slots, id) = (part.shape.buckets * 4, t.id());
-    let (all, mut kept, mut from) = (slots + homeless, 0, 0);
-    while from < all {
-        let at = from + id;
-        let mut record = EMPTY;
-        if at < slots {
-            if part.words.load(at / 4) >> (DROPPED + at % 4) & 1 == 0 {
-                record = part.slots.load(at);
-            }
-        } else if at < all && lists.first.load(at - slots) != EMPTY {
-            record = lists.second.load(at - slots);
-        }
-        let up_to_me = block::warp_inclusive_sum(t, (record != EMPTY) as u32);
-        if t.lane() == 31 {
-            lists.lengths.store(SUMS + t.warp_id(), up_to_me);
-        }
-        t.barrier();
-        // Everybody has read this stretch. What was kept of it ends before it does.
-        let (mut place, mut w) = (kept, 0);
-        while w < THREADS / 32 {
-            let of_warp = lists.lengths.load(SUMS + w);
-            place += if w < t.warp_id() { of_warp } else { 0 };
-            kept += of_warp;
-            w += 1;
-        }
-        place = place.wrapping_add(up_to_me).wrapping_sub(1);
-        if record != EMPTY && place < slots {
-            part.slots.store(place, record);
-        }
-        from += THREADS;
-        t.barrier();
-    }
-    let fitting = kept.min(MOST).min(slots);
-    if id == 0 && kept > fitting {
-        lists.build_state.fetch_add(state::FAILED, kept - fitting);
-    }
-    let mut e = [EMPTY; ITEMS];
-    unroll::<ITEMS>(|j| {
-        let i = j as u32 * THREADS + id;
-        if i < fitting {
-            e[j] = part.slots.load(i);
-        }
-    });
-    t.barrier();
-    e
-}
-
-/// The same pairs in the same order, the empty slots behind them.
-#[inline(always)]
-pub fn empty_last<L: Layout>([mut a, mut b, mut c, mut d]: [L::Pair; 4]) -> [L::Pair; 4] {
-    let sink = |x: &mut L::Pair, y: &mut L::Pair| {
-        if L::head(*x) == EMPTY {
-            (*x, *y) = (*y, L::EMPTY_PAIR);
-        }
-    };
-    sink(&mut a, &mut b);
-    sink(&mut b, &mut c);
-    sink(&mut c, &mut d);
-    sink(&mut a, &mut b);
-    sink(&mut b, &mut c);
-    sink(&mut a, &mut b);
-    [a, b, c, d]
 }

@@ -38,7 +38,9 @@ fn export<L: Layout>(
                 (stash.get(at), if L::SLOT_WORDS > 1 { stash.get(at + 1) } else { 0 })
             }
         };
-        if head != EMPTY {
+        // Fillers do not belong where they are.
+        let belongs = i >= buckets || shape.belongs(L::hash(L::key_in(head)), i as u32);
+        if head != EMPTY && belongs {
             pairs[s] = L::with_head(head, behind);
             mine += 1;
         }

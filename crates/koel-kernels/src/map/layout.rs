@@ -29,7 +29,9 @@
 //! | class 2 | the lesser of the first two is greater than the lesser of the last two |
 //! | class 3 | the greater of the first two is greater than the greater of the last two |
 //!
-//! A bucket that is not full has its empty slots last and no class bits. A key of which neither bucket has room goes to the
+//! A bucket that is not full has its empty slots last and no class bits. Where a pair was dropped from a full bucket of which class bits
+//! are set, or pairs are in the stash, a *filler* keeps it full: a slot whose key does not [belong](Shape::belongs) to the bucket, so that
+//! no lookup that comes here asks for it. A key of which neither bucket has room goes to the
 //! stash, which is looked at only after two full buckets.
 use crate::hash::mix::{mix, mix64, unmix, unmix64};
 use crate::hash::mulhi;
@@ -92,6 +94,22 @@ impl Shape {
     pub fn place(self, partition: u32, bucket: u32) -> u64 {
         partition as u64 * self.buckets as u64 + bucket as u64
     }
+    /// Whether the bucket in this place is one of the two of a hash.
+    #[inline(always)]
+    pub fn belongs(self, h: u32, place: u32) -> bool {
+        self.first_place(h) == place || self.second_place(h) == place
+    }
+    /// A hash, from `h` on, that does not belong to the bucket in this place: no lookup that comes there has it. Search begins at 0.
+    /// There must be two buckets.
+    #[inline(always)]
+    pub fn filler(self, place: u32, h: u32) -> u32 {
+        // Low hashes belong to the first bucket of all, those from the middle on do not.
+        let mut h = if place == 0 { h | 1 << 31 } else { h };
+        while self.belongs(h, place) {
+            h += 1;
+        }
+        h
+    }
     /// Where the second bucket of a hash is among all buckets.
     #[inline(always)]
     pub fn second_place(self, h: u32) -> u32 {
@@ -107,7 +125,7 @@ pub fn class(h: u32) -> u32 {
 }
 
 /// What keys and values are: `u32`, `u64`.
-pub trait Number: Scalar + Ord + Debug + Send + Sync {
+pub trait Number: Scalar + Default + Ord + Debug + Send + Sync {
     /// Zero-extended.
     fn widened(self) -> u64;
     /// The low bits.
@@ -394,6 +412,22 @@ pub fn with_class_bits<L: Layout>([mut a, mut b, mut c, mut d]: [L::Pair; 4], bi
         if q { low1 } else { high1 },
     ]
 }
+/// The same pairs in the same order, the empty slots behind them.
+#[inline(always)]
+pub fn empty_last<L: Layout>([mut a, mut b, mut c, mut d]: [L::Pair; 4]) -> [L::Pair; 4] {
+    let sink = |x: &mut L::Pair, y: &mut L::Pair| {
+        if L::head(*x) == EMPTY {
+            (*x, *y) = (*y, L::EMPTY_PAIR);
+        }
+    };
+    sink(&mut a, &mut b);
+    sink(&mut b, &mut c);
+    sink(&mut c, &mut d);
+    sink(&mut a, &mut b);
+    sink(&mut b, &mut c);
+    sink(&mut a, &mut b);
+    [a, b, c, d]
+}
 #[inline(always)]
 fn exchange<L: Layout>(a: &mut L::Pair, b: &mut L::Pair) {
     let swap = L::key(*a) > L::key(*b);
@@ -405,6 +439,21 @@ mod tests {
     use super::*;
     use crate::hash::mix::splitmix_at;
 
+    #[test]
+    fn fillers_do_not_belong() {
+        for (partitions, buckets) in [(1, 2), (1, 3), (2, 1), (2, 2), (3, 1000), (4864, 1125)] {
+            let shape = Shape { partitions, buckets };
+            let all = partitions * buckets;
+            for place in (0..all).step_by((all as usize / 100).max(1)).chain([all - 1]) {
+                let mut h = 0;
+                for _ in 0..4 {
+                    h = shape.filler(place, h);
+                    assert!(shape.first_place(h) != place && shape.second_place(h) != place && h != u32::MAX);
+                    h += 1;
+                }
+            }
+        }
+    }
     fn every_code<L: Layout>() {
         for seed in 0..2000 {
             let pairs = [0, 1, 2, 3].map(|i| L::with_head(splitmix_at(seed, i), splitmix_at(seed, i + 4)));

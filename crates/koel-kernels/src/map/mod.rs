@@ -62,8 +62,8 @@ pub mod state {
     pub const ARRIVED: u32 = 9;
     /// The number of the attempt that succeeded, after the first.
     pub const ATTEMPTS: u32 = 10;
-    /// Not 0: contested keys may have copies in any stretch of the input.
-    pub const ANYWHERE: u32 = 11;
+    /// From which stretch of the input on contested keys may have copies: [`Stamps::from`](super::partition::Stamps::from).
+    pub const FROM: u32 = 11;
     /// The seed of that attempt.
     pub const SEED: u32 = 12;
     /// From here on a word for each stretch of the input: not 0 if contested keys have copies there.

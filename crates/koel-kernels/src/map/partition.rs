@@ -14,13 +14,11 @@
 use super::layout::{EMPTY, Layout, Narrow, Shape, Wide};
 use super::{rank, state};
 use crate::hash::mulhi;
-use crate::partition::{NOWHERE, fits, load_tile, scatter};
+use crate::partition::{ELSEWHERE, NOWHERE, fits, load_tile, scatter, tile_index};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Pairs that an overflow area has room for. There is one for each pass, the second behind the first.
 pub const OVERFLOW: u32 = 1 << 16;
-/// Places from here on are those of the overflow area.
-const OVERFLOWED: u32 = 1 << 31;
 /// Different stamps, at most.
 pub const MOST_STAMPS: u32 = 1 << 10;
 
@@ -70,6 +68,18 @@ impl Stamps {
     #[inline(always)]
     pub fn unknown(self) -> u32 {
         self.count
+    }
+    /// Tells [`settle`](super::settle) to search the stretch of this stamp and of all greater ones: the greatest of what copies give
+    /// decides. Never 0.
+    #[inline(always)]
+    pub fn from(self, stamp: u32) -> u32 {
+        let first = if self.mask == 0 || stamp == self.unknown() { 0 } else { stamp };
+        self.count.wrapping_sub(first).wrapping_add(1)
+    }
+    /// Whether [`from`](Self::from) tells to search the stretch of a stamp; 0 tells nothing.
+    #[inline(always)]
+    pub fn searched(self, from: u32, stamp: u32) -> bool {
+        from != 0 && (self.mask == 0 || stamp + from > self.count)
     }
     /// A hash with a stamp in its high bits.
     #[inline(always)]
@@ -145,7 +155,7 @@ fn place(bins: Bins, first_bin: u32, valid: Buf<u32>, build_state: Buf<u32>) -> 
             valid.fetch_min(bin, before);
             let place = build_state.fetch_add(bins.overflow_word, run);
             if fits(OVERFLOW, place, run) {
-                OVERFLOWED | (bins.overflow + place)
+                ELSEWHERE | (bins.overflow + place)
             } else {
                 build_state.fetch_add(state::FAILED, run);
                 NOWHERE
@@ -153,23 +163,11 @@ fn place(bins: Bins, first_bin: u32, valid: Buf<u32>, build_state: Buf<u32>) -> 
         }
     }
 }
-/// Writes a pair to its place: in a bin as `binned` says, behind them as `overflowed` says of its head.
+/// Writes a pair to a place of an array, with what `head` makes of its head.
 #[inline(always)]
-fn put<L: Layout>(
-    out: Buf<u64>,
-    overflow: Buf<u64>,
-    binned: impl Fn(u64) -> u64,
-    overflowed: impl Fn(u64) -> u64,
-) -> impl Fn(u32, L::Pair) {
-    let (out, overflow) = (L::pairs_mut(out), L::pairs_mut(overflow));
-    move |to, pair| {
-        let (head, behind) = (L::head(pair), L::behind(pair));
-        if to < OVERFLOWED {
-            out.store(to, L::with_head(binned(head), behind));
-        } else {
-            overflow.store(to - OVERFLOWED, L::with_head(overflowed(head), behind));
-        }
-    }
+fn put<L: Layout>(out: Buf<u64>, head: impl Fn(u64) -> u64) -> impl Fn(u32, L::Pair) {
+    let out = L::pairs_mut(out);
+    move |to, pair| out.store(to & !ELSEWHERE, L::with_head(head(L::head(pair)), L::behind(pair)))
 }
 
 #[inline(always)]
@@ -199,26 +197,26 @@ fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: u
         word += threads;
     }
     let (pairs, mut live) =
-        load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, L::EMPTY_PAIR, |i, key, value| {
-            let mixed = L::mixed(seed, key);
-            if mixed == L::AMBIGUOUS {
-                build_state.fetch_max(state::HELD, rank(i, stamps.keep_first));
-                build_state.fetch_add(state::HELD_COPIES, 1);
-                return L::EMPTY_PAIR;
-            }
-            L::pair(mixed, value)
+        load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, L::EMPTY_PAIR, |key, value| {
+            L::pair(L::mixed(seed, key), value)
         });
-    unroll::<ITEMS>(|j| {
-        if L::head(pairs[j]) == EMPTY {
-            live &= !(1 << j);
-        }
-    });
+    let mut held = 0u32;
+    unroll::<ITEMS>(|j| held |= ((L::key(pairs[j]) == L::AMBIGUOUS) as u32) << j);
+    held &= live;
+    live &= !held;
+    if held != 0 {
+        // In the order of the input a thread's pairs are in that of their numbers.
+        let j = if stamps.keep_first != 0 { held.trailing_zeros() } else { 31 - held.leading_zeros() };
+        let i = t.block() * (THREADS * ITEMS) as u32 + tile_index::<THREADS>(t, j);
+        build_state.fetch_max(state::HELD, rank(i, stamps.keep_first));
+        build_state.fetch_add(state::HELD_COPIES, held.count_ones());
+    }
     let bin_of = |pair| mulhi(hash_in::<L>(L::head(pair)), bins.count);
     let place = place(bins, 0, valid, build_state);
     let stamp = stamps.of_block(t.block());
     let stamped = |head| with_hash::<L>(head, stamps.with(hash_in::<L>(head), stamp));
-    let put = put::<L>(out, overflow, stamped, |head| head);
-    scatter::<_, THREADS, ITEMS, BINS, PER>(t, (pairs, live), bin_of, 0, cursors, place, put)
+    let (put, put_elsewhere) = (put::<L>(out, stamped), put::<L>(overflow, |head| head));
+    scatter::<_, THREADS, ITEMS, BINS, PER>(t, (pairs, live), bin_of, 0, cursors, place, put, put_elsewhere)
 }
 
 macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty, $tile:ident: $threads:literal $items:literal $bins:literal $blocks:literal $per:literal;)*) => { $(
@@ -320,8 +318,9 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     let hash = |head| stamps.hash(hash_in::<L>(head), top);
     let bin_of = |pair| shape.partition(hash(L::head(pair))) - first_bin;
     let place = place(bins, first_bin, valid, build_state);
-    let put = put::<L>(out, overflow, |head| head, |head| with_hash::<L>(head, hash(head)));
-    scatter::<_, THREADS, ITEMS, 256, 1>(t, (pairs, live), bin_of, first_bin, cursors, place, put)
+    let (put, put_elsewhere) =
+        (put::<L>(out, |head| head), put::<L>(overflow, |head| with_hash::<L>(head, hash(head))));
+    scatter::<_, THREADS, ITEMS, 256, 1>(t, (pairs, live), bin_of, first_bin, cursors, place, put, put_elsewhere)
 }
 
 macro_rules! from_groups { ($($(#[$doc:meta])* $name:ident $layout:ty: $items:literal;)*) => { $(

@@ -10,8 +10,8 @@
 //!   First nothing moves: a key takes the first empty slot of its first bucket, of its second if that is full, or else waits in
 //!   a table of its own, so that its copies meet in the same slot. Then the keys that wait, each there once, evict others, under
 //!   locks of the buckets. If even the stash overflows, which keys chosen for the seed can bring about, another seed is drawn.
-use super::build::{empty_last, write_bucket};
-use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide, class, with_class_bits};
+use super::build::write_bucket;
+use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
 use super::partition::Stamps;
 use super::{header, rank, ranked, stash, state};
 use crate::hash::mix::mix;
@@ -156,7 +156,7 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
 #[inline(always)]
 fn search<L: Layout>(t: Thread, built: Built<L>) {
     let Built { settling, stamps, build_state, contested, .. } = built;
-    let anywhere = build_state.load_relaxed(state::ANYWHERE) != 0;
+    let from = build_state.load_relaxed(state::FROM);
     let mask = (1u32 << (settling.contested_bits & 31)) - 1;
     // A block takes a tile of the first pass at a time: all of it has one stamp.
     let mut tile = t.block();
@@ -164,7 +164,8 @@ fn search<L: Layout>(t: Thread, built: Built<L>) {
         let first = tile * settling.tile;
         let end = first + settling.tile.min(settling.n - first);
         let stretch = stamps.of_block(tile);
-        let wanted = anywhere || (stamps.mask != 0 && build_state.load_relaxed(state::STRETCHES + stretch) != 0);
+        let marked = stamps.mask != 0 && build_state.load_relaxed(state::STRETCHES + stretch) != 0;
+        let wanted = marked || stamps.searched(from, stretch);
         let mut i = first + t.id();
         while wanted && i < end {
             let mixed = L::mixed(settling.seed, built.keys.get_stream(i));

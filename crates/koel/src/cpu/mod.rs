@@ -323,15 +323,19 @@ impl<'a, L: Layout> Finder<'a, L> {
 
 /// Every pair of a table, in the order of its slots, then of the stash: mixed key and value.
 pub fn pairs<'a, L: Layout>(
+    shape: Shape,
     table: &'a [u64],
     stash: &'a Stash<L>,
 ) -> impl Iterator<Item = (L::Mixed, L::Value)> + use<'a, L> {
-    let slots = table.chunks_exact(L::WORDS).flat_map(|bucket| {
+    let slots = table.chunks_exact(L::WORDS).zip(0..).flat_map(|(bucket, place)| {
         let (heads, behind) = (&bucket[..BUCKET], &bucket[L::WORDS - BUCKET..]);
-        heads.iter().zip(behind).map(|(&head, &behind)| (head, behind))
+        heads.iter().zip(behind).map(move |(&head, &behind)| (head, behind, place))
     });
-    let held =
-        slots.filter(|&(head, _)| head != EMPTY).map(|(head, behind)| (L::key_in(head), L::value_in(head, behind)));
+    let held = slots.filter_map(move |(head, behind, place)| {
+        let key = L::key_in(head);
+        // Fillers do not belong where they are.
+        (head != EMPTY && shape.belongs(L::hash(key), place)).then(|| (key, L::value_in(head, behind)))
+    });
     let stashed = stash.iter().map(|pair| (L::key(pair), L::value(pair)));
     held.chain(stashed).chain(stash.held().map(|value| (L::AMBIGUOUS, value)))
 }

@@ -89,7 +89,7 @@ fn check<L: Pairing>(device: &Device, built: &Built<L>, expected: &Map<L>, given
     assert_eq!(counts.duplicates, given - expected.len());
     assert_eq!(counts.stashed, stash.len());
     assert_eq!(stash.held(), ambiguous::<L>().and_then(|key| expected.get(&key).copied()));
-    let held = pairs(table, stash).map(|(mixed, value)| (L::unmixed(SEED, mixed), value)).collect::<Vec<_>>();
+    let held = pairs(shape, table, stash).map(|(mixed, value)| (L::unmixed(SEED, mixed), value)).collect::<Vec<_>>();
     assert_eq!(held.len(), expected.len());
     assert_eq!(&held.into_iter().collect::<HashMap<_, _>>(), expected);
     for (place, bucket) in table.chunks_exact(L::WORDS).enumerate() {

@@ -319,8 +319,8 @@ pub fn build<L: Kernels>(
     }
     {
         let pairs = scratch.by_partition.view().arg("pairs", stream)?;
-        let counts = scratch.cursors.view().slice(groups..bins)?.arg("counts", stream)?;
-        let valid = scratch.valid.view().slice(groups..bins)?.arg("valid", stream)?;
+        let counts = scratch.cursors.view().arg("counts", stream)?;
+        let valid = scratch.valid.view().arg("valid", stream)?;
         let overflow = scratch.overflow.view().arg("overflow", stream)?;
         let slots = table.slots.view_mut().arg("slots", stream)?;
         let stash = table.stash.view_mut().arg("stash", stream)?;

@@ -432,7 +432,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 if let (Some(table), Some(keys), Some(values), Some(count)) =
                     (table.host(), keys.host_mut(), values.host_mut(), count.host_mut())
                 {
-                    let pairs = cpu::pairs::<LayoutOf<K, V>>(table, stash);
+                    let pairs = cpu::pairs::<LayoutOf<K, V>>(self.plan.shape, table, stash);
                     for ((mixed, value), (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
                         (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(*seed, mixed), value);
                     }

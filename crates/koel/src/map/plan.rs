@@ -153,6 +153,7 @@ impl Plan {
             contested_bits: self.contested_bits,
             list: self.list,
             each: self.shape.partitions / self.parts,
+            groups: self.groups.map_or(0, |g| g.count),
         }
     }
     /// Words of a table's buckets.

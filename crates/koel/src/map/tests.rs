@@ -90,9 +90,13 @@ impl<K: Key, V: Value> Bench<K, V> {
             for s in 0..4 {
                 assert_eq!(slots[place * words + s] == EMPTY, s >= fill, "empty slots are last");
                 if s < fill {
-                    let h = hold(pair_at(place, s));
-                    let (first, second) = (shape.first_place(h) as usize, shape.second_place(h) as usize);
-                    assert!(place == first || place == second);
+                    let h = L::<K, V>::hash(L::<K, V>::key(pair_at(place, s)));
+                    if !shape.belongs(h, place as u32) {
+                        assert!(fill == 4 && header.dropped > 0, "fillers keep full buckets full");
+                        continue;
+                    }
+                    hold(pair_at(place, s));
+                    let first = shape.first_place(h) as usize;
                     overflowed[first] |= if place == first { 0 } else { 1 << class(h) };
                 }
             }
