@@ -85,7 +85,7 @@ pub fn next_slot(key: u32, at: u32, step: u32, functions: &Functions, coinciding
 }
 
 /// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, min_blocks = 32, independent)]
 pub fn single_level_insert(
     t: Thread,
     keys: In<u32>,

@@ -4,7 +4,7 @@
 //! Kernels in the order of the build: count, (scan), scatter, build; then find.
 use super::{EMPTY, answer, holds, key_of, pair, status};
 use crate::hash::{Family, Functions};
-use koel_simt::{Buf, In, Shared, Thread, kernel};
+use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
 /// Sub-tables of a bucket.
 pub const SUB_TABLES: u32 = 3;
@@ -165,24 +165,28 @@ fn build(
     while unplaced != 0 && tried < MAX_SEEDS {
         clear(t, threads, owners, sub_slots);
         t.barrier();
+        // Hashed once a seed, in one place: functions of any family are long.
+        let (mut slots, mut j) = ([0; SUB_TABLES as usize], 0);
+        while j < SUB_TABLES {
+            let slot = j * sub_slots + inner.slot(j, key_of(mine), seed);
+            slots = [slots[1], slots[2], slot];
+            j += 1;
+        }
         let mut at = NOWHERE;
         let (mut loops, mut homeless) = (0, mine != EMPTY);
         unplaced = 1;
         while unplaced != 0 && loops < MAX_LOOPS {
-            let mut j = 0;
-            while j < SUB_TABLES {
-                let slot = j * sub_slots + inner.slot(j, key_of(mine), seed);
+            unroll::<{ SUB_TABLES as usize }>(|j| {
                 if homeless {
-                    owners.store_volatile(slot, id);
-                    at = slot;
+                    owners.store_volatile(slots[j], id);
+                    at = slots[j];
                 }
                 t.barrier();
                 // Only slots of this sub-table can have changed hands. Nobody writes it again before two more barriers.
-                if homeless || at == slot {
-                    homeless = owners.load_volatile(slot) != id;
+                if homeless || at == slots[j] {
+                    homeless = owners.load_volatile(slots[j]) != id;
                 }
-                j += 1;
-            }
+            });
             unplaced = t.barrier_count(homeless);
             loops += 1;
         }

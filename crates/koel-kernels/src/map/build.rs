@@ -383,11 +383,15 @@ fn build<L: Recorded>(
     let count = counts.get(bin).min(valid_here).min(source.room);
     let number = |j: usize| ((j / 2) as u32 * THREADS + id) * 2 + j as u32 % 2;
     let mut e = [EMPTY; ITEMS];
-    unroll::<ITEMS>(|j| {
-        if j % 2 == 0 && number(j) < count {
-            [e[j], e[j + 1]] = L::two_heads(pairs, (from.bin + number(j)) / 2);
-        }
-    });
+    if count != 0 {
+        // Who has nothing to read reads the last pairs again: no branch that others wait for.
+        let last = (count - 1) & !1;
+        unroll::<ITEMS>(|j| {
+            if j % 2 == 0 {
+                [e[j], e[j + 1]] = L::two_heads(pairs, (from.bin + number(j).min(last)) / 2);
+            }
+        });
+    }
     let mut i = id;
     while i < shape.buckets * 2 {
         part.slots.x2().store(i, U64x2([EMPTY; 2]));
@@ -406,21 +410,22 @@ fn build<L: Recorded>(
     // A.
     let mut missed = 0u32;
     unroll::<{ ITEMS / BATCH }>(|batch| {
-        let mut slots = [0; BATCH];
+        let mut places = [0; BATCH];
         unroll::<BATCH>(|l| {
             let j = batch * BATCH + l;
             if number(j) < count {
                 e[j] = L::record(e[j], number(j), from);
-                let bucket = shape.first(part.hash::<L>(e[j]));
-                let place = part.words.fetch_add(bucket, 1);
-                slots[l] = 4 * bucket + place;
-                missed |= ((place >= 4) as u32) << j;
+                places[l] = part.words.fetch_add(shape.first(part.hash::<L>(e[j])), 1);
             }
         });
         unroll::<BATCH>(|l| {
             let j = batch * BATCH + l;
-            if number(j) < count && missed >> j & 1 == 0 {
-                part.slots.store_volatile(slots[l], e[j]);
+            if number(j) < count {
+                if places[l] < 4 {
+                    part.slots.store_volatile(4 * shape.first(part.hash::<L>(e[j])) + places[l], e[j]);
+                } else {
+                    missed |= 1 << j;
+                }
             }
         });
     });
