@@ -1,7 +1,7 @@
 //! The single-level cuckoo table of Alcantara et al. 2011: one pair a slot, two to five functions, insertion by atomic
 //! exchange in global memory, one thread per pair.
 use super::{EMPTY, answer, holds, key_of, pair, status};
-use crate::hash::{Functions, mix::mix, mulhi};
+use crate::hash::{Family, Functions, InShared, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// What to do with an evicted pair when several of its functions name the slot it was in. The 2011 paper names all three.
@@ -63,15 +63,14 @@ unsafe impl koel_simt::Arg for Lookup {}
 /// Where a pair is that has no slot yet.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// The slot that a pair tries after slot `at`: its first one if it comes from nowhere.
+/// The slot that a pair tries after slot `at`: its first one if it comes from nowhere. `slot`: of one of `d` functions and a key.
 #[inline(always)]
-pub fn next_slot(key: u32, at: u32, step: u32, functions: &Functions, coinciding: u32) -> u32 {
-    let d = functions.count();
+pub fn next_slot(key: u32, at: u32, step: u32, d: u32, slot: impl Fn(u32, u32) -> u32, coinciding: u32) -> u32 {
     let random = coinciding == Coinciding::Random as u32 && at != NOWHERE;
     // The first function that names the slot, then the one after it, or the first after it that names another.
     let (mut f, mut first, mut seen) = (if random { mulhi(mix(key ^ mix(step)), d) } else { 0 }, 0, at == NOWHERE);
     loop {
-        let h = functions.slot(f, key);
+        let h = slot(f, key);
         if random || seen && (coinciding == Coinciding::FirstMatch as u32 || h != at) {
             return h;
         }
@@ -85,7 +84,7 @@ pub fn next_slot(key: u32, at: u32, step: u32, functions: &Functions, coinciding
 }
 
 /// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
-#[kernel(threads = 64, min_blocks = 32, independent)]
+#[kernel(threads = 64, min_blocks = 32, shared = InShared::BYTES)]
 pub fn single_level_insert(
     t: Thread,
     keys: In<u32>,
@@ -97,27 +96,36 @@ pub fn single_level_insert(
     stash: Buf<u64>,
     status: Buf<u32>,
 ) {
+    let bound = InShared::new(t, &mut t.shared(), functions);
     let i = t.global_id();
     if i >= n {
         return;
     }
-    let mut e = pair(keys.get_stream(i), values.get_stream(i));
+    let e = pair(keys.get_stream(i), values.get_stream(i));
     if e == EMPTY {
         status.store_relaxed(status::ALL_ONES, 1);
         return;
     }
-    let (mut at, mut step) = (NOWHERE, 0);
-    while step < insertion.max_evictions {
-        at = next_slot(key_of(e), at, step, &functions, insertion.coinciding);
-        e = table.swap(at, e);
-        if e == EMPTY {
-            return;
-        }
-        step += 1;
-    }
-    if !put_into_stash(e, insertion, stash, status) {
+    let d = functions.count();
+    let left = if functions.are(Family::Mixed) {
+        insert(e, d, |f, key| bound.mixed_slot(f, key), insertion, table)
+    } else {
+        insert(e, d, |f, key| bound.slot(f, key), insertion, table)
+    };
+    if left != EMPTY && !put_into_stash(left, insertion, stash, status) {
         status.fetch_add(status::FAILED, 1);
     }
+}
+/// The pair that has no slot in the end, or [`EMPTY`].
+#[inline(always)]
+fn insert(mut e: u64, d: u32, slot: impl Fn(u32, u32) -> u32, insertion: Insertion, table: Buf<u64>) -> u64 {
+    let (mut at, mut step) = (NOWHERE, 0);
+    while step < insertion.max_evictions && e != EMPTY {
+        at = next_slot(key_of(e), at, step, d, &slot, insertion.coinciding);
+        e = table.swap(at, e);
+        step += 1;
+    }
+    e
 }
 
 /// Whether the stash had room for a pair.

@@ -10,13 +10,14 @@ mod modulo;
 mod polynomial;
 mod xor;
 
+use koel_simt::{Shared, SharedMem, Thread, unroll};
 use mix::{mix, splitmix_at};
 
 /// The most hash functions that a table draws.
 pub const MAX_FUNCTIONS: u32 = 5;
 
-/// Where a function's constants come from. On a GPU they are computed again whenever they are needed, which costs a few
-/// instructions and no memory; a CPU [binds](Functions::bind) them.
+/// Where a function's constants come from. On a GPU they are computed again whenever they are needed, which costs some forty
+/// instructions and no memory, or by each block once, which keeps them in [shared memory](InShared); a CPU [binds](Functions::bind) them.
 #[derive(Clone, Copy)]
 struct Source {
     seed: u64,
@@ -37,7 +38,8 @@ impl Source {
     }
 }
 /// The constants of one function. A family uses as many as it needs.
-type Constants = [u64; 5];
+type Constants = [u64; CONSTANTS];
+const CONSTANTS: usize = 5;
 
 /// The high word of the product: maps a full-range hash to `0..n` without a division.
 #[inline(always)]
@@ -109,6 +111,11 @@ impl Functions {
     pub fn new(family: Family, count: u32, slots: u32, seed: u64) -> Functions {
         Functions { seed, family: family as u32, count: count.min(MAX_FUNCTIONS), slots, unused: 0 }
     }
+    /// Whether they are of this family.
+    #[inline(always)]
+    pub fn are(&self, family: Family) -> bool {
+        self.family == family as u32
+    }
     /// How many there are.
     #[inline(always)]
     pub fn count(&self) -> u32 {
@@ -136,6 +143,45 @@ impl Functions {
     #[inline(always)]
     pub fn with_seed(self, seed: u32) -> Functions {
         Functions { seed: seed as u64, ..self }
+    }
+}
+
+/// Functions whose constants are in a block's shared memory: a slot costs half the instructions.
+#[derive(Clone, Copy)]
+pub struct InShared {
+    functions: Functions,
+    constants: Shared<u64>,
+}
+impl InShared {
+    /// Bytes of shared memory.
+    pub const BYTES: u32 = MAX_FUNCTIONS * CONSTANTS as u32 * 8;
+    /// All threads of a block call it, at least [`MAX_FUNCTIONS`], and wait for each other.
+    #[inline(always)]
+    pub fn new(t: Thread, shared: &mut SharedMem, functions: Functions) -> InShared {
+        let constants = shared.array::<u64>(MAX_FUNCTIONS * CONSTANTS as u32);
+        let function = t.id();
+        if function < functions.count {
+            let words = self::constants(functions.family, Source { seed: functions.seed, function });
+            unroll::<CONSTANTS>(|i| constants.store(function * CONSTANTS as u32 + i as u32, words[i]));
+        }
+        t.barrier();
+        InShared { functions, constants }
+    }
+    /// The slot of a key by function `f`.
+    #[inline(always)]
+    pub fn slot(&self, f: u32, key: u32) -> u32 {
+        slot(self.functions.family, key, &self.constants(f), self.functions.slots)
+    }
+    /// The same where the family is known to be [`Family::Mixed`]: a third of the instructions.
+    #[inline(always)]
+    pub fn mixed_slot(&self, f: u32, key: u32) -> u32 {
+        mixed::slot(key, &self.constants(f), self.functions.slots)
+    }
+    #[inline(always)]
+    fn constants(&self, f: u32) -> Constants {
+        let mut constants = [0; CONSTANTS];
+        unroll::<CONSTANTS>(|i| constants[i] = self.constants.load(f * CONSTANTS as u32 + i as u32));
+        constants
     }
 }
 

@@ -15,15 +15,22 @@
 //!   64 bits. No record comes twice (those of equal pairs of equal stretches may, which phase F sets right), so what is equal
 //!   is what was seen.
 //! * D. What C gave up tries both buckets again, now that nobody gives slots back any more. What has no place then is homeless.
-//! * E. Full buckets are ordered so that they tell their class bits, and everything is written out. If asked, equal keys are looked
-//!   for on the way: all copies of a key are in its two buckets or homeless.
-//! * F. Where there are some, one of each key stays, that with the greatest stamp, and the buckets concerned are written again. A
+//! * E. Full buckets are ordered so that they tell their class bits, and everything is written out.
+//! * F. If there may be equal keys, one of each key stays, that with the greatest stamp, and the buckets concerned are written again. A
 //!   bucket that could hide keys if it were no longer full gets [fillers](Shape::filler). A key of which several copies have the
 //!   greatest stamp is *contested*.
 //! * G. Homeless pairs go to the stash.
+//!
+//! # How equal keys are found
+//! Equal keys have the same two buckets. Whoever sees two of them marks the key as *suspect*: phase F then looks at all of its copies.
+//! Before phase C, no two equal keys are unseen unless they are in the same bucket: what missed its first bucket is compared with
+//! the four pairs there, which are those of phase A; what missed its second one too, with the four pairs there and with all others
+//! that missed twice; what came from behind the bins is always suspect. In phase C a pair leaves a bucket only after it was
+//! compared with the three beside it. What is together in a bucket at the end is compared in phase E.
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
 use super::partition::{OVERFLOW, Stamps, hash_in, with_hash};
 use super::{stash, state};
+use crate::hash::mulhi;
 use koel_simt::{Buf, In, Shared, Thread, U32x4, U64x2, block, kernel, unroll};
 
 /// Threads of a block.
@@ -181,18 +188,18 @@ struct Partition {
     shape: Shape,
     from: Pairs,
     slots: Shared<u64>,
-    /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the free slots, bits 4-7 those that
-    /// are dropped, and two marks follow. Bits 20-23: the classes that overflowed.
+    /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the free slots and bits 4-7 those that
+    /// are dropped. Bits 20-23: the classes that overflowed; two marks follow.
     words: Shared<u32>,
 }
 const COUNT: u32 = 0xFFFF;
 const FREE: u32 = 0xF;
 const DROPPED: u32 = 4;
-/// Keys that have this bucket as their first may have copies.
-const SUSPECT: u32 = 1 << 8;
-/// Phase F has changed something here.
-const CHANGED: u32 = 1 << 9;
 const CLASS: u32 = 20;
+/// Keys that have this bucket as their first may have copies.
+const SUSPECT: u32 = 1 << 24;
+/// Phase F has changed something here.
+const CHANGED: u32 = 1 << 25;
 // The words behind the lists: how much is in them.
 /// Of the first list: what missed once, or later what phase C gave up.
 const LISTED: u32 = 0;
@@ -201,8 +208,6 @@ const MISSED_TWICE: u32 = 1;
 const GIVEN_UP: u32 = 2;
 /// In the second list, after phase C.
 const HOMELESS: u32 = 3;
-/// In the first list, in phase E: pairs in their second buckets.
-const MOVED: u32 = 4;
 const LENGTHS: u32 = 8;
 
 #[inline(always)]
@@ -250,6 +255,20 @@ impl Partition {
         // Looks before it counts, so that counts stay small.
         self.words.load_volatile(second) & COUNT < 4 && self.count_in(second, e)
     }
+    /// Whether a pair is suspect that found its first bucket full: one there has its key.
+    #[inline(always)]
+    #[track_caller]
+    fn in_first<L: Recorded>(self, e: u64) -> bool {
+        let h = self.hash::<L>(e);
+        let there = self.bucket(self.shape.first(h));
+        let mut seen = false;
+        unroll::<4>(|s| seen |= self.hash::<L>(there[s]) == h);
+        seen && self.any_same::<L>(there, e) && self.suspect::<L>(e)
+    }
+    #[inline(always)]
+    fn any_same<L: Recorded>(self, of: [u64; 4], e: u64) -> bool {
+        self.same::<L>(of[0], e) || self.same::<L>(of[1], e) || self.same::<L>(of[2], e) || self.same::<L>(of[3], e)
+    }
     /// From phase C on: takes a free slot of a bucket, if there is one.
     #[inline(always)]
     #[track_caller]
@@ -262,10 +281,11 @@ impl Partition {
             None
         }
     }
-    /// Marks the key of a record: it may have copies.
+    /// Marks the key of a record, which may have copies. True.
     #[inline(always)]
-    fn suspect<L: Recorded>(self, e: u64) {
+    fn suspect<L: Recorded>(self, e: u64) -> bool {
         self.words.fetch_or(self.shape.first(self.hash::<L>(e)), SUSPECT);
+        true
     }
     #[inline(always)]
     fn same<L: Recorded>(self, a: u64, b: u64) -> bool {
@@ -291,6 +311,24 @@ impl Lists {
         } else {
             self.build_state.fetch_add(state::FAILED, 1);
         }
+    }
+    /// Whether a pair that missed twice is suspect: another one with its key did. They meet in a table in the memory of the first list.
+    #[inline(always)]
+    fn missed_before<L: Recorded>(self, part: Partition, e: u64) -> bool {
+        let mut at = mulhi(part.hash::<L>(e).wrapping_mul(0x9E37_79B1), self.room);
+        let mut looked = 0;
+        while looked < self.room {
+            let there = self.first.cas(at, EMPTY, e);
+            if there == EMPTY {
+                return false;
+            }
+            if part.same::<L>(there, e) {
+                break;
+            }
+            at = if at + 1 < self.room { at + 1 } else { 0 };
+            looked += 1;
+        }
+        part.suspect::<L>(e)
     }
 }
 
@@ -448,20 +486,20 @@ fn build<L: Recorded>(
     t.barrier();
 
     // B. For what the list had no room for, and what waits behind the bins, too.
+    let mut suspects = false;
     let listed = lengths.load_volatile(LISTED).min(source.list);
     i = id;
-    while i < listed {
-        let e = list.load(i);
-        if !part.try_second::<L>(e) {
-            lists.miss_twice(e);
-        }
-        i += THREADS;
-    }
-    while missed != 0 {
-        let j = missed.trailing_zeros();
-        missed &= missed - 1;
-        let number = (j / 2 * THREADS + id) * 2 + j % 2;
-        let e = L::record(L::head(L::pairs(pairs).get(from.bin + number)), number, from);
+    while i < listed || missed != 0 {
+        let e = if i < listed {
+            i += THREADS;
+            list.load(i - THREADS)
+        } else {
+            let j = missed.trailing_zeros();
+            missed &= missed - 1;
+            let number = (j / 2 * THREADS + id) * 2 + j % 2;
+            L::record(L::head(L::pairs(pairs).get(from.bin + number)), number, from)
+        };
+        suspects |= source.check != 0 && part.in_first::<L>(e);
         if !part.try_second::<L>(e) {
             lists.miss_twice(e);
         }
@@ -478,6 +516,7 @@ fn build<L: Recorded>(
             let h = L::hash(L::key(pair));
             if shape.partition(h) == p {
                 let e = L::record(L::head(pair), source.room + number, from);
+                suspects |= source.check != 0 && part.suspect::<L>(e);
                 if !part.count_in(shape.first(h), e) && !part.try_second::<L>(e) {
                     lists.miss_twice(e);
                 }
@@ -487,26 +526,35 @@ fn build<L: Recorded>(
     }
     t.barrier();
 
-    // Copies of what the full buckets hold need no place.
-    let missed_twice = lengths.load_volatile(MISSED_TWICE).min(source.list);
-    let mut dropped = 0;
-    if source.check != 0 {
-        i = id;
-        while i < missed_twice {
-            if merge_with_bucket::<L>(part, lists, lists.second.load(i), source, contested) {
-                lists.second.store(i, EMPTY);
-                dropped += 1;
-            }
-            i += THREADS;
-        }
-    }
     // Counts become free slots.
     i = id;
     while i < shape.buckets {
         let word = part.words.load(i);
         let taken = (word & COUNT).min(4);
-        part.words.store(i, word & (0xF << CLASS) | (FREE << taken) & FREE);
+        part.words.store(i, word & (!0 << CLASS) | (FREE << taken) & FREE);
         i += THREADS;
+    }
+    let missed_twice = lengths.load_volatile(MISSED_TWICE).min(source.list);
+    let mut dropped = 0;
+    if source.check != 0 {
+        i = id;
+        while i < source.list {
+            list.store(i, EMPTY);
+            i += THREADS;
+        }
+        t.barrier();
+        // Copies of what the full buckets hold need no place.
+        i = id;
+        while i < missed_twice {
+            let e = lists.second.load(i);
+            if merge_with_bucket::<L>(part, lists, e, source, contested) {
+                lists.second.store(i, EMPTY);
+                dropped += 1;
+            } else {
+                suspects |= lists.missed_before::<L>(part, e);
+            }
+            i += THREADS;
+        }
     }
     t.barrier();
 
@@ -516,7 +564,7 @@ fn build<L: Recorded>(
         // A warp's share, without a division that could be by zero.
         let share = missed_twice.checked_div(warps).unwrap_or(0) + 1;
         let start = (share * t.warp_id()).min(missed_twice);
-        evict::<L>(t, part, lists, start, (start + share).min(missed_twice));
+        suspects |= evict::<L>(t, part, lists, start, (start + share).min(missed_twice), source.check != 0);
     }
     t.barrier();
 
@@ -540,41 +588,24 @@ fn build<L: Recorded>(
     }
 
     // E.
-    let mut equal = false;
-    let mut of_warp = id - t.lane();
-    while of_warp < shape.buckets {
-        let bucket = of_warp + t.lane();
-        let (mut records, mut word) = ([EMPTY; 4], FREE);
-        if bucket < shape.buckets {
-            records = part.bucket(bucket);
-            // Others mark it meanwhile, with a bit that does not matter here.
-            word = part.words.load_volatile(bucket);
-        }
-        if source.check != 0 {
-            equal |= check::<L>(t, part, lists, bucket, records, !word & FREE);
-        }
-        if bucket < shape.buckets {
-            write_bucket::<L>(slots, shape.place(p, bucket), finished::<L>(part, records, word));
-        }
-        of_warp += THREADS;
+    i = id;
+    while i < shape.buckets {
+        // Others mark the word meanwhile, with a bit that does not matter here.
+        let (records, word) = (part.bucket(i), part.words.load_volatile(i));
+        suspects |= source.check != 0 && equal_beside::<L>(part, records, !word);
+        write_bucket::<L>(slots, shape.place(p, i), finished::<L>(part, records, word));
+        i += THREADS;
     }
     let homeless = lengths.load_volatile(HOMELESS);
     let mut resolved = false;
     if source.check != 0 {
-        t.barrier();
-        let moved = lengths.load_volatile(MOVED).min(source.list);
-        i = id;
-        while i < moved {
-            equal |= check_moved::<L>(part, list.load(i));
-            i += THREADS;
-        }
         i = id;
         while i < homeless {
             part.suspect::<L>(lists.second.load(i));
             i += THREADS;
         }
-        // F. Where nothing is homeless and nothing is equal, which is normal, this was all.
-        resolved = t.barrier_count(equal) != 0 || homeless != 0;
+        // F. Where nothing is homeless and nothing is suspect, which is normal, this was all.
+        resolved = t.barrier_count(suspects) != 0 || homeless != 0;
         if resolved {
             i = id;
             while i < shape.buckets * 4 + homeless {
@@ -634,7 +665,7 @@ fn resolved_bucket<L: Recorded>(part: Partition, lists: Lists, p: u32, at: u32, 
     let (records, word, shape) = (part.bucket(at), part.words.load(at), part.shape);
     let gone = (word | word >> DROPPED) & FREE;
     // A lookup may have to look further than here, which it does only if the bucket is full.
-    let hides = word & FREE == 0 && (word >> CLASS != 0 || homeless != 0);
+    let hides = word & FREE == 0 && (word >> CLASS & 0xF != 0 || homeless != 0);
     let (mut bucket, mut filler) = ([L::EMPTY_PAIR; 4], 0);
     if hides && gone != 0 && shape.all_buckets() == 1 {
         // Every key belongs here.
@@ -698,11 +729,12 @@ entries! {
     map_build_wide Wide<u64, u64>;
 }
 
-/// Phase C for the pairs `next..to` of the second list, one lane each; what is given up is appended to the first list.
+/// Phase C for the pairs `next..to` of the second list, one lane each; what is given up is appended to the first list. Tells whether
+/// it saw a suspect.
 #[inline(always)]
-fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, to: u32) {
+fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, to: u32, check: bool) -> bool {
     let (shape, lane, lengths) = (part.shape, t.lane(), lists.lengths);
-    let (mut active, mut x, mut bucket, mut moves) = (false, EMPTY, 0, 0);
+    let (mut active, mut x, mut bucket, mut moves, mut suspects) = (false, EMPTY, 0, 0, false);
     loop {
         // Lanes that are done take the next pairs together.
         let idle = t.warp().ballot(!active);
@@ -730,7 +762,8 @@ fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, t
             }
         } else {
             // One of the four whose other bucket has room, else any of them.
-            let other = [0, 1, 2, 3].map(|s| shape.other(part.hash::<L>(y[s]), bucket));
+            let hashes = y.map(|e| part.hash::<L>(e));
+            let other = hashes.map(|h| shape.other(h, bucket));
             let free = [0, 1, 2, 3].map(|s| part.words.load_volatile(other[s]) & FREE);
             let mut hit = 4;
             unroll::<4>(|s| {
@@ -746,6 +779,13 @@ fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, t
             let slot = if swaps { None } else { part.take_slot(its_other) };
             if swaps || slot.is_some() {
                 let h = part.hash::<L>(evicted);
+                if check {
+                    unroll::<4>(|s| {
+                        if hashes[s] == h && s as u32 != hit && part.same::<L>(y[s], evicted) {
+                            suspects = part.suspect::<L>(evicted);
+                        }
+                    });
+                }
                 if shape.first(h) == bucket {
                     part.words.fetch_or(bucket, class_mark(h));
                 }
@@ -769,56 +809,29 @@ fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, t
             active = false;
         }
     }
+    suspects
 }
 
-/// Looks for equal keys in a bucket, whose slots `taken` has a bit for. Lists those in their second bucket for [`check_moved`]. All
-/// lanes of a warp call it.
+/// Whether two pairs of a bucket are suspect, in the slots that `taken` has a bit for: their keys are equal.
 #[inline(always)]
-fn check<L: Recorded>(t: Thread, part: Partition, lists: Lists, bucket: u32, records: [u64; 4], taken: u32) -> bool {
+fn equal_beside<L: Recorded>(part: Partition, records: [u64; 4], taken: u32) -> bool {
     let h = records.map(|e| part.hash::<L>(e));
+    let both = |a: usize, b: usize| h[a] == h[b] && taken >> a & taken >> b & 1 != 0;
+    if !(both(0, 1) | both(0, 2) | both(1, 2) | both(0, 3) | both(1, 3) | both(2, 3)) {
+        return false;
+    }
     let mut equal = false;
-    let mut beside = |a: usize, b: usize| {
-        if h[a] == h[b] && taken >> a & taken >> b & 1 != 0 && L::same_key(records[a], records[b], part.from) {
-            equal = true;
-            part.suspect::<L>(records[a]);
+    let mut look = |a: usize, b: usize| {
+        if both(a, b) && L::same_key(records[a], records[b], part.from) {
+            equal = part.suspect::<L>(records[a]);
         }
     };
-    beside(0, 1);
-    beside(0, 2);
-    beside(1, 2);
-    beside(0, 3);
-    beside(1, 3);
-    beside(2, 3);
-    let mut moved = 0u32;
-    unroll::<4>(|s| moved |= ((taken >> s & 1 != 0 && part.shape.first(h[s]) != bucket) as u32) << s);
-    let up_to_me = block::warp_inclusive_sum(t, moved.count_ones());
-    let mut at = 0;
-    if t.lane() == 31 {
-        at = lists.lengths.fetch_add(MOVED, up_to_me);
-    }
-    at = t.warp().shfl(at, 31) + up_to_me - moved.count_ones();
-    unroll::<4>(|s| {
-        if moved >> s & 1 != 0 {
-            if at < lists.room {
-                lists.first.store(at, records[s]);
-            } else {
-                equal |= check_moved::<L>(part, records[s]);
-            }
-            at += 1;
-        }
-    });
-    equal
-}
-/// Looks for the key of a pair in its second bucket in the first one, which is full.
-#[inline(always)]
-fn check_moved<L: Recorded>(part: Partition, e: u64) -> bool {
-    let h = part.hash::<L>(e);
-    let there = part.bucket(part.shape.first(h));
-    let mut equal = false;
-    unroll::<4>(|s| equal |= part.hash::<L>(there[s]) == h && L::same_key(there[s], e, part.from));
-    if equal {
-        part.suspect::<L>(e);
-    }
+    look(0, 1);
+    look(0, 2);
+    look(1, 2);
+    look(0, 3);
+    look(1, 3);
+    look(2, 3);
     equal
 }
 

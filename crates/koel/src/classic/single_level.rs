@@ -198,7 +198,8 @@ fn insert_on_cpu(
     status: &mut Buffer<u32>,
 ) {
     let given_up = Mutex::new(Vec::new());
-    let next = |key, at, step| next_slot(key, at, step, &functions, insertion.coinciding);
+    let slot = |f, key| functions.slot(f, key);
+    let next = |key, at, step| next_slot(key, at, step, functions.count(), slot, insertion.coinciding);
     let give_up = |e| given_up.lock().unwrap_or_else(|e| e.into_inner()).push(e);
     let (keys, values, moves) = (pairs.keys, pairs.values, insertion.max_evictions);
     let all_ones = cpu::insert(stream.device(), keys, values, table.view_mut(), moves, next, give_up);
