@@ -56,6 +56,17 @@ entries! {
         map_find_u64_u32 map_find_or_u64_u32 map_contains_u64_u32 map_contains_bits_u64_u32 map_count_u64_u32
         map_find_u64_u64 map_find_or_u64_u64 map_contains_u64_u64 map_contains_bits_u64_u64 map_count_u64_u64
     }
+    (crate::map::join) {
+        map_join_from_input map_join_from_input_many map_join_from_groups
+        map_join_from_input_u32 map_join_from_input_many_u32 map_join_from_groups_u32
+        map_join_from_input_u64 map_join_from_input_many_u64 map_join_from_groups_u64
+        map_filter_from_input map_filter_from_input_many map_filter_from_groups
+        map_filter_from_input_u32 map_filter_from_input_many_u32 map_filter_from_groups_u32
+        map_filter_from_input_u64 map_filter_from_input_many_u64 map_filter_from_groups_u64
+        map_join map_join_direct map_join_u32_u64 map_join_direct_u32_u64
+        map_join_u64_u32 map_join_direct_u64_u32 map_join_u64_u64 map_join_direct_u64_u64
+        map_filter map_filter_direct map_filter_u32 map_filter_direct_u32 map_filter_u64 map_filter_direct_u64
+    }
     (crate::vision::vote) { vision_vote }
     (crate::vision::refine) { vision_refine }
     (crate::spatial_search::cells) { point_bounds cell_keys mark_cells gather_points write_cells link_cells }

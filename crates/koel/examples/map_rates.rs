@@ -3,11 +3,11 @@
 //!     cargo run --release --example map_rates -- 2^22 2^24 load=0.8,0.9 keys=unique,zipf policy=unchecked,keep_last
 //!
 //! `gps`: 10^9 pairs or keys a second, the median of 7 runs after 2. A build puts pairs that are on the device into a map that
-//! is there (`rebuild`). `verified`: every answer of one lookup of every key was compared with the host's.
+//! is there (`rebuild`). `verified`: every answer of one lookup of every key was compared with the host's; of joins, every row.
 //! `of_limit`: the rate over that of random reads of 32 bytes from as much memory, in the same run.
 use koel::limits;
 use koel::map::{Key, Value};
-use koel::{Buffer, Device, Duplicates, Error, Map, MapBuilder, MapOptions, Result, Stream};
+use koel::{Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -118,7 +118,7 @@ fn ranks(n: usize, keys: &str) -> Result<Vec<u32>> {
             return Err(Error::Setting { field: "keys", found: keys.into(), expected });
         }
     };
-    Ok((0..n).into_par_iter().map(|i| rank(i)).collect())
+    Ok((0..n).into_par_iter().map(&*rank).collect())
 }
 
 fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'_>) -> Result<()> {
@@ -178,6 +178,19 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
                     n as f64 / seconds / limit
                 );
             }
+            let mut rows = Rows::new(device, n)?;
+            for (op, queries) in [("join", &keys_in), ("join_absent", &absent), ("semi_join", &keys_in)] {
+                let seconds = median(stream, || rows.of(op, &map, stream, queries))?;
+                let verified = rows
+                    .are_right(op, &host_keys, |i| T::value(last[ranks[i] as usize].load(Relaxed).wrapping_sub(1)))?;
+                println!(
+                    r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified},"scratch_bytes":{}}}"#,
+                    gps(seconds),
+                    limit / 1e9,
+                    n as f64 / seconds / limit,
+                    rows.joiner.scratch_bytes()
+                );
+            }
         }
     }
     Ok(())
@@ -189,6 +202,45 @@ struct Answers<T: Number> {
 impl<T: Number> Answers<T> {
     fn of(&mut self, map: &Map<T, T>, stream: &Stream, queries: &Buffer<T>) -> Result<()> {
         map.get_into(stream, queries.view(), self.values.view_mut(), self.found.view_mut())
+    }
+}
+/// What joins write.
+struct Rows<T: Number> {
+    joiner: MapJoiner<T, T>,
+    numbers: Buffer<u32>,
+    /// Values, or the keys of a semi-join.
+    values: Buffer<T>,
+    count: Buffer<u64>,
+}
+impl<T: Number> Rows<T> {
+    fn new(device: &Device, n: usize) -> Result<Rows<T>> {
+        let joiner = MapJoiner::new(device)?;
+        Ok(Rows { joiner, numbers: device.alloc(n)?, values: device.alloc(n)?, count: device.alloc(1)? })
+    }
+    fn of(&mut self, op: &str, map: &Map<T, T>, stream: &Stream, queries: &Buffer<T>) -> Result<()> {
+        let (queries, values, count) = (queries.view(), self.values.view_mut(), self.count.view_mut());
+        match op {
+            "semi_join" => self.joiner.semi_join_into(stream, map, queries, values, count),
+            _ => self.joiner.join_into(stream, map, queries, self.numbers.view_mut(), values, count),
+        }
+    }
+    /// Whether each query has its row, `value(i)` query `i`.
+    fn are_right(&self, op: &str, queries: &[T], value: impl Fn(usize) -> T + Sync) -> Result<bool> {
+        let rows = self.count.download()?[0] as usize;
+        if op == "join_absent" {
+            return Ok(rows == 0);
+        }
+        let mut values = self.values.download()?;
+        if op == "semi_join" {
+            let mut queries = queries.to_vec();
+            values.par_sort_unstable();
+            queries.par_sort_unstable();
+            return Ok(rows == queries.len() && values == queries);
+        }
+        let numbers = self.numbers.download()?;
+        let seen = queries.iter().map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+        let right = |(&i, &v): (&u32, &T)| v == value(i as usize) && seen[i as usize].fetch_add(1, Relaxed) == 0;
+        Ok(rows == queries.len() && numbers.par_iter().zip(&values).all(right))
     }
 }
 /// Seconds, the median of [`RUNS`] after two.

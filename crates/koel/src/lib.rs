@@ -22,7 +22,7 @@ pub mod primitives;
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
-pub use map::{Key, Map, MapBuilder, MapOptions, MapReport, Value};
+pub use map::{Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, Value};
 
 /// The README's examples are tests.
 #[cfg(doctest)]

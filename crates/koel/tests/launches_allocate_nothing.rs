@@ -1,7 +1,7 @@
 //! Launches, copies, fills and lookups take no memory of the host: many small builds run at the speed of the device.
 mod support;
 
-use koel::{Device, DeviceKind, Map};
+use koel::{Device, DeviceKind, Map, MapJoiner};
 use koel_kernels::map::find::map_find_or;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -59,6 +59,13 @@ fn calls_allocate_nothing() {
             let map = Map::build(&device, &[1u32, 2, 3], &[4u32, 5, 6]).unwrap();
             allocations(&device, "get_or", || map.get_or(&stream, keys.view(), values.view_mut(), 0));
             assert_eq!(values.download().unwrap(), [4, 5, 6, 0]);
+            let mut joiner = MapJoiner::new(&device).unwrap();
+            let (mut numbers, mut count) = (device.alloc(4).unwrap(), device.alloc(1).unwrap());
+            allocations(&device, "join_into", || {
+                let (queries, count) = (keys.view(), count.view_mut());
+                joiner.join_into(&stream, &map, queries, numbers.view_mut(), values.view_mut(), count)
+            });
+            assert_eq!(count.download().unwrap(), [3]);
         }
         if device.kind() == DeviceKind::Cuda {
             let mut graph = stream

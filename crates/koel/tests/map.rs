@@ -65,6 +65,18 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str)
     let present = there.iter().filter(|&&t| t).count() as u64;
     assert_eq!(bits.iter().map(|b| b.count_ones() as u64).sum::<u64>(), present, "{place}: bits behind the last");
     assert_eq!(map.count(&queries).unwrap(), present);
+    if queries.len() < 50_000 {
+        let mut rows = map.join(&queries).unwrap();
+        rows.sort_unstable();
+        let expected = (0..queries.len()).filter(|&i| there[i]).map(|i| (i as u32, oracle[&queries[i]]));
+        assert!(rows == expected.collect::<Vec<_>>(), "{place}: the rows of a join are others");
+        for (flag, mut keys) in [(true, map.semi_join(&queries).unwrap()), (false, map.anti_join(&queries).unwrap())] {
+            keys.sort_unstable();
+            let mut expected = (0..queries.len()).filter(|&i| there[i] == flag).map(|i| queries[i]).collect::<Vec<_>>();
+            expected.sort_unstable();
+            assert!(keys == expected, "{place}: the keys of a join are others");
+        }
+    }
     let pairs = map.pairs().unwrap();
     assert_eq!(pairs.len(), oracle.len());
     assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs are others");
@@ -201,7 +213,8 @@ fn duplicates_of_big_inputs() {
                 let oracle: HashMap<_, _> =
                     if policy == Duplicates::KeepLast { pairs.collect() } else { pairs.rev().collect() };
                 let map = build(&stream, &keys, &values, 0.8, policy).unwrap();
-                assert!(map.report().unwrap().attempts == 1 && map.len().unwrap() == oracle.len());
+                let report = map.report().unwrap();
+                assert_eq!((report.attempts, report.pairs), (1, oracle.len()), "{policy:?}, step {step}: {report:?}");
                 let found = map.get(&keys).unwrap();
                 assert!(found.iter().zip(&keys).all(|(f, k)| *f == oracle.get(k).copied()));
             }

@@ -288,6 +288,10 @@ impl Partition {
         true
     }
     #[inline(always)]
+    fn is_suspect<L: Recorded>(self, e: u64) -> bool {
+        self.words.load_volatile(self.shape.first(self.hash::<L>(e))) & SUSPECT != 0
+    }
+    #[inline(always)]
     fn same<L: Recorded>(self, a: u64, b: u64) -> bool {
         a != EMPTY && b != EMPTY && self.hash::<L>(a) == self.hash::<L>(b) && L::same_key(a, b, self.from)
     }
@@ -608,8 +612,23 @@ fn build<L: Recorded>(
         resolved = t.barrier_count(suspects) != 0 || homeless != 0;
         if resolved {
             i = id;
-            while i < shape.buckets * 4 + homeless {
-                dropped += resolve::<L>(part, lists, i, homeless, contested, source.contested_bits) as u32;
+            while i < shape.buckets {
+                let (records, taken) = (part.bucket(i), !part.words.load_volatile(i));
+                let mut here = 0u32;
+                unroll::<4>(|s| {
+                    here |= ((taken >> s & 1 != 0 && part.is_suspect::<L>(records[s])) as u32) << s;
+                });
+                while here != 0 {
+                    let slot = 4 * i + here.trailing_zeros();
+                    here &= here - 1;
+                    dropped += resolve::<L>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
+                }
+                i += THREADS;
+            }
+            i = id;
+            while i < homeless {
+                let slot = shape.buckets * 4 + i;
+                dropped += resolve::<L>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
                 i += THREADS;
             }
             t.barrier();
@@ -845,22 +864,16 @@ fn resolve<L: Recorded>(
     lists: Lists,
     at: u32,
     homeless: u32,
-    contested: Buf<u64>,
     contested_bits: u32,
+    contested: Buf<u64>,
 ) -> bool {
     let slots = part.shape.buckets * 4;
     let me = if at < slots { part.slots.load_volatile(at) } else { lists.second.load_volatile(at - slots) };
-    if me == EMPTY {
-        return false;
-    }
     if at >= slots {
         lists.first.store(at - slots, me);
     }
     let (h, stamps, build_state) = (part.hash::<L>(me), part.from.stamps, lists.build_state);
     let first = part.shape.first(h);
-    if part.words.load_volatile(first) & SUSPECT == 0 {
-        return false;
-    }
     let second = part.shape.other(h, first);
     let (mut best, mut greatest, mut ties, mut copies, mut first_copy) = (me, L::stamp_of(me, part.from), false, 0, at);
     let mut look = |other: u32, e: u64| {

@@ -20,11 +20,33 @@ pub struct Table<L> {
     pub layout: core::marker::PhantomData<L>,
 }
 /// Where a key was found.
-enum Hit {
-    /// In a bucket, at the front of which is this head: the bucket, the slot.
-    Slot(u64, u32, u64),
-    /// Only the stash can tell.
+pub(super) enum Hit {
+    /// In this bucket, in this slot, with this head.
+    Slot(u32, u32, u64),
+    /// In neither bucket: only the stash can tell.
     Stash,
+}
+/// Looks for a key in its first bucket, which was read, and if it may be there in the second, which `heads` reads. Buckets are counted
+/// as the caller likes. The key must not be the ambiguous one.
+#[inline(always)]
+#[track_caller]
+pub(super) fn search<L: Layout>(
+    key: L::Mixed,
+    first: u32,
+    first_heads: [u64; 4],
+    second: impl FnOnce() -> u32,
+    heads: impl FnOnce(u32) -> [u64; 4],
+) -> Option<Hit> {
+    let (mut bucket, mut hit) = (first, matching::<L>(first_heads, key));
+    if hit.is_none() && first_heads[3] != EMPTY && class_bit::<L>(first_heads, class(L::hash(key))) {
+        bucket = second();
+        let heads = heads(bucket);
+        hit = matching::<L>(heads, key);
+        if hit.is_none() && heads[3] != EMPTY {
+            return Some(Hit::Stash);
+        }
+    }
+    hit.map(|(slot, head)| Hit::Slot(bucket, slot, head))
 }
 impl<L: Layout> Table<L> {
     /// From its parts.
@@ -40,23 +62,31 @@ impl<L: Layout> Table<L> {
         let U64x2([c, d]) = self.slots.x2().get(at + 1);
         [a, b, c, d]
     }
-    /// Looks in both buckets. The key must not be the ambiguous one.
+    /// The heads of the first bucket of a mixed key.
     #[inline(always)]
     #[track_caller]
-    fn search(&self, key: L::Mixed) -> Option<Hit> {
+    pub(super) fn first_heads(&self, key: L::Mixed) -> [u64; 4] {
+        self.heads(self.shape.first_place(L::hash(key)))
+    }
+    /// Looks in both buckets, of which the first was read. The key must not be the ambiguous one.
+    #[inline(always)]
+    #[track_caller]
+    fn search(&self, key: L::Mixed, first_heads: [u64; 4]) -> Option<Hit> {
         let h = L::hash(key);
-        let mut place = self.shape.first_place(h);
-        let mut heads = self.heads(place);
-        let mut hit = matching::<L>(heads, key);
-        if hit.is_none() && heads[3] != EMPTY && class_bit::<L>(heads, class(h)) {
-            place = self.shape.second_place(h);
-            heads = self.heads(place);
-            hit = matching::<L>(heads, key);
-            if hit.is_none() && heads[3] != EMPTY && self.header.get(header::STASHED) != 0 {
-                return Some(Hit::Stash);
-            }
-        }
-        hit.map(|(slot, head)| Hit::Slot(place as u64, slot, head))
+        let second = || self.shape.second_place(h);
+        search::<L>(key, self.shape.first_place(h), first_heads, second, |place| self.heads(place))
+    }
+    /// The value of a key that is in neither bucket.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn in_stash(&self, key: L::Mixed) -> Option<L::Value> {
+        if self.header.get(header::STASHED) != 0 { stash::find::<L>(self.stash, self.stash_bits, key) } else { None }
+    }
+    /// The value of the ambiguous key.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn held(&self) -> Option<L::Value> {
+        if self.header.get(header::HELD) != 0 { Some(held_value(self.header)) } else { None }
     }
     /// The value of a key.
     ///
@@ -66,17 +96,22 @@ impl<L: Layout> Table<L> {
     #[track_caller]
     pub fn get(&self, key: L::Key) -> Option<L::Value> {
         let key = L::mixed(self.header.get(header::SEED), key);
+        self.get_mixed(key, self.first_heads(key))
+    }
+    /// The value of a mixed key, of whose first bucket these are the heads.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn get_mixed(&self, key: L::Mixed, first_heads: [u64; 4]) -> Option<L::Value> {
         if key == L::AMBIGUOUS {
-            return if self.header.get(header::HELD) != 0 { Some(held_value(self.header)) } else { None };
+            return self.held();
         }
-        match self.search(key) {
+        match self.search(key, first_heads) {
             None => None,
             Some(Hit::Slot(place, slot, head)) => {
-                let behind =
-                    if L::SLOT_WORDS > 1 { self.slots.get(place * L::WORDS as u64 + 4 + slot as u64) } else { 0 };
-                Some(L::value_in(head, behind))
+                let at = place as u64 * L::WORDS as u64 + 4 + slot as u64;
+                Some(L::value_in(head, if L::SLOT_WORDS > 1 { self.slots.get(at) } else { 0 }))
             }
-            Some(Hit::Stash) => stash::find::<L>(self.stash, self.stash_bits, key),
+            Some(Hit::Stash) => self.in_stash(key),
         }
     }
     /// Whether a key is there: as [`get`](Self::get), without reading values.
@@ -84,13 +119,19 @@ impl<L: Layout> Table<L> {
     #[track_caller]
     pub fn contains(&self, key: L::Key) -> bool {
         let key = L::mixed(self.header.get(header::SEED), key);
+        self.contains_mixed(key, self.first_heads(key))
+    }
+    /// Whether a mixed key is there, of whose first bucket these are the heads.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn contains_mixed(&self, key: L::Mixed, first_heads: [u64; 4]) -> bool {
         if key == L::AMBIGUOUS {
             return self.header.get(header::HELD) != 0;
         }
-        match self.search(key) {
+        match self.search(key, first_heads) {
             None => false,
             Some(Hit::Slot(..)) => true,
-            Some(Hit::Stash) => stash::find::<L>(self.stash, self.stash_bits, key).is_some(),
+            Some(Hit::Stash) => self.in_stash(key).is_some(),
         }
     }
 }

@@ -3,10 +3,11 @@
 //! In the order in which data meets them: [`partition`] brings the pairs of each partition together, in one pass or two;
 //! [`build`] turns each partition into its buckets, one block a partition, in shared memory, and resolves equal keys;
 //! [`stash`] keeps what found no place; [`settle`] ends a build: it settles what [`build`] left open and writes the header;
-//! [`find`] looks keys up, [`export`] gives all pairs back. Nothing in between needs the host.
+//! [`find`] looks keys up, [`join`] does so in any order, [`export`] gives all pairs back. Nothing in between needs the host.
 pub mod build;
 pub mod export;
 pub mod find;
+pub mod join;
 pub mod layout;
 pub mod partition;
 pub mod settle;

@@ -20,6 +20,8 @@ use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Threads of a block.
 const THREADS: u32 = 512;
+/// Keys of a thread that are looked for at a time.
+const SEARCHED: usize = 8;
 /// Evictions until a pair goes to the stash, where the build is done again.
 const MAX_MOVES: u32 = 500;
 /// Seeds that are tried. Even keys chosen for one seed fit with the next.
@@ -166,23 +168,29 @@ fn search<L: Layout>(t: Thread, built: Built<L>) {
         let stretch = stamps.of_block(tile);
         let marked = stamps.mask != 0 && build_state.load_relaxed(state::STRETCHES + stretch) != 0;
         let wanted = marked || stamps.searched(from, stretch);
-        let mut i = first + t.id();
-        while wanted && i < end {
-            let mixed = L::mixed(settling.seed, built.keys.get_stream(i));
-            let (mut at, mut looked) = (stash::start(L::hash(mixed), settling.contested_bits), 0);
-            while looked <= mask {
-                let key = contested.load(at);
-                if key == EMPTY {
-                    break;
+        let mut from = first + t.id();
+        while wanted && from < end {
+            // Several keys are under way at a time, then the slots where they may be.
+            let mut keys = [L::Key::default(); SEARCHED];
+            unroll::<SEARCHED>(|j| keys[j] = built.keys.get_stream((from + j as u32 * THREADS).min(end - 1)));
+            let mixed = keys.map(|key| L::mixed(settling.seed, key));
+            let starts = mixed.map(|mixed| stash::start(L::hash(mixed), settling.contested_bits));
+            let mut seen = [EMPTY; SEARCHED];
+            unroll::<SEARCHED>(|j| seen[j] = contested.load(starts[j]));
+            unroll::<SEARCHED>(|j| {
+                let i = from + j as u32 * THREADS;
+                let (mut at, mut key, mut looked) = (starts[j], seen[j], 0);
+                while i < end && key != EMPTY && looked <= mask {
+                    if L::Mixed::narrowed(key) == mixed[j] {
+                        built.ranks.fetch_max(at, rank(i, stamps.keep_first));
+                        break;
+                    }
+                    at = (at + 1) & mask;
+                    key = contested.load(at);
+                    looked += 1;
                 }
-                if L::Mixed::narrowed(key) == mixed {
-                    built.ranks.fetch_max(at, rank(i, stamps.keep_first));
-                    break;
-                }
-                at = (at + 1) & mask;
-                looked += 1;
-            }
-            i += THREADS;
+            });
+            from += SEARCHED as u32 * THREADS;
         }
         tile += t.grid_dim();
     }

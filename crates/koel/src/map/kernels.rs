@@ -5,10 +5,11 @@ use crate::duplicates::Duplicates;
 use crate::error::Result;
 use koel_kernels::map::build::Source;
 use koel_kernels::map::find::Table;
+use koel_kernels::map::join::{Answering, Pass};
 use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
 use koel_kernels::map::partition::{Bins, NARROW, OVERFLOW, SMALL, Stamps, Tile};
 use koel_kernels::map::settle::{Settling, lock_words};
-use koel_kernels::map::{build, export, find, header, partition, settle, state};
+use koel_kernels::map::{build, export, find, header, join, partition, settle, state};
 use koel_simt::{Buf, In};
 
 macro_rules! kernels { (
@@ -119,6 +120,56 @@ kernels! {
     export(
         ; table; keys: Buf<Self::Key>, values: Buf<Self::Value>, count: Buf<u32>
     ): export map_export export map_export_u32_u64 export map_export_u64_u32 export map_export_u64_u64;
+    /// Of a join: the pass over the queries.
+    join_from_input(
+        n: u32, aligned: u32, shape: Shape, pass: Pass, table_header: In<u32>, queries: In<Self::Key>, out: Buf<u64>, overflow: Buf<u64>,
+        cursors: Buf<u32>, spilled: Buf<u32>, join_state: Buf<u32>
+    ): join map_join_from_input join map_join_from_input_u32 join map_join_from_input_u64 join map_join_from_input_u64;
+    /// Of a join: the same, into many bins.
+    join_from_input_many(
+        n: u32, aligned: u32, shape: Shape, pass: Pass, table_header: In<u32>, queries: In<Self::Key>, out: Buf<u64>, overflow: Buf<u64>,
+        cursors: Buf<u32>, spilled: Buf<u32>, join_state: Buf<u32>
+    ): join map_join_from_input_many join map_join_from_input_many_u32 join map_join_from_input_many_u64 join map_join_from_input_many_u64;
+    /// Of a join: the pass inside the groups.
+    join_from_groups(
+        shape: Shape, groups: Pass, tiles: u32, pass: Pass, table_header: In<u32>, group_cursors: In<u32>, group_spilled: In<u32>,
+        input: In<u64>, out: Buf<u64>, overflow: Buf<u64>, cursors: Buf<u32>, spilled: Buf<u32>, join_state: Buf<u32>
+    ): join map_join_from_groups join map_join_from_groups_u32 join map_join_from_groups_u64 join map_join_from_groups_u64;
+    /// The rows of the queries in their partitions.
+    join(
+        answering: Answering; table; queries: In<u64>, cursors: In<u32>, spilled: In<u32>, join_state: In<u32>, numbers: Buf<u32>,
+        values: Buf<Self::Value>, count: Buf<u64>
+    ): join map_join join map_join_u32_u64 join map_join_u64_u32 join map_join_u64_u64;
+    /// The rows of queries that are looked up in device memory.
+    join_direct(
+        n: u32, source: u32, answering: Answering; table; queries: In<Self::Key>, sent: In<u64>, cursors: In<u32>, spilled: In<u32>,
+        join_state: In<u32>, numbers: Buf<u32>, values: Buf<Self::Value>, count: Buf<u64>
+    ): join map_join_direct join map_join_direct_u32_u64 join map_join_direct_u64_u32 join map_join_direct_u64_u64;
+    /// Of a filter: the pass over the queries.
+    filter_from_input(
+        n: u32, aligned: u32, shape: Shape, pass: Pass, table_header: In<u32>, queries: In<Self::Key>, out: Buf<Self::Key>, overflow: Buf<Self::Key>,
+        cursors: Buf<u32>, spilled: Buf<u32>, join_state: Buf<u32>
+    ): join map_filter_from_input join map_filter_from_input_u32 join map_filter_from_input_u64 join map_filter_from_input_u64;
+    /// Of a filter: the same, into many bins.
+    filter_from_input_many(
+        n: u32, aligned: u32, shape: Shape, pass: Pass, table_header: In<u32>, queries: In<Self::Key>, out: Buf<Self::Key>, overflow: Buf<Self::Key>,
+        cursors: Buf<u32>, spilled: Buf<u32>, join_state: Buf<u32>
+    ): join map_filter_from_input_many join map_filter_from_input_many_u32 join map_filter_from_input_many_u64 join map_filter_from_input_many_u64;
+    /// Of a filter: the pass inside the groups.
+    filter_from_groups(
+        shape: Shape, groups: Pass, tiles: u32, pass: Pass, table_header: In<u32>, group_cursors: In<u32>, group_spilled: In<u32>,
+        input: In<Self::Key>, out: Buf<Self::Key>, overflow: Buf<Self::Key>, cursors: Buf<u32>, spilled: Buf<u32>, join_state: Buf<u32>
+    ): join map_filter_from_groups join map_filter_from_groups_u32 join map_filter_from_groups_u64 join map_filter_from_groups_u64;
+    /// Of the queries in their partitions, those that are kept.
+    filter(
+        answering: Answering; table; queries: In<Self::Key>, cursors: In<u32>, spilled: In<u32>, join_state: In<u32>, keys: Buf<Self::Key>,
+        count: Buf<u64>
+    ): join map_filter join map_filter_u32 join map_filter_u64 join map_filter_u64;
+    /// Of the queries that are looked up in device memory, those that are kept.
+    filter_direct(
+        n: u32, source: u32, answering: Answering; table; queries: In<Self::Key>, sent: In<Self::Key>, cursors: In<u32>, spilled: In<u32>,
+        join_state: In<u32>, keys: Buf<Self::Key>, count: Buf<u64>
+    ): join map_filter_direct join map_filter_direct_u32 join map_filter_direct_u64 join map_filter_direct_u64;
 }
 
 /// Threads of a block of the lookups and of the export.
