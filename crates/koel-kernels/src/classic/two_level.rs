@@ -178,7 +178,7 @@ fn build(
         while unplaced != 0 && loops < MAX_LOOPS {
             unroll::<{ SUB_TABLES as usize }>(|j| {
                 if homeless {
-                    owners.store_volatile(slots[j], id);
+                    owners.swap(slots[j], id);
                     at = slots[j];
                 }
                 t.barrier();

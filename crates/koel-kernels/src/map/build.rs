@@ -44,6 +44,8 @@ const _: () = assert!(ITEMS.is_multiple_of(BATCH));
 const BATCH: usize = 8;
 /// Evictions of a pair before it is given up.
 const MAX_MOVES: u32 = 500;
+/// Slots of the table of contested keys that one may find taken before the build is done in another way.
+const MAX_PROBES: u32 = 256;
 /// Pairs that a warp works on in phase C: fewer warps collide less.
 const PAIRS_PER_WARP: u32 = 96;
 
@@ -426,13 +428,22 @@ fn build<L: Recorded>(
     let number = |j: usize| ((j / 2) as u32 * THREADS + id) * 2 + j as u32 % 2;
     let mut e = [EMPTY; ITEMS];
     if count != 0 {
-        // Who has nothing to read reads the last pairs again: no branch that others wait for.
-        let last = (count - 1) & !1;
-        unroll::<ITEMS>(|j| {
-            if j % 2 == 0 {
-                [e[j], e[j + 1]] = L::two_heads(pairs, (from.bin + number(j).min(last)) / 2);
-            }
-        });
+        // Who has nothing to read reads the last two pairs again: no branch that others wait for.
+        let last = (count & !1).saturating_sub(2);
+        if count > 1 {
+            unroll::<ITEMS>(|j| {
+                if j % 2 == 0 {
+                    [e[j], e[j + 1]] = L::two_heads(pairs, (from.bin + number(j).min(last)) / 2);
+                }
+            });
+        }
+        if count % 2 != 0 {
+            unroll::<ITEMS>(|j| {
+                if j % 2 == 0 && number(j) == count - 1 {
+                    e[j] = L::head(L::pairs(pairs).get(from.bin + count - 1));
+                }
+            });
+        }
     }
     let mut i = id;
     while i < shape.buckets * 2 {
@@ -935,7 +946,8 @@ fn resolve<L: Recorded>(
 fn contest<L: Layout>(contested: Buf<u64>, bits: u32, key: L::Mixed, build_state: Buf<u32>) {
     let mask = (1u32 << (bits & 31)) - 1;
     let (mut at, mut looked) = (stash::start(L::hash(key), bits), 0);
-    while looked <= mask {
+    // A table as full as this would cost more than building in the other way.
+    while looked <= mask.min(MAX_PROBES) {
         let there = contested.cas(at, EMPTY, key.widened());
         if there == EMPTY {
             build_state.fetch_add(state::CONTESTED, 1);

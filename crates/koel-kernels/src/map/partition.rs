@@ -305,14 +305,21 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     unroll::<ITEMS>(|j| {
         if j % 2 == 0 {
             let at = ((j / 2 * THREADS) as u32 + t.id()) * 2;
-            if at < count {
-                // Rooms are even: the second one exists, though it may not count.
+            if at + 1 < count {
                 let two = L::two(input, (group * groups.room + first + at) / 2);
                 unroll::<2>(|l| pairs[j + l] = two[l]);
-                live |= if at + 1 < count { 3 << j } else { 1 << j };
+                live |= 3 << j;
             }
         }
     });
+    if count % 2 != 0 {
+        unroll::<ITEMS>(|j| {
+            if j % 2 == 0 && ((j / 2 * THREADS) as u32 + t.id()) * 2 == count - 1 {
+                pairs[j] = L::pairs(input).get(group * groups.room + first + count - 1);
+                live |= 1 << j;
+            }
+        });
+    }
     let first_bin = group * bins.count;
     let top = stamps.top(group);
     let hash = |head| stamps.hash(hash_in::<L>(head), top);

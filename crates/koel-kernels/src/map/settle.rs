@@ -126,6 +126,11 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
     if t.barrier_count(last) == 0 {
         return;
     }
+    // Words that mean nothing yet are zero.
+    if t.id() < header::WORDS as u32 {
+        table_header.store(t.id(), 0);
+    }
+    t.barrier();
     if t.id() == 0 {
         let word = |word: u32| build_state.load_relaxed(word);
         let held = word(state::HELD);
