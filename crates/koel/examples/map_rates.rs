@@ -10,6 +10,7 @@ use koel::map::{Key, Value};
 use koel::{Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Instant;
 
 const RUNS: usize = 7;
 
@@ -169,8 +170,13 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
                 report.scratch_bytes
             );
             let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
-            for (op, queries) in [("find_present", &keys_in), ("find_absent", &absent)] {
-                let seconds = median(stream, || found.of(&map, stream, queries))?;
+            let lookups = [("find", &keys_in), ("find", &absent), ("values", &keys_in), ("values", &absent)];
+            for (op, queries) in lookups {
+                let seconds = median(stream, || match op {
+                    "find" => found.of(&map, stream, queries),
+                    _ => map.get_or(stream, queries.view(), found.values.view_mut(), T::value(0)),
+                })?;
+                let op = format!("{op}_{}", if std::ptr::eq(queries, &keys_in) { "present" } else { "absent" });
                 println!(
                     r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
                     gps(seconds),
@@ -191,8 +197,62 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
                     rows.joiner.scratch_bytes()
                 );
             }
+            // Where launches count: both as graphs.
+            if n <= 1 << 20 {
+                let state = (builder, map, device.upload(&host_keys)?, device.upload(&values)?, device.alloc::<T>(n)?);
+                let mut build = stream.capture(state, |stream, (builder, map, keys, values, _)| {
+                    builder.rebuild(map, stream, keys.view(), values.view())
+                })?;
+                report_graph(
+                    "graph_build",
+                    keys,
+                    n,
+                    load,
+                    median(stream, || build.launch(stream))?,
+                    || build.launch(stream),
+                    stream,
+                )?;
+                let mut find = stream.capture(build.into_state(), |stream, (_, map, keys, _, found)| {
+                    map.get_or(stream, keys.view(), found.view_mut(), T::value(0))
+                })?;
+                report_graph(
+                    "graph_values",
+                    keys,
+                    n,
+                    load,
+                    median(stream, || find.launch(stream))?,
+                    || find.launch(stream),
+                    stream,
+                )?;
+            }
         }
     }
+    Ok(())
+}
+/// `us`: on the device; `us_to_end`: by the clock, until the host knows that it is done.
+fn report_graph(
+    op: &str,
+    keys: &str,
+    n: usize,
+    load: f64,
+    seconds: f64,
+    mut launch: impl FnMut() -> Result<()>,
+    stream: &Stream,
+) -> Result<()> {
+    let mut to_end = (0..RUNS)
+        .map(|_| {
+            let start = Instant::now();
+            launch()?;
+            stream.synchronize()?;
+            Ok(start.elapsed().as_secs_f64())
+        })
+        .collect::<Result<Vec<f64>>>()?;
+    to_end.sort_by(f64::total_cmp);
+    println!(
+        r#"{{"op":"{op}","keys":"{keys}","load":{load},"n":{n},"us":{:.1},"us_to_end":{:.1}}}"#,
+        seconds * 1e6,
+        to_end[RUNS / 2] * 1e6
+    );
     Ok(())
 }
 struct Answers<T: Number> {
