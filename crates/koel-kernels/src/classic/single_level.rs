@@ -97,6 +97,7 @@ pub fn single_level_insert(
     status: Buf<u32>,
 ) {
     let bound = InShared::new(t, &mut t.shared(), functions);
+    t.barrier();
     let i = t.global_id();
     if i >= n {
         return;

@@ -3,7 +3,7 @@
 //!
 //! Kernels in the order of the build: count, (scan), scatter, build; then find.
 use super::{EMPTY, answer, holds, key_of, pair, status};
-use crate::hash::{Family, Functions};
+use crate::hash::{Family, Functions, InShared};
 use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
 /// Sub-tables of a bucket.
@@ -100,7 +100,7 @@ pub fn two_level_scatter(
 }
 
 /// One block builds one bucket of at most 512 pairs. Writes every slot of the bucket's sub-tables.
-#[kernel(threads = 512, min_blocks = 3, shared = 512 * 8 + inner.sub_slots() * 12)]
+#[kernel(threads = 512, min_blocks = 4, shared = 512 * 8 + InShared::BYTES + inner.sub_slots() * 12)]
 pub fn two_level_build_512(
     t: Thread,
     inner: Inner,
@@ -114,7 +114,7 @@ pub fn two_level_build_512(
     build(t, 512, inner, starts, counts, pairs, table, seeds, status)
 }
 /// One block builds one bucket of at most 1024 pairs. Writes every slot of the bucket's sub-tables.
-#[kernel(threads = 1024, shared = 1024 * 8 + inner.sub_slots() * 12)]
+#[kernel(threads = 1024, min_blocks = 2, shared = 1024 * 8 + InShared::BYTES + inner.sub_slots() * 12)]
 pub fn two_level_build_1024(
     t: Thread,
     inner: Inner,
@@ -147,6 +147,7 @@ fn build(
     let (b, id, sub_slots) = (t.block(), t.id(), inner.sub_slots());
     let mut shared = t.shared();
     let items = shared.array::<u64>(threads);
+    let mut functions = InShared::new(t, &mut shared, inner.functions.with_seed(inner.seed));
     let owners = shared.array::<u32>(sub_slots * SUB_TABLES);
 
     let count = counts.get(b);
@@ -168,7 +169,7 @@ fn build(
         // Hashed once a seed, in one place: functions of any family are long.
         let (mut slots, mut j) = ([0; SUB_TABLES as usize], 0);
         while j < SUB_TABLES {
-            let slot = j * sub_slots + inner.slot(j, key_of(mine), seed);
+            let slot = j * sub_slots + functions.slot(j, key_of(mine));
             slots = [slots[1], slots[2], slot];
             j += 1;
         }
@@ -192,6 +193,7 @@ fn build(
         }
         if unplaced != 0 {
             seed = Inner::next_seed(seed);
+            functions = functions.with(t, inner.functions.with_seed(seed));
             tried += 1;
         }
     }

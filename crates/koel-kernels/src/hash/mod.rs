@@ -155,17 +155,21 @@ pub struct InShared {
 impl InShared {
     /// Bytes of shared memory.
     pub const BYTES: u32 = MAX_FUNCTIONS * CONSTANTS as u32 * 8;
-    /// All threads of a block call it, at least [`MAX_FUNCTIONS`], and wait for each other.
+    /// All threads of a block call it, at least [`MAX_FUNCTIONS`], and meet at a barrier before they use it.
     #[inline(always)]
     pub fn new(t: Thread, shared: &mut SharedMem, functions: Functions) -> InShared {
         let constants = shared.array::<u64>(MAX_FUNCTIONS * CONSTANTS as u32);
+        InShared { functions, constants }.with(t, functions)
+    }
+    /// Other functions in the same memory, which nobody uses any more. As [`new`](Self::new).
+    #[inline(always)]
+    pub fn with(self, t: Thread, functions: Functions) -> InShared {
         let function = t.id();
         if function < functions.count {
             let words = self::constants(functions.family, Source { seed: functions.seed, function });
-            unroll::<CONSTANTS>(|i| constants.store(function * CONSTANTS as u32 + i as u32, words[i]));
+            unroll::<CONSTANTS>(|i| self.constants.store(function * CONSTANTS as u32 + i as u32, words[i]));
         }
-        t.barrier();
-        InShared { functions, constants }
+        InShared { functions, ..self }
     }
     /// The slot of a key by function `f`.
     #[inline(always)]

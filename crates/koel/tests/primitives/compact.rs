@@ -1,5 +1,5 @@
 use crate::sizes;
-use crate::support::{Random, devices};
+use crate::support::{Random, devices, written};
 use koel::primitives::compact::{CompactElement, CompactPair};
 use koel::primitives::{Compact, compact, compact_pairs};
 use koel::{Device, Error};
@@ -25,7 +25,7 @@ fn check<K: CompactPair<V>, V: CompactElement>(
     let keys_on = device.upload(&[&keys[..offset.min(keys.len())], keys].concat()).unwrap();
     let values_on = device.upload(&[&values[..offset.min(keys.len())], values].concat()).unwrap();
     let (mut keys_to, mut values_to) =
-        (device.alloc::<K>(padded(keys.len())).unwrap(), device.alloc::<V>(padded(keys.len())).unwrap());
+        (written::<K>(device, padded(keys.len())), written::<V>(device, padded(keys.len())));
     let mut count = device.alloc::<u32>(1).unwrap();
     let from = keys_on.len() - keys.len();
 

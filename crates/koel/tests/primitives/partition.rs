@@ -1,5 +1,5 @@
 use crate::histogram::bin;
-use crate::support::devices;
+use crate::support::{devices, written};
 use crate::{PATTERNS, sizes};
 use koel::primitives::partition::slack_room;
 use koel::primitives::{Bins, ExactPartition, partition_exact, partition_with_slack};
@@ -45,7 +45,7 @@ fn check(device: &Device, keys: &[u32], bins: Bins, offset: usize) {
 
     let room = want.iter().map(Vec::len).max().unwrap();
     let (mut out, mut cursors, mut overflow) =
-        (device.alloc(room * bins.count()).unwrap(), device.alloc(bins.count()).unwrap(), device.alloc(1).unwrap());
+        (written(device, room * bins.count()), device.alloc(bins.count()).unwrap(), device.alloc(1).unwrap());
     partition_with_slack(&stream, bins, room, k, v, out.view_mut(), cursors.view_mut(), overflow.view_mut()).unwrap();
     let (out, cursors) = (out.download().unwrap(), cursors.download().unwrap());
     for (b, want) in want.iter().enumerate() {

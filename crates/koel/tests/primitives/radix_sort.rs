@@ -1,4 +1,4 @@
-use crate::support::{devices, is_fast};
+use crate::support::{devices, is_fast, written};
 use crate::{PATTERNS, sizes};
 use koel::device::Element;
 use koel::primitives::radix_sort::SortPair;
@@ -46,7 +46,7 @@ fn check<K: SortPair<V> + Bits, V: Element>(
         device.upload(&[&values[..shift], &values[..]].concat()).unwrap(),
     );
     let (k, v) = (k_on.view().slice(shift..).unwrap(), v_on.view().slice(shift..).unwrap());
-    let (mut k_to, mut v_to) = (device.alloc(n + shift).unwrap(), device.alloc(n + shift).unwrap());
+    let (mut k_to, mut v_to) = (written(device, n + shift), written(device, n + shift));
 
     let mut plan = SortPairs::new(device, n).unwrap().bits(bits.clone()).unwrap();
     let (k_to_view, v_to_view) = (k_to.view_mut().slice(shift..).unwrap(), v_to.view_mut().slice(shift..).unwrap());

@@ -1,4 +1,4 @@
-use crate::support::devices;
+use crate::support::{devices, written};
 use crate::{PATTERNS, sizes};
 use koel::primitives::scan::ScanElement;
 use koel::primitives::{Scan, exclusive_scan, inclusive_scan};
@@ -21,7 +21,7 @@ fn check<T: ScanElement>(plan: &mut Scan<T>, device: &Device, input: &[T], offse
     let (exclusive, inclusive, total) = oracle(input, zero, add);
     let padded = [vec![zero; offset], input.to_vec()].concat();
     let from = device.upload(&padded).unwrap();
-    let mut to = device.alloc::<T>(input.len() + offset).unwrap();
+    let mut to = written::<T>(device, input.len() + offset);
     let view = from.view().slice(offset..).unwrap();
     for (kind, want) in [(0, exclusive), (1, inclusive)] {
         let out = to.view_mut().slice(offset..).unwrap();

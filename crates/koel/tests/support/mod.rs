@@ -29,6 +29,11 @@ pub fn is_fast(device: &Device) -> bool {
     device.kind() != koel::DeviceKind::Executor && std::env::var_os("KOEL_TEST_SMALL").is_none()
 }
 
+/// A buffer that is written, so that all of it may be read back whatever a test writes.
+pub fn written<T: koel::device::Element + Default>(device: &Device, len: usize) -> koel::Buffer<T> {
+    device.upload(&vec![T::default(); len]).unwrap()
+}
+
 /// Whether this is the place to test koel's use of the driver by a stand-in: there is no driver, and no stand-in yet.
 pub fn has_no_gpu() -> bool {
     std::env::var_os("STAND_IN").is_none() && Device::cuda(0).is_err()
