@@ -30,8 +30,12 @@ pub fn is_fast(device: &Device) -> bool {
 }
 
 /// A buffer that is written, so that all of it may be read back whatever a test writes.
-pub fn written<T: koel::device::Element + Default>(device: &Device, len: usize) -> koel::Buffer<T> {
-    device.upload(&vec![T::default(); len]).unwrap()
+pub fn written<T: koel::device::Element>(device: &Device, len: usize) -> koel::Buffer<T> {
+    let mut buffer = device.alloc(len).unwrap();
+    let stream = device.stream().unwrap();
+    buffer.view_mut().fill_bytes(0, &stream).unwrap();
+    stream.synchronize().unwrap();
+    buffer
 }
 
 /// Whether this is the place to test koel's use of the driver by a stand-in: there is no driver, and no stand-in yet.
