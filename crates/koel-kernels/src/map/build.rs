@@ -437,7 +437,7 @@ fn build<L: Recorded>(
                 }
             });
         }
-        if count % 2 != 0 {
+        if !count.is_multiple_of(2) {
             unroll::<ITEMS>(|j| {
                 if j % 2 == 0 && number(j) == count - 1 {
                     e[j] = L::head(L::pairs(pairs).get(from.bin + count - 1));

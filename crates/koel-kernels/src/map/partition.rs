@@ -312,7 +312,7 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
             }
         }
     });
-    if count % 2 != 0 {
+    if !count.is_multiple_of(2) {
         unroll::<ITEMS>(|j| {
             if j % 2 == 0 && ((j / 2 * THREADS) as u32 + t.id()) * 2 == count - 1 {
                 pairs[j] = L::pairs(input).get(group * groups.room + first + count - 1);
