@@ -79,7 +79,7 @@ fn without_a_plan() {
         let flags = device.upload(&[1u8, 0, 7, 0, 255]).unwrap();
         let (keys, values) =
             (device.upload(&[10u32, 20, 30, 40, 50]).unwrap(), device.upload(&[1u64, 2, 3, 4, 5]).unwrap());
-        let (mut to, mut values_to) = (device.alloc(5).unwrap(), device.alloc(5).unwrap());
+        let (mut to, mut values_to) = (written(&device, 5), written(&device, 5));
         assert_eq!(compact(&stream, flags.view(), keys.view(), to.view_mut()).unwrap(), 3);
         assert_eq!(to.download().unwrap()[..3], [10, 30, 50]);
         let n = compact_pairs(&stream, flags.view(), keys.view(), values.view(), to.view_mut(), values_to.view_mut());
