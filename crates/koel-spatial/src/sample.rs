@@ -165,6 +165,19 @@ pub(crate) fn pieces(triangle: Triangle, radius: f64) -> impl ParallelIterator<I
 /// Visits samples of one triangle, in a fixed order, so that every point of it has one within `radius`.
 pub(crate) fn cover(triangle: Triangle, radius: f64, visit: &mut impl FnMut([f64; 3])) {
     let (edge, triangle) = longest_edge_first(triangle);
+    let [a, b, c] = triangle;
+    let (ca, cb) = (sub(a, c), sub(b, c));
+    let height = (dot(ca, ca) * dot(cb, cb) - dot(ca, cb) * dot(ca, cb)).max(0.0) / edge;
+    if 1e4 * height <= radius * radius {
+        // So narrow that points of the longest edge cover it. Halves of a needle would overlap, again and again.
+        let reach = (radius * radius - height).sqrt();
+        let pieces = (edge.sqrt() / (2.0 * reach)).ceil().max(1.0) as u32;
+        (0..pieces).for_each(|i| {
+            let u = (f64::from(i) + 0.5) / f64::from(pieces);
+            visit(std::array::from_fn(|k| a[k] + u * (b[k] - a[k])));
+        });
+        return;
+    }
     // A circle around the longest edge is wider than the radius: no need to know the circle.
     let too_long = edge > 4.0 * radius * radius;
     let circle = if too_long { None } else { Some(enclosing_circle(triangle, edge)) };

@@ -88,6 +88,16 @@ fn assert_tight_and_without_holes(mesh: &Mesh, grid: &Grid) {
     }
 }
 
+/// Halves of a needle overlap: a triangle of two corners must not be covered again and again.
+#[test]
+fn needles_are_sampled_along_their_edge() {
+    for (width, radius) in [(0.0, 0.0203), (0.0, 1e-3), (1e-9, 1e-3)] {
+        let positions = vec![[0.0; 3], [0.0, width, 0.0], [0.8, 0.0, 0.0]];
+        let samples = sample_cloud(&Mesh { positions, triangles: vec![[0, 1, 2]] }, f64::from(radius)).unwrap();
+        assert!(samples.positions.len() <= (0.8 / radius) as usize, "{}", samples.positions.len());
+    }
+}
+
 fn triangle_soup() -> impl Strategy<Value = Mesh> {
     let corner = proptest::array::uniform3(prop_oneof![-1.0f32..1.0, Just(0.0f32), Just(0.5)]);
     vec(proptest::array::uniform3(corner), 1..5).prop_map(|triangles| Mesh {
