@@ -93,7 +93,7 @@ fn assert_tight_and_without_holes(mesh: &Mesh, grid: &Grid) {
 fn needles_are_sampled_along_their_edge() {
     for (width, radius) in [(0.0, 0.0203), (0.0, 1e-3), (1e-9, 1e-3)] {
         let positions = vec![[0.0; 3], [0.0, width, 0.0], [0.8, 0.0, 0.0]];
-        let samples = sample_cloud(&Mesh { positions, triangles: vec![[0, 1, 2]] }, f64::from(radius)).unwrap();
+        let samples = sample_cloud(&Mesh { positions, triangles: vec![[0, 1, 2]] }, radius).unwrap();
         assert!(samples.positions.len() <= (0.8 / radius) as usize, "{}", samples.positions.len());
     }
 }
