@@ -165,9 +165,8 @@ pub(crate) fn pieces(triangle: Triangle, radius: f64) -> impl ParallelIterator<I
 /// Visits samples of one triangle, in a fixed order, so that every point of it has one within `radius`.
 pub(crate) fn cover(triangle: Triangle, radius: f64, visit: &mut impl FnMut([f64; 3])) {
     let (edge, triangle) = longest_edge_first(triangle);
-    let [a, b, c] = triangle;
-    let (ca, cb) = (sub(a, c), sub(b, c));
-    let height = (dot(ca, ca) * dot(cb, cb) - dot(ca, cb) * dot(ca, cb)).max(0.0) / edge;
+    let [a, b, _] = triangle;
+    let height = 4.0 * area(triangle).powi(2) / edge;
     if 1e4 * height <= radius * radius {
         // So narrow that points of the longest edge cover it. Halves of a needle would overlap, again and again.
         let reach = (radius * radius - height).sqrt();

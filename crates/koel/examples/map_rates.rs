@@ -8,11 +8,13 @@
 use koel::limits;
 use koel::map::{Key, Value};
 use koel::{Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream};
+use koel_kernels::hash::mix::splitmix_at;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
+use timing::{RUNS, median, median_of, size};
 
-const RUNS: usize = 7;
+mod timing;
 
 fn main() -> Result<()> {
     let mut settings = Settings {
@@ -60,15 +62,6 @@ fn wrong(arg: &str) -> Error {
     let expected = "2^k, or load=, keys= or policy= and a list".into();
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
-/// `4194304` or `2^22`.
-fn size(text: &str) -> Result<usize> {
-    let n = match text.split_once('^') {
-        Some(("2", log)) => log.parse().ok().and_then(|log| 1usize.checked_shl(log)),
-        _ => text.parse().ok(),
-    };
-    n.ok_or_else(|| wrong(text))
-}
-
 /// Keys and values: other ones for other numbers.
 trait Number: Key + Value {
     fn key(rank: u32) -> Self;
@@ -87,23 +80,16 @@ impl Number for u32 {
 }
 impl Number for u64 {
     fn key(rank: u32) -> u64 {
-        random(rank as u64)
+        splitmix_at(0, rank)
     }
     fn value(i: u32) -> u64 {
         i as u64
     }
 }
-/// SplitMix64.
-fn random(x: u64) -> u64 {
-    let mut z = (x + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
-}
 /// Which of the keys the pair `i` of `n` has.
 fn ranks(n: usize, keys: &str) -> Result<Vec<u32>> {
-    let unit = |i: usize| (random(i as u64) >> 11) as f64 / (1u64 << 53) as f64;
-    let any = |i: usize| (random(!(i as u64)) % n as u64) as u32;
+    let unit = |i: usize| (splitmix_at(0, i as u32) >> 11) as f64 / (1u64 << 53) as f64;
+    let any = |i: usize| (splitmix_at(1, i as u32) % n as u64) as u32;
     let share = match keys {
         "unique" => Some(0.0),
         share => share.strip_prefix("share").and_then(|s| s.parse::<f64>().ok()),
@@ -203,27 +189,11 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
                 let mut build = stream.capture(state, |stream, (builder, map, keys, values, _)| {
                     builder.rebuild(map, stream, keys.view(), values.view())
                 })?;
-                report_graph(
-                    "graph_build",
-                    keys,
-                    n,
-                    load,
-                    median(stream, || build.launch(stream))?,
-                    || build.launch(stream),
-                    stream,
-                )?;
+                report_graph("graph_build", keys, n, load, stream, || build.launch(stream))?;
                 let mut find = stream.capture(build.into_state(), |stream, (_, map, keys, _, found)| {
                     map.get_or(stream, keys.view(), found.view_mut(), T::value(0))
                 })?;
-                report_graph(
-                    "graph_values",
-                    keys,
-                    n,
-                    load,
-                    median(stream, || find.launch(stream))?,
-                    || find.launch(stream),
-                    stream,
-                )?;
+                report_graph("graph_values", keys, n, load, stream, || find.launch(stream))?;
             }
         }
     }
@@ -235,23 +205,20 @@ fn report_graph(
     keys: &str,
     n: usize,
     load: f64,
-    seconds: f64,
-    mut launch: impl FnMut() -> Result<()>,
     stream: &Stream,
+    mut launch: impl FnMut() -> Result<()>,
 ) -> Result<()> {
-    let mut to_end = (0..RUNS)
-        .map(|_| {
-            let start = Instant::now();
-            launch()?;
-            stream.synchronize()?;
-            Ok(start.elapsed().as_secs_f64())
-        })
-        .collect::<Result<Vec<f64>>>()?;
-    to_end.sort_by(f64::total_cmp);
+    let seconds = median(stream, &mut launch)?;
+    let to_end = median_of(|| {
+        let start = Instant::now();
+        launch()?;
+        stream.synchronize()?;
+        Ok(start.elapsed().as_secs_f64())
+    })?;
     println!(
         r#"{{"op":"{op}","keys":"{keys}","load":{load},"n":{n},"us":{:.1},"us_to_end":{:.1}}}"#,
         seconds * 1e6,
-        to_end[RUNS / 2] * 1e6
+        to_end * 1e6
     );
     Ok(())
 }
@@ -302,11 +269,4 @@ impl<T: Number> Rows<T> {
         let right = |(&i, &v): (&u32, &T)| v == value(i as usize) && seen[i as usize].fetch_add(1, Relaxed) == 0;
         Ok(rows == queries.len() && numbers.par_iter().zip(&values).all(right))
     }
-}
-/// Seconds, the median of [`RUNS`] after two.
-fn median(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
-    (0..2).try_for_each(|_| run())?;
-    let mut seconds = (0..RUNS).map(|_| Ok(stream.time(&mut run)?.1)).collect::<Result<Vec<f64>>>()?;
-    seconds.sort_by(f64::total_cmp);
-    Ok(seconds[RUNS / 2])
 }

@@ -7,8 +7,12 @@
 use koel::device::Element;
 use koel::primitives::radix_sort::SortPair;
 use koel::primitives::*;
-use koel::{Buffer, Device, Error, Result, Stream};
+use koel::{Buffer, Device, Result, Stream};
+use koel_kernels::hash::mix::splitmix_at;
 use rayon::prelude::*;
+use timing::{median, size};
+
+mod timing;
 
 fn main() -> Result<()> {
     let mut sizes = std::env::args().skip(1).map(|a| size(&a)).collect::<Result<Vec<_>>>()?;
@@ -34,20 +38,6 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
-/// `4194304` or `2^22`.
-fn size(text: &str) -> Result<usize> {
-    let n = match text.split_once('^') {
-        Some(("2", log)) => log.parse().ok().and_then(|log| 1usize.checked_shl(log)),
-        _ => text.parse().ok(),
-    };
-    n.ok_or_else(|| Error::Setting { field: "size", found: text.into(), expected: "a number, or 2^k".into() })
-}
-fn mixed(x: u64) -> u64 {
-    let mut z = (x + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
-}
 /// Keys and values of the sorts.
 trait Number: Element + Ord {
     fn of(x: u64) -> Self;
@@ -71,7 +61,7 @@ impl Number for u64 {
 }
 /// Equal for equal multisets, and hardly for others.
 fn fingerprint<T: Number>(of: &[T]) -> u64 {
-    of.par_iter().map(|x| mixed(x.wide())).reduce(|| 0, u64::wrapping_add)
+    of.par_iter().map(|x| splitmix_at(x.wide(), 0)).reduce(|| 0, u64::wrapping_add)
 }
 
 struct Rates<'a> {
@@ -83,7 +73,7 @@ impl Rates<'_> {
         self.stream.device()
     }
     fn random<T: Number>(&self) -> Vec<T> {
-        (0..self.n as u64).into_par_iter().map(|i| T::of(mixed(i))).collect()
+        (0..self.n as u32).into_par_iter().map(|i| T::of(splitmix_at(0, i))).collect()
     }
     fn indices<T: Number>(&self) -> Vec<T> {
         (0..self.n as u64).into_par_iter().map(T::of).collect()
@@ -102,10 +92,7 @@ impl Rates<'_> {
     ) -> Result<()> {
         run(&mut state)?;
         let verified = verify(&state)?;
-        run(&mut state)?;
-        let mut seconds = (0..7).map(|_| Ok(self.stream.time(|| run(&mut state))?.1)).collect::<Result<Vec<f64>>>()?;
-        seconds.sort_by(f64::total_cmp);
-        let (n, time) = (self.n, seconds[3]);
+        let (n, time) = (self.n, median(self.stream, || run(&mut state))?);
         let (rate, traffic) = (n as f64 / time / 1e9, (bytes * n) as f64 / time);
         println!(r#"{{"op":"{op}","n":{n},"gps":{rate:.3},"bytes_per_s":{traffic:.4e},"verified":{verified}}}"#);
         Ok(())

@@ -28,7 +28,7 @@
 //! that missed twice; what came from behind the bins is always suspect. In phase C a pair leaves a bucket only after it was
 //! compared with the three beside it. What is together in a bucket at the end is compared in phase E.
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
-use super::partition::{OVERFLOW, Stamps, hash_in, with_hash};
+use super::partition::{OVERFLOW, Stamps, hash_in, paired, with_hash};
 use super::{stash, state};
 use crate::hash::mulhi;
 use koel_simt::{Buf, In, Shared, Thread, U32x4, U64x2, block, kernel, unroll};
@@ -157,7 +157,7 @@ impl Recorded for Wide<u64, u64> {
         let (hash, stamp) = if number < from.room {
             (stamps.hash(stored, from.top), stamps.of(stored))
         } else {
-            (stored, if stamps.mask != 0 { stamps.unknown() } else { 0 })
+            (stored, stamps.unknown())
         };
         ((stamp << NUMBER | number) as u64) << 32 | hash as u64
     }
@@ -425,7 +425,7 @@ fn build<L: Recorded>(
     let valid_here = valid.get(bin);
     let of_group = if source.groups != 0 { valid.get(group) } else { !0 };
     let count = counts.get(bin).min(valid_here).min(source.room);
-    let number = |j: usize| ((j / 2) as u32 * THREADS + id) * 2 + j as u32 % 2;
+    let number = |j| paired::<{ THREADS as usize }>(t, j);
     let mut e = [EMPTY; ITEMS];
     if count != 0 {
         // Who has nothing to read reads the last two pairs again: no branch that others wait for.
@@ -433,13 +433,13 @@ fn build<L: Recorded>(
         if count > 1 {
             unroll::<ITEMS>(|j| {
                 if j % 2 == 0 {
-                    [e[j], e[j + 1]] = L::two_heads(pairs, (from.bin + number(j).min(last)) / 2);
+                    [e[j], e[j + 1]] = L::two_heads(pairs, (from.bin + number(j as u32).min(last)) / 2);
                 }
             });
         }
         if !count.is_multiple_of(2) {
             unroll::<ITEMS>(|j| {
-                if j % 2 == 0 && number(j) == count - 1 {
+                if j % 2 == 0 && number(j as u32) == count - 1 {
                     e[j] = L::head(L::pairs(pairs).get(from.bin + count - 1));
                 }
             });
@@ -466,14 +466,14 @@ fn build<L: Recorded>(
         let mut places = [0; BATCH];
         unroll::<BATCH>(|l| {
             let j = batch * BATCH + l;
-            if number(j) < count {
-                e[j] = L::record(e[j], number(j), from);
+            if number(j as u32) < count {
+                e[j] = L::record(e[j], number(j as u32), from);
                 places[l] = part.words.fetch_add(shape.first(part.hash::<L>(e[j])), 1);
             }
         });
         unroll::<BATCH>(|l| {
             let j = batch * BATCH + l;
-            if number(j) < count {
+            if number(j as u32) < count {
                 if places[l] < 4 {
                     part.slots.store_volatile(4 * shape.first(part.hash::<L>(e[j])) + places[l], e[j]);
                 } else {
@@ -511,8 +511,7 @@ fn build<L: Recorded>(
         } else {
             let j = missed.trailing_zeros();
             missed &= missed - 1;
-            let number = (j / 2 * THREADS + id) * 2 + j % 2;
-            L::record(L::head(L::pairs(pairs).get(from.bin + number)), number, from)
+            L::record(L::head(L::pairs(pairs).get(from.bin + number(j))), number(j), from)
         };
         suspects |= source.check != 0 && part.in_first::<L>(e);
         if !part.try_second::<L>(e) {
@@ -846,22 +845,20 @@ fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, t
 #[inline(always)]
 fn equal_beside<L: Recorded>(part: Partition, records: [u64; 4], taken: u32) -> bool {
     let h = records.map(|e| part.hash::<L>(e));
-    let both = |a: usize, b: usize| h[a] == h[b] && taken >> a & taken >> b & 1 != 0;
-    if !(both(0, 1) | both(0, 2) | both(1, 2) | both(0, 3) | both(1, 3) | both(2, 3)) {
+    const TWO_OF_FOUR: [(usize, usize); 6] = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)];
+    let alike = |(a, b): (usize, usize)| h[a] == h[b] && taken >> a & taken >> b & 1 != 0;
+    let mut any = false;
+    unroll::<6>(|i| any |= alike(TWO_OF_FOUR[i]));
+    if !any {
         return false;
     }
     let mut equal = false;
-    let mut look = |a: usize, b: usize| {
-        if both(a, b) && L::same_key(records[a], records[b], part.from) {
+    unroll::<6>(|i| {
+        let (a, b) = TWO_OF_FOUR[i];
+        if alike((a, b)) && L::same_key(records[a], records[b], part.from) {
             equal = part.suspect::<L>(records[a]);
         }
-    };
-    look(0, 1);
-    look(0, 2);
-    look(1, 2);
-    look(0, 3);
-    look(1, 3);
-    look(2, 3);
+    });
     equal
 }
 
@@ -929,10 +926,10 @@ fn resolve<L: Recorded>(
     } else {
         lists.second.store_volatile(at - slots, best);
     }
-    if ties || stamps.mask == 0 || greatest == stamps.unknown() {
+    if ties || greatest == stamps.unknown() {
         contest::<L>(contested, contested_bits, L::key(L::pair_of(best, part.from)), build_state);
         // Where copies of it are: in the stretch of its stamp, if it has one.
-        if stamps.mask != 0 && greatest != stamps.unknown() {
+        if greatest != stamps.unknown() {
             build_state.store_relaxed(state::STRETCHES + greatest, 1);
         } else {
             build_state.fetch_max(state::FROM, stamps.from(greatest));

@@ -43,7 +43,7 @@ unsafe impl koel_simt::Arg for Bins {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Stamps {
-    /// The bits that a group tells; none: there are no stamps.
+    /// The bits that a group tells; none: there are no stamps, and all numbers here are 0.
     pub mask: u32,
     /// How far a stamp is shifted to get there.
     pub shift: u32,
@@ -62,9 +62,9 @@ impl Stamps {
     #[inline(always)]
     pub fn of_block(self, block: u32) -> u32 {
         let stamp = mulhi(block, self.per_block);
-        if self.keep_first != 0 { self.count.wrapping_sub(1).wrapping_sub(stamp) } else { stamp }
+        if self.keep_first != 0 { self.count.saturating_sub(1 + stamp) } else { stamp }
     }
-    /// The stamp of pairs whose stretch is not known: more than every other.
+    /// The stamp of pairs whose stretch is not known: more than every other. Without stamps, the one that all pairs have.
     #[inline(always)]
     pub fn unknown(self) -> u32 {
         self.count
@@ -73,13 +73,13 @@ impl Stamps {
     /// decides. Never 0.
     #[inline(always)]
     pub fn from(self, stamp: u32) -> u32 {
-        let first = if self.mask == 0 || stamp == self.unknown() { 0 } else { stamp };
+        let first = if stamp == self.unknown() { 0 } else { stamp };
         self.count.wrapping_sub(first).wrapping_add(1)
     }
     /// Whether [`from`](Self::from) tells to search the stretch of a stamp; 0 tells nothing.
     #[inline(always)]
     pub fn searched(self, from: u32, stamp: u32) -> bool {
-        from != 0 && (self.mask == 0 || stamp + from > self.count)
+        stamp + from > self.count
     }
     /// A hash with a stamp in its high bits.
     #[inline(always)]
@@ -273,6 +273,12 @@ from_input! {
     map_from_input_wide_u64_u64 Wide<u64, u64>, u64, u64, WIDE: 1024 8 1280 1 2;
 }
 
+/// The number of pair `j` of a thread, where threads take two pairs at a time, side by side.
+#[inline(always)]
+pub fn paired<const THREADS: usize>(t: Thread, j: u32) -> u32 {
+    (j / 2 * THREADS as u32 + t.id()) * 2 + j % 2
+}
+
 #[inline(always)]
 fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
@@ -301,10 +307,11 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
         return;
     }
     let count = (all - first).min(pairs_of_tile);
+    let number = |j| paired::<THREADS>(t, j);
     let (mut pairs, mut live) = ([L::EMPTY_PAIR; ITEMS], 0);
     unroll::<ITEMS>(|j| {
         if j % 2 == 0 {
-            let at = ((j / 2 * THREADS) as u32 + t.id()) * 2;
+            let at = number(j as u32);
             if at + 1 < count {
                 let two = L::two(input, (group * groups.room + first + at) / 2);
                 unroll::<2>(|l| pairs[j + l] = two[l]);
@@ -314,7 +321,7 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     });
     if !count.is_multiple_of(2) {
         unroll::<ITEMS>(|j| {
-            if j % 2 == 0 && ((j / 2 * THREADS) as u32 + t.id()) * 2 == count - 1 {
+            if j % 2 == 0 && number(j as u32) == count - 1 {
                 pairs[j] = L::pairs(input).get(group * groups.room + first + count - 1);
                 live |= 1 << j;
             }

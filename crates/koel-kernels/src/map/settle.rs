@@ -171,7 +171,7 @@ fn search<L: Layout>(t: Thread, built: Built<L>) {
         let first = tile * settling.tile;
         let end = first + settling.tile.min(settling.n - first);
         let stretch = stamps.of_block(tile);
-        let marked = stamps.mask != 0 && build_state.load_relaxed(state::STRETCHES + stretch) != 0;
+        let marked = build_state.load_relaxed(state::STRETCHES + stretch) != 0;
         let wanted = marked || stamps.searched(from, stretch);
         let mut from = first + t.id();
         while wanted && from < end {

@@ -191,8 +191,14 @@ struct Arrived<T> {
     spilled: In<u32>,
     state: In<u32>,
 }
-/// Which queries a launch looks up in device memory: the [`source`], where they are, and its blocks.
-type Direct<T> = (u32, In<T>, u32);
+/// Which queries a launch looks up in device memory.
+struct Direct<T> {
+    /// One of [`source`].
+    source: u32,
+    queries: In<T>,
+    /// Blocks.
+    grid: u32,
+}
 impl<T: Copy> Arrived<T> {
     /// Nothing yet.
     fn nothing(stream: &Stream, sent: &Sent<T>, counters: &Buffer<u32>) -> Result<Arrived<T>>
@@ -205,10 +211,14 @@ impl<T: Copy> Arrived<T> {
     /// What is looked up in device memory of `n` queries, in this order.
     fn direct(&self, n: u32, route: Option<&Route>, partitions: u32, device: &Device) -> [Option<Direct<T>>; 2] {
         let all = n.div_ceil(ANSWERING * DIRECT_ITEMS);
-        let Some(route) = route else { return [Some((source::INPUT, self.overflow, all)), None] };
-        let bins = (source::BIN, self.queries, route.bins(partitions)[1] * route.blocks);
+        let Some(route) = route else {
+            return [Some(Direct { source: source::INPUT, queries: self.overflow, grid: all }), None];
+        };
+        let grid = route.bins(partitions)[1] * route.blocks;
+        let bins = Direct { source: source::BIN, queries: self.queries, grid };
         // Normally for none, or for a few.
-        let rest = (source::OVERFLOW, self.overflow, all.min(4 * device.parallelism() as u32));
+        let grid = all.min(4 * device.parallelism() as u32);
+        let rest = Direct { source: source::OVERFLOW, queries: self.overflow, grid };
         [(!route.shared).then_some(bins), Some(rest)]
     }
 }
@@ -433,6 +443,29 @@ fn send<L: Kernels, F: Form<L>>(
         state: counters.view().slice(..state::WORDS)?.arg("state", stream)?,
     })
 }
+/// Sends the queries if they have a route, and launches what answers them: `shared` with its blocks, `direct` for each part.
+#[allow(clippy::too_many_arguments, reason = "what sending needs, and two launches")]
+fn answer<L: Kernels, F: Form<L>>(
+    stream: &Stream,
+    route: Option<Route>,
+    table: Table<L>,
+    queries: View<'_, L::Key>,
+    sent: &mut Sent<F::Element>,
+    counters: &mut Buffer<u32>,
+    shared: impl FnOnce(u32, &Arrived<F::Element>) -> Result<()>,
+    mut direct: impl FnMut(Direct<F::Element>, &Arrived<F::Element>) -> Result<()>,
+) -> Result<()> {
+    let (n, partitions) = (queries.len() as u32, table.shape.partitions);
+    let came = match &route {
+        Some(route) => send::<L, F>(stream, route, table, queries, sent, counters)?,
+        None => Arrived::nothing(stream, sent, counters)?,
+    };
+    if let Some(route) = route.filter(|route| route.shared) {
+        shared(partitions * route.blocks, &came)?;
+    }
+    let launches = came.direct(n, route.as_ref(), partitions, stream.device());
+    launches.into_iter().flatten().try_for_each(|launch| direct(launch, &came))
+}
 
 impl<K: Key, V: Value> MapJoiner<K, V> {
     /// Without memory yet.
@@ -483,15 +516,10 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                 let keys = queries.arg("queries", stream)?;
                 let count = count.arg("count", stream)?;
                 let route = self.route(n, true, map);
+                let answering = answering(route.as_ref(), keep::FOUND);
                 let (sent, counters) = (&mut self.numbered, &mut self.counters);
-                let came = match &route {
-                    Some(route) => send::<LayoutOf<K, V>, Numbered>(stream, route, table, queries, sent, counters)?,
-                    None => Arrived::nothing(stream, sent, counters)?,
-                };
-                let (answering, partitions) = (answering(route.as_ref(), keep::FOUND), table.shape.partitions);
-                let Arrived { cursors, spilled, state, .. } = came;
-                if route.is_some_and(|route| route.shared) {
-                    let grid = partitions * answering.blocks;
+                let shared = |grid, came: &Arrived<u64>| {
+                    let Arrived { queries, cursors, spilled, state, .. } = *came;
                     // SAFETY: the queries as sent; room for a row for each.
                     unsafe {
                         LayoutOf::<K, V>::join(
@@ -499,7 +527,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                             grid,
                             answering,
                             table,
-                            came.queries,
+                            queries,
                             cursors,
                             spilled,
                             state,
@@ -507,10 +535,10 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                             values_arg,
                             count,
                         )
-                    }?;
-                }
-                let direct = came.direct(n, route.as_ref(), partitions, &self.device);
-                for (source, sent, grid) in direct.into_iter().flatten() {
+                    }
+                };
+                let direct = |Direct { source, queries, grid }, came: &Arrived<u64>| {
+                    let Arrived { cursors, spilled, state, .. } = *came;
                     // SAFETY: as above; what was not sent is not looked at.
                     unsafe {
                         LayoutOf::<K, V>::join_direct(
@@ -521,7 +549,7 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                             answering,
                             table,
                             keys,
-                            sent,
+                            queries,
                             cursors,
                             spilled,
                             state,
@@ -529,9 +557,9 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                             values_arg,
                             count,
                         )
-                    }?;
-                }
-                Ok(())
+                    }
+                };
+                answer::<LayoutOf<K, V>, Numbered>(stream, route, table, queries, sent, counters, shared, direct)
             }
             Storage::Kernels(_) => count.fill_bytes(0, stream),
             Storage::Cpu(table) => {
@@ -607,41 +635,28 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                 let count = count.arg("count", stream)?;
                 let route = self.route(n, false, map);
                 let kept = kept.unwrap_or(self.no_keys.view_mut()).arg("keys", stream)?;
+                let answering = answering(route.as_ref(), keep);
                 let (sent, counters) = (&mut self.alone, &mut self.counters);
-                let came = match &route {
-                    Some(route) => send::<LayoutOf<K, V>, Alone>(stream, route, table, queries, sent, counters)?,
-                    None => Arrived::nothing(stream, sent, counters)?,
-                };
-                let (answering, partitions) = (answering(route.as_ref(), keep), table.shape.partitions);
-                let Arrived { cursors, spilled, state, .. } = came;
-                if route.is_some_and(|route| route.shared) {
-                    let grid = partitions * answering.blocks;
+                let shared = |grid, came: &Arrived<K>| {
+                    let Arrived { queries, cursors, spilled, state, .. } = *came;
                     // SAFETY: the queries as sent; room for each.
                     unsafe {
                         LayoutOf::<K, V>::filter(
-                            stream,
-                            grid,
-                            answering,
-                            table,
-                            came.queries,
-                            cursors,
-                            spilled,
-                            state,
-                            kept,
-                            count,
+                            stream, grid, answering, table, queries, cursors, spilled, state, kept, count,
                         )
-                    }?;
-                }
-                let direct = came.direct(n, route.as_ref(), partitions, &self.device);
-                for (source, sent, grid) in direct.into_iter().flatten() {
+                    }
+                };
+                let direct = |Direct { source, queries, grid }, came: &Arrived<K>| {
+                    let Arrived { cursors, spilled, state, .. } = *came;
                     // SAFETY: as in `join_into`.
                     unsafe {
                         LayoutOf::<K, V>::filter_direct(
-                            stream, grid, n, source, answering, table, keys, sent, cursors, spilled, state, kept, count,
+                            stream, grid, n, source, answering, table, keys, queries, cursors, spilled, state, kept,
+                            count,
                         )
-                    }?;
-                }
-                Ok(())
+                    }
+                };
+                answer::<LayoutOf<K, V>, Alone>(stream, route, table, queries, sent, counters, shared, direct)
             }
             Storage::Kernels(_) => count.fill_bytes(0, stream),
             Storage::Cpu(table) => {

@@ -1,0 +1,25 @@
+//! What the examples that measure have in common.
+use koel::{Error, Result, Stream};
+
+/// Runs of which the median is told.
+pub const RUNS: usize = 7;
+
+/// `4194304` or `2^22`.
+pub fn size(text: &str) -> Result<usize> {
+    let n = match text.split_once('^') {
+        Some(("2", log)) => log.parse().ok().and_then(|log| 1usize.checked_shl(log)),
+        _ => text.parse().ok(),
+    };
+    n.ok_or_else(|| Error::Setting { field: "size", found: text.into(), expected: "a number, or 2^k".into() })
+}
+/// Seconds on the device, the median of [`RUNS`] after two.
+pub fn median(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
+    (0..2).try_for_each(|_| run())?;
+    median_of(|| Ok(stream.time(&mut run)?.1))
+}
+/// The median of [`RUNS`] times.
+pub fn median_of(mut time: impl FnMut() -> Result<f64>) -> Result<f64> {
+    let mut seconds = (0..RUNS).map(|_| time()).collect::<Result<Vec<f64>>>()?;
+    seconds.sort_by(f64::total_cmp);
+    Ok(seconds[RUNS / 2])
+}
