@@ -10,6 +10,8 @@ struct Kernel {
     used: String,
     /// bytes of registers that went to local memory
     spilled: u32,
+    /// bytes of local memory, these among them
+    local: u32,
     instructions: BTreeMap<String, u32>,
 }
 
@@ -102,8 +104,12 @@ fn disassemble(ptx: &Path, cpu: &str, ptxas: &Path, nvdisasm: &Path) -> Result<B
         if let Some(n) = line.split("Function properties for ").nth(1) {
             name = n.trim().to_string();
         } else if let Some(kernel) = kernels.get_mut(&name) {
-            if let Some(spilled) = line.split(" bytes spill stores").next().filter(|l| *l != line) {
-                kernel.spilled = spilled.split_whitespace().last().and_then(|n| n.parse().ok()).ok_or(line)?;
+            let bytes = |what: &str| {
+                let before = line.split(what).next().filter(|l| *l != line)?;
+                before.split_whitespace().last()?.parse::<u32>().ok()
+            };
+            if let Some(spilled) = bytes(" bytes spill stores") {
+                (kernel.spilled, kernel.local) = (spilled, bytes(" bytes stack frame").ok_or(line)?);
             } else if let Some(used) = line.split("Used").nth(1) {
                 kernel.used = used.trim().to_string();
             }
@@ -120,12 +126,12 @@ fn moves_or_waits(op: &str) -> bool {
         ["LD", "ST", "ATOM", "RED", "BAR", "SHFL", "VOTE", "MATCH", "WARPSYNC", "BSSY", "MEMBAR", "CCTL"];
     FAMILIES.iter().any(|p| op.starts_with(p)) && !op.starts_with("LDC")
 }
-/// What no kernel may do. Spills and calls are held against what is expected.
+/// What no kernel may do. Spills, local arrays and calls are held against what is expected.
 fn forbidden(kernel: &Kernel) -> Vec<String> {
     let family = |o: &str| o.split('.').next().unwrap_or("").to_string();
     let bad = |o: &&String| match family(o).as_str() {
         "LD" | "ST" | "ATOM" => true,
-        "LDL" | "STL" => kernel.spilled == 0,
+        "LDL" | "STL" => kernel.local == 0,
         _ => false,
     };
     kernel.instructions.keys().filter(bad).map(|o| format!("{o}: generic or local memory")).collect()
@@ -134,7 +140,7 @@ fn forbidden(kernel: &Kernel) -> Vec<String> {
 /// Lines of `KERNEL [CPU]: EXPECTATION...`; see the file. How many were checked, and which are not met.
 fn compare(text: &str, cpu: &str, kernels: &BTreeMap<String, Kernel>) -> Result<(u32, Vec<String>), String> {
     let (mut checked, mut unmet) = (0, vec![]);
-    let (mut may_spill, mut may_call) = (BTreeMap::new(), BTreeSet::new());
+    let (mut may_spill, mut local, mut may_call) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
     for (number, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#')) {
         let place = format!("sass-expectations.txt:{}", number + 1);
         let (head, expectations) = line.split_once(':').ok_or(format!("{place}: no colon"))?;
@@ -153,8 +159,10 @@ fn compare(text: &str, cpu: &str, kernels: &BTreeMap<String, Kernel>) -> Result<
         for (name, kernel) in kernels.iter().filter(|(name, _)| of(name)) {
             for expectation in expectations.split_whitespace() {
                 checked += 1;
-                if let Some(bytes) = expectation.strip_prefix("spill<=") {
-                    may_spill.insert(name, bytes.parse::<u32>().map_err(|e| format!("{place}: {expectation}: {e}"))?);
+                let limit = |prefix: &str| expectation.strip_prefix(prefix).map(str::parse::<u32>);
+                let limits = [(&mut may_spill, limit("spill<=")), (&mut local, limit("local<="))];
+                if let Some((of, bytes)) = limits.into_iter().find_map(|(of, bytes)| Some((of, bytes?))) {
+                    of.insert(name, bytes.map_err(|e| format!("{place}: {expectation}: {e}"))?);
                     continue;
                 }
                 if expectation == "may-call" {
@@ -176,6 +184,11 @@ fn compare(text: &str, cpu: &str, kernels: &BTreeMap<String, Kernel>) -> Result<
     for (name, kernel) in kernels.iter().filter(|(n, k)| k.spilled > may_spill.get(n).copied().unwrap_or(0)) {
         unmet.push(format!("{cpu} {name}: {} bytes of registers are spilled ({})", kernel.spilled, kernel.used));
     }
+    // Registers that are spilled have a place in local memory too, but not each its own.
+    let arrays = |n: &String, k: &Kernel| k.local > k.spilled.next_multiple_of(8).max(local.get(n).copied().unwrap_or(0));
+    for (name, kernel) in kernels.iter().filter(|(n, k)| arrays(n, k)) {
+        unmet.push(format!("{cpu} {name}: {} bytes of local memory ({})", kernel.local, kernel.used));
+    }
     let calls = |k: &Kernel| k.instructions.keys().any(|o| is_a(o, "CALL"));
     for (name, _) in kernels.iter().filter(|(n, k)| calls(k) && !may_call.contains(n)) {
         unmet.push(format!("{cpu} {name}: a call"));
@@ -196,7 +209,7 @@ mod tests {
 
     fn kernels(ops: &[(&str, u32)]) -> BTreeMap<String, Kernel> {
         let instructions = ops.iter().map(|(o, n)| (o.to_string(), *n)).collect();
-        BTreeMap::from([("copy".into(), Kernel { used: "32 registers".into(), spilled: 8, instructions })])
+        BTreeMap::from([("copy".into(), Kernel { used: "32 registers".into(), spilled: 8, local: 8, instructions })])
     }
     #[test]
     fn kinds_of_instructions() {
@@ -210,13 +223,17 @@ mod tests {
         assert_eq!(unmet("# nothing\n\ncopy: LDG.128=2 BAR=1 !ATOMS spill<=8\ncopy sm_75: ATOMS"), Ok(0));
         assert_eq!(unmet("cop*: LDG.128=1 !BAR ATOMS LDG spill<=8"), Ok(3));
         assert_eq!(unmet("copy: BAR spill<=4"), Ok(1));
+        let mut k = kernels(&[("STL", 3)]);
+        k.get_mut("copy").unwrap().local = 48;
+        let unmet_local = |text: &str| compare(text, "sm_90", &k).map(|(_, u)| u.len());
+        assert_eq!((unmet_local("copy: spill<=8"), unmet_local("copy: spill<=8 local<=48")), (Ok(1), Ok(0)));
         assert!(unmet("none: BAR").is_err() && unmet("copy: BAR=x").is_err() && unmet("copy BAR").is_err());
     }
     #[test]
     fn what_no_kernel_may_do() {
         assert!(forbidden(&kernels(&[("LDS.128", 1), ("LDG.E", 1), ("ATOMS.ADD", 1)])["copy"]).is_empty());
         assert_eq!(forbidden(&kernels(&[("LD.E", 1), ("ATOM.E.ADD", 1), ("LD.E.64", 1)])["copy"]).len(), 3);
-        let unspilled = Kernel { spilled: 0, ..kernels(&[("STL", 1)]).remove("copy").unwrap_or_default() };
+        let unspilled = Kernel { spilled: 0, local: 0, ..kernels(&[("STL", 1)]).remove("copy").unwrap_or_default() };
         assert_eq!(forbidden(&unspilled).len(), 1);
     }
 }

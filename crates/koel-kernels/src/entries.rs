@@ -47,7 +47,7 @@ entries! {
         map_from_input_narrow_u64_u64 map_from_input_small_u64_u64 map_from_input_wide_u64_u64
         map_from_groups map_from_groups_wide
     }
-    (crate::map::build) { map_build map_build_wide }
+    (crate::map::build) { map_build map_build_unchecked map_build_unchecked_wide map_build_wide }
     (crate::map::export) { map_export map_export_u32_u64 map_export_u64_u32 map_export_u64_u64 }
     (crate::map::settle) { map_settle map_settle_u32_u64 map_settle_u64_u32 map_settle_u64_u64 }
     (crate::map::find) {

@@ -2,7 +2,7 @@
 //! and writes each bin's run coalesced.
 use crate::bins::{Bits, Hash, Source, bin_of};
 use crate::map::layout::Number;
-use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
+use koel_simt::{Buf, In, Shared, Thread, Word, block, kernel, unroll};
 
 /// Pairs of a block, bins at most, and bytes of shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -86,17 +86,62 @@ pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEM
     (pairs, live)
 }
 
+/// What a [`scatter`] does about bins that are *crowded*: so many pairs of a tile go there that they are not spread like hashes of
+/// distinct keys. If several are, all of the tile's are taken for crowded.
+pub trait Crowd<P, const ITEMS: usize>: Copy {
+    /// Whether it does anything.
+    const THINS: bool = true;
+    /// Pairs of a tile from which on a bin is crowded.
+    fn limit(self) -> u32;
+    /// Whether all bins are taken for crowded: thread 0 is asked.
+    fn known(self) -> bool;
+    /// Called for a crowded bin, with the pairs that go there.
+    fn seen(self, pairs: u32);
+    /// Of pairs with a bit in `live`, some are in crowded bins: those with one in `crowded`. Gives the pairs of the tile again, and a bit
+    /// for each of them that stays. All threads of the block call it; it may use the memory of the tile. Best it loads the pairs again,
+    /// so that nothing must be kept for what is rare.
+    fn thinned(self, t: Thread, pairs: [P; ITEMS], live: u32, crowded: u32) -> ([P; ITEMS], u32);
+}
+/// Nothing is done.
+#[derive(Clone, Copy)]
+pub struct AsTheyCome;
+impl<P, const ITEMS: usize> Crowd<P, ITEMS> for AsTheyCome {
+    const THINS: bool = false;
+    #[inline(always)]
+    fn limit(self) -> u32 {
+        u32::MAX
+    }
+    #[inline(always)]
+    fn known(self) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn seen(self, _: u32) {}
+    #[inline(always)]
+    fn thinned(self, _: Thread, pairs: [P; ITEMS], live: u32, _: u32) -> ([P; ITEMS], u32) {
+        (pairs, live)
+    }
+}
+
 /// Writes a tile to its bins: of `pairs`, those whose bit is set in `live`. `bin_of` a pair is below BINS; `cursors[first_bin + bin]`
 /// counts what has come to it; `place(bin, before, run)` is where a run of `run` pairs goes of which `before` came earlier: below
 /// [`ELSEWHERE`], or somewhere else, or [`NOWHERE`]. `put(to, pair)` writes one pair; `put_elsewhere` one whose place is not below
-/// [`ELSEWHERE`].
+/// [`ELSEWHERE`]. What is done about crowded bins, `crowd` says.
 ///
 /// `shared` gives out `THREADS * ITEMS * size_of::<P>() + BINS * 8 + 128` bytes.
 #[inline(always)]
 #[track_caller]
-pub fn scatter<P: Word, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+pub fn scatter<
+    P: Word,
+    const THREADS: usize,
+    const ITEMS: usize,
+    const BINS: usize,
+    const PER: usize,
+    C: Crowd<P, ITEMS>,
+>(
     t: Thread,
-    (pairs, live): ([P; ITEMS], u32),
+    (mut pairs, mut live): ([P; ITEMS], u32),
+    crowd: C,
     bin_of: impl Fn(P) -> u32,
     first_bin: u32,
     cursors: Buf<u32>,
@@ -104,7 +149,7 @@ pub fn scatter<P: Word, const THREADS: usize, const ITEMS: usize, const BINS: us
     put: impl Fn(u32, P),
     put_elsewhere: impl Fn(u32, P),
 ) {
-    const { assert!(PER * THREADS >= BINS && THREADS * ITEMS <= 1 << 16) };
+    const { assert!(PER * THREADS >= BINS && THREADS * ITEMS < 1 << 16 && BINS < 1 << 15) };
     let mut shared = t.shared();
     let tile = shared.array::<P>(THREADS * ITEMS);
     let start = shared.array::<u32>(BINS); // counts first, then where the bin begins in the tile
@@ -112,36 +157,57 @@ pub fn scatter<P: Word, const THREADS: usize, const ITEMS: usize, const BINS: us
     let sums = shared.array::<u32>(32);
     let id = t.id();
 
-    unroll::<PER>(|j| {
-        let bin = (j * THREADS) as u32 + id;
-        if bin < BINS as u32 {
-            start.store(bin, 0);
-        }
-    });
+    clear_bins::<THREADS, BINS, PER>(t, start);
+    t.barrier();
+    let mut ranks = count(pairs, live, &bin_of, start);
     t.barrier();
 
-    let mut ranks = [0; ITEMS]; // the bin, and the rank in it
-    unroll::<ITEMS>(|j| {
-        if live >> j & 1 != 0 {
-            let bin = bin_of(pairs[j]);
-            ranks[j] = bin << 16 | start.fetch_add(bin, 1);
-        }
-    });
-    t.barrier();
-
-    // A thread's bins are neighbours. Reserving comes before the scan, to overlap with it.
-    let (mut mine, mut reserved, mut sum) = ([0; PER], [0; PER], 0);
-    unroll::<PER>(|j| {
-        let bin = id * PER as u32 + j as u32;
-        if bin < BINS as u32 {
-            mine[j] = start.load(bin);
-            if mine[j] != 0 {
-                reserved[j] = cursors.fetch_add(first_bin + bin, mine[j]);
+    // A thread's bins are neighbours. Above the sum of their pairs, that of the crowded ones.
+    let (mut mine, mut sum) = ([0; PER], 0);
+    let of_thread = |mine: &mut [u32; PER], sum: &mut u32| {
+        unroll::<PER>(|j| {
+            let bin = id * PER as u32 + j as u32;
+            if bin < BINS as u32 {
+                mine[j] = start.load(bin);
+                *sum += mine[j];
             }
-            sum += mine[j];
+        });
+    };
+    of_thread(&mut mine, &mut sum);
+    if C::THINS {
+        unroll::<PER>(|j| {
+            if mine[j] >= crowd.limit() {
+                sum += CROWDED;
+                crowd.seen(mine[j]);
+            }
+        });
+        sum += if id == 0 && crowd.known() { MANY_CROWDED } else { 0 };
+    }
+    let (mut before, mut count_in_tile) = block::exclusive_sum(t, sum, sums);
+    if C::THINS && count_in_tile >= CROWDED {
+        // Where a few keys are frequent, others are often less so.
+        let mut in_crowded = if count_in_tile >= MANY_CROWDED { live } else { 0 };
+        unroll::<ITEMS>(|j| {
+            if live >> j & 1 != 0 && start.load(ranks[j] >> 16) >= crowd.limit() {
+                in_crowded |= 1 << j;
+            }
+        });
+        (pairs, live) = crowd.thinned(t, pairs, live, in_crowded);
+        clear_bins::<THREADS, BINS, PER>(t, start);
+        t.barrier();
+        ranks = count(pairs, live, &bin_of, start);
+        t.barrier();
+        sum = 0;
+        of_thread(&mut mine, &mut sum);
+        (before, count_in_tile) = block::exclusive_sum(t, sum, sums);
+    }
+    let (before, count) = (before % CROWDED, count_in_tile % CROWDED);
+    let mut reserved = [0; PER];
+    unroll::<PER>(|j| {
+        if mine[j] != 0 {
+            reserved[j] = cursors.fetch_add(first_bin + id * PER as u32 + j as u32, mine[j]);
         }
     });
-    let (before, count) = block::exclusive_sum(t, sum, sums);
     let mut begin = before;
     unroll::<PER>(|j| {
         let bin = id * PER as u32 + j as u32;
@@ -191,6 +257,38 @@ pub fn scatter<P: Word, const THREADS: usize, const ITEMS: usize, const BINS: us
     }
 }
 
+#[inline(always)]
+fn clear_bins<const THREADS: usize, const BINS: usize, const PER: usize>(t: Thread, counts: Shared<u32>) {
+    unroll::<PER>(|j| {
+        let bin = (j * THREADS) as u32 + t.id();
+        if bin < BINS as u32 {
+            counts.store(bin, 0);
+        }
+    });
+}
+/// Counts pairs into their bins: of each pair the bin, and behind it, in 16 bits, the rank in it.
+#[inline(always)]
+fn count<P: Word, const ITEMS: usize>(
+    pairs: [P; ITEMS],
+    live: u32,
+    bin_of: &impl Fn(P) -> u32,
+    counts: Shared<u32>,
+) -> [u32; ITEMS] {
+    let mut ranks = [0; ITEMS];
+    unroll::<ITEMS>(|j| {
+        if live >> j & 1 != 0 {
+            let bin = bin_of(pairs[j]);
+            ranks[j] = bin << 16 | counts.fetch_add(bin, 1);
+        }
+    });
+    ranks
+}
+
+/// In a sum of pairs, above which they do not reach: a crowded bin.
+const CROWDED: u32 = 1 << 16;
+/// So many that all are taken for crowded.
+const MANY_CROWDED: u32 = 4 * CROWDED;
+
 /// Whether a run fits a bin of `room` places of which some are taken; also when the cursor has come near 2^32.
 #[inline(always)]
 pub fn fits(room: u32, taken: u32, run: u32) -> bool {
@@ -226,7 +324,7 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
     };
     let bin = |e: u64| bin_of(e as u32, drop, bins);
     let put = |to: u32, e| out.store(to, e);
-    scatter::<_, THREADS, ITEMS, BINS, PER>(t, tile, bin, 0, cursors, place, put, put)
+    scatter::<_, THREADS, ITEMS, BINS, PER, _>(t, tile, AsTheyCome, bin, 0, cursors, place, put, put)
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $s:ident, $th:literal $blocks:literal $items:literal $bins:literal $per:literal;)*) => { $(

@@ -5,12 +5,14 @@
 //!   * elsewhere: a module of the same name with `SPEC` (name, threads, parameter list) and a typed `launch`
 //!     that works with any `Backend`: the test executor, native loops, a CUDA launcher.
 //!
-//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, independent, starts_early)]`
+//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, independent, starts_early,
+//! local_arrays)]`
 //!
 //! `threads` and `min_blocks` become the launch bounds. `independent` promises that the threads never wait for each other
 //! and use no shared memory: such a kernel can run natively on a CPU. `starts_early` promises that every thread calls
 //! `wait_for_previous` before it touches global memory that an earlier kernel of the stream wrote or still reads: it may
-//! then start while that kernel ends (programmatic dependent launch).
+//! then start while that kernel ends (programmatic dependent launch). `local_arrays` says that arrays in local memory are meant, as
+//! where something rare is not to take registers from all else; without it xtask refuses them.
 //!
 //! No syn, no quote: the signature of a kernel is simple enough to be read token by token.
 use proc_macro::{Delimiter, TokenStream, TokenTree};
@@ -23,15 +25,17 @@ pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
     let (mut threads, mut min_blocks, mut shared) = (None, "1".to_string(), "0".to_string());
-    let (mut independent, mut starts_early) = (false, false);
+    let (mut independent, mut starts_early, mut local_arrays) = (false, false, false);
     for part in split_commas(attr) {
         let text = part.iter().map(|t| t.to_string()).collect::<Vec<_>>();
-        match text.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            ["independent"] => independent = true,
-            ["starts_early"] => starts_early = true,
-            _ => {}
-        }
-        if text.len() == 1 && (independent || starts_early) {
+        let flag = match text.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["independent"] => Some(&mut independent),
+            ["starts_early"] => Some(&mut starts_early),
+            ["local_arrays"] => Some(&mut local_arrays),
+            _ => None,
+        };
+        if let Some(flag) = flag {
+            *flag = true;
             continue;
         }
         if text.len() < 3 || text[1] != "=" {
@@ -85,7 +89,7 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
         r#"
         #[cfg(target_arch = "nvptx64")]
         core::arch::global_asm!(concat!(
-            "//@simt entry={name} maxntid={threads} minnctapersm={min_blocks} crate=", env!("CARGO_PKG_NAME")));
+            "//@simt entry={name} maxntid={threads} minnctapersm={min_blocks} local={local_arrays} crate=", env!("CARGO_PKG_NAME")));
         #[cfg(target_arch = "nvptx64")]
         const _: () = {{
             #[unsafe(export_name = "{name}")]

@@ -124,6 +124,11 @@ reduce! {
     reduce_max nv_redux_umax |a, b| a.max(b);
 }
 
+#[inline(always)]
+pub fn anew(mut x: u32) -> u32 {
+    unsafe { asm!("/* {0} */", inout(reg32) x, options(nomem, nostack, preserves_flags)) };
+    x
+}
 // griddepcontrol begins with sm_90. Waiting here is between kernels: a copy in each arm of a branch does no harm.
 #[cfg(not(simt_sm = "75"))]
 #[inline(always)]

@@ -111,6 +111,12 @@ impl Thread {
         SharedMem::new()
     }
 
+    /// The same number, of which the compiler is not to know that it is the same: what follows from it is computed again. For code that
+    /// is rarely run and that would keep registers busy until then.
+    #[inline(always)]
+    pub fn anew(self, x: u32) -> u32 {
+        imp::anew(x)
+    }
     /// Programmatic dependent launch: the next kernel of the stream may start now; what it reads of this kernel's output
     /// it must read after [`wait_for_previous`](Self::wait_for_previous). No effect below compute capability 9.0 and
     /// when the next kernel was launched in the ordinary way.

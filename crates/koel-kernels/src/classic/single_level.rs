@@ -83,13 +83,17 @@ pub fn next_slot(key: u32, at: u32, step: u32, d: u32, slot: impl Fn(u32, u32) -
     }
 }
 
-/// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
+/// Inserts pairs and what they evict. Clear `table` to ones and `status` to zeros before.
+///
+/// Eviction chains differ in length, and a warp takes as long as its longest: so a thread has `each` pairs, one after the other,
+/// and the chains of a warp's threads add up to nearly the same.
 #[kernel(threads = 64, min_blocks = 32, shared = InShared::BYTES)]
 pub fn single_level_insert(
     t: Thread,
     keys: In<u32>,
     values: In<u32>,
     n: u32,
+    each: u32,
     functions: Functions,
     insertion: Insertion,
     table: Buf<u64>,
@@ -98,35 +102,60 @@ pub fn single_level_insert(
 ) {
     let bound = InShared::new(t, &mut t.shared(), functions);
     t.barrier();
-    let i = t.global_id();
-    if i >= n {
-        return;
-    }
-    let e = pair(keys.get_stream(i), values.get_stream(i));
-    if e == EMPTY {
-        status.store_relaxed(status::ALL_ONES, 1);
-        return;
-    }
+    let first = t.block() * THREADS * each + t.id();
+    let pairs = Pairs { keys, values, first, end: n.min(first.saturating_add(THREADS * each)) };
     let d = functions.count();
-    let left = if functions.are(Family::Mixed) {
-        insert(e, d, |f, key| bound.mixed_slot(f, key), insertion, table)
+    if functions.are(Family::Mixed) {
+        insert(pairs, d, |f, key| bound.mixed_slot(f, key), insertion, table, stash, status)
     } else {
-        insert(e, d, |f, key| bound.slot(f, key), insertion, table)
-    };
-    if left != EMPTY && !put_into_stash(left, insertion, stash, status) {
-        status.fetch_add(status::FAILED, 1);
+        insert(pairs, d, |f, key| bound.slot(f, key), insertion, table, stash, status)
     }
 }
-/// The pair that has no slot in the end, or [`EMPTY`].
+const THREADS: u32 = 64;
+/// The pairs of a thread: every [`THREADS`]th from `first` on.
+struct Pairs {
+    keys: In<u32>,
+    values: In<u32>,
+    first: u32,
+    end: u32,
+}
 #[inline(always)]
-fn insert(mut e: u64, d: u32, slot: impl Fn(u32, u32) -> u32, insertion: Insertion, table: Buf<u64>) -> u64 {
-    let (mut at, mut step) = (NOWHERE, 0);
-    while step < insertion.max_evictions && e != EMPTY {
+fn insert(
+    pairs: Pairs,
+    d: u32,
+    slot: impl Fn(u32, u32) -> u32,
+    insertion: Insertion,
+    table: Buf<u64>,
+    stash: Buf<u64>,
+    status: Buf<u32>,
+) {
+    let Pairs { keys, values, first: mut next, end } = pairs;
+    let load = |i| if i < end { pair(keys.get_stream(i), values.get_stream(i)) } else { EMPTY };
+    // The pair after this one is fetched before it is needed.
+    let (mut e, mut at, mut step, mut waiting) = (EMPTY, NOWHERE, 0, load(next));
+    loop {
+        if e == EMPTY {
+            if next >= end {
+                break;
+            }
+            (e, at, step) = (waiting, NOWHERE, 0);
+            next += THREADS;
+            waiting = load(next);
+            if e == EMPTY {
+                status.store_relaxed(status::ALL_ONES, 1);
+                continue;
+            }
+        }
         at = next_slot(key_of(e), at, step, d, &slot, insertion.coinciding);
         e = table.swap(at, e);
         step += 1;
+        if step >= insertion.max_evictions && e != EMPTY {
+            if !put_into_stash(e, insertion, stash, status) {
+                status.fetch_add(status::FAILED, 1);
+            }
+            e = EMPTY;
+        }
     }
-    e
 }
 
 /// Whether the stash had room for a pair.

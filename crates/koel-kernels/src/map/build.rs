@@ -7,29 +7,32 @@
 //!
 //! Phases, with a barrier between each two:
 //! * A. Every pair counts itself into its first bucket; the first four have their slots. The others are listed.
-//! * B. The listed ones try their second bucket in the same way, and mark their class in the first.
-//!   Then, if equal keys are to be found, those of which a copy is in one of their two full buckets become one with it.
+//! * B. The listed ones try their second bucket in the same way, and mark their class in the first. So do the pairs of this partition
+//!   that wait behind the bins.
 //! * C. The rest evicts: looks at the four pairs of its bucket, moves one whose other bucket has room, or swaps with one and
 //!   goes on with that. Buckets are read while others change them. Whatever was seen is confirmed before it counts: a slot
 //!   is taken by clearing its bit among the free slots of its bucket, and a pair is replaced by compare-and-swap of all its
 //!   64 bits. No record comes twice (those of equal pairs of equal stretches may, which phase F sets right), so what is equal
 //!   is what was seen.
 //! * D. What C gave up tries both buckets again, now that nobody gives slots back any more. What has no place then is homeless.
-//! * E. Full buckets are ordered so that they tell their class bits, and everything is written out.
-//! * F. If there may be equal keys, one of each key stays, that with the greatest stamp, and the buckets concerned are written again. A
-//!   bucket that could hide keys if it were no longer full gets [fillers](Shape::filler). A key of which several copies have the
-//!   greatest stamp is *contested*.
+//! * E. Full buckets are ordered so that they tell their class bits, and everything is written out. A bucket from which copies were
+//!   dropped, and that could hide keys if it were no longer full, gets [fillers](Shape::filler).
+//! * F. Keys of which copies may still be in several places are resolved, and the buckets concerned are written again.
 //! * G. Homeless pairs go to the stash.
 //!
-//! # How equal keys are found
-//! Equal keys have the same two buckets. Whoever sees two of them marks the key as *suspect*: phase F then looks at all of its copies.
-//! Before phase C, no two equal keys are unseen unless they are in the same bucket: what missed its first bucket is compared with
-//! the four pairs there, which are those of phase A; what missed its second one too, with the four pairs there and with all others
-//! that missed twice; what came from behind the bins is always suspect. In phase C a pair leaves a bucket only after it was
-//! compared with the three beside it. What is together in a bucket at the end is compared in phase E.
+//! # Equal keys
+//! Of copies that meet the one with the greatest stamp stays:
+//! * In phase B, a pair that missed a bucket becomes one with a copy there; between B and C, with another one that missed
+//!   both buckets, too.
+//! * So only pairs of one bucket can be copies from then on. In phase C, who comes to a full bucket with two of them takes the slot of
+//!   the lesser: copies do not part. Phase E looks at what is left.
+//!
+//! Where stamps do not decide, because they are equal or one is unknown, a key becomes *suspect*: phase F looks for its copies in
+//! both buckets and among the homeless, and makes the key *contested* if several have the greatest stamp. Of more than two
+//! of one stamp two are enough to tell, so that a frequent key does not need more room than a rare one.
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
-use super::partition::{OVERFLOW, Stamps, hash_in, paired, with_hash};
-use super::{stash, state};
+use super::partition::{MOST_OVERFLOW, MOST_STAMPS, Stamps, hash_in, paired, with_hash};
+use super::{CONTESTED_FILTER, stash, state};
 use crate::hash::mulhi;
 use koel_simt::{Buf, In, Shared, Thread, U32x4, U64x2, block, kernel, unroll};
 
@@ -60,8 +63,6 @@ pub const fn shared_bytes(buckets: u32, list: u32) -> u32 {
 pub struct Source {
     /// Places of a bin: even.
     pub room: u32,
-    /// 1: equal keys are to be found.
-    pub check: u32,
     /// The stash has 2^this slots.
     pub stash_bits: u32,
     /// The table of contested keys has 2^this slots.
@@ -70,6 +71,8 @@ pub struct Source {
     pub list: u32,
     /// Partitions of a group.
     pub each: u32,
+    /// Pairs that the overflow area of a pass has room for.
+    pub area: u32,
     /// Bins of the first of two passes, before those of the second; 0: there was one pass.
     pub groups: u32,
 }
@@ -148,8 +151,8 @@ impl Recorded for Narrow {
     }
 }
 /// Bits of a wide record for the number of the pair.
-const NUMBER: u32 = 18;
-const _: () = assert!(MOST + 2 * OVERFLOW <= 1 << NUMBER);
+const NUMBER: u32 = 22;
+const _: () = assert!(MOST + 2 * MOST_OVERFLOW <= 1 << NUMBER && MOST_STAMPS <= 1 << (32 - NUMBER));
 impl Recorded for Wide<u64, u64> {
     #[inline(always)]
     fn record(head: u64, number: u32, from: Pairs) -> u64 {
@@ -257,20 +260,6 @@ impl Partition {
         // Looks before it counts, so that counts stay small.
         self.words.load_volatile(second) & COUNT < 4 && self.count_in(second, e)
     }
-    /// Whether a pair is suspect that found its first bucket full: one there has its key.
-    #[inline(always)]
-    #[track_caller]
-    fn in_first<L: Recorded>(self, e: u64) -> bool {
-        let h = self.hash::<L>(e);
-        let there = self.bucket(self.shape.first(h));
-        let mut seen = false;
-        unroll::<4>(|s| seen |= self.hash::<L>(there[s]) == h);
-        seen && self.any_same::<L>(there, e) && self.suspect::<L>(e)
-    }
-    #[inline(always)]
-    fn any_same<L: Recorded>(self, of: [u64; 4], e: u64) -> bool {
-        self.same::<L>(of[0], e) || self.same::<L>(of[1], e) || self.same::<L>(of[2], e) || self.same::<L>(of[3], e)
-    }
     /// From phase C on: takes a free slot of a bucket, if there is one.
     #[inline(always)]
     #[track_caller]
@@ -283,11 +272,10 @@ impl Partition {
             None
         }
     }
-    /// Marks the key of a record, which may have copies. True.
+    /// Marks the key of a record, copies of which may be in several places.
     #[inline(always)]
-    fn suspect<L: Recorded>(self, e: u64) -> bool {
+    fn suspect<L: Recorded>(self, e: u64) {
         self.words.fetch_or(self.shape.first(self.hash::<L>(e)), SUSPECT);
-        true
     }
     #[inline(always)]
     fn is_suspect<L: Recorded>(self, e: u64) -> bool {
@@ -318,74 +306,92 @@ impl Lists {
             self.build_state.fetch_add(state::FAILED, 1);
         }
     }
-    /// Whether a pair that missed twice is suspect: another one with its key did. They meet in a table in the memory of the first list.
+    /// Makes one of pair `i` of the second list and another one there of its key, if there is one: the one of the greater stamp stays, of
+    /// equal stamps both do, and the key is suspect. They meet in a table of numbers in the memory of the first list. Whether one
+    /// was dropped.
     #[inline(always)]
-    fn missed_before<L: Recorded>(self, part: Partition, e: u64) -> bool {
+    fn merge_missed<L: Recorded>(self, part: Partition, i: u32, e: u64) -> bool {
         let mut at = mulhi(part.hash::<L>(e).wrapping_mul(0x9E37_79B1), self.room);
         let mut looked = 0;
         while looked < self.room {
-            let there = self.first.cas(at, EMPTY, e);
+            let there = self.first.cas(at, EMPTY, i as u64);
             if there == EMPTY {
                 return false;
             }
-            if part.same::<L>(there, e) {
-                break;
+            let other = self.second.load_volatile(there as u32);
+            if part.same::<L>(other, e) {
+                let (mine, its) = (L::stamp_of(e, part.from), L::stamp_of(other, part.from));
+                if mine == its || mine.max(its) == part.from.stamps.unknown() {
+                    break;
+                }
+                // Who takes the other's place in the table drops it.
+                if mine < its || self.first.cas(at, there, i as u64) == there {
+                    self.second.store_volatile(if mine < its { i } else { there as u32 }, EMPTY);
+                    return true;
+                }
+            } else if other != EMPTY {
+                at = if at + 1 < self.room { at + 1 } else { 0 };
+                looked += 1;
             }
-            at = if at + 1 < self.room { at + 1 } else { 0 };
-            looked += 1;
         }
-        part.suspect::<L>(e)
+        part.suspect::<L>(e);
+        false
     }
 }
 
-/// Makes one of a pair, both of whose buckets are full, and a pair there of an equal key, if there is one.
+/// Makes one of a pair and a copy of it in a full bucket, if there is one: the record of the greater stamp stays there. Of equal stamps
+/// two stay, and the key is suspect: `ties` counts those of the pair's own.
 #[inline(always)]
-fn merge_with_bucket<L: Recorded>(part: Partition, lists: Lists, e: u64, source: Source, contested: Buf<u64>) -> bool {
-    let h = part.hash::<L>(e);
-    let first = part.shape.first(h);
-    let mut seen = false;
-    unroll::<2>(|b| {
-        let there = part.bucket(if b == 0 { first } else { part.shape.other(h, first) });
-        unroll::<4>(|s| seen |= part.hash::<L>(there[s]) == h);
-    });
-    if !seen {
+fn merge<L: Recorded>(
+    part: Partition,
+    lists: Lists,
+    bucket: u32,
+    e: u64,
+    ties: &mut u32,
+    source: Source,
+    contested: Buf<u64>,
+) -> bool {
+    let (h, there, mut alike) = (part.hash::<L>(e), part.bucket(bucket), 0u32);
+    unroll::<4>(|s| alike |= ((part.hash::<L>(there[s]) == h) as u32) << s);
+    if alike == 0 {
         return false;
     }
-    let mut i = 0;
-    while i < 8 {
-        let bucket = if i < 4 { first } else { part.shape.other(h, first) };
-        if merge::<L>(part, lists, 4 * bucket + (i & 3), e, source, contested) {
-            return true;
+    let (stamps, mine) = (part.from.stamps, L::stamp_of(e, part.from));
+    while alike != 0 {
+        let s = alike.trailing_zeros();
+        alike &= alike - 1;
+        let mut other = pick(s, there);
+        while part.same::<L>(other, e) {
+            let its = L::stamp_of(other, part.from);
+            let unknown = mine.max(its) == stamps.unknown();
+            if unknown {
+                contest::<L>(contested, source.contested_bits, L::key(L::pair_of(e, part.from)), lists.build_state);
+                // Copies with greater stamps may come: then the stretch of this one would not be the one to search.
+                lists.build_state.fetch_max(state::FROM, stamps.from(mine.min(its)));
+            }
+            if mine < its || unknown && mine == its {
+                return true;
+            }
+            if mine == its {
+                *ties += 1;
+                break;
+            }
+            let now = part.slots.cas(4 * bucket + s, other, e);
+            if now == other {
+                return true;
+            }
+            other = now;
         }
-        i += 1;
     }
-    false
-}
-/// Makes one of a pair and that in a slot, if their keys are equal.
-#[inline(always)]
-fn merge<L: Recorded>(part: Partition, lists: Lists, slot: u32, e: u64, source: Source, contested: Buf<u64>) -> bool {
-    let mut there = part.slots.load_volatile(slot);
-    while part.same::<L>(there, e) {
-        let (mine, its) = (L::stamp_of(e, part.from), L::stamp_of(there, part.from));
-        if mine == its || mine.max(its) == part.from.stamps.unknown() {
-            contest::<L>(contested, source.contested_bits, L::key(L::pair_of(e, part.from)), lists.build_state);
-            // Copies with greater stamps may come: then the stretch of this one would not be the one to search.
-            lists.build_state.fetch_max(state::FROM, part.from.stamps.from(mine.min(its)));
-        }
-        if mine <= its {
-            return true;
-        }
-        let now = part.slots.cas(slot, there, e);
-        if now == there {
-            return true;
-        }
-        there = now;
+    if *ties == 1 {
+        part.suspect::<L>(e);
     }
-    false
+    // Two that stay with the same stamp tell as much as three.
+    *ties > 1
 }
 
 #[inline(always)]
-fn build<L: Recorded>(
+fn build<L: Recorded, const CHECK: bool>(
     t: Thread,
     shape: Shape,
     source: Source,
@@ -425,7 +431,7 @@ fn build<L: Recorded>(
     let valid_here = valid.get(bin);
     let of_group = if source.groups != 0 { valid.get(group) } else { !0 };
     let count = counts.get(bin).min(valid_here).min(source.room);
-    let number = |j| paired::<{ THREADS as usize }>(t, j);
+    let number = |j| paired::<{ THREADS as usize }>(id, j);
     let mut e = [EMPTY; ITEMS];
     if count != 0 {
         // Who has nothing to read reads the last two pairs again: no branch that others wait for.
@@ -501,41 +507,55 @@ fn build<L: Recorded>(
     t.barrier();
 
     // B. For what the list had no room for, and what waits behind the bins, too.
-    let mut suspects = false;
     let listed = lengths.load_volatile(LISTED).min(source.list);
-    i = id;
-    while i < listed || missed != 0 {
-        let e = if i < listed {
-            i += THREADS;
-            list.load(i - THREADS)
-        } else {
+    // The counts no longer change; if an area was too small, the build fails.
+    let behind = |all_valid, word| if all_valid { 0 } else { build_state.load_relaxed(word).min(source.area) };
+    let behind_first = behind(of_group == !0, state::OVERFLOW_FIRST);
+    let all_behind = behind_first + behind(valid_here == !0, state::OVERFLOW_SECOND);
+    let (mut next, mut next_behind, mut dropped) = (id, id, 0);
+    loop {
+        let e = if next < listed {
+            next += THREADS;
+            list.load(next - THREADS)
+        } else if missed != 0 {
             let j = missed.trailing_zeros();
             missed &= missed - 1;
             L::record(L::head(L::pairs(pairs).get(from.bin + number(j))), number(j), from)
-        };
-        suspects |= source.check != 0 && part.in_first::<L>(e);
-        if !part.try_second::<L>(e) {
-            lists.miss_twice(e);
-        }
-    }
-    if valid_here != !0 || of_group != !0 {
-        // The counts no longer change; if an area was too small, the build fails.
-        let behind = |word| build_state.load_relaxed(word).min(OVERFLOW);
-        let behind_first = if of_group != !0 { behind(state::OVERFLOW_FIRST) } else { 0 };
-        let behind_second = if valid_here != !0 { behind(state::OVERFLOW_SECOND) } else { 0 };
-        let mut i = id;
-        while i < behind_first + behind_second {
-            let number = if i < behind_first { i } else { OVERFLOW + (i - behind_first) };
-            let pair = L::pairs(overflow).get(number);
+        } else if next_behind < all_behind {
+            let area = if next_behind < behind_first { 0 } else { source.area - behind_first };
+            let pair = L::pairs(overflow).get(area + next_behind);
+            let e = L::record(L::head(pair), source.room + area + next_behind, from);
+            next_behind += THREADS;
             let h = L::hash(L::key(pair));
-            if shape.partition(h) == p {
-                let e = L::record(L::head(pair), source.room + number, from);
-                suspects |= source.check != 0 && part.suspect::<L>(e);
-                if !part.count_in(shape.first(h), e) && !part.try_second::<L>(e) {
-                    lists.miss_twice(e);
-                }
+            if shape.partition(h) != p {
+                continue;
             }
-            i += THREADS;
+            if CHECK {
+                part.suspect::<L>(e);
+            }
+            if part.count_in(shape.first(h), e) {
+                continue;
+            }
+            e
+        } else {
+            break;
+        };
+        let first = shape.first(part.hash::<L>(e));
+        let (mut bucket, mut ties) = (first, 0);
+        loop {
+            if CHECK && merge::<L>(part, lists, bucket, e, &mut ties, source, contested) {
+                dropped += 1;
+                break;
+            }
+            let second = shape.other(part.hash::<L>(e), first);
+            if bucket == first && part.try_second::<L>(e) {
+                break;
+            }
+            if bucket == second {
+                lists.miss_twice(e);
+                break;
+            }
+            bucket = second;
         }
     }
     t.barrier();
@@ -549,23 +569,23 @@ fn build<L: Recorded>(
         i += THREADS;
     }
     let missed_twice = lengths.load_volatile(MISSED_TWICE).min(source.list);
-    let mut dropped = 0;
-    if source.check != 0 {
+    if CHECK {
         i = id;
         while i < source.list {
             list.store(i, EMPTY);
             i += THREADS;
         }
         t.barrier();
-        // Copies of what the full buckets hold need no place.
+        // Copies of what came to the second buckets meanwhile need no place either.
         i = id;
         while i < missed_twice {
-            let e = lists.second.load(i);
-            if merge_with_bucket::<L>(part, lists, e, source, contested) {
-                lists.second.store(i, EMPTY);
+            let e = lists.second.load_volatile(i);
+            let h = part.hash::<L>(e);
+            if merge::<L>(part, lists, shape.other(h, shape.first(h)), e, &mut 0, source, contested) {
+                lists.second.store_volatile(i, EMPTY);
                 dropped += 1;
             } else {
-                suspects |= lists.missed_before::<L>(part, e);
+                dropped += lists.merge_missed::<L>(part, i, e) as u32;
             }
             i += THREADS;
         }
@@ -578,7 +598,7 @@ fn build<L: Recorded>(
         // A warp's share, without a division that could be by zero.
         let share = missed_twice.checked_div(warps).unwrap_or(0) + 1;
         let start = (share * t.warp_id()).min(missed_twice);
-        suspects |= evict::<L>(t, part, lists, start, (start + share).min(missed_twice), source.check != 0);
+        dropped += evict::<L, CHECK>(t, part, lists, start, (start + share).min(missed_twice));
     }
     t.barrier();
 
@@ -602,31 +622,47 @@ fn build<L: Recorded>(
     }
 
     // E.
+    let homeless = lengths.load_volatile(HOMELESS);
+    let mut suspects = false;
     i = id;
     while i < shape.buckets {
-        // Others mark the word meanwhile, with a bit that does not matter here.
-        let (records, word) = (part.bucket(i), part.words.load_volatile(i));
-        suspects |= source.check != 0 && equal_beside::<L>(part, records, !word);
-        write_bucket::<L>(slots, shape.place(p, i), finished::<L>(part, records, word));
+        let (records, mut word) = (part.bucket(i), part.words.load_volatile(i));
+        suspects |= word & SUSPECT != 0;
+        if CHECK {
+            let hashes = records.map(|e| part.hash::<L>(e));
+            let (gone, tied) = lesser_copies::<L>(part, records, hashes, !word);
+            suspects |= tied;
+            if gone != 0 {
+                dropped += gone.count_ones();
+                word |= gone << DROPPED;
+                part.words.fetch_or(i, gone << DROPPED);
+                unroll::<4>(|s| {
+                    if gone >> s & 1 != 0 {
+                        part.slots.store_volatile(4 * i + s as u32, EMPTY);
+                    }
+                });
+            }
+        }
+        let bucket = if word >> DROPPED & FREE != 0 {
+            thinned::<L>(part, lists, p, i, records, word, homeless)
+        } else {
+            finished::<L>(part, records, word)
+        };
+        write_bucket::<L>(slots, shape.place(p, i), bucket);
         i += THREADS;
     }
-    let homeless = lengths.load_volatile(HOMELESS);
     let mut resolved = false;
-    if source.check != 0 {
-        i = id;
-        while i < homeless {
-            part.suspect::<L>(lists.second.load(i));
-            i += THREADS;
-        }
-        // F. Where nothing is homeless and nothing is suspect, which is normal, this was all.
-        resolved = t.barrier_count(suspects) != 0 || homeless != 0;
+    if CHECK {
+        // F. Where nothing is suspect, which is normal, this was all.
+        resolved = t.barrier_count(suspects) != 0;
         if resolved {
             i = id;
             while i < shape.buckets {
                 let (records, taken) = (part.bucket(i), !part.words.load_volatile(i));
                 let mut here = 0u32;
                 unroll::<4>(|s| {
-                    here |= ((taken >> s & 1 != 0 && part.is_suspect::<L>(records[s])) as u32) << s;
+                    let pair = taken >> s & 1 != 0 && records[s] != EMPTY;
+                    here |= ((pair && part.is_suspect::<L>(records[s])) as u32) << s;
                 });
                 while here != 0 {
                     let slot = 4 * i + here.trailing_zeros();
@@ -637,16 +673,22 @@ fn build<L: Recorded>(
             }
             i = id;
             while i < homeless {
-                let slot = shape.buckets * 4 + i;
-                dropped += resolve::<L>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
+                let e = lists.second.load_volatile(i);
+                if part.is_suspect::<L>(e) {
+                    let slot = shape.buckets * 4 + i;
+                    dropped += resolve::<L>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
+                } else {
+                    list.store(i, e);
+                }
                 i += THREADS;
             }
             t.barrier();
             // By the threads that have written them before.
             i = id;
             while i < shape.buckets {
-                if part.words.load(i) & CHANGED != 0 {
-                    let bucket = resolved_bucket::<L>(part, lists, p, i, homeless);
+                let word = part.words.load(i);
+                if word & CHANGED != 0 {
+                    let bucket = thinned::<L>(part, lists, p, i, part.bucket(i), word, homeless);
                     write_bucket::<L>(slots, shape.place(p, i), bucket);
                 }
                 i += THREADS;
@@ -688,10 +730,18 @@ fn finished<L: Recorded>(part: Partition, records: [u64; 4], word: u32) -> [L::P
     }
     bucket
 }
-/// The bucket after [`resolve`] has been there.
+/// A bucket some of whose pairs were dropped, as it is written out.
 #[inline(always)]
-fn resolved_bucket<L: Recorded>(part: Partition, lists: Lists, p: u32, at: u32, homeless: u32) -> [L::Pair; 4] {
-    let (records, word, shape) = (part.bucket(at), part.words.load(at), part.shape);
+fn thinned<L: Recorded>(
+    part: Partition,
+    lists: Lists,
+    p: u32,
+    at: u32,
+    records: [u64; 4],
+    word: u32,
+    homeless: u32,
+) -> [L::Pair; 4] {
+    let shape = part.shape;
     let gone = (word | word >> DROPPED) & FREE;
     // A lookup may have to look further than here, which it does only if the bucket is full.
     let hides = word & FREE == 0 && (word >> CLASS & 0xF != 0 || homeless != 0);
@@ -726,7 +776,7 @@ pub fn write_bucket<L: Layout>(slots: Buf<u64>, place: u64, bucket: [L::Pair; 4]
     }
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $check:literal;)*) => { $(
     $(#[$doc])*
     #[kernel(threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list), starts_early)]
     pub fn $name(
@@ -743,27 +793,31 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty;)*) => { $(
         contested: Buf<u64>,
         build_state: Buf<u32>,
     ) {
-        build::<$layout>(
+        build::<$layout, $check>(
             t, shape, source, stamps, pairs, counts, valid, overflow, slots, stash, contested, build_state,
         )
     }
 )* } }
 entries! {
-    /// Builds partition `t.block()`.
+    /// Builds partition `t.block()`, and finds equal keys.
     ///
     /// `counts`, `valid`: pairs that came to each bin of both passes, and at most how many of them are in it: all ones if all are. `overflow`: the overflow areas of the
     /// passes, whose pairs `build_state` counts. The stash is empty, but for what other blocks put there.
-    map_build Narrow;
+    map_build Narrow, true;
     /// The same for wide pairs.
-    map_build_wide Wide<u64, u64>;
+    map_build_wide Wide<u64, u64>, true;
+    /// As `map_build`, where no two keys are equal.
+    map_build_unchecked Narrow, false;
+    /// As `map_build_wide`, where no two keys are equal.
+    map_build_unchecked_wide Wide<u64, u64>, false;
 }
 
-/// Phase C for the pairs `next..to` of the second list, one lane each; what is given up is appended to the first list. Tells whether
-/// it saw a suspect.
+/// Phase C for the pairs `next..to` of the second list, one lane each; what is given up is appended to the first list. Tells how many
+/// copies it dropped.
 #[inline(always)]
-fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, to: u32, check: bool) -> bool {
+fn evict<L: Recorded, const CHECK: bool>(t: Thread, part: Partition, lists: Lists, mut next: u32, to: u32) -> u32 {
     let (shape, lane, lengths) = (part.shape, t.lane(), lists.lengths);
-    let (mut active, mut x, mut bucket, mut moves, mut suspects) = (false, EMPTY, 0, 0, false);
+    let (mut active, mut x, mut bucket, mut moves, mut dropped) = (false, EMPTY, 0, 0, 0);
     loop {
         // Lanes that are done take the next pairs together.
         let idle = t.warp().ballot(!active);
@@ -792,6 +846,16 @@ fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, t
         } else {
             // One of the four whose other bucket has room, else any of them.
             let hashes = y.map(|e| part.hash::<L>(e));
+            let lesser = if CHECK { lesser_copies::<L>(part, y, hashes, FREE).0 } else { 0 };
+            if lesser != 0 {
+                // It needs no slot any more.
+                let slot = lesser.trailing_zeros();
+                if part.slots.cas(4 * bucket + slot, pick(slot, y), x) == pick(slot, y) {
+                    dropped += 1;
+                    active = false;
+                }
+                continue;
+            }
             let other = hashes.map(|h| shape.other(h, bucket));
             let free = [0, 1, 2, 3].map(|s| part.words.load_volatile(other[s]) & FREE);
             let mut hit = 4;
@@ -808,13 +872,6 @@ fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, t
             let slot = if swaps { None } else { part.take_slot(its_other) };
             if swaps || slot.is_some() {
                 let h = part.hash::<L>(evicted);
-                if check {
-                    unroll::<4>(|s| {
-                        if hashes[s] == h && s as u32 != hit && part.same::<L>(y[s], evicted) {
-                            suspects = part.suspect::<L>(evicted);
-                        }
-                    });
-                }
                 if shape.first(h) == bucket {
                     part.words.fetch_or(bucket, class_mark(h));
                 }
@@ -838,28 +895,57 @@ fn evict<L: Recorded>(t: Thread, part: Partition, lists: Lists, mut next: u32, t
             active = false;
         }
     }
-    suspects
+    dropped
 }
 
-/// Whether two pairs of a bucket are suspect, in the slots that `taken` has a bit for: their keys are equal.
+/// All pairs of slots of a bucket.
+const TWO_OF_FOUR: [(usize, usize); 6] = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)];
+/// Of copies in a bucket, the slots of those that need not stay, a bit each; and whether some are left of which that is not known: their
+/// key is suspect. `taken`: the slots that hold a pair.
 #[inline(always)]
-fn equal_beside<L: Recorded>(part: Partition, records: [u64; 4], taken: u32) -> bool {
-    let h = records.map(|e| part.hash::<L>(e));
-    const TWO_OF_FOUR: [(usize, usize); 6] = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)];
-    let alike = |(a, b): (usize, usize)| h[a] == h[b] && taken >> a & taken >> b & 1 != 0;
-    let mut any = false;
+fn lesser_copies<L: Recorded>(part: Partition, records: [u64; 4], hashes: [u32; 4], taken: u32) -> (u32, bool) {
+    let alike = |(a, b): (usize, usize)| hashes[a] == hashes[b] && taken >> a & taken >> b & 1 != 0;
+    let (mut any, mut lesser, mut tied) = (false, 0, false);
     unroll::<6>(|i| any |= alike(TWO_OF_FOUR[i]));
-    if !any {
-        return false;
+    if any {
+        unroll::<6>(|i| {
+            let (a, b) = TWO_OF_FOUR[i];
+            if alike((a, b)) && L::same_key(records[a], records[b], part.from) {
+                let (of_a, of_b) = (L::stamp_of(records[a], part.from), L::stamp_of(records[b], part.from));
+                if of_a == of_b || of_a.max(of_b) == part.from.stamps.unknown() {
+                    part.suspect::<L>(records[a]);
+                    tied = true;
+                } else {
+                    lesser |= 1 << if of_a < of_b { a } else { b };
+                }
+            }
+        });
     }
-    let mut equal = false;
-    unroll::<6>(|i| {
-        let (a, b) = TWO_OF_FOUR[i];
-        if alike((a, b)) && L::same_key(records[a], records[b], part.from) {
-            equal = part.suspect::<L>(records[a]);
+    (lesser, tied)
+}
+/// Adds the key of a copy that stays to the contested ones, if another one may have to: several had its stamp, the greatest, or it is
+/// not known.
+#[inline(always)]
+fn undecided<L: Recorded>(
+    part: Partition,
+    lists: Lists,
+    stays: u64,
+    greatest: u32,
+    ties: bool,
+    contested_bits: u32,
+    contested: Buf<u64>,
+) {
+    let (stamps, build_state) = (part.from.stamps, lists.build_state);
+    let unknown = greatest == stamps.unknown();
+    if ties || unknown {
+        contest::<L>(contested, contested_bits, L::key(L::pair_of(stays, part.from)), build_state);
+        // Where copies of it are: in the stretch of its stamp, if it has one.
+        if unknown {
+            build_state.fetch_max(state::FROM, stamps.from(greatest));
+        } else {
+            build_state.store_relaxed(state::STRETCHES + greatest, 1);
         }
-    });
-    equal
+    }
 }
 
 /// Phase F for the pair in slot `at`, or behind the slots for homeless pair `at - slots`: if it is the first of several equal
@@ -880,7 +966,7 @@ fn resolve<L: Recorded>(
     if at >= slots {
         lists.first.store(at - slots, me);
     }
-    let (h, stamps, build_state) = (part.hash::<L>(me), part.from.stamps, lists.build_state);
+    let h = part.hash::<L>(me);
     let first = part.shape.first(h);
     let second = part.shape.other(h, first);
     let (mut best, mut greatest, mut ties, mut copies, mut first_copy) = (me, L::stamp_of(me, part.from), false, 0, at);
@@ -926,19 +1012,11 @@ fn resolve<L: Recorded>(
     } else {
         lists.second.store_volatile(at - slots, best);
     }
-    if ties || greatest == stamps.unknown() {
-        contest::<L>(contested, contested_bits, L::key(L::pair_of(best, part.from)), build_state);
-        // Where copies of it are: in the stretch of its stamp, if it has one.
-        if greatest != stamps.unknown() {
-            build_state.store_relaxed(state::STRETCHES + greatest, 1);
-        } else {
-            build_state.fetch_max(state::FROM, stamps.from(greatest));
-        }
-    }
+    undecided::<L>(part, lists, best, greatest, ties, contested_bits, contested);
     false
 }
 
-/// Adds a key to the contested ones.
+/// Adds a key to the contested ones, and to their [filter](CONTESTED_FILTER).
 #[inline(always)]
 fn contest<L: Layout>(contested: Buf<u64>, bits: u32, key: L::Mixed, build_state: Buf<u32>) {
     let mask = (1u32 << (bits & 31)) - 1;
@@ -948,6 +1026,8 @@ fn contest<L: Layout>(contested: Buf<u64>, bits: u32, key: L::Mixed, build_state
         let there = contested.cas(at, EMPTY, key.widened());
         if there == EMPTY {
             build_state.fetch_add(state::CONTESTED, 1);
+            let bit = stash::start(L::hash(key), CONTESTED_FILTER);
+            contested.fetch_and((1u64 << (bits & 31)) + bit as u64 / 64, !(1 << (bit & 63)));
         }
         if there == EMPTY || there == key.widened() {
             return;

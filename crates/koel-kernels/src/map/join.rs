@@ -14,7 +14,7 @@
 use super::find::{Hit, Table, search};
 use super::header;
 use super::layout::{Layout, Narrow, Number, Shape, Wide};
-use crate::partition::{ELSEWHERE, NOWHERE, fits, scatter, tile_index};
+use crate::partition::{AsTheyCome, ELSEWHERE, NOWHERE, fits, scatter, tile_index};
 use koel_simt::{Buf, In, Scalar, Shared, SharedMem, Thread, U64x2, Word, block, kernel, unroll};
 
 /// Words that the kernels of a join share, zero before it; behind them are cursors.
@@ -297,7 +297,7 @@ fn from_input<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize, c
     let bin_of = |query| pass.bin(L::partition_of(seed, F::split(query).0, shape));
     let place = pass.place(0, state::LOST_FIRST, spilled, join_state);
     let (put, put_elsewhere) = (put::<L, F>(out), put::<L, F>(overflow));
-    scatter::<_, THREADS, ITEMS, BINS, 1>(t, (tile, live), bin_of, 0, cursors, place, put, put_elsewhere)
+    scatter::<_, THREADS, ITEMS, BINS, 1, _>(t, (tile, live), AsTheyCome, bin_of, 0, cursors, place, put, put_elsewhere)
 }
 
 #[inline(always)]
@@ -333,7 +333,17 @@ fn from_groups<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
     let place = pass.place(first_bin, state::LOST_SECOND, spilled, join_state);
     let (put, put_elsewhere) = (put::<L, F>(out), put::<L, F>(overflow));
     const BINS: usize = super::join::BINS as usize;
-    scatter::<_, THREADS, ITEMS, BINS, 1>(t, (tile, live), bin_of, first_bin, cursors, place, put, put_elsewhere)
+    scatter::<_, THREADS, ITEMS, BINS, 1, _>(
+        t,
+        (tile, live),
+        AsTheyCome,
+        bin_of,
+        first_bin,
+        cursors,
+        place,
+        put,
+        put_elsewhere,
+    )
 }
 /// Queries from `first` on, `count` of them or a tile, and a bit for each that counts. All are asked for before one is used.
 #[inline(always)]

@@ -67,10 +67,20 @@ pub mod state {
     pub const FROM: u32 = 11;
     /// The seed of that attempt.
     pub const SEED: u32 = 12;
+    /// Bins that were crowded in tiles of the first pass, but not by far.
+    pub const CROWDED: u32 = 13;
     /// From here on a word for each stretch of the input: not 0 if contested keys have copies there.
     pub const STRETCHES: u32 = 32;
     /// Words in all.
     pub const WORDS: usize = STRETCHES as usize + super::partition::MOST_STAMPS as usize;
+}
+
+/// A filter behind the table of contested keys has 2^this bits: one that is cleared tells that there may be a key of this
+/// [start](stash::start).
+pub const CONTESTED_FILTER: u32 = 17;
+/// Words of the table of contested keys, of 2^`bits` slots, and its filter. All are ones between builds.
+pub const fn contested_words(bits: u32) -> usize {
+    (1 << bits) + (1 << CONTESTED_FILTER) / 64
 }
 
 /// Of equal keys, the one of the greatest rank stays: the last, or the first if `keep_first` is not 0. Never 0.

@@ -11,14 +11,22 @@
 //! of groups is a power of two, so a pair's group tells the high bits of its hash; in their place the first pass puts a
 //! *stamp*: which stretch of the input the pair came from. So equal keys from different stretches are told apart at no cost in
 //! memory. What has no stamp, and equal keys of one stretch, [`settle`](super::settle) looks up in the input.
-use super::layout::{EMPTY, Layout, Narrow, Shape, Wide};
+//!
+//! # Frequent keys
+//! A key that many pairs have would fill its bin alone. Where a tile has more pairs for a bin than distinct keys would give it, copies
+//! are dropped in shared memory before the bin is written to: of a key at most one pair a tile goes on. The pass over the input
+//! takes the last (or first) of them, the pass inside the groups those of the greatest stamp. If the tiles of the first pass are crowded
+//! now and then, those that come later drop all copies: many keys may be too frequent for their bins, and none of them frequent
+//! enough to be seen in one tile.
+use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::{rank, state};
 use crate::hash::mulhi;
-use crate::partition::{ELSEWHERE, NOWHERE, fits, load_tile, scatter, tile_index};
-use koel_simt::{Buf, In, Thread, kernel, unroll};
+use crate::partition::{Crowd, ELSEWHERE, NOWHERE, fits, load_tile, scatter, tile_index};
+use core::marker::PhantomData;
+use koel_simt::{Buf, In, Thread, block, kernel, unroll};
 
-/// Pairs that an overflow area has room for. There is one for each pass, the second behind the first.
-pub const OVERFLOW: u32 = 1 << 16;
+/// Pairs that an overflow area has room for, at most.
+pub const MOST_OVERFLOW: u32 = 1 << 20;
 /// Different stamps, at most.
 pub const MOST_STAMPS: u32 = 1 << 10;
 
@@ -30,6 +38,10 @@ pub struct Bins {
     pub count: u32,
     /// Places of a bin: even.
     pub room: u32,
+    /// Pairs of a tile from which on a bin is [crowded](Crowd::limit); all ones: copies are not dropped.
+    pub crowd: u32,
+    /// Pairs that an overflow area has room for. There is one for each pass, the second behind the first.
+    pub area: u32,
     /// Where the pass's overflow area begins in the array of overflows.
     pub overflow: u32,
     /// The word of the [`state`] that counts its pairs.
@@ -144,6 +156,80 @@ pub const SMALL: Tile = Tile { threads: 512, items: 12, bins: 1024 };
 /// For up to 1280 bins where there is more.
 pub const WIDE: Tile = Tile { threads: 1024, items: 16, bins: 1280 };
 
+/// Which pairs of a tile stay, of those with a bit in `live`: of equal keys only those of the greatest rank, and all of a few keys that
+/// find no slot in a table. Counts the others as dropped. `key` of a pair, not all ones; `rank` of pair `j` of the thread. Uses the
+/// memory of the tile.
+///
+/// All threads of the block call it. It is for tiles that are not normal: what it needs is in local memory, not in registers that
+/// everything else would miss.
+#[inline(always)]
+fn without_copies<L: Layout, const THREADS: usize, const ITEMS: usize>(
+    t: Thread,
+    pairs: [L::Pair; ITEMS],
+    live: u32,
+    key: impl Fn(L::Pair) -> L::Mixed,
+    rank: impl Fn(u32, L::Pair) -> u32,
+    build_state: Buf<u32>,
+) -> u32 {
+    // A pair has at least the bytes of its key and four more.
+    let count = (THREADS * ITEMS) as u32;
+    let mut shared = t.shared();
+    let (keys, ranks) = (shared.array::<L::Mixed>(count), shared.array::<u32>(count));
+    let none = L::Mixed::narrowed(EMPTY);
+    let mut i = t.id();
+    while i < count {
+        keys.store(i, none);
+        ranks.store(i, 0);
+        i += THREADS as u32;
+    }
+    t.barrier();
+    let pair = |j: u32| pairs.get(j as usize).copied().unwrap_or(L::EMPTY_PAIR);
+    let mut slots = [NO_SLOT; ITEMS];
+    let mut rest = live;
+    while rest != 0 {
+        let j = rest.trailing_zeros();
+        rest &= rest - 1;
+        let (key, rank) = (key(pair(j)), rank(j, pair(j)) + 1);
+        let spread = L::hash(key).wrapping_mul(0x9E37_79B1);
+        // Steps have no divisor that the number of slots has.
+        let (mut at, step, mut tries) = (mulhi(spread, count), (spread & 31) * 30 + 7, 0);
+        while tries < TRIES {
+            let there = keys.cas(at, none, key);
+            if there == none || there == key {
+                if ranks.load_volatile(at) < rank {
+                    ranks.fetch_max(at, rank);
+                }
+                if let Some(slot) = slots.get_mut(j as usize) {
+                    *slot = at;
+                }
+                break;
+            }
+            at += step;
+            at = if at < count { at } else { at - count };
+            tries += 1;
+        }
+    }
+    t.barrier();
+    let mut stay = live;
+    rest = live;
+    while rest != 0 {
+        let j = rest.trailing_zeros();
+        rest &= rest - 1;
+        let slot = slots.get(j as usize).copied().unwrap_or(NO_SLOT);
+        if slot != NO_SLOT && ranks.load_volatile(slot) != rank(j, pair(j)) + 1 {
+            stay &= !(1 << j);
+        }
+    }
+    let dropped = block::warp_inclusive_sum(t, live.count_ones() - stay.count_ones());
+    if t.lane() == 31 && dropped != 0 {
+        build_state.fetch_add(state::DROPPED, dropped);
+    }
+    stay
+}
+/// Slots that a key tries.
+const TRIES: u32 = 8;
+const NO_SLOT: u32 = u32::MAX;
+
 /// Where a run goes: into its bin, or behind all of them.
 #[inline(always)]
 fn place(bins: Bins, first_bin: u32, valid: Buf<u32>, build_state: Buf<u32>) -> impl Fn(u32, u32, u32) -> u32 {
@@ -154,7 +240,7 @@ fn place(bins: Bins, first_bin: u32, valid: Buf<u32>, build_state: Buf<u32>) -> 
         } else {
             valid.fetch_min(bin, before);
             let place = build_state.fetch_add(bins.overflow_word, run);
-            if fits(OVERFLOW, place, run) {
+            if fits(bins.area, place, run) {
                 ELSEWHERE | (bins.overflow + place)
             } else {
                 build_state.fetch_add(state::FAILED, run);
@@ -170,6 +256,59 @@ fn put<L: Layout>(out: Buf<u64>, head: impl Fn(u64) -> u64) -> impl Fn(u32, L::P
     move |to, pair| out.store(to & !ELSEWHERE, L::with_head(head(L::head(pair)), L::behind(pair)))
 }
 
+#[inline(always)]
+fn tile_of_input<L: Layout, const THREADS: usize, const ITEMS: usize>(
+    t: Thread,
+    seed: u32,
+    n: u32,
+    aligned: u32,
+    keys: In<L::Key>,
+    values: In<L::Value>,
+) -> ([L::Pair; ITEMS], u32) {
+    let pair = |key, value| L::pair(L::mixed(seed, key), value);
+    load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, L::EMPTY_PAIR, pair)
+}
+/// Crowded bins of the pass over the input.
+#[derive(Clone, Copy)]
+struct InputCrowd<L: Layout, const THREADS: usize> {
+    limit: u32,
+    known: bool,
+    seed: u32,
+    n: u32,
+    aligned: u32,
+    keep_first: u32,
+    keys: In<L::Key>,
+    values: In<L::Value>,
+    build_state: Buf<u32>,
+}
+impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS> for InputCrowd<L, THREADS> {
+    #[inline(always)]
+    fn limit(self) -> u32 {
+        self.limit
+    }
+    #[inline(always)]
+    fn known(self) -> bool {
+        self.known
+    }
+    #[inline(always)]
+    fn seen(self, pairs: u32) {
+        // A key with more copies than that is seen in every tile.
+        if pairs < 2 * self.limit {
+            self.build_state.fetch_add(state::CROWDED, 1);
+        }
+    }
+    #[inline(always)]
+    fn thinned(self, t: Thread, pairs: [L::Pair; ITEMS], live: u32, crowded: u32) -> ([L::Pair; ITEMS], u32) {
+        let last = (THREADS * ITEMS) as u32 - 1;
+        let rank = |j, _| {
+            let i = tile_index::<THREADS>(t, j);
+            if self.keep_first != 0 { last - i } else { i }
+        };
+        let stay = without_copies::<L, THREADS, ITEMS>(t, pairs, crowded, L::key, rank, self.build_state);
+        let InputCrowd { seed, n, aligned, keys, values, .. } = self;
+        (tile_of_input::<L, THREADS, ITEMS>(t, seed, t.anew(n), aligned, keys, values).0, live & !crowded | stay)
+    }
+}
 #[inline(always)]
 fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
     t: Thread,
@@ -196,10 +335,7 @@ fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: u
         stash.store(word, EMPTY);
         word += threads;
     }
-    let (pairs, mut live) =
-        load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, L::EMPTY_PAIR, |key, value| {
-            L::pair(L::mixed(seed, key), value)
-        });
+    let (pairs, mut live) = tile_of_input::<L, THREADS, ITEMS>(t, seed, n, aligned, keys, values);
     let mut held = 0u32;
     unroll::<ITEMS>(|j| held |= ((L::key(pairs[j]) == L::AMBIGUOUS) as u32) << j);
     held &= live;
@@ -212,16 +348,20 @@ fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: u
         build_state.fetch_add(state::HELD_COPIES, held.count_ones());
     }
     let bin_of = |pair| mulhi(hash_in::<L>(L::head(pair)), bins.count);
+    let known = t.id() == 0 && bins.crowd != !0 && build_state.load_relaxed(state::CROWDED) > 2 + t.block() / 128;
+    let keep_first = stamps.keep_first;
+    let crowd =
+        InputCrowd::<L, THREADS> { limit: bins.crowd, known, seed, n, aligned, keep_first, keys, values, build_state };
     let place = place(bins, 0, valid, build_state);
     let stamp = stamps.of_block(t.block());
     let stamped = |head| with_hash::<L>(head, stamps.with(hash_in::<L>(head), stamp));
     let (put, put_elsewhere) = (put::<L>(out, stamped), put::<L>(overflow, |head| head));
-    scatter::<_, THREADS, ITEMS, BINS, PER>(t, (pairs, live), bin_of, 0, cursors, place, put, put_elsewhere)
+    scatter::<_, THREADS, ITEMS, BINS, PER, _>(t, (pairs, live), crowd, bin_of, 0, cursors, place, put, put_elsewhere)
 }
 
 macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty, $tile:ident: $threads:literal $items:literal $bins:literal $blocks:literal $per:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = $threads, min_blocks = $blocks, shared = $tile.shared(), starts_early)]
+    #[kernel(threads = $threads, min_blocks = $blocks, shared = $tile.shared(), starts_early, local_arrays)]
     pub fn $name(
         t: Thread,
         seed: u32,
@@ -273,12 +413,79 @@ from_input! {
     map_from_input_wide_u64_u64 Wide<u64, u64>, u64, u64, WIDE: 1024 8 1280 1 2;
 }
 
-/// The number of pair `j` of a thread, where threads take two pairs at a time, side by side.
+/// The number of pair `j` of thread `id`, where threads take two pairs at a time, side by side.
 #[inline(always)]
-pub fn paired<const THREADS: usize>(t: Thread, j: u32) -> u32 {
-    (j / 2 * THREADS as u32 + t.id()) * 2 + j % 2
+pub fn paired<const THREADS: usize>(id: u32, j: u32) -> u32 {
+    (j / 2 * THREADS as u32 + id) * 2 + j % 2
 }
 
+/// Of `count` pairs from place `from` on, which is even, those of thread `id`.
+#[inline(always)]
+fn tile_of_group<L: Layout, const THREADS: usize, const ITEMS: usize>(
+    id: u32,
+    input: In<u64>,
+    from: u32,
+    count: u32,
+) -> ([L::Pair; ITEMS], u32) {
+    let number = |j| paired::<THREADS>(id, j);
+    let (mut pairs, mut live) = ([L::EMPTY_PAIR; ITEMS], 0);
+    unroll::<ITEMS>(|j| {
+        if j % 2 == 0 {
+            let at = number(j as u32);
+            if at + 1 < count {
+                let two = L::two(input, (from + at) / 2);
+                unroll::<2>(|l| pairs[j + l] = two[l]);
+                live |= 3 << j;
+            }
+        }
+    });
+    if !count.is_multiple_of(2) {
+        unroll::<ITEMS>(|j| {
+            if j % 2 == 0 && number(j as u32) == count - 1 {
+                pairs[j] = L::pairs(input).get(from + count - 1);
+                live |= 1 << j;
+            }
+        });
+    }
+    (pairs, live)
+}
+/// Crowded bins of the pass inside the groups.
+#[derive(Clone, Copy)]
+struct GroupCrowd<L: Layout, const THREADS: usize> {
+    limit: u32,
+    stamps: Stamps,
+    top: u32,
+    input: In<u64>,
+    from: u32,
+    count: u32,
+    build_state: Buf<u32>,
+    layout: PhantomData<L>,
+}
+impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS> for GroupCrowd<L, THREADS> {
+    #[inline(always)]
+    fn limit(self) -> u32 {
+        self.limit
+    }
+    #[inline(always)]
+    fn known(self) -> bool {
+        false
+    }
+    #[inline(always)]
+    fn seen(self, _: u32) {}
+    #[inline(always)]
+    fn thinned(self, t: Thread, pairs: [L::Pair; ITEMS], live: u32, crowded: u32) -> ([L::Pair; ITEMS], u32) {
+        let GroupCrowd { stamps, top, input, from, count, build_state, .. } = self;
+        let stamped = |pair| hash_in::<L>(L::head(pair));
+        let key = |pair| L::key_in(with_hash::<L>(L::head(pair), stamps.hash(stamped(pair), top)));
+        // Copies of one stretch all stay: nothing here tells which of them is the last.
+        let rank = |_, pair| stamps.of(stamped(pair));
+        let stay = without_copies::<L, THREADS, ITEMS>(t, pairs, crowded, key, rank, build_state);
+        (
+            tile_of_group::<L, THREADS, ITEMS>(t.anew(t.id()), input, t.anew(from), t.anew(count)).0,
+            live & !crowded | stay,
+        )
+    }
+}
 #[inline(always)]
 fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
@@ -307,39 +514,41 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
         return;
     }
     let count = (all - first).min(pairs_of_tile);
-    let number = |j| paired::<THREADS>(t, j);
-    let (mut pairs, mut live) = ([L::EMPTY_PAIR; ITEMS], 0);
-    unroll::<ITEMS>(|j| {
-        if j % 2 == 0 {
-            let at = number(j as u32);
-            if at + 1 < count {
-                let two = L::two(input, (group * groups.room + first + at) / 2);
-                unroll::<2>(|l| pairs[j + l] = two[l]);
-                live |= 3 << j;
-            }
-        }
-    });
-    if !count.is_multiple_of(2) {
-        unroll::<ITEMS>(|j| {
-            if j % 2 == 0 && number(j as u32) == count - 1 {
-                pairs[j] = L::pairs(input).get(group * groups.room + first + count - 1);
-                live |= 1 << j;
-            }
-        });
-    }
+    let from = group * groups.room + first;
+    let (pairs, live) = tile_of_group::<L, THREADS, ITEMS>(t.id(), input, from, count);
     let first_bin = group * bins.count;
     let top = stamps.top(group);
     let hash = |head| stamps.hash(hash_in::<L>(head), top);
     let bin_of = |pair| shape.partition(hash(L::head(pair))) - first_bin;
+    let crowd = GroupCrowd::<L, THREADS> {
+        limit: bins.crowd,
+        stamps,
+        top,
+        input,
+        from,
+        count,
+        build_state,
+        layout: PhantomData,
+    };
     let place = place(bins, first_bin, valid, build_state);
     let (put, put_elsewhere) =
         (put::<L>(out, |head| head), put::<L>(overflow, |head| with_hash::<L>(head, hash(head))));
-    scatter::<_, THREADS, ITEMS, 256, 1>(t, (pairs, live), bin_of, first_bin, cursors, place, put, put_elsewhere)
+    scatter::<_, THREADS, ITEMS, 256, 1, _>(
+        t,
+        (pairs, live),
+        crowd,
+        bin_of,
+        first_bin,
+        cursors,
+        place,
+        put,
+        put_elsewhere,
+    )
 }
 
 macro_rules! from_groups { ($($(#[$doc:meta])* $name:ident $layout:ty: $items:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early)]
+    #[kernel(threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays)]
     pub fn $name(
         t: Thread,
         shape: Shape,

@@ -13,15 +13,19 @@
 use super::build::write_bucket;
 use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
 use super::partition::Stamps;
-use super::{header, rank, ranked, stash, state};
+use super::{CONTESTED_FILTER, contested_words, header, rank, ranked, stash, state};
 use crate::hash::mix::mix;
 use crate::hash::mulhi;
-use koel_simt::{Buf, In, Thread, kernel, unroll};
+use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
 /// Threads of a block.
 const THREADS: u32 = 512;
 /// Keys of a thread that are looked for at a time.
 const SEARCHED: usize = 8;
+/// Words of the filter of contested keys.
+const FILTER_WORDS: u32 = 1 << (CONTESTED_FILTER - 6);
+/// Ranks that a block remembers to have raised.
+const RAISED: u32 = 1 << 10;
 /// Evictions until a pair goes to the stash, where the build is done again.
 const MAX_MOVES: u32 = 500;
 /// Seeds that are tried. Even keys chosen for one seed fit with the next.
@@ -35,6 +39,8 @@ pub struct Settling {
     pub n: u32,
     /// Pairs of a block of the first pass: those of one stamp.
     pub tile: u32,
+    /// How many such blocks there were.
+    pub tiles: u32,
     /// The seed of the build.
     pub seed: u32,
     /// The stash has 2^this slots.
@@ -159,45 +165,91 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
     }
 }
 
-/// The greatest rank of each contested key, where it can be.
+/// The greatest rank of each contested key, where it can be. Greater ranks come first.
 #[inline(always)]
 fn search<L: Layout>(t: Thread, built: Built<L>) {
+    let mut shared = t.shared();
+    let filter = shared.array::<u64>(FILTER_WORDS);
+    // What tells a key, and a rank that it has: most copies of a key that has many end here.
+    let raised = shared.array::<u64>(RAISED);
     let Built { settling, stamps, build_state, contested, .. } = built;
     let from = build_state.load_relaxed(state::FROM);
-    let mask = (1u32 << (settling.contested_bits & 31)) - 1;
+    let mut i = t.id();
+    while i < FILTER_WORDS {
+        filter.store(i, contested.load((1u64 << (settling.contested_bits & 31)) + i as u64));
+        i += THREADS;
+    }
+    i = t.id();
+    while i < RAISED {
+        raised.store(i, EMPTY);
+        i += THREADS;
+    }
+    t.barrier();
     // A block takes a tile of the first pass at a time: all of it has one stamp.
+    // In the order of falling ranks.
+    let number = |i: u32, of: u32| if stamps.keep_first != 0 { i } else { of - 1 - i };
+    let wanted = |i| {
+        let marked = |stretch| build_state.load_relaxed(state::STRETCHES + stretch) != 0;
+        i < settling.tiles && {
+            let stretch = stamps.of_block(number(i, settling.tiles));
+            marked(stretch) || stamps.searched(from, stretch)
+        }
+    };
     let mut tile = t.block();
-    while tile as u64 * (settling.tile as u64) < settling.n as u64 {
-        let first = tile * settling.tile;
-        let end = first + settling.tile.min(settling.n - first);
-        let stretch = stamps.of_block(tile);
-        let marked = build_state.load_relaxed(state::STRETCHES + stretch) != 0;
-        let wanted = marked || stamps.searched(from, stretch);
-        let mut from = first + t.id();
-        while wanted && from < end {
-            // Several keys are under way at a time, then the slots where they may be.
+    let mut wanted_next = wanted(tile);
+    while tile < settling.tiles {
+        let first = number(tile, settling.tiles) * settling.tile;
+        let count = settling.tile.min(settling.n - first);
+        let wanted_now = wanted_next;
+        wanted_next = wanted(tile + t.grid_dim());
+        let mut i = t.id();
+        while wanted_now && i < count {
+            // Several keys are under way at a time.
+            let input = |j: usize| first + number((i + j as u32 * THREADS).min(count - 1), count);
             let mut keys = [L::Key::default(); SEARCHED];
-            unroll::<SEARCHED>(|j| keys[j] = built.keys.get_stream((from + j as u32 * THREADS).min(end - 1)));
+            unroll::<SEARCHED>(|j| keys[j] = built.keys.get_stream(input(j)));
             let mixed = keys.map(|key| L::mixed(settling.seed, key));
-            let starts = mixed.map(|mixed| stash::start(L::hash(mixed), settling.contested_bits));
+            let ranks = |j: usize| rank(input(j), stamps.keep_first);
             let mut seen = [EMPTY; SEARCHED];
-            unroll::<SEARCHED>(|j| seen[j] = contested.load(starts[j]));
             unroll::<SEARCHED>(|j| {
-                let i = from + j as u32 * THREADS;
-                let (mut at, mut key, mut looked) = (starts[j], seen[j], 0);
-                while i < end && key != EMPTY && looked <= mask {
-                    if L::Mixed::narrowed(key) == mixed[j] {
-                        built.ranks.fetch_max(at, rank(i, stamps.keep_first));
-                        break;
-                    }
-                    at = (at + 1) & mask;
-                    key = contested.load(at);
-                    looked += 1;
+                let h = L::hash(mixed[j]);
+                let bit = stash::start(h, CONTESTED_FILTER);
+                let contested_key = i + (j as u32 * THREADS) < count && filter.load(bit / 64) >> (bit & 63) & 1 == 0;
+                // A narrow key is its hash.
+                if contested_key && !(L::SLOT_WORDS == 1 && is_raised(raised, h, h, ranks(j))) {
+                    seen[j] = contested.load(stash::start(h, settling.contested_bits));
                 }
             });
-            from += SEARCHED as u32 * THREADS;
+            unroll::<SEARCHED>(|j| raise(built, raised, mixed[j], ranks(j), seen[j]));
+            i += SEARCHED as u32 * THREADS;
         }
         tile += t.grid_dim();
+    }
+}
+/// Whether a block remembers that the key of this hash and tag has this rank, or a greater one.
+#[inline(always)]
+fn is_raised(raised: Shared<u64>, h: u32, tag: u32, rank: u32) -> bool {
+    let before = raised.load_volatile(h % RAISED);
+    (before >> 32) as u32 == tag && before as u32 >= rank
+}
+/// Raises the rank of a key, if it is contested. `there`: what is where the search for it begins.
+#[inline(always)]
+fn raise<L: Layout>(built: Built<L>, raised: Shared<u64>, key: L::Mixed, rank: u32, mut there: u64) {
+    let Built { settling, contested, .. } = built;
+    let (h, mask) = (L::hash(key), (1u32 << (settling.contested_bits & 31)) - 1);
+    let (mut at, mut looked) = (stash::start(h, settling.contested_bits), 0);
+    while there != EMPTY && looked <= mask {
+        if L::Mixed::narrowed(there) == key {
+            let tag = if L::SLOT_WORDS == 1 { h } else { at };
+            if !is_raised(raised, h, tag, rank) {
+                raised.store_volatile(h % RAISED, (tag as u64) << 32 | rank as u64);
+                built.ranks.fetch_max(at, rank);
+            }
+            return;
+        }
+        at = (at + 1) & mask;
+        there = contested.load(at);
+        looked += 1;
     }
 }
 
@@ -223,6 +275,10 @@ fn replace<L: Layout>(t: Thread, built: Built<L>) {
             contested.store(at, EMPTY);
             ranks.store_relaxed(at, 0);
         }
+        at += step;
+    }
+    while at < contested_words(settling.contested_bits) as u64 {
+        contested.store(at, EMPTY);
         at += step;
     }
 }
@@ -313,8 +369,12 @@ fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
         }
         i = begin;
         while i < 1 << settling.contested_bits {
-            contested.store_relaxed(i, EMPTY);
             ranks.store_relaxed(i, 0);
+            i += step;
+        }
+        i = begin;
+        while i < contested_words(settling.contested_bits) as u64 {
+            contested.store_relaxed(i, EMPTY);
             i += step;
         }
         if t.global_id() == 0 {
@@ -574,7 +634,7 @@ fn bit(bucket: u32) -> u64 {
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 512, min_blocks = 1, starts_early)]
+    #[kernel(threads = 512, min_blocks = 2, shared = (FILTER_WORDS + RAISED) * 8, starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,

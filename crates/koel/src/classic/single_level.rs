@@ -158,12 +158,13 @@ impl SingleLevel {
             let table = table.view_mut().arg("table", stream)?;
             let stash = stash.view_mut().arg("stash", stream)?;
             let status = status.view_mut().arg("status", stream)?;
-            let grid = pairs.n.div_ceil(single_level_insert::SPEC.threads);
+            let each: u32 = std::env::var("KOEL_EACH").map_or(4, |e| e.parse().unwrap());
+            let grid = pairs.n.div_ceil(single_level_insert::SPEC.threads * each);
             // SAFETY: `n` keys and values; `slots` slots, below which the functions stay; the stash has the slots that
             // its kind uses for `stash_room` pairs; `status::WORDS` words.
             unsafe {
                 single_level_insert::launch(
-                    stream, grid, keys, values, pairs.n, functions, insertion, table, stash, status,
+                    stream, grid, keys, values, pairs.n, each, functions, insertion, table, stash, status,
                 )
             }
         })?;

@@ -7,9 +7,9 @@ use koel_kernels::map::build::Source;
 use koel_kernels::map::find::Table;
 use koel_kernels::map::join::{Answering, Pass};
 use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
-use koel_kernels::map::partition::{Bins, NARROW, OVERFLOW, SMALL, Stamps, Tile};
+use koel_kernels::map::partition::{Bins, NARROW, SMALL, Stamps, Tile};
 use koel_kernels::map::settle::{Settling, lock_words};
-use koel_kernels::map::{build, export, find, header, join, partition, settle, state};
+use koel_kernels::map::{build, contested_words, export, find, header, join, partition, settle, state};
 use koel_simt::{Buf, In};
 
 macro_rules! kernels { (
@@ -91,6 +91,11 @@ kernels! {
         shape: Shape, source: Source, stamps: Stamps, pairs: In<u64>, counts: In<u32>, valid: In<u32>, overflow: In<u64>, slots: Buf<u64>,
         stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
     ): build map_build build map_build_wide build map_build_wide build map_build_wide;
+    /// The same, where no two keys are equal.
+    build_unchecked(
+        shape: Shape, source: Source, stamps: Stamps, pairs: In<u64>, counts: In<u32>, valid: In<u32>, overflow: In<u64>, slots: Buf<u64>,
+        stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
+    ): build map_build_unchecked build map_build_unchecked_wide build map_build_unchecked_wide build map_build_unchecked_wide;
     /// The end of a build, in blocks that are resident all at once.
     settle(
         shape: Shape, settling: Settling, stamps: Stamps, keys: In<Self::Key>, values: In<Self::Value>, slots: Buf<u64>, stash: Buf<u64>,
@@ -224,10 +229,10 @@ impl Scratch {
         Ok(Scratch {
             by_group: device.alloc(words.by_group)?,
             by_partition: device.alloc(words.by_partition)?,
-            overflow: device.alloc(2 * OVERFLOW as usize * L::SLOT_WORDS)?,
+            overflow: device.alloc(words.overflow)?,
             cursors: device.alloc(plan.bins() as usize)?,
             valid: device.alloc(plan.bins() as usize)?,
-            contested: device.alloc(1 << plan.contested_bits)?,
+            contested: device.alloc(contested_words(plan.contested_bits))?,
             ranks: device.alloc(1 << plan.contested_bits)?,
             state: device.alloc(state::WORDS)?,
             clean: false,
@@ -253,14 +258,16 @@ impl Scratch {
         let words = Words::of::<L>(plan);
         self.by_group.len() >= words.by_group
             && self.by_partition.len() >= words.by_partition
+            && self.overflow.len() >= words.overflow
             && self.cursors.len() >= plan.bins() as usize
-            && self.contested.len() >= 1 << plan.contested_bits
+            && self.contested.len() >= contested_words(plan.contested_bits)
     }
 }
 /// Words of the arrays of pairs.
 struct Words {
     by_group: usize,
     by_partition: usize,
+    overflow: usize,
     /// Of these, what a build that failed has besides locks.
     waiting: usize,
 }
@@ -272,6 +279,7 @@ impl Words {
         Words {
             by_group: if groups <= plan.words::<L>() { 0 } else { groups },
             by_partition,
+            overflow: 2 * plan.partitions.area as usize * L::SLOT_WORDS,
             waiting: by_partition - locks,
         }
     }
@@ -311,8 +319,8 @@ pub fn build<L: Kernels>(
     let aligned = (keys.is_aligned(16) && values.is_aligned(16)) as u32;
     let (keys, values) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
     let tile = plan.first_tile(stream.device().max_shared());
-    let grid = n.div_ceil(tile.pairs::<L>()).max(1);
-    let (stamps, source) = (plan.stamps(duplicates, grid), plan.source(duplicates));
+    let tiles = n.div_ceil(tile.pairs::<L>()).max(1);
+    let (stamps, source) = (plan.stamps(duplicates, tiles), plan.source());
     let in_table = scratch.by_group.is_empty();
     {
         let out = match plan.groups {
@@ -320,7 +328,7 @@ pub fn build<L: Kernels>(
             Some(_) => scratch.by_group.view_mut().arg("groups", stream)?,
             None => scratch.by_partition.view_mut().arg("partitions", stream)?,
         };
-        let first_bins = plan.first_bins();
+        let first_bins = plan.with_crowd(plan.first_bins(), duplicates, tile.pairs::<L>());
         let overflow = scratch.overflow.view_mut().arg("overflow", stream)?;
         let ours = if groups > 0 { ..groups } else { ..bins };
         let cursors = scratch.cursors.view_mut().slice(ours)?.arg("cursors", stream)?;
@@ -331,13 +339,14 @@ pub fn build<L: Kernels>(
         // SAFETY: `n` keys and values; one cursor a bin; `out` has every bin's room, `overflow` both areas.
         unsafe {
             L::from_input(
-                stream, grid, tile, seed, n, aligned, stamps, keys, values, first_bins, out, overflow, cursors, valid,
+                stream, tiles, tile, seed, n, aligned, stamps, keys, values, first_bins, out, overflow, cursors, valid,
                 stash, words, state,
             )
         }?;
     }
     if let Some(group_bins) = plan.groups {
         let tiles = group_bins.room.div_ceil(NARROW.pairs::<L>());
+        let partition_bins = plan.with_crowd(plan.partitions, duplicates, NARROW.pairs::<L>());
         let grid = group_bins.count * tiles;
         let group_cursors = scratch.cursors.view().slice(..groups)?.arg("cursors", stream)?;
         let group_valid = scratch.valid.view().slice(..groups)?.arg("valid", stream)?;
@@ -359,7 +368,7 @@ pub fn build<L: Kernels>(
                 group_cursors,
                 group_valid,
                 input,
-                plan.partitions,
+                partition_bins,
                 out,
                 overflow,
                 cursors,
@@ -379,7 +388,8 @@ pub fn build<L: Kernels>(
         let state = scratch.state.view_mut().arg("state", stream)?;
         // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash 2^`stash_bits` slots.
         unsafe {
-            L::build(
+            let launch = if duplicates == Duplicates::Unchecked { L::build_unchecked } else { L::build };
+            launch(
                 stream,
                 shape.partitions,
                 shape,
@@ -396,14 +406,15 @@ pub fn build<L: Kernels>(
             )
         }?;
     }
-    // All of its blocks must be resident at once: on a GPU one for each multiprocessor.
+    // All of its blocks must be resident at once: on a GPU two for each multiprocessor.
     let grid = match stream.device().kind() {
-        DeviceKind::Cuda => stream.device().parallelism() as u32,
+        DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,
         _ => 2,
     };
     let settling = Settling {
         n,
         tile: tile.pairs::<L>(),
+        tiles,
         seed,
         stash_bits: plan.stash_bits,
         contested_bits: plan.contested_bits,

@@ -4,7 +4,7 @@ use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MOST, Source, shared_bytes};
 use koel_kernels::map::layout::{BUCKET, Layout, Shape};
-use koel_kernels::map::partition::{Bins, MOST_STAMPS, NARROW, OVERFLOW, SMALL, Stamps, Tile, WIDE};
+use koel_kernels::map::partition::{Bins, MOST_OVERFLOW, MOST_STAMPS, NARROW, SMALL, Stamps, Tile, WIDE};
 use koel_kernels::map::state;
 
 /// What plans are made of.
@@ -24,6 +24,8 @@ impl Sizes {
 }
 /// Shared memory of the block that builds a partition, at most: what compute capability 7.5 has.
 const SHARED: u32 = 64 << 10;
+/// Pairs that the overflow area of a pass has room for, at least.
+const LEAST_OVERFLOW: u32 = 1 << 16;
 /// Groups at most.
 const MOST_GROUPS: u32 = 1024;
 
@@ -80,12 +82,13 @@ impl Plan {
         }
         let mean = n as f64 / partitions as f64;
         let shape = Shape { partitions, buckets: buckets(mean) };
+        let area = (n / 256).next_multiple_of(2).clamp(LEAST_OVERFLOW, MOST_OVERFLOW);
         let bins = |count: u32, all: u32, deviations: f64, most: u32, overflow, overflow_word| {
             let mean = n as f64 / all as f64;
             let room = (mean + deviations * mean.sqrt()) as u32 / 2 * 2 + 16;
-            Bins { count, room: room.min(most), overflow, overflow_word }
+            Bins { count, room: room.min(most), crowd: !0, area, overflow, overflow_word }
         };
-        let last = bins(partitions / groups, partitions, 5.0, MOST, OVERFLOW, state::OVERFLOW_SECOND);
+        let last = bins(partitions / groups, partitions, 5.0, MOST, area, state::OVERFLOW_SECOND);
         let groups = (groups > 1).then(|| bins(groups, groups, 6.0, u32::MAX, 0, state::OVERFLOW_FIRST));
         // Kernels count places in 31 bits.
         let groups_places = groups.map_or(0, |g: Bins| g.room as usize * g.count as usize);
@@ -127,6 +130,12 @@ impl Plan {
     pub fn first_bins(&self) -> Bins {
         self.groups.unwrap_or(self.partitions)
     }
+    /// Bins for a pass with tiles of so many pairs: whether copies are dropped there, and when.
+    pub fn with_crowd(&self, bins: Bins, duplicates: Duplicates, tile: u32) -> Bins {
+        let mean = tile as f64 / bins.count as f64;
+        let limit = (mean + 5.0 * mean.sqrt()) as u32 + 4;
+        Bins { crowd: if duplicates == Duplicates::Unchecked { !0 } else { limit }, ..bins }
+    }
     /// How the pass over the input stamps pairs, in `blocks` blocks.
     pub fn stamps(&self, duplicates: Duplicates, blocks: u32) -> Stamps {
         let keep_first = (duplicates == Duplicates::KeepFirst) as u32;
@@ -145,13 +154,13 @@ impl Plan {
         }
     }
     /// What a block that builds a partition must know.
-    pub fn source(&self, duplicates: Duplicates) -> Source {
+    pub fn source(&self) -> Source {
         Source {
             room: self.partitions.room,
-            check: (duplicates != Duplicates::Unchecked) as u32,
             stash_bits: self.stash_bits,
             contested_bits: self.contested_bits,
             list: self.list,
+            area: self.partitions.area,
             each: self.shape.partitions / self.parts,
             groups: self.groups.map_or(0, |g| g.count),
         }
