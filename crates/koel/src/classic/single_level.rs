@@ -158,7 +158,8 @@ impl SingleLevel {
             let table = table.view_mut().arg("table", stream)?;
             let stash = stash.view_mut().arg("stash", stream)?;
             let status = status.view_mut().arg("status", stream)?;
-            let each: u32 = std::env::var("KOEL_EACH").map_or(4, |e| e.parse().unwrap());
+            // Few pairs need all threads.
+            let each = if pairs.n < 1 << 21 { 1 } else { 2 };
             let grid = pairs.n.div_ceil(single_level_insert::SPEC.threads * each);
             // SAFETY: `n` keys and values; `slots` slots, below which the functions stay; the stash has the slots that
             // its kind uses for `stash_room` pairs; `status::WORDS` words.
