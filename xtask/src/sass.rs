@@ -185,7 +185,8 @@ fn compare(text: &str, cpu: &str, kernels: &BTreeMap<String, Kernel>) -> Result<
         unmet.push(format!("{cpu} {name}: {} bytes of registers are spilled ({})", kernel.spilled, kernel.used));
     }
     // Registers that are spilled have a place in local memory too, but not each its own.
-    let arrays = |n: &String, k: &Kernel| k.local > k.spilled.next_multiple_of(8).max(local.get(n).copied().unwrap_or(0));
+    let arrays =
+        |n: &String, k: &Kernel| k.local > k.spilled.next_multiple_of(8).max(local.get(n).copied().unwrap_or(0));
     for (name, kernel) in kernels.iter().filter(|(n, k)| arrays(n, k)) {
         unmet.push(format!("{cpu} {name}: {} bytes of local memory ({})", kernel.local, kernel.used));
     }

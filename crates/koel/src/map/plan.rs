@@ -3,7 +3,7 @@
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MOST, Source, shared_bytes};
-use koel_kernels::map::layout::{BUCKET, Layout, Shape};
+use koel_kernels::map::layout::{BUCKET, Layout, Narrow, Shape};
 use koel_kernels::map::partition::{Bins, MOST_OVERFLOW, MOST_STAMPS, NARROW, SMALL, Stamps, Tile, WIDE};
 use koel_kernels::map::state;
 
@@ -122,7 +122,8 @@ impl Plan {
     pub fn first_tile(&self, max_shared: u32) -> Tile {
         match self.groups.map_or(self.shape.partitions, |g| g.count) {
             0..=256 => NARROW,
-            _ if max_shared < 150 << 10 => SMALL,
+            // Fewer of the wide ones would leave many multiprocessors without work.
+            _ if max_shared < 150 << 10 || self.n < 100 * WIDE.pairs::<Narrow>() => SMALL,
             _ => WIDE,
         }
     }
