@@ -11,13 +11,20 @@ use koel_simt::{Buf, In, Shared, Thread, kernel};
 const THREADS: u32 = 512;
 const NOBODY: u32 = u32::MAX;
 
-/// The slot, of all the bucket's, that holds the key; [`NOBODY`] if none does. Others may be writing.
+/// The slot, of all the bucket's, that holds the key; [`NOBODY`] if none does. `CHANGES`: others are writing.
 #[inline(always)]
-fn slot_of(key: u32, seed: u32, inner: Inner, pairs: In<u64>, start: u32, owners: Shared<u32>) -> u32 {
+fn slot_of<const CHANGES: bool>(
+    key: u32,
+    seed: u32,
+    inner: Inner,
+    pairs: In<u64>,
+    start: u32,
+    owners: Shared<u32>,
+) -> u32 {
     let mut j = 0;
     while j < SUB_TABLES {
         let slot = j * inner.sub_slots() + inner.slot(j, key, seed);
-        let owner = owners.load_volatile(slot);
+        let owner = if CHANGES { owners.fetch_or(slot, 0) } else { owners.load(slot) };
         if owner != NOBODY && key_of(pairs.get(start + owner)) == key {
             return slot;
         }
@@ -66,8 +73,8 @@ pub fn two_level_multi_build(
                 while i < count {
                     let key = key_of(pairs.get(start + i));
                     // A key that is evicted while we look writes itself in the next round.
-                    if slot_of(key, seed, inner, pairs, start, owners) == NOBODY {
-                        owners.store_volatile(j * inner.sub_slots() + inner.slot(j, key, seed), i);
+                    if slot_of::<true>(key, seed, inner, pairs, start, owners) == NOBODY {
+                        owners.swap(j * inner.sub_slots() + inner.slot(j, key, seed), i);
                     }
                     i += THREADS;
                 }
@@ -76,7 +83,7 @@ pub fn two_level_multi_build(
             }
             let (mut i, mut homeless) = (id, false);
             while i < count && !homeless {
-                homeless = slot_of(key_of(pairs.get(start + i)), seed, inner, pairs, start, owners) == NOBODY;
+                homeless = slot_of::<false>(key_of(pairs.get(start + i)), seed, inner, pairs, start, owners) == NOBODY;
                 i += THREADS;
             }
             unplaced = t.barrier_count(homeless);
@@ -103,7 +110,7 @@ pub fn two_level_multi_build(
     // How many values each key has; then where they begin; then each value takes the next place.
     i = id;
     while i < count && unplaced == 0 {
-        cursors.fetch_add(slot_of(key_of(pairs.get(start + i)), seed, inner, pairs, start, owners), 1);
+        cursors.fetch_add(slot_of::<false>(key_of(pairs.get(start + i)), seed, inner, pairs, start, owners), 1);
         i += THREADS;
     }
     t.barrier();
@@ -122,7 +129,7 @@ pub fn two_level_multi_build(
     i = id;
     while i < count && unplaced == 0 {
         let e = pairs.get(start + i);
-        let slot = slot_of(key_of(e), seed, inner, pairs, start, owners);
+        let slot = slot_of::<false>(key_of(e), seed, inner, pairs, start, owners);
         values.store(cursors.fetch_add(slot, 1), value_of(e));
         i += THREADS;
     }
