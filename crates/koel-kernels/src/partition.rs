@@ -94,9 +94,13 @@ pub trait Crowd<P, const ITEMS: usize>: Copy {
     /// Pairs of a tile from which on a bin is crowded.
     fn limit(self) -> u32;
     /// Whether all bins are taken for crowded: thread 0 is asked.
-    fn known(self) -> bool;
+    #[inline(always)]
+    fn known(self) -> bool {
+        false
+    }
     /// Called for a crowded bin, with the pairs that go there.
-    fn seen(self, pairs: u32);
+    #[inline(always)]
+    fn seen(self, _pairs: u32) {}
     /// Of pairs with a bit in `live`, some are in crowded bins: those with one in `crowded`. Gives the pairs of the tile again, and a bit
     /// for each of them that stays. All threads of the block call it; it may use the memory of the tile. Best it loads the pairs again,
     /// so that nothing must be kept for what is rare.
@@ -111,12 +115,6 @@ impl<P, const ITEMS: usize> Crowd<P, ITEMS> for AsTheyCome {
     fn limit(self) -> u32 {
         u32::MAX
     }
-    #[inline(always)]
-    fn known(self) -> bool {
-        false
-    }
-    #[inline(always)]
-    fn seen(self, _: u32) {}
     #[inline(always)]
     fn thinned(self, _: Thread, pairs: [P; ITEMS], live: u32, _: u32) -> ([P; ITEMS], u32) {
         (pairs, live)

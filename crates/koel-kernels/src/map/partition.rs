@@ -467,12 +467,6 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS> 
         self.limit
     }
     #[inline(always)]
-    fn known(self) -> bool {
-        false
-    }
-    #[inline(always)]
-    fn seen(self, _: u32) {}
-    #[inline(always)]
     fn thinned(self, t: Thread, pairs: [L::Pair; ITEMS], live: u32, crowded: u32) -> ([L::Pair; ITEMS], u32) {
         let GroupCrowd { stamps, top, input, from, count, build_state, .. } = self;
         let stamped = |pair| hash_in::<L>(L::head(pair));
