@@ -25,6 +25,8 @@ pub fn bundle(root: &Path) -> Result<(), String> {
             put(&program, &to.join(&program.name))?;
         }
     }
+    let peers = "peers-h200.csv";
+    std::fs::copy(root.join("results").join(peers), to.join(peers)).map_err(|e| format!("results/{peers}: {e}"))?;
     let script = to.join("run");
     std::fs::write(&script, include_str!("bundle/run")).map_err(|e| format!("{}: {e}", script.display()))?;
     let commit = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root).output();
@@ -32,7 +34,7 @@ pub fn bundle(root: &Path) -> Result<(), String> {
     std::fs::write(to.join("commit"), &commit).map_err(|e| e.to_string())?;
     println!("device-bundle/ is complete, of commit {commit}. Copy it to a machine with a GPU and run there:");
     println!("    bash device-bundle/run OUT          # OUT: a folder for the results");
-    println!("or some of its parts: bash device-bundle/run OUT tests sanitize rates bench");
+    println!("or some of its parts: bash device-bundle/run OUT tests sanitize rates bench sweeps trials");
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod intersect;
 mod lab;
 mod matching;
 mod output;
+mod table;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -28,6 +29,8 @@ Example:
   koel intersect A.ply B.ply --grid 128 --out report.json
                            which part of each scan is inside the other
   koel match A.png B.jpg   where the image A is in the image B, or that it is not there
+  koel build ids.u64 -o ids.koel
+                           a table of keys, saved; koel query ids.koel more.u64 looks keys up in it
   koel lab figures         the papers' figures, measured on this machine
 
 Exit status: 0 success, 2 bad usage or bad input, 1 anything else."
@@ -60,6 +63,9 @@ struct Global {
 #[derive(Subcommand)]
 enum Command {
     Bench(bench::Args),
+    Build(table::BuildArgs),
+    Query(table::QueryArgs),
+    Info(table::InfoArgs),
     Intersect(intersect::Args),
     Match(matching::MatchArgs),
     Models(matching::ModelsArgs),
@@ -75,6 +81,9 @@ fn run() -> Outcome {
     device::use_threads(cli.global.threads)?;
     match cli.command {
         Command::Bench(args) => bench::run(&cli.global, args),
+        Command::Build(args) => table::run_build(&cli.global, args),
+        Command::Query(args) => table::run_query(&cli.global, args),
+        Command::Info(args) => table::run_info(&cli.global, args),
         Command::Intersect(args) => intersect::run(&cli.global, args),
         Command::Match(args) => matching::run_match(&cli.global, args),
         Command::Models(args) => matching::run_models(&cli.global, args),

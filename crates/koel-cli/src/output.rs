@@ -1,7 +1,7 @@
 //! What a command leaves behind: text on standard output, and files that are whole or not there.
 use crate::failure::{Failure, Outcome};
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -69,6 +69,22 @@ pub fn write_file(path: &Path, content: &[u8]) -> Outcome {
         .map_err(|e| Failure::Other(cannot(path, &e)))
 }
 
+/// As [`write_file`], of what `write` puts into the file. Its errors are passed on.
+pub fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Outcome) -> Outcome {
+    let mut outcome = Ok(());
+    let replaced = replace(path, |beside| {
+        let mut file = File::create(beside)?;
+        outcome = write(&mut file);
+        if outcome.is_ok() {
+            file.sync_all()?;
+            drop(file);
+            fs::rename(beside, path)?;
+        }
+        Ok(())
+    });
+    outcome.and(replaced.map_err(|e| Failure::Other(cannot(path, &e))))
+}
+
 /// Fails now, rather than after the work, if [`write_file`] could not write this file.
 pub fn check_writable(path: &Path) -> Outcome {
     if path.is_dir() {
@@ -123,6 +139,8 @@ mod tests {
         write_file(&path, b"two").unwrap();
         check_writable(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
+        write_with(&path, |file| file.write_all(b"three").map_err(Failure::input)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"three");
         assert_eq!(names(folder.path()), ["a.json"]);
     }
 
@@ -136,6 +154,11 @@ mod tests {
             Err(std::io::Error::other("disk full"))
         });
         assert_eq!(result.unwrap_err().to_string(), "disk full");
+        let result = write_with(&path, |file| {
+            file.write_all(b"half").unwrap();
+            Err(Failure::ClosedPipe)
+        });
+        assert!(matches!(result, Err(Failure::ClosedPipe)));
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["a.json"]);
         assert!(check_writable(folder.path()).is_err());

@@ -73,6 +73,12 @@ fn bad_usage_is_refused_in_one_line() {
         (&["bench", "--n", "99999999999999999999"], "whole number"),
         (&["bench", "--grid", "1025"], "1..=1024"),
         (&["bench", "--grid", "0"], "1..=1024"),
+        (&["bench", "--hit-share", "101"], "--hit-share"),
+        (&["bench", "--batch", "x"], "whole number"),
+        (&["bench", "--n", "9", "--duplicates", "thrice"], "expected unique, twice, hot, zipf, equal or a share"),
+        (&["bench", "--duplicates", "zipf"], "--duplicates goes with random keys"),
+        (&["bench", "--policy", "reject"], "expected unchecked, keep_last or keep_first"),
+        (&["bench", "--peers", "a.csv"], "--plot"),
         (&["bench", "--runs", "0"], "--runs"),
         (&["bench", "--budget=-1"], "--budget"),
         (&["bench", "--threads", "0"], "--threads"),
@@ -247,6 +253,75 @@ fn json_and_figures_are_written_whole() {
         }
         assert!(fs::read(figures.join(format!("{stem}.png"))).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
     }
+}
+
+#[test]
+fn sweeps_are_rows_and_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, figures) = (folder.path().join("out.json"), folder.path().join("figures"));
+    let sweep = |arguments: &[&str]| {
+        let out = [json.to_str().unwrap(), figures.to_str().unwrap()];
+        let arguments = [arguments, &["--table", "map,hashbrown", "--json", out[0], "--plot", out[1]]].concat();
+        let output = koel().args(small(&arguments)).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).lines().all(|line| line.chars().count() <= 100), "{}", text(&output.stdout));
+        let report: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        let rows = report["rows"].as_array().unwrap().clone();
+        assert!(!rows.is_empty() && rows.iter().all(|row| row["verified"] == true));
+        let drawn = names(&figures);
+        fs::remove_dir_all(&figures).unwrap();
+        (rows, drawn)
+    };
+    let drawn = |stems: &[&str]| {
+        stems.iter().flat_map(|stem| [format!("{stem}.png"), format!("{stem}.svg")]).collect::<Vec<_>>()
+    };
+    let (rows, figures_drawn) = sweep(&["--n", "1000", "--hit-share", "0,25,100", "--policy", "keep_last"]);
+    assert_eq!(figures_drawn, drawn(&["rate-against-hit-share_n-1000"]));
+    let of_map =
+        |field: &str| rows.iter().filter(|r| r["table"] == "map").map(|r| r[field].clone()).collect::<Vec<_>>();
+    assert_eq!(of_map("op"), ["find_hit", "find_25", "find_miss"]);
+    assert_eq!(of_map("hit_share"), [100, 25, 0]);
+    assert!(rows.iter().all(|row| row["policy"] == "keep_last" && row["duplicates"] == "unique"));
+
+    let (rows, figures_drawn) = sweep(&["--n", "10", "--op", "find_hit", "--batch", "4,10"]);
+    assert_eq!(figures_drawn, drawn(&["rate-against-batch_find_hit_n-1024"]));
+    assert_eq!((&rows[0]["batch"], &rows[0]["calls"], &rows[1]["batch"]), (&16.into(), &64.into(), &1024.into()));
+
+    let (rows, figures_drawn) = sweep(&["--n", "1000", "--op", "rebuild,build", "--duplicates", "unique,10%"]);
+    assert_eq!(
+        figures_drawn,
+        drawn(&["rate-against-duplicates_hashbrown_n-1000", "rate-against-duplicates_map_n-1000"])
+    );
+    let of = |duplicates: &str, op: &str| {
+        rows.iter().find(|row| row["duplicates"] == duplicates && row["op"] == op && row["table"] == "map").unwrap()
+    };
+    assert_eq!(
+        (&of("unique", "rebuild")["policy"], &of("10%", "build")["policy"]),
+        (&"unchecked".into(), &"keep_last".into())
+    );
+    assert!(of("10%", "rebuild")["build"]["pairs"].as_u64().unwrap() < 1000);
+    assert!(of("10%", "rebuild")["hashbrown_ratio"].as_f64().unwrap() > 0.0, "beside hashbrown's build");
+}
+
+#[test]
+fn rates_of_others_are_drawn_beside() {
+    let folder = tempfile::tempdir().unwrap();
+    let (peers, figures) = (folder.path().join("peers.csv"), folder.path().join("figures"));
+    let rates = "# One GPU, 2026-11-20; median of 7\nop,n,load,peer,mops\nbuild,512,0.8,slow one,1\nbuild,512,0.8,quick one,2\n\
+        build,512,0.5,other load,3\nbuild,64,0.8,too few,4\n";
+    fs::write(&peers, rates).unwrap();
+    let (peers, out) = (peers.to_str().unwrap(), figures.to_str().unwrap());
+    let arguments = ["--table", "map", "--op", "rebuild", "--n", "8,10", "--plot", out, "--peers", peers];
+    let output = koel().args(small(&arguments)).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let svg = fs::read_to_string(figures.join("rate-against-n_rebuild.svg")).unwrap();
+    assert!(svg.contains("quick one") && svg.contains("measured 2026-11-20 on One GPU, another machine than this"));
+    for absent in ["slow one", "other load", "too few"] {
+        assert!(!svg.contains(absent), "{absent}");
+    }
+    fs::write(peers, "op,n,load,peer,mops\nbuild,512,0.8,x,fast\n").unwrap();
+    let error = refused(&["bench", "--n", "8", "--plot", out, "--peers", peers]);
+    assert!(error.contains("peers.csv: line 2, field 'mops': 'fast', expected a number above 0"), "{error}");
 }
 
 #[test]

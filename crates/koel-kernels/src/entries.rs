@@ -48,7 +48,12 @@ entries! {
         map_from_groups map_from_groups_wide
     }
     (crate::map::build) { map_build map_build_unchecked map_build_unchecked_wide map_build_wide }
+    (crate::map::small) {
+        map_records map_records_u32 map_records_u64
+        map_build_small map_build_small_u32_u64 map_build_small_u64_u32 map_build_small_u64_u64
+    }
     (crate::map::export) { map_export map_export_u32_u64 map_export_u64_u32 map_export_u64_u64 }
+    (crate::map::reproduce) { map_reproduce map_reproduce_wide map_unstash map_unstash_wide }
     (crate::map::settle) { map_settle map_settle_u32_u64 map_settle_u64_u32 map_settle_u64_u64 }
     (crate::map::find) {
         map_find map_find_or map_contains map_contains_bits map_count

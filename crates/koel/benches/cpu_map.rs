@@ -128,8 +128,19 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
                 let mut memory = map(words * 8, pages).unwrap();
                 let (mut stash, mut scratch) = (Stash::default(), Scratch::<L>::new(pages));
                 let table = bytemuck::cast_slice_mut(&mut memory);
-                build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch)
-                    .unwrap();
+                build(
+                    device,
+                    shape,
+                    SEED,
+                    &keys,
+                    &values,
+                    Duplicates::KeepLast,
+                    false,
+                    table,
+                    &mut stash,
+                    &mut scratch,
+                )
+                .unwrap();
             });
         }
         best.show(&format!("build, cold, {pages:?} pages"), n);
@@ -137,19 +148,21 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let mut memory = map(words * 8, Pages::Huge).unwrap();
     let table = bytemuck::cast_slice_mut::<u8, u64>(&mut memory);
     let (mut stash, mut scratch) = (Stash::default(), Scratch::<L>::new(Pages::Huge));
-    let mut again = |policy, runs| {
+    let mut again = |policy, reproducible, runs| {
         Best::of(threads, runs, || {
-            build(device, shape, SEED, &keys, &values, policy, table, &mut stash, &mut scratch).unwrap()
+            build(device, shape, SEED, &keys, &values, policy, reproducible, table, &mut stash, &mut scratch).unwrap()
         })
     };
-    again(Duplicates::KeepLast, 1);
-    again(Duplicates::Unchecked, 7).show("build, warm, Unchecked", n);
-    let warm = again(Duplicates::KeepLast, 7);
+    again(Duplicates::KeepLast, true, 1);
+    again(Duplicates::Unchecked, false, 7).show("build, warm, Unchecked", n);
+    again(Duplicates::KeepLast, true, 7).show("build, warm, reproducible", n);
+    let warm = again(Duplicates::KeepLast, false, 7);
     warm.show("build, warm, KeepLast", n);
     for level in Level::available() {
         let mut scratch = Scratch::with_level(Pages::Huge, level);
         let mut go = || {
-            build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap()
+            build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, false, table, &mut stash, &mut scratch)
+                .unwrap()
         };
         Best::of(threads, 3, &mut go).show(&format!("build, warm, {level:?}"), n);
     }
@@ -161,12 +174,14 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let zipf = (0..n as u32).map(|i| keys[((n as f64).powf(scramble(i, 3) as f64 / 4294967296.0) as usize).min(n - 1)]);
     for (name, keys) in [("every key twice", twice), ("Zipf", zipf.collect()), ("one key", vec![key(5); n])] {
         let mut go = || {
-            build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap()
+            build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, false, table, &mut stash, &mut scratch)
+                .unwrap()
         };
         Best::of(threads, 3, &mut go).show(&format!("build, warm, {name}"), n);
     }
     let counts =
-        build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, table, &mut stash, &mut scratch).unwrap();
+        build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, false, table, &mut stash, &mut scratch)
+            .unwrap();
     println!("  {:.4} evictions a pair, {} pairs in the stash", counts.evictions as f64 / n as f64, counts.stashed);
 
     let finder = Finder::new(shape, SEED, table, &stash).unwrap();

@@ -1,4 +1,5 @@
 //! What can go wrong, with the numbers.
+use crate::file::FileError;
 use koel_simt::Fault;
 
 /// The result of koel's fallible functions.
@@ -208,6 +209,9 @@ pub enum Error {
         /// The index of another.
         second: usize,
     },
+    /// A table file that cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 /// `found` must be `expected`.

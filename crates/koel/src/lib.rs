@@ -1,7 +1,7 @@
 //! Real-time parallel hash tables: built from millions of keys and looked up in milliseconds, on a GPU and on a CPU.
 //!
 //! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables of pairs, the flagship
-//! [`Map`] and the published ones in [`classic`]. [`limits`] measures what the machine could do at most.
+//! [`Map`] and the published ones in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most.
 //!
 //! ```
 //! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
@@ -15,6 +15,7 @@ pub mod cpu;
 pub mod device;
 mod duplicates;
 mod error;
+pub mod file;
 pub mod limits;
 pub mod map;
 pub mod primitives;

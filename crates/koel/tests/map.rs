@@ -319,6 +319,8 @@ fn a_rebuild_rejects_too() {
         let mut map = builder.build(&stream, good.view(), good.view()).unwrap();
         let e = builder.rebuild(&mut map, &stream, bad.view(), good.view()).unwrap_err();
         assert!(matches!(e, Error::DuplicateKey { key: 4, first: 0, second: 2 }), "{e}");
+        assert_eq!((map.len().unwrap(), map.get(&[1, 4]).unwrap()), (0, vec![None, None]));
+        assert_eq!((map.count(&[1, 4, 5]).unwrap(), map.pairs().unwrap()), (0, vec![]));
         builder.rebuild(&mut map, &stream, good.view(), bad.view()).unwrap();
         assert_eq!(map.get(&[3, 4]).unwrap(), [Some(4), None]);
     }

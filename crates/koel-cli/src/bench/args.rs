@@ -1,5 +1,8 @@
 //! What `koel bench` understands, and what a combination of options asks for.
+use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
+use koel::Duplicates;
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -14,10 +17,14 @@ Examples:
   koel bench --n 20,22,24 --load 0.8,0.9          random keys: 2^20, 2^22 and 2^24 of them, at two loads
   koel bench --table sorted,hashbrown --n 1000000 --op find_miss
   koel bench --keys ids.u32 --json rates.json --plot figures
+  koel bench --table map --n 24 --hit-share 0,25,50,75,100 --plot figures
+  koel bench --table map --n 24 --op find_hit --batch 8,12,16,20,24
+  koel bench --table map --n 24 --op rebuild --duplicates unique,twice,hot,zipf,1%,equal --policy keep_last
 
 Rates are millions of operations a second: the median of the runs. Every answer is compared with the right one.
 `of limit` is the rate over that of random reads from as much memory as the table takes, measured in the same run (the
-fastest of 7); `x sorted` is over the rate of radix sort and binary search, `x hashbrown` over that of Rust's hash table.
+fastest of 7); `x sorted` is over the rate of radix sort and binary search, `x hashbrown` over that of Rust's hash table
+(build_cold and rebuild over its build; the JSON has hashbrown-sharded's too).
 Each row may take an equal share of --budget and what earlier rows left of theirs.";
 
 /// Rates of every table on this machine: builds and lookups, measured and verified
@@ -44,72 +51,143 @@ pub struct Args {
     /// Pairs per slot [default: what each table's paper has]
     #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = load)]
     pub load: Vec<f64>,
-    /// Operations: build, find_hit, find_half, find_miss; `find` is the last three [default: build,find_hit,find_miss]
+    /// Operations: build, find_hit, find_half, find_miss (`find` is the last three); build_cold, with no memory kept from a build
+    /// before; rebuild, into the table that is there [default: build,find_hit,find_miss, unless --hit-share says which lookups]
     #[arg(long, value_name = "OP,...", value_delimiter = ',')]
     pub op: Vec<String>,
+    /// Lookups of which this many of a hundred are present: 100 is find_hit, 50 find_half, 0 find_miss
+    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub hit_share: Vec<u8>,
+    /// Lookups in one call, below 48 a power of two; as many calls as all keys need, but 4,096 at the most, follow each other [default: all
+    /// in one call]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = key_count)]
+    pub batch: Vec<usize>,
+    /// Equal keys among random ones: unique; twice, each key; hot, one key has every tenth pair; zipf, the i-th key 1/i of the first
+    /// one's; 0.1%, that share of the pairs has the key of another; equal, all [default: unique]
+    #[arg(long, value_name = "KEYS,...", value_delimiter = ',')]
+    pub duplicates: Vec<Repeats>,
+    /// What builds do with equal keys: unchecked (where there are none), keep_last, keep_first [default: unchecked, where keys are equal
+    /// keep_last]
+    #[arg(long, value_name = "POLICY,...", value_delimiter = ',', value_parser = policy)]
+    pub policy: Vec<Duplicates>,
     /// Runs of which the median counts, after two that do not
     #[arg(long, value_name = "RUNS", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     pub runs: u16,
     /// Seconds for all measurements together: slow rows get fewer runs, the slowest just one
     #[arg(long, value_name = "SECONDS", default_value_t = 15.0, value_parser = seconds)]
     pub budget: f64,
-    /// Draw figures into this folder: rates against N, rates against load, as SVG and PNG
+    /// Draw figures into this folder, as SVG and PNG: rates against N, load, hit share, batch or equal keys, whichever varies
     #[arg(long, value_name = "DIR")]
     pub plot: Option<PathBuf>,
+    /// Rates of other programs, to be drawn beside: CSV with the columns op, n, load, peer, mops
+    #[arg(long, value_name = "FILE", requires = "plot")]
+    pub peers: Option<PathBuf>,
 }
 
 /// An operation that is measured.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// A table from pairs.
     Build,
-    /// Lookups of keys that are all present.
-    FindHit,
-    /// Lookups of which half are present.
-    FindHalf,
-    /// Lookups of keys that are all absent.
-    FindMiss,
+    /// A table from pairs, with no memory kept from a build before.
+    BuildCold,
+    /// Pairs into the table that is there.
+    Rebuild,
+    /// Lookups of which this many of a hundred are present.
+    Find(u8),
 }
 impl Op {
-    pub const ALL: [Op; 4] = [Op::Build, Op::FindHit, Op::FindHalf, Op::FindMiss];
+    /// Lookups of keys that are all present.
+    pub const FIND_HIT: Op = Op::Find(100);
+    /// Lookups of which half are present.
+    pub const FIND_HALF: Op = Op::Find(50);
+    /// Lookups of keys that are all absent.
+    pub const FIND_MISS: Op = Op::Find(0);
+    /// Those that have a name of their own.
+    const NAMED: [Op; 6] = [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS, Op::BuildCold, Op::Rebuild];
     /// Operations of the contract that no table has yet.
     const LATER: [&str; 5] = ["insert", "erase", "build_multi", "retrieve_multi", "unique"];
 
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Op::Build => "build",
-            Op::FindHit => "find_hit",
-            Op::FindHalf => "find_half",
-            Op::FindMiss => "find_miss",
+            Op::Build => "build".into(),
+            Op::BuildCold => "build_cold".into(),
+            Op::Rebuild => "rebuild".into(),
+            Op::FIND_HIT => "find_hit".into(),
+            Op::FIND_HALF => "find_half".into(),
+            Op::FIND_MISS => "find_miss".into(),
+            Op::Find(share) => format!("find_{share}"),
         }
     }
     /// For people.
-    pub fn about(self) -> &'static str {
+    pub fn about(self) -> String {
         match self {
-            Op::Build => "build a table",
-            Op::FindHit => "look up keys that are present",
-            Op::FindHalf => "look up keys of which half are present",
-            Op::FindMiss => "look up keys that are absent",
+            Op::Build => "build a table".into(),
+            Op::BuildCold => "build a table, no memory kept".into(),
+            Op::Rebuild => "build into the table that is there".into(),
+            Op::FIND_HIT => "look up keys that are present".into(),
+            Op::FIND_HALF => "look up keys of which half are present".into(),
+            Op::FIND_MISS => "look up keys that are absent".into(),
+            Op::Find(share) => format!("look up keys of which {share} % are present"),
         }
+    }
+    pub fn is_build(self) -> bool {
+        self.hit_share().is_none()
+    }
+    /// How many of a hundred keys that are looked up are present; `None` of builds.
+    pub fn hit_share(self) -> Option<u8> {
+        if let Op::Find(share) = self { Some(share) } else { None }
+    }
+    /// Builds first, then lookups from hits to misses.
+    fn place(self) -> u8 {
+        match self {
+            Op::Build => 0,
+            Op::BuildCold => 1,
+            Op::Rebuild => 2,
+            Op::Find(share) => 103 - share,
+        }
+    }
+}
+impl Ord for Op {
+    fn cmp(&self, other: &Op) -> Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+impl PartialOrd for Op {
+    fn partial_cmp(&self, other: &Op) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 impl FromStr for Op {
     type Err = String;
     fn from_str(text: &str) -> Result<Op, String> {
-        let available = "available are build, find_hit, find_half, find_miss";
-        match Op::ALL.into_iter().find(|op| op.name() == text) {
-            Some(op) => Ok(op),
-            None if Op::LATER.contains(&text) => Err(format!("operation '{text}' is not available yet; {available}")),
-            None => Err(format!("there is no operation '{text}'; {available}")),
+        let of_share = || text.strip_prefix("find_")?.parse::<u8>().ok().filter(|share| *share <= 100).map(Op::Find);
+        if let Some(op) = Op::NAMED.into_iter().find(|op| op.name() == text).or_else(of_share) {
+            return Ok(op);
         }
+        let available = Op::NAMED.map(Op::name).join(", ");
+        Err(match Op::LATER.contains(&text) {
+            true => format!("operation '{text}' is not available yet; available are {available}"),
+            false => format!("there is no operation '{text}'; available are {available}"),
+        })
+    }
+}
+
+/// The name of a policy on the command line and in reports.
+pub fn policy_name(policy: Duplicates) -> &'static str {
+    match policy {
+        Duplicates::KeepLast => "keep_last",
+        Duplicates::KeepFirst => "keep_first",
+        Duplicates::Reject => "reject",
+        Duplicates::Unchecked => "unchecked",
     }
 }
 
 /// Where keys come from.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Source {
-    /// This many distinct random keys.
-    Random(usize),
+    /// This many random keys.
+    Random(usize, Repeats),
     /// The voxels of a scan (`None`: the one inside the program) on a grid.
     Voxels(Option<PathBuf>, u32),
     /// 32-bit little-endian words.
@@ -119,19 +197,31 @@ pub enum Source {
 impl Args {
     /// The operations asked for, each once, builds first.
     pub fn ops(&self) -> Outcome<Vec<Op>> {
-        if self.op.is_empty() {
-            return Ok(vec![Op::Build, Op::FindHit, Op::FindMiss]);
+        let mut ops = self.hit_share.iter().map(|&share| Op::Find(share)).collect::<Vec<Op>>();
+        if self.op.is_empty() && ops.is_empty() {
+            return Ok(vec![Op::Build, Op::FIND_HIT, Op::FIND_MISS]);
         }
-        let mut ops = Vec::new();
         for text in &self.op {
             match text.as_str() {
-                "find" => ops.extend([Op::FindHit, Op::FindHalf, Op::FindMiss]),
+                "find" => ops.extend([Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS]),
                 _ => ops.push(text.parse::<Op>().map_err(|e| Failure::Usage(format!("--op: {e}")))?),
             }
         }
         ops.sort();
         ops.dedup();
         Ok(ops)
+    }
+
+    /// The batches asked for, ascending, each once.
+    pub fn batches(&self) -> Vec<usize> {
+        let mut batches = self.batch.clone();
+        batches.sort_unstable();
+        batches.dedup();
+        batches
+    }
+    /// The policies asked for, each once.
+    pub fn policies(&self) -> Vec<Duplicates> {
+        distinct(&self.policy)
     }
 
     /// The loads asked for, ascending, each once.
@@ -142,12 +232,12 @@ impl Args {
         loads
     }
 
-    /// Where the keys come from: one source for each number of keys.
+    /// Where the keys come from: one source for each number of keys and each way to repeat them.
     pub fn sources(&self) -> Outcome<Vec<Source>> {
         let grid = self.grid.unwrap_or(1024);
         let source = match self.keys.as_deref() {
             None if self.n.is_empty() => Source::Voxels(self.mesh.clone(), grid),
-            None | Some("random") => Source::Random(1 << 22),
+            None | Some("random") => Source::Random(1 << 22, Repeats::Unique),
             Some("voxels") => Source::Voxels(self.mesh.clone(), grid),
             Some(file) => {
                 let path = PathBuf::from(file);
@@ -175,23 +265,25 @@ impl Args {
             Source::Voxels(..) if is_scan_file && self.mesh.is_some() => {
                 Some("--keys FILE and --mesh FILE: expected one scan")
             }
-            Source::Random(_) | Source::Words(_) if self.mesh.is_some() => Some("--mesh goes with --keys voxels"),
-            Source::Random(_) | Source::Words(_) if self.grid.is_some() => Some("--grid goes with --keys voxels"),
+            Source::Random(..) | Source::Words(_) if self.mesh.is_some() => Some("--mesh goes with --keys voxels"),
+            Source::Random(..) | Source::Words(_) if self.grid.is_some() => Some("--grid goes with --keys voxels"),
             Source::Words(_) if !self.n.is_empty() => {
                 Some("--n goes with random keys: a file has as many keys as it has")
+            }
+            Source::Voxels(..) | Source::Words(_) if !self.duplicates.is_empty() => {
+                Some("--duplicates goes with random keys: those of a scan or a file are what they are, each once")
             }
             _ => None,
         };
         if let Some(clash) = clash {
             return Err(Failure::Usage(clash.into()));
         }
-        if self.n.is_empty() {
-            return Ok(vec![source]);
-        }
-        let mut counts = self.n.clone();
+        let Source::Random(default, unique) = source else { return Ok(vec![source]) };
+        let mut counts = if self.n.is_empty() { vec![default] } else { self.n.clone() };
         counts.sort();
         counts.dedup();
-        Ok(counts.into_iter().map(Source::Random).collect())
+        let repeats = if self.duplicates.is_empty() { vec![unique] } else { distinct(&self.duplicates) };
+        Ok(counts.iter().flat_map(|&n| repeats.iter().map(move |&repeats| Source::Random(n, repeats))).collect())
     }
 }
 
@@ -202,6 +294,22 @@ fn key_count(text: &str) -> Result<usize, String> {
         true => Ok(count),
         false => Err(format!("{count} keys: at most 2^31, so that as many 32-bit keys are left that are absent")),
     }
+}
+fn policy(text: &str) -> Result<Duplicates, String> {
+    [Duplicates::Unchecked, Duplicates::KeepLast, Duplicates::KeepFirst]
+        .into_iter()
+        .find(|&policy| policy_name(policy) == text)
+        .ok_or_else(|| "expected unchecked, keep_last or keep_first".into())
+}
+/// Each once, in the order in which they come first.
+fn distinct<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
+    let mut distinct = vec![];
+    for one in all {
+        if !distinct.contains(one) {
+            distinct.push(*one);
+        }
+    }
+    distinct
 }
 fn load(text: &str) -> Result<f64, String> {
     text.parse::<f64>()
@@ -248,8 +356,13 @@ mod tests {
         assert_eq!(args("").sources().unwrap(), [Source::Voxels(None, 1024)]);
         assert_eq!(args("--grid 64 --mesh a.obj").sources().unwrap(), [Source::Voxels(Some("a.obj".into()), 64)]);
         assert_eq!(args("--keys a.PLY").sources().unwrap(), [Source::Voxels(Some("a.PLY".into()), 1024)]);
-        assert_eq!(args("--n 100,10,100").sources().unwrap(), [Source::Random(100), Source::Random(1024)]);
-        assert_eq!(args("--keys random").sources().unwrap(), [Source::Random(1 << 22)]);
+        assert_eq!(args("--n 100,10,100").sources().unwrap(), [100, 1024].map(|n| Source::Random(n, Repeats::Unique)));
+        assert_eq!(args("--keys random").sources().unwrap(), [Source::Random(1 << 22, Repeats::Unique)]);
+        assert_eq!(
+            args("--n 6,100 --duplicates zipf,unique,zipf").sources().unwrap(),
+            [64, 100].map(|n| [Repeats::Zipf, Repeats::Unique].map(|repeats| Source::Random(n, repeats))).concat()
+        );
+        assert!(refused("--duplicates zipf").contains("--duplicates goes with random keys"));
         assert_eq!(args("--keys k.u32").sources().unwrap(), [Source::Words("k.u32".into())]);
         assert!(refused("--keys k.u64").contains("no tables of 64-bit keys yet"));
         assert!(refused("--keys k.csv").contains(".u32, .ply or .obj"));
@@ -261,9 +374,25 @@ mod tests {
     }
 
     #[test]
+    fn batches_and_policies_are_distinct() {
+        let args = args("--batch 8,100,256,3 --policy keep_first,unchecked,keep_first");
+        assert_eq!(args.batches(), [8, 100, 256]);
+        assert_eq!(args.policies(), [Duplicates::KeepFirst, Duplicates::Unchecked]);
+        assert!(policy("reject").is_err() && policy("").is_err());
+    }
+
+    #[test]
     fn operations_are_sorted_and_distinct() {
-        assert_eq!(args("").ops().unwrap(), [Op::Build, Op::FindHit, Op::FindMiss]);
-        assert_eq!(args("--op find_miss,find,build").ops().unwrap(), Op::ALL);
+        assert_eq!(args("").ops().unwrap(), [Op::Build, Op::FIND_HIT, Op::FIND_MISS]);
+        let all = [Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS];
+        assert_eq!(args("--op find_miss,rebuild,find,build_cold,build").ops().unwrap(), all);
+        let shares = [Op::FIND_HIT, Op::Find(75), Op::Find(3), Op::FIND_MISS];
+        assert_eq!(args("--hit-share 0,75,100,3,75").ops().unwrap(), shares);
+        assert_eq!(args("--hit-share 75 --op rebuild,find_75").ops().unwrap(), [Op::Rebuild, Op::Find(75)]);
+        for op in all.into_iter().chain((0..=100).map(Op::Find)) {
+            assert_eq!(op.name().parse(), Ok(op));
+        }
+        assert!("find_101".parse::<Op>().is_err() && "find_".parse::<Op>().is_err());
         assert!(matches!(args("--op insert").ops(), Err(Failure::Usage(m)) if m.contains("not available yet")));
         assert!(matches!(args("--op fnd").ops(), Err(Failure::Usage(m)) if m.contains("no operation 'fnd'")));
     }

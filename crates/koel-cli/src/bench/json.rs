@@ -1,4 +1,5 @@
 //! The result for programs: the agreed fields first, then what else is known.
+use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::Row;
@@ -50,7 +51,7 @@ struct Keys<'a> {
 #[derive(Serialize)]
 struct JsonRow<'a> {
     table: &'static str,
-    op: &'static str,
+    op: String,
     /// Number of keys.
     n: usize,
     load: f64,
@@ -67,6 +68,16 @@ struct JsonRow<'a> {
     limit_mops: Option<f64>,
     sorted_ratio: Option<f64>,
     hashbrown_ratio: Option<f64>,
+    hashbrown_sharded_ratio: Option<f64>,
+    /// How many of a hundred lookups are of keys that are present.
+    hit_share: Option<u8>,
+    /// Lookups in one call; `null`: one for each key.
+    batch: Option<usize>,
+    /// Calls of one run, one after the other.
+    calls: usize,
+    /// Equal keys.
+    duplicates: String,
+    policy: &'static str,
     device: &'a str,
     build: Build<'a>,
 }
@@ -134,6 +145,12 @@ fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
         limit_mops: row.limit_rate().map(|rate| rate / MILLION),
         sorted_ratio: row.times("sorted", rows),
         hashbrown_ratio: row.times("hashbrown", rows),
+        hashbrown_sharded_ratio: row.times("hashbrown-sharded", rows),
+        hit_share: row.op.hit_share(),
+        batch: row.batch,
+        calls: row.calls,
+        duplicates: row.repeats.to_string(),
+        policy: policy_name(row.policy),
         device: &row.device,
         build: Build {
             pairs,

@@ -1,10 +1,14 @@
 //! The keys that go into the tables, and those that are looked up: the same for a seed, on every machine.
 use super::args::{MOST_RANDOM, Op, Source};
+use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
+use koel::Duplicates;
 use koel_spatial::{Bounds, Grid, Order};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Expected answer to a query whose key is absent. No value: values are indices below 2^31.
 pub const ABSENT: u32 = u32::MAX;
@@ -13,12 +17,16 @@ pub const ABSENT: u32 = u32::MAX;
 pub struct Workload {
     /// What the keys are.
     pub about: KeysAbout,
-    /// Distinct.
+    /// Distinct, unless they repeat.
     pub keys: Vec<u32>,
     /// `0..n`.
     pub values: Vec<u32>,
     /// As many keys that are not among `keys`, in random order; distinct while there are enough.
     absent: Vec<u32>,
+    /// How many different keys there are.
+    pub distinct: usize,
+    /// The last pair of the same key as each pair; `None` if keys are distinct.
+    last: Option<Vec<u32>>,
     seed: u64,
 }
 
@@ -35,6 +43,12 @@ pub struct KeysAbout {
     pub grid: Option<u32>,
     /// Equal keys of the file that were dropped.
     pub dropped: usize,
+    /// Equal keys that are among them.
+    #[serde(rename = "duplicates", serialize_with = "as_text")]
+    pub repeats: Repeats,
+}
+fn as_text<S: Serializer>(repeats: &Repeats, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(repeats)
 }
 
 /// Keys to look up.
@@ -50,7 +64,7 @@ impl Workload {
     /// Errors: a file that cannot be read, is not what it should be or has no keys; a scan that leaves no voxel free.
     pub fn of(source: &Source, seed: u64) -> Outcome<Workload> {
         match source {
-            Source::Random(n) => Ok(random(*n, seed)),
+            Source::Random(n, repeats) => Ok(random(*n, *repeats, seed)),
             Source::Voxels(file, grid) => voxels(file.as_deref(), *grid, seed),
             Source::Words(file) => words(file, seed),
         }
@@ -58,21 +72,36 @@ impl Workload {
     pub fn n(&self) -> usize {
         self.keys.len()
     }
-    /// One query for each key, in an order that has nothing to do with that of the keys. Half: half of them, rounded up,
-    /// are present, at random places. A build's are those that find all of it.
-    pub fn queries(&self, op: Op) -> Queries {
+    /// Whether no two pairs have the same key.
+    pub fn is_unique(&self) -> bool {
+        self.last.is_none()
+    }
+    /// The pair whose value belongs to the key of each pair, by a policy; `None`: its own.
+    pub fn kept(&self, policy: Duplicates) -> Option<Cow<'_, [u32]>> {
+        let last = self.last.as_ref()?;
+        if policy != Duplicates::KeepFirst {
+            return Some(last.into());
+        }
+        let first = (0..self.n()).map(|_| AtomicU32::new(u32::MAX)).collect::<Vec<_>>();
+        last.par_iter().enumerate().for_each(|(i, &last)| {
+            let first = &first[last as usize];
+            if first.load(Relaxed) > i as u32 {
+                first.fetch_min(i as u32, Relaxed);
+            }
+        });
+        Some(last.par_iter().map(|&last| first[last as usize].load(Relaxed)).collect())
+    }
+    /// One query for each pair, in an order that has nothing to do with that of the pairs: a share of them, rounded up, of keys that
+    /// are present, at random places, each pair's key at most once. A build's are those that find all of it.
+    pub fn queries(&self, op: Op, kept: Option<&[u32]>) -> Queries {
         let n = self.n() as u64;
         let order = Permutation::new(n, self.seed ^ 0x5EED_0001);
         let side = Permutation::new(n, self.seed ^ 0x5EED_0002);
-        let present = match op {
-            Op::Build | Op::FindHit => n,
-            Op::FindHalf => n.div_ceil(2),
-            Op::FindMiss => 0,
-        };
+        let present = (n * op.hit_share().unwrap_or(100) as u64).div_ceil(100);
         let query = |i: u64| match side.at(i) < present {
             true => {
                 let index = order.at(i) as u32;
-                (self.keys[index as usize], index)
+                (self.keys[index as usize], kept.map_or(index, |kept| kept[index as usize]))
             }
             false => (self.absent[i as usize], ABSENT),
         };
@@ -81,13 +110,38 @@ impl Workload {
     }
 }
 
-fn random(n: usize, seed: u64) -> Workload {
+fn random(n: usize, repeats: Repeats, seed: u64) -> Workload {
     let keys = Permutation::new(1 << 32, seed);
-    let n = n as u64;
-    let range = |range: std::ops::Range<u64>| range.into_par_iter().map(|i| keys.at(i) as u32).collect::<Vec<u32>>();
+    let of_ranks = |rank: &(dyn Fn(u64) -> u64 + Sync), range: std::ops::Range<u64>| {
+        range.into_par_iter().map(|i| keys.at(rank(i)) as u32).collect::<Vec<u32>>()
+    };
     let about =
-        KeysAbout { source: "random", description: "distinct random keys".into(), file: None, grid: None, dropped: 0 };
-    Workload { about, keys: range(0..n), values: (0..n as u32).collect(), absent: range(n..2 * n), seed }
+        KeysAbout { source: "random", description: repeats.about(), file: None, grid: None, dropped: 0, repeats };
+    let n = n as u64;
+    let absent = of_ranks(&|i| i, n..2 * n);
+    if repeats == Repeats::Unique {
+        return of_keys(about, of_ranks(&|i| i, 0..n), absent, seed);
+    }
+    let rank = |i: u64| repeats.rank(i, n, |i| random_word(seed ^ 0x5EED_0005, i));
+    let last = (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+    // From 1 on: 0 is a key that no pair has.
+    (0..n).into_par_iter().for_each(|i| {
+        let (last, i) = (&last[rank(i) as usize], i as u32 + 1);
+        if last.load(Relaxed) < i {
+            last.fetch_max(i, Relaxed);
+        }
+    });
+    let distinct = last.par_iter().filter(|last| last.load(Relaxed) > 0).count();
+    let last = (0..n).into_par_iter().map(|i| last[rank(i) as usize].load(Relaxed) - 1).collect();
+    Workload { last: Some(last), distinct, ..of_keys(about, of_ranks(&rank, 0..n), absent, seed) }
+}
+
+/// A random word for each number (Steele, Lea, Flood 2014: SplitMix).
+pub fn random_word(seed: u64, i: u64) -> u64 {
+    let mut z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
 }
 
 /// Inside the program, so that it has something to do anywhere.
@@ -122,6 +176,7 @@ fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> 
         file: Some(name),
         grid: Some(resolution),
         dropped: 0,
+        repeats: Repeats::Unique,
     };
     Ok(of_keys(about, keys, absent, seed))
 }
@@ -152,13 +207,14 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
         0 => format!("keys of {}", file.display()),
         _ => format!("distinct keys of {} ({dropped} equal ones dropped)", file.display()),
     };
-    let about = KeysAbout { source: "file", description, file: Some(file.display().to_string()), grid: None, dropped };
+    let file = Some(file.display().to_string());
+    let about = KeysAbout { source: "file", description, file, grid: None, dropped, repeats: Repeats::Unique };
     Ok(of_keys(about, keys, absent, seed))
 }
 
 fn of_keys(about: KeysAbout, keys: Vec<u32>, absent: Vec<u32>, seed: u64) -> Workload {
     let values = (0..keys.len() as u32).collect();
-    Workload { about, keys, values, absent, seed }
+    Workload { about, distinct: keys.len(), keys, values, absent, last: None, seed }
 }
 
 /// As many keys as `keys`, of the candidates that are not among them; if those run out, again from the first. `None` if there
@@ -201,13 +257,7 @@ pub struct Permutation {
 impl Permutation {
     pub fn new(len: u64, seed: u64) -> Permutation {
         let mask = len.max(1).next_power_of_two() - 1;
-        // Steele, Lea, Flood 2014: SplitMix, to spread the seed.
-        let round_keys = [1u64, 2, 3].map(|i| {
-            let mut z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^ z >> 31
-        });
+        let round_keys = [1, 2, 3].map(|i| random_word(seed, i));
         Permutation { len, mask, fold: mask.count_ones().div_ceil(2).max(1), round_keys }
     }
     pub fn len(&self) -> u64 {
@@ -259,9 +309,10 @@ mod tests {
     fn check(workload: &Workload) {
         let n = workload.n();
         let set = workload.keys.iter().collect::<HashSet<_>>();
-        assert_eq!(set.len(), n, "keys are distinct");
-        for (op, hits) in [(Op::Build, n), (Op::FindHit, n), (Op::FindHalf, n.div_ceil(2)), (Op::FindMiss, 0)] {
-            let queries = workload.queries(op);
+        assert_eq!((set.len(), workload.distinct), (n, n), "keys are distinct");
+        let of_share = |share: usize| (Op::Find(share as u8), (n * share).div_ceil(100));
+        for (op, hits) in [0, 1, 25, 50, 99, 100].map(of_share).into_iter().chain([(Op::Build, n), (Op::Rebuild, n)]) {
+            let queries = workload.queries(op, None);
             assert_eq!((queries.keys.len(), queries.expected.len()), (n, n));
             assert_eq!(queries.expected.iter().filter(|&&e| e != ABSENT).count(), hits);
             for (key, &expected) in queries.keys.iter().zip(&queries.expected) {
@@ -274,16 +325,41 @@ mod tests {
     #[test]
     fn random_keys_follow_from_the_seed() {
         for n in [1, 2, 31, 1000] {
-            check(&random(n, 3));
+            check(&random(n, Repeats::Unique, 3));
         }
-        let (a, b, c) = (random(1000, 3), random(1000, 3), random(1000, 4));
+        let (a, b, c) = [3, 3, 4].map(|seed| random(1000, Repeats::Unique, seed)).into();
         assert_eq!(a.keys, b.keys);
-        assert_eq!(a.queries(Op::FindHalf).keys, b.queries(Op::FindHalf).keys);
+        assert_eq!(a.queries(Op::FIND_HALF, None).keys, b.queries(Op::FIND_HALF, None).keys);
         assert_ne!(a.keys, c.keys);
         // A longer run begins with the same keys: plots against N compare like with like.
-        assert_eq!(random(2000, 3).keys[..1000], a.keys[..]);
+        assert_eq!(random(2000, Repeats::Unique, 3).keys[..1000], a.keys[..]);
         // Present and absent keys spread over all of 32 bits.
         assert!(a.keys.iter().filter(|&&k| k >> 31 == 1).count().abs_diff(500) < 100);
+    }
+
+    #[test]
+    fn of_equal_keys_the_last_or_the_first_counts() {
+        use std::collections::HashMap;
+        for repeats in ["twice", "hot", "zipf", "equal", "30%"].map(|text| text.parse().unwrap()) {
+            for n in [1usize, 2, 33, 1000] {
+                let workload = random(n, repeats, 3);
+                let pairs = || workload.keys.iter().copied().zip(workload.values.iter().copied());
+                let last = pairs().collect::<HashMap<u32, u32>>();
+                let first = pairs().rev().collect::<HashMap<u32, u32>>();
+                assert_eq!(workload.distinct, last.len(), "{repeats}");
+                for (policy, oracle) in [(Duplicates::KeepLast, &last), (Duplicates::KeepFirst, &first)] {
+                    let kept = workload.kept(policy).unwrap();
+                    for op in [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS] {
+                        let queries = workload.queries(op, Some(&kept));
+                        for (key, &expected) in queries.keys.iter().zip(&queries.expected) {
+                            assert_eq!(oracle.get(key).copied().unwrap_or(ABSENT), expected, "{repeats}, {policy:?}");
+                        }
+                    }
+                    let asked = workload.queries(Op::Build, Some(&kept)).keys.into_iter().collect::<HashSet<_>>();
+                    assert_eq!(asked.len(), oracle.len(), "every key is asked for");
+                }
+            }
+        }
     }
 
     #[test]
@@ -293,12 +369,12 @@ mod tests {
         check(&workload);
         assert!(
             workload
-                .queries(Op::FindMiss)
+                .queries(Op::FIND_MISS, None)
                 .keys
                 .iter()
                 .all(|k| [k >> 20, k >> 10 & 1023, k & 1023].iter().all(|&c| c < 32))
         );
-        assert!(workload.queries(Op::FindHit).keys != workload.keys);
+        assert!(workload.queries(Op::FIND_HIT, None).keys != workload.keys);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //!
 //! Rates come from repeated runs on a stream: events on a GPU, the wall clock on the CPU. Runs of one row are adjacent;
 //! a table is built, queried and dropped before the next one begins.
-use super::args::Op;
-use super::contenders::Contender;
+use super::args::{Op, policy_name};
+use super::contenders::{Contender, Rebuilt};
 use super::keys::{Queries, Workload};
+use super::repeats::Repeats;
 use super::verify::{self, WrongAnswer};
 use crate::failure::{Failure, Outcome};
 use crate::output::thousands;
@@ -15,19 +16,30 @@ use koel::limits::{self, Copies, RandomReads, Rates};
 use koel::{Buffer, DeviceKind, Error, Stream};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// Runs before those that count.
 const WARM_UP: usize = 2;
 /// Runs of each measurement of the machine's limits.
 const LIMIT_RUNS: usize = 7;
+/// Calls of one run, at most.
+const MOST_CALLS: usize = 1 << 12;
 
 /// One line of the result.
 #[derive(Clone)]
 pub struct Row {
     pub table: &'static str,
     pub op: Op,
-    /// Keys.
+    /// Pairs.
     pub n: usize,
+    /// How often keys occur among them.
+    pub repeats: Repeats,
+    /// What was done about that.
+    pub policy: Duplicates,
+    /// Lookups in one call; `None`: one for each pair, in one call.
+    pub batch: Option<usize>,
+    /// Calls of one run, one after the other.
+    pub calls: usize,
     /// The load asked for where the table has it, else the one it has.
     pub load: f64,
     /// The load asked for.
@@ -57,10 +69,17 @@ impl Row {
     pub fn limit_ratio(&self) -> Option<f64> {
         Some(self.rates?.median / self.limit_rate()?)
     }
-    /// Its rate over that of another table at the same work; `None` if that has no row.
+    /// Whether both are of the same pairs, of operations of the same size.
+    pub fn is_beside(&self, other: &Row) -> bool {
+        let of = |row: &Row| (row.n, row.repeats, row.policy, row.batch);
+        of(self) == of(other)
+    }
+    /// Its rate over that of another table at the same work; `None` if that has no row. Where the other table does not have this kind of
+    /// build, its first one counts: a table that keeps no memory from build to build has one kind only.
     pub fn times(&self, table: &str, rows: &[Row]) -> Option<f64> {
-        let same = |row: &&Row| row.table == table && row.op == self.op && row.n == self.n;
-        Some(self.rates?.median / rows.iter().find(same)?.rates?.median)
+        let other = || rows.iter().filter(|row| row.table == table && row.is_beside(self));
+        let any_build = || other().find(|row| self.op.is_build() && row.op.is_build());
+        Some(self.rates?.median / other().find(|row| row.op == self.op).or_else(any_build)?.rates?.median)
     }
 }
 
@@ -69,11 +88,22 @@ pub struct Settings {
     pub ops: Vec<Op>,
     /// None: each table's own.
     pub loads: Vec<f64>,
+    /// None: unchecked, or the last of equal keys.
+    pub policies: Vec<Duplicates>,
+    /// Lookups in one call; none: all.
+    pub batches: Vec<usize>,
     /// Runs that count, for rows that are quick enough.
     pub runs: usize,
     /// Seconds for all rows together.
     pub budget: f64,
     pub seed: u64,
+}
+impl Settings {
+    /// Rows of one table.
+    fn rows(&self) -> usize {
+        let builds = self.ops.iter().filter(|op| op.is_build()).count();
+        builds + (self.ops.len() - builds) * self.batches.len().max(1)
+    }
 }
 
 /// What has been found out so far.
@@ -103,7 +133,7 @@ struct Place {
 impl Session {
     /// `tables`: how many will be built, counting each load and number of keys; `host` is where yardsticks run.
     pub fn new(settings: Settings, device: Stream, host: Stream, tables: usize, progress: ProgressBar) -> Session {
-        let planned = tables * settings.ops.len();
+        let planned = tables * settings.rows() * settings.policies.len().max(1);
         progress.set_length(planned as u64);
         let place = |stream| Place { stream, reads: BTreeMap::new() };
         Session {
@@ -134,20 +164,28 @@ impl Session {
         self.device.reads.values().flatten()
     }
 
-    /// Every contender on these keys.
+    /// Every contender on these keys, by every policy.
     pub fn run(&mut self, contenders: &[Contender], workload: &Workload) -> Outcome {
         let mut ops = self.settings.ops.clone();
         // A table that is only built is looked into all the same.
-        ops.extend([Op::FindHit, Op::FindMiss].into_iter().filter(|op| !self.settings.ops.contains(op)));
-        let queries =
-            ops.iter().filter(|&&op| op != Op::Build).map(|&op| (op, workload.queries(op))).collect::<Vec<_>>();
-        for on_host in [false, true] {
-            let here = contenders.iter().filter(|c| c.on_host == on_host).collect::<Vec<_>>();
-            if !here.is_empty() {
-                let stream = self.place(on_host).stream.clone();
-                let mut inputs = Inputs::new(&stream, workload, &queries)?;
-                for contender in here {
-                    self.contender(contender, workload.n(), &mut inputs)?;
+        ops.extend([Op::FIND_HIT, Op::FIND_MISS].into_iter().filter(|op| !self.settings.ops.contains(op)));
+        ops.retain(|op| !op.is_build());
+        let policies = match (&self.settings.policies[..], workload.is_unique()) {
+            ([], true) => vec![Duplicates::Unchecked],
+            ([], false) => vec![Duplicates::KeepLast],
+            (policies, _) => policies.to_vec(),
+        };
+        for policy in policies {
+            let kept = workload.kept(policy);
+            let queries = ops.iter().map(|&op| (op, workload.queries(op, kept.as_deref()))).collect::<Vec<_>>();
+            for on_host in [false, true] {
+                let here = contenders.iter().filter(|c| c.on_host == on_host).collect::<Vec<_>>();
+                if !here.is_empty() {
+                    let stream = self.place(on_host).stream.clone();
+                    let mut inputs = Inputs::new(&stream, workload, policy, &queries)?;
+                    for contender in here {
+                        self.contender(contender, &mut inputs)?;
+                    }
                 }
             }
         }
@@ -159,25 +197,27 @@ impl Session {
     }
 
     /// One contender at every load.
-    fn contender(&mut self, contender: &Contender, n: usize, inputs: &mut Inputs<'_>) -> Outcome {
+    fn contender(&mut self, contender: &Contender, inputs: &mut Inputs<'_>) -> Outcome {
         let name = contender.kind.name();
+        let obstacle = contender.obstacle(inputs.policy, inputs.repeats == Repeats::Unique);
         let loads = match self.settings.loads[..] {
             [] => vec![None],
             _ => self.settings.loads.iter().copied().map(Some).collect(),
         };
         let mut slots_before = None;
         for load in loads {
-            let rows_after = self.rows_done + self.settings.ops.len();
+            let rows_after = self.rows_done + self.settings.rows();
             let most = contender.kind.max_load();
-            let outcome = match load {
-                Some(load) if load > most => Err(Stop::LeftOut(format!("its load is {most} at the most"))),
+            let outcome = match (load, obstacle) {
+                (_, Some(obstacle)) => Err(Stop::LeftOut(obstacle.into())),
+                (Some(load), _) if load > most => Err(Stop::LeftOut(format!("its load is {most} at the most"))),
                 _ => self.table(contender, load, inputs, &mut slots_before),
             };
             match outcome {
                 Ok(()) => {}
                 Err(Stop::LeftOut(reason)) => {
                     let at = load.map_or(String::new(), |load| format!(", load {load}"));
-                    self.note(format!("{name}: left out: {reason}"), format!("{} keys{at}", thousands(n)));
+                    self.note(format!("{name}: left out: {reason}"), format!("{}{at}", inputs.place()));
                 }
                 Err(Stop::Failed(failure)) => return Err(failure),
             }
@@ -209,77 +249,173 @@ impl Session {
         slots_before: &mut Option<usize>,
     ) -> Result<(), Stop> {
         let kind = contender.kind;
-        // The keys are distinct, and the papers' tables rely on it.
-        let options = Options { load, duplicates: Duplicates::Unchecked, seed: self.settings.seed };
+        // The keys are distinct where nothing else is asked for, and the papers' tables rely on it.
+        let options = Options { load, duplicates: inputs.policy, seed: self.settings.seed };
         self.progress.set_message(format!("{} · {}", kind.name(), Op::Build.name()));
-        let (first_built, first) = inputs.build(kind, &options)?;
-        let slots = first_built.report().slots;
+        let (mut table, first) = inputs.build(kind, &options)?;
+        let slots = table.report().slots;
         if slots_before.replace(slots) == Some(slots) {
             return Ok(()); // its layout fixes the load: it has been measured
         }
-        let mut table = Some(first_built);
         let mut measured = vec![];
-        if self.settings.ops.contains(&Op::Build) {
-            let seconds = self.repeat(first, || {
-                table = None; // two of them might not fit
-                let (built, seconds) = inputs.build(kind, &options)?;
-                table = Some(built);
-                Ok(seconds)
-            })?;
-            measured.push((Op::Build, Some(seconds)));
-        }
-        let Some(table) = table else { unreachable!("every run leaves its table") };
-        let mut whole = true;
-        for i in 0..inputs.queries.len() {
-            let op = inputs.queries[i].0;
+        let builds = self.settings.ops.iter().copied().filter(|op| op.is_build());
+        // A table that keeps nothing cannot be built into.
+        let builds = builds.filter(|&op| op != Op::Rebuild || contender.keeps.is_some()).collect::<Vec<_>>();
+        for (i, &op) in builds.iter().enumerate() {
             self.progress.set_message(format!("{} · {}", kind.name(), op.name()));
-            inputs.spoil_answers()?;
-            let first = inputs.find(&*table, i)?;
-            let mut right = inputs.check(i)?;
-            let mut seconds = None;
-            if right.is_ok() && self.settings.ops.contains(&op) {
-                seconds = Some(self.repeat(first, || inputs.find(&*table, i))?);
-                right = inputs.check(i)?;
-            }
-            if let Err(wrong) = right {
-                (whole, seconds) = (false, None);
-                self.wrong += 1;
-                let place = format!("{} keys", thousands(inputs.n));
-                self.note(format!("WRONG ANSWER: {}, {}: {wrong}", kind.name(), op.name()), place);
-            }
-            if self.settings.ops.contains(&op) {
-                measured.push((op, seconds));
-            }
+            let seconds;
+            (table, seconds) = match (op, contender.keeps) {
+                (Op::Rebuild, Some(keeps)) => {
+                    drop(table);
+                    keeps.forget();
+                    let (keys, values) = (inputs.keys.view(), inputs.values.view());
+                    let mut standing = keeps.begin(inputs.stream, keys, values, &options)?;
+                    let first = inputs.rebuild(&mut *standing)?;
+                    let seconds = self.repeat(first, || inputs.rebuild(&mut *standing))?;
+                    standing.update_report()?;
+                    (standing as Box<dyn Table>, seconds)
+                }
+                _ => self.builds(contender, op, &options, inputs, table, first)?,
+            };
+            // The last one is looked into for the rates of lookups.
+            let is_whole = i + 1 == builds.len() || self.is_whole(contender, &*table, inputs)?;
+            measured.push(Measured { op, batch: None, calls: 1, seconds: is_whole.then_some(seconds) });
+        }
+        let pairs = table.report().pairs;
+        let mut whole = pairs == inputs.distinct;
+        if !whole {
+            self.wrong(contender, None, &format!("holds {pairs} pairs, different keys: {}", inputs.distinct), inputs);
+        }
+        for i in 0..inputs.queries.len() {
+            whole &= self.finds(contender, &*table, i, inputs, &mut measured)?;
+        }
+        // A build is right if everything was found and nothing else.
+        if let Some(last) = builds.len().checked_sub(1).filter(|_| !whole) {
+            measured[last].seconds = None;
         }
         let report = table.report().clone();
         drop(table);
         if let Some(fallback) = &report.fallback {
-            let place = format!("{} keys", thousands(inputs.n));
-            self.note(format!("{}: not as published: {fallback}", kind.name()), place);
+            self.note(format!("{}: not as published: {fallback}", kind.name()), inputs.place());
         }
         let has = report.pairs as f64 / report.slots.max(1) as f64;
         let load_asked = load;
         let load = load_asked.filter(|asked| (asked - has).abs() < 0.005).unwrap_or((has * 1e4).round() / 1e4);
         let limit = self.place(contender.on_host).random_reads(report.bytes)?;
-        let (n, device) = (inputs.n, inputs.stream.device().name());
-        for (op, seconds) in measured {
-            // A build is right if everything was found and nothing else.
-            let verified = if op == Op::Build { whole } else { seconds.is_some() };
+        let device = inputs.stream.device().name();
+        for Measured { op, batch, calls, seconds } in measured {
+            let work = (calls * batch.unwrap_or(inputs.n)) as f64;
             self.rows.push(Row {
                 table: kind.name(),
                 op,
-                n,
+                n: inputs.n,
+                repeats: inputs.repeats,
+                policy: inputs.policy,
+                batch,
+                calls,
                 load,
                 load_asked,
-                rates: seconds.as_ref().filter(|_| verified).map(|s| Rates::of(n as f64, s)),
-                runs: seconds.map_or(0, |s| s.len()),
-                verified,
+                rates: seconds.as_ref().map(|seconds| Rates::of(work, seconds)),
+                verified: seconds.is_some(),
+                runs: seconds.map_or(0, |seconds| seconds.len()),
                 limit,
                 report: report.clone(),
                 device: device.clone(),
             });
         }
         Ok(())
+    }
+
+    /// Builds again and again, the first one done: the last table, and the seconds.
+    fn builds(
+        &mut self,
+        contender: &Contender,
+        op: Op,
+        options: &Options,
+        inputs: &Inputs<'_>,
+        table: Box<dyn Table>,
+        first: f64,
+    ) -> Result<(Box<dyn Table>, Vec<f64>), Stop> {
+        let mut table = Some(table);
+        let mut build = || {
+            table = None; // two of them might not fit
+            if let (Op::BuildCold, Some(keeps)) = (op, contender.keeps) {
+                keeps.forget();
+            }
+            let (built, seconds) = inputs.build(contender.kind, options)?;
+            table = Some(built);
+            Ok(seconds)
+        };
+        let first = if op == Op::Build { first } else { build()? };
+        let seconds = self.repeat(first, build)?;
+        let Some(table) = table else { unreachable!("every run leaves its table") };
+        Ok((table, seconds))
+    }
+    /// Looks up all of queries number `i`, in one call and in the calls that are asked for; whether all was right.
+    fn finds(
+        &mut self,
+        contender: &Contender,
+        table: &dyn Table,
+        i: usize,
+        inputs: &mut Inputs<'_>,
+        measured: &mut Vec<Measured>,
+    ) -> Result<bool, Stop> {
+        let op = inputs.queries[i].0;
+        self.progress.set_message(format!("{} · {}", contender.kind.name(), op.name()));
+        inputs.spoil_answers()?;
+        let first = inputs.find(table, i)?;
+        let mut right = self.is_right(contender, i, inputs.n, inputs)?;
+        if !self.settings.ops.contains(&op) {
+            return Ok(right);
+        }
+        if self.settings.batches.is_empty() {
+            let mut seconds = None;
+            if right {
+                seconds = Some(self.repeat(first, || inputs.find(table, i))?);
+                right = self.is_right(contender, i, inputs.n, inputs)?;
+            }
+            measured.push(Measured { op, batch: None, calls: 1, seconds: seconds.filter(|_| right) });
+        }
+        for batch in self.settings.batches.clone() {
+            let calls = (inputs.n / batch).min(MOST_CALLS);
+            if calls == 0 {
+                let reason = format!("{batch} lookups in a call need as many keys");
+                self.note(format!("{}, {}: left out: {reason}", contender.kind.name(), op.name()), inputs.place());
+                continue;
+            }
+            let mut seconds = None;
+            if right {
+                inputs.spoil_answers()?;
+                let first = inputs.find_in_calls(table, i, batch, calls)?;
+                seconds = Some(self.repeat(first, || inputs.find_in_calls(table, i, batch, calls))?);
+                right = self.is_right(contender, i, batch * calls, inputs)?;
+            }
+            measured.push(Measured { op, batch: Some(batch), calls, seconds: seconds.filter(|_| right) });
+        }
+        Ok(right)
+    }
+    /// Whether everything is found, and nothing else.
+    fn is_whole(&mut self, contender: &Contender, table: &dyn Table, inputs: &mut Inputs<'_>) -> Result<bool, Stop> {
+        let mut whole = true;
+        for i in 0..inputs.queries.len() {
+            inputs.spoil_answers()?;
+            inputs.find(table, i)?;
+            whole &= self.is_right(contender, i, inputs.n, inputs)?;
+        }
+        Ok(whole)
+    }
+    /// Whether the first `asked` answers are those to queries number `i`; notes the first that is not.
+    fn is_right(&mut self, contender: &Contender, i: usize, asked: usize, inputs: &Inputs<'_>) -> Result<bool, Stop> {
+        let right = inputs.check(i, asked)?;
+        if let Err(wrong) = &right {
+            self.wrong(contender, Some(inputs.queries[i].0), wrong, inputs);
+        }
+        Ok(right.is_ok())
+    }
+    fn wrong(&mut self, contender: &Contender, op: Option<Op>, wrong: &dyn Display, inputs: &Inputs<'_>) {
+        self.wrong += 1;
+        let op = op.map_or("table".into(), Op::name);
+        self.note(format!("WRONG ANSWER: {}, {op}: {wrong}", contender.kind.name()), inputs.place());
     }
 
     /// Seconds of the runs that count, after a first one. Each row may take an equal share of what is left of the budget;
@@ -326,6 +462,14 @@ impl Place {
     }
 }
 
+/// Seconds of the runs of a row; `None` if an answer was wrong.
+struct Measured {
+    op: Op,
+    batch: Option<usize>,
+    calls: usize,
+    seconds: Option<Vec<f64>>,
+}
+
 /// Why a table gets no row.
 #[derive(Debug)]
 enum Stop {
@@ -352,6 +496,10 @@ impl From<Failure> for Stop {
 struct Inputs<'a> {
     stream: &'a Stream,
     n: usize,
+    /// Different keys.
+    distinct: usize,
+    repeats: Repeats,
+    policy: Duplicates,
     keys: Staged<'a, u32>,
     values: Staged<'a, u32>,
     queries: Vec<(Op, &'a Queries, Staged<'a, u32>)>,
@@ -359,12 +507,20 @@ struct Inputs<'a> {
     found: Buffer<u8>,
 }
 impl<'a> Inputs<'a> {
-    fn new(stream: &'a Stream, workload: &'a Workload, queries: &'a [(Op, Queries)]) -> Outcome<Inputs<'a>> {
+    fn new(
+        stream: &'a Stream,
+        workload: &'a Workload,
+        policy: Duplicates,
+        queries: &'a [(Op, Queries)],
+    ) -> Outcome<Inputs<'a>> {
         let device = stream.device();
         let staged = |(op, queries): &'a (Op, Queries)| Ok((*op, queries, device.stage(&queries.keys)?));
         Ok(Inputs {
             stream,
             n: workload.n(),
+            distinct: workload.distinct,
+            repeats: workload.about.repeats,
+            policy,
             keys: device.stage(&workload.keys)?,
             values: device.stage(&workload.values)?,
             queries: queries.iter().map(staged).collect::<Outcome<_>>()?,
@@ -374,6 +530,17 @@ impl<'a> Inputs<'a> {
     }
     fn build(&self, kind: &dyn Kind, options: &Options) -> Result<(Box<dyn Table>, f64), Stop> {
         Ok(self.stream.time(|| kind.build(self.stream, self.keys.view(), self.values.view(), options))?)
+    }
+    fn rebuild(&self, table: &mut dyn Rebuilt) -> Result<f64, Stop> {
+        Ok(self.stream.time(|| table.rebuild(self.stream, self.keys.view(), self.values.view()))?.1)
+    }
+    /// For notes.
+    fn place(&self) -> String {
+        let repeats = match self.repeats {
+            Repeats::Unique => String::new(),
+            repeats => format!(", {repeats}, {}", policy_name(self.policy)),
+        };
+        format!("{} keys{repeats}", thousands(self.n))
     }
     /// What no table may leave behind.
     fn spoil_answers(&mut self) -> Result<(), Stop> {
@@ -387,29 +554,50 @@ impl<'a> Inputs<'a> {
         let find = || table.find_into(self.stream, staged.view(), answers.view_mut(), found.view_mut());
         Ok(self.stream.time(find)?.1)
     }
-    /// Whether the answers are those to queries number `i`.
-    fn check(&self, i: usize) -> Result<Result<(), WrongAnswer>, Stop> {
-        Ok(verify::check(self.queries[i].1, &on_host(&self.answers)?, &on_host(&self.found)?))
+    /// Looks up the first of queries number `i`, `batch` in each of `calls` calls; seconds of all.
+    fn find_in_calls(&mut self, table: &dyn Table, i: usize, batch: usize, calls: usize) -> Result<f64, Stop> {
+        let staged = &self.queries[i].2;
+        let (answers, found) = (&mut self.answers, &mut self.found);
+        let find = || {
+            (0..calls).map(|call| call * batch..(call + 1) * batch).try_for_each(|part| {
+                let queries = staged.view().slice(part.clone())?;
+                let (answers, found) = (answers.view_mut().slice(part.clone())?, found.view_mut().slice(part)?);
+                table.find_into(self.stream, queries, answers, found)
+            })
+        };
+        Ok(self.stream.time(find)?.1)
+    }
+    /// Whether the first `asked` answers are those to queries number `i`.
+    fn check(&self, i: usize, asked: usize) -> Result<Result<(), WrongAnswer>, Stop> {
+        Ok(verify::check(self.queries[i].1, &on_host(&self.answers, asked)?, &on_host(&self.found, asked)?))
     }
 }
 
-fn on_host<T: Element>(buffer: &Buffer<T>) -> Result<Cow<'_, [T]>, Stop> {
-    Ok(match buffer.view().host() {
+/// The first elements.
+fn on_host<T: Element>(buffer: &Buffer<T>, elements: usize) -> Result<Cow<'_, [T]>, Stop> {
+    let view = buffer.view().slice(..elements)?;
+    Ok(match view.host() {
         Some(elements) => Cow::Borrowed(elements),
-        None => Cow::Owned(buffer.download()?),
+        None => Cow::Owned(view.download()?),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::args::Source;
+    use super::super::contenders;
     use super::*;
     use koel::{Device, View, ViewMut};
     use std::collections::HashMap;
 
+    const OPS: [Op; 4] = [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS];
+
     /// A table that tells the truth about everything but one key.
+    #[derive(Default)]
     struct Liar {
         lie: Option<(u32, Option<u32>)>,
+        /// Pairs that it claims to hold besides those that it was given.
+        extra: usize,
     }
     struct Lies {
         answers: HashMap<u32, u32>,
@@ -436,7 +624,7 @@ mod tests {
             options: &Options,
         ) -> koel::Result<Box<dyn Table>> {
             let mut answers = keys.download()?.into_iter().zip(values.download()?).collect::<HashMap<u32, u32>>();
-            let pairs = answers.len();
+            let pairs = answers.len() + self.extra;
             match self.lie {
                 Some((key, Some(value))) => drop(answers.insert(key, value)),
                 Some((key, None)) => drop(answers.remove(&key)),
@@ -465,24 +653,36 @@ mod tests {
     }
 
     fn measure(lie: Option<(u32, Option<u32>)>, ops: &[Op], loads: &[f64], workload: &Workload) -> Session {
+        measure_in(lie, Settings { ops: ops.to_vec(), loads: loads.to_vec(), ..settings() }, workload)
+    }
+    fn settings() -> Settings {
+        Settings { ops: vec![], loads: vec![], policies: vec![], batches: vec![], runs: 3, budget: 1e-3, seed: 1 }
+    }
+    fn measure_in(lie: Option<(u32, Option<u32>)>, settings: Settings, workload: &Workload) -> Session {
+        measure_of(Liar { lie, extra: 0 }, settings, workload)
+    }
+    fn measure_of(liar: Liar, settings: Settings, workload: &Workload) -> Session {
+        let contender = Contender { kind: Box::leak(Box::new(liar)), on_host: false, keeps: None };
+        session(contender, settings, workload)
+    }
+    fn session(contender: Contender, settings: Settings, workload: &Workload) -> Session {
         let stream = Device::cpu_with_threads(1).unwrap().stream().unwrap();
-        let settings = Settings { ops: ops.to_vec(), loads: loads.to_vec(), runs: 3, budget: 1e-3, seed: 1 };
-        let mut session = Session::new(settings, stream.clone(), stream, loads.len().max(1), ProgressBar::hidden());
-        let kind = Box::leak(Box::new(Liar { lie }));
-        session.run(&[Contender { kind, on_host: false }], workload).unwrap();
+        let tables = settings.loads.len().max(1);
+        let mut session = Session::new(settings, stream.clone(), stream, tables, ProgressBar::hidden());
+        session.run(&[contender], workload).unwrap();
         session
     }
 
     #[test]
     fn honest_tables_get_rates() {
-        let workload = Workload::of(&Source::Random(100), 1).unwrap();
-        let session = measure(None, &Op::ALL, &[0.5, 0.8, 0.95], &workload);
+        let workload = Workload::of(&Source::Random(100, Repeats::Unique), 1).unwrap();
+        let session = measure(None, &OPS, &[0.5, 0.8, 0.95], &workload);
         assert_eq!(session.wrong, 0);
         assert_eq!(session.notes(), ["honest: left out: its load is 0.9 at the most (100 keys, load 0.95)"]);
         assert_eq!(session.rows.len(), 8);
         for (i, row) in session.rows.iter().enumerate() {
             let rates = row.rates.unwrap();
-            assert!(row.verified && (1..=3).contains(&row.runs) && row.n == 100 && row.op == Op::ALL[i % 4]);
+            assert!(row.verified && (1..=3).contains(&row.runs) && row.n == 100 && row.op == OPS[i % 4]);
             assert!(rates.min > 0.0 && rates.min <= rates.median && rates.median <= rates.max);
             assert!(row.limit_ratio().unwrap() > 0.0);
             assert_eq!(row.load, [0.5, 0.8][i / 4]);
@@ -494,19 +694,19 @@ mod tests {
 
     #[test]
     fn a_load_that_makes_the_same_table_is_measured_once() {
-        let workload = Workload::of(&Source::Random(100), 1).unwrap();
+        let workload = Workload::of(&Source::Random(100, Repeats::Unique), 1).unwrap();
         let session = measure(None, &[Op::Build], &[0.5, 0.501], &workload);
         assert_eq!(session.rows.len(), 1);
     }
 
     #[test]
     fn one_wrong_answer_is_caught() {
-        let workload = Workload::of(&Source::Random(1000), 1).unwrap();
-        let (present, absent) = (workload.keys[417], workload.queries(Op::FindMiss).keys[3]);
+        let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
+        let (present, absent) = (workload.keys[417], workload.queries(Op::FIND_MISS, None).keys[3]);
         for (lie, lied_to) in
-            [((present, Some(418)), Op::FindHit), ((present, None), Op::FindHit), ((absent, Some(0)), Op::FindMiss)]
+            [((present, Some(418)), Op::FIND_HIT), ((present, None), Op::FIND_HIT), ((absent, Some(0)), Op::FIND_MISS)]
         {
-            let session = measure(Some(lie), &[Op::Build, Op::FindHit, Op::FindMiss], &[], &workload);
+            let session = measure(Some(lie), &[Op::Build, Op::FIND_HIT, Op::FIND_MISS], &[], &workload);
             assert_eq!(session.wrong, 1);
             assert!(session.notes()[0].starts_with("WRONG ANSWER: liar, find_"), "{:?}", session.notes());
             for row in &session.rows {
@@ -518,6 +718,80 @@ mod tests {
         // Also where nothing but the build is asked for.
         let session = measure(Some((present, None)), &[Op::Build], &[], &workload);
         assert!(session.wrong == 1 && session.rows.len() == 1 && !session.rows[0].verified);
+    }
+
+    #[test]
+    fn a_table_that_keeps_the_wrong_one_of_equal_keys_is_caught() {
+        let workload = Workload::of(&Source::Random(1000, Repeats::Twice), 1).unwrap();
+        // It keeps the last, whatever is asked for.
+        for (policy, wrong) in [(Duplicates::KeepLast, 0), (Duplicates::KeepFirst, 1)] {
+            let ops = vec![Op::Build, Op::FIND_HIT, Op::FIND_MISS];
+            let session = measure_in(None, Settings { ops, policies: vec![policy], ..settings() }, &workload);
+            assert_eq!((session.wrong, session.rows.len()), (wrong, 3), "{:?}", session.notes());
+            for row in &session.rows {
+                assert_eq!((row.policy, row.repeats), (policy, Repeats::Twice));
+                assert_eq!(row.verified, wrong == 0 || row.op == Op::FIND_MISS, "{:?}", row.op);
+            }
+        }
+        let unchecked = Settings { ops: vec![Op::Build], policies: vec![Duplicates::Unchecked], ..settings() };
+        let session = measure_in(None, unchecked, &workload);
+        assert!(session.rows.is_empty() && session.notes()[0].contains("left out: unchecked means"));
+    }
+
+    #[test]
+    fn a_table_that_holds_more_pairs_is_caught() {
+        let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
+        let settings = Settings { ops: vec![Op::Build], ..settings() };
+        let session = measure_of(Liar { lie: None, extra: 1 }, settings, &workload);
+        assert!(session.wrong == 1 && !session.rows[0].verified);
+        assert!(session.notes()[0].contains("holds 1001 pairs, different keys: 1000"), "{:?}", session.notes());
+    }
+
+    #[test]
+    fn a_lie_in_a_batch_is_caught() {
+        let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
+        let with = |batches: Vec<usize>| Settings { ops: vec![Op::FIND_HIT, Op::Find(30)], batches, ..settings() };
+        let honest = measure_in(None, with(vec![64, 1000, 1001]), &workload);
+        let of = |session: &Session| {
+            session.rows.iter().map(|row| (row.op, row.batch, row.calls, row.verified)).collect::<Vec<_>>()
+        };
+        let rows = [Op::FIND_HIT, Op::Find(30)].map(|op| [(op, Some(64), 15, true), (op, Some(1000), 1, true)]);
+        assert_eq!(of(&honest), rows.concat());
+        assert!(honest.notes().iter().all(|note| note.contains("1001 lookups in a call need as many keys")));
+        let lie = Some((workload.keys[7], None));
+        let lying = measure_in(lie, with(vec![64]), &workload);
+        assert!(lying.wrong >= 1 && !lying.rows[0].verified && lying.rows[0].rates.is_none());
+    }
+
+    #[test]
+    fn the_flagship_is_built_cold_and_warm_by_every_policy() {
+        let ops = vec![Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT, Op::FIND_HALF];
+        for repeats in ["unique", "zipf", "equal"].map(|text| text.parse::<Repeats>().unwrap()) {
+            let workload = Workload::of(&Source::Random(3000, repeats), 1).unwrap();
+            let map = contenders::choose(&["map".into()], DeviceKind::Cpu)[0];
+            let policies = vec![Duplicates::KeepLast, Duplicates::KeepFirst];
+            let settings = Settings { ops: ops.clone(), policies, batches: vec![100], ..settings() };
+            let session = session(map, settings, &workload);
+            assert_eq!((session.wrong, session.rows.len()), (0, 10), "{repeats}: {:?}", session.notes());
+            assert_eq!(session.rows_done, session.planned);
+            for (row, op) in session.rows.iter().zip(ops.iter().chain(&ops)) {
+                assert!(row.verified && row.op == *op && row.report.pairs == workload.distinct);
+                assert_eq!((row.batch, row.calls), if op.is_build() { (None, 1) } else { (Some(100), 30) });
+            }
+        }
+    }
+
+    #[test]
+    fn builds_of_every_kind_stand_beside_a_yardstick() {
+        let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
+        let ops = vec![Op::BuildCold, Op::FIND_HIT];
+        let mut rows = measure_in(None, Settings { ops, ..settings() }, &workload).rows;
+        let of = |op, rows: &[Row]| Row { op, ..rows[0].clone() }.times("honest", rows);
+        assert_eq!(of(Op::Rebuild, &rows), Some(1.0));
+        assert_eq!(of(Op::FIND_MISS, &rows), None);
+        assert!(of(Op::FIND_HIT, &rows).is_some());
+        rows.remove(0);
+        assert_eq!(of(Op::Rebuild, &rows), None);
     }
 
     #[test]

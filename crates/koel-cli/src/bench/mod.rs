@@ -8,7 +8,9 @@ mod json;
 pub mod keys;
 pub mod machine;
 mod measure;
+mod peers;
 pub mod plot;
+mod repeats;
 mod report;
 mod verify;
 
@@ -21,6 +23,8 @@ use keys::Workload;
 use koel::DeviceKind;
 use machine::Machine;
 use measure::{Session, Settings};
+use peers::Peers;
+use repeats::Repeats;
 use std::path::Path;
 
 /// Runs it. What can be refused is refused before anything is measured.
@@ -36,6 +40,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     if let Some(folder) = &args.plot {
         output::check_folder(folder)?;
     }
+    let peers = args.peers.as_deref().map(Peers::read).transpose().map_err(Failure::input)?;
     let progress = progress_bar();
     progress.set_message("making keys");
     progress.tick();
@@ -47,7 +52,9 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     let contenders = contenders::choose(&args.table, device.kind());
     let tables = contenders.len() * sources.len() * args.load.len().max(1);
     let runs = args.runs.into();
-    let settings = Settings { ops, loads: args.loads(), runs, budget: args.budget, seed: global.seed };
+    let (policies, batches) = (args.policies(), args.batches());
+    let (loads, budget, seed) = (args.loads(), args.budget, global.seed);
+    let settings = Settings { ops, loads, policies, batches, runs, budget, seed };
     let mut session = Session::new(settings, device.stream()?, host.stream()?, tables, progress.clone());
     let mut keys = vec![];
     for source in &sources {
@@ -79,7 +86,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
         }
     }
     if let Some(folder) = &args.plot {
-        for name in plot::draw(folder, &machine, &keys, &session.rows)? {
+        for name in plot::draw(folder, &machine, &keys, &session.rows, peers.as_ref())? {
             output::say(format_args!("drawn: {} (and .svg)", folder.join(format!("{name}.png")).display()));
         }
     }
@@ -96,9 +103,10 @@ fn json_file(global: &Global) -> Option<&Path> {
 
 /// Refuses a number of keys that host memory cannot hold, with a table on the CPU, rather than be killed for it.
 fn check_memory(source: &Source, ops: &[Op]) -> Outcome {
-    let Source::Random(n) = source else { return Ok(()) };
-    // Keys, values, absent keys; queries and expected answers; answers; a large table.
-    let bytes_per_key = 12 + 8 * ops.len().max(2) as u64 + 5 + 32;
+    let Source::Random(n, repeats) = source else { return Ok(()) };
+    // Keys, values, absent keys; queries and expected answers; answers; a large table; which pair stays, while that is found out.
+    let of_copies = if *repeats == Repeats::Unique { 0 } else { 12 };
+    let bytes_per_key = 12 + 8 * ops.len().max(2) as u64 + 5 + 32 + of_copies;
     let needed = *n as u64 * bytes_per_key;
     match machine::available_memory() {
         Some(available) if needed > available => Err(Failure::Usage(format!(

@@ -1,8 +1,9 @@
 //! The result for people: one block for each set of keys and operation, the fastest table first.
-use super::args::Op;
+use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::Row;
+use super::repeats::Repeats;
 use crate::output::thousands;
 use anstyle::{AnsiColor, Style};
 use koel::limits::{Copies, RandomReads};
@@ -40,12 +41,25 @@ pub fn text(
     line(&mut out, format_args!("{BOLD}koel bench{BOLD:#} on {}{cpu}", machine.device));
     for (n, about) in keys {
         line(&mut out, format_args!("\n{BOLD}{} keys{BOLD:#}: {}", thousands(*n), about.description));
-        for op in Op::ALL {
-            let mut block = rows.iter().filter(|row| row.n == *n && row.op == op).collect::<Vec<_>>();
+        let here = rows.iter().filter(|row| row.n == *n && row.repeats == about.repeats).collect::<Vec<_>>();
+        let policies = distinct(here.iter().map(|row| row.policy));
+        let mut blocks = distinct(here.iter().map(|row| (row.op, row.batch, row.policy)));
+        blocks.sort_by_key(|(op, batch, _)| (*op, *batch));
+        for of in blocks {
+            let mut block =
+                here.iter().copied().filter(|row| (row.op, row.batch, row.policy) == of).collect::<Vec<_>>();
             block.sort_by(|a, b| median(b).total_cmp(&median(a)));
-            if !block.is_empty() {
-                block_text(&mut out, op, &block, rows);
+            let (op, batch, policy) = of;
+            let batch = batch.map(|batch| format!("{} in a call", thousands(batch)));
+            let policy = (policies.len() > 1 || about.repeats != Repeats::Unique).then_some(policy_name(policy));
+            let which = [batch.as_deref(), policy].into_iter().flatten().collect::<Vec<_>>().join(", ");
+            line(&mut out, format_args!(""));
+            let mut name = op.name();
+            if !which.is_empty() {
+                line(&mut out, format_args!("{DIM}{name}, {which}{DIM:#}"));
+                name.clear();
             }
+            block_text(&mut out, &name, &block, rows);
         }
     }
     line(&mut out, format_args!(""));
@@ -72,12 +86,12 @@ pub fn text(
     out
 }
 
-fn block_text(out: &mut String, op: Op, block: &[&Row], rows: &[Row]) {
-    let mut heading = format!("{:NAME_WIDTH$}", op.name());
+fn block_text(out: &mut String, op: &str, block: &[&Row], rows: &[Row]) {
+    let mut heading = format!("{op:NAME_WIDTH$}");
     for (name, width) in COLUMNS {
         let _ = write!(heading, "{name:>width$}");
     }
-    line(out, format_args!("\n{DIM}{heading}{DIM:#}   "));
+    line(out, format_args!("{DIM}{heading}{DIM:#}   "));
     for (i, row) in block.iter().enumerate() {
         let times = |table| row.times(table, rows).map_or("-".into(), |times| format!("{times:.2}"));
         let cells = [
@@ -103,6 +117,15 @@ fn block_text(out: &mut String, op: Op, block: &[&Row], rows: &[Row]) {
     }
 }
 
+/// Each once, in the order in which they come first.
+fn distinct<T: Copy + PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    all.fold(vec![], |mut distinct, one| {
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+        distinct
+    })
+}
 /// Without trailing blanks.
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.push_str(text.to_string().trim_end_matches(' '));

@@ -1,9 +1,7 @@
 //! One block turns one partition into its buckets, in shared memory, and writes them out once: a pair is read once and written
 //! once.
 //!
-//! In shared memory a pair is a *record* of 64 bits. Narrow pairs are their own records. The record of a wide pair is the
-//! hash of its key, and where the pair is among those of the partition; the pair itself is fetched when its bucket is written
-//! out, from the cache. So everything up to then is the same for both.
+//! In shared memory a pair is a [record](super::records) of 64 bits, whatever its types.
 //!
 //! Phases, with a barrier between each two:
 //! * A. Every pair counts itself into its first bucket; the first four have their slots. The others are listed.
@@ -31,9 +29,11 @@
 //! both buckets and among the homeless, and makes the key *contested* if several have the greatest stamp. Of more than two
 //! of one stamp two are enough to tell, so that a frequent key does not need more room than a rare one.
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
-use super::partition::{MOST_OVERFLOW, MOST_STAMPS, Stamps, hash_in, paired, with_hash};
-use super::{CONTESTED_FILTER, stash, state};
+use super::partition::{Stamps, paired};
+use super::records::{Indexed, PairOf, Recorded, Records, Stamped};
+use super::{filter_bit, stash, state};
 use crate::hash::mulhi;
+use core::marker::PhantomData;
 use koel_simt::{Buf, In, Shared, Thread, U32x4, U64x2, block, kernel, unroll};
 
 /// Threads of a block.
@@ -45,8 +45,16 @@ pub const MOST: u32 = THREADS * ITEMS as u32;
 const _: () = assert!(ITEMS.is_multiple_of(BATCH));
 /// Slots that a thread asks for before it waits for the first.
 const BATCH: usize = 8;
+/// The same, of small inputs.
+const INDEXED: usize = 4;
 /// Evictions of a pair before it is given up.
 const MAX_MOVES: u32 = 500;
+/// Pairs of a warp that all its lanes help: of small inputs, where nothing else is to be done meanwhile, and the last ones of others.
+const FEW: u32 = 4;
+const LAST: u32 = 1;
+/// Evictions of a pair from which on all lanes help, and as how many of them their help counts.
+const LONG: u32 = 16;
+const HELP: u32 = 60;
 /// Slots of the table of contested keys that one may find taken before the build is done in another way.
 const MAX_PROBES: u32 = 256;
 /// Pairs that a warp works on in phase C: fewer warps collide less.
@@ -80,118 +88,11 @@ pub struct Source {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Source {}
 
-/// Where the pairs of a partition are.
-#[derive(Clone, Copy)]
-struct Pairs {
-    stamps: Stamps,
-    /// The high bits of all hashes.
-    top: u32,
-    /// The bins.
-    bins: In<u64>,
-    /// The first place of the partition's bin.
-    bin: u32,
-    /// Places of a bin: pairs from this number on are behind the bins.
-    room: u32,
-    overflow: In<u64>,
-}
-impl Pairs {
-    /// Pair `number` of the partition, with its true hash; not to be read again soon.
-    #[inline(always)]
-    fn pair<L: Layout>(self, number: u32) -> L::Pair {
-        if number < self.room {
-            let pair = L::pairs(self.bins).get(self.bin + number);
-            let head = L::head(pair);
-            L::with_head(with_hash::<L>(head, self.stamps.hash(hash_in::<L>(head), self.top)), L::behind(pair))
-        } else {
-            L::pairs(self.overflow).get(number - self.room)
-        }
-    }
-}
-
-/// A layout whose pairs have records.
-trait Recorded: Layout {
-    /// The record of a pair with this head as it came: stamped, or from behind the bins with its true hash.
-    fn record(head: u64, number: u32, from: Pairs) -> u64;
-    /// The heads of pairs `2 i` and `2 i + 1` of an array.
-    fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2];
-    /// The hash of a record's key.
-    fn hash_of(record: u64, from: Pairs) -> u32;
-    /// The stamp of a record.
-    fn stamp_of(record: u64, from: Pairs) -> u32;
-    /// The pair of a record.
-    fn pair_of(record: u64, from: Pairs) -> Self::Pair;
-    /// Whether two records of equal hashes have equal keys.
-    fn same_key(a: u64, b: u64, from: Pairs) -> bool;
-}
-impl Recorded for Narrow {
-    #[inline(always)]
-    fn record(head: u64, number: u32, from: Pairs) -> u64 {
-        let stamps = from.stamps;
-        if number < from.room { head } else { with_hash::<Narrow>(head, stamps.with(head as u32, stamps.unknown())) }
-    }
-    #[inline(always)]
-    fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
-        Self::two(pairs, i)
-    }
-    #[inline(always)]
-    fn hash_of(record: u64, from: Pairs) -> u32 {
-        from.stamps.hash(record as u32, from.top)
-    }
-    #[inline(always)]
-    fn stamp_of(record: u64, from: Pairs) -> u32 {
-        from.stamps.of(record as u32)
-    }
-    #[inline(always)]
-    fn pair_of(record: u64, from: Pairs) -> u64 {
-        with_hash::<Narrow>(record, Self::hash_of(record, from))
-    }
-    #[inline(always)]
-    fn same_key(_: u64, _: u64, _: Pairs) -> bool {
-        true
-    }
-}
-/// Bits of a wide record for the number of the pair.
-const NUMBER: u32 = 22;
-const _: () = assert!(MOST + 2 * MOST_OVERFLOW <= 1 << NUMBER && MOST_STAMPS <= 1 << (32 - NUMBER));
-impl Recorded for Wide<u64, u64> {
-    #[inline(always)]
-    fn record(head: u64, number: u32, from: Pairs) -> u64 {
-        let (stamps, stored) = (from.stamps, hash_in::<Self>(head));
-        let (hash, stamp) = if number < from.room {
-            (stamps.hash(stored, from.top), stamps.of(stored))
-        } else {
-            (stored, stamps.unknown())
-        };
-        ((stamp << NUMBER | number) as u64) << 32 | hash as u64
-    }
-    #[inline(always)]
-    fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
-        // The values are fetched when the bucket is written.
-        [pairs.get(4 * i), pairs.get(4 * i + 2)]
-    }
-    #[inline(always)]
-    fn hash_of(record: u64, _: Pairs) -> u32 {
-        record as u32
-    }
-    #[inline(always)]
-    fn stamp_of(record: u64, _: Pairs) -> u32 {
-        (record >> (32 + NUMBER)) as u32
-    }
-    #[inline(always)]
-    fn pair_of(record: u64, from: Pairs) -> U64x2 {
-        from.pair::<Self>((record >> 32) as u32 & ((1 << NUMBER) - 1))
-    }
-    #[inline(always)]
-    fn same_key(a: u64, b: u64, from: Pairs) -> bool {
-        Self::head(Self::pair_of(a, from)) == Self::head(Self::pair_of(b, from))
-    }
-}
-
 /// The partition that a block works on.
 #[derive(Clone, Copy)]
-struct Partition {
+struct Partition<R> {
     shape: Shape,
-    from: Pairs,
+    from: R,
     slots: Shared<u64>,
     /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the free slots and bits 4-7 those that
     /// are dropped. Bits 20-23: the classes that overflowed; two marks follow.
@@ -227,10 +128,14 @@ fn pick<T: Copy>(i: u32, v: [T; 4]) -> T {
     if i & 2 != 0 { high } else { low }
 }
 
-impl Partition {
+impl<R: Records> Partition<R> {
     #[inline(always)]
-    fn hash<L: Recorded>(self, record: u64) -> u32 {
-        L::hash_of(record, self.from)
+    fn hash(self, record: u64) -> u32 {
+        self.from.hash(record)
+    }
+    #[inline(always)]
+    fn key(self, record: u64) -> <R::Layout as Layout>::Mixed {
+        R::Layout::key(self.from.pair(record))
     }
     #[inline(always)]
     #[track_caller]
@@ -252,15 +157,15 @@ impl Partition {
     /// Phase B for one pair: marks its class in the first bucket, tries the second.
     #[inline(always)]
     #[track_caller]
-    fn try_second<L: Recorded>(self, e: u64) -> bool {
-        let h = self.hash::<L>(e);
+    fn try_second(self, e: u64) -> bool {
+        let h = self.hash(e);
         let first = self.shape.first(h);
         self.words.fetch_or(first, class_mark(h));
         let second = self.shape.other(h, first);
         // Looks before it counts, so that counts stay small.
         self.words.load_volatile(second) & COUNT < 4 && self.count_in(second, e)
     }
-    /// From phase C on: takes a free slot of a bucket, if there is one.
+    /// From phase C on: takes a free slot of a bucket, if there is one and nobody else takes it.
     #[inline(always)]
     #[track_caller]
     fn take_slot(self, bucket: u32) -> Option<u32> {
@@ -272,18 +177,29 @@ impl Partition {
             None
         }
     }
+    /// When no slots are given back any more: takes a slot, unless the bucket is full.
+    #[inline(always)]
+    #[track_caller]
+    fn take_last_slot(self, bucket: u32) -> Option<u32> {
+        while self.words.load_volatile(bucket) & FREE != 0 {
+            if let Some(slot) = self.take_slot(bucket) {
+                return Some(slot);
+            }
+        }
+        None
+    }
     /// Marks the key of a record, copies of which may be in several places.
     #[inline(always)]
-    fn suspect<L: Recorded>(self, e: u64) {
-        self.words.fetch_or(self.shape.first(self.hash::<L>(e)), SUSPECT);
+    fn suspect(self, e: u64) {
+        self.words.fetch_or(self.shape.first(self.hash(e)), SUSPECT);
     }
     #[inline(always)]
-    fn is_suspect<L: Recorded>(self, e: u64) -> bool {
-        self.words.load_volatile(self.shape.first(self.hash::<L>(e))) & SUSPECT != 0
+    fn is_suspect(self, e: u64) -> bool {
+        self.words.load_volatile(self.shape.first(self.hash(e))) & SUSPECT != 0
     }
     #[inline(always)]
-    fn same<L: Recorded>(self, a: u64, b: u64) -> bool {
-        a != EMPTY && b != EMPTY && self.hash::<L>(a) == self.hash::<L>(b) && L::same_key(a, b, self.from)
+    fn same(self, a: u64, b: u64) -> bool {
+        a != EMPTY && b != EMPTY && self.hash(a) == self.hash(b) && self.from.same_key(a, b)
     }
 }
 /// The two lists, and their lengths.
@@ -310,8 +226,8 @@ impl Lists {
     /// equal stamps both do, and the key is suspect. They meet in a table of numbers in the memory of the first list. Whether one
     /// was dropped.
     #[inline(always)]
-    fn merge_missed<L: Recorded>(self, part: Partition, i: u32, e: u64) -> bool {
-        let mut at = mulhi(part.hash::<L>(e).wrapping_mul(0x9E37_79B1), self.room);
+    fn merge_missed<R: Records>(self, part: Partition<R>, i: u32, e: u64) -> bool {
+        let mut at = mulhi(part.hash(e).wrapping_mul(0x9E37_79B1), self.room);
         let mut looked = 0;
         while looked < self.room {
             let there = self.first.cas(at, EMPTY, i as u64);
@@ -319,9 +235,9 @@ impl Lists {
                 return false;
             }
             let other = self.second.load_volatile(there as u32);
-            if part.same::<L>(other, e) {
-                let (mine, its) = (L::stamp_of(e, part.from), L::stamp_of(other, part.from));
-                if mine == its || mine.max(its) == part.from.stamps.unknown() {
+            if part.same(other, e) {
+                let (mine, its) = (part.from.stamp(e), part.from.stamp(other));
+                if !R::EXACT && (mine == its || mine.max(its) == part.from.unknown()) {
                     break;
                 }
                 // Who takes the other's place in the table drops it.
@@ -334,7 +250,7 @@ impl Lists {
                 looked += 1;
             }
         }
-        part.suspect::<L>(e);
+        part.suspect(e);
         false
     }
 }
@@ -342,8 +258,8 @@ impl Lists {
 /// Makes one of a pair and a copy of it in a full bucket, if there is one: the record of the greater stamp stays there. Of equal stamps
 /// two stay, and the key is suspect: `ties` counts those of the pair's own.
 #[inline(always)]
-fn merge<L: Recorded>(
-    part: Partition,
+fn merge<R: Records>(
+    part: Partition<R>,
     lists: Lists,
     bucket: u32,
     e: u64,
@@ -351,28 +267,28 @@ fn merge<L: Recorded>(
     source: Source,
     contested: Buf<u64>,
 ) -> bool {
-    let (h, there, mut alike) = (part.hash::<L>(e), part.bucket(bucket), 0u32);
-    unroll::<4>(|s| alike |= ((part.hash::<L>(there[s]) == h) as u32) << s);
+    let (h, there, mut alike) = (part.hash(e), part.bucket(bucket), 0u32);
+    unroll::<4>(|s| alike |= ((part.hash(there[s]) == h) as u32) << s);
     if alike == 0 {
         return false;
     }
-    let (stamps, mine) = (part.from.stamps, L::stamp_of(e, part.from));
+    let mine = part.from.stamp(e);
     while alike != 0 {
         let s = alike.trailing_zeros();
         alike &= alike - 1;
         let mut other = pick(s, there);
-        while part.same::<L>(other, e) {
-            let its = L::stamp_of(other, part.from);
-            let unknown = mine.max(its) == stamps.unknown();
+        while part.same(other, e) {
+            let its = part.from.stamp(other);
+            let unknown = !R::EXACT && mine.max(its) == part.from.unknown();
             if unknown {
-                contest::<L>(contested, source.contested_bits, L::key(L::pair_of(e, part.from)), lists.build_state);
+                contest::<R::Layout>(contested, source.contested_bits, part.key(e), lists.build_state);
                 // Copies with greater stamps may come: then the stretch of this one would not be the one to search.
-                lists.build_state.fetch_max(state::FROM, stamps.from(mine.min(its)));
+                lists.build_state.fetch_max(state::FROM, part.from.search_from(mine.min(its)));
             }
             if mine < its || unknown && mine == its {
                 return true;
             }
-            if mine == its {
+            if !R::EXACT && mine == its {
                 *ties += 1;
                 break;
             }
@@ -384,31 +300,26 @@ fn merge<L: Recorded>(
         }
     }
     if *ties == 1 {
-        part.suspect::<L>(e);
+        part.suspect(e);
     }
     // Two that stay with the same stamp tell as much as three.
     *ties > 1
 }
 
+/// Where a block's partition goes, and what blocks share.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub source: Source,
+    pub slots: Buf<u64>,
+    pub stash: Buf<u64>,
+    pub contested: Buf<u64>,
+    pub build_state: Buf<u32>,
+}
+
+/// A partition and its lists in shared memory, not cleared yet.
 #[inline(always)]
-fn build<L: Recorded, const CHECK: bool>(
-    t: Thread,
-    shape: Shape,
-    source: Source,
-    stamps: Stamps,
-    pairs: In<u64>,
-    counts: In<u32>,
-    valid: In<u32>,
-    overflow: In<u64>,
-    slots: Buf<u64>,
-    stash: Buf<u64>,
-    contested: Buf<u64>,
-    build_state: Buf<u32>,
-) {
+fn in_shared<R: Records>(t: Thread, shape: Shape, to: Target, from: R) -> (Partition<R>, Lists) {
     let mut shared = t.shared();
-    let (id, p) = (t.id(), t.block());
-    let top = stamps.top(p.checked_div(source.each).unwrap_or(0));
-    let from = Pairs { stamps, top, bins: pairs, bin: p * source.room, room: source.room, overflow };
     let part = Partition {
         shape,
         from,
@@ -416,21 +327,56 @@ fn build<L: Recorded, const CHECK: bool>(
         words: shared.array::<u32>((shape.buckets + 3) & !3),
     };
     let lists = Lists {
-        first: shared.array::<u64>(source.list),
-        second: shared.array::<u64>(source.list),
+        first: shared.array::<u64>(to.source.list),
+        second: shared.array::<u64>(to.source.list),
         lengths: shared.array::<u32>(LENGTHS),
-        room: source.list,
-        build_state,
+        room: to.source.list,
+        build_state: to.build_state,
     };
-    let Lists { first: list, lengths, .. } = lists;
+    (part, lists)
+}
+#[inline(always)]
+fn clear<R: Records>(t: Thread, part: Partition<R>, lists: Lists) {
+    let mut i = t.id();
+    while i < part.shape.buckets * 2 {
+        part.slots.x2().store(i, U64x2([EMPTY; 2]));
+        i += THREADS;
+    }
+    i = t.id();
+    while i < part.shape.buckets.div_ceil(4) {
+        part.words.x4().store(i, U32x4([0; 4]));
+        i += THREADS;
+    }
+    if t.id() < LENGTHS {
+        lists.lengths.store(t.id(), 0);
+    }
+}
+
+/// Builds from the bins of the partition passes.
+#[inline(always)]
+fn build_stamped<L: Recorded, const CHECK: bool>(
+    t: Thread,
+    shape: Shape,
+    stamps: Stamps,
+    pairs: In<u64>,
+    counts: In<u32>,
+    valid: In<u32>,
+    overflow: In<u64>,
+    to: Target,
+) {
+    let source = to.source;
+    let (id, p) = (t.id(), t.block());
+    let group = p.checked_div(source.each).unwrap_or(0);
+    let (top, layout) = (stamps.top(group), PhantomData);
+    let from = Stamped::<L> { stamps, top, bins: pairs, bin: p * source.room, room: source.room, overflow, layout };
+    let (part, lists) = in_shared(t, shape, to, from);
 
     t.wait_for_previous();
     t.let_next_start();
-    let (bin, group) = (source.groups + p, p.checked_div(source.each).unwrap_or(0));
     // What a bin had no room for is behind the bins.
-    let valid_here = valid.get(bin);
+    let valid_here = valid.get(source.groups + p);
     let of_group = if source.groups != 0 { valid.get(group) } else { !0 };
-    let count = counts.get(bin).min(valid_here).min(source.room);
+    let count = counts.get(source.groups + p).min(valid_here).min(source.room);
     let number = |j| paired::<{ THREADS as usize }>(id, j);
     let mut e = [EMPTY; ITEMS];
     if count != 0 {
@@ -451,19 +397,7 @@ fn build<L: Recorded, const CHECK: bool>(
             });
         }
     }
-    let mut i = id;
-    while i < shape.buckets * 2 {
-        part.slots.x2().store(i, U64x2([EMPTY; 2]));
-        i += THREADS;
-    }
-    i = id;
-    while i < shape.buckets.div_ceil(4) {
-        part.words.x4().store(i, U32x4([0; 4]));
-        i += THREADS;
-    }
-    if id < LENGTHS {
-        lengths.store(id, 0);
-    }
+    clear(t, part, lists);
     t.barrier();
 
     // A.
@@ -474,14 +408,14 @@ fn build<L: Recorded, const CHECK: bool>(
             let j = batch * BATCH + l;
             if number(j as u32) < count {
                 e[j] = L::record(e[j], number(j as u32), from);
-                places[l] = part.words.fetch_add(shape.first(part.hash::<L>(e[j])), 1);
+                places[l] = part.words.fetch_add(shape.first(part.hash(e[j])), 1);
             }
         });
         unroll::<BATCH>(|l| {
             let j = batch * BATCH + l;
             if number(j as u32) < count {
                 if places[l] < 4 {
-                    part.slots.store_volatile(4 * shape.first(part.hash::<L>(e[j])) + places[l], e[j]);
+                    part.slots.store_volatile(4 * shape.first(part.hash(e[j])) + places[l], e[j]);
                 } else {
                     missed |= 1 << j;
                 }
@@ -492,26 +426,89 @@ fn build<L: Recorded, const CHECK: bool>(
     let before = block::warp_inclusive_sum(t, all);
     let mut at = 0;
     if t.lane() == 31 {
-        at = lengths.fetch_add(LISTED, before);
+        at = lists.lengths.fetch_add(LISTED, before);
     }
     at = t.warp().shfl(at, 31) + before - all;
     unroll::<ITEMS>(|j| {
         if missed >> j & 1 != 0 {
             if at < source.list {
-                list.store(at, e[j]);
+                lists.first.store(at, e[j]);
                 missed &= !(1 << j);
             }
             at += 1;
         }
     });
+    build_rest::<_, CHECK>(t, part, lists, to, count, missed, number, [of_group == !0, valid_here == !0])
+}
+
+/// Builds from the bins of the [pass over small inputs](super::small), in loops.
+#[inline(always)]
+pub(super) fn build_indexed<L: Layout>(
+    t: Thread,
+    shape: Shape,
+    from: Indexed<L>,
+    counts: In<u32>,
+    valid: In<u32>,
+    to: Target,
+) {
+    let (source, id, p) = (to.source, t.id(), t.block());
+    let (part, lists) = in_shared(t, shape, to, from);
+    clear(t, part, lists);
+    t.wait_for_previous();
+    t.let_next_start();
+    let valid_here = valid.get(p);
+    let count = counts.get(p).min(valid_here).min(source.room);
+    t.barrier();
+
+    // A.
+    let number = |j| j * THREADS + id;
+    let (mut missed, mut j) = (0u32, 0);
+    while number(j) < count {
+        let mut e = [EMPTY; INDEXED];
+        unroll::<INDEXED>(|l| {
+            if number(j + l as u32) < count {
+                e[l] = from.record(number(j + l as u32));
+            }
+        });
+        unroll::<INDEXED>(|l| {
+            if e[l] != EMPTY && !part.count_in(shape.first(part.hash(e[l])), e[l]) {
+                let at = lists.lengths.fetch_add(LISTED, 1);
+                if at < source.list {
+                    lists.first.store(at, e[l]);
+                } else {
+                    missed |= 1 << (j + l as u32);
+                }
+            }
+        });
+        j += INDEXED as u32;
+    }
+    build_rest::<_, true>(t, part, lists, to, count, missed, number, [true, valid_here == !0])
+}
+
+/// Everything behind phase A. `count`: pairs in the bin. `missed`: pairs of this thread for which the list had no room, pair `number(j)`
+/// of the bin for bit `j`. `valid`: whether no pairs are behind the bins of each pass.
+#[inline(always)]
+fn build_rest<R: Records, const CHECK: bool>(
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+    to: Target,
+    count: u32,
+    mut missed: u32,
+    number: impl Fn(u32) -> u32,
+    [valid_first, valid_second]: [bool; 2],
+) {
+    let Target { source, slots, stash, contested, build_state } = to;
+    let Lists { first: list, lengths, .. } = lists;
+    let (id, p, shape) = (t.id(), t.block(), part.shape);
     t.barrier();
 
     // B. For what the list had no room for, and what waits behind the bins, too.
     let listed = lengths.load_volatile(LISTED).min(source.list);
     // The counts no longer change; if an area was too small, the build fails.
     let behind = |all_valid, word| if all_valid { 0 } else { build_state.load_relaxed(word).min(source.area) };
-    let behind_first = behind(of_group == !0, state::OVERFLOW_FIRST);
-    let all_behind = behind_first + behind(valid_here == !0, state::OVERFLOW_SECOND);
+    let behind_first = behind(valid_first, state::OVERFLOW_FIRST);
+    let all_behind = behind_first + behind(valid_second, state::OVERFLOW_SECOND);
     let (mut next, mut next_behind, mut dropped) = (id, id, 0);
     loop {
         let e = if next < listed {
@@ -520,18 +517,17 @@ fn build<L: Recorded, const CHECK: bool>(
         } else if missed != 0 {
             let j = missed.trailing_zeros();
             missed &= missed - 1;
-            L::record(L::head(L::pairs(pairs).get(from.bin + number(j))), number(j), from)
+            part.from.record(number(j))
         } else if next_behind < all_behind {
             let area = if next_behind < behind_first { 0 } else { source.area - behind_first };
-            let pair = L::pairs(overflow).get(area + next_behind);
-            let e = L::record(L::head(pair), source.room + area + next_behind, from);
+            let (e, h) = part.from.behind(area + next_behind);
             next_behind += THREADS;
-            let h = L::hash(L::key(pair));
             if shape.partition(h) != p {
                 continue;
             }
             if CHECK {
-                part.suspect::<L>(e);
+                // Another copy from there may not see this one in a bucket before it goes on to the next.
+                part.suspect(e);
             }
             if part.count_in(shape.first(h), e) {
                 continue;
@@ -540,15 +536,15 @@ fn build<L: Recorded, const CHECK: bool>(
         } else {
             break;
         };
-        let first = shape.first(part.hash::<L>(e));
+        let first = shape.first(part.hash(e));
         let (mut bucket, mut ties) = (first, 0);
         loop {
-            if CHECK && merge::<L>(part, lists, bucket, e, &mut ties, source, contested) {
+            if CHECK && merge::<R>(part, lists, bucket, e, &mut ties, source, contested) {
                 dropped += 1;
                 break;
             }
-            let second = shape.other(part.hash::<L>(e), first);
-            if bucket == first && part.try_second::<L>(e) {
+            let second = shape.other(part.hash(e), first);
+            if bucket == first && part.try_second(e) {
                 break;
             }
             if bucket == second {
@@ -561,7 +557,7 @@ fn build<L: Recorded, const CHECK: bool>(
     t.barrier();
 
     // Counts become free slots.
-    i = id;
+    let mut i = id;
     while i < shape.buckets {
         let word = part.words.load(i);
         let taken = (word & COUNT).min(4);
@@ -580,12 +576,12 @@ fn build<L: Recorded, const CHECK: bool>(
         i = id;
         while i < missed_twice {
             let e = lists.second.load_volatile(i);
-            let h = part.hash::<L>(e);
-            if merge::<L>(part, lists, shape.other(h, shape.first(h)), e, &mut 0, source, contested) {
+            let h = part.hash(e);
+            if merge::<R>(part, lists, shape.other(h, shape.first(h)), e, &mut 0, source, contested) {
                 lists.second.store_volatile(i, EMPTY);
                 dropped += 1;
             } else {
-                dropped += lists.merge_missed::<L>(part, i, e) as u32;
+                dropped += lists.merge_missed(part, i, e) as u32;
             }
             i += THREADS;
         }
@@ -593,12 +589,14 @@ fn build<L: Recorded, const CHECK: bool>(
     t.barrier();
 
     // C.
-    let warps = missed_twice.div_ceil(PAIRS_PER_WARP).clamp(1, THREADS / 32);
+    let warps = missed_twice.div_ceil(if R::EXACT { FEW } else { PAIRS_PER_WARP }).clamp(1, THREADS / 32);
     if t.warp_id() < warps {
         // A warp's share, without a division that could be by zero.
         let share = missed_twice.checked_div(warps).unwrap_or(0) + 1;
         let start = (share * t.warp_id()).min(missed_twice);
-        dropped += evict::<L, CHECK>(t, part, lists, start, (start + share).min(missed_twice));
+        // Where there are more pairs than two choices of four can place, some search in vain.
+        let help = if count * 25 > shape.buckets * 97 { MAX_MOVES } else { HELP };
+        dropped += evict::<R, CHECK>(t, part, lists, help, start, (start + share).min(missed_twice));
     }
     t.barrier();
 
@@ -608,10 +606,10 @@ fn build<L: Recorded, const CHECK: bool>(
         i = id;
         while i < given_up {
             let e = list.load(i);
-            let h = part.hash::<L>(e);
+            let h = part.hash(e);
             let first = shape.first(h);
             // Its class is marked: it missed its first bucket once, or was evicted from it.
-            let slot = part.take_slot(first).or_else(|| part.take_slot(shape.other(h, first)));
+            let slot = part.take_last_slot(first).or_else(|| part.take_last_slot(shape.other(h, first)));
             match slot {
                 Some(slot) => part.slots.store_volatile(slot, e),
                 None => lists.second.store(lengths.fetch_add(HOMELESS, 1), e),
@@ -629,8 +627,8 @@ fn build<L: Recorded, const CHECK: bool>(
         let (records, mut word) = (part.bucket(i), part.words.load_volatile(i));
         suspects |= word & SUSPECT != 0;
         if CHECK {
-            let hashes = records.map(|e| part.hash::<L>(e));
-            let (gone, tied) = lesser_copies::<L>(part, records, hashes, !word);
+            let hashes = records.map(|e| part.hash(e));
+            let (gone, tied) = lesser_copies::<R>(part, records, hashes, !word);
             suspects |= tied;
             if gone != 0 {
                 dropped += gone.count_ones();
@@ -644,17 +642,17 @@ fn build<L: Recorded, const CHECK: bool>(
             }
         }
         let bucket = if word >> DROPPED & FREE != 0 {
-            thinned::<L>(part, lists, p, i, records, word, homeless)
+            thinned::<R>(part, lists, p, i, records, word, homeless)
         } else {
-            finished::<L>(part, records, word)
+            finished::<R>(part, records, word)
         };
-        write_bucket::<L>(slots, shape.place(p, i), bucket);
+        write_bucket::<R::Layout>(slots, shape.place(p, i), bucket);
         i += THREADS;
     }
     let mut resolved = false;
     if CHECK {
         // F. Where nothing is suspect, which is normal, this was all.
-        resolved = t.barrier_count(suspects) != 0;
+        resolved = (!R::EXACT || all_behind != 0) && t.barrier_count(suspects) != 0;
         if resolved {
             i = id;
             while i < shape.buckets {
@@ -662,21 +660,21 @@ fn build<L: Recorded, const CHECK: bool>(
                 let mut here = 0u32;
                 unroll::<4>(|s| {
                     let pair = taken >> s & 1 != 0 && records[s] != EMPTY;
-                    here |= ((pair && part.is_suspect::<L>(records[s])) as u32) << s;
+                    here |= ((pair && part.is_suspect(records[s])) as u32) << s;
                 });
                 while here != 0 {
                     let slot = 4 * i + here.trailing_zeros();
                     here &= here - 1;
-                    dropped += resolve::<L>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
+                    dropped += resolve::<R>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
                 }
                 i += THREADS;
             }
             i = id;
             while i < homeless {
                 let e = lists.second.load_volatile(i);
-                if part.is_suspect::<L>(e) {
+                if part.is_suspect(e) {
                     let slot = shape.buckets * 4 + i;
-                    dropped += resolve::<L>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
+                    dropped += resolve::<R>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
                 } else {
                     list.store(i, e);
                 }
@@ -688,8 +686,8 @@ fn build<L: Recorded, const CHECK: bool>(
             while i < shape.buckets {
                 let word = part.words.load(i);
                 if word & CHANGED != 0 {
-                    let bucket = thinned::<L>(part, lists, p, i, part.bucket(i), word, homeless);
-                    write_bucket::<L>(slots, shape.place(p, i), bucket);
+                    let bucket = thinned::<R>(part, lists, p, i, part.bucket(i), word, homeless);
+                    write_bucket::<R::Layout>(slots, shape.place(p, i), bucket);
                 }
                 i += THREADS;
             }
@@ -705,7 +703,7 @@ fn build<L: Recorded, const CHECK: bool>(
     while i < homeless {
         // Both buckets of the pair are full, and its class is marked in the first: a lookup comes here.
         if !resolved || list.load(i) != EMPTY {
-            let done = stash::insert::<L>(stash, source.stash_bits, L::pair_of(lists.second.load(i), from));
+            let done = stash::insert::<R::Layout>(stash, source.stash_bits, part.from.pair(lists.second.load(i)));
             build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
         }
         i += THREADS;
@@ -714,38 +712,38 @@ fn build<L: Recorded, const CHECK: bool>(
 
 /// A bucket of these records as it is written out.
 #[inline(always)]
-fn finished<L: Recorded>(part: Partition, records: [u64; 4], word: u32) -> [L::Pair; 4] {
-    let mut bucket = [L::EMPTY_PAIR; 4];
+fn finished<R: Records>(part: Partition<R>, records: [u64; 4], word: u32) -> [PairOf<R>; 4] {
+    let mut bucket = [R::Layout::EMPTY_PAIR; 4];
     unroll::<4>(|s| {
         if word >> s & 1 == 0 {
-            bucket[s] = L::pair_of(records[s], part.from);
+            bucket[s] = part.from.pair(records[s]);
         }
     });
     let taken = !word & FREE;
     if taken == FREE {
-        bucket = with_class_bits::<L>(bucket, word >> CLASS);
+        bucket = with_class_bits::<R::Layout>(bucket, word >> CLASS);
     } else if taken & (taken + 1) != 0 {
         // A slot before others was given back.
-        bucket = empty_last::<L>(bucket);
+        bucket = empty_last::<R::Layout>(bucket);
     }
     bucket
 }
 /// A bucket some of whose pairs were dropped, as it is written out.
 #[inline(always)]
-fn thinned<L: Recorded>(
-    part: Partition,
+fn thinned<R: Records>(
+    part: Partition<R>,
     lists: Lists,
     p: u32,
     at: u32,
     records: [u64; 4],
     word: u32,
     homeless: u32,
-) -> [L::Pair; 4] {
+) -> [PairOf<R>; 4] {
     let shape = part.shape;
     let gone = (word | word >> DROPPED) & FREE;
     // A lookup may have to look further than here, which it does only if the bucket is full.
     let hides = word & FREE == 0 && (word >> CLASS & 0xF != 0 || homeless != 0);
-    let (mut bucket, mut filler) = ([L::EMPTY_PAIR; 4], 0);
+    let (mut bucket, mut filler) = ([R::Layout::EMPTY_PAIR; 4], 0);
     if hides && gone != 0 && shape.all_buckets() == 1 {
         // Every key belongs here.
         lists.build_state.fetch_add(state::FAILED, 1);
@@ -753,14 +751,18 @@ fn thinned<L: Recorded>(
     }
     unroll::<4>(|s| {
         if gone >> s & 1 == 0 {
-            bucket[s] = L::pair_of(records[s], part.from);
+            bucket[s] = part.from.pair(records[s]);
         } else if hides {
             filler = shape.filler(shape.place(p, at) as u32, filler);
-            bucket[s] = L::with_head((filler as u64) << L::HASH_SHIFT, 0);
+            bucket[s] = R::Layout::with_head((filler as u64) << R::Layout::HASH_SHIFT, 0);
             filler += 1;
         }
     });
-    if gone == 0 || hides { with_class_bits::<L>(bucket, word >> CLASS) } else { empty_last::<L>(bucket) }
+    if gone == 0 || hides {
+        with_class_bits::<R::Layout>(bucket, word >> CLASS)
+    } else {
+        empty_last::<R::Layout>(bucket)
+    }
 }
 
 /// Writes a bucket, which is not read soon.
@@ -793,9 +795,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $check:litera
         contested: Buf<u64>,
         build_state: Buf<u32>,
     ) {
-        build::<$layout, $check>(
-            t, shape, source, stamps, pairs, counts, valid, overflow, slots, stash, contested, build_state,
-        )
+        let to = Target { source, slots, stash, contested, build_state };
+        build_stamped::<$layout, $check>(t, shape, stamps, pairs, counts, valid, overflow, to)
     }
 )* } }
 entries! {
@@ -812,10 +813,83 @@ entries! {
     map_build_unchecked_wide Wide<u64, u64>, false;
 }
 
+/// Looks for a way to a free slot for a pair that found both its buckets full: past one pair that goes to its other bucket, or two. All
+/// lanes of a warp look, each at one way of 32. Gives the pair that has no place afterwards: [`EMPTY`] if all have, the one it was given if
+/// nothing was moved, or one that was moved by which somebody else was faster.
+#[inline(always)]
+fn search_together<R: Records, const CHECK: bool>(t: Thread, part: Partition<R>, pair: u64) -> u64 {
+    let (shape, lane, warp) = (part.shape, t.lane(), t.warp());
+    let h = part.hash(pair);
+    let first = shape.first(h);
+    // Each lane has a pair of a bucket, one of the bucket where that would go, and the bucket where this would go.
+    let bucket = if lane < 16 { first } else { shape.other(h, first) };
+    let slot = 4 * bucket + (lane >> 2 & 3);
+    // Others may change it meanwhile: what four lanes look behind is what one of them saw.
+    let evicted = warp.shfl(part.slots.load_volatile(slot), lane & !3);
+    let h_evicted = part.hash(if evicted != EMPTY { evicted } else { pair });
+    let next = shape.other(h_evicted, bucket);
+    let next_slot = 4 * next + (lane & 3);
+    let next_evicted = part.slots.load_volatile(next_slot);
+    let h_next = part.hash(if next_evicted != EMPTY { next_evicted } else { pair });
+    let last = shape.other(h_next, next);
+    // Nothing leaves a bucket that is not full for good: a slot that is empty may be given back.
+    let half = 0xFFFF << (lane & 16);
+    let mut one = warp.ballot(evicted == EMPTY) & half == 0;
+    let mut two = warp.ballot(next_evicted == EMPTY) >> (lane & 28) & 0xF == 0;
+    if CHECK {
+        // Copies do not part.
+        unroll::<3>(|i| {
+            one &= warp.shfl_xor(h_evicted, 4 * (i as u32 + 1)) != h_evicted;
+            two &= warp.shfl_xor(h_next, i as u32 + 1) != h_next;
+        });
+    }
+    two &= one;
+    one &= part.words.load_volatile(next) & FREE != 0;
+    two &= part.words.load_volatile(last) & FREE != 0;
+    let (ones, twos) = (warp.ballot(one), warp.ballot(two));
+    let ways = if ones != 0 { ones } else { twos };
+    let way = ways.trailing_zeros() & 31;
+    let mut left = pair;
+    if ways != 0 && lane == way {
+        let end = if ones != 0 { next } else { last };
+        if let Some(free) = part.take_slot(end) {
+            if shape.first(h_evicted) == bucket {
+                part.words.fetch_or(bucket, class_mark(h_evicted));
+            }
+            if part.slots.cas(slot, evicted, pair) == evicted {
+                left = evicted;
+            }
+            if left == evicted && ones == 0 {
+                if shape.first(h_next) == next {
+                    part.words.fetch_or(next, class_mark(h_next));
+                }
+                if part.slots.cas(next_slot, next_evicted, evicted) == next_evicted {
+                    left = next_evicted;
+                }
+            }
+            if left != pair && (ones != 0 || left != evicted) {
+                part.slots.store_volatile(free, left);
+                left = EMPTY;
+            } else {
+                // Somebody was faster: the slot is free again.
+                part.words.fetch_or(end, 1 << (free & 3));
+            }
+        }
+    }
+    warp.shfl(left, way)
+}
+
 /// Phase C for the pairs `next..to` of the second list, one lane each; what is given up is appended to the first list. Tells how many
 /// copies it dropped.
 #[inline(always)]
-fn evict<L: Recorded, const CHECK: bool>(t: Thread, part: Partition, lists: Lists, mut next: u32, to: u32) -> u32 {
+fn evict<R: Records, const CHECK: bool>(
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+    help: u32,
+    mut next: u32,
+    to: u32,
+) -> u32 {
     let (shape, lane, lengths) = (part.shape, t.lane(), lists.lengths);
     let (mut active, mut x, mut bucket, mut moves, mut dropped) = (false, EMPTY, 0, 0, 0);
     loop {
@@ -826,12 +900,27 @@ fn evict<L: Recorded, const CHECK: bool>(t: Thread, part: Partition, lists: List
                 let i = next + (idle & ((1 << lane) - 1)).count_ones();
                 if i < to {
                     x = lists.second.load(i);
-                    (active, bucket, moves) = (x != EMPTY, shape.first(part.hash::<L>(x)), 0);
+                    (active, bucket, moves) = (x != EMPTY, shape.first(part.hash(x)), 0);
                 }
             }
             next += idle.count_ones();
         } else if idle == !0 {
             break;
+        }
+        // All lanes help the few that are left at the end, and those that take long.
+        let few = t.warp().ballot(active).count_ones() <= if R::EXACT { FEW } else { LAST };
+        let mut rest = t.warp().ballot(active && (few || moves >= LONG));
+        while rest != 0 {
+            let helped = rest.trailing_zeros();
+            rest &= rest - 1;
+            let pair = t.warp().shfl(x, helped);
+            let left = search_together::<R, CHECK>(t, part, pair);
+            if lane == helped {
+                moves += help;
+                if left != pair {
+                    (active, x, bucket) = (left != EMPTY, left, shape.first(part.hash(left)));
+                }
+            }
         }
         if !active {
             continue;
@@ -845,8 +934,8 @@ fn evict<L: Recorded, const CHECK: bool>(t: Thread, part: Partition, lists: List
             }
         } else {
             // One of the four whose other bucket has room, else any of them.
-            let hashes = y.map(|e| part.hash::<L>(e));
-            let lesser = if CHECK { lesser_copies::<L>(part, y, hashes, FREE).0 } else { 0 };
+            let hashes = y.map(|e| part.hash(e));
+            let lesser = if CHECK { lesser_copies::<R>(part, y, hashes, FREE).0 } else { 0 };
             if lesser != 0 {
                 // It needs no slot any more.
                 let slot = lesser.trailing_zeros();
@@ -871,7 +960,7 @@ fn evict<L: Recorded, const CHECK: bool>(t: Thread, part: Partition, lists: List
             let (evicted, its_other) = (pick(hit, y), pick(hit, other));
             let slot = if swaps { None } else { part.take_slot(its_other) };
             if swaps || slot.is_some() {
-                let h = part.hash::<L>(evicted);
+                let h = part.hash(evicted);
                 if shape.first(h) == bucket {
                     part.words.fetch_or(bucket, class_mark(h));
                 }
@@ -890,7 +979,7 @@ fn evict<L: Recorded, const CHECK: bool>(t: Thread, part: Partition, lists: List
             }
         }
         moves += active as u32;
-        if moves > MAX_MOVES {
+        if active && moves > MAX_MOVES {
             lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
             active = false;
         }
@@ -903,17 +992,17 @@ const TWO_OF_FOUR: [(usize, usize); 6] = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3)
 /// Of copies in a bucket, the slots of those that need not stay, a bit each; and whether some are left of which that is not known: their
 /// key is suspect. `taken`: the slots that hold a pair.
 #[inline(always)]
-fn lesser_copies<L: Recorded>(part: Partition, records: [u64; 4], hashes: [u32; 4], taken: u32) -> (u32, bool) {
+fn lesser_copies<R: Records>(part: Partition<R>, records: [u64; 4], hashes: [u32; 4], taken: u32) -> (u32, bool) {
     let alike = |(a, b): (usize, usize)| hashes[a] == hashes[b] && taken >> a & taken >> b & 1 != 0;
     let (mut any, mut lesser, mut tied) = (false, 0, false);
     unroll::<6>(|i| any |= alike(TWO_OF_FOUR[i]));
     if any {
         unroll::<6>(|i| {
             let (a, b) = TWO_OF_FOUR[i];
-            if alike((a, b)) && L::same_key(records[a], records[b], part.from) {
-                let (of_a, of_b) = (L::stamp_of(records[a], part.from), L::stamp_of(records[b], part.from));
-                if of_a == of_b || of_a.max(of_b) == part.from.stamps.unknown() {
-                    part.suspect::<L>(records[a]);
+            if alike((a, b)) && part.from.same_key(records[a], records[b]) {
+                let (of_a, of_b) = (part.from.stamp(records[a]), part.from.stamp(records[b]));
+                if !R::EXACT && (of_a == of_b || of_a.max(of_b) == part.from.unknown()) {
+                    part.suspect(records[a]);
                     tied = true;
                 } else {
                     lesser |= 1 << if of_a < of_b { a } else { b };
@@ -923,38 +1012,13 @@ fn lesser_copies<L: Recorded>(part: Partition, records: [u64; 4], hashes: [u32; 
     }
     (lesser, tied)
 }
-/// Adds the key of a copy that stays to the contested ones, if another one may have to: several had its stamp, the greatest, or it is
-/// not known.
-#[inline(always)]
-fn undecided<L: Recorded>(
-    part: Partition,
-    lists: Lists,
-    stays: u64,
-    greatest: u32,
-    ties: bool,
-    contested_bits: u32,
-    contested: Buf<u64>,
-) {
-    let (stamps, build_state) = (part.from.stamps, lists.build_state);
-    let unknown = greatest == stamps.unknown();
-    if ties || unknown {
-        contest::<L>(contested, contested_bits, L::key(L::pair_of(stays, part.from)), build_state);
-        // Where copies of it are: in the stretch of its stamp, if it has one.
-        if unknown {
-            build_state.fetch_max(state::FROM, stamps.from(greatest));
-        } else {
-            build_state.store_relaxed(state::STRETCHES + greatest, 1);
-        }
-    }
-}
-
 /// Phase F for the pair in slot `at`, or behind the slots for homeless pair `at - slots`: if it is the first of several equal
 /// ones, it takes the place of all, with the record that stays; else it is marked as dropped, which is what is told.
 ///
 /// Others read the record meanwhile: the one that stays has the same key, and only the first copy decides.
 #[inline(always)]
-fn resolve<L: Recorded>(
-    part: Partition,
+fn resolve<R: Records>(
+    part: Partition<R>,
     lists: Lists,
     at: u32,
     homeless: u32,
@@ -966,15 +1030,15 @@ fn resolve<L: Recorded>(
     if at >= slots {
         lists.first.store(at - slots, me);
     }
-    let h = part.hash::<L>(me);
+    let h = part.hash(me);
     let first = part.shape.first(h);
     let second = part.shape.other(h, first);
-    let (mut best, mut greatest, mut ties, mut copies, mut first_copy) = (me, L::stamp_of(me, part.from), false, 0, at);
+    let (mut best, mut greatest, mut ties, mut copies, mut first_copy) = (me, part.from.stamp(me), false, 0, at);
     let mut look = |other: u32, e: u64| {
-        if other != at && part.same::<L>(e, me) {
+        if other != at && part.same(e, me) {
             copies += 1;
             first_copy = first_copy.min(other);
-            let stamp = L::stamp_of(e, part.from);
+            let stamp = part.from.stamp(e);
             ties = stamp == greatest || ties && stamp < greatest;
             if stamp > greatest {
                 (best, greatest) = (e, stamp);
@@ -1012,11 +1076,21 @@ fn resolve<L: Recorded>(
     } else {
         lists.second.store_volatile(at - slots, best);
     }
-    undecided::<L>(part, lists, best, greatest, ties, contested_bits, contested);
+    let build_state = lists.build_state;
+    let unknown = greatest == part.from.unknown();
+    if !R::EXACT && (ties || unknown) {
+        contest::<R::Layout>(contested, contested_bits, part.key(best), build_state);
+        // Where copies of it are: in the stretch of its stamp, if it has one.
+        if unknown {
+            build_state.fetch_max(state::FROM, part.from.search_from(greatest));
+        } else {
+            build_state.store_relaxed(state::STRETCHES + greatest, 1);
+        }
+    }
     false
 }
 
-/// Adds a key to the contested ones, and to their [filter](CONTESTED_FILTER).
+/// Adds a key to the contested ones, and to their [filter](super::CONTESTED_FILTER).
 #[inline(always)]
 fn contest<L: Layout>(contested: Buf<u64>, bits: u32, key: L::Mixed, build_state: Buf<u32>) {
     let mask = (1u32 << (bits & 31)) - 1;
@@ -1026,8 +1100,8 @@ fn contest<L: Layout>(contested: Buf<u64>, bits: u32, key: L::Mixed, build_state
         let there = contested.cas(at, EMPTY, key.widened());
         if there == EMPTY {
             build_state.fetch_add(state::CONTESTED, 1);
-            let bit = stash::start(L::hash(key), CONTESTED_FILTER);
-            contested.fetch_and((1u64 << (bits & 31)) + bit as u64 / 64, !(1 << (bit & 63)));
+            let (word, bit) = filter_bit(L::hash(key));
+            contested.fetch_and((1u64 << (bits & 31)) + word as u64, !(1 << bit));
         }
         if there == EMPTY || there == key.widened() {
             return;

@@ -1,8 +1,10 @@
 //! The flagship table: how its bytes are laid out, and the kernels that build and search it.
 //!
 //! In the order in which data meets them: [`partition`] brings the pairs of each partition together, in one pass or two;
-//! [`build`] turns each partition into its buckets, one block a partition, in shared memory, and resolves equal keys;
+//! [`build`] turns each partition into its buckets, one block a partition, in shared memory, and resolves equal keys, by the
+//! [`records`] of pairs; [`small`] does both for small inputs;
 //! [`stash`] keeps what found no place; [`settle`] ends a build: it settles what [`build`] left open and writes the header;
+//! [`reproduce`] places all pairs anew where the same bytes are wanted every time;
 //! [`find`] looks keys up, [`join`] does so in any order, [`export`] gives all pairs back. Nothing in between needs the host.
 pub mod build;
 pub mod export;
@@ -10,7 +12,10 @@ pub mod find;
 pub mod join;
 pub mod layout;
 pub mod partition;
+pub mod records;
+pub mod reproduce;
 pub mod settle;
+pub mod small;
 pub mod stash;
 
 /// Words of a table's header, in device memory beside its slots. [`settle`] writes them.
@@ -78,9 +83,17 @@ pub mod state {
 /// A filter behind the table of contested keys has 2^this bits: one that is cleared tells that there may be a key of this
 /// [start](stash::start).
 pub const CONTESTED_FILTER: u32 = 17;
+/// Its words.
+pub const FILTER_WORDS: u32 = 1 << (CONTESTED_FILTER - 6);
 /// Words of the table of contested keys, of 2^`bits` slots, and its filter. All are ones between builds.
 pub const fn contested_words(bits: u32) -> usize {
-    (1 << bits) + (1 << CONTESTED_FILTER) / 64
+    (1 << bits) + FILTER_WORDS as usize
+}
+/// The word of the filter, and the number of the bit in it, of a key with this hash.
+#[inline(always)]
+pub fn filter_bit(h: u32) -> (u32, u32) {
+    let bit = stash::start(h, CONTESTED_FILTER);
+    (bit / 64, bit & 63)
 }
 
 /// Of equal keys, the one of the greatest rank stays: the last, or the first if `keep_first` is not 0. Never 0.

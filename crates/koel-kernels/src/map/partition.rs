@@ -19,7 +19,7 @@
 //! now and then, those that come later drop all copies: many keys may be too frequent for their bins, and none of them frequent
 //! enough to be seen in one tile.
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
-use super::{rank, state};
+use super::{rank, stash, state};
 use crate::hash::mulhi;
 use crate::partition::{Crowd, ELSEWHERE, NOWHERE, fits, load_tile, scatter, tile_index};
 use core::marker::PhantomData;
@@ -232,7 +232,12 @@ const NO_SLOT: u32 = u32::MAX;
 
 /// Where a run goes: into its bin, or behind all of them.
 #[inline(always)]
-fn place(bins: Bins, first_bin: u32, valid: Buf<u32>, build_state: Buf<u32>) -> impl Fn(u32, u32, u32) -> u32 {
+pub(super) fn place(
+    bins: Bins,
+    first_bin: u32,
+    valid: Buf<u32>,
+    build_state: Buf<u32>,
+) -> impl Fn(u32, u32, u32) -> u32 {
     move |bin, before, run| {
         let bin = first_bin + bin;
         if fits(bins.room, before, run) {
@@ -256,29 +261,31 @@ fn put<L: Layout>(out: Buf<u64>, head: impl Fn(u64) -> u64) -> impl Fn(u32, L::P
     move |to, pair| out.store(to & !ELSEWHERE, L::with_head(head(L::head(pair)), L::behind(pair)))
 }
 
-#[inline(always)]
-fn tile_of_input<L: Layout, const THREADS: usize, const ITEMS: usize>(
-    t: Thread,
+/// What the first pass reads.
+#[derive(Clone, Copy)]
+struct Input<L: Layout> {
     seed: u32,
     n: u32,
     aligned: u32,
     keys: In<L::Key>,
     values: In<L::Value>,
-) -> ([L::Pair; ITEMS], u32) {
-    let pair = |key, value| L::pair(L::mixed(seed, key), value);
-    load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, L::EMPTY_PAIR, pair)
+}
+impl<L: Layout> Input<L> {
+    /// A block's pairs, with mixed keys, and a bit for each that is there.
+    #[inline(always)]
+    fn tile<const THREADS: usize, const ITEMS: usize>(self, t: Thread) -> ([L::Pair; ITEMS], u32) {
+        let Input { seed, n, aligned, keys, values } = self;
+        let pair = |key, value| L::pair(L::mixed(seed, key), value);
+        load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, L::EMPTY_PAIR, pair)
+    }
 }
 /// Crowded bins of the pass over the input.
 #[derive(Clone, Copy)]
 struct InputCrowd<L: Layout, const THREADS: usize> {
     limit: u32,
     known: bool,
-    seed: u32,
-    n: u32,
-    aligned: u32,
     keep_first: u32,
-    keys: In<L::Key>,
-    values: In<L::Value>,
+    input: Input<L>,
     build_state: Buf<u32>,
 }
 impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS> for InputCrowd<L, THREADS> {
@@ -305,19 +312,15 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS> 
             if self.keep_first != 0 { last - i } else { i }
         };
         let stay = without_copies::<L, THREADS, ITEMS>(t, pairs, crowded, L::key, rank, self.build_state);
-        let InputCrowd { seed, n, aligned, keys, values, .. } = self;
-        (tile_of_input::<L, THREADS, ITEMS>(t, seed, t.anew(n), aligned, keys, values).0, live & !crowded | stay)
+        let input = Input { n: t.anew(self.input.n), ..self.input };
+        (input.tile::<THREADS, ITEMS>(t).0, live & !crowded | stay)
     }
 }
 #[inline(always)]
 fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
     t: Thread,
-    seed: u32,
-    n: u32,
-    aligned: u32,
+    input: Input<L>,
     stamps: Stamps,
-    keys: In<L::Key>,
-    values: In<L::Value>,
     bins: Bins,
     out: Buf<u64>,
     overflow: Buf<u64>,
@@ -329,13 +332,8 @@ fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: u
 ) {
     t.wait_for_previous();
     t.let_next_start();
-    // The stash must be empty before the build: each block clears its share.
-    let (threads, mut word) = (t.grid_dim() * THREADS as u32, t.global_id());
-    while word < stash_words {
-        stash.store(word, EMPTY);
-        word += threads;
-    }
-    let (pairs, mut live) = tile_of_input::<L, THREADS, ITEMS>(t, seed, n, aligned, keys, values);
+    stash::clear(t, THREADS as u32, stash, stash_words);
+    let (pairs, mut live) = input.tile::<THREADS, ITEMS>(t);
     let mut held = 0u32;
     unroll::<ITEMS>(|j| held |= ((L::key(pairs[j]) == L::AMBIGUOUS) as u32) << j);
     held &= live;
@@ -350,8 +348,7 @@ fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: u
     let bin_of = |pair| mulhi(hash_in::<L>(L::head(pair)), bins.count);
     let known = t.id() == 0 && bins.crowd != !0 && build_state.load_relaxed(state::CROWDED) > 2 + t.block() / 128;
     let keep_first = stamps.keep_first;
-    let crowd =
-        InputCrowd::<L, THREADS> { limit: bins.crowd, known, seed, n, aligned, keep_first, keys, values, build_state };
+    let crowd = InputCrowd::<L, THREADS> { limit: bins.crowd, known, keep_first, input, build_state };
     let place = place(bins, 0, valid, build_state);
     let stamp = stamps.of_block(t.block());
     let stamped = |head| with_hash::<L>(head, stamps.with(hash_in::<L>(head), stamp));
@@ -381,7 +378,7 @@ macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $
     ) {
         const { assert!($tile.threads == $threads && $tile.items::<$layout>() == $items && $tile.bins == $bins) };
         from_input::<$layout, $threads, $items, $bins, $per>(
-            t, seed, n, aligned, stamps, keys, values, bins, out, overflow, cursors, valid, stash, stash_words, build_state,
+            t, Input { seed, n, aligned, keys, values }, stamps, bins, out, overflow, cursors, valid, stash, stash_words, build_state,
         )
     }
 )* } }

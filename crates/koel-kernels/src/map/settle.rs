@@ -9,11 +9,12 @@
 //!   input, pair by pair, in device memory. That takes some ten times as long, and does not depend on how keys are distributed.
 //!   First nothing moves: a key takes the first empty slot of its first bucket, of its second if that is full, or else waits in
 //!   a table of its own, so that its copies meet in the same slot. Then the keys that wait, each there once, evict others, under
-//!   locks of the buckets. If even the stash overflows, which keys chosen for the seed can bring about, another seed is drawn.
+//!   locks of the buckets. If even the stash overflows, which keys chosen for the seed can bring about, another seed is drawn; the first
+//!   time too, unless the seed is to be kept.
 use super::build::write_bucket;
 use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
 use super::partition::Stamps;
-use super::{CONTESTED_FILTER, contested_words, header, rank, ranked, stash, state};
+use super::{FILTER_WORDS, contested_words, filter_bit, header, rank, ranked, stash, state};
 use crate::hash::mix::mix;
 use crate::hash::mulhi;
 use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
@@ -22,8 +23,6 @@ use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 const THREADS: u32 = 512;
 /// Keys of a thread that are looked for at a time.
 const SEARCHED: usize = 8;
-/// Words of the filter of contested keys.
-const FILTER_WORDS: u32 = 1 << (CONTESTED_FILTER - 6);
 /// Ranks that a block remembers to have raised.
 const RAISED: u32 = 1 << 10;
 /// Evictions until a pair goes to the stash, where the build is done again.
@@ -51,6 +50,8 @@ pub struct Settling {
     pub bins: u32,
     /// Slots of the table of keys that wait, behind the locks.
     pub waiting: u32,
+    /// 1 if a build that is done again is to keep its seed at first: the table's bytes depend on it.
+    pub keeps_seed: u32,
 }
 // SAFETY: plain numbers, no padding.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -109,7 +110,7 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
         valid.store(bin, !0);
         bin += step;
     }
-    // Nobody changes these before all blocks have read them.
+    // Nobody changes these before all blocks have read them, or they are zero and are cleared.
     let failed = build_state.load_relaxed(state::FAILED) != 0;
     let contested = build_state.load_relaxed(state::CONTESTED) != 0;
     let mut times = 0;
@@ -121,15 +122,19 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
         replace(t, built);
     }
 
-    // The last block to come here writes the header.
-    t.barrier();
-    let mut last = false;
-    if t.id() == 0 {
-        t.fence();
-        last = build_state.fetch_add(state::TICKET, 1) == t.grid_dim() - 1;
-        t.fence();
-    }
-    if t.barrier_count(last) == 0 {
+    // One block writes the header: the last to come here, or any one if nobody has more to do.
+    if failed || contested {
+        t.barrier();
+        let mut last = false;
+        if t.id() == 0 {
+            t.fence();
+            last = build_state.fetch_add(state::TICKET, 1) == t.grid_dim() - 1;
+            t.fence();
+        }
+        if t.barrier_count(last) == 0 {
+            return;
+        }
+    } else if t.block() != 0 {
         return;
     }
     // Words that mean nothing yet are zero.
@@ -213,8 +218,8 @@ fn search<L: Layout>(t: Thread, built: Built<L>) {
             let mut seen = [EMPTY; SEARCHED];
             unroll::<SEARCHED>(|j| {
                 let h = L::hash(mixed[j]);
-                let bit = stash::start(h, CONTESTED_FILTER);
-                let contested_key = i + (j as u32 * THREADS) < count && filter.load(bit / 64) >> (bit & 63) & 1 == 0;
+                let (word, bit) = filter_bit(h);
+                let contested_key = i + (j as u32 * THREADS) < count && filter.load(word) >> bit & 1 == 0;
                 // A narrow key is its hash.
                 if contested_key && !(L::SLOT_WORDS == 1 && is_raised(raised, h, h, ranks(j))) {
                     seen[j] = contested.load(stash::start(h, settling.contested_bits));
@@ -343,7 +348,8 @@ fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
     // All threads know now that the build has failed.
     grid_barrier(t, build_state, times);
     loop {
-        seed = mix(settling.seed ^ mix(attempt));
+        let keeps_seed = attempt == 1 && settling.keeps_seed != 0;
+        seed = if keeps_seed { settling.seed } else { mix(settling.seed ^ mix(attempt)) };
         let mut i = begin;
         while i < buckets * L::WORDS as u64 {
             // No rank, behind the heads.
@@ -604,10 +610,12 @@ fn empty_slot<L: Layout>(slots: Buf<u64>, first: u32, second: u32) -> Option<(u3
     empty
 }
 
-/// Tries to lock two buckets, which may be the same. A lock is a bit. What others did under the locks is seen after it.
+/// Tries to lock two buckets, which may be the same. A lock is a bit. What others did under the locks is seen after it. The lesser bucket
+/// comes first: two threads of a warp that want the same two in opposite orders would both give way, for ever.
 #[inline(always)]
 #[track_caller]
 fn lock(t: Thread, locks: Buf<u64>, a: u32, b: u32) -> bool {
+    let (a, b) = (a.min(b), a.max(b));
     if locks.fetch_or(a / 64, bit(a)) & bit(a) != 0 {
         return false;
     }

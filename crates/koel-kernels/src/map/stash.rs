@@ -1,11 +1,24 @@
 //! Pairs that found no place in their two buckets: a small open-addressing table with linear probing, normally empty.
 use super::layout::{EMPTY, Layout};
-use koel_simt::{Buf, In};
+use koel_simt::{Buf, In, Thread};
+
+/// A stash has 2^this slots at most.
+pub const MOST_BITS: u32 = 20;
 
 /// Where the search for a hash begins, in a stash of 2^`bits` slots.
 #[inline(always)]
 pub fn start(h: u32, bits: u32) -> u32 {
     (h.wrapping_mul(0x9E37_79B1) as u64 >> (32 - (bits & 31))) as u32
+}
+
+/// Empties a stash of so many words before a build: each block, of `threads` threads, its share.
+#[inline(always)]
+pub fn clear(t: Thread, threads: u32, stash: Buf<u64>, words: u32) {
+    let (step, mut word) = (t.grid_dim() * threads, t.global_id());
+    while word < words {
+        stash.store(word, EMPTY);
+        word += step;
+    }
 }
 
 /// Puts a pair in, from a kernel; its key is not there. False if there is no room.

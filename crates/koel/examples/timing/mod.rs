@@ -1,4 +1,5 @@
 //! What the examples that measure have in common.
+#![allow(dead_code, reason = "each example uses a part")]
 use koel::{Error, Result, Stream};
 
 /// Runs of which the median is told.

@@ -5,6 +5,7 @@
 //! other bucket, and so on. Buckets lose no pair before, so of two pairs with one key the later finds the earlier in the
 //! same step, or waits behind it.
 use super::partition::{BLOCK, Parted, mix_pairs};
+use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
 use super::stash::{Stash, pair_unchecked};
 use crate::classic::Duplicates;
@@ -29,6 +30,8 @@ pub struct Builder<L: Layout> {
     bin_stash: Stash<L>,
     /// For each partition of the bin, how many pairs found no room; nothing until one did.
     failures: Vec<u8>,
+    /// What places pairs anew: nothing until that is asked for.
+    reproducer: Reproducer<L>,
     /// Of this thread's bins.
     pub outcome: Outcome<L>,
 }
@@ -41,6 +44,7 @@ impl<L: Layout> Default for Builder<L> {
             waiting: vec![],
             bin_stash: Stash::default(),
             failures: vec![],
+            reproducer: Reproducer::default(),
             outcome: Outcome::of(vec![]),
         }
     }
@@ -74,7 +78,12 @@ impl<L: Layout> Builder<L> {
     /// Bytes that are kept.
     pub fn bytes(&self) -> usize {
         let lists = size_of_val(&self.waiting[..]) + self.outcome.stashed.capacity() * size_of::<L::Pair>();
-        size_of_val(&self.buckets[..]) + self.fills.len() + self.overflowed.len() + lists + self.bin_stash.bytes()
+        size_of_val(&self.buckets[..])
+            + self.fills.len()
+            + self.overflowed.len()
+            + lists
+            + self.bin_stash.bytes()
+            + self.reproducer.bytes()
     }
 }
 
@@ -91,6 +100,8 @@ pub struct BuildBin<'a, L: Layout> {
     pub builder: &'a mut Builder<L>,
     pub shape: Shape,
     pub policy: Duplicates,
+    /// Whether pairs are placed anew at the end, in a way that does not depend on their order.
+    pub reproducible: bool,
     pub source: &'a Source<'a, L>,
     /// The number of the bin.
     pub bin: usize,
@@ -105,7 +116,7 @@ impl<L: Layout> Work for BuildBin<'_, L> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let BuildBin { builder, shape, policy, source, bin, first_partition, table, stream } = self;
+        let BuildBin { builder, shape, policy, reproducible, source, bin, first_partition, table, stream } = self;
         let count = table.len() / L::WORDS;
         let room = (count + 1).next_multiple_of(8);
         builder.buckets.clear();
@@ -138,9 +149,13 @@ impl<L: Layout> Work for BuildBin<'_, L> {
             Duplicates::Unchecked => filling.fill::<false>(source),
             _ => filling.fill::<true>(source),
         }
-        builder.outcome.stashed.extend(builder.bin_stash.iter());
         // Not the spare bucket: it is never read.
         let buckets = bytemuck::cast_slice_mut::<Line, u64>(&mut builder.buckets);
+        if reproducible {
+            let (buckets, bits) = (&mut buckets[..table.len()], &mut builder.overflowed[..count]);
+            builder.reproducer.place(shape, first_partition, buckets, bits, &mut builder.bin_stash);
+        }
+        builder.outcome.stashed.extend(builder.bin_stash.iter());
         for (buckets, bits) in buckets.chunks_exact_mut(8 * L::WORDS).zip(builder.overflowed.as_chunks::<8>().0) {
             simd.order::<L>(buckets, bits);
         }

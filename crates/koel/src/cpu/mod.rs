@@ -5,11 +5,13 @@
 //! filled in cache by `build`. A lookup is one or two cache lines, with some 128 in flight (`find`).
 //! `simd` holds what is written by hand for an instruction set; the best that the machine has is taken at run time.
 //!
-//! The table's bytes follow from shape, pairs and policy: not from the number of threads, nor from the instruction set.
+//! The table's bytes follow from shape, pairs and policy: not from the number of threads, nor from the instruction set. If they are
+//! to be the same for every order of the pairs, and on other devices, `reproduce` places them anew before a bin is written.
 mod answers;
 mod build;
 mod find;
 mod partition;
+mod reproduce;
 mod simd;
 mod stash;
 #[cfg(test)]
@@ -27,7 +29,7 @@ use partition::{Bins, Parted, Partition};
 use rayon::prelude::*;
 pub use simd::Level;
 use simd::Line;
-pub use stash::Stash;
+pub use stash::{Stash, put_pair};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -91,6 +93,8 @@ pub struct Counts {
 /// table (written).
 /// Below one bin (some 40,000 pairs) the calling thread does it alone.
 ///
+/// `reproducible`: the bytes are the same for every order of distinct keys, and those of the other devices' reproducible tables.
+///
 /// Errors: lengths that do not fit, more than 2^32 - 1 buckets, out of memory; with [`Duplicates::Reject`] equal keys (the
 /// table then holds a part).
 #[allow(clippy::too_many_arguments, reason = "one call inside the crate, which has them all apart")]
@@ -101,6 +105,7 @@ pub fn build<L: Layout>(
     keys: &[L::Key],
     values: &[L::Value],
     policy: Duplicates,
+    reproducible: bool,
     table: &mut [u64],
     stash: &mut Stash<L>,
     scratch: &mut Scratch<L>,
@@ -113,9 +118,10 @@ pub fn build<L: Layout>(
         prepare(&mut scratch.builders, 1);
         let (source, stream) = (Source::Input { seed, keys, values }, table.len() * 8 > STREAM_BYTES);
         let builder = &mut *lock(&scratch.builders[0]);
-        level.run(BuildBin { builder, shape, policy, source: &source, bin: 0, first_partition: 0, table, stream });
+        let (bin, first_partition, source) = (0, 0, &source);
+        level.run(BuildBin { builder, shape, policy, reproducible, source, bin, first_partition, table, stream });
     } else {
-        device.install(|| build_in_bins(shape, seed, bins, keys, values, policy, table, scratch))?;
+        device.install(|| build_in_bins(shape, seed, bins, keys, values, policy, reproducible, table, scratch))?;
     }
     collect(&mut scratch.builders, seed, keys, stash)
 }
@@ -154,6 +160,7 @@ fn build_in_bins<L: Layout>(
     keys: &[L::Key],
     values: &[L::Value],
     policy: Duplicates,
+    reproducible: bool,
     table: &mut [u64],
     scratch: &mut Scratch<L>,
 ) -> Result<()> {
@@ -189,7 +196,8 @@ fn build_in_bins<L: Layout>(
     table.par_chunks_mut(bin_words).enumerate().with_max_len(1).for_each(|(bin, table)| {
         let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
         let first_partition = (bin as u32) << bins.shift;
-        level.run(BuildBin { builder, shape, policy, source: &source, bin, first_partition, table, stream });
+        let source = &source;
+        level.run(BuildBin { builder, shape, policy, reproducible, source, bin, first_partition, table, stream });
     });
     Ok(())
 }

@@ -31,6 +31,24 @@ impl<L: Layout> Stash<L> {
     pub fn from_slots(slots: &[u64], held: Option<L::Value>) -> Stash<L> {
         Stash::from_pairs(pairs_of::<L>(slots), held)
     }
+    /// As [`from_pairs`](Self::from_pairs), of pairs that may have been chosen to collide: `None` if putting them in takes more than `most`
+    /// steps beyond the first of each.
+    pub fn from_pairs_within(
+        pairs: impl ExactSizeIterator<Item = L::Pair>,
+        held: Option<L::Value>,
+        most: u64,
+    ) -> Option<Stash<L>> {
+        let slots = if pairs.len() == 0 { 0 } else { (pairs.len() * SPARSE).next_power_of_two().max(16) };
+        let mut stash = Stash { slots: vec![EMPTY; slots * L::SLOT_WORDS], len: pairs.len(), held };
+        let mut steps = 0;
+        for pair in pairs {
+            steps += stash.put(pair);
+            if steps > most {
+                return None;
+            }
+        }
+        Some(stash)
+    }
     /// Pairs; that of the ambiguous key not counted.
     pub fn len(&self) -> usize {
         self.len
@@ -87,17 +105,22 @@ impl<L: Layout> Stash<L> {
         if (self.len + 1) * SPARSE > self.slots.len() / L::SLOT_WORDS {
             let larger = vec![EMPTY; (self.slots.len() * 2).max(16 * L::SLOT_WORDS)];
             let slots = std::mem::replace(&mut self.slots, larger);
-            pairs_of::<L>(&slots).for_each(|pair| self.put(pair));
+            for pair in pairs_of::<L>(&slots) {
+                self.put(pair);
+            }
         }
         self.put(pair);
         self.len += 1;
     }
-    fn put(&mut self, pair: L::Pair) {
-        let mut at = self.start(L::key(pair));
+    /// Returns how many slots further it had to go.
+    fn put(&mut self, pair: L::Pair) -> u64 {
+        let (mut at, mut steps) = (self.start(L::key(pair)), 0);
         while self.slots[at * L::SLOT_WORDS] != EMPTY {
             at = self.after(at);
+            steps += 1;
         }
         put_pair::<L>(&mut self.slots, at, pair);
+        steps
     }
     fn slot(&self, mixed: L::Mixed) -> Option<usize> {
         if self.len == 0 {
@@ -142,7 +165,7 @@ pub unsafe fn pair_unchecked<L: Layout>(words: &[u64], at: usize) -> L::Pair {
         L::with_head(*words.get_unchecked(at * L::SLOT_WORDS), behind)
     }
 }
-/// See [`pair_at`].
+/// Puts a pair where `pair_at` finds it.
 #[inline(always)]
 pub fn put_pair<L: Layout>(words: &mut [u64], at: usize, pair: L::Pair) {
     let slot = &mut words[at * L::SLOT_WORDS..][..L::SLOT_WORDS];

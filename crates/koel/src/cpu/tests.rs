@@ -78,7 +78,8 @@ fn built<L: Pairing>(
     let words = shape.all_buckets() as usize * L::WORDS;
     let (mut table, skip) = (vec![0x1234_5678_9ABC_DEF0; words + 1], keys.len() % 2);
     let mut stash = Stash::from_pairs([L::pair(L::Mixed::narrowed(1), L::value_of(1))], Some(L::value_of(1)));
-    let counts = build(device, shape, SEED, keys, values, policy, &mut table[skip..][..words], &mut stash, scratch)?;
+    let counts =
+        build(device, shape, SEED, keys, values, policy, false, &mut table[skip..][..words], &mut stash, scratch)?;
     let table = table[skip..][..words].to_vec();
     Ok(Built { shape, table, stash, counts })
 }
@@ -330,7 +331,7 @@ fn wrong_lengths_are_errors<L: Pairing>() {
     let mut go = |shape, values: &[L::Value], words: usize| {
         let mut table = vec![0; words];
         let policy = Duplicates::KeepLast;
-        build(&device, shape, SEED, &keys, values, policy, &mut table, &mut stash, &mut scratch).map(|_| ())
+        build(&device, shape, SEED, &keys, values, policy, false, &mut table, &mut stash, &mut scratch).map(|_| ())
     };
     assert!(go(ok, &both, words).is_ok());
     assert!(matches!(go(ok, &both[..1], words), Err(Error::Length { name: "values", found: 1, expected: 2, .. })));

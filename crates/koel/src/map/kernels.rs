@@ -1,5 +1,5 @@
 //! Builds and lookups by kernels: on a GPU, and on the test executor. Nothing here waits.
-use super::plan::Plan;
+use super::plan::{Plan, with_crowd};
 use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
@@ -8,8 +8,11 @@ use koel_kernels::map::find::Table;
 use koel_kernels::map::join::{Answering, Pass};
 use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
 use koel_kernels::map::partition::{Bins, NARROW, SMALL, Stamps, Tile};
+use koel_kernels::map::reproduce::unstashed_words;
 use koel_kernels::map::settle::{Settling, lock_words};
-use koel_kernels::map::{build, contested_words, export, find, header, join, partition, settle, state};
+use koel_kernels::map::{
+    build, contested_words, export, find, header, join, partition, reproduce, settle, small, state,
+};
 use koel_simt::{Buf, In};
 
 macro_rules! kernels { (
@@ -81,6 +84,11 @@ macro_rules! kernels { (
     (@pick 3 $m0:ident $k0:ident $m1:ident $k1:ident $m2:ident $k2:ident $m3:ident $k3:ident) => { $m3::$k3::launch::<Stream> };
 }
 kernels! {
+    /// The pass over a small input.
+    from_small(
+        seed: u32, n: u32, tile: u32, keep_first: u32, keys: In<Self::Key>, bins: Bins, out: Buf<u64>, overflow: Buf<u64>, cursors: Buf<u32>,
+        valid: Buf<u32>, stash: Buf<u64>, stash_words: u32, build_state: Buf<u32>
+    ): small map_records small map_records_u32 small map_records_u64 small map_records_u64;
     /// The pass inside the groups.
     from_groups(
         shape: Shape, stamps: Stamps, groups: Bins, tiles: u32, group_cursors: In<u32>, group_valid: In<u32>, input: In<u64>, bins: Bins,
@@ -96,6 +104,19 @@ kernels! {
         shape: Shape, source: Source, stamps: Stamps, pairs: In<u64>, counts: In<u32>, valid: In<u32>, overflow: In<u64>, slots: Buf<u64>,
         stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
     ): build map_build_unchecked build map_build_unchecked_wide build map_build_unchecked_wide build map_build_unchecked_wide;
+    /// The buckets of each partition of a small input.
+    build_small(
+        shape: Shape, source: Source, seed: u32, keep_first: u32, keys: In<Self::Key>, values: In<Self::Value>, records: In<u64>,
+        counts: In<u32>, valid: In<u32>, overflow: In<u64>, slots: Buf<u64>, stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
+    ): small map_build_small small map_build_small_u32_u64 small map_build_small_u64_u32 small map_build_small_u64_u64;
+    /// What is stashed, linked by partition, in one block.
+    unstash(
+        shape: Shape, stash_bits: u32, stash: Buf<u64>, unstashed: Buf<u64>, lists: Buf<u32>, table_header: In<u32>
+    ): reproduce map_unstash reproduce map_unstash_wide reproduce map_unstash_wide reproduce map_unstash_wide;
+    /// The pairs of each partition placed anew, one block a partition.
+    reproduce(
+        shape: Shape, stash_bits: u32, unstashed: In<u64>, lists: Buf<u32>, slots: Buf<u64>, stash: Buf<u64>, table_header: Buf<u32>
+    ): reproduce map_reproduce reproduce map_reproduce_wide reproduce map_reproduce_wide reproduce map_reproduce_wide;
     /// The end of a build, in blocks that are resident all at once.
     settle(
         shape: Shape, settling: Settling, stamps: Stamps, keys: In<Self::Key>, values: In<Self::Value>, slots: Buf<u64>, stash: Buf<u64>,
@@ -177,6 +198,8 @@ kernels! {
     ): join map_filter_direct join map_filter_direct_u32 join map_filter_direct_u64 join map_filter_direct_u64;
 }
 
+/// Pairs that are enough for a block of the end of a build, if everything must be built again.
+const SETTLED: u32 = 2048;
 /// Threads of a block of the lookups and of the export.
 pub const THREADS: u32 = 256;
 const _: () = assert!(find::map_find::SPEC.threads == THREADS && export::map_export::SPEC.threads == THREADS);
@@ -197,6 +220,12 @@ impl Slots {
     }
     pub fn bytes(&self) -> usize {
         self.slots.bytes() + self.stash.bytes() + self.header.bytes()
+    }
+    /// Leaves no pair.
+    pub fn clear(&mut self, stream: &Stream) -> Result<()> {
+        self.slots.view_mut().fill_bytes(0xFF, stream)?;
+        self.stash.view_mut().fill_bytes(0xFF, stream)?;
+        self.header.view_mut().fill_bytes(0, stream)
     }
     /// Whether there is memory for a table of this plan.
     pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
@@ -279,7 +308,8 @@ impl Words {
         Words {
             by_group: if groups <= plan.words::<L>() { 0 } else { groups },
             by_partition,
-            overflow: 2 * plan.partitions.area as usize * L::SLOT_WORDS,
+            // Where pairs of the stash are while tables are made reproducible.
+            overflow: (2 * plan.partitions.area as usize * L::SLOT_WORDS).max(unstashed_words::<L>(plan.stash_bits)),
             waiting: by_partition - locks,
         }
     }
@@ -291,11 +321,13 @@ pub struct Input<'a, L: Layout> {
     pub values: View<'a, L::Value>,
     pub duplicates: Duplicates,
     pub seed: u32,
+    pub reproducible: bool,
 }
 
 /// Puts a build on the stream. The table's header tells how it went, when it has run.
 ///
-/// Launches: a pass over the input, with two passes another one, the build, the end of the build.
+/// Launches: a pass over the input, with two passes another one, the build, the end of the build; two more if the table is to be
+/// reproducible.
 pub fn build<L: Kernels>(
     stream: &Stream,
     plan: &Plan,
@@ -304,7 +336,7 @@ pub fn build<L: Kernels>(
     scratch: &mut Scratch,
 ) -> Result<()> {
     let (n, shape) = (plan.n, plan.shape);
-    let Input { keys, values, duplicates, seed } = input;
+    let Input { keys, values, duplicates, seed, reproducible } = input;
     if !scratch.clean {
         scratch.state.view_mut().fill_bytes(0, stream)?;
         scratch.cursors.view_mut().fill_bytes(0, stream)?;
@@ -314,13 +346,96 @@ pub fn build<L: Kernels>(
     }
     scratch.clean = false;
 
-    let groups = plan.groups.map_or(0, |g| g.count as usize);
-    let bins = plan.bins() as usize;
     let aligned = (keys.is_aligned(16) && values.is_aligned(16)) as u32;
     let (keys, values) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
     let tile = plan.first_tile(stream.device().max_shared());
     let tiles = n.div_ceil(tile.pairs::<L>()).max(1);
-    let (stamps, source) = (plan.stamps(duplicates, tiles), plan.source());
+    let stamps = plan.stamps(duplicates, tiles);
+    match plan.small_tile {
+        Some(tile) => build_small::<L>(stream, plan, (seed, duplicates), tile, keys, values, table, scratch)?,
+        None => {
+            let pass = (tile, tiles, stamps);
+            partition::<L>(stream, plan, (seed, duplicates), pass, aligned, keys, values, table, scratch)?;
+            build_partitions::<L>(stream, plan, duplicates, stamps, table, scratch)?;
+        }
+    }
+    // All of its blocks must be resident at once: on a GPU two for each multiprocessor. Few pairs do not need so many.
+    let resident = match stream.device().kind() {
+        DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,
+        _ => 2,
+    };
+    let grid = resident.min(n.div_ceil(SETTLED).max(1));
+    let settling = Settling {
+        n,
+        tile: tile.pairs::<L>(),
+        tiles,
+        seed,
+        stash_bits: plan.stash_bits,
+        contested_bits: plan.contested_bits,
+        bins: plan.bins(),
+        waiting: (Words::of::<L>(plan).waiting / L::SLOT_WORDS) as u32,
+        keeps_seed: reproducible as u32,
+    };
+    let slots = table.slots.view_mut().arg("slots", stream)?;
+    let stash = table.stash.view_mut().arg("stash", stream)?;
+    let contested = scratch.contested.view_mut().arg("contested", stream)?;
+    let ranks = scratch.ranks.view_mut().arg("ranks", stream)?;
+    let locks = scratch.by_partition.view_mut().arg("locks", stream)?;
+    let cursors = scratch.cursors.view_mut().arg("cursors", stream)?;
+    let valid = scratch.valid.view_mut().arg("valid", stream)?;
+    let state = scratch.state.view_mut().arg("state", stream)?;
+    let header = table.header.view_mut().arg("header", stream)?;
+    // SAFETY: everything as the build left it.
+    unsafe {
+        L::settle(
+            stream, grid, shape, settling, stamps, keys, values, slots, stash, contested, ranks, locks, cursors, valid,
+            state, header,
+        )
+    }?;
+    if reproducible {
+        make_reproducible::<L>(stream, plan, table, scratch)?;
+    }
+    scratch.clean = true;
+    Ok(())
+}
+/// Places the pairs of a finished table anew. Takes the memory of the build: where overflow was, pairs of the stash wait.
+pub fn make_reproducible<L: Kernels>(
+    stream: &Stream,
+    plan: &Plan,
+    table: &mut Slots,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let (shape, bins) = (plan.shape, plan.bins() as usize);
+    // Of every partition a word that is all ones between builds.
+    let lists = scratch.valid.view_mut().slice(bins - shape.partitions as usize..bins)?.arg("lists", stream)?;
+    let stash = table.stash.view_mut().arg("stash", stream)?;
+    let header = table.header.view().arg("header", stream)?;
+    let unstashed = scratch.overflow.view_mut().arg("unstashed", stream)?;
+    // SAFETY: a table that is built; a word for each partition, and as many for the stash as it takes.
+    unsafe { L::unstash(stream, 1, shape, plan.stash_bits, stash, unstashed, lists, header) }?;
+    let unstashed = scratch.overflow.view().arg("unstashed", stream)?;
+    let slots = table.slots.view_mut().arg("slots", stream)?;
+    let header = table.header.view_mut().arg("header", stream)?;
+    // SAFETY: as above; the pairs of the stash as they were left there.
+    unsafe { L::reproduce(stream, shape.partitions, shape, plan.stash_bits, unstashed, lists, slots, stash, header) }
+}
+
+/// The partition passes: one or two launches.
+#[allow(clippy::too_many_arguments, reason = "what a build has at hand")]
+fn partition<L: Kernels>(
+    stream: &Stream,
+    plan: &Plan,
+    (seed, duplicates): (u32, Duplicates),
+    (tile, tiles, stamps): (Tile, u32, Stamps),
+    aligned: u32,
+    keys: In<L::Key>,
+    values: In<L::Value>,
+    table: &mut Slots,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let (n, shape) = (plan.n, plan.shape);
+    let groups = plan.groups.map_or(0, |g| g.count as usize);
+    let bins = plan.bins() as usize;
     let in_table = scratch.by_group.is_empty();
     {
         let out = match plan.groups {
@@ -328,7 +443,7 @@ pub fn build<L: Kernels>(
             Some(_) => scratch.by_group.view_mut().arg("groups", stream)?,
             None => scratch.by_partition.view_mut().arg("partitions", stream)?,
         };
-        let first_bins = plan.with_crowd(plan.first_bins(), duplicates, tile.pairs::<L>());
+        let first_bins = with_crowd(plan.first_bins(), duplicates, tile.pairs::<L>());
         let overflow = scratch.overflow.view_mut().arg("overflow", stream)?;
         let ours = if groups > 0 { ..groups } else { ..bins };
         let cursors = scratch.cursors.view_mut().slice(ours)?.arg("cursors", stream)?;
@@ -346,7 +461,7 @@ pub fn build<L: Kernels>(
     }
     if let Some(group_bins) = plan.groups {
         let tiles = group_bins.room.div_ceil(NARROW.pairs::<L>());
-        let partition_bins = plan.with_crowd(plan.partitions, duplicates, NARROW.pairs::<L>());
+        let partition_bins = with_crowd(plan.partitions, duplicates, NARROW.pairs::<L>());
         let grid = group_bins.count * tiles;
         let group_cursors = scratch.cursors.view().slice(..groups)?.arg("cursors", stream)?;
         let group_valid = scratch.valid.view().slice(..groups)?.arg("valid", stream)?;
@@ -377,68 +492,120 @@ pub fn build<L: Kernels>(
             )
         }?;
     }
+    Ok(())
+}
+/// What kernels that build partitions get.
+struct BuildArgs {
+    /// Or records of them.
+    pairs: In<u64>,
+    counts: In<u32>,
+    valid: In<u32>,
+    overflow: In<u64>,
+    slots: Buf<u64>,
+    stash: Buf<u64>,
+    contested: Buf<u64>,
+    state: Buf<u32>,
+}
+impl BuildArgs {
+    fn new(stream: &Stream, table: &mut Slots, scratch: &mut Scratch) -> Result<BuildArgs> {
+        Ok(BuildArgs {
+            pairs: scratch.by_partition.view().arg("pairs", stream)?,
+            counts: scratch.cursors.view().arg("counts", stream)?,
+            valid: scratch.valid.view().arg("valid", stream)?,
+            overflow: scratch.overflow.view().arg("overflow", stream)?,
+            slots: table.slots.view_mut().arg("slots", stream)?,
+            stash: table.stash.view_mut().arg("stash", stream)?,
+            contested: scratch.contested.view_mut().arg("contested", stream)?,
+            state: scratch.state.view_mut().arg("state", stream)?,
+        })
+    }
+}
+/// The buckets of the partitions, from what the passes left.
+fn build_partitions<L: Kernels>(
+    stream: &Stream,
+    plan: &Plan,
+    duplicates: Duplicates,
+    stamps: Stamps,
+    table: &mut Slots,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let (shape, source) = (plan.shape, plan.source());
+    let BuildArgs { pairs, counts, valid, overflow, slots, stash, contested, state } =
+        BuildArgs::new(stream, table, scratch)?;
+    // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash 2^`stash_bits` slots.
+    unsafe {
+        let launch = if duplicates == Duplicates::Unchecked { L::build_unchecked } else { L::build };
+        launch(
+            stream,
+            shape.partitions,
+            shape,
+            source,
+            stamps,
+            pairs,
+            counts,
+            valid,
+            overflow,
+            slots,
+            stash,
+            contested,
+            state,
+        )
+    }
+}
+/// A small input: its pass and its buckets, from records.
+#[allow(clippy::too_many_arguments, reason = "what a build has at hand")]
+fn build_small<L: Kernels>(
+    stream: &Stream,
+    plan: &Plan,
+    (seed, duplicates): (u32, Duplicates),
+    tile: u32,
+    keys: In<L::Key>,
+    values: In<L::Value>,
+    table: &mut Slots,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let (shape, bins) = (plan.shape, with_crowd(plan.partitions, duplicates, tile));
+    let keep_first = (duplicates == Duplicates::KeepFirst) as u32;
+    let blocks = plan.n.div_ceil(tile).max(1);
     {
-        let pairs = scratch.by_partition.view().arg("pairs", stream)?;
-        let counts = scratch.cursors.view().arg("counts", stream)?;
-        let valid = scratch.valid.view().arg("valid", stream)?;
-        let overflow = scratch.overflow.view().arg("overflow", stream)?;
-        let slots = table.slots.view_mut().arg("slots", stream)?;
+        let records = scratch.by_partition.view_mut().arg("records", stream)?;
+        let overflow = scratch.overflow.view_mut().arg("overflow", stream)?;
+        let cursors = scratch.cursors.view_mut().arg("cursors", stream)?;
+        let valid = scratch.valid.view_mut().arg("valid", stream)?;
         let stash = table.stash.view_mut().arg("stash", stream)?;
-        let contested = scratch.contested.view_mut().arg("contested", stream)?;
+        let words = stash_words::<L>(plan) as u32;
         let state = scratch.state.view_mut().arg("state", stream)?;
-        // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash 2^`stash_bits` slots.
+        // SAFETY: `n` keys; one cursor a bin; every bin's room for records, and the overflow area behind.
         unsafe {
-            let launch = if duplicates == Duplicates::Unchecked { L::build_unchecked } else { L::build };
-            launch(
-                stream,
-                shape.partitions,
-                shape,
-                source,
-                stamps,
-                pairs,
-                counts,
-                valid,
-                overflow,
-                slots,
-                stash,
-                contested,
-                state,
+            L::from_small(
+                stream, blocks, seed, plan.n, tile, keep_first, keys, bins, records, overflow, cursors, valid, stash,
+                words, state,
             )
         }?;
     }
-    // All of its blocks must be resident at once: on a GPU two for each multiprocessor.
-    let grid = match stream.device().kind() {
-        DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,
-        _ => 2,
-    };
-    let settling = Settling {
-        n,
-        tile: tile.pairs::<L>(),
-        tiles,
-        seed,
-        stash_bits: plan.stash_bits,
-        contested_bits: plan.contested_bits,
-        bins: plan.bins(),
-        waiting: (Words::of::<L>(plan).waiting / L::SLOT_WORDS) as u32,
-    };
-    let slots = table.slots.view_mut().arg("slots", stream)?;
-    let stash = table.stash.view_mut().arg("stash", stream)?;
-    let contested = scratch.contested.view_mut().arg("contested", stream)?;
-    let ranks = scratch.ranks.view_mut().arg("ranks", stream)?;
-    let locks = scratch.by_partition.view_mut().arg("locks", stream)?;
-    let cursors = scratch.cursors.view_mut().arg("cursors", stream)?;
-    let valid = scratch.valid.view_mut().arg("valid", stream)?;
-    let state = scratch.state.view_mut().arg("state", stream)?;
-    let header = table.header.view_mut().arg("header", stream)?;
-    // SAFETY: everything as the build left it.
+    let BuildArgs { pairs: records, counts, valid, overflow, slots, stash, contested, state } =
+        BuildArgs::new(stream, table, scratch)?;
+    // SAFETY: the records as the pass left them, of this input; the rest as in `build_partitions`.
     unsafe {
-        L::settle(
-            stream, grid, shape, settling, stamps, keys, values, slots, stash, contested, ranks, locks, cursors, valid,
-            state, header,
+        L::build_small(
+            stream,
+            shape.partitions,
+            shape,
+            plan.source(),
+            seed,
+            keep_first,
+            keys,
+            values,
+            records,
+            counts,
+            valid,
+            overflow,
+            slots,
+            stash,
+            contested,
+            state,
         )
-    }?;
-    scratch.clean = true;
-    Ok(())
+    }
 }
 
 impl Slots {

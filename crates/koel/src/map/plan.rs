@@ -5,7 +5,8 @@ use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MOST, Source, shared_bytes};
 use koel_kernels::map::layout::{BUCKET, Layout, Narrow, Shape};
 use koel_kernels::map::partition::{Bins, MOST_OVERFLOW, MOST_STAMPS, NARROW, SMALL, Stamps, Tile, WIDE};
-use koel_kernels::map::state;
+use koel_kernels::map::small::MOST_TILE;
+use koel_kernels::map::{stash, state};
 
 /// What plans are made of.
 #[derive(Clone, Copy)]
@@ -16,12 +17,34 @@ pub struct Sizes {
     pub one_pass: u32,
     /// Groups that the first of two passes makes, if that is enough: a power of two.
     pub groups: u32,
+    /// Pairs of a small input, at most.
+    pub small: u32,
+    /// Partitions of a small input, if they can have as many pairs as they should.
+    pub small_partitions: u32,
 }
 impl Sizes {
     /// One block's work, of which four fit a multiprocessor of compute capability 9.0; as many partitions as the widest tile has
     /// bins on every device.
-    pub const TUNED: Sizes = Sizes { pairs: 3600, one_pass: 1024, groups: 256 };
+    pub const TUNED: Sizes =
+        Sizes { pairs: 3600, one_pass: 1024, groups: 256, small: SMALL_INPUT, small_partitions: 512 };
+
+    /// Pairs of a partition of `n` pairs in all. Of a small input so few that all multiprocessors of a big GPU have work, but so many
+    /// that hardly a partition gets more than it has slots for: its load has a deviation of one over the root of its pairs.
+    fn pairs_of(self, n: u32, load: f64) -> u32 {
+        let margin = MOST_LOCAL_LOAD / load - 1.0;
+        let least = ((4.0 / margin).powi(2) as u32).max(LEAST_PAIRS);
+        if n <= self.small { (n / self.small_partitions).max(least).min(self.pairs) } else { self.pairs }
+    }
 }
+/// Pairs of a small input, at most: measured.
+const SMALL_INPUT: u32 = 1 << 17;
+/// Pairs of a small partition.
+const LEAST_PAIRS: u32 = 500;
+/// The load that two choices of four slots reach: 0.9768.
+const MOST_LOCAL_LOAD: f64 = 0.97;
+/// Pairs of a block of the pass over a small input, at least, and how many blocks there are then at most.
+const LEAST_TILE: u32 = 256;
+const SMALL_BLOCKS: u32 = 512;
 /// Shared memory of the block that builds a partition, at most: what compute capability 7.5 has.
 const SHARED: u32 = 64 << 10;
 /// Pairs that the overflow area of a pass has room for, at least.
@@ -46,11 +69,18 @@ pub struct Plan {
     pub groups: Option<Bins>,
     /// Parts into which the high bits that stamps replace divide the partitions: a power of two, 1 if there are no stamps.
     pub parts: u32,
+    /// A small input, built from records: pairs of a block of its pass.
+    pub small_tile: Option<u32>,
 }
 
 impl Plan {
     pub fn new(n: usize, load: f64) -> Result<Plan> {
         Plan::sized(n, load, Sizes::TUNED)
+    }
+    /// Of a table that is there, of this shape, to look keys up in: nothing is built with it.
+    pub fn of_table(n: usize, shape: Shape) -> Result<Plan> {
+        // Whatever the number of pairs, there is a plan for none.
+        Ok(Plan { n: count32("pairs", n)?, shape, ..Plan::new(0, 0.8)? })
     }
     /// With other sizes than the best: small ones, so that tests take every way.
     pub fn sized(n: usize, load: f64, sizes: Sizes) -> Result<Plan> {
@@ -58,12 +88,15 @@ impl Plan {
         let lists = |pairs: f64| ((pairs * missed(4.0 * load) * 1.2) as u32 + 96) & !1;
         let buckets = |pairs: f64| (pairs / (4.0 * load)).ceil().max(1.0) as u32;
         // Low loads need many buckets for few pairs.
-        let mut pairs = sizes.pairs;
+        let mut pairs = sizes.pairs_of(n, load);
         while shared_bytes(buckets(pairs as f64), lists(pairs as f64)) > SHARED {
             pairs -= 100;
         }
         let wanted = n.div_ceil(pairs).max(1);
-        let (groups, parts, partitions) = if wanted <= sizes.one_pass {
+        let small_tile = (n <= sizes.small).then(|| n.div_ceil(SMALL_BLOCKS).clamp(LEAST_TILE, MOST_TILE));
+        let (groups, parts, partitions) = if small_tile.is_some() {
+            (1, 1, wanted)
+        } else if wanted <= sizes.one_pass {
             // As many parts as rounding up by an eighth of the partitions allows.
             let part = |bits: u32| (1 << bits, wanted.next_multiple_of(1 << bits));
             let fits = |&(_, rounded): &(u32, u32)| rounded <= wanted + wanted / 8 && rounded <= sizes.one_pass;
@@ -96,11 +129,28 @@ impl Plan {
         if places >= 1 << 31 {
             return Err(Error::TooMany { what: "places of pairs", n: places, max: (1 << 31) - 1 });
         }
-        let stash_bits = (n.max(1).ilog2().saturating_sub(4)).clamp(8, 16);
+        // Near what two choices can place, some partitions have more pairs than that; elsewhere hardly one comes here.
+        let lg = n.max(1).ilog2();
+        let stash_bits = lg.saturating_sub(4).clamp(8, 16).max(if load > 0.9 {
+            lg.saturating_sub(8).min(stash::MOST_BITS)
+        } else {
+            0
+        });
         // If every key came twice, half as many keys would have both copies in one stretch.
         let stamps = if parts >= 4 { parts - 2 } else { 1 };
-        let contested_bits = ((n / stamps) as u64).next_power_of_two().ilog2().max(8);
-        Ok(Plan { n, shape, list: lists(mean), stash_bits, contested_bits, partitions: last, groups, parts })
+        let contested = if small_tile.is_some() { 0 } else { n / stamps };
+        let contested_bits = (contested as u64).next_power_of_two().ilog2().max(8);
+        Ok(Plan {
+            n,
+            shape,
+            list: lists(mean),
+            stash_bits,
+            contested_bits,
+            partitions: last,
+            groups,
+            parts,
+            small_tile,
+        })
     }
     /// Slots of the table.
     pub fn slots(&self) -> usize {
@@ -130,12 +180,6 @@ impl Plan {
     /// The bins of the pass over the input.
     pub fn first_bins(&self) -> Bins {
         self.groups.unwrap_or(self.partitions)
-    }
-    /// Bins for a pass with tiles of so many pairs: whether copies are dropped there, and when.
-    pub fn with_crowd(&self, bins: Bins, duplicates: Duplicates, tile: u32) -> Bins {
-        let mean = tile as f64 / bins.count as f64;
-        let limit = (mean + 5.0 * mean.sqrt()) as u32 + 4;
-        Bins { crowd: if duplicates == Duplicates::Unchecked { !0 } else { limit }, ..bins }
     }
     /// How the pass over the input stamps pairs, in `blocks` blocks.
     pub fn stamps(&self, duplicates: Duplicates, blocks: u32) -> Stamps {
@@ -170,6 +214,13 @@ impl Plan {
     pub fn words<L: Layout>(&self) -> usize {
         self.shape.all_buckets() as usize * L::WORDS
     }
+}
+
+/// Bins for a pass with tiles of so many pairs: whether copies are dropped there, and when.
+pub fn with_crowd(bins: Bins, duplicates: Duplicates, tile: u32) -> Bins {
+    let mean = tile as f64 / bins.count as f64;
+    let limit = (mean + 5.0 * mean.sqrt()) as u32 + 4;
+    Bins { crowd: if duplicates == Duplicates::Unchecked { !0 } else { limit }, ..bins }
 }
 
 /// The share of the keys that find their first bucket full, where buckets of four get `mean` keys on average: the excess of
@@ -231,7 +282,7 @@ mod tests {
     #[test]
     fn stamps_are_in_the_order_of_the_input() {
         for (n, blocks) in [(100_000, 3), (100_000, 70), (1 << 20, 137), (1 << 24, 2185), (1 << 24, 100)] {
-            let plan = Plan::new(n, 0.8).unwrap();
+            let plan = Plan::sized(n, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
             for duplicates in [Duplicates::KeepLast, Duplicates::KeepFirst] {
                 let stamps = plan.stamps(duplicates, blocks);
                 let all = (0..blocks).map(|b| stamps.of_block(b)).collect::<Vec<_>>();

@@ -1,4 +1,6 @@
 //! Builds by kernels, with plans that no map of a few thousand pairs would get: every way is taken.
+mod reproduce;
+
 use super::kernels::{Header, Input, Scratch, Slots, build, read_header};
 use super::plan::{Plan, Sizes};
 use super::types::{Key, Value};
@@ -18,11 +20,14 @@ struct Bench<K: Key, V: Value> {
     scratch: Option<Scratch>,
     keys: Vec<K>,
     values: Vec<V>,
+    reproducible: bool,
+    /// Slots and stash of the last table.
+    table: [Vec<u64>; 2],
 }
 impl<K: Key, V: Value> Bench<K, V> {
     fn new(seed: u64) -> Self {
         let stream = Device::executor_with(seed, |exec| exec.patience = 10_000_000).stream().unwrap();
-        Bench { stream, scratch: None, keys: vec![], values: vec![] }
+        Bench { stream, scratch: None, keys: vec![], values: vec![], reproducible: false, table: [vec![], vec![]] }
     }
     fn with(mut self, pairs: impl IntoIterator<Item = (u64, u64)>) -> Self {
         (self.keys, self.values) = pairs.into_iter().map(|(k, v)| (K::narrowed(k), V::narrowed(v))).unzip();
@@ -34,6 +39,11 @@ impl<K: Key, V: Value> Bench<K, V> {
     /// Builds with a plan, compares all that the table holds and what lookups in it tell with an oracle, and the memory of the build with
     /// what it was before.
     fn check(&mut self, plan: &Plan, duplicates: Duplicates) -> Header<V> {
+        let words = self.build(plan, duplicates);
+        self.check_table(plan, duplicates, &words)
+    }
+    /// Builds with a plan. Gives the words of the header.
+    fn build(&mut self, plan: &Plan, duplicates: Duplicates) -> Vec<u32> {
         let device = self.stream.device();
         let (keys, values) = (device.upload(&self.keys).unwrap(), device.upload(&self.values).unwrap());
         let mut table = Slots::new::<Of<K, V>>(device, plan).unwrap();
@@ -42,11 +52,15 @@ impl<K: Key, V: Value> Bench<K, V> {
         table.stash.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         let fitting = self.scratch.take().filter(|s| s.fits::<Of<K, V>>(plan));
         let mut scratch = fitting.unwrap_or_else(|| Scratch::new::<Of<K, V>>(device, plan).unwrap());
-        let input = Input { keys: keys.view(), values: values.view(), duplicates, seed: 7 };
+        let input =
+            Input { keys: keys.view(), values: values.view(), duplicates, seed: 7, reproducible: self.reproducible };
         build::<Of<K, V>>(&self.stream, plan, input, &mut table, &mut scratch).unwrap();
         assert!(scratch.is_clean(), "a build must leave its memory as it found it");
         self.scratch = Some(scratch);
-
+        self.table = [table.slots.download().unwrap(), table.stash.download().unwrap()];
+        table.header.download().unwrap()
+    }
+    fn check_table(&self, plan: &Plan, duplicates: Duplicates, words: &[u32]) -> Header<V> {
         let mut oracle = HashMap::new();
         for (&key, &value) in self.keys.iter().zip(&self.values) {
             if duplicates == KeepFirst {
@@ -55,14 +69,12 @@ impl<K: Key, V: Value> Bench<K, V> {
                 oracle.insert(key, value);
             }
         }
-        let words = table.header.download().unwrap();
-        let header = read_header::<V>(&words);
+        let header = read_header::<V>(words);
         assert!(!header.failed);
         assert_eq!((header.pairs, header.dropped), (oracle.len() as u32, (self.n() - oracle.len()) as u32));
-        let (slots, stash) = (table.slots.download().unwrap(), table.stash.download().unwrap());
-        self.check_layout(plan, &header, &slots, &stash, &oracle);
-        let found =
-            Table::<Of<K, V>>::new(plan.shape, plan.stash_bits, In::new(&slots), In::new(&stash), In::new(&words));
+        let [slots, stash] = &self.table;
+        self.check_layout(plan, &header, slots, stash, &oracle);
+        let found = Table::<Of<K, V>>::new(plan.shape, plan.stash_bits, In::new(slots), In::new(stash), In::new(words));
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
         for key in self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)]) {
             assert_eq!(found.get(key), oracle.get(&key).copied(), "key {key:?}");
@@ -128,7 +140,7 @@ impl<K: Key, V: Value> Bench<K, V> {
     }
 }
 /// Two passes from 400 pairs on.
-const SMALL: Sizes = Sizes { pairs: 100, one_pass: 4, groups: 4 };
+const SMALL: Sizes = Sizes { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1 };
 fn small(n: usize, load: f64) -> Plan {
     Plan::sized(n, load, SMALL).unwrap()
 }
@@ -171,7 +183,7 @@ fn overflow<K: Key, V: Value>() {
         let header = bench.with(all).check(&plan, KeepFirst);
         assert!(header.overflowed > 0 && header.attempts == 1 && header.contested > 0, "{header:?}");
     }
-    let mut plan = Plan::new(3000, 0.8).unwrap();
+    let mut plan = Plan::sized(3000, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
     plan.partitions.room = 2500;
     let header = Bench::<K, V>::new(1).with(unique(3000, 1)).check(&plan, KeepLast);
     assert!(header.overflowed > 0 && header.attempts == 1, "{header:?}");
@@ -180,6 +192,27 @@ fn overflow<K: Key, V: Value>() {
 fn overflow_is_not_lost() {
     overflow::<u32, u32>();
     overflow::<u64, u64>();
+}
+/// Small inputs: copies of a key that all wait behind the bins, and come to buckets that are nearly full at the same time.
+fn copies_behind<K: Key, V: Value>() {
+    for seed in 1..5 {
+        let copies = |part: u64| unique(1000, seed).map(move |(k, v)| (k, v ^ part));
+        let mut bench = Bench::<K, V>::new(seed).with(copies(0).chain(copies(1)).chain(copies(2)));
+        let mut plan = Plan::new(3000, 0.8).unwrap();
+        assert!(plan.small_tile.is_some());
+        // Buckets are enough for the keys, but not for their copies.
+        plan.shape.buckets = 1250 / (4 * plan.shape.partitions);
+        plan.partitions.room = 32;
+        for policy in [KeepLast, KeepFirst] {
+            let header = bench.check(&plan, policy);
+            assert!(header.overflowed > 2000 && header.attempts == 1 && header.contested == 0, "{header:?}");
+        }
+    }
+}
+#[test]
+fn copies_behind_small_bins_are_found() {
+    copies_behind::<u32, u32>();
+    copies_behind::<u64, u64>();
 }
 /// Lists that are too short, and more pairs than two choices can place: the stash takes them.
 fn stash<K: Key, V: Value>() {
@@ -290,6 +323,9 @@ fn skewed<K: Key, V: Value>() {
                 for plan in [small(n, 0.8), Plan::new(n, 0.8).unwrap()] {
                     let header = bench.check(&plan, policy);
                     assert_eq!(header.attempts, 1, "{kind} {policy:?} {plan:?} {header:?}");
+                    // One copy for each tile fits the bin.
+                    let fits = kind != 3 || plan.small_tile.is_none();
+                    assert!(fits || header.overflowed == 0, "{policy:?} {plan:?} {header:?}");
                 }
             }
         }

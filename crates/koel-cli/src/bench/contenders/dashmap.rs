@@ -7,6 +7,8 @@ use koel::{Stream, View, ViewMut};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 
+pub const NAME: &str = "dashmap";
+
 /// Built and looked up by all threads.
 pub struct Dashmap;
 struct Built {
@@ -16,7 +18,7 @@ struct Built {
 
 impl Kind for Dashmap {
     fn name(&self) -> &'static str {
-        "dashmap"
+        NAME
     }
     fn about(&self) -> &'static str {
         "dashmap with FxHash, built and looked up by all threads"

@@ -1,4 +1,5 @@
 //! koel's own table, [`koel::Map`], with its builder's memory kept from one build to the next.
+use super::{Keeps, Rebuilt};
 use koel::classic::{BuildReport, Kind, Options, Table};
 use koel::{Device, Duplicates, MapBuilder, MapOptions, Stream, View, ViewMut};
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +9,30 @@ pub struct Map;
 struct Built {
     map: koel::Map,
     report: BuildReport,
+}
+impl Built {
+    fn new(map: koel::Map) -> koel::Result<Built> {
+        Ok(Built { report: report_of(&map)?, map })
+    }
+}
+fn report_of(map: &koel::Map) -> koel::Result<BuildReport> {
+    let of = map.report()?;
+    Ok(BuildReport {
+        pairs: of.pairs,
+        slots: of.slots,
+        bytes: of.bytes,
+        attempts: of.attempts,
+        stashed: of.stashed,
+        duplicates: of.duplicates,
+        family: "bijective mixing",
+        device_seconds: of.device_seconds.unwrap_or(0.0),
+        fallback: None,
+    })
+}
+/// With the builder that it is built again with.
+struct Standing {
+    built: Built,
+    builder: MapBuilder,
 }
 
 /// A builder, and what it is for.
@@ -52,19 +77,24 @@ impl Kind for Map {
         };
         let map = kept.builder.build(stream, keys, values)?;
         *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
-        let of = map.report()?;
-        let report = BuildReport {
-            pairs: of.pairs,
-            slots: of.slots,
-            bytes: of.bytes,
-            attempts: of.attempts,
-            stashed: of.stashed,
-            duplicates: of.duplicates,
-            family: "bijective mixing",
-            device_seconds: of.device_seconds.unwrap_or(0.0),
-            fallback: None,
-        };
-        Ok(Box::new(Built { map, report }))
+        Ok(Box::new(Built::new(map)?))
+    }
+}
+impl Keeps for Map {
+    fn forget(&self) {
+        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+    fn begin(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> koel::Result<Box<dyn Rebuilt>> {
+        let load = options.load.unwrap_or(self.default_load());
+        let options = MapOptions { load, duplicates: options.duplicates, ..MapOptions::default() };
+        let mut builder = MapBuilder::new(stream.device(), options)?;
+        Ok(Box::new(Standing { built: Built::new(builder.build(stream, keys, values)?)?, builder }))
     }
 }
 
@@ -80,5 +110,29 @@ impl Table for Built {
         found: ViewMut<'_, u8>,
     ) -> koel::Result<()> {
         self.map.get_into(stream, queries, values, found)
+    }
+}
+
+impl Table for Standing {
+    fn report(&self) -> &BuildReport {
+        &self.built.report
+    }
+    fn find_into(
+        &self,
+        stream: &Stream,
+        queries: View<'_, u32>,
+        values: ViewMut<'_, u32>,
+        found: ViewMut<'_, u8>,
+    ) -> koel::Result<()> {
+        self.built.find_into(stream, queries, values, found)
+    }
+}
+impl Rebuilt for Standing {
+    fn rebuild(&mut self, stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<()> {
+        self.builder.rebuild(&mut self.built.map, stream, keys, values)
+    }
+    fn update_report(&mut self) -> koel::Result<()> {
+        self.built.report = report_of(&self.built.map)?;
+        Ok(())
     }
 }

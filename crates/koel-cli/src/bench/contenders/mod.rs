@@ -5,9 +5,9 @@ mod hashbrown_sharded;
 pub mod map;
 
 use crate::failure::{Failure, Outcome};
-use koel::classic::{self, Kind};
+use koel::classic::{self, Kind, Options, Table};
 use koel::device::Element;
-use koel::{DeviceKind, Error, View, ViewMut};
+use koel::{DeviceKind, Duplicates, Error, Stream, View, ViewMut};
 
 /// A kind of table, and where it runs.
 #[derive(Clone, Copy)]
@@ -15,6 +15,41 @@ pub struct Contender {
     pub kind: &'static dyn Kind,
     /// On the CPU, whatever the device is.
     pub on_host: bool,
+    /// How it keeps memory from build to build, if it does.
+    pub keeps: Option<&'static dyn Keeps>,
+}
+impl Contender {
+    /// Why it cannot build of equal keys by this policy.
+    pub fn obstacle(&self, policy: Duplicates, is_unique: bool) -> Option<&'static str> {
+        match (policy, self.on_host) {
+            (Duplicates::Unchecked, _) if !is_unique => Some("unchecked means that no keys are equal"),
+            (_, true) if is_unique => None,
+            (_, true) if self.kind.name() == dashmap::NAME => Some("which of equal keys stays is chance"),
+            (Duplicates::KeepFirst, true) => Some("the last of equal keys stays"),
+            _ => None,
+        }
+    }
+}
+
+/// What a kind of table does that keeps memory from build to build.
+pub trait Keeps: Sync {
+    /// Gives up what is kept.
+    fn forget(&self);
+    /// A table of pairs, with what it needs to be built again.
+    fn begin(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+        options: &Options,
+    ) -> koel::Result<Box<dyn Rebuilt>>;
+}
+/// A table that other pairs can be put into.
+pub trait Rebuilt: Table {
+    /// Puts pairs into it, whatever it held. Its report stays that of the build before.
+    fn rebuild(&mut self, stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<()>;
+    /// Brings its report up to date.
+    fn update_report(&mut self) -> koel::Result<()>;
 }
 
 /// Tables from elsewhere, in host memory. A new one is a file and a line here.
@@ -26,9 +61,10 @@ const MAIN: [&str; 8] =
 
 /// Every table there is.
 fn all() -> impl Iterator<Item = Contender> {
-    let own = std::iter::once(&(&map::Map as &dyn Kind)).chain(classic::kinds());
-    let own = own.map(|&kind| Contender { kind, on_host: false });
-    own.chain(YARDSTICKS.iter().map(|&kind| Contender { kind, on_host: true }))
+    let map = Contender { kind: &map::Map, on_host: false, keeps: Some(&map::Map) };
+    let classic = classic::kinds().iter().map(|&kind| Contender { kind, on_host: false, keeps: None });
+    let yardsticks = YARDSTICKS.iter().map(|&kind| Contender { kind, on_host: true, keeps: None });
+    std::iter::once(map).chain(classic).chain(yardsticks)
 }
 
 /// Where a table stands: the main ones first, then the others in the order in which they are listed.
@@ -147,6 +183,22 @@ mod tests {
                 );
                 assert!(matches!(lengths, Err(Error::Length { .. })));
             }
+        }
+    }
+
+    #[test]
+    fn policies_are_refused_where_they_cannot_be_kept() {
+        let obstacle = |name: &str, policy, is_unique| {
+            all().find(|c| c.kind.name() == name).unwrap().obstacle(policy, is_unique).is_some()
+        };
+        for name in ["map", "single-level", "hashbrown", "hashbrown-sharded", "dashmap"] {
+            for policy in [Duplicates::Unchecked, Duplicates::KeepLast, Duplicates::KeepFirst] {
+                assert!(!obstacle(name, policy, true));
+            }
+            assert!(obstacle(name, Duplicates::Unchecked, false));
+            assert_eq!(obstacle(name, Duplicates::KeepLast, false), name == "dashmap");
+            let koels = name == "map" || name == "single-level";
+            assert_eq!(obstacle(name, Duplicates::KeepFirst, false), !koels);
         }
     }
 

@@ -8,6 +8,8 @@ const RIGHT: f64 = 770.0;
 const TOP: f64 = 84.0;
 const BAR: f64 = 16.0;
 const PITCH: f64 = 24.0;
+/// Width of a digit at the size of numbers.
+const DIGIT: f64 = 7.7;
 /// Between the panels: room for a heading.
 const GAP: f64 = 44.0;
 
@@ -54,11 +56,14 @@ impl Bars {
                 svg.rect((LEFT, y - 0.5 * BAR - 4.0), (x_at(bar.rate) - LEFT, BAR), bar.color);
                 let value = bar.rate / unit;
                 let value = if value < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") };
-                svg.text((x_at(bar.rate) + 6.0, y), 12.0, Anchor::Start, INK, &value);
                 if let Some(limit) = bar.limit {
                     let (top, bottom) = (y - 0.5 * PITCH - 4.0, y + 0.5 * PITCH - 4.0);
                     svg.line(&[(x_at(limit), top), (x_at(limit), bottom)], GREY, 1.5, "4 3");
                 }
+                // The dashes give way to the number.
+                let width = DIGIT * value.len() as f64;
+                svg.rect((x_at(bar.rate) + 3.0, y - 0.5 * BAR - 4.0), (width + 5.0, BAR), "#ffffff");
+                svg.text((x_at(bar.rate) + 6.0, y), 12.0, Anchor::Start, INK, &value);
             }
             y += GAP;
         }

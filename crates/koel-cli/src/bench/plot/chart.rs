@@ -1,12 +1,15 @@
-//! Rates against N or load: one line a table, named where it ends.
+//! Rates against a quantity: one line a table, named where it ends; rates of others as lettered marks.
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
 
-/// The whole figure, the place of the axes in it.
-const SIZE: (f64, f64) = (860.0, 520.0);
+/// The whole figure, and the place of the axes in it.
+const WIDTH: f64 = 860.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 650.0;
 const TOP: f64 = 96.0;
 const BOTTOM: f64 = 456.0;
+/// Where what the marks are begins, below the axis, and how wide a column of names is there.
+const LEGEND: f64 = BOTTOM + 74.0;
+const COLUMN: f64 = 272.0;
 /// Least distance between two names.
 const NAME_HEIGHT: f64 = 17.0;
 
@@ -20,6 +23,14 @@ pub struct Series {
     pub dashed: bool,
 }
 
+/// Rates of others.
+pub struct Marks {
+    /// What they are.
+    pub about: String,
+    /// x, rate, name.
+    pub points: Vec<(f64, f64, String)>,
+}
+
 /// What is drawn.
 pub struct Chart {
     pub title: String,
@@ -27,15 +38,54 @@ pub struct Chart {
     pub x_label: String,
     /// Places on the x axis, and what is written there.
     pub x_ticks: Vec<(f64, String)>,
+    /// Whether equal factors of the rate are equally high, and not equal differences.
+    pub log: bool,
     pub series: Vec<Series>,
+    pub marks: Option<Marks>,
+}
+
+/// The axis of rates.
+struct Rates {
+    low: f64,
+    high: f64,
+    log: bool,
+    ticks: Vec<(f64, String)>,
+}
+impl Rates {
+    /// From 0 on, or what the rates span.
+    fn of(rates: impl Iterator<Item = f64> + Clone, log: bool) -> Rates {
+        let greatest = rates.clone().fold(0.0, f64::max);
+        if !log {
+            let (step, high) = nice_scale(greatest);
+            let tick = |i: usize| (i as f64 * step, number(i as f64 * step, step));
+            return Rates { low: 0.0, high, log, ticks: (0..=(high / step).round() as usize).map(tick).collect() };
+        }
+        let least = rates.filter(|rate| *rate > 0.0).fold(greatest.max(f64::MIN_POSITIVE), f64::min);
+        let powers = least.log10().floor() as i32..=greatest.max(least).log10().ceil() as i32;
+        let steps: &[f64] = if powers.clone().count() <= 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power))).collect::<Vec<_>>();
+        let low = all.iter().copied().filter(|at| *at <= least).fold(all[0], f64::max);
+        let high = all.iter().copied().find(|at| *at >= greatest && *at > low).unwrap_or(10.0 * low);
+        let tick = |at: &f64| (*at, format!("{}", (at * 1e9).round() / 1e9));
+        Rates { low, high, log, ticks: all.iter().filter(|at| (low..=high).contains(*at)).map(tick).collect() }
+    }
+    /// How high it is, from 0 to 1.
+    fn place(&self, rate: f64) -> f64 {
+        match self.log {
+            true => (rate.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+            false => rate / self.high,
+        }
+    }
 }
 
 impl Chart {
     /// As SVG.
     pub fn svg(&self) -> String {
-        let (unit, unit_name) = unit(self.series.iter().flat_map(|s| &s.points).map(|(_, rates)| rates[2]));
-        let greatest = self.series.iter().flat_map(|s| &s.points).map(|(_, rates)| rates[2] / unit).fold(0.0, f64::max);
-        let (step, top) = nice_scale(greatest);
+        let marks = self.marks.iter().flat_map(|marks| &marks.points);
+        let all = self.series.iter().flat_map(|s| &s.points).flat_map(|(_, rates)| rates);
+        let all = all.copied().chain(marks.clone().map(|(_, rate, _)| *rate));
+        let (unit, unit_name) = unit(all.clone());
+        let scale = Rates::of(all.map(|rate| rate / unit), self.log);
         let xs = self.x_ticks.iter().map(|(x, _)| *x);
         let (first, last) = (xs.clone().fold(f64::MAX, f64::min), xs.fold(f64::MIN, f64::max));
         // A margin inside the axes, so that no mark lies on one.
@@ -44,16 +94,24 @@ impl Chart {
             true => LEFT + inset + (x - first) / (last - first) * (RIGHT - LEFT - 2.0 * inset),
             false => 0.5 * (LEFT + RIGHT),
         };
-        let y_at = |y: f64| BOTTOM - y / top * (BOTTOM - TOP);
+        let y_at = |y: f64| BOTTOM - scale.place(y) * (BOTTOM - TOP);
+        let mut names: Vec<&str> = vec![];
+        for (_, _, name) in marks.clone() {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        let columns = ((WIDTH - 48.0) / COLUMN) as usize;
+        let legend =
+            if names.is_empty() { 0.0 } else { 10.0 + NAME_HEIGHT * (1 + names.len().div_ceil(columns)) as f64 };
 
-        let mut svg = Svg::new(SIZE.0, SIZE.1);
+        let mut svg = Svg::new(WIDTH, BOTTOM + 64.0 + legend);
         svg.text((24.0, 30.0), 17.0, Anchor::Start, INK, &self.title);
         svg.text((24.0, 50.0), 12.0, Anchor::Start, GREY, &self.subtitle);
         svg.text((24.0, TOP - 16.0), 12.0, Anchor::Start, INK, &format!("{unit_name} a second"));
-        for i in 0..=(top / step).round() as usize {
-            let y = i as f64 * step;
-            svg.line(&[(LEFT, y_at(y)), (RIGHT, y_at(y))], FAINT, 1.0, "");
-            svg.text((LEFT - 8.0, y_at(y) + 4.0), 12.0, Anchor::End, INK, &number(y, step));
+        for (y, name) in &scale.ticks {
+            svg.line(&[(LEFT, y_at(*y)), (RIGHT, y_at(*y))], FAINT, 1.0, "");
+            svg.text((LEFT - 8.0, y_at(*y) + 4.0), 12.0, Anchor::End, INK, name);
         }
         svg.line(&[(LEFT, BOTTOM), (RIGHT, BOTTOM)], INK, 1.0, "");
         for (x, name) in &self.x_ticks {
@@ -82,6 +140,26 @@ impl Chart {
             let text_at = RIGHT + 26.0;
             svg.line(&[(x_at(*x) + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)], series.color, 0.75, "1 2");
             svg.text((text_at, y + 4.0), 12.0, Anchor::Start, series.color, &series.name);
+        }
+        let letter = |i: usize| char::from(b'a' + (i % 26) as u8).to_string();
+        let mut mark = |(x, y): (f64, f64), i: usize| {
+            svg.dot((x, y), 8.0, GREY);
+            svg.dot((x, y), 7.0, "#ffffff");
+            svg.text((x, y + 3.5), 10.0, Anchor::Middle, INK, &letter(i));
+        };
+        for (x, rate, name) in marks {
+            let i = names.iter().position(|n| n == name).unwrap_or(0);
+            mark((x_at(*x), y_at(rate / unit)), i);
+        }
+        let place = |i: usize| (32.0 + COLUMN * (i % columns) as f64, LEGEND + NAME_HEIGHT * (1 + i / columns) as f64);
+        for i in 0..names.len() {
+            mark(place(i), i);
+        }
+        for (i, name) in names.iter().enumerate() {
+            svg.text((place(i).0 + 14.0, place(i).1 + 4.0), 11.0, Anchor::Start, INK, name);
+        }
+        if let Some(marks) = self.marks.as_ref().filter(|_| !names.is_empty()) {
+            svg.text((24.0, LEGEND), 12.0, Anchor::Start, GREY, &marks.about);
         }
         svg.finish()
     }
@@ -137,6 +215,20 @@ mod tests {
         assert_eq!(number(0.015, 0.005), "0.015");
         assert_eq!(number(250.0, 50.0), "250");
         assert_eq!(unit([1e9, 2e10].into_iter()).1, "billion");
+    }
+
+    #[test]
+    fn logarithmic_scales_span_the_rates() {
+        let names = |rates: &[f64]| {
+            let scale = Rates::of(rates.iter().copied(), true);
+            assert!(rates.iter().all(|rate| (0.0..=1.0).contains(&scale.place(*rate))), "{rates:?}");
+            assert!(scale.place(scale.low) == 0.0 && (scale.place(scale.high) - 1.0).abs() < 1e-9);
+            scale.ticks.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(&[0.03, 5.0, 40.0]), "0.01 0.1 1 10 100");
+        assert_eq!(names(&[3.0, 40.0]), "2 5 10 20 50");
+        assert_eq!(names(&[100.0, 1000.0]), "100 200 500 1000");
+        assert!(!names(&[7.0]).is_empty() && !names(&[1.0]).is_empty());
     }
 
     #[test]

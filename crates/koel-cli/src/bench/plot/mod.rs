@@ -1,19 +1,21 @@
-//! Figures in the manner of the papers: rates against N, rates against load, or bars where neither varies.
+//! Figures in the manner of the papers: rates against whatever varies, or bars where nothing does.
 mod bars;
 pub mod chart;
 pub mod svg;
 
-use super::args::Op;
+use super::args::{Op, policy_name};
 use super::contenders;
 use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::Row;
+use super::peers::Peers;
+use super::repeats::Repeats;
 use crate::failure::Outcome;
 use crate::output;
 use crate::output::thousands;
 use bars::{Bar, Bars};
-use chart::{Chart, Series};
-use std::collections::BTreeSet;
+use chart::{Chart, Marks, Series};
+use koel::Duplicates;
 use std::path::Path;
 
 /// Okabe and Ito's colours, which people who see few colours can tell apart, and two more.
@@ -22,8 +24,15 @@ pub const COLORS: [&str; 9] =
 const LIMIT_COLOR: &str = "#777777";
 
 /// Draws what the rows show into a folder, each figure as SVG and PNG; the names of the files, less their endings.
-pub fn draw(folder: &Path, machine: &Machine, keys: &[(usize, KeysAbout)], rows: &[Row]) -> Outcome<Vec<String>> {
-    let figures = figures(machine, keys, rows);
+pub fn draw(
+    folder: &Path,
+    machine: &Machine,
+    keys: &[(usize, KeysAbout)],
+    rows: &[Row],
+    peers: Option<&Peers>,
+) -> Outcome<Vec<String>> {
+    let rows = rows.iter().filter(|row| row.rates.is_some()).collect::<Vec<_>>();
+    let figures = Sheet { machine, keys, peers }.figures(&rows);
     for (name, svg) in &figures {
         output::write_file(&folder.join(format!("{name}.svg")), svg.as_bytes())?;
         output::write_file(&folder.join(format!("{name}.png")), &svg::png(svg)?)?;
@@ -31,164 +40,335 @@ pub fn draw(folder: &Path, machine: &Machine, keys: &[(usize, KeysAbout)], rows:
     Ok(figures.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Names and drawings.
-fn figures(machine: &Machine, keys: &[(usize, KeysAbout)], rows: &[Row]) -> Vec<(String, String)> {
-    let rows = rows.iter().filter(|row| row.rates.is_some()).collect::<Vec<_>>();
-    let counts = rows.iter().map(|row| row.n).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>();
-    let ops = Op::ALL.into_iter().filter(|op| rows.iter().any(|row| row.op == *op)).collect::<Vec<_>>();
-    let mut figures = vec![];
-    for &op in &ops {
-        let rows = rows.iter().copied().filter(|row| row.op == op).collect::<Vec<_>>();
-        let loads = chosen_loads(&rows);
-        if counts.len() > 1 {
-            let groups = if loads.is_empty() { vec![None] } else { loads.iter().copied().map(Some).collect() };
-            for load in groups {
-                let at = load.map_or(String::new(), |load| format!("_load-{load}"));
-                figures.push((
-                    format!("rate-against-n_{}{at}", op.name()),
-                    against_n(machine, keys, op, load, &counts, &rows),
-                ));
+/// What all figures have in common.
+struct Sheet<'a> {
+    machine: &'a Machine,
+    keys: &'a [(usize, KeysAbout)],
+    peers: Option<&'a Peers>,
+}
+/// A name of files, and a drawing.
+type Figure = (String, String);
+
+impl Sheet<'_> {
+    fn figures(&self, rows: &[&Row]) -> Vec<Figure> {
+        let mut figures = vec![];
+        let (batches, repeats) = (distinct(rows, |row| row.batch), distinct(rows, |row| row.repeats));
+        let mut groups = distinct(rows, |row| (row.op, row.batch, row.repeats));
+        groups.sort_by_key(|(op, batch, _)| (*op, *batch));
+        for (op, batch, of_keys) in groups {
+            let here = only(rows, |row| (row.op, row.batch, row.repeats) == (op, batch, of_keys));
+            let batch = batch.filter(|_| batches.len() > 1).map(|batch| format!("_batch-{batch}"));
+            let of_keys = (repeats.len() > 1).then(|| format!("_{of_keys}"));
+            let which = [batch, of_keys].into_iter().flatten().collect::<String>();
+            figures.extend(self.against_n(op, &which, &here));
+            figures.extend(self.against_load(op, &which, &here));
+        }
+        for (op, of_keys) in distinct(rows, |row| (row.op, row.repeats)) {
+            let here = only(rows, |row| (row.op, row.repeats) == (op, of_keys) && row.batch.is_some());
+            let which = if repeats.len() > 1 { format!("_{of_keys}") } else { String::new() };
+            figures.extend(self.against_batch(op, &which, &here));
+        }
+        for (batch, of_keys) in distinct(rows, |row| (row.batch, row.repeats)) {
+            let here = only(rows, |row| (row.batch, row.repeats) == (batch, of_keys) && !row.op.is_build());
+            let batch = batch.filter(|_| batches.len() > 1).map(|batch| format!("_batch-{batch}"));
+            let of_keys = (repeats.len() > 1).then(|| format!("_{of_keys}"));
+            figures.extend(self.against_share(&[batch, of_keys].into_iter().flatten().collect::<String>(), &here));
+        }
+        if repeats.len() > 1 {
+            figures.extend(self.against_repeats(rows));
+        }
+        if figures.is_empty() && !rows.is_empty() {
+            figures.push((format!("rates_n-{}", rows[0].n), self.as_bars(rows)));
+        }
+        figures
+    }
+
+    /// One figure for each load.
+    fn against_n(&self, op: Op, which: &str, rows: &[&Row]) -> Vec<Figure> {
+        let mut counts = distinct(rows, |row| row.n);
+        counts.sort_unstable();
+        let [first, .., last] = counts[..] else { return vec![] };
+        let x = |row: &Row| (row.n as f64).log2();
+        let draw = |load: Option<f64>| {
+            let here = at_load(rows, load);
+            // Beside tables of the same load: the flagship's, if it is there.
+            let loads = only(&here, |row| row.table == "map");
+            let loads = distinct(if loads.is_empty() { &here } else { &loads }, |row| row.load);
+            let is_beside =
+                |n: usize, load: f64| (first..=last).contains(&n) && loads.iter().any(|l| (l - load).abs() < 0.005);
+            let marks = self.marks(op, rows[0], is_beside, |n, _| (n as f64).log2());
+            let chart = Chart {
+                title: format!("{}: {}{}", op.name(), op.about(), of_load(load)),
+                subtitle: self.subtitle(rows[0]),
+                x_label: "N, number of keys (logarithmic)".into(),
+                x_ticks: counts.iter().map(|&n| ((n as f64).log2(), count_name(n))).collect(),
+                log: are_far(marks.as_ref(), &here),
+                series: self.limit_series(&here, x).into_iter().chain(table_series(&here, x)).collect(),
+                marks,
+            };
+            (format!("rate-against-n_{}{}{which}", op.name(), at_load_name(load)), chart.svg())
+        };
+        loads_of(rows).into_iter().map(draw).collect()
+    }
+
+    /// One figure for each number of keys.
+    fn against_load(&self, op: Op, which: &str, rows: &[&Row]) -> Vec<Figure> {
+        let loads = chosen_loads(rows);
+        let [first, .., last] = loads[..] else { return vec![] };
+        let draw = |n: usize| {
+            let here = only(rows, |row| row.n == n);
+            let chosen = only(&here, |row| !is_fixed(row, &here));
+            let limit = self.limit_series(&chosen, |row| row.load_asked.unwrap_or(row.load));
+            let mut series = limit.into_iter().collect::<Vec<_>>();
+            for mut table in table_series(&here, |row| row.load) {
+                // A load of its own: its rate as a level to compare with.
+                if let [(own, rates)] = table.points[..] {
+                    table.points = loads.iter().map(|&load| (load, rates)).collect();
+                    table.dashed = true;
+                    table.name = format!("{} ({own:.2})", table.name);
+                }
+                series.push(table);
+            }
+            let is_beside = |of: usize, load: f64| of == n && (first - 0.005..=last + 0.005).contains(&load);
+            let marks = self.marks(op, here[0], is_beside, |_, load| load);
+            let chart = Chart {
+                title: format!("{}: {}, N = {}", op.name(), op.about(), count_name(n)),
+                subtitle: self.subtitle(here[0]),
+                x_label: "load: pairs per slot".into(),
+                x_ticks: loads.iter().map(|&load| (load, format!("{load}"))).collect(),
+                log: are_far(marks.as_ref(), &here),
+                series,
+                marks,
+            };
+            (format!("rate-against-load_{}_n-{n}{which}", op.name()), chart.svg())
+        };
+        distinct(rows, |row| row.n).into_iter().map(draw).collect()
+    }
+
+    /// One figure for each number of keys and load.
+    fn against_batch(&self, op: Op, which: &str, rows: &[&Row]) -> Vec<Figure> {
+        let x = |row: &Row| (row.batch.unwrap_or(row.n) as f64).log2();
+        let draw = |(n, load): (usize, Option<f64>)| {
+            let here = at_load(&only(rows, |row| row.n == n), load);
+            let mut batches = distinct(&here, |row| row.batch.unwrap_or(row.n));
+            batches.sort_unstable();
+            let [_, _, ..] = batches[..] else { return None };
+            let chart = Chart {
+                title: format!("{}: {}, N = {}{}", op.name(), op.about(), count_name(n), of_load(load)),
+                subtitle: self.subtitle(here[0]),
+                x_label: "lookups in one call (logarithmic)".into(),
+                x_ticks: batches.iter().map(|&batch| ((batch as f64).log2(), count_name(batch))).collect(),
+                log: true,
+                series: self.limit_series(&here, x).into_iter().chain(table_series(&here, x)).collect(),
+                marks: None,
+            };
+            let name = format!("rate-against-batch_{}_n-{n}{}{which}", op.name(), at_load_name(load));
+            Some((name, chart.svg()))
+        };
+        tables_of(rows).into_iter().filter_map(draw).collect()
+    }
+
+    /// One figure for each number of keys and load.
+    fn against_share(&self, which: &str, rows: &[&Row]) -> Vec<Figure> {
+        let share = |row: &Row| row.op.hit_share().unwrap_or(100);
+        let draw = |(n, load): (usize, Option<f64>)| {
+            let here = at_load(&only(rows, |row| row.n == n), load);
+            let mut shares = distinct(&here, share);
+            shares.sort_unstable();
+            // Where the named ones are all there is, nobody asked for a line.
+            let named = [Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS];
+            if shares.len() < 3 || shares.iter().all(|&share| named.contains(&Op::Find(share))) {
+                return None;
+            }
+            let chart = Chart {
+                title: format!("find: look up keys, N = {}{}", count_name(n), of_load(load)),
+                subtitle: self.subtitle(here[0]),
+                x_label: "share of lookups whose key is present, in %".into(),
+                x_ticks: shares.iter().map(|&share| (share as f64, share.to_string())).collect(),
+                log: false,
+                series: (self.limit_series(&here, |row| share(row) as f64).into_iter())
+                    .chain(table_series(&here, |row| share(row) as f64))
+                    .collect(),
+                marks: None,
+            };
+            Some((format!("rate-against-hit-share_n-{n}{}{which}", at_load_name(load)), chart.svg()))
+        };
+        tables_of(rows).into_iter().filter_map(draw).collect()
+    }
+
+    /// Bars: one figure for each table, number of keys and load, a panel for each operation and policy.
+    fn against_repeats(&self, rows: &[&Row]) -> Vec<Figure> {
+        let mut figures = vec![];
+        for table in distinct(rows, |row| row.table) {
+            let rows = only(rows, |row| row.table == table);
+            for (n, load) in tables_of(&rows) {
+                let here = at_load(&only(&rows, |row| row.n == n), load);
+                let mut panels = distinct(&here, |row| (row.op, row.batch, row.policy));
+                panels.sort_by_key(|(op, batch, _)| (*op, *batch));
+                let panel = |of: &(Op, Option<usize>, Duplicates)| {
+                    let bars = only(&here, |row| (row.op, row.batch, row.policy) == *of);
+                    let batch = of.1.map_or(String::new(), |batch| format!(", {} in a call", count_name(batch)));
+                    let heading = format!("{}{batch}, {}: {}", of.0.name(), policy_name(of.2), of.0.about());
+                    (heading, bars.iter().map(|row| bar(row, row.repeats.to_string())).collect())
+                };
+                let bars = Bars {
+                    title: format!("{table}: keys that occur more than once, N = {}{}", count_name(n), of_load(load)),
+                    subtitle: device(self.machine),
+                    limit_name: self.limit_of_bars(),
+                    panels: panels.iter().map(panel).collect(),
+                };
+                figures.push((format!("rate-against-duplicates_{table}_n-{n}{}", at_load_name(load)), bars.svg()));
             }
         }
-        if loads.len() > 1 {
-            for &n in &counts {
-                let name = format!("rate-against-load_{}_n-{n}", op.name());
-                figures.push((name, against_load(machine, keys, op, &loads, n, &rows)));
+        figures
+    }
+
+    /// The fastest of others at the same work, where it is told.
+    fn marks(
+        &self,
+        op: Op,
+        row: &Row,
+        is_beside: impl Fn(usize, f64) -> bool,
+        x: impl Fn(usize, f64) -> f64,
+    ) -> Option<Marks> {
+        let peers = self.peers.filter(|_| row.repeats == Repeats::Unique && row.batch.is_none())?;
+        let here = peers.best(op).into_iter().filter(|peer| is_beside(peer.n, peer.load));
+        Some(Marks {
+            about: format!("The fastest of other programs, {}:", peers.measured(&self.machine.device)),
+            points: here.map(|peer| (x(peer.n, peer.load), peer.rate, peer.name.clone())).collect(),
+        })
+    }
+
+    /// The limit of the smallest table at each x: what no lookup that reads memory once can pass.
+    fn limit_series(&self, rows: &[&Row], x: impl Fn(&Row) -> f64) -> Option<Series> {
+        let mut points: Vec<(f64, [f64; 3])> = vec![];
+        for row in rows {
+            let Some(rate) = row.limit_rate() else { continue };
+            let x = x(row);
+            match points.iter_mut().find(|(at, _)| *at == x) {
+                Some((_, greatest)) if greatest[0] < rate => *greatest = [rate; 3],
+                Some(_) => {}
+                None => points.push((x, [rate; 3])),
             }
         }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let name = limit_name(self.machine);
+        (!points.is_empty()).then_some(Series { name, color: LIMIT_COLOR, points, dashed: true })
     }
-    if figures.is_empty() && !rows.is_empty() {
-        figures.push((format!("rates_n-{}", counts[0]), as_bars(machine, keys, &ops, &rows)));
+    fn limit_of_bars(&self) -> String {
+        format!("{}, from as much memory as the table takes", limit_name(self.machine))
     }
-    figures
+
+    fn as_bars(&self, rows: &[&Row]) -> String {
+        let mut ops = distinct(rows, |row| row.op);
+        ops.sort_unstable();
+        let several = distinct(rows, |row| row.policy).len() > 1;
+        let panel = |op: &Op| {
+            let mut here = only(rows, |row| row.op == *op);
+            here.sort_by(|a, b| median(b).total_cmp(&median(a)));
+            let bars = here.iter().map(|row| bar(row, name(row, several))).collect();
+            (format!("{}: {}", op.name(), op.about()), bars)
+        };
+        Bars {
+            title: format!("{} keys: {}", thousands(self.keys[0].0), self.keys[0].1.description),
+            subtitle: device(self.machine),
+            limit_name: self.limit_of_bars(),
+            panels: ops.iter().map(panel).collect(),
+        }
+        .svg()
+    }
+    fn subtitle(&self, row: &Row) -> String {
+        let is_of = |(n, about): &&(usize, KeysAbout)| *n == row.n && about.repeats == row.repeats;
+        let (_, about) = self.keys.iter().find(is_of).unwrap_or(&self.keys[0]);
+        format!("{}; {}", about.description, device(self.machine))
+    }
 }
 
-/// The loads asked for, if there are several.
+/// Whether others are so much faster, on another machine, that one scale from 0 on would show nothing of the rows.
+fn are_far(marks: Option<&Marks>, rows: &[&Row]) -> bool {
+    let marks = marks.iter().flat_map(|marks| &marks.points).map(|(_, rate, _)| *rate);
+    marks.fold(0.0, f64::max) > 10.0 * rows.iter().map(|row| median(row)).fold(0.0, f64::max)
+}
+
+/// The rows of which this is true.
+fn only<'a>(rows: &[&'a Row], is_here: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
+    rows.iter().copied().filter(|row| is_here(row)).collect()
+}
+/// What the rows have of something, each once, in the order in which they come first.
+fn distinct<T: PartialEq>(rows: &[&Row], of: impl Fn(&Row) -> T) -> Vec<T> {
+    let mut distinct = vec![];
+    for row in rows {
+        let one = of(row);
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+    }
+    distinct
+}
+/// The loads asked for, ascending, if there are any.
 fn chosen_loads(rows: &[&Row]) -> Vec<f64> {
-    let mut loads = rows.iter().filter_map(|row| row.load_asked).collect::<Vec<_>>();
+    let mut loads = distinct(rows, |row| row.load_asked).into_iter().flatten().collect::<Vec<_>>();
     loads.sort_by(f64::total_cmp);
-    loads.dedup();
     loads
 }
-/// Whether this table has this one load only, whatever is asked for. Rows are of one operation.
+/// The same, or `None` for the tables' own.
+fn loads_of(rows: &[&Row]) -> Vec<Option<f64>> {
+    let loads = chosen_loads(rows);
+    if loads.is_empty() { vec![None] } else { loads.into_iter().map(Some).collect() }
+}
+/// Every number of keys at every load.
+fn tables_of(rows: &[&Row]) -> Vec<(usize, Option<f64>)> {
+    let mut counts = distinct(rows, |row| row.n);
+    counts.sort_unstable();
+    let loads = loads_of(rows);
+    counts.iter().flat_map(|&n| loads.iter().map(move |&load| (n, load))).collect()
+}
+/// The rows that have this load, and those of tables whose load cannot be chosen.
+fn at_load<'a>(rows: &[&'a Row], load: Option<f64>) -> Vec<&'a Row> {
+    only(rows, |row| load.is_none() || row.load_asked == load || is_fixed(row, rows))
+}
+/// Whether this table has this one load only, whatever is asked for.
 fn is_fixed(row: &Row, rows: &[&Row]) -> bool {
-    rows.iter().filter(|r| r.table == row.table && r.n == row.n).count() == 1
+    let same = only(rows, |r| r.table == row.table && r.op == row.op && r.is_beside(row));
+    chosen_loads(rows).len() > 1 && same.len() == 1
+}
+/// In titles.
+fn of_load(load: Option<f64>) -> String {
+    load.map_or(String::new(), |load| format!(", load {load}"))
+}
+/// In names of files.
+fn at_load_name(load: Option<f64>) -> String {
+    load.map_or(String::new(), |load| format!("_load-{load}"))
 }
 
-fn against_n(
-    machine: &Machine,
-    keys: &[(usize, KeysAbout)],
-    op: Op,
-    load: Option<f64>,
-    counts: &[usize],
-    rows: &[&Row],
-) -> String {
-    // At a load: the rows that have it, and those of tables whose load cannot be chosen.
-    let is_here = |row: &&Row| load.is_none() || row.load_asked == load || is_fixed(row, rows);
-    let here = rows.iter().copied().filter(is_here).collect::<Vec<_>>();
-    let x = |n: usize| (n as f64).log2();
-    let mut series = limit_series(machine, &here, |row| x(row.n)).into_iter().collect::<Vec<_>>();
-    series.extend(table_series(&here, |row| x(row.n)));
-    let at = load.map_or(String::new(), |load| format!(", load {load}"));
-    Chart {
-        title: format!("{}: {}{at}", op.name(), op.about()),
-        subtitle: subtitle(machine, &keys[0].1),
-        x_label: "N, number of keys (logarithmic)".into(),
-        x_ticks: counts.iter().map(|&n| (x(n), count_name(n))).collect(),
-        series,
-    }
-    .svg()
+fn bar(row: &Row, name: String) -> Bar {
+    Bar { name, color: color(row.table), rate: median(row), limit: row.limit_rate() }
 }
-
-fn against_load(
-    machine: &Machine,
-    keys: &[(usize, KeysAbout)],
-    op: Op,
-    loads: &[f64],
-    n: usize,
-    rows: &[&Row],
-) -> String {
-    let here = rows.iter().copied().filter(|row| row.n == n).collect::<Vec<_>>();
-    let chosen = here.iter().copied().filter(|row| !is_fixed(row, &here)).collect::<Vec<_>>();
-    let mut series =
-        limit_series(machine, &chosen, |row| row.load_asked.unwrap_or(row.load)).into_iter().collect::<Vec<_>>();
-    for mut table in table_series(&here, |row| row.load) {
-        // A load of its own: its rate as a level to compare with.
-        if let [(_, rates)] = table.points[..] {
-            table.points = loads.iter().map(|&load| (load, rates)).collect();
-            table.dashed = true;
-            let own = here.iter().find(|row| row.table == table.name).map_or(0.0, |row| row.load);
-            table.name = format!("{} ({own:.2})", table.name);
-        }
-        series.push(table);
-    }
-    let about = keys.iter().find(|(count, _)| *count == n).map_or(&keys[0].1, |(_, about)| about);
-    Chart {
-        title: format!("{}: {}, N = {}", op.name(), op.about(), count_name(n)),
-        subtitle: subtitle(machine, about),
-        x_label: "load: pairs per slot".into(),
-        x_ticks: loads.iter().map(|&load| (load, format!("{load}"))).collect(),
-        series,
-    }
-    .svg()
+/// Of a table, by which policy it was built where there are several.
+fn name(row: &Row, several_policies: bool) -> String {
+    if several_policies { format!("{}, {}", row.table, policy_name(row.policy)) } else { row.table.into() }
 }
-
-fn as_bars(machine: &Machine, keys: &[(usize, KeysAbout)], ops: &[Op], rows: &[&Row]) -> String {
-    let panel = |op: &Op| {
-        let mut here = rows.iter().filter(|row| row.op == *op).collect::<Vec<_>>();
-        here.sort_by(|a, b| median(b).total_cmp(&median(a)));
-        let bar = |row: &&&Row| Bar {
-            name: row.table.into(),
-            color: color(row.table),
-            rate: median(row),
-            limit: row.limit_rate(),
-        };
-        (format!("{}: {}", op.name(), op.about()), here.iter().map(bar).collect())
-    };
-    Bars {
-        title: format!("{} keys: {}", thousands(keys[0].0), keys[0].1.description),
-        subtitle: device(machine),
-        limit_name: format!("{}, from as much memory as the table takes", limit_name(machine)),
-        panels: ops.iter().map(panel).collect(),
-    }
-    .svg()
-}
-
-/// A line for each table, in the order of the rows.
+/// A line for each table and policy, in the order of the rows.
 fn table_series(here: &[&Row], x: impl Fn(&Row) -> f64) -> Vec<Series> {
+    let policies = distinct(here, |row| row.policy);
     let mut series: Vec<Series> = vec![];
     for row in here {
         let Some(rates) = row.rates else { continue };
         let point = (x(row), [rates.median, rates.min, rates.max]);
-        match series.iter_mut().find(|s| s.name == row.table) {
+        let name = name(row, policies.len() > 1);
+        match series.iter_mut().find(|s| s.name == name) {
             Some(series) => series.points.push(point),
-            None => series.push(Series {
-                name: row.table.into(),
-                color: color(row.table),
-                points: vec![point],
-                dashed: false,
-            }),
+            None => {
+                let policy = policies.iter().position(|p| *p == row.policy).unwrap_or(0);
+                let color = COLORS[(contenders::place_of(row.table) + policy) % COLORS.len()];
+                series.push(Series { name, color, points: vec![point], dashed: false });
+            }
         }
     }
+    series.iter_mut().for_each(|s| s.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
     series
 }
 
-/// The limit of the smallest table at each x: what no lookup that reads memory once can pass.
-fn limit_series(machine: &Machine, rows: &[&Row], x: impl Fn(&Row) -> f64) -> Option<Series> {
-    let mut points: Vec<(f64, [f64; 3])> = vec![];
-    for row in rows {
-        let Some(rate) = row.limit_rate() else { continue };
-        let x = x(row);
-        match points.iter_mut().find(|(at, _)| *at == x) {
-            Some((_, greatest)) if greatest[0] < rate => *greatest = [rate; 3],
-            Some(_) => {}
-            None => points.push((x, [rate; 3])),
-        }
-    }
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let name = limit_name(machine);
-    (!points.is_empty()).then_some(Series { name, color: LIMIT_COLOR, points, dashed: true })
-}
 fn limit_name(machine: &Machine) -> String {
     format!("random {}-byte reads", if machine.kind == "cuda" { 32 } else { 64 })
 }
@@ -199,9 +379,6 @@ fn color(table: &str) -> &'static str {
 }
 fn median(row: &Row) -> f64 {
     row.rates.map_or(0.0, |rates| rates.median)
-}
-fn subtitle(machine: &Machine, keys: &KeysAbout) -> String {
-    format!("{}; {}", keys.description, device(machine))
 }
 fn device(machine: &Machine) -> String {
     let cpu = machine.cpu.as_deref().filter(|_| machine.kind == "cpu").map_or(String::new(), |cpu| format!(", {cpu}"));

@@ -34,7 +34,7 @@ fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, 
     let (stream, k, v) = (device.stream().unwrap(), device.upload(keys).unwrap(), device.upload(&values).unwrap());
     let mut slots = Slots::new::<Of<K, V>>(device, &plan).unwrap();
     let mut scratch = kernels::Scratch::new::<Of<K, V>>(device, &plan).unwrap();
-    let input = Input { keys: k.view(), values: v.view(), duplicates: KeepLast, seed: 7 };
+    let input = Input { keys: k.view(), values: v.view(), duplicates: KeepLast, seed: 7, reproducible: false };
     kernels::build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
     let map = Map {
         device: device.clone(),
@@ -50,7 +50,7 @@ fn key<K: Key>(i: u32) -> K {
     // Distinct in their low halves too.
     K::narrowed(splitmix_at(5, i) << 32 | mix(i) as u64)
 }
-const SMALL: Sizes = Sizes { pairs: 100, one_pass: 1024, groups: 4 };
+const SMALL: Sizes = Sizes { pairs: 100, one_pass: 1024, groups: 4, small: 0, small_partitions: 1 };
 /// Partitions of a hundred pairs.
 fn plan(n: usize) -> Plan {
     Plan::sized(n, 0.8, SMALL).unwrap()
@@ -148,7 +148,8 @@ fn sizes_around_edges() {
     for n in [0, 1, 2, 3, 31, 33, 1023, 1025, 7679, 7680, 7681, 7684] {
         check(&mut two, &map, &oracle, &(0..n).map(|i| key(i * 3)).collect::<Vec<_>>(), 0);
     }
-    let (small, oracle) = map_of::<u32, u32>(&device, Plan::new(900, 0.8).unwrap(), &keys);
+    let one = Plan::sized(900, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
+    let (small, oracle) = map_of::<u32, u32>(&device, one, &keys);
     assert_eq!(small.plan.shape.partitions, 1);
     let mut shared = joiner(&device, Rule { blocks: 64, ..ONE });
     assert_eq!(shared.route(9000, true, &small).unwrap().blocks, 5);

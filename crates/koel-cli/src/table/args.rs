@@ -1,0 +1,156 @@
+//! What `koel build`, `koel query` and `koel info` understand.
+use super::columns::ColumnName;
+use clap::ValueEnum;
+use koel::Duplicates;
+use koel::file::Width;
+use std::path::PathBuf;
+
+const BUILD_EXAMPLES: &str = "\
+Examples:
+  koel build ids.u64 -o ids.koel                   the value of a key is its row number, from 0
+  koel build keys.npy --values values.npy -o table.koel
+  koel build people.csv --column id --value-column age -o ages.koel
+  koel build scan.ply --voxel-grid 512 -o voxels.koel
+
+Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy arrays of u32, u64, i32 or i64 without
+negative numbers (.npy), columns of CSV files (.csv; u32 if all numbers fit, else u64), or the voxels that a point cloud or mesh touches
+(.ply, .obj, .pcd, .stl, .las, .laz): x << 20 | y << 10 | z up to 1024 voxels a side, x << 42 | y << 21 | z beyond.
+The file works on every device; docs/format.md describes it.";
+
+/// Build a table of keys and values, and save it
+#[derive(clap::Args, Debug)]
+#[command(after_help = BUILD_EXAMPLES)]
+pub struct BuildArgs {
+    /// The keys
+    #[arg(value_name = "KEYS")]
+    pub keys: PathBuf,
+    /// The values, as many [default: row numbers]
+    #[arg(long, value_name = "FILE", conflicts_with = "voxel_grid")]
+    pub values: Option<PathBuf>,
+    /// The column of the keys in a CSV file: its name, or its number from 1
+    #[arg(long, value_name = "NAME|N", default_value = "1")]
+    pub column: ColumnName,
+    /// The column of the values, in the file of the values or else in that of the keys
+    #[arg(long, value_name = "NAME|N", conflicts_with = "voxel_grid")]
+    pub value_column: Option<ColumnName>,
+    /// The keys are the voxels of a scan, on a grid of so many voxels a side
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 21))]
+    pub voxel_grid: Option<u32>,
+    /// The kind of table
+    #[arg(long, value_enum, default_value = "map", value_name = "map|set|multimap|index")]
+    pub kind: Kind,
+    /// The type of keys [default: that of the file]
+    #[arg(long, value_enum, value_name = "u32|u64")]
+    pub key_type: Option<Number>,
+    /// The type of values [default: that of the file]
+    #[arg(long, value_enum, value_name = "u32|u64")]
+    pub value_type: Option<Number>,
+    /// Pairs per slot, 0.3 to 0.95
+    #[arg(long, value_name = "LOAD", default_value_t = 0.8)]
+    pub load: f64,
+    /// Of equal keys: keep the last, keep the first, reject them, or take my word that there are none
+    #[arg(long, value_enum, default_value = "last", value_name = "last|first|reject|unchecked")]
+    pub duplicates: Policy,
+    /// The same pairs give the same file, on every device and in every order
+    #[arg(long)]
+    pub reproducible: bool,
+    /// Where the table goes
+    #[arg(short, long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+const QUERY_EXAMPLES: &str = "\
+Examples:
+  koel query table.koel queries.u32                 the first answers, and how many were found
+  koel query table.koel queries.npy -o answers.npy  a structured array: key, found, value
+  koel query ages.koel people.csv --column id -o answers.csv
+
+The table is looked into where it is, on the CPU, after its checksums were checked; with --device cuda it is taken to a GPU.
+In answers.csv a key that is not there has no value, in answers.npy the value 0.";
+
+/// Look keys up in a saved table
+#[derive(clap::Args, Debug)]
+#[command(after_help = QUERY_EXAMPLES)]
+pub struct QueryArgs {
+    /// The table, as `koel build` wrote it
+    #[arg(value_name = "TABLE")]
+    pub table: PathBuf,
+    /// The keys to look up: .u32, .u64, .npy or .csv
+    #[arg(value_name = "QUERIES")]
+    pub queries: PathBuf,
+    /// The column of the keys in a CSV file: its name, or its number from 1
+    #[arg(long, value_name = "NAME|N", default_value = "1")]
+    pub column: ColumnName,
+    /// Where the answers go: .npy or .csv
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Check the header of the table only: damage elsewhere goes unnoticed
+    #[arg(long)]
+    pub quick: bool,
+}
+
+const INFO_EXAMPLES: &str = "\
+Examples:
+  koel info table.koel
+  koel info table.koel --json -";
+
+/// What a saved table holds, and whether the file is whole
+#[derive(clap::Args, Debug)]
+#[command(after_help = INFO_EXAMPLES)]
+pub struct InfoArgs {
+    /// The table, as `koel build` wrote it
+    #[arg(value_name = "TABLE")]
+    pub table: PathBuf,
+    /// Read and check the header only
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// `--kind`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Kind {
+    /// Keys and a value each.
+    Map,
+    /// Keys.
+    Set,
+    /// Keys and any number of values each.
+    Multimap,
+    /// Keys and numbers for them, both ways.
+    Index,
+}
+/// `--key-type`, `--value-type`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Number {
+    U32,
+    U64,
+}
+impl From<Number> for Width {
+    fn from(number: Number) -> Width {
+        match number {
+            Number::U32 => Width::U32,
+            Number::U64 => Width::U64,
+        }
+    }
+}
+/// `--duplicates`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Policy {
+    /// The last pair stays.
+    Last,
+    /// The first pair stays.
+    First,
+    /// They are an error.
+    Reject,
+    /// There are none.
+    Unchecked,
+}
+impl From<Policy> for Duplicates {
+    fn from(policy: Policy) -> Duplicates {
+        match policy {
+            Policy::Last => Duplicates::KeepLast,
+            Policy::First => Duplicates::KeepFirst,
+            Policy::Reject => Duplicates::Reject,
+            Policy::Unchecked => Duplicates::Unchecked,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Arrays of NumPy (`.npy`, versions 1 to 3): one-dimensional ones of whole numbers are read; the header of any can be written.
+//!
+//! The header is a Python literal of three fields, so short that reading it is less than a parser of Python would be. No header, however
+//! it was made, makes this panic, loop without end, or allocate more than 64 KiB.
+use std::fmt;
+use std::io::{self, Read};
+
+/// How a file begins.
+const MAGIC: [u8; 6] = *b"\x93NUMPY";
+/// Bytes of a header at most.
+const MOST_HEADER: u32 = 1 << 16;
+
+/// The types of elements that are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Element {
+    U32,
+    U64,
+    I32,
+    I64,
+}
+impl Element {
+    const ALL: [(&str, Element); 4] =
+        [("<u4", Element::U32), ("<u8", Element::U64), ("<i4", Element::I32), ("<i8", Element::I64)];
+    /// Of each element.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Element::U32 | Element::I32 => 4,
+            Element::U64 | Element::I64 => 8,
+        }
+    }
+}
+
+/// What a header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    pub element: Element,
+    pub len: u64,
+    /// Where the elements begin.
+    pub start: u64,
+}
+
+/// Why a file is not read.
+#[derive(Debug)]
+pub enum NpyError {
+    Io(io::Error),
+    /// In words.
+    Fault(String),
+}
+impl fmt::Display for NpyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NpyError::Io(e) => write!(f, "cannot be read: {e}"),
+            NpyError::Fault(fault) => f.write_str(fault),
+        }
+    }
+}
+
+/// Reads the header of a file of `file_bytes` bytes. What it returns fits the file.
+pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyError> {
+    let fault = |fault: String| Err(NpyError::Fault(fault));
+    let truncated = |expected: u64| format!("truncated: {file_bytes} bytes, the header needs {expected}");
+    let mut start = [0; 12];
+    let short = file_bytes.min(10) as usize;
+    from.read_exact(&mut start[..short]).map_err(NpyError::Io)?;
+    let known = short.min(MAGIC.len());
+    if start[..known] != MAGIC[..known] {
+        return fault(format!("is no .npy file: begins with \"{}\"", start[..short].escape_ascii()));
+    }
+    if short < 10 {
+        return fault(truncated(10));
+    }
+    let wide = match start[6] {
+        1 => false,
+        2 | 3 => true,
+        version => return fault(format!("byte 6: version is {version}, expected 1 to 3")),
+    };
+    if wide {
+        if file_bytes < 12 {
+            return fault(truncated(12));
+        }
+        from.read_exact(&mut start[10..]).map_err(NpyError::Io)?;
+    } else {
+        start[10..].fill(0);
+    }
+    let length = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
+    let begin = if wide { 12 } else { 10 } + u64::from(length);
+    if length > MOST_HEADER {
+        return fault(format!("byte 8: the header has {length} bytes, expected at most {MOST_HEADER}"));
+    }
+    if file_bytes < begin {
+        return fault(truncated(begin));
+    }
+    let mut text = vec![0; length as usize];
+    from.read_exact(&mut text).map_err(NpyError::Io)?;
+    let (descr, shape) = fields(&text).map_err(NpyError::Fault)?;
+
+    let Some(&(_, element)) = Element::ALL.iter().find(|(name, _)| descr == format!("'{name}'")) else {
+        return fault(format!("the elements are {descr}, expected '<u4', '<u8', '<i4' or '<i8'"));
+    };
+    let inside = shape.strip_prefix('(').and_then(|s| s.strip_suffix(')')).unwrap_or_default();
+    let sides = inside.split(',').map(str::trim).collect::<Vec<_>>();
+    let len = match sides[..] {
+        // Two spellings of one dimension, of which Python has the first.
+        [len, ""] | [len] if len.bytes().all(|b| b.is_ascii_digit()) => len.parse::<u64>().ok(),
+        _ => None,
+    };
+    let Some(len) = len else {
+        return fault(format!("the shape is {shape}, expected one dimension"));
+    };
+    let expected = len.checked_mul(element.bytes()).and_then(|bytes| bytes.checked_add(begin));
+    match expected {
+        Some(expected) if expected == file_bytes => Ok(Header { element, len, start: begin }),
+        Some(expected) if expected > file_bytes => {
+            fault(format!("truncated: {file_bytes} bytes, {len} elements need {expected}"))
+        }
+        Some(expected) => fault(format!("has {file_bytes} bytes, expected {expected} for {len} elements")),
+        None => fault(format!("truncated: {file_bytes} bytes, {len} elements need more than 2^64")),
+    }
+}
+
+/// `descr` and `shape` of a header, as they are written: `{'descr': '<u4', 'fortran_order': False, 'shape': (3,), }`.
+fn fields(text: &[u8]) -> Result<(String, String), String> {
+    let quoted = || text[..text.len().min(60)].escape_ascii().to_string();
+    let unreadable = || format!("byte 10: the header is \"{}\", expected descr, fortran_order and shape", quoted());
+    let text = str::from_utf8(text).map_err(|_| unreadable())?.trim();
+    let mut rest = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).ok_or_else(unreadable)?.trim();
+    let (mut descr, mut order, mut shape) = (None, None, None);
+    while !rest.is_empty() {
+        let (name, after) = rest.split_once(':').ok_or_else(unreadable)?;
+        let after = after.trim_start();
+        let end = end_of_value(after).ok_or_else(unreadable)?;
+        let value = Some(after[..end].trim().to_owned());
+        let field = match name.trim().trim_matches(['\'', '"']) {
+            "descr" => &mut descr,
+            "fortran_order" => &mut order,
+            "shape" => &mut shape,
+            _ => return Err(unreadable()),
+        };
+        if field.is_some() {
+            return Err(unreadable());
+        }
+        *field = value;
+        rest = after[end..].trim_start_matches(',').trim();
+    }
+    match (descr, order, shape) {
+        (Some(descr), Some(_), Some(shape)) => Ok((descr.replace('"', "'"), shape)),
+        _ => Err(unreadable()),
+    }
+}
+/// Where the value at the beginning ends: before a comma that is in no brackets and no quotes.
+fn end_of_value(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0i32, None);
+    for (at, byte) in text.bytes().enumerate() {
+        match (quote, byte) {
+            (Some(q), _) if byte == q => quote = None,
+            (Some(_), _) => (),
+            (None, b'\'' | b'"') => quote = Some(byte),
+            (None, b'(' | b'[') => depth += 1,
+            (None, b')' | b']') => depth -= 1,
+            (None, b',') if depth == 0 => return Some(at),
+            _ => (),
+        }
+    }
+    (depth == 0 && quote.is_none()).then_some(text.len())
+}
+
+/// The bytes in front of `len` elements of the type that `descr` names, a Python literal.
+pub fn header(descr: &str, len: usize) -> Vec<u8> {
+    let mut text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({len},), }}");
+    // The elements begin on a multiple of 64.
+    let whole = (MAGIC.len() + 4 + text.len() + 1).next_multiple_of(64);
+    text.push_str(&" ".repeat(whole - MAGIC.len() - 4 - text.len() - 1));
+    text.push('\n');
+    let length = (text.len() as u16).to_le_bytes();
+    [&MAGIC[..], &[1, 0], &length, text.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<Header, String> {
+        read_header(&mut &bytes[..], bytes.len() as u64).map_err(|e| e.to_string())
+    }
+    fn file(text: &str, elements: usize) -> Vec<u8> {
+        let length = (text.len() as u16).to_le_bytes();
+        [&b"\x93NUMPY\x01\x00"[..], &length, text.as_bytes(), &vec![0; elements]].concat()
+    }
+
+    #[test]
+    fn headers_are_read_as_they_are_written() {
+        for (descr, element) in Element::ALL {
+            for len in [0, 1, 1000] {
+                let mut bytes = header(&format!("'{descr}'"), len);
+                assert_eq!(bytes.len() % 64, 0);
+                let start = bytes.len() as u64;
+                bytes.resize(bytes.len() + len * element.bytes() as usize, 7);
+                assert_eq!(read(&bytes), Ok(Header { element, len: len as u64, start }));
+            }
+        }
+        // As NumPy writes them, of version 1 and 2; another order and other quotes.
+        let text = "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }                                    \n";
+        assert_eq!(read(&file(text, 16)).unwrap().len, 2);
+        let wide = [&b"\x93NUMPY\x02\x00"[..], &(text.len() as u32).to_le_bytes(), text.as_bytes(), &[0; 16]].concat();
+        assert_eq!(read(&wide).unwrap(), Header { element: Element::I64, len: 2, start: 12 + text.len() as u64 });
+        let text = "{\"shape\": (2,), \"fortran_order\": True, \"descr\": \"<u4\"}";
+        assert_eq!(read(&file(text, 8)).unwrap().element, Element::U32);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let with = |descr: &str, shape: &str| {
+            file(&format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n"), 8)
+        };
+        for (bytes, says) in [
+            (vec![], "truncated: 0 bytes, the header needs 10"),
+            (b"\x93NUMPY\x01".to_vec(), "truncated: 7 bytes, the header needs 10"),
+            (b"key,value\n1,2\n".to_vec(), "is no .npy file: begins with \"key,value\\n\""),
+            (b"\x93NUMPY\x04\x00\x00\x00".to_vec(), "byte 6: version is 4, expected 1 to 3"),
+            (b"\x93NUMPY\x02\x00\xff\xff".to_vec(), "truncated: 10 bytes, the header needs 12"),
+            (
+                b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(),
+                "byte 8: the header has 4294967295 bytes, expected at most 65536",
+            ),
+            (b"\x93NUMPY\x01\x00\xff\x00".to_vec(), "truncated: 10 bytes, the header needs 265"),
+            (with("'<f8'", "(1,)"), "the elements are '<f8', expected '<u4', '<u8', '<i4' or '<i8'"),
+            (with("'>u8'", "(1,)"), "the elements are '>u8', expected '<u4', '<u8', '<i4' or '<i8'"),
+            (
+                with("[('a', '<u4'), ('b', '<u4')]", "(1,)"),
+                "the elements are [('a', '<u4'), ('b', '<u4')], expected '<u4', '<u8', '<i4' or '<i8'",
+            ),
+            (with("'<u4'", "(2, 1)"), "the shape is (2, 1), expected one dimension"),
+            (with("'<u4'", "()"), "the shape is (), expected one dimension"),
+            (with("'<u4'", "(-1,)"), "the shape is (-1,), expected one dimension"),
+            (
+                with("'<u8'", "(18446744073709551615,)"),
+                "truncated: 95 bytes, 18446744073709551615 elements need more than 2^64",
+            ),
+            (with("'<u4'", "(3,)"), "truncated: 76 bytes, 3 elements need 80"),
+            (with("'<u4'", "(1,)"), "has 76 bytes, expected 72 for 1 elements"),
+            (file("{'descr': '<u4', 'shape': (2,)}", 8), "expected descr, fortran_order and shape"),
+            (file("{'descr': '<u4', 'descr': '<u4'}", 8), "expected descr, fortran_order and shape"),
+            (file("{'descr': '<u4", 8), "expected descr, fortran_order and shape"),
+            (file("{'descr': (}", 8), "expected descr, fortran_order and shape"),
+            (file("\u{fffd}", 8), "expected descr, fortran_order and shape"),
+        ] {
+            let error = read(&bytes).unwrap_err();
+            assert!(error.contains(says), "{error} / {says}");
+        }
+    }
+}

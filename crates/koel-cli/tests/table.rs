@@ -1,0 +1,322 @@
+//! `koel build`, `koel query` and `koel info` from outside: what is found again, what is refused and how, what is left behind.
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn koel(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
+    command.current_dir(folder).args(["--device", "cpu", "--threads", "2"]).args(arguments).stdin(Stdio::null());
+    command
+}
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let output = koel(folder, arguments).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{arguments:?}");
+    text(&output.stdout)
+}
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&done(folder, &[arguments, &["--json", "-"]].concat())).unwrap()
+}
+/// Status 2, one line on standard error and nothing else; the line.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } = koel(folder, arguments).output().unwrap();
+    let error = text(&stderr);
+    assert_eq!(status.code(), Some(2), "{arguments:?}: {error}");
+    assert!(stdout.is_empty() && error.lines().count() == 1 && error.starts_with("error: "), "{arguments:?}: {error}");
+    error
+}
+fn names(folder: &Path) -> Vec<String> {
+    let mut names =
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
+    names.sort();
+    names
+}
+fn u32s(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|n| n.to_le_bytes()).collect()
+}
+fn u64s(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|n| n.to_le_bytes()).collect()
+}
+/// As NumPy writes it.
+fn npy(descr: &str, len: usize, bytes: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({len},), }}");
+    let header = format!("{header:117}\n");
+    [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), bytes].concat()
+}
+fn folder_with(files: &[(&str, &[u8])]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_path_buf();
+    for (name, content) in files {
+        fs::write(path.join(name), content).unwrap();
+    }
+    (folder, path)
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["build", "query", "info"] {
+        let help = done(Path::new("."), &[command, "--help"]);
+        assert!(help.contains("Examples:\n  koel ") && help.contains("--json"), "{help}");
+    }
+}
+
+#[test]
+fn numbers_of_every_format_are_found_again() {
+    let (keys, values) = ([7u32, 0, u32::MAX, 7], [1u64, 2, u64::MAX, 4]);
+    let wide = keys.map(u64::from);
+    let csv = keys.iter().zip(values).map(|(k, v)| format!("{v},x,{k}\n")).collect::<String>();
+    let (_keep, folder) = folder_with(&[
+        ("keys.u32", &u32s(&keys)),
+        ("keys.u64", &u64s(&wide)),
+        ("keys32.npy", &npy("<u4", 4, &u32s(&keys))),
+        ("keys64.NPY", &npy("<i8", 4, &u64s(&wide))),
+        ("values.u64", &u64s(&values)),
+        ("values.npy", &npy("<u8", 4, &u64s(&values))),
+        ("pairs.csv", csv.as_bytes()),
+        ("named.csv", format!("value,what,my key\n{csv}").as_bytes()),
+        ("queries.csv", b"q\n7\n4294967296\n8\n4294967295\n"),
+    ]);
+    for (arguments, key) in [
+        (&["keys.u32", "--values", "values.u64"][..], "u32"),
+        (&["keys.u64", "--values", "values.npy"], "u64"),
+        (&["keys.u64", "--values", "values.npy", "--key-type", "u32"], "u32"),
+        (&["keys32.npy", "--values", "values.npy"], "u32"),
+        (&["keys32.npy", "--values", "values.npy", "--key-type", "u64"], "u64"),
+        (&["keys64.NPY", "--values", "values.u64"], "u64"),
+        (&["pairs.csv", "--column", "3", "--value-column", "1"], "u32"),
+        (&["named.csv", "--column", "my key", "--value-column", "value"], "u32"),
+        (&["keys.u32", "--values", "named.csv", "--value-column", "value"], "u32"),
+        (&["keys.u32", "--values", "pairs.csv"], "u32"),
+    ] {
+        let built = json(&folder, &[&["build", "-o", "t.koel"], arguments].concat());
+        let expected = (key.into(), "u64".into(), 3.into(), 1.into());
+        let found = |report: &Value| ["key", "value", "pairs", "duplicates"].map(|f| report[f].clone()).into();
+        assert_eq!(found(&built), expected, "{arguments:?}");
+        let info = json(&folder, &["info", "t.koel"]);
+        assert_eq!((found(&info), &info["checked"]), (expected, &"all".into()));
+        assert_eq!(info["bytes"], fs::metadata(folder.join("t.koel")).unwrap().len());
+        done(&folder, &["query", "t.koel", "queries.csv", "-o", "a.csv"]);
+        let answers = fs::read_to_string(folder.join("a.csv")).unwrap();
+        assert_eq!(answers, format!("key,found,value\n7,1,4\n4294967296,0,\n8,0,\n4294967295,1,{}\n", u64::MAX));
+    }
+}
+
+#[test]
+fn without_values_a_key_has_its_row_number() {
+    let (_keep, folder) = folder_with(&[("keys.u64", &u64s(&[50, 60, 50])), ("q.u32", &u32s(&[60, 70, 50]))]);
+    for (policy, row) in [("last", 2), ("first", 0)] {
+        let text = done(&folder, &["build", "keys.u64", "-o", "t.koel", "--duplicates", policy]);
+        assert!(text.starts_with("t.koel: map of u64 -> u32, 2 pairs, 1 with a key that came again dropped"), "{text}");
+        let table = done(&folder, &["query", "t.koel", "q.u32"]);
+        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
+        assert_eq!(rows[..4], ["key value", "60 1", "70 not there", &format!("50 {row}")]);
+        assert_eq!(rows[4], "2 of 3 keys found");
+    }
+    let info = done(&folder, &["info", "t.koel", "--quick"]);
+    assert!(info.contains("map of u64 -> u32") && info.contains("checked: the header only"), "{info}");
+    // Queries of a few are shown, of many the first ones.
+    fs::write(folder.join("many.u32"), u32s(&[60; 1000])).unwrap();
+    let table = done(&folder, &["query", "t.koel", "many.u32"]);
+    assert_eq!((table.lines().count(), table.contains("1,000 of 1,000 keys found")), (1 + 20 + 1 + 2, true), "{table}");
+    fs::write(folder.join("none.u32"), []).unwrap();
+    assert!(done(&folder, &["query", "t.koel", "none.u32"]).contains("0 of 0 keys found"));
+    // Tables of nothing are tables.
+    assert_eq!(json(&folder, &["build", "none.u32", "-o", "none.koel"])["pairs"], 0);
+    assert_eq!(json(&folder, &["query", "none.koel", "q.u32"])["found"], 0);
+}
+
+#[test]
+fn answers_are_arrays_that_numpy_reads() {
+    let (_keep, folder) = folder_with(&[
+        ("keys.u32", &u32s(&[5, 6])),
+        ("values.u64", &u64s(&[500, 600])),
+        ("q.u64", &u64s(&[6, 1 << 40])),
+    ]);
+    done(&folder, &["build", "keys.u32", "--values", "values.u64", "-o", "t.koel"]);
+    done(&folder, &["query", "t.koel", "q.u64", "-o", "a.npy"]);
+    let bytes = fs::read(folder.join("a.npy")).unwrap();
+    let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    assert_eq!((&bytes[..8], start % 64), (&b"\x93NUMPY\x01\x00"[..], 0));
+    let header =
+        "{'descr': [('key', '<u8'), ('found', '|b1'), ('value', '<u8')], 'fortran_order': False, 'shape': (2,), }";
+    assert_eq!(text(&bytes[10..start]).trim_end(), header);
+    let rows = [u64s(&[6]), vec![1], u64s(&[600]), u64s(&[1 << 40]), vec![0], u64s(&[0])].concat();
+    assert_eq!(bytes[start..], rows);
+}
+
+#[test]
+fn voxels_of_a_scan_are_keys() {
+    let mesh = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n";
+    let (_keep, folder) = folder_with(&[("m.obj", mesh), ("c.ply", b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n1 1 1\n")]);
+    let built = json(&folder, &["build", "m.obj", "--voxel-grid", "16", "-o", "t.koel"]);
+    assert!(built["pairs"].as_u64().unwrap() > 50 && built["key"] == "u32", "{built}");
+    let built = json(&folder, &["build", "c.ply", "--voxel-grid", "2000", "-o", "t.koel"]);
+    assert_eq!((&built["pairs"], &built["key"]), (&2.into(), &"u64".into()));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_file() {
+    let keys = u32s(&(0..5000).map(|i: u32| i.wrapping_mul(0x9E37_79B9)).collect::<Vec<_>>());
+    let (_keep, folder) = folder_with(&[("keys.u32", &keys)]);
+    let build = |seed: &str, load: &str| {
+        done(&folder, &["--seed", seed, "build", "keys.u32", "-o", "t.koel", "--load", load]);
+        fs::read(folder.join("t.koel")).unwrap()
+    };
+    let one = build("1", "0.8");
+    assert!(one == build("1", "0.8"));
+    assert!(one != build("2", "0.8") && one != build("12884901888", "0.8"));
+    assert!(build("1", "0.5").len() > one.len());
+}
+
+#[test]
+fn bad_usage_is_refused() {
+    let (_keep, folder) = folder_with(&[
+        ("k.u32", &u32s(&[1, 2])),
+        ("k.csv", b"1\n"),
+        ("m.obj", b"v 0 0 0\n"),
+        ("k.txt", b"1\n"),
+        ("t.koel", b""),
+    ]);
+    for (arguments, says) in [
+        (&["build", "k.u32"][..], "--out"),
+        (&["build", "-o", "o"], "KEYS"),
+        (
+            &["build", "k.u32", "-o", "o", "--kind", "set"],
+            "--kind set: there are no files of this kind yet, expected map",
+        ),
+        (&["build", "k.u32", "-o", "o", "--kind", "multimap"], "--kind multimap: there are no files of this kind yet"),
+        (&["build", "k.u32", "-o", "o", "--kind", "index"], "--kind index: there are no files of this kind yet"),
+        (&["build", "k.u32", "-o", "o", "--kind", "tree"], "'tree'"),
+        (&["build", "k.u32", "-o", "o", "--load", "0.99"], "--load 0.99: expected 0.3 to 0.95"),
+        (&["build", "k.u32", "-o", "o", "--load", "NaN"], "--load NaN: expected 0.3 to 0.95"),
+        (&["build", "k.u32", "-o", "o", "--duplicates", "both"], "'both'"),
+        (&["build", "k.u32", "-o", "o", "--voxel-grid", "8"], "k.u32: --voxel-grid goes with a point cloud or mesh"),
+        (&["build", "m.obj", "-o", "o", "--voxel-grid", "0"], "--voxel-grid"),
+        (&["build", "m.obj", "-o", "o"], "m.obj: a scan has no numbers, expected --voxel-grid N"),
+        (&["build", "m.obj", "-o", "o", "--voxel-grid", "8", "--values", "k.u32"], "--values"),
+        (&["build", "k.u32", "-o", "o", "--value-column", "2"], "--value-column goes with a CSV file"),
+        (&["build", "k.csv", "-o", "o", "--column", "0"], "columns are counted from 1"),
+        (&["build", "k.txt", "-o", "o"], "k.txt: unknown format, expected a file named .u32, .u64, .npy or .csv"),
+        (&["build", "k.u32", "-o", "."], ".: is a folder"),
+        (&["build", "k.u32", "-o", "no/o"], "no/o: cannot be written"),
+        (&["build", "k.u32", "-o", "o", "--json", "no/j"], "no/j: cannot be written"),
+        (&["query", "t.koel", "k.u32", "-o", "a.txt"], "a.txt: unknown format, expected a file named .npy or .csv"),
+        (&["query", "t.koel", "m.obj"], "m.obj: a scan is no list of keys"),
+        (&["query", "t.koel", "k.txt"], "k.txt: unknown format"),
+    ] {
+        let error = refused(&folder, arguments);
+        assert!(error.contains(says), "{arguments:?}: {error}");
+        assert_eq!(names(&folder), ["k.csv", "k.txt", "k.u32", "m.obj", "t.koel"], "{arguments:?}");
+    }
+}
+
+#[test]
+fn bad_numbers_are_refused_with_their_place() {
+    let (_keep, folder) = folder_with(&[
+        ("good.u32", &u32s(&[1, 2, 1])),
+        ("short.u32", &[0; 6]),
+        ("short.u64", &[0; 12]),
+        ("big.u64", &u64s(&[1, 1 << 32])),
+        ("text.npy", b"1,2,3\n"),
+        ("short.npy", &npy("<u4", 3, &[0; 11])),
+        ("float.npy", &npy("<f4", 3, &[0; 12])),
+        ("minus.npy", &npy("<i4", 3, &u32s(&[1, -5i32 as u32, 3]))),
+        ("empty.csv", b""),
+        ("word.csv", b"1\n2\nthree\n"),
+        ("ragged.csv", b"1,2\n3\n"),
+        ("names.csv", b"a,b\n1,2\n"),
+        ("nan.obj", b"v nan 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n"),
+    ]);
+    let before = names(&folder);
+    for (arguments, says) in [
+        (&["missing.u32"][..], "missing.u32: cannot be read: No such file"),
+        (&["short.u32"], "short.u32: 6 bytes: expected a multiple of 4, the last 2 at byte 4 are no whole number"),
+        (&["short.u64"], "short.u64: 12 bytes: expected a multiple of 8, the last 4 at byte 8 are no whole number"),
+        (&["big.u64", "--key-type", "u32"], "big.u64: key 1 is 4294967296, expected at most 4294967295 for u32"),
+        (&["big.u64", "--values", "big.u64", "--value-type", "u32"], "big.u64: value 1 is 4294967296"),
+        (&["good.u32", "--values", "big.u64"], "big.u64: 2 values, expected one for each of 3 keys"),
+        (&["good.u32", "--duplicates", "reject"], "good.u32: key 1 occurs more than once: at 0 and at 2"),
+        (&["text.npy"], "text.npy: is no .npy file: begins with \"1,2,3\\n\""),
+        (&["short.npy"], "short.npy: truncated: 139 bytes, 3 elements need 140"),
+        (&["float.npy"], "float.npy: the elements are '<f4', expected '<u4', '<u8', '<i4' or '<i8'"),
+        (&["minus.npy"], "minus.npy: element 1 is -5, expected no negative number"),
+        (&["empty.csv"], "empty.csv: is empty, expected lines of numbers"),
+        (&["word.csv"], "word.csv: line 3, column 1: found \"three\", expected a whole number"),
+        (&["ragged.csv"], "ragged.csv: line 2: 1 columns, expected 2 as before"),
+        (&["names.csv", "--column", "c"], "names.csv: line 1: no column \"c\", there are a, b"),
+        (&["names.csv", "--column", "3"], "names.csv: line 1: 2 columns, column 3 was asked for"),
+        (&["nan.obj", "--voxel-grid", "8"], "nan.obj: line 1"),
+    ] {
+        let error = refused(&folder, &[&["build", "-o", "o.koel"], arguments].concat());
+        assert!(error.contains(says), "{arguments:?}: {error}");
+        assert_eq!(names(&folder), before, "{arguments:?}");
+    }
+}
+
+#[test]
+fn bad_tables_are_refused_by_what_is_wrong_with_them() {
+    let (_keep, folder) = folder_with(&[("keys.u32", &u32s(&(0..100).collect::<Vec<_>>()))]);
+    done(&folder, &["build", "keys.u32", "-o", "good.koel"]);
+    let good = fs::read(folder.join("good.koel")).unwrap();
+    let with = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    let length = good.len();
+    let slots = format!("truncated: {} bytes, the section of slots needs {length}", length - 1);
+    for (bytes, says) in [
+        (vec![], "truncated: 0 bytes, the header needs 4096"),
+        (good[..4095].to_vec(), "truncated: 4095 bytes, the header needs 4096"),
+        (good[..length - 1].to_vec(), slots.as_str()),
+        ([&good[..], b"\n"].concat(), "something follows after the section of the stash"),
+        (b"key,value\n1,2\n".to_vec(), "is no koel table: begins with \"key,value\\n1,2\\n\""),
+        (with(8, 2), "has format version 2, this koel reads versions up to 1"),
+        (with(60, 99), "corrupted: the header has checksum"),
+        (with(length - 5, !good[length - 5]), "corrupted: the section of slots has checksum"),
+    ] {
+        fs::write(folder.join("bad.koel"), bytes).unwrap();
+        for arguments in [&["info", "bad.koel"][..], &["query", "bad.koel", "keys.u32", "-o", "a.csv"]] {
+            let error = refused(&folder, arguments);
+            assert!(error.starts_with("error: bad.koel: ") && error.contains(says), "{arguments:?}: {error}");
+            assert_eq!(names(&folder), ["bad.koel", "good.koel", "keys.u32"]);
+        }
+    }
+    // The last one is damaged in its slots only.
+    done(&folder, &["info", "bad.koel", "--quick"]);
+    assert!(done(&folder, &["query", "--quick", "bad.koel", "keys.u32"]).contains(" of 100 keys found"));
+    assert!(refused(&folder, &["info", "missing.koel"]).contains("missing.koel: cannot be read: No such file"));
+    assert!(refused(&folder, &["info", "."]).contains(".: cannot be read: expected a regular file"));
+}
+
+#[test]
+fn a_device_that_is_not_there_leaves_nothing() {
+    let (_keep, folder) = folder_with(&[("keys.u32", &u32s(&[1]))]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
+    let arguments = ["--device", "cuda:4000", "build", "keys.u32", "-o", "t.koel"];
+    let output = command.current_dir(&folder).args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(names(&folder), ["keys.u32"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_what_was_there() {
+    let keys = u32s(&(0..20_000_000).map(|i: u32| i.wrapping_mul(0x9E37_79B9)).collect::<Vec<_>>());
+    let (_keep, folder) = folder_with(&[("keys.u32", &keys), ("t.koel", b"old")]);
+    for milliseconds in [50, 400, 900] {
+        let mut child = koel(&folder, &["build", "keys.u32", "-o", "t.koel"]).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let code = child.wait().unwrap().code();
+        let whole = fs::read(folder.join("t.koel")).unwrap();
+        assert_eq!(names(&folder), ["keys.u32", "t.koel"]);
+        match code {
+            Some(130) => assert!(whole == b"old" || whole.len() > 4096),
+            other => assert_eq!((other, whole.len() > 4096), (Some(0), true), "done before it was interrupted"),
+        }
+    }
+}

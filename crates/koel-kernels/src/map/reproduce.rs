@@ -1,0 +1,454 @@
+//! A table whose bytes follow from its pairs, its shape and its seed alone: the pairs of each partition are placed anew, by a
+//! rule that has one result.
+//!
+//! [`build`](super::build) places pairs as they come and evicts by races. The answers are always the same; which key lies in
+//! which slot is not. Where that is asked for, this pass follows [`settle`](super::settle). It takes the pairs of a partition
+//! out of its buckets and the stash, wherever they are, and forgets where that was.
+//!
+//! # The rule
+//! Every pair *proposes* to its first bucket at level 0. Who is refused proposes to the second at level 1, then to the first
+//! again at level 2, and so on. Of all the proposals that a bucket ever gets it accepts the four greatest, which of two levels
+//! is the higher, and at the same level that of the greater mixed key. Who is refused at level [`LAST_LEVEL`] goes to the stash.
+//!
+//! # Why it has one result
+//! "Is made" and "is refused" are the least sets of proposals for which this holds: every proposal at level 0 is made; one that
+//! is made is refused if four greater ones to its bucket are made; who is refused makes the proposal of the next level.
+//! More proposals never make fewer refusals, so there are such sets, and no order is in their definition. This is deferred
+//! acceptance, as between students and colleges; higher levels are what lets a chain of evictions end.
+//!
+//! A run may take any order, with any number of threads, on words of which it sees old states:
+//! * Each bucket has four words, which only ever grow: a proposal is put in the place of the least of four that were read, by
+//!   compare-and-swap, if it is greater than that. A proposal is put in at most once.
+//! * So no refusal is wrong. One that is less than all four words that it read is refused by these four, or greater ones in their
+//!   places: distinct proposals that are made. One that is replaced was the least of four, and the one in its place is greater.
+//! * And none is missing at the end. Who is refused goes on at once, so every proposal that is made is in a word or was refused; of those
+//!   to one bucket the four that are left in words are greater than those refused.
+//! * It ends: there are finitely many proposals, and each is put in a word once and refused once.
+//!
+//! # What follows
+//! A bucket that refused once is full forever. So a pair in its second bucket has a full first one, one in the stash two full
+//! ones: lookups end where they may, [fillers](Shape::filler) are not needed, and class bits follow from the placement:
+//! a bit is set if and only if a key of its class that has this first bucket lies elsewhere.
+//!
+//! Within 16 levels everything finds its place that can: of 20,000 random partitions of 10 to 4000 pairs, at loads of 0.5 to
+//! 1.02, in sum as many pairs were left over as by maximum matchings, even within 8. (Keys can be chosen for which it takes as many
+//! levels as there are buckets.) At load 0.8 there are 1.24 proposals a pair and none above level 2, at 0.95 there are 1.7 and
+//! none above 3; only in a partition of which something is left over pairs propose 14 times.
+//!
+//! # Wide keys of one hash
+//! A word holds the hash and not the key. Where two have one hash the keys are read from the table, which is rewritten last.
+//!
+//! # The stash
+//! Normally it is empty, and nothing of this happens. Else [`map_unstash()`] has emptied it before, and left its pairs linked by
+//! partition; what is homeless now is put back. If more pairs are homeless than before, a partition first reserves
+//! slots of the stash for them. If there are not enough it stays as it was built: nothing is lost, but its bytes depend on the
+//! run. That cannot be where the stash has room for the pairs in it before and after together.
+use super::build::write_bucket;
+use super::layout::{BUCKET, EMPTY, Layout, Narrow, Shape, Wide, class, with_class_bits};
+use super::{header, stash};
+use koel_simt::{Buf, In, Shared, Thread, U64x2, kernel, unroll};
+
+/// Threads of a block.
+pub const THREADS: u32 = 512;
+/// Buckets of a thread at most.
+const ROUNDS: usize = 4;
+/// Buckets of a partition at most.
+pub const MOST_BUCKETS: u32 = THREADS * ROUNDS as u32;
+/// Pairs of a partition in the stash at most: more slots no stash of a kernel has.
+pub const MOST_STASHED: u32 = 1 << stash::MOST_BITS;
+/// Who is refused at this level is homeless.
+pub const LAST_LEVEL: u64 = 15;
+
+// A proposal's word: bit 63 is set, then level, hash, and the number of the pair in its partition.
+const NUMBER_BITS: u32 = 27;
+const LEVEL: u32 = NUMBER_BITS + 32;
+const MADE: u64 = 1 << 63;
+const _: () = assert!(LAST_LEVEL << LEVEL < MADE && MOST_BUCKETS * 4 + MOST_STASHED <= 1 << NUMBER_BITS);
+/// The word of a place that nobody has proposed to: less than every proposal.
+pub const NOBODY: u64 = 0;
+
+/// The first proposal of pair `number`, below 2^27, with this hash.
+#[inline(always)]
+pub fn first_proposal(h: u32, number: u32) -> u64 {
+    MADE | (h as u64) << NUMBER_BITS | number as u64
+}
+/// The number of the pair that proposes.
+#[inline(always)]
+pub fn number(proposal: u64) -> u32 {
+    proposal as u32 & ((1 << NUMBER_BITS) - 1)
+}
+/// If a pair that lies in this bucket, counted inside the partition, overflowed: its first bucket, and the class bit to set there.
+#[inline(always)]
+pub fn overflowed(shape: Shape, proposal: u64, bucket: u32) -> Option<(u32, u32)> {
+    let h = hash(proposal);
+    let first = shape.first(h);
+    if first == bucket { None } else { Some((first, 1 << class(h))) }
+}
+#[inline(always)]
+fn hash(proposal: u64) -> u32 {
+    (proposal >> NUMBER_BITS) as u32
+}
+/// Whether `a` is less than `b`: of one level and hash, the lesser key is. Equal keys, which only a broken promise brings here, are
+/// told apart by their numbers.
+#[inline(always)]
+fn is_less<L: Layout>(a: u64, b: u64, head: &impl Fn(u32) -> u64) -> bool {
+    if L::HASH_SHIFT > 0 && a != b && a >> NUMBER_BITS == b >> NUMBER_BITS {
+        let (key_a, key_b) = (L::key_in(head(number(a))), L::key_in(head(number(b))));
+        return (key_a, a) < (key_b, b);
+    }
+    a < b
+}
+
+/// The words of a partition's buckets, four each, while pairs propose.
+pub trait Places {
+    /// The four words of a bucket.
+    fn four(&self, bucket: u32) -> [u64; BUCKET];
+    /// Writes `new` to word `at` if `old` is there. Tells what was there.
+    fn replace(&self, at: u32, old: u64, new: u64) -> u64;
+}
+impl Places for Shared<u64> {
+    #[inline(always)]
+    fn four(&self, bucket: u32) -> [u64; BUCKET] {
+        let U64x2([a, b]) = self.x2().load_volatile(2 * bucket);
+        let U64x2([c, d]) = self.x2().load_volatile(2 * bucket + 1);
+        [a, b, c, d]
+    }
+    #[inline(always)]
+    fn replace(&self, at: u32, old: u64, new: u64) -> u64 {
+        self.cas(at, old, new)
+    }
+}
+
+/// Makes a proposal, and all that follow from it, of whomever. Tells the last proposal of a pair that is homeless now, if one is.
+///
+/// `head`: that of a pair by its number.
+#[inline(always)]
+pub fn propose<L: Layout>(
+    shape: Shape,
+    places: &impl Places,
+    mut proposal: u64,
+    head: impl Fn(u32) -> u64,
+) -> Option<u64> {
+    loop {
+        let h = hash(proposal);
+        let first = shape.first(h);
+        let bucket = if proposal >> LEVEL & 1 == 0 { first } else { shape.other(h, first) };
+        let mut there = places.four(bucket);
+        let refused = loop {
+            let (mut slot, mut least) = (0, there[0]);
+            unroll::<BUCKET>(|s| {
+                if is_less::<L>(there[s], least, &head) {
+                    (slot, least) = (s as u32, there[s]);
+                }
+            });
+            if is_less::<L>(proposal, least, &head) {
+                break proposal;
+            }
+            let now = places.replace(4 * bucket + slot, least, proposal);
+            if now == least {
+                break least;
+            }
+            // The others may be old: what is there now is greater.
+            unroll::<BUCKET>(|s| {
+                if s as u32 == slot {
+                    there[s] = now;
+                }
+            });
+        };
+        if refused == NOBODY {
+            return None;
+        }
+        if refused >> LEVEL & LAST_LEVEL == LAST_LEVEL {
+            return Some(refused);
+        }
+        proposal = refused + (1 << LEVEL);
+    }
+}
+
+/// Bytes of shared memory for partitions of this many buckets: words, class bits of eight buckets in a word, and two counts.
+pub const fn shared_bytes(buckets: u32) -> u32 {
+    buckets * 32 + buckets.div_ceil(8) * 4 + COUNTS * 4
+}
+/// Of a block: pairs that are homeless, and whether its partition stays as it was.
+const COUNTS: u32 = 2;
+const HOMELESS: u32 = 0;
+const STAYS: u32 = 1;
+/// The end of a list of stashed pairs, or an empty one.
+const NONE: u32 = !0;
+
+/// The words that [`map_unstash()`] writes: a copy of a stash of 2^`bits` slots, and for each slot the next one of its list.
+pub const fn unstashed_words<L: Layout>(bits: u32) -> usize {
+    (L::SLOT_WORDS + 1) << bits
+}
+
+#[inline(always)]
+fn unstash<L: Layout>(
+    t: Thread,
+    shape: Shape,
+    stash_bits: u32,
+    stash: Buf<u64>,
+    unstashed: Buf<u64>,
+    lists: Buf<u32>,
+    table_header: In<u32>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    // The stash of a build that failed may be too small: it stays as it is.
+    if table_header.get(header::STASHED) == 0 || table_header.get(header::FAILED) != 0 {
+        return;
+    }
+    let slots = 1u32 << (stash_bits & 31);
+    let mut slot = t.id();
+    while slot < slots {
+        let at = slot * L::SLOT_WORDS as u32;
+        let head = stash.load(at);
+        if head != EMPTY {
+            unstashed.store(at, head);
+            if L::SLOT_WORDS > 1 {
+                unstashed.store(at + 1, stash.load(at + 1));
+            }
+            stash.store(at, EMPTY);
+            let next = lists.swap(shape.partition(L::hash(L::key_in(head))), slot);
+            unstashed.store(slots * L::SLOT_WORDS as u32 + slot, next as u64);
+        }
+        slot += THREADS;
+    }
+}
+
+/// The partition of a block. Its pairs have numbers: those of their slots, and behind them those of the stash.
+#[derive(Clone, Copy)]
+struct Partition {
+    shape: Shape,
+    p: u32,
+    stash_bits: u32,
+    slots: Buf<u64>,
+    unstashed: In<u64>,
+    places: Shared<u64>,
+}
+/// Which of a partition's pairs a thread looks at next: every so many slots, then every so many of the list.
+struct Cursor {
+    next: u32,
+    /// The head of that one, which is read ahead; empty behind the last.
+    ahead: u64,
+    link: u32,
+    /// Of the pairs in the list, those before.
+    listed: u32,
+}
+impl Partition {
+    #[inline(always)]
+    fn in_buckets(self) -> u32 {
+        self.shape.buckets * 4
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn head<L: Layout>(self, number: u32) -> u64 {
+        if number < self.in_buckets() {
+            self.slots.load(self.shape.place(self.p, number / 4) * L::WORDS as u64 + (number % 4) as u64)
+        } else {
+            self.unstashed.get((number - self.in_buckets()) * L::SLOT_WORDS as u32)
+        }
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn pair<L: Layout>(self, number: u32) -> L::Pair {
+        let head = self.head::<L>(number);
+        let behind = if L::SLOT_WORDS == 1 {
+            0
+        } else if number < self.in_buckets() {
+            self.slots
+                .load(self.shape.place(self.p, number / 4) * L::WORDS as u64 + (BUCKET as u32 + number % 4) as u64)
+        } else {
+            self.unstashed.get((number - self.in_buckets()) * L::SLOT_WORDS as u32 + 1)
+        };
+        L::with_head(head, behind)
+    }
+    /// Slots from `next` on, and the pairs of the list.
+    #[inline(always)]
+    #[track_caller]
+    fn cursor<L: Layout>(self, next: u32, link: u32) -> Cursor {
+        let ahead = if next < self.in_buckets() { self.head::<L>(next) } else { EMPTY };
+        Cursor { next, ahead, link, listed: 0 }
+    }
+    /// The number and the hash of the thread's next pair.
+    #[inline(always)]
+    fn next<L: Layout>(self, t: Thread, cursor: &mut Cursor) -> Option<(u32, u32)> {
+        while cursor.next < self.in_buckets() {
+            let (number, head) = (cursor.next, cursor.ahead);
+            *cursor = Cursor { listed: cursor.listed, ..self.cursor::<L>(number + THREADS, cursor.link) };
+            let h = L::hash(L::key_in(head));
+            // Fillers are forgotten.
+            if head != EMPTY && self.shape.belongs(h, self.shape.place(self.p, number / 4) as u32) {
+                return Some((number, h));
+            }
+        }
+        while cursor.link != NONE {
+            let (slot, mine) = (cursor.link, cursor.listed % THREADS == t.id());
+            let links = (L::SLOT_WORDS as u32) << (self.stash_bits & 31);
+            cursor.link = self.unstashed.get(links + slot) as u32;
+            cursor.listed += 1;
+            if mine {
+                let number = self.in_buckets() + slot;
+                return Some((number, L::hash(L::key_in(self.head::<L>(number)))));
+            }
+        }
+        None
+    }
+    /// Whether pair `number` has a place.
+    #[inline(always)]
+    fn is_placed(self, h: u32, number: u32) -> bool {
+        let first = self.shape.first(h);
+        let (a, b) = (self.places.four(first), self.places.four(self.shape.other(h, first)));
+        let mut placed = false;
+        unroll::<BUCKET>(|s| {
+            placed |= a[s] != NOBODY && self::number(a[s]) == number || b[s] != NOBODY && self::number(b[s]) == number
+        });
+        placed
+    }
+}
+
+#[inline(always)]
+fn reproduce<L: Layout>(
+    t: Thread,
+    shape: Shape,
+    stash_bits: u32,
+    unstashed: In<u64>,
+    lists: Buf<u32>,
+    slots: Buf<u64>,
+    stash: Buf<u64>,
+    table_header: Buf<u32>,
+) {
+    let mut shared = t.shared();
+    let (id, p) = (t.id(), t.block());
+    let places = shared.array::<u64>(shape.buckets * 4);
+    // The class bits of eight buckets in a word.
+    let classes = shared.array::<u32>(shape.buckets.div_ceil(8));
+    let counts = shared.array::<u32>(COUNTS);
+    let mark = |first: u32, bit: u32| {
+        classes.fetch_or(first / 8, bit << (first % 8 * 4));
+    };
+    let mut i = id;
+    while i < shape.buckets * 2 {
+        places.x2().store(i, U64x2([NOBODY; 2]));
+        i += THREADS;
+    }
+    i = id;
+    while i < shape.buckets.div_ceil(8) {
+        classes.store(i, 0);
+        i += THREADS;
+    }
+    if id < COUNTS {
+        counts.store(id, 0);
+    }
+    t.wait_for_previous();
+    t.let_next_start();
+    let part = Partition { shape, p, stash_bits, slots, unstashed, places };
+    let list = lists.load(p);
+    let all = part.cursor::<L>(id, list);
+    t.barrier();
+
+    // Everybody proposes.
+    let (mut cursor, mut homeless) = (all, 0);
+    while let Some((number, h)) = part.next::<L>(t, &mut cursor) {
+        let left = propose::<L>(shape, &places, first_proposal(h, number), |number| part.head::<L>(number));
+        homeless += left.is_some() as u32;
+    }
+    if homeless != 0 {
+        counts.fetch_add(HOMELESS, homeless);
+    }
+    // Where nobody is homeless or was, which is normal, the stash is none of this block's business.
+    if t.barrier_count(homeless != 0 || list != NONE) != 0 {
+        let (now, before) = (counts.load(HOMELESS), cursor.listed);
+        if id == 0 {
+            let more = now.wrapping_sub(before);
+            let sum = table_header.fetch_add(header::STASHED, more).wrapping_add(more);
+            let stays = now > before && sum > 1 << (stash_bits & 31);
+            if stays {
+                table_header.fetch_add(header::STASHED, more.wrapping_neg());
+            }
+            counts.store(STAYS, stays as u32);
+            lists.store(p, NONE);
+        }
+        t.barrier();
+        let stays = counts.load(STAYS) != 0;
+        let mut cursor = part.cursor::<L>(if stays { NONE } else { id }, list);
+        while let Some((number, h)) = part.next::<L>(t, &mut cursor) {
+            if stays || !part.is_placed(h, number) {
+                mark(shape.first(h), 1 << class(h));
+                // There is room: it was reserved, or is what was there before.
+                stash::insert::<L>(stash, stash_bits, part.pair::<L>(number));
+            }
+        }
+        if stays {
+            return;
+        }
+    }
+
+    // All buckets are read before one is written.
+    let mut buckets = [[L::EMPTY_PAIR; BUCKET]; ROUNDS];
+    unroll::<ROUNDS>(|round| {
+        let bucket = id + round as u32 * THREADS;
+        if bucket < shape.buckets {
+            let four = places.four(bucket);
+            unroll::<BUCKET>(|s| {
+                if four[s] != NOBODY {
+                    buckets[round][s] = part.pair::<L>(number(four[s]));
+                    if let Some((first, bit)) = overflowed(shape, four[s], bucket) {
+                        mark(first, bit);
+                    }
+                }
+            });
+        }
+    });
+    t.barrier();
+    unroll::<ROUNDS>(|round| {
+        let bucket = id + round as u32 * THREADS;
+        if bucket < shape.buckets {
+            let bits = classes.load(bucket / 8) >> (bucket % 8 * 4);
+            // One that is not full has no class bits, and empty slots have the greatest key: they come last.
+            write_bucket::<L>(slots, shape.place(p, bucket), with_class_bits::<L>(buckets[round], bits));
+        }
+    });
+}
+
+macro_rules! entries { ($($layout:ty, $min_blocks:literal: $(#[$unstash_doc:meta])* $unstash:ident $(#[$doc:meta])* $name:ident;)*) => { $(
+    $(#[$unstash_doc])*
+    #[kernel(threads = 512, starts_early)]
+    pub fn $unstash(
+        t: Thread,
+        shape: Shape,
+        stash_bits: u32,
+        stash: Buf<u64>,
+        unstashed: Buf<u64>,
+        lists: Buf<u32>,
+        table_header: In<u32>,
+    ) {
+        unstash::<$layout>(t, shape, stash_bits, stash, unstashed, lists, table_header)
+    }
+    $(#[$doc])*
+    #[kernel(threads = 512, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets), starts_early)]
+    pub fn $name(
+        t: Thread,
+        shape: Shape,
+        stash_bits: u32,
+        unstashed: In<u64>,
+        lists: Buf<u32>,
+        slots: Buf<u64>,
+        stash: Buf<u64>,
+        table_header: Buf<u32>,
+    ) {
+        reproduce::<$layout>(t, shape, stash_bits, unstashed, lists, slots, stash, table_header)
+    }
+)* } }
+entries! {
+    Narrow, 2:
+    /// Empties a stash that holds something: its pairs are in `unstashed` then ([`unstashed_words`]), and `lists` has the slot of
+    /// one of each partition, or all ones as before. One block.
+    map_unstash
+    /// Places the pairs of partition `t.block()` anew: see the module. Leaves all ones in `lists`.
+    map_reproduce;
+    Wide<u64, u64>, 1:
+    /// The same for wide pairs.
+    map_unstash_wide
+    /// The same for wide pairs.
+    map_reproduce_wide;
+}

@@ -1,0 +1,274 @@
+//! Small inputs: a pass that sends a [record](super::records::Indexed) of every pair to its partition, and a build of few pairs a block.
+//!
+//! The input fits the cache, so pairs stay where they are until their buckets are written: a record tells where, and thereby which of
+//! two equal keys stays: none has to be looked for in the input afterwards. Partitions are small, so that a big GPU's multiprocessors
+//! all have one, and a thread has few pairs: loops in place of what is unrolled for big inputs.
+use super::build::{Source, Target, build_indexed};
+use super::layout::{Layout, Narrow, Shape, Wide};
+use super::partition::{Bins, place};
+use super::records::{Indexed, indexed};
+use super::{rank, stash, state};
+use crate::hash::mulhi;
+use crate::partition::{ELSEWHERE, NOWHERE};
+use koel_simt::{Buf, In, Shared, Thread, block, kernel, unroll};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+/// Keys of a thread that are on their way at a time.
+const BATCH: usize = 4;
+/// Pairs of a block of the pass, at most.
+pub const MOST_TILE: u32 = 4096;
+
+/// Bytes of shared memory of a block of the pass.
+pub const fn pass_bytes(tile: u32, bins: u32) -> u32 {
+    tile * 16 + bins * 4
+}
+
+/// What the pass knows of the tile, in shared memory.
+#[derive(Clone, Copy)]
+struct Tile {
+    /// Pairs in it.
+    count: u32,
+    /// Of each pair the hash of its key.
+    hashes: Shared<u32>,
+    /// Of each pair its bin, and in the low 16 bits its number among those of the tile that go there; or [`GONE`].
+    places: Shared<u32>,
+    /// Of each bin how many go there.
+    counts: Shared<u32>,
+    /// Two slots a pair, for finding equal keys.
+    firsts: Shared<u32>,
+}
+/// The place of a pair that goes nowhere.
+const GONE: u32 = u32::MAX;
+
+impl Tile {
+    /// Gives pair `i` its place among those of its bin, which is told.
+    #[inline(always)]
+    fn count_in(self, i: u32, bin: u32) -> u32 {
+        let number = self.counts.fetch_add(bin, 1);
+        self.places.store_volatile(i, bin << 16 | number);
+        number
+    }
+    #[inline(always)]
+    fn clear_counts(self, t: Thread, bins: u32) {
+        let mut bin = t.id();
+        while bin < bins {
+            self.counts.store(bin, 0);
+            bin += THREADS;
+        }
+    }
+    /// Of equal keys leaves only the one that stays, and counts again. All threads of the block call it.
+    #[inline(always)]
+    fn drop_copies<L: Layout>(
+        self,
+        t: Thread,
+        bins: u32,
+        keep_first: u32,
+        key: impl Fn(u32) -> L::Mixed,
+        build_state: Buf<u32>,
+    ) {
+        let slots = 2 * self.count;
+        let mut i = t.id();
+        while i < slots {
+            self.firsts.store(i, GONE);
+            i += THREADS;
+        }
+        self.clear_counts(t, bins);
+        t.barrier();
+        let mut dropped = 0;
+        i = t.id();
+        while i < self.count {
+            let mut live = self.places.load_volatile(i) != GONE;
+            let h = if live { self.hashes.load(i) } else { 0 };
+            let mut at = mulhi(h.wrapping_mul(0x9E37_79B1), slots);
+            while live {
+                let there = self.firsts.cas(at, GONE, i);
+                if there == GONE {
+                    break;
+                }
+                if self.hashes.load(there) == h && (L::SLOT_WORDS == 1 || key(there) == key(i)) {
+                    if (there < i) == (keep_first != 0) {
+                        self.places.store_volatile(i, GONE);
+                        (live, dropped) = (false, dropped + 1);
+                    } else if self.firsts.cas(at, there, i) == there {
+                        self.places.store_volatile(there, GONE);
+                        dropped += 1;
+                        break;
+                    }
+                } else {
+                    at = if at + 1 < slots { at + 1 } else { 0 };
+                }
+            }
+            i += THREADS;
+        }
+        dropped = block::warp_inclusive_sum(t, dropped);
+        if t.lane() == 31 && dropped != 0 {
+            build_state.fetch_add(state::DROPPED, dropped);
+        }
+        t.barrier();
+        i = t.id();
+        while i < self.count {
+            if self.places.load_volatile(i) != GONE {
+                self.count_in(i, mulhi(self.hashes.load(i), bins));
+            }
+            i += THREADS;
+        }
+        t.barrier();
+    }
+}
+
+#[inline(always)]
+fn pass<L: Layout>(
+    t: Thread,
+    seed: u32,
+    n: u32,
+    tile: u32,
+    keep_first: u32,
+    keys: In<L::Key>,
+    bins: Bins,
+    out: Buf<u64>,
+    overflow: Buf<u64>,
+    cursors: Buf<u32>,
+    valid: Buf<u32>,
+    stash: Buf<u64>,
+    stash_words: u32,
+    build_state: Buf<u32>,
+) {
+    let mut shared = t.shared();
+    let first = t.block() * tile;
+    let of = Tile {
+        count: tile.min(n.saturating_sub(first)),
+        hashes: shared.array::<u32>(tile),
+        places: shared.array::<u32>(tile),
+        firsts: shared.array::<u32>(2 * tile),
+        counts: shared.array::<u32>(bins.count),
+    };
+    of.clear_counts(t, bins.count);
+    t.wait_for_previous();
+    t.let_next_start();
+    stash::clear(t, THREADS, stash, stash_words);
+    t.barrier();
+
+    let (mut crowded, mut i) = (false, t.id());
+    while i < of.count {
+        let at = |l: usize| i + l as u32 * THREADS;
+        let mut batch = [L::Key::default(); BATCH];
+        unroll::<BATCH>(|l| {
+            if at(l) < of.count {
+                batch[l] = keys.get(first + at(l));
+            }
+        });
+        unroll::<BATCH>(|l| {
+            if at(l) < of.count {
+                let mixed = L::mixed(seed, batch[l]);
+                if mixed == L::AMBIGUOUS {
+                    build_state.fetch_max(state::HELD, rank(first + at(l), keep_first));
+                    build_state.fetch_add(state::HELD_COPIES, 1);
+                    of.places.store_volatile(at(l), GONE);
+                } else {
+                    let h = L::hash(mixed);
+                    of.hashes.store(at(l), h);
+                    crowded |= of.count_in(at(l), mulhi(h, bins.count)) >= bins.crowd;
+                }
+            }
+        });
+        i += BATCH as u32 * THREADS;
+    }
+    if t.barrier_count(crowded) != 0 {
+        of.drop_copies::<L>(t, bins.count, keep_first, |i| L::mixed(seed, keys.get(first + i)), build_state);
+    }
+
+    let place = place(bins, 0, valid, build_state);
+    let mut bin = t.id();
+    while bin < bins.count {
+        let run = of.counts.load(bin);
+        if run != 0 {
+            of.counts.store(bin, place(bin, cursors.fetch_add(bin, run), run));
+        }
+        bin += THREADS;
+    }
+    t.barrier();
+    i = t.id();
+    while i < of.count {
+        let place = of.places.load_volatile(i);
+        if place != GONE {
+            let (run, record) = (of.counts.load(place >> 16), indexed(of.hashes.load(i), first + i));
+            let to = run.wrapping_add(place & 0xFFFF);
+            if run < ELSEWHERE {
+                out.store(to, record);
+            } else if run < NOWHERE {
+                overflow.store(to & !ELSEWHERE, record);
+            }
+        }
+        i += THREADS;
+    }
+}
+
+macro_rules! passes { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 256, min_blocks = 4, shared = pass_bytes(tile, bins.count), starts_early)]
+    pub fn $name(
+        t: Thread,
+        seed: u32,
+        n: u32,
+        tile: u32,
+        keep_first: u32,
+        keys: In<$key>,
+        bins: Bins,
+        out: Buf<u64>,
+        overflow: Buf<u64>,
+        cursors: Buf<u32>,
+        valid: Buf<u32>,
+        stash: Buf<u64>,
+        stash_words: u32,
+        build_state: Buf<u32>,
+    ) {
+        pass::<$layout>(
+            t, seed, n, tile, keep_first, keys, bins, out, overflow, cursors, valid, stash, stash_words, build_state,
+        )
+    }
+)* } }
+passes! {
+    /// The records of pairs `t.block() * tile..` to the bins of their partitions. Clears the stash.
+    map_records Narrow, u32;
+    /// The same for wide values.
+    map_records_u32 Wide<u32, u64>, u32;
+    /// The same for wide keys.
+    map_records_u64 Wide<u64, u64>, u64;
+}
+
+macro_rules! builds { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 256, min_blocks = 4, shared = crate::map::build::shared_bytes(shape.buckets, source.list), starts_early)]
+    pub fn $name(
+        t: Thread,
+        shape: Shape,
+        source: Source,
+        seed: u32,
+        keep_first: u32,
+        keys: In<$key>,
+        values: In<$value>,
+        records: In<u64>,
+        counts: In<u32>,
+        valid: In<u32>,
+        overflow: In<u64>,
+        slots: Buf<u64>,
+        stash: Buf<u64>,
+        contested: Buf<u64>,
+        build_state: Buf<u32>,
+    ) {
+        let from = Indexed { seed, keep_first, keys, values, bins: records, bin: t.block() * source.room, overflow };
+        let to = Target { source, slots, stash, contested, build_state };
+        build_indexed::<$layout>(t, shape, from, counts, valid, to)
+    }
+)* } }
+builds! {
+    /// Builds partition `t.block()` from records, as [`map_build`](fn@super::build::map_build) does from pairs.
+    map_build_small Narrow, u32, u32;
+    /// The same for wide values.
+    map_build_small_u32_u64 Wide<u32, u64>, u32, u64;
+    /// The same for wide keys.
+    map_build_small_u64_u32 Wide<u64, u32>, u64, u32;
+    /// The same for wide pairs.
+    map_build_small_u64_u64 Wide<u64, u64>, u64, u64;
+}

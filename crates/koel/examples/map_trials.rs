@@ -1,0 +1,498 @@
+//! Trials of [`Map`](koel::Map) on this machine's best device, every answer compared with the right one: one JSON line each.
+//!
+//!     cargo run --release --example map_trials -- small 100000 big 2^29 tight streams 10
+//!
+//! `small N`: N builds of up to 2,000 pairs (of two partitions, now and then) with random, regular and hostile keys, random loads, seeds
+//! and policies, most of them into a map that is there, against `HashMap`. `big N`: one build of N pairs whose keys are a bijection of
+//! their numbers: all are found, as many others are not. `tight [N]`: the device's memory is taken but for 4 GiB (on the CPU 1 GiB of
+//! address space is given), then maps grow from N pairs until that is an error for want of memory; after it everything works again,
+//! and all once more. `streams [SECONDS]`: one thread puts other pairs into a map again and again while another looks up in a second
+//! map. Options: `seed=S`, `device=cpu`. Exit status 1 if an answer was wrong.
+use koel::map::layout::{Layout, Number};
+use koel::map::{Key, Value};
+use koel::{Buffer, Device, DeviceKind, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
+use koel_kernels::hash::mix::splitmix_at;
+use rayon::prelude::*;
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use timing::size;
+
+mod timing;
+
+/// What went wrong, in words.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> Outcome {
+    let (mut seed, mut on_cpu, mut trials) = (1, false, vec![]);
+    for arg in std::env::args().skip(1) {
+        match (arg.split_once('='), arg.as_str()) {
+            (Some(("seed", number)), _) => seed = number.parse().map_err(|_| wrong(&arg))?,
+            (Some(("device", "cpu")), _) => on_cpu = true,
+            (None, "small" | "big" | "tight" | "streams") => trials.push((arg, None)),
+            _ => match trials.last_mut() {
+                Some((_, number @ None)) => *number = Some(size(&arg)?),
+                _ => return Err(wrong(&arg).into()),
+            },
+        }
+    }
+    let device = if on_cpu { Device::cpu()? } else { Device::best()? };
+    let is_gpu = device.kind() == DeviceKind::Cuda;
+    eprintln!("{}", device.name());
+    for (trial, number) in &trials {
+        let start = Instant::now();
+        let told = match trial.as_str() {
+            "small" => small(&device, number.unwrap_or(100_000), seed),
+            "big" => big(&device, number.unwrap_or(if is_gpu { 1 << 29 } else { 1 << 22 }), seed),
+            "tight" => tight(&device, number.unwrap_or(1 << 20), seed),
+            _ => streams(&device, Duration::from_secs(number.unwrap_or(10) as u64), seed),
+        };
+        let told = told.map_err(|e| format!("{trial}, seed {seed}: {e}"))?;
+        let (seconds, name) = (start.elapsed().as_secs_f64(), device.name());
+        println!(
+            r#"{{"trial":"{trial}","device":"{name}","seed":{seed},{told},"verified":true,"seconds":{seconds:.1}}}"#
+        );
+    }
+    Ok(())
+}
+fn wrong(arg: &str) -> Error {
+    let expected = "small, big, tight or streams, a number behind, seed=S or device=cpu".into();
+    Error::Setting { field: "argument", found: arg.into(), expected }
+}
+/// On a terminal, the state of things, in one line that is written over.
+struct Progress(Instant);
+impl Progress {
+    fn tell(&mut self, state: impl FnOnce() -> String) {
+        if self.0.elapsed() > Duration::from_millis(200) && std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K{}\r", state());
+            let _ = std::io::stderr().flush();
+            self.0 = Instant::now();
+        }
+    }
+}
+
+/// Random numbers.
+struct Random {
+    seed: u64,
+    drawn: u32,
+}
+impl Random {
+    fn word(&mut self) -> u64 {
+        self.drawn += 1;
+        splitmix_at(self.seed, self.drawn)
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.word() % n.max(1) as u64) as usize
+    }
+    fn of<T: Copy>(&mut self, these: &[T]) -> T {
+        these[self.below(these.len())]
+    }
+}
+
+/// What small trials came to.
+#[derive(Default)]
+struct Tally {
+    builds: usize,
+    rebuilds: usize,
+    builders: usize,
+    pairs: usize,
+    lookups: usize,
+    copies: usize,
+    rejected: usize,
+    unchecked_copies: usize,
+    stashed: usize,
+    most_attempts: u32,
+}
+
+/// A builder and its map, for a number of trials.
+struct Standing<K: Key, V: Value> {
+    options: MapOptions,
+    builder: MapBuilder<K, V>,
+    map: Option<Map<K, V>>,
+    left: usize,
+}
+
+fn small(device: &Device, trials: usize, seed: u32) -> Outcome<String> {
+    let stream = device.stream()?;
+    let (mut tally, mut progress) = (Tally::default(), Progress(Instant::now()));
+    let (mut narrow, mut wide, mut keys64, mut values64) = (None, None, None, None);
+    for trial in 0..trials {
+        let random = &mut Random { seed: splitmix_at(seed as u64, trial as u32), drawn: 0 };
+        match random.below(8) {
+            0 => small_trial::<u64, u64>(&stream, random, &mut wide, &mut tally),
+            1 => small_trial::<u64, u32>(&stream, random, &mut keys64, &mut tally),
+            2 => small_trial::<u32, u64>(&stream, random, &mut values64, &mut tally),
+            _ => small_trial::<u32, u32>(&stream, random, &mut narrow, &mut tally),
+        }
+        .map_err(|e| format!("trial {trial}: {e}"))?;
+        progress.tell(|| format!("small: {trial} of {trials} builds"));
+    }
+    let Tally { builds, rebuilds, builders, pairs, lookups, copies, rejected, .. } = tally;
+    let Tally { unchecked_copies, stashed, most_attempts, .. } = tally;
+    Ok(format!(
+        r#""builds":{builds},"rebuilds":{rebuilds},"builders":{builders},"pairs":{pairs},"lookups":{lookups},"copies":{copies},"rejected":{rejected},"unchecked_copies":{unchecked_copies},"stashed":{stashed},"most_attempts":{most_attempts}"#
+    ))
+}
+
+/// How many pairs: few, about the sizes of warps, blocks and partitions, or any.
+fn small_size(random: &mut Random) -> usize {
+    const EDGES: [usize; 12] = [0, 32, 64, 128, 256, 512, 768, 1024, 1536, 1800, 1920, 2000];
+    match random.below(64) {
+        0 => 3599 + random.below(3),
+        1..16 => random.below(65),
+        16..32 => (random.of(&EDGES) + random.below(3)).saturating_sub(1),
+        _ => random.below(2001),
+    }
+}
+/// Keys of a small trial, and what they are.
+fn small_keys<K: Key, V: Value>(random: &mut Random, n: usize, seed: u32) -> (&'static str, Vec<K>) {
+    let (base, bits) = (random.word(), 8 * size_of::<K>() as u32);
+    let turned = |i: u64, by: u32| i << (by % bits) | i.checked_shr(bits - by % bits).unwrap_or(0);
+    let (step, by, few) = (random.word(), random.below(64) as u32, 1 + random.below(n.min(50)) as u64);
+    let draw = |i: u64| splitmix_at(base, i as u32);
+    // Mixed keys that begin or end alike: all in one bucket, in few, in one partition.
+    let unmixed = |i: u64| <K::Layout<V> as Layout>::unmixed(seed, Number::narrowed(i)).widened();
+    let (name, key): (_, Box<dyn Fn(u64) -> u64>) = match random.below(12) {
+        0 | 1 => ("random", Box::new(draw)),
+        2 => ("sequential", Box::new(move |i| base.wrapping_add(i))),
+        3 => ("downwards from all ones", Box::new(|i| !i)),
+        4 => ("strided", Box::new(move |i| i.wrapping_mul(step))),
+        5 => ("equal low bits", Box::new(move |i| turned(i, by))),
+        6 => ("all equal", Box::new(move |_| base)),
+        7 => ("all ones", Box::new(|_| u64::MAX)),
+        8 => ("few", Box::new(move |i| draw(i).wrapping_mul(31) % few)),
+        9 => ("one partition", Box::new(unmixed)),
+        10 => ("few buckets", Box::new(move |i| if i < 40 { unmixed(i) } else { draw(i) })),
+        _ => ("ambiguous", Box::new(move |i| unmixed(if i % 3 == 0 { u64::MAX } else { draw(i) }))),
+    };
+    (name, (0..n as u64).map(|i| K::narrowed(key(i))).collect())
+}
+
+fn small_trial<K: Key, V: Value>(
+    stream: &Stream,
+    random: &mut Random,
+    standing: &mut Option<Standing<K, V>>,
+    tally: &mut Tally,
+) -> Outcome {
+    use Duplicates::{KeepFirst, KeepLast, Reject, Unchecked};
+    let device = stream.device();
+    if standing.as_ref().is_none_or(|s| s.left == 0) {
+        let any = 0.3 + 0.65 * (random.word() >> 11) as f64 / (1u64 << 53) as f64;
+        let load = random.of(&[0.3, 0.95, 0.8, any]);
+        let duplicates = random.of(&[KeepLast, KeepLast, KeepFirst, Reject, Unchecked]);
+        let options = MapOptions {
+            load,
+            duplicates,
+            seed: if random.below(2) == 0 { 0 } else { random.word() as u32 },
+            reproducible: random.below(8) == 0,
+        };
+        let left = 1 + random.below(40);
+        *standing = Some(Standing { options, builder: MapBuilder::new(device, options)?, map: None, left });
+        tally.builders += 1;
+    }
+    let Some(Standing { options, builder, map, left }) = standing else { return Ok(()) };
+    *left -= 1;
+    let n = small_size(random);
+    let (name, keys) = small_keys::<K, V>(random, n, options.seed);
+    let salt = random.word();
+    let values = (0..n as u64).map(|i| V::narrowed(i | (i ^ salt) << 32)).collect::<Vec<_>>();
+    let place = format!("{n} {name} keys of {} and values of {} bytes, {options:?}", size_of::<K>(), size_of::<V>());
+    let pairs = || keys.iter().copied().zip(values.iter().copied());
+    let oracle: HashMap<K, V> =
+        if options.duplicates == KeepFirst { pairs().rev().collect() } else { pairs().collect() };
+    let copies = n - oracle.len();
+
+    let (k, v) = (device.stage(&keys)?, device.stage(&values)?);
+    let old = map.take().filter(|_| random.below(16) > 0);
+    tally.builds += 1;
+    tally.rebuilds += old.is_some() as usize;
+    let built = match old {
+        None => builder.build(stream, k.view(), v.view()),
+        Some(mut old) => builder.rebuild(&mut old, stream, k.view(), v.view()).map(|()| old),
+    };
+    let built = match built {
+        Err(Error::DuplicateKey { key, first, second }) if options.duplicates == Reject && copies > 0 => {
+            tally.rejected += 1;
+            let is_right = first < second && second < n && keys[first] == keys[second] && keys[first].widened() == key;
+            return if is_right { Ok(()) } else { Err(format!("{place}: key {key}, {first}, {second}").into()) };
+        }
+        Err(e) => return Err(format!("{place}: {e}").into()),
+        Ok(_) if options.duplicates == Reject && copies > 0 => {
+            return Err(format!("{place}: {copies} copies were not rejected").into());
+        }
+        Ok(built) => map.insert(built),
+    };
+    let mut queries = oracle.keys().copied().collect::<Vec<K>>();
+    let others = queries.len() + 8;
+    queries.extend((0..others).map(|_| K::narrowed(random.word())));
+    queries.extend([0, 1, u64::MAX, u64::MAX - 1].map(K::narrowed));
+    let staged = device.stage(&queries)?;
+    let (mut answers, mut found) = (device.alloc::<V>(queries.len())?, device.alloc::<u8>(queries.len())?);
+    built.get_into(stream, staged.view(), answers.view_mut(), found.view_mut())?;
+    let (answers, found, report) = (answers.download()?, found.download()?, built.report()?);
+    // A broken promise: nothing hangs, and what is found belongs to its key.
+    let is_broken = options.duplicates == Unchecked && copies > 0;
+    for (i, query) in queries.iter().enumerate() {
+        let answer = (answers[i], found[i]);
+        let is_right = match oracle.get(query) {
+            Some(_) if is_broken && found[i] == 1 => pairs().any(|pair| pair == (*query, answers[i])),
+            Some(&value) if !is_broken => answer == (value, 1),
+            _ => answer == (V::narrowed(0), 0),
+        };
+        if !is_right {
+            let right = oracle.get(query);
+            return Err(format!("{place}: key {query:?} is answered {answer:?}, not {right:?}; {report:?}").into());
+        }
+    }
+    if !is_broken && (report.pairs, report.duplicates) != (oracle.len(), copies) {
+        return Err(format!("{place}: holds {} different keys: {report:?}", oracle.len()).into());
+    }
+    tally.pairs += n;
+    tally.lookups += queries.len();
+    tally.copies += copies;
+    tally.unchecked_copies += is_broken as usize;
+    tally.stashed += report.stashed;
+    tally.most_attempts = tally.most_attempts.max(report.attempts);
+    Ok(())
+}
+
+/// The keys of a big trial: another one for each number.
+fn key(i: u32, seed: u32) -> u32 {
+    let mut x = i ^ seed.wrapping_mul(0x9E37_79B1);
+    x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
+    x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
+    x ^ x >> 16
+}
+/// What they have.
+fn value(i: u32, salt: u32) -> u32 {
+    i.rotate_left(9) ^ salt
+}
+
+/// Pairs 0..n on the device.
+struct Input {
+    keys: Buffer<u32>,
+    values: Buffer<u32>,
+}
+/// Pairs that pass through host memory at a time.
+const CHUNK: usize = 1 << 24;
+const LEAST_CHUNK: usize = 1 << 16;
+
+impl Input {
+    /// `words`: room in host memory, which is kept for the next one.
+    fn new(device: &Device, n: usize, seed: u32, salt: u32, words: &mut Vec<u32>) -> koel::Result<Input> {
+        let keys = numbered(device, n, |i| key(i, seed), words)?;
+        Ok(Input { keys, values: numbered(device, n, |i| value(i, salt), words)? })
+    }
+}
+/// `of(0)..of(n)` on the device.
+fn numbered(
+    device: &Device,
+    n: usize,
+    of: impl Fn(u32) -> u32 + Sync,
+    words: &mut Vec<u32>,
+) -> koel::Result<Buffer<u32>> {
+    let mut buffer = device.alloc(n)?;
+    let chunk = words.capacity().clamp(LEAST_CHUNK, CHUNK);
+    for start in (0..n).step_by(chunk) {
+        let part = start..n.min(start + chunk);
+        part.clone().into_par_iter().map(|i| of(i as u32)).collect_into_vec(words);
+        buffer.view_mut().slice(part)?.copy_from_host(words)?;
+    }
+    Ok(buffer)
+}
+
+/// Room for a chunk of lookups and their answers, on the device and in host memory.
+struct Lookups {
+    queries: Buffer<u32>,
+    answers: Buffer<u32>,
+    found: Buffer<u8>,
+    words: Vec<u32>,
+    answers_here: Vec<u32>,
+    found_here: Vec<u8>,
+}
+impl Lookups {
+    fn new(device: &Device, n: usize) -> koel::Result<Lookups> {
+        let n = n.clamp(LEAST_CHUNK, CHUNK);
+        let (queries, answers, found) = (device.alloc(n)?, device.alloc(n)?, device.alloc(n)?);
+        let (answers_here, found_here) = (vec![0; n], vec![0; n]);
+        Ok(Lookups { queries, answers, found, words: Vec::with_capacity(n), answers_here, found_here })
+    }
+    /// Looks up keys 0..n, which are all there, and n..2n, of which none is; the first wrong answer is an error.
+    fn verify(&mut self, stream: &Stream, map: &Map, n: usize, seed: u32, salt: u32) -> Outcome {
+        let len = map.len()?;
+        if len != n {
+            return Err(format!("{n} pairs, of which the map holds {len}").into());
+        }
+        for start in (0..2 * n).step_by(self.queries.len()) {
+            let numbers = start..(2 * n).min(start + self.queries.len());
+            numbers.clone().into_par_iter().map(|i| key(i as u32, seed)).collect_into_vec(&mut self.words);
+            let part = ..numbers.len();
+            self.queries.view_mut().slice(part)?.copy_from_host(&self.words)?;
+            let (to_answers, to_found) = (self.answers.view_mut().slice(part)?, self.found.view_mut().slice(part)?);
+            map.get_into(stream, self.queries.view().slice(part)?, to_answers, to_found)?;
+            let (answers, found) = (&mut self.answers_here[part], &mut self.found_here[part]);
+            self.answers.view().slice(part)?.copy_to_host(answers)?;
+            self.found.view().slice(part)?.copy_to_host(found)?;
+            let expected = |i: usize| if i < n { (value(i as u32, salt), 1) } else { (0, 0) };
+            let answer = |i: usize| (answers[i - start], found[i - start]);
+            if let Some(i) = numbers.into_par_iter().find_first(|&i| answer(i) != expected(i)) {
+                return Err(format!("{n} pairs: key {i} is answered {:?}, not {:?}", answer(i), expected(i)).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn big(device: &Device, n: usize, seed: u32) -> Outcome<String> {
+    if n > 1 << 31 {
+        return Err(Error::TooMany { what: "pairs, with as many other keys,", n, max: 1 << 31 }.into());
+    }
+    let stream = device.stream()?;
+    let mut lookups = Lookups::new(device, n)?;
+    let input = Input::new(device, n, seed, 5, &mut lookups.words)?;
+    let mut builder = MapBuilder::new(device, MapOptions::default())?;
+    let map = builder.build(&stream, input.keys.view(), input.values.view())?;
+    drop(input);
+    let report = map.report()?;
+    lookups.verify(&stream, &map, n, seed, 5)?;
+    let gps = n as f64 / report.device_seconds.unwrap_or(f64::NAN) / 1e9;
+    Ok(format!(
+        r#""n":{n},"found":{n},"absent":{n},"gps":{gps:.2},"bytes":{},"scratch_bytes":{},"stashed":{},"attempts":{}"#,
+        report.bytes, report.scratch_bytes, report.stashed, report.attempts
+    ))
+}
+
+/// Bytes that are left to a GPU, and that the CPU is given.
+const LEFT: usize = 4 << 30;
+const GIVEN: u64 = 1 << 30;
+
+/// Memory taken from a device, so that little is left.
+struct Taken {
+    _pieces: Vec<Buffer<u8>>,
+    bytes: usize,
+    left: usize,
+}
+impl Taken {
+    fn of(device: &Device) -> Outcome<Taken> {
+        let Some((mut free, _)) = device.memory()? else {
+            limit_address_space()?;
+            return Ok(Taken { _pieces: vec![], bytes: 0, left: GIVEN as usize });
+        };
+        let mut pieces = vec![];
+        while free > LEFT + (1 << 28) {
+            pieces.push(device.alloc::<u8>((free - LEFT).min(1 << 30))?);
+            free = device.memory()?.map_or(0, |(free, _)| free);
+        }
+        Ok(Taken { bytes: pieces.iter().map(Buffer::bytes).sum(), _pieces: pieces, left: free })
+    }
+}
+/// Where memory is promised rather than given, its want must be made: no more addresses than [`GIVEN`] besides those in use.
+#[cfg(target_os = "linux")]
+fn limit_address_space() -> Outcome {
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let pages = pages.split_whitespace().next().unwrap_or_default().parse::<u64>()?;
+    // SAFETY: asks for a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    let most = pages * page + GIVEN;
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: reads the limit.
+    match unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
+#[cfg(not(target_os = "linux"))]
+fn limit_address_space() -> Outcome {
+    Err("on the CPU tight memory needs Linux".into())
+}
+
+fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
+    const SALT: u32 = 9;
+    let stream = device.stream()?;
+    let least = least.max(1);
+    // Threads of the host take memory when they begin.
+    (0..1 << 16).into_par_iter().for_each(|_| ());
+    let mut lookups = Lookups::new(device, least)?;
+    let first = Input::new(device, least, seed, SALT, &mut lookups.words)?;
+    let mut builder = MapBuilder::new(device, MapOptions::default())?;
+    let beside = builder.build(&stream, first.keys.view(), first.values.view())?;
+    let mut map = builder.build(&stream, first.keys.view(), first.values.view())?;
+    let taken = Taken::of(device)?;
+    let mut told = vec![];
+    let mut progress = Progress(Instant::now());
+    for _round in 0..2 {
+        let (mut n, mut most) = (least, 0);
+        let (at, error) = loop {
+            progress.tell(|| format!("tight: {n} pairs"));
+            let input = match Input::new(device, n, seed, SALT, &mut lookups.words) {
+                Ok(input) => input,
+                Err(error) => break ("input", error),
+            };
+            if let Err(error) = builder.rebuild(&mut map, &stream, input.keys.view(), input.values.view()) {
+                break ("rebuild", error);
+            }
+            lookups.verify(&stream, &map, n, seed, SALT)?;
+            match builder.build(&stream, input.keys.view(), input.values.view()) {
+                Ok(another) => lookups.verify(&stream, &another, n, seed, SALT)?,
+                Err(error) => break ("build", error),
+            }
+            most = n;
+            n += n / 2;
+        };
+        let Error::OutOfMemory { asked, free, .. } = error else { return Err(error.into()) };
+        told.push(format!(r#"{{"most":{most},"failed":{n},"at":"{at}","asked":{asked},"free":{free}}}"#));
+        // The map that was there, the one whose rebuild failed, and a new one.
+        lookups.verify(&stream, &beside, least, seed, SALT)?;
+        builder.rebuild(&mut map, &stream, first.keys.view(), first.values.view())?;
+        lookups.verify(&stream, &map, least, seed, SALT)?;
+        builder = MapBuilder::new(device, MapOptions::default())?;
+        map = builder.build(&stream, first.keys.view(), first.values.view())?;
+        lookups.verify(&stream, &map, least, seed, SALT)?;
+    }
+    Ok(format!(r#""taken_bytes":{},"left_bytes":{},"rounds":[{}]"#, taken.bytes, taken.left, told.join(",")))
+}
+
+fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<String> {
+    let n = if device.kind() == DeviceKind::Cuda { 1 << 22 } else { 1 << 16 };
+    let (end, failed) = (Instant::now() + time, AtomicBool::new(false));
+    // Work again and again, until the time is over or the other thread has failed.
+    let run = |work: &mut dyn FnMut() -> Outcome| {
+        for rounds in 0.. {
+            if rounds > 0 && (Instant::now() >= end || failed.load(Relaxed)) {
+                return Ok(rounds);
+            }
+            work().inspect_err(|_| failed.store(true, Relaxed))?;
+        }
+        Ok(0)
+    };
+    // Several rebuilds that nothing waits for, then lookups.
+    const ORDER: [usize; 8] = [0, 1, 0, 0, 1, 1, 0, 1];
+    let rebuilds = || -> Outcome<usize> {
+        let (stream, mut lookups) = (device.stream()?, Lookups::new(device, n)?);
+        let mut input = |salt| Input::new(device, n, seed, salt, &mut lookups.words);
+        let inputs = [input(1)?, input(2)?];
+        let mut builder = MapBuilder::new(device, MapOptions::default())?;
+        let mut map = builder.build(&stream, inputs[0].keys.view(), inputs[0].values.view())?;
+        run(&mut || {
+            for Input { keys, values } in ORDER.map(|at| &inputs[at]) {
+                builder.rebuild(&mut map, &stream, keys.view(), values.view())?;
+            }
+            lookups.verify(&stream, &map, n, seed, 2)
+        })
+    };
+    let reads = || -> Outcome<usize> {
+        let (stream, seed, mut lookups) = (device.stream()?, !seed, Lookups::new(device, n)?);
+        let input = Input::new(device, n, seed, 3, &mut lookups.words)?;
+        let map =
+            MapBuilder::new(device, MapOptions::default())?.build(&stream, input.keys.view(), input.values.view())?;
+        run(&mut || lookups.verify(&stream, &map, n, seed, 3))
+    };
+    let (rebuilds, reads) = std::thread::scope(|scope| {
+        let (rebuilds, reads) = (scope.spawn(rebuilds), scope.spawn(reads));
+        (rebuilds.join(), reads.join())
+    });
+    let panicked = |_| "a thread panicked";
+    let (rounds, reads) = (rebuilds.map_err(panicked)??, reads.map_err(panicked)??);
+    Ok(format!(r#""n":{n},"rebuilds":{},"rebuilds_verified":{rounds},"lookup_rounds":{reads}"#, rounds * ORDER.len()))
+}

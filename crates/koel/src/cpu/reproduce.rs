@@ -1,0 +1,120 @@
+//! The pairs of a bin placed anew, so that its bytes follow from them alone: by the rule of [`koel_kernels::map::reproduce`],
+//! which is that of the kernels.
+use super::simd::{behind_at, heads};
+use super::stash::Stash;
+use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Shape, with_class_bits};
+use koel_kernels::map::reproduce::{MOST_STASHED, NOBODY, Places, first_proposal, number, overflowed, propose};
+use std::cell::Cell;
+
+/// Memory for one partition, and for the stash of its bin.
+pub struct Reproducer<L: Layout> {
+    /// Proposals, four a bucket.
+    places: Vec<u64>,
+    /// The buckets as they were.
+    before: Vec<u64>,
+    stashed: Vec<L::Pair>,
+    /// The last proposals of those that found no place.
+    homeless: Vec<u64>,
+}
+impl<L: Layout> Default for Reproducer<L> {
+    fn default() -> Reproducer<L> {
+        Reproducer { places: vec![], before: vec![], stashed: vec![], homeless: vec![] }
+    }
+}
+impl<L: Layout> Reproducer<L> {
+    /// Bytes that are kept.
+    pub fn bytes(&self) -> usize {
+        let words = self.places.capacity() + self.before.capacity() + self.homeless.capacity();
+        words * size_of::<u64>() + self.stashed.capacity() * size_of::<L::Pair>()
+    }
+    /// Places the pairs of whole partitions, the first of which is `first_partition`: those in their buckets, and those in their stash.
+    /// `bits` becomes the class bits of each bucket, of which a full one is still to be given the order.
+    pub fn place(
+        &mut self,
+        shape: Shape,
+        first_partition: u32,
+        buckets: &mut [u64],
+        bits: &mut [u8],
+        stash: &mut Stash<L>,
+    ) {
+        let Reproducer { places, before, stashed, homeless } = self;
+        stashed.clear();
+        stashed.extend(stash.iter());
+        let partition_of = |pair: &L::Pair| shape.partition(L::hash(L::key(*pair)));
+        stashed.sort_unstable_by_key(partition_of);
+        stash.clear();
+        let each = shape.buckets as usize;
+        let mut rest = &stashed[..];
+        for (partition, (buckets, bits)) in
+            (first_partition..).zip(buckets.chunks_exact_mut(each * L::WORDS).zip(bits.chunks_exact_mut(each)))
+        {
+            let (stashed, others) = rest.split_at(rest.partition_point(|pair| partition_of(pair) == partition));
+            rest = others;
+            if stashed.len() > MOST_STASHED as usize {
+                // It stays as it was built.
+                stashed.iter().for_each(|&pair| stash.insert(pair));
+                continue;
+            }
+            before.clear();
+            before.extend_from_slice(buckets);
+            let head = |number: u32| match stashed.get((number as usize).wrapping_sub(each * BUCKET)) {
+                Some(&pair) => L::head(pair),
+                None => heads::<L>(before, number as usize / BUCKET)[number as usize % BUCKET],
+            };
+            let pair = |number: u32| match stashed.get((number as usize).wrapping_sub(each * BUCKET)) {
+                Some(&pair) => pair,
+                None => {
+                    let (place, slot) = (number as usize / BUCKET, number as usize % BUCKET);
+                    L::with_head(head(number), before[behind_at::<L>(place, slot)])
+                }
+            };
+            places.clear();
+            places.resize(each * BUCKET, NOBODY);
+            let cells = Cells(Cell::from_mut(&mut places[..]).as_slice_of_cells());
+            homeless.clear();
+            for i in 0..(each * BUCKET + stashed.len()) as u32 {
+                if head(i) != EMPTY {
+                    let proposal = first_proposal(L::hash(L::key_in(head(i))), i);
+                    homeless.extend(propose::<L>(shape, &cells, proposal, head));
+                }
+            }
+            bits.fill(0);
+            let mut mark = |overflowed| {
+                if let Some((first, bit)) = overflowed {
+                    bits[first as usize] |= bit as u8;
+                }
+            };
+            for (bucket, (four, words)) in
+                (0..).zip(places.as_chunks::<BUCKET>().0.iter().zip(buckets.chunks_exact_mut(L::WORDS)))
+            {
+                let pairs =
+                    four.map(|proposal| if proposal == NOBODY { L::EMPTY_PAIR } else { pair(number(proposal)) });
+                four.iter().filter(|&&p| p != NOBODY).for_each(|&p| mark(overflowed(shape, p, bucket)));
+                // In ascending order, empty slots last.
+                for (slot, pair) in with_class_bits::<L>(pairs, 0).into_iter().enumerate() {
+                    words[behind_at::<L>(0, slot)] = L::behind(pair);
+                    words[slot] = L::head(pair);
+                }
+            }
+            for &proposal in &homeless[..] {
+                mark(overflowed(shape, proposal, shape.buckets));
+                stash.insert(pair(number(proposal)));
+            }
+        }
+    }
+}
+
+/// Places that one thread writes.
+struct Cells<'a>(&'a [Cell<u64>]);
+impl Places for Cells<'_> {
+    #[inline(always)]
+    fn four(&self, bucket: u32) -> [u64; BUCKET] {
+        let four = self.0[bucket as usize * BUCKET..].first_chunk::<BUCKET>();
+        four.map_or([NOBODY; BUCKET], |four| four.each_ref().map(Cell::get))
+    }
+    #[inline(always)]
+    fn replace(&self, at: u32, old: u64, new: u64) -> u64 {
+        self.0[at as usize].set(new);
+        old
+    }
+}

@@ -1,0 +1,257 @@
+//! Files made by hand, field by field as `docs/format.md` has them, and everything that can be wrong with them. No device and no file
+//! is needed, so that Miri can run this.
+use super::super::format::{MOST_BUCKETS, Width};
+use super::*;
+use koel_kernels::map::layout::{Narrow, Wide};
+use twox_hash::XxHash3_64;
+
+const SLOTS: usize = 64;
+const STASH: usize = 88;
+
+/// The bytes of a file, not sealed yet.
+struct Bytes(Vec<u8>);
+impl Bytes {
+    /// A map of narrow pairs in `partitions` x `buckets` buckets without any pair.
+    fn narrow(partitions: u32, buckets: u32) -> Bytes {
+        Bytes::new([32, 32], partitions, buckets, &vec![u64::MAX; 4 * (partitions * buckets) as usize], &[])
+    }
+    fn new([key, value]: [u32; 2], partitions: u32, buckets: u32, slots: &[u64], stash: &[u64]) -> Bytes {
+        let mut bytes = Bytes(vec![0; 4096]);
+        bytes.0[..8].copy_from_slice(&[0x89, 0x4B, 0x4F, 0x45, 0x4C, 0x0D, 0x0A, 0x1A]);
+        bytes.u32(8, 1).u32(12, 1).u32(16, key).u32(20, value).u32(24, 7).u32(56, partitions).u32(60, buckets);
+        let words = |n: &[u64]| 8 * n.len() as u64;
+        bytes.u64(SLOTS, 4096).u64(SLOTS + 8, words(slots));
+        bytes.u64(STASH, 4096 + words(slots)).u64(STASH + 8, words(stash));
+        bytes.0.extend(slots.iter().chain(stash).flat_map(|word| word.to_le_bytes()));
+        bytes
+    }
+    fn u32(&mut self, at: usize, field: u32) -> &mut Bytes {
+        self.0[at..at + 4].copy_from_slice(&field.to_le_bytes());
+        self
+    }
+    fn u64(&mut self, at: usize, field: u64) -> &mut Bytes {
+        self.0[at..at + 8].copy_from_slice(&field.to_le_bytes());
+        self
+    }
+    fn get(&self, at: usize) -> usize {
+        u64::from_le_bytes(self.0[at..at + 8].try_into().unwrap()) as usize
+    }
+    /// With the checksums that it should have.
+    fn sealed(&mut self) -> &mut Bytes {
+        for at in [SLOTS, STASH] {
+            let (start, bytes) = (self.get(at), self.get(at + 8));
+            let section = self.0.get(start..).and_then(|rest| rest.get(..bytes));
+            let checksum = section.map_or(0, XxHash3_64::oneshot);
+            self.u64(at + 16, checksum);
+        }
+        self.resealed()
+    }
+    fn resealed(&mut self) -> &mut Bytes {
+        let checksum = XxHash3_64::oneshot(&self.0[..4088]);
+        self.u64(4088, checksum)
+    }
+}
+/// All that [`Reader`] checks: the words of the slots, and the stash.
+fn read<L: Layout>(bytes: &[u8]) -> Result<(Vec<u64>, Stash<L>)> {
+    let mut reader = Reader::of_bytes(bytes)?;
+    reader.check_types::<L>()?;
+    let (stash, mut words) = (reader.stash()?, vec![]);
+    reader.slots::<L>(|piece| {
+        words.extend_from_slice(piece);
+        Ok(())
+    })?;
+    Ok((words, stash))
+}
+fn fault<L: Layout>(bytes: &[u8]) -> String {
+    match read::<L>(bytes) {
+        Err(Error::File(e)) => {
+            assert_eq!(e.path, Path::new("(memory)"));
+            e.kind.to_string()
+        }
+        Err(other) => panic!("{other}"),
+        Ok(_) => "nothing".into(),
+    }
+}
+/// A mixed key that belongs to the first of the buckets of a shape.
+fn in_first(shape: Shape) -> u32 {
+    (0..).find(|&h| shape.first_place(h) == 0).unwrap()
+}
+
+#[test]
+fn a_file_is_what_the_description_says() {
+    let shape = Shape { partitions: 3, buckets: 5 };
+    let mut slots = vec![u64::MAX; 60];
+    slots[0] = 99 << 32 | u64::from(in_first(shape));
+    let stash = [1 << 32 | 10, 2 << 32 | 11];
+    let mut bytes = Bytes::new([32, 32], 3, 5, &slots, &stash);
+    bytes.u32(28, 1).u64(32, 77).u64(40, 4).u64(48, 6).sealed();
+    let reader = Reader::of_bytes(&bytes.0).unwrap();
+    let header = *reader.header();
+    assert_eq!((header.seed, header.shape, header.held), (7, shape, Some(77)));
+    assert_eq!((header.pairs, header.duplicates, header.stashed()), (4, 6, 2));
+    assert_eq!((header.all_slots(), header.in_buckets(), header.file_bytes()), (60, 1, 4096 + 62 * 8));
+    assert_eq!(header.types, Types { key: Width::U32, value: Width::U32 });
+    let (words, found) = read::<Narrow>(&bytes.0).unwrap();
+    assert_eq!((words, found.len(), found.held()), (slots, 2, Some(77)));
+    assert_eq!((found.get(10), found.get(11), found.get(12)), (Some(1), Some(2), None));
+    // The writer gives the same bytes.
+    assert_eq!(header.encode(), bytes.0[..4096]);
+
+    let pair = [5u64 << 32, 1 << 40];
+    let mut wide = Bytes::new([64, 32], 1, 2, &[u64::MAX; 16], &pair);
+    wide.u64(40, 1).sealed();
+    let (words, found) = read::<Wide<u64, u32>>(&wide.0).unwrap();
+    assert_eq!((words.len(), found.get(5 << 32)), (16, Some(0)), "a value is the low bits of its word");
+}
+
+#[test]
+fn every_bit_counts() {
+    let mut bytes = Bytes::new([32, 32], 1, 2, &[u64::MAX; 8], &[5]);
+    bytes.u64(40, 1).sealed();
+    assert_eq!(fault::<Narrow>(&bytes.0), "nothing");
+    for at in (0..bytes.0.len()).step_by(if cfg!(miri) { 509 } else { 1 }) {
+        bytes.0[at] ^= 1 << (at % 8);
+        assert_ne!(fault::<Narrow>(&bytes.0), "nothing", "byte {at}");
+        bytes.0[at] ^= 1 << (at % 8);
+    }
+}
+
+#[test]
+fn every_length_but_the_right_one_is_told() {
+    let mut bytes = Bytes::new([32, 32], 1, 2, &[u64::MAX; 8], &[5]);
+    bytes.u64(40, 1).sealed();
+    let whole = bytes.0.len();
+    for length in (0..whole).step_by(if cfg!(miri) { 509 } else { 1 }) {
+        let (section, needs) = match length {
+            0..4096 => ("header", 4096),
+            4096..4160 => ("section of slots", 4160),
+            _ => ("section of the stash", 4168),
+        };
+        let expected = format!("truncated: {length} bytes, the {section} needs {needs}");
+        assert_eq!(fault::<Narrow>(&bytes.0[..length]), expected);
+    }
+    bytes.0.push(0);
+    let says = "has 4169 bytes, expected 4168: something follows after the section of the stash";
+    assert_eq!(fault::<Narrow>(&bytes.0), says);
+}
+
+#[test]
+fn every_field_is_checked() {
+    /// Where a field is, its bytes, what it becomes.
+    type Change = (usize, u8, u64);
+    let check = |changes: &[Change], says: &str| {
+        let mut bytes = Bytes::narrow(1, 2);
+        for &(at, width, value) in changes {
+            if width == 8 {
+                bytes.u64(at, value)
+            } else {
+                bytes.u32(at, value as u32)
+            };
+        }
+        assert_eq!(fault::<Narrow>(&bytes.sealed().0), says);
+    };
+    check(&[], "nothing");
+    let magic = r#"expected "\x89KOEL\r\n\x1a""#;
+    let found = r#"is no koel table: begins with "x\x00\x00\x00L\r\n\x1a\x01\x00\x00\x00\x01\x00\x00\x00""#;
+    check(&[(0, 4, b'x'.into())], &format!("{found}, {magic}"));
+    for (at, width, value, says) in [
+        (8, 4, 2, "has format version 2, this koel reads versions up to 1"),
+        (8, 4, 0, "byte 8: version is 0, expected 1"),
+        (12, 4, 2, "holds a set, expected a map"),
+        (12, 4, 3, "holds an index, expected a map"),
+        (12, 4, 4, "holds a multimap, expected a map"),
+        (12, 4, 5, "byte 12: kind is 5, expected 1 or 2 or 3 or 4"),
+        (16, 4, 33, "byte 16: key bits is 33, expected 32 or 64"),
+        (20, 4, 0, "byte 20: value bits is 0, expected 32 or 64"),
+        (28, 4, 2, "byte 28: held is 2, expected 0 or 1"),
+        (28, 4, 1, "byte 40: pairs is 0, expected 1 to 9"),
+        (32, 8, 1, "byte 32: held value is 1, expected 0 to 0"),
+        (40, 8, 9, "byte 40: pairs is 9, expected 0 to 8"),
+        (40, 8, u64::MAX, "byte 40: pairs is 18446744073709551615, expected 0 to 8"),
+        (48, 8, u64::MAX, "byte 48: duplicates is 18446744073709551615, expected 0 to 4294901759"),
+        (56, 4, 0, "byte 56: partitions is 0, expected 1 to 2147483647"),
+        (56, 4, 1 << 31, "byte 56: partitions is 2147483648, expected 1 to 2147483647"),
+        (60, 4, 0, "byte 60: buckets is 0, expected 1 to 65536"),
+        (60, 4, u64::from(MOST_BUCKETS) + 1, "byte 60: buckets is 65537, expected 1 to 65536"),
+        (64, 8, 8192, "byte 64: offset of the slots is 8192, expected 4096"),
+        (72, 8, 1 << 34, "byte 72: bytes of the slots is 17179869184, expected 64"),
+        (88, 8, 0, "byte 88: offset of the stash is 0, expected 4160"),
+        (96, 8, 9, "byte 96: bytes of the stash is 9, expected 8"),
+        (96, 8, u64::MAX, "byte 96: bytes of the stash is 18446744073709551615, expected 0 to 8388608"),
+        (112, 4, 1, "byte 112: a reserved field is 1, expected 0"),
+        (4084, 4, 3, "byte 4084: a reserved field is 3, expected 0"),
+    ] {
+        check(&[(at, width, value)], says);
+    }
+    let says = "byte 32: held value is 4294967296, expected 0 to 4294967295";
+    check(&[(28, 4, 1), (32, 8, 1 << 32)], says);
+    // As many buckets as there can be, in a file that has two.
+    let (shape, all) = ([(56, 4, 65537), (60, 4, 65535)], 65537 * 65535 * 32);
+    check(&shape, &format!("byte 72: bytes of the slots is 64, expected {all}"));
+    let sections = [(72, 8, all), (88, 8, 4096 + all)];
+    let says = format!("truncated: 4160 bytes, the section of slots needs {}", 4096 + all);
+    check(&[shape, sections].concat(), &says);
+}
+
+#[test]
+fn sections_are_checked() {
+    let mut bytes = Bytes::narrow(1, 2);
+    bytes.sealed();
+    let checksum = bytes.get(4088) as u64;
+    bytes.u64(4088, !checksum);
+    let says = format!("corrupted: the header has checksum {checksum:#018x}, expected {:#018x}", !checksum);
+    assert_eq!(fault::<Narrow>(&bytes.0), says);
+    for (at, section) in [(SLOTS, "section of slots"), (STASH, "section of the stash")] {
+        let checksum = bytes.sealed().get(at + 16);
+        let says = format!("corrupted: the {section} has checksum {checksum:#018x}, expected 0x0000000000000005");
+        assert_eq!(fault::<Narrow>(&bytes.u64(at + 16, 5).resealed().0), says);
+    }
+    assert_eq!(fault::<Wide<u32, u64>>(&bytes.sealed().0), "holds pairs u32 -> u32, expected u32 -> u64");
+    assert_eq!(fault::<Wide<u64, u32>>(&bytes.sealed().0), "holds pairs u32 -> u32, expected u64 -> u32");
+}
+
+#[test]
+fn pairs_are_counted() {
+    let shape = Shape { partitions: 2, buckets: 2 };
+    let mut slots = vec![u64::MAX; 16];
+    slots[0] = u64::from(in_first(shape));
+    slots[1] = u64::from(shape.filler(0, 0));
+    for (pairs, says) in [
+        (0, "the slots hold 1 pairs, the header tells of 0"),
+        (1, "nothing"),
+        (2, "the slots hold 1 pairs, the header tells of 2"),
+    ] {
+        let mut bytes = Bytes::new([32, 32], 2, 2, &slots, &[]);
+        assert_eq!(fault::<Narrow>(&bytes.u64(40, pairs).sealed().0), says);
+    }
+}
+
+#[test]
+fn a_stash_is_in_order() {
+    let check = |stash: &[u64], says: &str| {
+        let mut bytes = Bytes::new([32, 32], 1, 1, &[u64::MAX; 4], stash);
+        assert_eq!(fault::<Narrow>(&bytes.u64(40, stash.len() as u64).sealed().0), says);
+    };
+    check(&[1, 2, 3], "nothing");
+    check(&[1, 3, 2], "byte 4144: pair 2 of the stash is out of order");
+    check(&[1, 1 << 32 | 1], "byte 4136: pair 1 of the stash has the key of the one before it");
+    check(&[1, u32::MAX.into()], "byte 4136: pair 1 of the stash has the ambiguous key");
+    check(&[u64::MAX], "byte 4128: pair 0 of the stash has the ambiguous key");
+}
+
+/// 64-bit keys that all have the same hash: to put them in costs the square of their number.
+#[test]
+#[cfg_attr(miri, ignore = "long")]
+fn keys_chosen_to_collide_cost_no_more_than_a_moment() {
+    let stash = |n: u64| (0..n).flat_map(|i| [7 << 32 | i, i]).collect::<Vec<u64>>();
+    for (n, says) in [
+        (10_000, "nothing"),
+        (
+            65_536,
+            "the keys of the stash collide: putting 65536 pairs in takes more than 67108864 steps (another seed helps)",
+        ),
+    ] {
+        let mut bytes = Bytes::new([64, 64], 1, 1, &[u64::MAX; 8], &stash(n));
+        assert_eq!(fault::<Wide<u64, u64>>(&bytes.u64(40, n).sealed().0), says);
+    }
+}
