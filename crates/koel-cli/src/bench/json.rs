@@ -164,7 +164,10 @@ fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
     }
 }
 
-/// As one could type it.
+/// Options that say where results go, or what to draw beside them: with a path, as the next word or behind `=`.
+const NOT_MEASURED: [&str; 3] = ["--json", "--plot", "--peers"];
+
+/// As one could type it to measure the same.
 fn command(words: impl Iterator<Item = String>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%^".contains(c);
     let quoted = |word: String| match !word.is_empty() && word.chars().all(plain) {
@@ -172,7 +175,16 @@ fn command(words: impl Iterator<Item = String>) -> String {
         false => format!("'{}'", word.replace('\'', r"'\''")),
     };
     let name = |path: String| std::path::Path::new(&path).file_name().map_or(path.clone(), |n| n.display().to_string());
-    words.enumerate().map(|(i, word)| quoted(if i == 0 { name(word) } else { word })).collect::<Vec<_>>().join(" ")
+    let (mut told, mut words) = (vec![], words.enumerate());
+    while let Some((i, word)) = words.next() {
+        let option = word.split_once('=').map_or(word.as_str(), |(option, _)| option);
+        if !NOT_MEASURED.contains(&option) {
+            told.push(quoted(if i == 0 { name(word) } else { word }));
+        } else if option == word {
+            words.next();
+        }
+    }
+    told.join(" ")
 }
 
 #[cfg(test)]
@@ -181,7 +193,19 @@ mod tests {
 
     #[test]
     fn commands_can_be_typed_again() {
-        let words = ["/usr/bin/koel", "bench", "--keys", "my keys.u32", "it's", "", "--n=1,2"].map(String::from);
-        assert_eq!(command(words.into_iter()), r"koel bench --keys 'my keys.u32' 'it'\''s' '' --n=1,2");
+        let words = [
+            "/usr/bin/koel",
+            "bench",
+            "--keys",
+            "my keys.u32",
+            "--json",
+            "/a/b.json",
+            "it's",
+            "",
+            "--plot=/c",
+            "--n=1,2",
+        ];
+        let told = command(words.into_iter().map(String::from));
+        assert_eq!(told, r"koel bench --keys 'my keys.u32' 'it'\''s' '' --n=1,2");
     }
 }
