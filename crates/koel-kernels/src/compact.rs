@@ -8,17 +8,18 @@ const ITEMS: usize = 16;
 /// Elements of a block.
 pub const TILE: u32 = THREADS * ITEMS as u32;
 
+/// Keeps some of `n` elements, in their order: `keeps(i)` tells whether element `i` stays, `put(to, i)` writes it as the `to`-th; `end(kept)`
+/// is called once. A block takes a tile of [`TILE`]; 32 * 4 + 4 + 4 bytes of shared memory.
+///
 /// A warp owns 16 rows of 32 elements. The kept ones of a row go to consecutive places: no staging is needed.
 #[inline(always)]
-fn compact<T: Word, V: Moved>(
+pub(crate) fn keep(
     t: Thread,
     n: u32,
     epoch: u32,
-    flags: In<u8>,
-    input: In<T>,
-    output: Buf<T>,
-    values: V,
-    count: Buf<u32>,
+    keeps: impl Fn(u32) -> bool,
+    put: impl Fn(u32, u32),
+    end: impl Fn(u32),
     status: Buf<u64>,
     ticket: Buf<u32>,
 ) {
@@ -33,16 +34,16 @@ fn compact<T: Word, V: Moved>(
     let mine = tile * TILE + t.warp_id() * (32 * ITEMS as u32) + t.lane();
     let at = |j: usize| mine + j as u32 * 32;
 
-    let mut flag = [0; ITEMS];
+    let mut stays = [false; ITEMS];
     unroll::<ITEMS>(|j| {
         if at(j) < n {
-            flag[j] = flags.get_stream(at(j));
+            stays[j] = keeps(at(j));
         }
     });
     // The row's votes of this lane's bit and below, and how many the warp kept before.
     let (mut rank, mut kept) = ([0; ITEMS], 0);
     unroll::<ITEMS>(|j| {
-        let votes = t.warp().ballot(flag[j] != 0);
+        let votes = t.warp().ballot(stays[j]);
         rank[j] = kept + (votes & ((1 << t.lane()) - 1)).count_ones();
         kept += votes.count_ones();
     });
@@ -53,18 +54,37 @@ fn compact<T: Word, V: Moved>(
         if t.lane() == 0 {
             carry.store(0, before_tile);
             if tile == t.grid_dim() - 1 {
-                count.store(0, before_tile + own);
+                end(before_tile + own);
             }
         }
     }
     t.barrier();
     let base = carry.load(0) + before_warp;
     unroll::<ITEMS>(|j| {
-        if flag[j] != 0 {
-            output.store(base + rank[j], input.get_stream(at(j)));
-            values.store(base + rank[j], values.load(at(j)));
+        if stays[j] {
+            put(base + rank[j], at(j));
         }
     });
+}
+
+#[inline(always)]
+fn compact<T: Word, V: Moved>(
+    t: Thread,
+    n: u32,
+    epoch: u32,
+    flags: In<u8>,
+    input: In<T>,
+    output: Buf<T>,
+    values: V,
+    count: Buf<u32>,
+    status: Buf<u64>,
+    ticket: Buf<u32>,
+) {
+    let put = |to, i| {
+        output.store(to, input.get_stream(i));
+        values.store(to, values.load(i));
+    };
+    keep(t, n, epoch, |i| flags.get_stream(i) != 0, put, |kept| count.store(0, kept), status, ticket)
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident $(+ $v:ident)?;)*) => { $(

@@ -13,6 +13,10 @@ entries! {
     (crate::reduce) { reduce_max_u32 reduce_max_u64 reduce_min_u32 reduce_min_u64 reduce_sum_u32 reduce_sum_u64 }
     (crate::scan) { scan_u32 scan_u64 }
     (crate::compact) { compact_u32 compact_u32_u32 compact_u32_u64 compact_u64 compact_u64_u32 compact_u64_u64 }
+    (crate::groups) {
+        group_keys_u32 group_keys_u64 group_numbers group_sizes group_sizes_of_u32 group_sizes_of_u64
+        retrieve_u32 retrieve_u64 runs_u32 runs_u64
+    }
     (crate::histogram) { histogram_bits_global histogram_bits_shared histogram_hash_global histogram_hash_shared }
     (crate::partition) {
         bin_starts partition_bits_narrow partition_bits_small partition_bits_wide

@@ -1,7 +1,7 @@
 //! Real-time parallel hash tables: built from millions of keys and looked up in milliseconds, on a GPU and on a CPU.
 //!
-//! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables of pairs, the flagship
-//! [`Map`] and the published ones in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most.
+//! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables: the flagship [`Map`], the
+//! two-way [`Index`] and the [`MultiMap`] on it, and the published ones in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most.
 //!
 //! ```
 //! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
@@ -16,6 +16,7 @@ pub mod device;
 mod duplicates;
 mod error;
 pub mod file;
+mod groups;
 pub mod limits;
 pub mod map;
 pub mod primitives;
@@ -23,6 +24,9 @@ pub mod primitives;
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
+pub use groups::{
+    Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, NO_ID, Retrieved, Retriever, group_counts,
+};
 pub use map::{Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, Value};
 
 /// The README's examples are tests.

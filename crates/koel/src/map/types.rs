@@ -1,7 +1,9 @@
 //! Which types keys and values may have, and which layout each pairing takes.
 use super::kernels::Kernels;
-use crate::device::Element;
-use koel_kernels::map::layout::{Narrow, Number, Wide};
+use crate::groups::Grouped;
+use crate::primitives::radix_sort::SortKey;
+use crate::primitives::runs::RunElement;
+use koel_kernels::map::layout::{Narrow, Wide};
 use std::hash::Hash;
 
 mod sealed {
@@ -11,12 +13,12 @@ mod sealed {
 }
 
 /// What keys of a map may be: `u32`, `u64`.
-pub trait Key: Element + Number + Into<u64> + Hash + sealed::Sealed {
+pub trait Key: Grouped + SortKey + RunElement + Into<u64> + Hash + sealed::Sealed {
     /// How pairs with such a key are stored.
     type Layout<V: Value>: Kernels<Key = Self, Value = V>;
 }
 /// What values of a map may be: `u32`, `u64`.
-pub trait Value: Element + Number + Into<u64> + sealed::Sealed {
+pub trait Value: Grouped + Into<u64> + sealed::Sealed {
     /// How pairs of a `u32` key and such a value are stored.
     type WithU32: Kernels<Key = u32, Value = Self>;
     /// How pairs of a `u64` key and such a value are stored.

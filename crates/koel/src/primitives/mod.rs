@@ -1,4 +1,4 @@
-//! Building blocks of tables, on every device: scan, reduce, compaction, histogram, partition, radix sort.
+//! Building blocks of tables, on every device: scan, reduce, compaction, runs, histogram, partition, radix sort.
 //!
 //! Each works on views of device memory, in the order of a stream. What needs scratch memory is a plan: made once for at
 //! most so many elements, then run as often as wanted without allocating. Nothing here waits for the device: counts and
@@ -13,6 +13,7 @@ mod lookback;
 pub mod partition;
 pub mod radix_sort;
 pub mod reduce;
+pub mod runs;
 pub mod scan;
 
 pub use compact::{Compact, compact, compact_pairs};
@@ -20,6 +21,7 @@ pub use histogram::{Bins, histogram, histogram_into};
 pub use partition::{ExactPartition, partition_exact, partition_with_slack};
 pub use radix_sort::{SortKeys, SortPairs, sort_keys, sort_pairs};
 pub use reduce::{max, max_into, min, min_into, sum, sum_into};
+pub use runs::Runs;
 pub use scan::{Scan, exclusive_scan, inclusive_scan};
 
 use crate::device::Device;

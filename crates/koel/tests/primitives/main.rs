@@ -4,6 +4,7 @@ mod histogram;
 mod partition;
 mod radix_sort;
 mod reduce;
+mod runs;
 mod scan;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,205 @@
+//! Groups of equal keys: from sorted keys to the groups, and from groups to their keys and values.
+//!
+//! The groups are numbered in the order of their keys. `starts[g]..starts[g + 1]` are the places of group `g` among the sorted keys.
+use crate::compact::keep;
+use crate::map::find::Table;
+use crate::map::layout::{Layout, Number};
+use core::ops::Range;
+use koel_simt::{Buf, In, Scalar, Thread, kernel, unroll};
+
+/// Threads of a block of all kernels here but [`runs`](runs_u32).
+pub const THREADS: u32 = 256;
+/// Queries of a block that [retrieves](retrieve_u32) values.
+pub const QUERIES: u32 = THREADS;
+
+/// A multimap as a kernel sees it: the table tells the group of a key.
+#[derive(Clone, Copy)]
+pub struct MultiTable<L: Layout<Value = u32>, V> {
+    /// The group of each key.
+    pub table: Table<L>,
+    /// Where groups begin among the values, and where the last one ends.
+    pub starts: In<u32>,
+    /// The values, group by group.
+    pub values: In<V>,
+}
+impl<L: Layout<Value = u32>, V: Scalar> MultiTable<L, V> {
+    /// Where the values of a key are.
+    #[inline(always)]
+    pub fn places(self, key: L::Key) -> Range<u32> {
+        match self.table.get(key) {
+            Some(id) => self.starts.get(id)..self.starts.get(id + 1),
+            None => 0..0,
+        }
+    }
+    /// Calls a function with every value of a key, in the order of the input.
+    #[inline(always)]
+    pub fn for_each(self, key: L::Key, mut with: impl FnMut(V)) {
+        let Range { start: mut at, end } = self.places(key);
+        while at < end {
+            with(self.values.get(at));
+            at += 1;
+        }
+    }
+}
+
+#[inline(always)]
+fn runs<K: Number>(
+    t: Thread,
+    n: u32,
+    epoch: u32,
+    keys: In<K>,
+    distinct: Buf<K>,
+    starts: Buf<u32>,
+    count: Buf<u32>,
+    status: Buf<u64>,
+    ticket: Buf<u32>,
+) {
+    let begins = |i| i == 0 || keys.get(i) != keys.get(i - 1);
+    let put = |to, i| {
+        distinct.store(to, keys.get(i));
+        starts.store(to, i);
+    };
+    let end = |runs| {
+        starts.store(runs, n);
+        count.store(0, runs);
+    };
+    keep(t, n, epoch, begins, put, end, status, ticket)
+}
+
+/// Element `i` of the thread, if there are so many.
+#[inline(always)]
+fn mine(t: Thread, n: u32) -> Option<u32> {
+    let i = t.global_id();
+    (i < n).then_some(i)
+}
+/// `numbers[i]` = `i`. A thread each.
+#[kernel(threads = 256)]
+pub fn group_numbers(t: Thread, n: u32, numbers: Buf<u32>) {
+    if let Some(i) = mine(t, n) {
+        numbers.store(i, i);
+    }
+}
+
+#[inline(always)]
+fn keys_of<K: Number>(t: Thread, n: u32, groups: u32, missing: K, ids: In<u32>, keys: In<K>, out: Buf<K>) {
+    if let Some(i) = mine(t, n) {
+        let id = ids.get_stream(i);
+        out.store(i, if id < groups { keys.get(id) } else { missing });
+    }
+}
+
+/// Elements of a group; none of what is no group.
+#[inline(always)]
+fn size(groups: u32, starts: In<u32>, id: u32) -> u32 {
+    if id < groups { starts.get(id + 1) - starts.get(id) } else { 0 }
+}
+/// `n` numbers of groups; what follows are none.
+#[inline(always)]
+fn sizes_of<C: Number>(t: Thread, n: u32, all: u32, groups: u32, ids: In<u32>, starts: In<u32>, sizes: Buf<C>) {
+    if let Some(i) = mine(t, all) {
+        let size = if i < n { size(groups, starts, ids.get_stream(i)) } else { 0 };
+        sizes.store(i, C::narrowed(size as u64));
+    }
+}
+/// `sizes[g]` = the elements of group `g`. A thread each.
+#[kernel(threads = 256)]
+pub fn group_sizes(t: Thread, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
+    if let Some(g) = mine(t, groups) {
+        sizes.store(g, size(groups, starts, g));
+    }
+}
+
+/// The values of the groups that neighbouring queries ask for are neighbours in the output: the threads of a block write them
+/// one after the other, and look for each one's query.
+#[inline(always)]
+fn retrieve<V: Number>(
+    t: Thread,
+    n: u32,
+    groups: u32,
+    ids: In<u32>,
+    starts: In<u32>,
+    offsets: In<u64>,
+    room: u64,
+    held: u32,
+    values: In<V>,
+    out: Buf<V>,
+) {
+    let mut shared = t.shared();
+    let to = shared.array::<u64>(QUERIES);
+    let from = shared.array::<u32>(QUERIES);
+    let first = t.block() * QUERIES;
+    let count = QUERIES.min(n - first);
+    if t.id() < count {
+        let id = ids.get_stream(first + t.id());
+        to.store(t.id(), offsets.get(first + t.id()));
+        from.store(t.id(), if id < groups { starts.get(id) } else { 0 });
+    }
+    t.barrier();
+    let end = offsets.get(first + count).min(room);
+    let mut at = offsets.get(first) + t.id() as u64;
+    while at < end {
+        // The last query that begins here or before: those that get nothing begin where the next one does.
+        let mut query = 0;
+        unroll::<8>(|step| {
+            let next = query + (QUERIES / 2 >> step);
+            if next < count && to.load(next) <= at {
+                query = next;
+            }
+        });
+        let place = from.load(query) as u64 + (at - to.load(query));
+        // Always, if ids and offsets are of this multimap.
+        if place < held as u64 {
+            out.store(at, values.get(place));
+        }
+        at += THREADS as u64;
+    }
+}
+
+macro_rules! entries { ($($runs:ident $keys_of:ident $sizes_of:ident $retrieve:ident $t:ty;)*) => { $(
+    /// Runs of equal keys: run `r` is of `distinct[r]` and begins at `starts[r]`; `count[0]` = how many there are, and `starts` behind the
+    /// last of them is `n`. One block for each [`TILE`](crate::compact::TILE) of keys.
+    #[kernel(threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
+    pub fn $runs(
+        t: Thread,
+        n: u32,
+        epoch: u32,
+        keys: In<$t>,
+        distinct: Buf<$t>,
+        starts: Buf<u32>,
+        count: Buf<u32>,
+        status: Buf<u64>,
+        ticket: Buf<u32>,
+    ) {
+        runs::<$t>(t, n, epoch, keys, distinct, starts, count, status, ticket)
+    }
+    /// `out[i]` = the key of group `ids[i]`, or `missing` if there is none. A thread each.
+    #[kernel(threads = 256)]
+    pub fn $keys_of(t: Thread, n: u32, groups: u32, missing: $t, ids: In<u32>, keys: In<$t>, out: Buf<$t>) {
+        keys_of::<$t>(t, n, groups, missing, ids, keys, out)
+    }
+    /// `sizes[i]` = the elements of group `ids[i]` for `i` below `n`, 0 if there is none and for `i` from there to `all`. A thread each.
+    #[kernel(threads = 256)]
+    pub fn $sizes_of(t: Thread, n: u32, all: u32, groups: u32, ids: In<u32>, starts: In<u32>, sizes: Buf<$t>) {
+        sizes_of::<$t>(t, n, all, groups, ids, starts, sizes)
+    }
+    /// Values of groups `ids[i]` to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room` on. There are `held` values. One block for each [`QUERIES`].
+    #[kernel(threads = 256, shared = 256 * 12)]
+    pub fn $retrieve(
+        t: Thread,
+        n: u32,
+        groups: u32,
+        ids: In<u32>,
+        starts: In<u32>,
+        offsets: In<u64>,
+        room: u64,
+        held: u32,
+        values: In<$t>,
+        out: Buf<$t>,
+    ) {
+        retrieve::<$t>(t, n, groups, ids, starts, offsets, room, held, values, out)
+    }
+)* } }
+entries! {
+    runs_u32 group_keys_u32 group_sizes_of_u32 retrieve_u32 u32;
+    runs_u64 group_keys_u64 group_sizes_of_u64 retrieve_u64 u64;
+}

@@ -1,0 +1,198 @@
+//! Dense numbers for keys, and back.
+use super::{Grouping, Groups, IndexOptions, keys_of, sizes};
+use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::error::{Result, check_length};
+use crate::map::{Key, Map, MapBuilder};
+use crate::primitives::SortKeys;
+use std::fmt;
+
+/// The id of a key that an [`Index`] does not have.
+pub const NO_ID: u32 = u32::MAX;
+
+/// A two-way index: the distinct keys of a column get the numbers `0..len`, and both ways cost one step.
+///
+/// The *id* of a key is its rank among the distinct keys, in ascending order: the same in every run and on every device, and ids compare as keys
+/// do. Every key can be stored. After the compacting table of Alcantara et al. 2009, whose ids depend on the run; here the column is sorted,
+/// so that a key may come once or a million times.
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// let (index, ids) = koel::Index::encode(&device, &[70u64, 30, 70, 50])?;
+/// assert_eq!(ids, [2, 0, 2, 1]);
+/// assert_eq!(index.ids(&[50, 60])?, [Some(1), None]);
+/// assert_eq!(index.keys_of(&[2, 3])?, [Some(70), None]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// # Memory
+/// A [`Map`] of the distinct keys, 8.2 / load bytes for each of 32 bits (twice that for 64), and the keys themselves.
+pub struct Index<K: Key = u32> {
+    pub(super) map: Map<K, u32>,
+    keys: Buffer<K>,
+}
+impl<K: Key> Index<K> {
+    /// Of host keys, with the options' defaults. Copies, and waits.
+    ///
+    /// Errors: more keys than 31-bit indices reach, out of memory.
+    pub fn build(device: &Device, keys: &[K]) -> Result<Index<K>> {
+        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        IndexBuilder::new(device, IndexOptions::default())?.build(&stream, staged.view())
+    }
+    /// Of a column of host keys; and the id of each of them. Copies both ways, and waits.
+    ///
+    /// Errors: as [`build`](Self::build).
+    pub fn encode(device: &Device, keys: &[K]) -> Result<(Index<K>, Vec<u32>)> {
+        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        let index = IndexBuilder::new(device, IndexOptions::default())?.build(&stream, staged.view())?;
+        let mut ids = device.alloc(keys.len())?;
+        index.ids_into(&stream, staged.view(), ids.view_mut())?;
+        Ok((index, ids.download()?))
+    }
+    /// Distinct keys.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+    /// The device it is on.
+    pub fn device(&self) -> &Device {
+        self.map.device()
+    }
+    /// Bytes of device memory that it keeps.
+    pub fn bytes(&self) -> usize {
+        self.map.bytes() + self.keys.bytes()
+    }
+    /// The keys in ascending order: that of id `i` is element `i`.
+    pub fn keys(&self) -> View<'_, K> {
+        self.keys.view()
+    }
+    /// From keys to ids, as a map: for joins, and for kernels of one's own.
+    pub fn map(&self) -> &Map<K, u32> {
+        &self.map
+    }
+    /// The ids of host keys. Copies both ways, and waits.
+    pub fn ids(&self, keys: &[K]) -> Result<Vec<Option<u32>>> {
+        self.map.get(keys)
+    }
+    /// `ids[i]` = the id of `keys[i]`, or [`NO_ID`].
+    ///
+    /// One launch; allocates nothing, waits for nothing; traffic as of [`Map::get_or`]. Errors: lengths that differ, buffers of another
+    /// device.
+    pub fn ids_into(&self, stream: &Stream, keys: View<'_, K>, ids: ViewMut<'_, u32>) -> Result<()> {
+        check_length("ids", ids.len(), "keys", keys.len())?;
+        self.map.get_or(stream, keys, ids, NO_ID)
+    }
+    /// The keys of ids. Copies both ways, and waits.
+    pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<K>>> {
+        let (device, mut keys) = (self.device(), self.device().alloc(ids.len())?);
+        let (staged, stream) = (device.stage(ids)?, device.stream()?);
+        self.keys_of_into(&stream, staged.view(), keys.view_mut(), K::default())?;
+        let keys = keys.download()?.into_iter().zip(ids);
+        Ok(keys.map(|(key, &id)| ((id as usize) < self.len()).then_some(key)).collect())
+    }
+    /// `keys[i]` = the key of `ids[i]`, or `missing` if no key has this id.
+    ///
+    /// One launch; allocates nothing, waits for nothing. 4 bytes and a key a query in order, and a sector of 32 bytes at random. Errors:
+    /// lengths that differ, buffers of another device.
+    pub fn keys_of_into(&self, stream: &Stream, ids: View<'_, u32>, keys: ViewMut<'_, K>, missing: K) -> Result<()> {
+        keys_of(stream, ids, self.keys.view(), missing, keys)
+    }
+}
+impl<K: Key> fmt::Debug for Index<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Index<{}>[{} keys] on {}", std::any::type_name::<K>(), self.len(), self.device().name())
+    }
+}
+
+/// Builds indexes, and keeps the memory that building needs from one build to the next.
+///
+/// On a GPU: a radix sort of the keys, a launch that finds the distinct ones, and a [`Map`] of those; waits once, for their number. Memory
+/// traffic of 32-bit keys: 36 bytes a key for the sort, 4 for the runs, and 58 a distinct key.
+pub struct IndexBuilder<K: Key = u32> {
+    device: Device,
+    map: MapBuilder<K, u32>,
+    scratch: Option<(SortKeys<K>, Grouping<K>)>,
+    max_n: usize,
+}
+impl<K: Key> IndexBuilder<K> {
+    /// Errors: a load outside 0.3 to 0.95.
+    pub fn new(device: &Device, options: IndexOptions) -> Result<IndexBuilder<K>> {
+        let map = MapBuilder::new(device, options.of_map())?;
+        Ok(IndexBuilder { device: device.clone(), map, scratch: None, max_n: 0 })
+    }
+    /// The index of a column of keys, in which keys may come often. Waits.
+    ///
+    /// Allocates the index, and scratch memory if there were never so many keys before: 4 times the keys, and for 32-bit keys some more.
+    /// Errors: more keys than 31-bit indices reach, buffers of another device, out of memory.
+    pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Index<K>> {
+        Ok(self.build_counted(stream, keys)?.0)
+    }
+    /// The same, and how often each key comes, in the order of ids.
+    ///
+    /// Errors: as [`build`](Self::build).
+    pub fn build_counted(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<(Index<K>, Buffer<u32>)> {
+        let Groups { keys, starts } = self.groups(stream, keys)?;
+        let counts = sizes(stream, starts.view())?;
+        Ok((self.of_groups(stream, keys)?, counts))
+    }
+    /// The distinct keys of a column in ascending order, and how often each comes: no index is built. Waits.
+    ///
+    /// Errors: as [`build`](Self::build).
+    pub fn group_counts(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<(Buffer<K>, Buffer<u32>)> {
+        let Groups { keys, starts } = self.groups(stream, keys)?;
+        Ok((keys, sizes(stream, starts.view())?))
+    }
+    /// Bytes of device memory that the builder keeps for sorting and grouping.
+    pub fn scratch_bytes(&self) -> usize {
+        self.scratch.as_ref().map_or(0, |(sort, grouping)| sort.scratch_bytes() + grouping.bytes())
+    }
+    fn groups(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Groups<K>> {
+        let n = keys.len();
+        keys.arg("keys", stream)?;
+        let (sort, grouping) = match self.scratch.take() {
+            Some(scratch) if self.max_n >= n => self.scratch.insert(scratch),
+            // The old one is given back first: both need not fit.
+            old => {
+                drop(old);
+                self.max_n = n;
+                self.scratch.insert((SortKeys::new(&self.device, n)?, Grouping::new(&self.device, n)?))
+            }
+        };
+        sort.run(stream, keys, grouping.sorted.view_mut().slice(..n)?)?;
+        grouping.groups(stream, n)
+    }
+    fn of_groups(&mut self, stream: &Stream, keys: Buffer<K>) -> Result<Index<K>> {
+        let Some((_, grouping)) = &mut self.scratch else { unreachable!("groups come from it") };
+        Index::of_groups(stream, &mut self.map, grouping, keys)
+    }
+}
+impl<K: Key> Index<K> {
+    /// Of distinct keys in ascending order.
+    pub(super) fn of_groups(
+        stream: &Stream,
+        builder: &mut MapBuilder<K, u32>,
+        grouping: &mut Grouping<K>,
+        keys: Buffer<K>,
+    ) -> Result<Index<K>> {
+        let numbers = grouping.numbers(stream, keys.len())?;
+        Ok(Index { map: builder.build(stream, keys.view(), numbers)?, keys })
+    }
+}
+
+/// The distinct host keys in ascending order, and how often each comes. Copies both ways, and waits.
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// assert_eq!(koel::group_counts(&device, &[7u32, 3, 7])?, [(3, 1), (7, 2)]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// Errors: more keys than 32-bit indices reach, out of memory.
+pub fn group_counts<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
+    let (staged, stream) = (device.stage(keys)?, device.stream()?);
+    let mut builder = IndexBuilder::new(device, IndexOptions::default())?;
+    let (keys, counts) = builder.group_counts(&stream, staged.view())?;
+    Ok(keys.download()?.into_iter().zip(counts.download()?).collect())
+}

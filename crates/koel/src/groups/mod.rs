@@ -1,0 +1,245 @@
+//! Groups of equal keys: what indexes and multimaps are made of.
+//!
+//! The keys are sorted; each run of equal ones is a group, and groups are numbered in the order of their keys.
+mod index;
+mod multi_map;
+
+use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
+use crate::error::{Result, check_length, count32};
+use crate::map::{Key, MapOptions};
+use crate::primitives::Runs;
+pub use index::{Index, IndexBuilder, NO_ID, group_counts};
+use koel_kernels::groups::{self as kernels, MultiTable, QUERIES, THREADS};
+use koel_kernels::map::layout::Number;
+use koel_simt::{Buf, In};
+pub use multi_map::{MultiMap, MultiMapBuilder, Retrieved, Retriever};
+use rayon::prelude::*;
+
+#[cfg(doc)]
+use crate::Map;
+
+/// What an index or a multimap is built with.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexOptions {
+    /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
+    pub load: f64,
+    /// Keys are mixed with it. Answers do not depend on it.
+    pub seed: u32,
+}
+impl Default for IndexOptions {
+    fn default() -> Self {
+        IndexOptions { load: 0.8, seed: 0 }
+    }
+}
+impl IndexOptions {
+    /// Of a map of distinct keys.
+    fn of_map(self) -> MapOptions {
+        let IndexOptions { load, seed } = self;
+        MapOptions { load, seed, duplicates: crate::Duplicates::Unchecked, ..MapOptions::default() }
+    }
+}
+
+macro_rules! grouped { ($(#[$of_trait:meta])* $trait:ident; $($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),*): $u32:ident $u64:ident;)*) => {
+    $(#[$of_trait])*
+    #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
+    pub trait $trait: Element + Number {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// The arguments must fit the kernel.
+            unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()>;
+        )*
+    }
+    grouped!(@of $trait u32 $($f($($arg: $of),*): $u32;)*);
+    grouped!(@of $trait u64 $($f($($arg: $of),*): $u64;)*);
+};
+    (@of $trait:ident $t:ident $($f:ident($($arg:ident: $of:ty),*): $kernel:ident;)*) => {
+        impl $trait for $t {
+            $(unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()> {
+                // SAFETY: the caller's.
+                unsafe { kernels::$kernel::launch(stream, grid, $($arg),*) }
+            })*
+        }
+    };
+}
+grouped! {
+    /// Keys and values of groups: `u32`, `u64`. Each function launches a kernel.
+    Grouped;
+    /// The keys of groups.
+    keys_of(n: u32, groups: u32, missing: Self, ids: In<u32>, keys: In<Self>, out: Buf<Self>): group_keys_u32 group_keys_u64;
+    /// The elements of groups.
+    sizes_of(n: u32, all: u32, groups: u32, ids: In<u32>, starts: In<u32>, sizes: Buf<Self>): group_sizes_of_u32 group_sizes_of_u64;
+    /// The values of groups.
+    retrieve(
+        n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>
+    ): retrieve_u32 retrieve_u64;
+}
+
+/// Memory for grouping sorted keys.
+struct Grouping<K> {
+    sorted: Buffer<K>,
+    distinct: Buffer<K>,
+    starts: Buffer<u32>,
+    numbers: Buffer<u32>,
+    count: Buffer<u32>,
+    runs: Runs,
+}
+/// Groups as they stay: the key of each, in ascending order, and where each begins among the sorted keys, and the last one ends.
+struct Groups<K> {
+    keys: Buffer<K>,
+    starts: Buffer<u32>,
+}
+impl<K: Key> Grouping<K> {
+    /// For at most so many keys.
+    fn new(device: &Device, max_n: usize) -> Result<Grouping<K>> {
+        Ok(Grouping {
+            sorted: device.alloc(max_n)?,
+            distinct: device.alloc(max_n)?,
+            starts: device.alloc(max_n + 1)?,
+            numbers: device.alloc(max_n)?,
+            count: device.alloc(1)?,
+            runs: Runs::new(device, max_n)?,
+        })
+    }
+    fn bytes(&self) -> usize {
+        let words = self.starts.bytes() + self.numbers.bytes() + self.count.bytes();
+        self.sorted.bytes() + self.distinct.bytes() + words + self.runs.scratch_bytes()
+    }
+    /// The groups of the first `n` sorted keys. Waits.
+    fn groups(&mut self, stream: &Stream, n: usize) -> Result<Groups<K>> {
+        let distinct = self.distinct.view_mut().slice(..n)?;
+        let starts = self.starts.view_mut().slice(..n + 1)?;
+        self.runs.run(stream, self.sorted.view().slice(..n)?, distinct, starts, self.count.view_mut())?;
+        let groups = self.count.download()?[0] as usize;
+        let device = stream.device();
+        let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
+        keys.view_mut().copy_from(self.distinct.view().slice(..groups)?, stream)?;
+        starts.view_mut().copy_from(self.starts.view().slice(..groups + 1)?, stream)?;
+        Ok(Groups { keys, starts })
+    }
+    /// The numbers from 0 on.
+    fn numbers(&mut self, stream: &Stream, n: usize) -> Result<View<'_, u32>> {
+        let mut numbers = self.numbers.view_mut().slice(..n)?;
+        let to = numbers.arg("numbers", stream)?;
+        if !stream.device().runs_kernels() {
+            for (number, i) in numbers.host_mut().unwrap_or(&mut []).iter_mut().zip(0..) {
+                *number = i;
+            }
+        } else if n > 0 {
+            let n = count32("groups", n)?;
+            // SAFETY: `n` numbers.
+            unsafe { kernels::group_numbers::launch(stream, n.div_ceil(THREADS), n, to)? };
+        }
+        self.numbers.view().slice(..n)
+    }
+}
+
+/// `out[i]` = the key of group `ids[i]`, or `missing`.
+fn keys_of<K: Grouped>(
+    stream: &Stream,
+    ids: View<'_, u32>,
+    keys: View<'_, K>,
+    missing: K,
+    mut out: ViewMut<'_, K>,
+) -> Result<()> {
+    check_length("keys", out.len(), "ids", ids.len())?;
+    let (n, groups) = (count32("ids", ids.len())?, keys.len() as u32);
+    let (from, of_groups, to) = (ids.arg("ids", stream)?, keys.arg("index", stream)?, out.arg("keys", stream)?);
+    if stream.device().runs_kernels() && n > 0 {
+        // SAFETY: `n` ids and keys, and the keys of all groups.
+        return unsafe { K::keys_of(stream, n.div_ceil(THREADS), n, groups, missing, from, of_groups, to) };
+    }
+    if let (Some(ids), Some(keys), Some(out)) = (ids.host(), keys.host(), out.host_mut()) {
+        let key = |&id: &u32| keys.get(id as usize).copied().unwrap_or(missing);
+        stream.device().install(|| out.par_iter_mut().zip(ids).for_each(|(to, id)| *to = key(id)));
+    }
+    Ok(())
+}
+/// `sizes[i]` = the elements of group `ids[i]`, 0 if there is none; the sizes behind are 0.
+fn sizes_of<C: Grouped>(
+    stream: &Stream,
+    ids: View<'_, u32>,
+    starts: View<'_, u32>,
+    mut sizes: ViewMut<'_, C>,
+) -> Result<()> {
+    let (n, all, groups) = (count32("ids", ids.len())?, count32("sizes", sizes.len())?, starts.len() as u32 - 1);
+    let (from, of_groups, to) = (ids.arg("ids", stream)?, starts.arg("groups", stream)?, sizes.arg("sizes", stream)?);
+    if stream.device().runs_kernels() && all > 0 {
+        // SAFETY: `n` ids, `all` sizes, which are no fewer; where all groups begin and the last one ends.
+        return unsafe { C::sizes_of(stream, all.div_ceil(THREADS), n, all, groups, from, of_groups, to) };
+    }
+    if let (Some(ids), Some(starts), Some(sizes)) = (ids.host(), starts.host(), sizes.host_mut()) {
+        let (of_ids, behind) = sizes.split_at_mut(ids.len());
+        behind.fill(C::default());
+        let size = |&id: &u32| if id < groups { starts[id as usize + 1] - starts[id as usize] } else { 0 };
+        let write = || of_ids.par_iter_mut().zip(ids).for_each(|(to, id)| *to = C::narrowed(size(id) as u64));
+        stream.device().install(write);
+    }
+    Ok(())
+}
+/// `sizes[g]` = the elements of group `g`.
+fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
+    let mut sizes = stream.device().alloc(starts.len() - 1)?;
+    let groups = count32("groups", sizes.len())?;
+    let (from, to) = (starts.arg("groups", stream)?, sizes.view_mut().arg("sizes", stream)?);
+    if !stream.device().runs_kernels() {
+        if let (Some(starts), Some(sizes)) = (starts.host(), sizes.view_mut().host_mut()) {
+            for (size, of) in sizes.iter_mut().zip(starts.windows(2)) {
+                *size = of[1] - of[0];
+            }
+        }
+    } else if groups > 0 {
+        // SAFETY: a size for each group.
+        unsafe { kernels::group_sizes::launch(stream, groups.div_ceil(THREADS), groups, from, to)? };
+    }
+    Ok(sizes)
+}
+/// The values of groups `ids[i]` to `out`, from `offsets[i]` to `offsets[i + 1]`.
+fn retrieve<V: Grouped>(
+    stream: &Stream,
+    ids: View<'_, u32>,
+    starts: View<'_, u32>,
+    offsets: View<'_, u64>,
+    values: View<'_, V>,
+    mut out: ViewMut<'_, V>,
+) -> Result<()> {
+    let (n, groups, room) = (count32("ids", ids.len())?, starts.len() as u32 - 1, out.len() as u64);
+    let (of_queries, of_groups) = (ids.arg("ids", stream)?, starts.arg("groups", stream)?);
+    let (to, from) = (offsets.arg("offsets", stream)?, values.arg("multimap", stream)?);
+    let to_values = out.arg("values", stream)?;
+    if stream.device().runs_kernels() && n > 0 {
+        let (grid, held) = (n.div_ceil(QUERIES), values.len() as u32);
+        // SAFETY: `n` ids, an offset more; where all groups begin; `held` values are read at most, and `room` written.
+        return unsafe { V::retrieve(stream, grid, n, groups, of_queries, of_groups, to, room, held, from, to_values) };
+    }
+    if let (Some(ids), Some(starts), Some(offsets), Some(values), Some(mut out)) =
+        (ids.host(), starts.host(), offsets.host(), values.host(), out.host_mut())
+    {
+        // Parts of about as many values each.
+        let total = offsets.last().copied().unwrap_or(0).min(room);
+        let share = (total as usize).div_ceil(stream.device().parallelism() * 4).max(1 << 12);
+        let (mut parts, mut query) = (vec![], 0);
+        while query < ids.len() {
+            let first = query;
+            let full = offsets[first] + share as u64;
+            query = (first + 1).max(first + offsets[first..].partition_point(|&o| o < full)).min(ids.len());
+            let len = (offsets[query].min(room) - offsets[first].min(room)) as usize;
+            let (part, rest) = std::mem::take(&mut out).split_at_mut(len);
+            parts.push((first..query, part));
+            out = rest;
+        }
+        let write = |(queries, mut part): (std::ops::Range<usize>, &mut [V])| {
+            for &id in &ids[queries] {
+                if id < groups {
+                    let of = &values[starts[id as usize] as usize..starts[id as usize + 1] as usize];
+                    let (to, rest) = part.split_at_mut(of.len().min(part.len()));
+                    to.copy_from_slice(&of[..to.len()]);
+                    part = rest;
+                }
+            }
+        };
+        stream.device().install(|| parts.into_par_iter().for_each(write));
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! All values of each key.
+use super::{Grouping, Groups, Index, IndexOptions, MultiTable, retrieve, sizes_of};
+use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::error::{Error, Result, check_length};
+use crate::map::{Key, MapBuilder, Value};
+use crate::primitives::radix_sort::SortPair;
+use crate::primitives::{Scan, SortPairs};
+use std::fmt;
+
+/// A hash table that keeps every value of every key: those of a key side by side, in the order of the input.
+///
+/// ```
+/// let device = koel::Device::cpu()?;
+/// let map = koel::MultiMap::build(&device, &[7u32, 3, 7], &[70u32, 30, 71])?;
+/// assert_eq!(map.counts(&[7, 8])?, [2, 0]);
+/// let found = map.retrieve(&[7, 8, 3])?;
+/// assert_eq!((found.of(0), found.of(1), found.of(2)), (&[70, 71][..], &[][..], &[30][..]));
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// # How it works
+/// The pairs are sorted by key, as in the second multi-value table of Alcantara et al. 2011; an [`Index`] of the distinct keys tells the
+/// group of a key, an array where each group begins. A key may have one value or all: sorting takes as long. Answers are the same on every
+/// device and in every run.
+///
+/// A lookup reads a sector of the index, 1.13 of them on average at load 0.8, and one where its group begins; then its values, side by side.
+///
+/// # Memory
+/// The values; 4 bytes and an entry of an [`Index`] for each distinct key.
+pub struct MultiMap<K: Key = u32, V: Value = u32> {
+    index: Index<K>,
+    starts: Buffer<u32>,
+    values: Buffer<V>,
+}
+impl<K: Key + SortPair<V>, V: Value> MultiMap<K, V> {
+    /// Of host pairs `keys[i]`, `values[i]`, with the options' defaults. Copies, and waits.
+    ///
+    /// Errors: lengths that differ, more pairs than 31-bit indices reach, out of memory.
+    pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<MultiMap<K, V>> {
+        let (keys, values, stream) = (device.stage(keys)?, device.stage(values)?, device.stream()?);
+        MultiMapBuilder::new(device, IndexOptions::default())?.build(&stream, keys.view(), values.view())
+    }
+}
+impl<K: Key, V: Value> MultiMap<K, V> {
+    /// Pairs.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+    /// The distinct keys. Those of id `i` have the values from `starts()[i]` to `starts()[i + 1]`.
+    pub fn index(&self) -> &Index<K> {
+        &self.index
+    }
+    /// Where the values of each key begin, in the order of ids, and where those of the last one end.
+    pub fn starts(&self) -> View<'_, u32> {
+        self.starts.view()
+    }
+    /// All values, in the order of keys.
+    pub fn values(&self) -> View<'_, V> {
+        self.values.view()
+    }
+    /// The device it is on.
+    pub fn device(&self) -> &Device {
+        self.index.device()
+    }
+    /// Bytes of device memory that it keeps.
+    pub fn bytes(&self) -> usize {
+        self.index.bytes() + self.starts.bytes() + self.values.bytes()
+    }
+    /// How many values each of the host keys has. Copies both ways, and waits.
+    pub fn counts(&self, keys: &[K]) -> Result<Vec<u32>> {
+        let (device, mut counts) = (self.device(), self.device().alloc(keys.len())?);
+        let (staged, stream) = (device.stage(keys)?, device.stream()?);
+        let mut retriever = Retriever::new(device, keys.len())?;
+        retriever.counts_into(&stream, self, staged.view(), counts.view_mut())?;
+        counts.download()
+    }
+    /// All values of the host keys, key after key. Copies both ways, and waits.
+    ///
+    /// Errors: out of memory.
+    pub fn retrieve(&self, keys: &[K]) -> Result<Retrieved<V>> {
+        let (device, stream) = (self.device(), self.device().stream()?);
+        let staged = device.stage(keys)?;
+        let mut retriever = Retriever::new(device, keys.len())?;
+        retriever.find(&stream, self, staged.view())?;
+        let offsets = retriever.offsets().download()?;
+        let mut values = device.alloc(offsets.last().map_or(0, |&end| end as usize))?;
+        retriever.values_into(&stream, self, values.view_mut())?;
+        Ok(Retrieved { offsets, values: values.download()? })
+    }
+    /// The multimap as kernels see it, to look keys up inside a kernel that is launched on `stream`: see [`Map::table`](crate::Map::table).
+    ///
+    /// ```
+    /// let device = koel::Device::cpu()?;
+    /// let map = koel::MultiMap::build(&device, &[7u32, 3, 7], &[70u32, 30, 71])?;
+    /// let (table, mut sum) = (map.table(&device.stream()?)?, 0);
+    /// table.for_each(7, |value| sum += value);
+    /// assert_eq!(sum, 141);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: a stream of another device.
+    pub fn table(&self, stream: &Stream) -> Result<MultiTable<K::Layout<u32>, V>> {
+        Ok(MultiTable {
+            table: self.index.map.table(stream)?,
+            starts: self.starts.view().arg("starts", stream)?,
+            values: self.values.view().arg("values", stream)?,
+        })
+    }
+}
+impl<K: Key, V: Value> fmt::Debug for MultiMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
+        let (keys, device) = (self.index.len(), self.device().name());
+        write!(f, "MultiMap<{key}, {value}>[{} pairs of {keys} keys] on {device}", self.len())
+    }
+}
+
+/// The values of some keys, on the host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Retrieved<V> {
+    /// Those of key `i` are from `offsets[i]` to `offsets[i + 1]`.
+    pub offsets: Vec<u64>,
+    /// All of them.
+    pub values: Vec<V>,
+}
+impl<V> Retrieved<V> {
+    /// The values of key `i` of the query, in the order in which they were put in.
+    pub fn of(&self, i: usize) -> &[V] {
+        &self.values[self.offsets[i] as usize..self.offsets[i + 1] as usize]
+    }
+}
+
+/// Builds multimaps, and keeps the memory that building needs from one build to the next.
+///
+/// On a GPU: a radix sort of the pairs, a launch that finds the distinct keys, and a map of those; waits once, for their number. Memory traffic
+/// of 32-bit pairs: 68 bytes a pair for the sort, 4 for the runs, and 62 a distinct key.
+pub struct MultiMapBuilder<K: Key = u32, V: Value = u32> {
+    device: Device,
+    map: MapBuilder<K, u32>,
+    scratch: Option<(SortPairs<K, V>, Grouping<K>)>,
+    max_n: usize,
+}
+impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
+    /// Errors: a load outside 0.3 to 0.95.
+    pub fn new(device: &Device, options: IndexOptions) -> Result<MultiMapBuilder<K, V>> {
+        let map = MapBuilder::new(device, options.of_map())?;
+        Ok(MultiMapBuilder { device: device.clone(), map, scratch: None, max_n: 0 })
+    }
+    /// The multimap of pairs `keys[i]`, `values[i]`. Waits.
+    ///
+    /// Allocates the multimap, and scratch memory if there were never so many pairs before: 4 times the keys, the values, and some more.
+    /// Errors: lengths that differ, more pairs than 31-bit indices reach, buffers of another device, out of memory.
+    pub fn build(&mut self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<MultiMap<K, V>> {
+        let n = keys.len();
+        check_length("values", values.len(), "keys", n)?;
+        keys.arg("keys", stream)?;
+        values.arg("values", stream)?;
+        let (sort, grouping) = match self.scratch.take() {
+            Some(scratch) if self.max_n >= n => self.scratch.insert(scratch),
+            // The old one is given back first: both need not fit.
+            old => {
+                drop(old);
+                self.max_n = n;
+                self.scratch.insert((SortPairs::new(&self.device, n)?, Grouping::new(&self.device, n)?))
+            }
+        };
+        let mut sorted_values = self.device.alloc(n)?;
+        sort.run(stream, keys, values, grouping.sorted.view_mut().slice(..n)?, sorted_values.view_mut())?;
+        let Groups { keys, starts } = grouping.groups(stream, n)?;
+        let index = Index::of_groups(stream, &mut self.map, grouping, keys)?;
+        Ok(MultiMap { index, starts, values: sorted_values })
+    }
+    /// Bytes of device memory that the builder keeps for sorting and grouping.
+    pub fn scratch_bytes(&self) -> usize {
+        self.scratch.as_ref().map_or(0, |(sort, grouping)| sort.scratch_bytes() + grouping.bytes())
+    }
+}
+
+/// Retrieves the values of many keys in two steps, and keeps the memory that this needs: first [where they go](Self::find), then the
+/// [values](Self::values_into). In between one may ask [how many](Self::total) there are.
+///
+/// ```
+/// use koel::{Device, MultiMap, Retriever};
+///
+/// let device = Device::cpu()?;
+/// let stream = device.stream()?;
+/// let map = MultiMap::build(&device, &[7u32, 3, 7], &[70u32, 30, 71])?;
+/// let queries = device.upload(&[3u32, 7])?;
+/// let mut retriever = Retriever::new(&device, 2)?;
+/// retriever.find(&stream, &map, queries.view())?;
+/// let mut values = device.alloc(retriever.total()?)?;
+/// retriever.values_into(&stream, &map, values.view_mut())?;
+/// assert_eq!(values.download()?, [30, 70, 71]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+pub struct Retriever {
+    ids: Buffer<u32>,
+    sizes: Buffer<u64>,
+    offsets: Buffer<u64>,
+    scan: Scan<u64>,
+    /// Of the last queries.
+    n: usize,
+}
+impl Retriever {
+    /// For at most so many keys at a time: 20 bytes each. Errors: out of memory, more than 32-bit indices reach.
+    pub fn new(device: &Device, max_n: usize) -> Result<Retriever> {
+        let (ids, sizes, mut offsets) = (device.alloc(max_n)?, device.alloc(max_n + 1)?, device.alloc(max_n + 1)?);
+        offsets.view_mut().fill_bytes(0, &device.stream()?)?;
+        Ok(Retriever { ids, sizes, offsets, scan: Scan::new(device, max_n + 1)?, n: 0 })
+    }
+    /// How many values each key has: `counts[i]`.
+    ///
+    /// Two launches; allocates nothing, waits for nothing. A lookup in the index, and 12 bytes and a sector a key. Errors: lengths that
+    /// differ, more keys than this was made for, buffers of another device.
+    pub fn counts_into<K: Key, V: Value>(
+        &mut self,
+        stream: &Stream,
+        map: &MultiMap<K, V>,
+        keys: View<'_, K>,
+        counts: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        check_length("counts", counts.len(), "keys", keys.len())?;
+        self.look_up(stream, map, keys)?;
+        sizes_of(stream, self.ids.view().slice(..self.n)?, map.starts.view(), counts)
+    }
+    /// Looks keys up: the [`offsets`](Self::offsets) tell where the values of each go.
+    ///
+    /// Three launches; allocates nothing, waits for nothing. A lookup in the index, 32 bytes and a sector a key. Errors: more keys than this was
+    /// made for, buffers of another device.
+    pub fn find<K: Key, V: Value>(&mut self, stream: &Stream, map: &MultiMap<K, V>, keys: View<'_, K>) -> Result<()> {
+        self.look_up(stream, map, keys)?;
+        let behind = self.n + 1;
+        let sizes = self.sizes.view_mut().slice(..behind)?;
+        sizes_of(stream, self.ids.view().slice(..self.n)?, map.starts.view(), sizes)?;
+        let offsets = self.offsets.view_mut().slice(..behind)?;
+        self.scan.exclusive(stream, self.sizes.view().slice(..behind)?, offsets)
+    }
+    /// Where the values of each key of the last [`find`](Self::find) go, and where those of the last key end.
+    pub fn offsets(&self) -> View<'_, u64> {
+        let whole = self.offsets.view();
+        whole.slice(..self.n + 1).unwrap_or(whole)
+    }
+    /// How many values the keys of the last [`find`](Self::find) have. Waits for it.
+    pub fn total(&self) -> Result<usize> {
+        Ok(self.offsets.view().slice(self.n..self.n + 1)?.download()?[0] as usize)
+    }
+    /// The values of the keys of the last [`find`](Self::find), key after key; as many of them as `values` has room for. Of another multimap than the keys were
+    /// looked up in they mean nothing.
+    ///
+    /// One launch; allocates nothing, waits for nothing. 12 bytes and a sector a key, and each value read and written once; groups of a few
+    /// values in sectors at random. Errors: buffers of another device.
+    pub fn values_into<K: Key, V: Value>(
+        &mut self,
+        stream: &Stream,
+        map: &MultiMap<K, V>,
+        values: ViewMut<'_, V>,
+    ) -> Result<()> {
+        let ids = self.ids.view().slice(..self.n)?;
+        retrieve(stream, ids, map.starts.view(), self.offsets(), map.values.view(), values)
+    }
+    /// The groups of keys.
+    fn look_up<K: Key, V: Value>(&mut self, stream: &Stream, map: &MultiMap<K, V>, keys: View<'_, K>) -> Result<()> {
+        let max = self.ids.len();
+        if keys.len() > max {
+            return Err(Error::TooMany { what: "keys", n: keys.len(), max });
+        }
+        map.index.ids_into(stream, keys, self.ids.view_mut().slice(..keys.len())?)?;
+        self.n = keys.len();
+        Ok(())
+    }
+}

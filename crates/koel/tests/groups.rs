@@ -1,0 +1,205 @@
+//! Indexes and multimaps on every device against naive oracles.
+mod support;
+
+use koel::primitives::radix_sort::SortPair;
+use koel::{Device, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, NO_ID, Retriever, Value};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use support::{Random, devices, is_fast};
+
+/// Columns in which keys come once, often, or nearly always: key `i` of `n`, from random bits `r`.
+type Column = fn(i: u64, n: u64, r: u64) -> u64;
+const COLUMNS: [(&str, Column); 8] = [
+    ("distinct", |i, _, _| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+    ("sequential", |i, _, _| i),
+    ("four times each", |i, n, r| (r ^ i) % (n / 4 + 1) * 0x0001_0001_0001),
+    ("three keys", |_, _, r| [0, u64::MAX, 1 << 40 | 7][r as usize % 3]),
+    ("all equal", |_, _, _| u64::MAX),
+    ("equal low bits", |_, _, r| (r % 500) << 20 | 0x3_0000),
+    ("one key has half", |i, _, r| if r % 2 == 0 { 5 } else { i * 64 }),
+    ("Zipf", |_, n, r| ((n as f64).ln() * (r >> 11) as f64 / (1u64 << 53) as f64).exp() as u64),
+];
+fn sizes(device: &Device) -> Vec<usize> {
+    let mut sizes = vec![0, 1, 2, 31, 33, 255, 256, 257, 1025, 4097];
+    sizes.push(if is_fast(device) { 300_000 } else { 9000 });
+    sizes
+}
+fn column<K: Key>(of: Column, n: usize) -> Vec<K> {
+    let mut random = Random(n as u64);
+    (0..n as u64).map(|i| K::narrowed(of(i, n as u64, random.word()))).collect()
+}
+/// Keys that are there, and some that most likely are not.
+fn queries<K: Key>(keys: &[K]) -> Vec<K> {
+    let mut random = Random(!0);
+    let strange = (0..300).map(|_| K::narrowed(random.word())).collect::<Vec<_>>();
+    let ends = [K::narrowed(0), K::narrowed(u64::MAX), K::narrowed(1)];
+    keys.iter().rev().step_by(3).copied().chain(strange).chain(ends).collect()
+}
+
+fn check_index<K: Key>(builder: &mut IndexBuilder<K>, device: &Device, keys: &[K], place: &str) {
+    let mut counts = BTreeMap::new();
+    for &key in keys {
+        *counts.entry(key).or_insert(0u32) += 1;
+    }
+    let distinct = counts.keys().copied().collect::<Vec<_>>();
+    let id = |key: &K| distinct.binary_search(key).ok().map(|i| i as u32);
+    let stream = device.stream().unwrap();
+    let column = device.upload(keys).unwrap();
+    let (index, counted) = builder.build_counted(&stream, column.view()).unwrap();
+    assert_eq!(index.len(), distinct.len(), "{place}");
+    assert!(index.keys().download().unwrap() == distinct, "{place}");
+    assert!(counted.download().unwrap().into_iter().eq(counts.values().copied()), "{place}");
+    let asked = queries(keys);
+    assert!(index.ids(&asked).unwrap().into_iter().eq(asked.iter().map(id)), "{place}");
+    let mut ids = device.alloc(keys.len()).unwrap();
+    index.ids_into(&stream, column.view(), ids.view_mut()).unwrap();
+    let ids = ids.download().unwrap();
+    assert!(ids.iter().copied().eq(keys.iter().map(|key| id(key).unwrap_or(NO_ID))), "{place}");
+    // And back; what is no id has no key.
+    let all = index.keys_of(&[&ids[..], &[index.len() as u32, NO_ID]].concat()).unwrap();
+    assert!(all.into_iter().eq(keys.iter().copied().map(Some).chain([None, None])), "{place}");
+    let (grouped, group_counts) = builder.group_counts(&stream, column.view()).unwrap();
+    assert!(grouped.download().unwrap() == distinct, "{place}");
+    assert!(group_counts.download().unwrap().into_iter().eq(counts.values().copied()), "{place}");
+}
+fn indexes<K: Key>() {
+    for device in devices() {
+        let mut builder = IndexBuilder::<K>::new(&device, IndexOptions { load: 0.9, seed: 3 }).unwrap();
+        // Largest first, and then again after smaller ones: memory is used for inputs of other sizes.
+        for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
+            for (name, of) in COLUMNS.into_iter().skip(s % 2).step_by(2) {
+                check_index(&mut builder, &device, &column::<K>(of, n), &format!("{name}, {n} on {}", device.name()));
+            }
+        }
+    }
+}
+#[test]
+fn indexes_of_narrow_keys() {
+    indexes::<u32>();
+}
+#[test]
+fn indexes_of_wide_keys() {
+    indexes::<u64>();
+}
+
+fn check_multi_map<K: Key + SortPair<V>, V: Value>(
+    builder: &mut MultiMapBuilder<K, V>,
+    device: &Device,
+    keys: &[K],
+    place: &str,
+) {
+    let values = (0..keys.len() as u64).map(|i| V::narrowed(!i << 3 ^ i)).collect::<Vec<_>>();
+    let mut oracle = BTreeMap::<K, Vec<V>>::new();
+    for (&key, &value) in keys.iter().zip(&values) {
+        oracle.entry(key).or_default().push(value);
+    }
+    let stream = device.stream().unwrap();
+    let (on_device, values_on) = (device.upload(keys).unwrap(), device.upload(&values).unwrap());
+    let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
+    assert_eq!((map.len(), map.index().len()), (keys.len(), oracle.len()), "{place}");
+    assert!(map.values().download().unwrap().iter().eq(oracle.values().flatten()), "{place}");
+    // Of each key as often as it comes would be too many, if one has nearly all values.
+    let often = oracle.values().any(|v| v.len() > 1000);
+    let asked = if often { oracle.keys().rev().copied().chain(queries(&[])).collect() } else { queries(keys) };
+    let of = |key: &K| oracle.get(key).map_or(&[][..], |v| v);
+    assert!(map.counts(&asked).unwrap().into_iter().eq(asked.iter().map(|k| of(k).len() as u32)), "{place}");
+    let found = map.retrieve(&asked).unwrap();
+    assert_eq!(found.offsets.len(), asked.len() + 1, "{place}");
+    for (i, key) in asked.iter().enumerate() {
+        assert!(found.of(i) == of(key), "{key:?}, {place}");
+    }
+    // With less room, that much.
+    let room = found.values.len() / 2;
+    let (mut some, staged) = (device.alloc(room + 1).unwrap(), device.upload(&asked).unwrap());
+    some.view_mut().fill_bytes(0x55, &stream).unwrap();
+    let mut retriever = Retriever::new(device, asked.len()).unwrap();
+    retriever.find(&stream, &map, staged.view()).unwrap();
+    assert_eq!(retriever.total().unwrap(), found.values.len(), "{place}");
+    retriever.values_into(&stream, &map, some.view_mut().slice(..room).unwrap()).unwrap();
+    let some = some.download().unwrap();
+    assert!(some[..room] == found.values[..room] && some[room] == V::narrowed(0x5555_5555_5555_5555), "{place}");
+}
+fn multi_maps<K: Key + SortPair<V>, V: Value>(step: usize) {
+    for device in devices() {
+        let mut builder = MultiMapBuilder::<K, V>::new(&device, IndexOptions::default()).unwrap();
+        for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
+            for (name, of) in COLUMNS.into_iter().skip(s % step).step_by(step) {
+                let place = format!("{name}, {n} on {}", device.name());
+                check_multi_map(&mut builder, &device, &column::<K>(of, n), &place);
+            }
+        }
+    }
+}
+#[test]
+fn multi_maps_of_narrow_pairs() {
+    multi_maps::<u32, u32>(2);
+}
+#[test]
+fn multi_maps_of_wide_pairs() {
+    multi_maps::<u64, u64>(3);
+}
+#[test]
+fn multi_maps_of_mixed_pairs() {
+    multi_maps::<u32, u64>(4);
+    multi_maps::<u64, u32>(4);
+}
+#[test]
+fn what_does_not_fit_is_refused() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let map = MultiMap::build(&device, &[7u32, 3, 7], &[70u64, 30, 71]).unwrap();
+        let (queries, mut counts) = (device.upload(&[3u32, 7, 8]).unwrap(), device.alloc(2).unwrap());
+        let mut retriever = Retriever::new(&device, 2).unwrap();
+        let e = retriever.find(&stream, &map, queries.view()).unwrap_err();
+        assert!(matches!(e, Error::TooMany { n: 3, max: 2, .. }), "{e}");
+        let e = retriever.counts_into(&stream, &map, queries.view(), counts.view_mut()).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "counts", found: 2, expected: 3, .. }), "{e}");
+        // Nothing was looked up.
+        assert_eq!(retriever.total().unwrap(), 0);
+        let e = MultiMap::build(&device, &[7u32], &[1u32, 2]).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "values", found: 2, expected: 1, .. }), "{e}");
+        let e = IndexBuilder::<u32>::new(&device, IndexOptions { load: 0.99, seed: 0 }).err().unwrap();
+        assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
+        let elsewhere = Device::executor(5).upload(&[1u32, 2]).unwrap();
+        let e =
+            IndexBuilder::new(&device, IndexOptions::default()).unwrap().build(&stream, elsewhere.view()).unwrap_err();
+        assert!(matches!(e, Error::WrongDevice { .. }), "{e}");
+    }
+}
+/// Offsets of one multimap and values of another, which has fewer: nonsense, but nothing out of bounds.
+#[test]
+fn values_of_another_map_are_harmless() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let big = MultiMap::build(&device, &[7u32; 100], &[1u32; 100]).unwrap();
+        let small = MultiMap::build(&device, &[9u32], &[5u32]).unwrap();
+        let queries = device.upload(&[7u32, 7, 9]).unwrap();
+        let mut retriever = Retriever::new(&device, 3).unwrap();
+        retriever.find(&stream, &big, queries.view()).unwrap();
+        let mut values = device.alloc(retriever.total().unwrap()).unwrap();
+        retriever.values_into(&stream, &small, values.view_mut()).unwrap();
+        stream.synchronize().unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn any_column(keys in prop::collection::vec(0u64..200, 0..2000), spread in any::<u64>()) {
+        let keys = keys.into_iter().map(|k| k.wrapping_mul(spread | 1)).collect::<Vec<_>>();
+        for device in devices() {
+            let mut builder = MultiMapBuilder::<u64, u32>::new(&device, IndexOptions::default()).unwrap();
+            check_multi_map(&mut builder, &device, &keys, "any column");
+            let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
+            check_index(&mut builder, &device, &keys, "any column");
+        }
+    }
+    #[test]
+    fn encoding_is_undone(keys in prop::collection::vec(any::<u32>(), 0..500)) {
+        for device in devices() {
+            let (index, ids) = Index::encode(&device, &keys).unwrap();
+            let back = index.keys_of(&ids).unwrap();
+            prop_assert!(back.into_iter().eq(keys.iter().copied().map(Some)));
+        }
+    }
+}
