@@ -13,6 +13,11 @@ entries! {
     (crate::reduce) { reduce_max_u32 reduce_max_u64 reduce_min_u32 reduce_min_u64 reduce_sum_u32 reduce_sum_u64 }
     (crate::scan) { scan_u32 scan_u64 }
     (crate::compact) { compact_u32 compact_u32_u32 compact_u32_u64 compact_u64 compact_u64_u32 compact_u64_u64 }
+    (crate::group_reduce) {
+        group_max_f32 group_max_join_f32 group_max_join_u32 group_max_join_u64 group_max_u32 group_max_u64
+        group_min_f32 group_min_join_f32 group_min_join_u32 group_min_join_u64 group_min_u32 group_min_u64
+        group_sum_f32 group_sum_join_f32 group_sum_join_u32 group_sum_join_u64 group_sum_u32 group_sum_u64
+    }
     (crate::groups) {
         group_keys_u32 group_keys_u64 group_numbers group_sizes group_sizes_of_u32 group_sizes_of_u64
         retrieve_u32 retrieve_u64 runs_u32 runs_u64

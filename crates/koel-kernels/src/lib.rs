@@ -11,6 +11,7 @@ pub mod classic;
 pub mod compact;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod entries;
+pub mod group_reduce;
 pub mod groups;
 pub mod hash;
 pub mod histogram;

@@ -24,6 +24,7 @@ pub mod primitives;
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
+pub use groups::reduce as reduction;
 pub use groups::{
     Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, NO_ID, Retrieved, Retriever, group_counts,
 };

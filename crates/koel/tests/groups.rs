@@ -2,6 +2,7 @@
 mod support;
 
 use koel::primitives::radix_sort::SortPair;
+use koel::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
 use koel::{Device, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, NO_ID, Retriever, Value};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -87,7 +88,11 @@ fn check_multi_map<K: Key + SortPair<V>, V: Value>(
     device: &Device,
     keys: &[K],
     place: &str,
-) {
+) where
+    Sum: Reduction<V, Result = u64>,
+    Min: Reduction<V, Result = V>,
+    Max: Reduction<V, Result = V>,
+{
     let values = (0..keys.len() as u64).map(|i| V::narrowed(!i << 3 ^ i)).collect::<Vec<_>>();
     let mut oracle = BTreeMap::<K, Vec<V>>::new();
     for (&key, &value) in keys.iter().zip(&values) {
@@ -98,6 +103,17 @@ fn check_multi_map<K: Key + SortPair<V>, V: Value>(
     let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
     assert_eq!((map.len(), map.index().len()), (keys.len(), oracle.len()), "{place}");
     assert!(map.values().download().unwrap().iter().eq(oracle.values().flatten()), "{place}");
+    let all = |of: fn(&[V]) -> u64| oracle.values().map(move |values| of(values));
+    let wrapping = |values: &[V]| values.iter().fold(0u64, |sum, v| sum.wrapping_add(v.widened()));
+    assert!(map.reduce::<Sum>().unwrap().into_iter().eq(all(wrapping)), "{place}");
+    assert!(
+        map.reduce::<Min>().unwrap().into_iter().map(V::widened).eq(all(|v| v.iter().min().unwrap().widened())),
+        "{place}"
+    );
+    assert!(
+        map.reduce::<Max>().unwrap().into_iter().map(V::widened).eq(all(|v| v.iter().max().unwrap().widened())),
+        "{place}"
+    );
     // Of each key as often as it comes would be too many, if one has nearly all values.
     let often = oracle.values().any(|v| v.len() > 1000);
     let asked = if often { oracle.keys().rev().copied().chain(queries(&[])).collect() } else { queries(keys) };
@@ -119,7 +135,12 @@ fn check_multi_map<K: Key + SortPair<V>, V: Value>(
     let some = some.download().unwrap();
     assert!(some[..room] == found.values[..room] && some[room] == V::narrowed(0x5555_5555_5555_5555), "{place}");
 }
-fn multi_maps<K: Key + SortPair<V>, V: Value>(step: usize) {
+fn multi_maps<K: Key + SortPair<V>, V: Value>(step: usize)
+where
+    Sum: Reduction<V, Result = u64>,
+    Min: Reduction<V, Result = V>,
+    Max: Reduction<V, Result = V>,
+{
     for device in devices() {
         let mut builder = MultiMapBuilder::<K, V>::new(&device, IndexOptions::default()).unwrap();
         for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
@@ -142,6 +163,40 @@ fn multi_maps_of_wide_pairs() {
 fn multi_maps_of_mixed_pairs() {
     multi_maps::<u32, u64>(4);
     multi_maps::<u64, u32>(4);
+}
+#[test]
+fn floats_are_reduced() {
+    for device in devices() {
+        for (name, of) in COLUMNS {
+            let keys = column::<u32>(of, 7000);
+            let mut random = Random(1);
+            // Halves of small numbers: their sums are exact in any order.
+            let values = keys.iter().map(|_| random.below(2001) as f32 / 2.0 - 500.0).collect::<Vec<_>>();
+            let mut oracle = BTreeMap::<u32, Vec<f32>>::new();
+            for (&key, &value) in keys.iter().zip(&values) {
+                oracle.entry(key).or_default().push(value);
+            }
+            let bits = values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            let map = MultiMap::build(&device, &keys, &bits).unwrap();
+            let place = format!("{name} on {}", device.name());
+            assert!(map.reduce::<SumF32>().unwrap().into_iter().eq(oracle.values().map(|v| v.iter().sum())), "{place}");
+            let least = |v: &Vec<f32>| v.iter().copied().min_by(f32::total_cmp).unwrap();
+            assert!(map.reduce::<MinF32>().unwrap().into_iter().eq(oracle.values().map(least)), "{place}");
+            let greatest = |v: &Vec<f32>| v.iter().copied().max_by(f32::total_cmp).unwrap();
+            assert!(map.reduce::<MaxF32>().unwrap().into_iter().eq(oracle.values().map(greatest)), "{place}");
+        }
+        // What has no order among numbers has one here; and zeros keep their signs.
+        let bits = [f32::NAN, 1.0, f32::NEG_INFINITY, -0.0, 0.0].map(f32::to_bits);
+        let map = MultiMap::build(&device, &[1u32, 1, 2, 3, 3], &bits).unwrap();
+        assert!(map.reduce::<MaxF32>().unwrap()[0].is_nan() && map.reduce::<MinF32>().unwrap()[0] == 1.0);
+        assert!(
+            map.reduce::<MinF32>().unwrap()[2].is_sign_negative()
+                && map.reduce::<MaxF32>().unwrap()[2].is_sign_positive()
+        );
+        assert_eq!(map.reduce::<SumF32>().unwrap()[1], f32::NEG_INFINITY);
+        let map = MultiMap::build(&device, &[3u32], &[(-0.0f32).to_bits()]).unwrap();
+        assert!(map.reduce::<SumF32>().unwrap()[0].is_sign_negative(), "a sum of one value is that value");
+    }
 }
 #[test]
 fn what_does_not_fit_is_refused() {

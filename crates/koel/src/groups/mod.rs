@@ -3,6 +3,7 @@
 //! The keys are sorted; each run of equal ones is a group, and groups are numbered in the order of their keys.
 mod index;
 mod multi_map;
+pub mod reduce;
 
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};

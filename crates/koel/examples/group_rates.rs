@@ -1,0 +1,155 @@
+//! Rates of [`Index`](koel::Index), of group counts and of [`MultiMap`](koel::MultiMap) on this machine's best device: one JSON line each.
+//!
+//!     cargo run --release --example group_rates -- 2^24 2^27 distinct=2^10,2^20,2^26 each=4,64,zipf
+//!
+//! `gps`: 10^9 keys, pairs or values a second, the median of 7 runs after 2. Builds allocate what they build, and wait for the number of
+//! distinct keys. `distinct`: columns of random keys out of so many; of an index, `encode` builds it and looks the whole column up. `each`:
+//! values of a key in a multimap, in random order of the input; `zipf`: as many as Zipf's law gives out of n keys. Every answer was compared
+//! with the host's.
+use koel::{Buffer, Device, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, Result, Retriever, Stream, limits};
+use koel_kernels::hash::mix::{mix, splitmix_at};
+use rayon::prelude::*;
+use timing::{RUNS, median, size};
+
+mod timing;
+
+fn main() -> Result<()> {
+    let (mut sizes, mut distinct, mut each) = (vec![], vec![], vec![]);
+    for arg in std::env::args().skip(1) {
+        match arg.split_once('=') {
+            Some(("distinct", list)) => distinct = list.split(',').map(size).collect::<Result<Vec<_>>>()?,
+            Some(("each", list)) => each = list.split(',').map(Each::from).collect::<Result<Vec<_>>>()?,
+            _ => sizes.push(size(&arg)?),
+        }
+    }
+    let stream = Device::best()?.stream()?;
+    eprintln!("{}", stream.device().name());
+    println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, limits::copies(&stream, 1 << 28, RUNS)?.rates.median);
+    for n in sizes {
+        distinct.iter().try_for_each(|&d| index(&stream, n, d))?;
+        each.iter().try_for_each(|each| multi_map(&stream, n, each))?;
+    }
+    Ok(())
+}
+/// Values of a key.
+enum Each {
+    Same(usize),
+    Zipf,
+}
+impl Each {
+    fn from(text: &str) -> Result<Each> {
+        Ok(if text == "zipf" { Each::Zipf } else { Each::Same(size(text)?) })
+    }
+    /// Which of the keys pair `i` of `n` has.
+    fn rank(&self, i: usize, n: usize) -> u32 {
+        match self {
+            // A bijection of the places, if n is a power of two.
+            &Each::Same(each) => {
+                let place = (i as u32).wrapping_mul(0x9E37_79B1) as usize & (n.next_power_of_two() - 1);
+                (place / each) as u32
+            }
+            Each::Zipf => {
+                let unit = (splitmix_at(0, i as u32) >> 11) as f64 / (1u64 << 53) as f64;
+                ((n as f64).ln() * unit).exp() as u32 - 1
+            }
+        }
+    }
+    fn name(&self) -> String {
+        match self {
+            Each::Same(each) => each.to_string(),
+            Each::Zipf => "\"zipf\"".into(),
+        }
+    }
+}
+/// Another one for another rank.
+fn key(rank: u32) -> u32 {
+    mix(rank ^ 0x5BD1_E995)
+}
+fn tell(op: &str, n: usize, what: &str, count: usize, seconds: f64, verified: bool) {
+    let (gps, us) = (count as f64 / seconds / 1e9, seconds * 1e6);
+    println!(r#"{{"op":"{op}","n":{n},{what},"gps":{gps:.2},"us":{us:.1},"verified":{verified}}}"#);
+}
+
+fn index(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
+    let device = stream.device();
+    let ranks = (0..n).into_par_iter().map(|i| (splitmix_at(3, i as u32) % distinct as u64) as u32).collect::<Vec<_>>();
+    let host = ranks.par_iter().map(|&r| key(r)).collect::<Vec<_>>();
+    let column = device.upload(&host)?;
+    let (mut ids, mut builder) = (device.alloc(n)?, IndexBuilder::<u32>::new(device, IndexOptions::default())?);
+    let what = format!(r#""distinct":{distinct}"#);
+
+    let mut encoded = None;
+    let seconds = median(stream, || {
+        encoded = None;
+        let index = builder.build(stream, column.view())?;
+        index.ids_into(stream, column.view(), ids.view_mut())?;
+        encoded = Some(index);
+        Ok(())
+    })?;
+    let Some(index) = encoded else { unreachable!("it has run") };
+    let keys = index.keys().download()?;
+    let right = ids.download()?.into_par_iter().zip(&host).all(|(id, key)| keys.get(id as usize) == Some(key));
+    tell("encode", n, &what, n, seconds, right && keys.is_sorted_by(|a, b| a < b));
+    let seconds = median(stream, || index.ids_into(stream, column.view(), ids.view_mut()))?;
+    tell("ids", n, &what, n, seconds, right);
+    let mut back = device.alloc(n)?;
+    let seconds = median(stream, || index.keys_of_into(stream, ids.view(), back.view_mut(), 0))?;
+    tell("keys_of", n, &what, n, seconds, back.download()? == host);
+
+    let mut counts: Option<(Buffer<u32>, Buffer<u32>)> = None;
+    let seconds = median(stream, || {
+        counts = None;
+        counts = Some(builder.group_counts(stream, column.view())?);
+        Ok(())
+    })?;
+    let mut want = vec![0u32; keys.len()];
+    ids.download()?.into_iter().for_each(|id| want[id as usize] += 1);
+    let right = counts.is_some_and(|(keys_of, counts)| {
+        keys_of.download().is_ok_and(|k| k == keys) && counts.download().is_ok_and(|c| c == want)
+    });
+    tell("group_counts", n, &what, n, seconds, right);
+    Ok(())
+}
+
+fn multi_map(stream: &Stream, n: usize, each: &Each) -> Result<()> {
+    let device = stream.device();
+    let ranks = (0..n).into_par_iter().map(|i| each.rank(i, n)).collect::<Vec<_>>();
+    let host = ranks.par_iter().map(|&r| key(r)).collect::<Vec<_>>();
+    let (keys, values) = (device.upload(&host)?, device.upload(&(0..n as u32).collect::<Vec<_>>())?);
+    let what = format!(r#""each":{}"#, each.name());
+    let mut builder = MultiMapBuilder::<u32, u32>::new(device, IndexOptions::default())?;
+    let mut built: Option<MultiMap> = None;
+    let seconds = median(stream, || {
+        built = None;
+        built = Some(builder.build(stream, keys.view(), values.view())?);
+        Ok(())
+    })?;
+    let Some(map) = built else { unreachable!("it has run") };
+    drop(builder);
+
+    // Every key once, in random order.
+    let mut distinct = map.index().keys().download()?;
+    let right = distinct.is_sorted_by(|a, b| a < b);
+    distinct.par_sort_unstable_by_key(|&key| mix(!key));
+    let queries = device.upload(&distinct)?;
+    let mut retriever = Retriever::new(device, distinct.len())?;
+    retriever.find(stream, &map, queries.view())?;
+    let total = retriever.total()?;
+    let mut found = device.alloc(total)?;
+    let both = median(stream, || {
+        retriever.find(stream, &map, queries.view())?;
+        retriever.values_into(stream, &map, found.view_mut())
+    })?;
+    let alone = median(stream, || retriever.values_into(stream, &map, found.view_mut()))?;
+    let (offsets, found) = (retriever.offsets().download()?, found.download()?);
+    let right = right
+        && total == n
+        && distinct.par_iter().zip(offsets.par_windows(2)).all(|(key, at)| {
+            let of = &found[at[0] as usize..at[1] as usize];
+            of.is_sorted_by(|a, b| a < b) && of.iter().all(|&i| host[i as usize] == *key)
+        });
+    tell("multi_build", n, &what, n, seconds, right);
+    tell("retrieve", n, &what, total, both, right);
+    tell("retrieve_values", n, &what, total, alone, right);
+    Ok(())
+}
