@@ -1,7 +1,7 @@
 //! Real-time parallel hash tables: built from millions of keys and looked up in milliseconds, on a GPU and on a CPU.
 //!
 //! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables of pairs, the flagship
-//! [`Map`] and the published ones in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most.
+//! [`Map`], the same without values, [`Set`], and the published ones in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most.
 //!
 //! ```
 //! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
@@ -19,11 +19,13 @@ pub mod file;
 pub mod limits;
 pub mod map;
 pub mod primitives;
+pub mod set;
 
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
 pub use map::{Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, Value};
+pub use set::{Set, SetBuilder, SetCombiner, SetOptions, SetReport};
 
 /// The README's examples are tests.
 #[cfg(doctest)]

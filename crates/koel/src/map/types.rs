@@ -1,6 +1,7 @@
 //! Which types keys and values may have, and which layout each pairing takes.
 use super::kernels::Kernels;
 use crate::device::Element;
+use crate::set::kernels::Kernels as KeyKernels;
 use koel_kernels::map::layout::{Narrow, Number, Wide};
 use std::hash::Hash;
 
@@ -10,8 +11,8 @@ mod sealed {
     impl Sealed for u64 {}
 }
 
-/// What keys of a map may be: `u32`, `u64`.
-pub trait Key: Element + Number + Into<u64> + Hash + sealed::Sealed {
+/// What keys of a map or of a set may be: `u32`, `u64`.
+pub trait Key: Element + Number + Into<u64> + Hash + KeyKernels + sealed::Sealed {
     /// How pairs with such a key are stored.
     type Layout<V: Value>: Kernels<Key = Self, Value = V>;
 }
