@@ -130,8 +130,8 @@ fn after(slots: u32, slot: u32) -> u32 {
 #[inline(always)]
 #[track_caller]
 pub fn evict<K: Member, T: Filling<K>>(table: T, mut key: K) -> Option<K> {
-    let h = hash(key);
-    let (mut bucket, mut moves) = (table.other(h, table.first(h)), 0);
+    // The key stays in its first bucket, where lookups find it at once.
+    let (mut bucket, mut moves) = (table.first(hash(key)), 0);
     while moves < MAX_MOVES {
         let there = [table.half(bucket, 0), table.half(bucket, 1)];
         let any = mulhi(hash(key).wrapping_add(moves).wrapping_mul(0x9E37_79B1), K::SLOTS);

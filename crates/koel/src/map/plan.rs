@@ -19,6 +19,8 @@ pub struct Sizes {
     pub shared: fn(u32, u32) -> u32,
     /// Pairs of a partition on average.
     pub pairs: u32,
+    /// Bins have room for what is not even if all keys come so many times.
+    pub copies: f64,
     /// Partitions that one pass can make.
     pub one_pass: u32,
     /// Groups that the first of two passes makes, if that is enough: a power of two.
@@ -36,6 +38,7 @@ impl Sizes {
         most: MOST,
         shared: shared_bytes,
         pairs: 3600,
+        copies: 1.0,
         one_pass: 1024,
         groups: 256,
         small: SMALL_INPUT,
@@ -130,7 +133,7 @@ impl Plan {
         }
         let mean = n as f64 / partitions as f64;
         let shape = Shape { partitions, buckets: buckets(mean) };
-        let (last, groups) = divide(n, partitions, groups, sizes.most)?;
+        let (last, groups) = divide(n, partitions, groups, sizes)?;
         // Near what two choices can place, some partitions have more pairs than that; elsewhere hardly one comes here.
         let lg = n.max(1).ilog2();
         let stash_bits = lg.saturating_sub(4).clamp(8, 16).max(if load > 0.9 {
@@ -155,9 +158,9 @@ impl Plan {
         })
     }
     /// For another array of `n` keys that are brought to the same partitions.
-    pub fn with_the_same_partitions(&self, n: usize) -> Result<Plan> {
+    pub fn with_the_same_partitions(&self, n: usize, sizes: Sizes) -> Result<Plan> {
         let n = count32("keys", n)?;
-        let (partitions, groups) = divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), u32::MAX)?;
+        let (partitions, groups) = divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), sizes)?;
         Ok(Plan { n, partitions, groups, ..*self })
     }
     /// Slots of the table.
@@ -224,15 +227,15 @@ impl Plan {
     }
 }
 
-/// The bins of the last pass, with room for `most` pairs at most, and those of the first if there are several groups.
-fn divide(n: u32, partitions: u32, groups: u32, most: u32) -> Result<(Bins, Option<Bins>)> {
+/// The bins of the last pass, and those of the first if there are several groups.
+fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, Option<Bins>)> {
     let area = (n / 256).next_multiple_of(2).clamp(LEAST_OVERFLOW, MOST_OVERFLOW);
     let bins = |count: u32, all: u32, deviations: f64, most: u32, overflow, overflow_word| {
         let mean = n as f64 / all as f64;
-        let room = (mean + deviations * mean.sqrt()) as u32 / 2 * 2 + 16;
+        let room = (mean + deviations * (mean * sizes.copies).sqrt()) as u32 / 2 * 2 + 16;
         Bins { count, room: room.min(most), crowd: !0, area, overflow, overflow_word }
     };
-    let last = bins(partitions / groups, partitions, 5.0, most, area, state::OVERFLOW_SECOND);
+    let last = bins(partitions / groups, partitions, 5.0, sizes.most, area, state::OVERFLOW_SECOND);
     let groups = (groups > 1).then(|| bins(groups, groups, 6.0, u32::MAX, 0, state::OVERFLOW_FIRST));
     // Kernels count places in 31 bits.
     let groups_places = groups.map_or(0, |g: Bins| g.room as usize * g.count as usize);

@@ -159,7 +159,7 @@ impl<K: Key> SetCombiner<K> {
         match &mut self.scratch {
             Scratch::Kernels(scratch) => {
                 let [first, second] = scratch;
-                let first_plan = plan.with_the_same_partitions(n[0])?;
+                let first_plan = plan.with_the_same_partitions(n[0], self.sizes)?;
                 let passes = kernels::reserve(&self.device, first, &first_plan, Lengths::of_array(&first_plan, put))?;
                 let Some(others) = others else {
                     return kernels::combine_arrays(
@@ -172,7 +172,7 @@ impl<K: Key> SetCombiner<K> {
                         count,
                     );
                 };
-                let second_plan = plan.with_the_same_partitions(n[1])?;
+                let second_plan = plan.with_the_same_partitions(n[1], self.sizes)?;
                 let second = kernels::reserve(&self.device, second, &second_plan, Lengths::of_array(&second_plan, 0))?;
                 let second = Some((&second_plan, others, second));
                 kernels::combine_arrays(stream, what, SEED, (&first_plan, keys, passes), second, output, count)

@@ -106,7 +106,7 @@ pub fn sizes<K: Member>() -> Sizes {
         4 => (7200, |buckets, list| combine_bytes(buckets, list, 4)),
         _ => (3600, |buckets, list| combine_bytes(buckets, list, 8)),
     };
-    Sizes { bucket: K::SLOTS, most: u32::MAX, shared, pairs, ..Sizes::TUNED }
+    Sizes { bucket: K::SLOTS, most: u32::MAX, shared, pairs, copies: 6.0, ..Sizes::TUNED }
 }
 /// The plan of a set.
 pub fn plan_of<K: Member>(n: usize, load: f64) -> Result<Plan> {

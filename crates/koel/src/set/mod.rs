@@ -55,7 +55,7 @@ use crate::map::seconds_since;
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 use kernels::{Lengths, Passes, plan_of, slots_of};
 use koel_kernels::map::header;
-use koel_kernels::map::layout::{Layout, Shape};
+use koel_kernels::map::layout::{EMPTY, Layout, Shape};
 pub use koel_kernels::set::find::Table;
 pub use koel_kernels::set::layout;
 use koel_kernels::set::layout::unmixed;
@@ -233,6 +233,35 @@ impl<K: Key> Set<K> {
                 ))
             }
         }
+    }
+
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits.
+    ///
+    /// Errors: a build that failed, out of memory.
+    pub fn to_device(&self, device: &Device) -> Result<Set<K>> {
+        let (report, mut plan) = (self.report()?, self.plan);
+        let (words, of_slot) = (..slots_of::<K>(&plan), K::Pairs::SLOT_WORDS);
+        let (slots, stash, seed, held) = match &self.storage {
+            Storage::Kernels(table) => {
+                let header = read_header::<K>(&table.header.download()?);
+                // A set may have memory for more keys than it was built of.
+                let stash = table.stash.view().slice(..of_slot << plan.stash_bits)?.download()?;
+                (table.slots.view().slice(words)?.download()?, stash, header.seed, header.held)
+            }
+            Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
+                (table.view().slice(words)?.download()?, stash.slots().to_vec(), *seed, stash.held())
+            }
+        };
+        // Only a stash that holds something has slots to speak of.
+        let stash = if report.stashed > 0 { stash } else { vec![EMPTY; of_slot] };
+        let (slots, header) = (device.upload(&slots)?, device.upload(&header_words(seed, report.stashed, held))?);
+        let storage = if device.runs_kernels() {
+            plan.stash_bits = (stash.len() / of_slot).ilog2();
+            Storage::Kernels(Slots { slots, stash: device.upload(&stash)?, header })
+        } else {
+            Storage::Cpu(OnCpu { table: slots, stash: cpu::Stash::from_slots(&stash, held), seed, header })
+        };
+        Ok(Set { device: device.clone(), plan, storage, report: Mutex::new(Report::Known(report)) })
     }
 
     /// Whether the set holds host keys. Copies both ways and waits.

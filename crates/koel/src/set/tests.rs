@@ -7,7 +7,7 @@ use crate::map::kernels::{Header, Slots, read_header};
 use crate::map::plan::{Plan, Sizes};
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::layout::{EMPTY, Layout, class};
-use koel_kernels::set::layout::{Member, hash, in_bucket, mixed, unmixed};
+use koel_kernels::set::layout::{hash, in_bucket, mixed, unmixed};
 use std::collections::HashSet;
 
 fn executor(seed: u64) -> Stream {
@@ -200,8 +200,8 @@ fn stash<K: Key>() {
         assert!(header.stashed > 10, "{header:?}");
         // With copies of some, in the stash or not.
         let copies = unique(2000, seed).chain(unique(300, seed));
-        let shape = plan.shape;
-        plan = Plan { shape, ..small::<K>(2300, 0.95) };
+        let mut plan = small::<K>(2300, 0.95);
+        plan.shape.buckets = 1960 / (plan.shape.partitions * K::SLOTS);
         plan.stash_bits = 10;
         let header = Bench::<K>::new(seed, copies).check(&plan);
         assert!(header.stashed > 10, "{header:?}");
