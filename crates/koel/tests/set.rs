@@ -226,7 +226,7 @@ fn a_set_answers_on_every_device() {
         let of_hash = |h: u32| K::narrowed((h as u64) << (size_of::<K>() as u32 * 8 - 32));
         let collide = (0..u32::MAX).filter(both).take(25).map(|h| unmixed(0, of_hash(h)));
         let mut keys = collide.chain([unmixed(0, K::EMPTY)]).collect::<HashSet<K>>();
-        let mut others = (0..).map(|i| key(scramble(i, 3)));
+        let mut others = (0..).map(|i| key::<K>(scramble(i, 3)));
         while keys.len() < n {
             keys.extend(others.next());
         }
@@ -260,7 +260,7 @@ fn views_of_any_alignment() {
             let to = output.view_mut().slice(i..).unwrap();
             combiner.union_into(&stream, view, others, to, count.view_mut()).unwrap();
             let union = output.view().slice(i..i + count.download().unwrap()[0] as usize).unwrap().download().unwrap();
-            let expected = keys[i..i + n].iter().chain(&keys[3 - i..]).copied().collect();
+            let expected: HashSet<u32> = keys[i..i + n].iter().chain(&keys[3 - i..]).copied().collect();
             assert!(union.len() == expected.len() && set_of(&union) == expected, "{i} on {}", device.name());
         }
     }

@@ -46,7 +46,8 @@ enum Parts<'a, K> {
 }
 impl<'a, K: Member> Parts<'a, K> {
     fn new(bins: Bins, seed: u32, keys: &'a [K], scratch: &'a mut Scratch) -> Result<Parts<'a, K>> {
-        if bins.count() == 1 {
+        // Nothing needs no bins.
+        if bins.count() == 1 || keys.is_empty() {
             return Ok(Parts::Input(seed, keys));
         }
         let Scratch { arena, parted } = scratch;
