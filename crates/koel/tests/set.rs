@@ -153,10 +153,10 @@ fn the_ambiguous_key_is_a_key() {
         let stream = device.stream().unwrap();
         for n in [0, 10, 3000] {
             for copies in 0..3 {
-                let mut keys = (0..n).map(|i| key::<u64>(i)).collect::<Vec<_>>();
+                let mut keys = (0..n).map(key::<u64>).collect::<Vec<_>>();
                 keys.extend(vec![unmixed(0, u64::EMPTY); copies]);
                 check(&build(&stream, &keys, 0.8).unwrap(), &set_of(&keys), &device.name());
-                let mut narrow = (0..n).map(|i| key::<u32>(i)).collect::<Vec<_>>();
+                let mut narrow = (0..n).map(key::<u32>).collect::<Vec<_>>();
                 narrow.extend(vec![unmixed(0, u32::EMPTY); copies]);
                 check(&build(&stream, &narrow, 0.8).unwrap(), &set_of(&narrow), &device.name());
             }

@@ -341,7 +341,7 @@ macro_rules! entries { ($($key:ty, $bytes:literal: $combine:ident $combined:iden
         };
         combine::<$key>(t, what, seed, first, second, keys, count)
     }
-    /// Leaves the memory of [`set_combine_u32`] and its passes as they found it; if something failed, does everything again, see the
+    /// Leaves the memory of [`set_combine_u32`](fn@set_combine_u32) and its passes as they found it; if something failed, does everything again, see the
     /// module. `spare` has the [words](spare_words) of `ending.slots`. At most as many blocks as can be resident at once.
     #[kernel(threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early)]
     pub fn $combined(

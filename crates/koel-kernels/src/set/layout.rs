@@ -27,7 +27,7 @@ pub trait Member: Number {
     /// Half a bucket of these keys.
     fn half(key: impl Fn(u32) -> Self) -> Self::Half;
     /// Key `i` of half a bucket.
-    fn key(half: &Self::Half, i: usize) -> Self;
+    fn in_half(half: &Self::Half, i: usize) -> Self;
     /// Sixteen bytes of a finished table.
     fn read_half(slots: In<Self>, i: u64) -> Self::Half;
     /// Sixteen bytes that others may change at this moment.
@@ -52,7 +52,7 @@ impl Member for u32 {
         [key(0), key(1), key(2), key(3)]
     }
     #[inline(always)]
-    fn key(half: &[u32; 4], i: usize) -> u32 {
+    fn in_half(half: &[u32; 4], i: usize) -> u32 {
         half[i]
     }
     #[inline(always)]
@@ -103,7 +103,7 @@ impl Member for u64 {
         [key(0), key(1)]
     }
     #[inline(always)]
-    fn key(half: &[u64; 2], i: usize) -> u64 {
+    fn in_half(half: &[u64; 2], i: usize) -> u64 {
         half[i]
     }
     #[inline(always)]
@@ -156,7 +156,7 @@ pub fn hash<K: Member>(mixed: K) -> u32 {
 #[inline(always)]
 pub fn in_bucket<K: Member>(bucket: &[K::Half; 2], i: usize) -> K {
     let of_half = K::SLOTS as usize / 2;
-    K::key(&bucket[i / of_half], i % of_half)
+    K::in_half(&bucket[i / of_half], i % of_half)
 }
 /// Whether half a bucket holds a mixed key, which is not the ambiguous one.
 #[inline(always)]
@@ -164,7 +164,7 @@ pub fn holds<K: Member>(half: K::Half, mixed: K) -> bool {
     let mut any = false;
     unroll::<4>(|i| {
         if i < K::SLOTS as usize / 2 {
-            any |= K::key(&half, i) == mixed;
+            any |= K::in_half(&half, i) == mixed;
         }
     });
     any
@@ -175,7 +175,7 @@ pub fn taken<K: Member>(half: K::Half) -> u32 {
     let of_half = K::SLOTS as usize / 2;
     let mut taken = of_half as u32;
     unroll::<4>(|i| {
-        if i < of_half && K::key(&half, of_half - 1 - i) == K::EMPTY {
+        if i < of_half && K::in_half(&half, of_half - 1 - i) == K::EMPTY {
             taken = (of_half - 1 - i) as u32;
         }
     });
