@@ -81,6 +81,17 @@ entries! {
         map_join_u64_u32 map_join_direct_u64_u32 map_join_u64_u64 map_join_direct_u64_u64
         map_filter map_filter_direct map_filter_u32 map_filter_direct_u32 map_filter_u64 map_filter_direct_u64
     }
+    (crate::set::partition) {
+        set_from_input_u32 set_from_input_many_u32 set_from_input_u64 set_from_input_many_u64
+        set_from_groups_u32 set_from_groups_u64
+    }
+    (crate::set::build) { set_build_u32 set_build_u64 }
+    (crate::set::settle) { set_settle_u32 set_settle_u64 }
+    (crate::set::find) {
+        set_contains_u32 set_contains_bits_u32 set_count_u32 set_contains_u64 set_contains_bits_u64 set_count_u64
+    }
+    (crate::set::export) { set_export_u32 set_export_u64 }
+    (crate::set::combine) { set_combine_u32 set_combine_u64 set_combined_u32 set_combined_u64 }
     (crate::vision::vote) { vision_vote }
     (crate::vision::refine) { vision_refine }
     (crate::spatial_search::cells) { point_bounds cell_keys mark_cells gather_points write_cells link_cells }

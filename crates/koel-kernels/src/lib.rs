@@ -23,6 +23,7 @@ pub mod probe;
 pub mod radix_sort;
 pub mod reduce;
 pub mod scan;
+pub mod set;
 pub mod spatial;
 pub mod spatial_search;
 pub mod vision;

@@ -86,6 +86,63 @@ pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEM
     (pairs, live)
 }
 
+/// Loads a tile of keys, and a bit for each that is there. Four neighbours a thread, as [`load_tile`] does.
+#[inline(always)]
+#[track_caller]
+pub fn load_keys<K: Number, const THREADS: usize, const ITEMS: usize>(
+    t: Thread,
+    n: u32,
+    aligned: u32,
+    keys: In<K>,
+) -> ([K; ITEMS], u32) {
+    const { assert!(ITEMS.is_multiple_of(4)) };
+    let first = t.block() * (THREADS * ITEMS) as u32;
+    let count = (n - first).min((THREADS * ITEMS) as u32);
+    let at = |j: usize| tile_index::<THREADS>(t, j as u32);
+    let (mut tile, mut live) = ([K::narrowed(0); ITEMS], 0);
+    if aligned != 0 && count == (THREADS * ITEMS) as u32 {
+        unroll::<ITEMS>(|j| {
+            if j % 4 == 0 {
+                let four = K::four(keys, (first + at(j)) / 4);
+                unroll::<4>(|l| tile[j + l] = four[l]);
+            }
+        });
+        live = u32::MAX >> (32 - ITEMS);
+    } else {
+        unroll::<ITEMS>(|j| {
+            tile[j] = keys.get_stream(first + at(j).min(count - 1));
+            live |= ((at(j) < count) as u32) << j;
+        });
+    }
+    (tile, live)
+}
+/// Words from `first` on, `count` of them or a tile, and a bit for each that counts: word `j` of a thread is `j * THREADS` behind its first.
+/// All are asked for before one is used. `none` stands where nothing is asked for.
+#[inline(always)]
+#[track_caller]
+pub fn load_run<W: Word, const THREADS: usize, const ITEMS: usize>(
+    t: Thread,
+    words: In<W>,
+    first: u32,
+    count: u32,
+    none: W,
+) -> ([W; ITEMS], u32) {
+    let mut tile = [none; ITEMS];
+    if count >= (THREADS * ITEMS) as u32 {
+        // As 64-bit numbers, so that they differ by constants.
+        let mine = first as u64 + t.id() as u64;
+        unroll::<ITEMS>(|j| tile[j] = words.get_stream(mine + (j * THREADS) as u64));
+        return (tile, u32::MAX >> (32 - ITEMS));
+    }
+    let mut live = 0;
+    unroll::<ITEMS>(|j| {
+        let at = (j * THREADS) as u32 + t.id();
+        tile[j] = words.get_stream(first + at.min(count - 1));
+        live |= ((at < count) as u32) << j;
+    });
+    (tile, live)
+}
+
 /// What a [`scatter`] does about bins that are *crowded*: so many pairs of a tile go there that they are not spread like hashes of
 /// distinct keys. If several are, all of the tile's are taken for crowded.
 pub trait Crowd<P, const ITEMS: usize>: Copy {

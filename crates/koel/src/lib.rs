@@ -1,7 +1,8 @@
 //! Real-time parallel hash tables: built from millions of keys and looked up in milliseconds, on a GPU and on a CPU.
 //!
-//! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables: the flagship [`Map`], the
-//! two-way [`Index`] and the [`MultiMap`] on it, and the published ones in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most.
+//! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables: the flagship [`Map`], the same
+//! without values, [`Set`], the two-way [`Index`] and the [`MultiMap`] on it, and the published ones in [`classic`]; [files](mod@file) of
+//! tables. [`limits`] measures what the machine could do at most.
 //!
 //! ```
 //! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
@@ -20,6 +21,7 @@ mod groups;
 pub mod limits;
 pub mod map;
 pub mod primitives;
+pub mod set;
 
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
@@ -29,6 +31,7 @@ pub use groups::{
     Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, NO_ID, Retrieved, Retriever, group_counts,
 };
 pub use map::{Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, Value};
+pub use set::{Set, SetBuilder, SetCombiner, SetOptions, SetReport};
 
 /// The README's examples are tests.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
 //! Launches, copies, fills and lookups take no memory of the host: many small builds run at the speed of the device.
 mod support;
 
-use koel::{Device, DeviceKind, Map, MapJoiner};
+use koel::{Device, DeviceKind, Map, MapJoiner, Set, SetCombiner};
 use koel_kernels::map::find::map_find_or;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -66,6 +66,17 @@ fn calls_allocate_nothing() {
                 joiner.join_into(&stream, &map, queries, numbers.view_mut(), values.view_mut(), count)
             });
             assert_eq!(count.download().unwrap(), [3]);
+            let set = Set::build(&device, &[1u32, 2, 3]).unwrap();
+            let mut found = device.alloc(4).unwrap();
+            allocations(&device, "contains_into", || set.contains_into(&stream, keys.view(), found.view_mut()));
+            assert_eq!(found.download().unwrap(), [1, 1, 1, 0]);
+            if device.kind() == DeviceKind::Cuda {
+                let mut combiner = SetCombiner::new(&device).unwrap();
+                allocations(&device, "unique_into", || {
+                    combiner.unique_into(&stream, keys.view(), values.view_mut(), count.view_mut())
+                });
+                assert_eq!(count.download().unwrap(), [4]);
+            }
         }
         if device.kind() == DeviceKind::Cuda {
             let mut graph = stream

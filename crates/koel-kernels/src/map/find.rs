@@ -153,6 +153,39 @@ fn matching<L: Layout>(heads: [u64; 4], key: L::Mixed) -> Option<(u32, u64)> {
     hit
 }
 
+/// Whether each query is there, a thread a query: 1 or 0.
+#[inline(always)]
+pub(crate) fn tell_flags(t: Thread, n: u32, found: Buf<u8>, contains: impl Fn(u32) -> bool) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let i = t.global_id();
+    if i < n {
+        found.store_stream(i, contains(i) as u8);
+    }
+}
+/// The same: bit `i % 32` of word `i / 32`.
+#[inline(always)]
+pub(crate) fn tell_bits(t: Thread, n: u32, found: Buf<u32>, contains: impl Fn(u32) -> bool) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let i = t.global_id();
+    let bits = t.warp().ballot(i < n && contains(i));
+    if t.lane() == 0 && i < n {
+        found.store_stream(i / 32, bits);
+    }
+}
+/// How many are there, added to a count by each block.
+#[inline(always)]
+pub(crate) fn tell_count(t: Thread, n: u32, count: Buf<u64>, contains: impl Fn(u32) -> bool) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let i = t.global_id();
+    let found = t.barrier_count(i < n && contains(i));
+    if t.id() == 0 && found != 0 {
+        count.fetch_add(0, found as u64);
+    }
+}
+
 macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:ident $contains:ident $contains_bits:ident $count:ident;)*) => { $(
     /// Looks up query `i`: value and found flag, or two zeros.
     #[kernel(threads = 256, independent, starts_early)]
@@ -214,14 +247,8 @@ macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:i
         queries: In<$key>,
         found: Buf<u8>,
     ) {
-        t.wait_for_previous();
-        t.let_next_start();
-        let i = t.global_id();
-        if i >= n {
-            return;
-        }
         let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        found.store_stream(i, table.contains(queries.get_stream(i)) as u8);
+        tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
     }
     /// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
     #[kernel(threads = 256, starts_early)]
@@ -236,14 +263,8 @@ macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:i
         queries: In<$key>,
         found: Buf<u32>,
     ) {
-        t.wait_for_previous();
-        t.let_next_start();
-        let i = t.global_id();
         let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        let bits = t.warp().ballot(i < n && table.contains(queries.get_stream(i)));
-        if t.lane() == 0 && i < n {
-            found.store_stream(i / 32, bits);
-        }
+        tell_bits(t, n, found, |i| table.contains(queries.get_stream(i)))
     }
     /// Adds to `count` how many of the queries are in the table.
     #[kernel(threads = 256, starts_early)]
@@ -258,14 +279,8 @@ macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:i
         queries: In<$key>,
         count: Buf<u64>,
     ) {
-        t.wait_for_previous();
-        t.let_next_start();
-        let i = t.global_id();
         let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        let found = t.barrier_count(i < n && table.contains(queries.get_stream(i)));
-        if t.id() == 0 && found != 0 {
-            count.fetch_add(0, found as u64);
-        }
+        tell_count(t, n, count, |i| table.contains(queries.get_stream(i)))
     }
 )* } }
 entries! {

@@ -14,7 +14,7 @@
 use super::find::{Hit, Table, search};
 use super::header;
 use super::layout::{Layout, Narrow, Number, Shape, Wide};
-use crate::partition::{AsTheyCome, ELSEWHERE, NOWHERE, fits, scatter, tile_index};
+use crate::partition::{AsTheyCome, ELSEWHERE, NOWHERE, fits, load_keys, load_run, scatter, tile_index};
 use koel_simt::{Buf, In, Scalar, Shared, SharedMem, Thread, U64x2, Word, block, kernel, unroll};
 
 /// Words that the kernels of a join share, zero before it; behind them are cursors.
@@ -270,28 +270,12 @@ fn from_input<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize, c
     spilled: Buf<u32>,
     join_state: Buf<u32>,
 ) {
-    const { assert!(ITEMS.is_multiple_of(4)) };
     t.wait_for_previous();
     t.let_next_start();
     let seed = table_header.get(header::SEED);
     let first = t.block() * (THREADS * ITEMS) as u32;
-    let count = (n - first).min((THREADS * ITEMS) as u32);
     let at = |j: usize| tile_index::<THREADS>(t, j as u32);
-    let (mut keys, mut live) = ([L::Key::narrowed(0); ITEMS], 0);
-    if aligned != 0 && count == (THREADS * ITEMS) as u32 {
-        unroll::<ITEMS>(|j| {
-            if j % 4 == 0 {
-                let four = L::Key::four(queries, (first + at(j)) / 4);
-                unroll::<4>(|l| keys[j + l] = four[l]);
-            }
-        });
-        live = u32::MAX >> (32 - ITEMS);
-    } else {
-        unroll::<ITEMS>(|j| {
-            keys[j] = queries.get_stream(first + at(j).min(count - 1));
-            live |= ((at(j) < count) as u32) << j;
-        });
-    }
+    let (keys, live) = load_keys::<L::Key, THREADS, ITEMS>(t, n, aligned, queries);
     let mut tile = [F::query(keys[0], 0); ITEMS];
     unroll::<ITEMS>(|j| tile[j] = F::query(L::sent(seed, keys[j]), first + at(j)));
     let bin_of = |query| pass.bin(L::partition_of(seed, F::split(query).0, shape));
@@ -353,21 +337,7 @@ fn load<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
     first: u32,
     count: u32,
 ) -> ([F::Query; ITEMS], u32) {
-    let mut tile = [F::query(L::Key::narrowed(0), 0); ITEMS];
-    let queries = F::array(queries);
-    if count >= (THREADS * ITEMS) as u32 {
-        // As 64-bit numbers, so that they differ by constants.
-        let mine = first as u64 + t.id() as u64;
-        unroll::<ITEMS>(|j| tile[j] = queries.get_stream(mine + (j * THREADS) as u64));
-        return (tile, u32::MAX >> (32 - ITEMS));
-    }
-    let mut live = 0;
-    unroll::<ITEMS>(|j| {
-        let at = (j * THREADS) as u32 + t.id();
-        tile[j] = queries.get_stream(first + at.min(count - 1));
-        live |= ((at < count) as u32) << j;
-    });
-    (tile, live)
+    load_run::<F::Query, THREADS, ITEMS>(t, F::array(queries), first, count, F::query(L::Key::narrowed(0), 0))
 }
 
 /// Whether queries were lost in a pass that has ended.
@@ -405,7 +375,7 @@ pub const fn shared_bytes(buckets: u32, wide: bool) -> u32 {
     buckets * if wide { 64 } else { 32 } + SUMS * 4
 }
 /// Words with which the threads of a block agree where to write.
-const SUMS: u32 = 33;
+pub(crate) const SUMS: u32 = 33;
 
 /// A partition in shared memory.
 struct Near<L> {
@@ -506,9 +476,9 @@ fn together(heads: impl Fn(usize) -> [u64; 4]) -> [[u64; 4]; TOGETHER] {
 }
 
 /// Appends to arrays of which `count` elements are taken: of each thread what the bits of `has` tell, `put(j, to)` for each of them.
-/// The array grows by one addition a block. `sums` has [`SUMS`] words.
+/// The array grows by one addition a block of [`ANSWERING`] threads. `sums` has [`SUMS`] words.
 #[inline(always)]
-fn append<const ITEMS: usize>(
+pub(crate) fn append<const ITEMS: usize>(
     t: Thread,
     has: u32,
     count: Buf<u64>,

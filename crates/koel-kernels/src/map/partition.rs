@@ -232,7 +232,7 @@ const NO_SLOT: u32 = u32::MAX;
 
 /// Where a run goes: into its bin, or behind all of them.
 #[inline(always)]
-pub(super) fn place(
+pub(crate) fn place(
     bins: Bins,
     first_bin: u32,
     valid: Buf<u32>,

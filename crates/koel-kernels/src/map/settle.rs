@@ -28,7 +28,7 @@ const RAISED: u32 = 1 << 10;
 /// Evictions until a pair goes to the stash, where the build is done again.
 const MAX_MOVES: u32 = 500;
 /// Seeds that are tried. Even keys chosen for one seed fit with the next.
-const MAX_ATTEMPTS: u32 = 64;
+pub(crate) const MAX_ATTEMPTS: u32 = 64;
 
 /// What a build was: a kernel's argument.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ fn strided(t: Thread) -> (u64, u64) {
 
 /// All blocks of the grid meet here, for the `times`-th time; orders memory between them.
 #[inline(always)]
-fn grid_barrier(t: Thread, build_state: Buf<u32>, times: &mut u32) {
+pub(crate) fn grid_barrier(t: Thread, build_state: Buf<u32>, times: &mut u32) {
     *times += 1;
     t.barrier();
     if t.id() == 0 {
@@ -104,12 +104,7 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
     t.wait_for_previous();
     t.let_next_start();
     let (begin, step) = strided(t);
-    let mut bin = begin;
-    while bin < settling.bins as u64 {
-        cursors.store(bin, 0);
-        valid.store(bin, !0);
-        bin += step;
-    }
+    clear_bins(begin, step, settling.bins, cursors, valid);
     // Nobody changes these before all blocks have read them, or they are zero and are cleared.
     let failed = build_state.load_relaxed(state::FAILED) != 0;
     let contested = build_state.load_relaxed(state::CONTESTED) != 0;
@@ -122,21 +117,41 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
         replace(t, built);
     }
 
-    // One block writes the header: the last to come here, or any one if nobody has more to do.
-    if failed || contested {
-        t.barrier();
-        let mut last = false;
-        if t.id() == 0 {
-            t.fence();
-            last = build_state.fetch_add(state::TICKET, 1) == t.grid_dim() - 1;
-            t.fence();
-        }
-        if t.barrier_count(last) == 0 {
-            return;
-        }
-    } else if t.block() != 0 {
+    if !ends(t, failed || contested, build_state) {
         return;
     }
+    write_header(t, settling.n, failed, settling.seed, build_state, table_header, |rank| {
+        built.values.get(ranked(rank, stamps.keep_first)).widened()
+    });
+    clear_state(t, THREADS, build_state);
+}
+/// Whether this block ends a build: the last to come here, or the first block if nobody has more to do. All threads of all blocks call it.
+#[inline(always)]
+pub(crate) fn ends(t: Thread, worked: bool, build_state: Buf<u32>) -> bool {
+    if !worked {
+        return t.block() == 0;
+    }
+    t.barrier();
+    let mut last = false;
+    if t.id() == 0 {
+        t.fence();
+        last = build_state.fetch_add(state::TICKET, 1) == t.grid_dim() - 1;
+        t.fence();
+    }
+    t.barrier_count(last) != 0
+}
+/// Writes the header of a build of `n` pairs, from what its kernels counted, by one block; a barrier follows. `held_value`: that of the ambiguous key, of the
+/// greatest rank. `seed`: that of a build that did not fail.
+#[inline(always)]
+pub(crate) fn write_header(
+    t: Thread,
+    n: u32,
+    failed: bool,
+    seed: u32,
+    build_state: Buf<u32>,
+    table_header: Buf<u32>,
+    held_value: impl Fn(u32) -> u64,
+) {
     // Words that mean nothing yet are zero.
     if t.id() < header::WORDS as u32 {
         table_header.store(t.id(), 0);
@@ -146,16 +161,16 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
         let word = |word: u32| build_state.load_relaxed(word);
         let held = word(state::HELD);
         let copies = word(state::HELD_COPIES);
-        let value = if held != 0 { built.values.get(ranked(held, stamps.keep_first)).widened() } else { 0 };
+        let value = if held != 0 { held_value(held) } else { 0 };
         let dropped = word(state::DROPPED) + copies - (held != 0) as u32;
         let attempts = word(state::ATTEMPTS);
         let put = |at: u32, value: u32| table_header.store(at, value);
-        put(header::SEED, if failed { word(state::SEED) } else { settling.seed });
+        put(header::SEED, if failed { word(state::SEED) } else { seed });
         put(header::STASHED, word(state::STASHED));
         put(header::HELD, (held != 0) as u32);
         put(header::HELD_VALUE, value as u32);
         put(header::HELD_VALUE + 1, (value >> 32) as u32);
-        put(header::PAIRS, settling.n - dropped);
+        put(header::PAIRS, n - dropped);
         put(header::DROPPED, dropped);
         put(header::FAILED, (failed && attempts > MAX_ATTEMPTS) as u32);
         put(header::ATTEMPTS, 1 + attempts);
@@ -163,10 +178,24 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
         put(header::CONTESTED, word(state::CONTESTED));
     }
     t.barrier();
+}
+/// Leaves the words of a build as the next one needs them, by one block of so many threads.
+#[inline(always)]
+pub(crate) fn clear_state(t: Thread, threads: u32, build_state: Buf<u32>) {
     let mut word = t.id();
     while word < state::WORDS as u32 {
         build_state.store_relaxed(word, 0);
-        word += THREADS;
+        word += threads;
+    }
+}
+/// Leaves the bins of a build as the next one needs them: each thread its share, from `begin` on.
+#[inline(always)]
+pub(crate) fn clear_bins(begin: u64, step: u64, bins: u32, cursors: Buf<u32>, valid: Buf<u32>) {
+    let mut bin = begin;
+    while bin < bins as u64 {
+        cursors.store(bin, 0);
+        valid.store(bin, !0);
+        bin += step;
     }
 }
 

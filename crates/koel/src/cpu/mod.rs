@@ -12,6 +12,7 @@ mod build;
 mod find;
 mod partition;
 mod reproduce;
+pub mod set;
 mod simd;
 mod stash;
 #[cfg(test)]
@@ -165,8 +166,32 @@ fn build_in_bins<L: Layout>(
     scratch: &mut Scratch<L>,
 ) -> Result<()> {
     let Scratch { pages, level, ref mut arena, ref mut parted, ref mut builders } = *scratch;
+    prepare(builders, rayon::current_num_threads());
+    let parts = part::<L>(level, pages, bins, seed, keys, values, arena, parted)?;
+    let source = Source::Bins(&parts);
+    let stream = table.len() * 8 > STREAM_BYTES;
+    let bin_words = (shape.buckets as usize * L::WORDS) << bins.shift;
+    table.par_chunks_mut(bin_words).enumerate().with_max_len(1).for_each(|(bin, table)| {
+        let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
+        let first_partition = (bin as u32) << bins.shift;
+        let source = &source;
+        level.run(BuildBin { builder, shape, policy, reproducible, source, bin, first_partition, table, stream });
+    });
+    Ok(())
+}
+/// Pairs parted into bins by the threads of a pool: what each one parted, with its arena.
+#[allow(clippy::too_many_arguments, reason = "as `build`")]
+fn part<'a, L: Layout>(
+    level: Level,
+    pages: Pages,
+    bins: Bins,
+    seed: u32,
+    keys: &[L::Key],
+    values: &[L::Value],
+    arena: &'a mut Memory,
+    parted: &'a mut Vec<Parted>,
+) -> Result<Vec<(&'a Parted, &'a [u64])>> {
     let threads = rayon::current_num_threads();
-    prepare(builders, threads);
     // Each thread parts a stretch; places inside it are 32-bit numbers.
     let stretch = keys.len().div_ceil(threads).clamp(1, (1 << 31) / L::SLOT_WORDS);
     let lines_of = |keys: &[L::Key]| bins.lines(keys.len() * L::SLOT_WORDS);
@@ -188,18 +213,8 @@ fn build_in_bins<L: Layout>(
         },
     );
 
-    let parts = parted.iter().zip(&arenas).map(|(parted, arena)| (parted, bytemuck::cast_slice(arena)));
-    let parts = parts.collect::<Vec<(&Parted, &[u64])>>();
-    let source = Source::Bins(&parts);
-    let stream = table.len() * 8 > STREAM_BYTES;
-    let bin_words = (shape.buckets as usize * L::WORDS) << bins.shift;
-    table.par_chunks_mut(bin_words).enumerate().with_max_len(1).for_each(|(bin, table)| {
-        let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
-        let first_partition = (bin as u32) << bins.shift;
-        let source = &source;
-        level.run(BuildBin { builder, shape, policy, reproducible, source, bin, first_partition, table, stream });
-    });
-    Ok(())
+    let whole = |arena: &'a mut [Line]| bytemuck::cast_slice(arena) as &[u64];
+    Ok(parted.iter().zip(arenas.into_iter().map(whole)).collect())
 }
 /// What all threads did, and the stash.
 fn collect<L: Layout>(

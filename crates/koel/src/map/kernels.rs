@@ -204,19 +204,17 @@ const SETTLED: u32 = 2048;
 pub const THREADS: u32 = 256;
 const _: () = assert!(find::map_find::SPEC.threads == THREADS && export::map_export::SPEC.threads == THREADS);
 
-/// A table in device memory.
-pub struct Slots {
-    pub slots: Buffer<u64>,
+/// A table in device memory: the words of its buckets are `W`.
+pub struct Slots<W = u64> {
+    pub slots: Buffer<W>,
     pub stash: Buffer<u64>,
     pub header: Buffer<u32>,
 }
-impl Slots {
-    pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Slots> {
-        Ok(Slots {
-            slots: device.alloc(plan.words::<L>())?,
-            stash: device.alloc(stash_words::<L>(plan))?,
-            header: device.alloc(header::WORDS)?,
-        })
+impl<W: Element> Slots<W> {
+    /// With this many words.
+    pub fn alloc(device: &Device, words: usize, stash_words: usize) -> Result<Slots<W>> {
+        let (slots, stash) = (device.alloc(words)?, device.alloc(stash_words)?);
+        Ok(Slots { slots, stash, header: device.alloc(header::WORDS)? })
     }
     pub fn bytes(&self) -> usize {
         self.slots.bytes() + self.stash.bytes() + self.header.bytes()
@@ -227,12 +225,22 @@ impl Slots {
         self.stash.view_mut().fill_bytes(0xFF, stream)?;
         self.header.view_mut().fill_bytes(0, stream)
     }
-    /// Whether there is memory for a table of this plan.
-    pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
-        self.slots.len() >= plan.words::<L>() && self.stash.len() >= stash_words::<L>(plan)
+    /// Whether there is memory for this many words.
+    pub fn has(&self, words: usize, stash_words: usize) -> bool {
+        self.slots.len() >= words && self.stash.len() >= stash_words
     }
 }
-fn stash_words<L: Layout>(plan: &Plan) -> usize {
+impl Slots {
+    pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Slots> {
+        Slots::alloc(device, plan.words::<L>(), stash_words::<L>(plan))
+    }
+    /// Whether there is memory for a table of this plan.
+    pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
+        self.has(plan.words::<L>(), stash_words::<L>(plan))
+    }
+}
+/// Words of a plan's stash.
+pub fn stash_words<L: Layout>(plan: &Plan) -> usize {
     L::SLOT_WORDS << plan.stash_bits
 }
 
@@ -359,12 +367,7 @@ pub fn build<L: Kernels>(
             build_partitions::<L>(stream, plan, duplicates, stamps, table, scratch)?;
         }
     }
-    // All of its blocks must be resident at once: on a GPU two for each multiprocessor. Few pairs do not need so many.
-    let resident = match stream.device().kind() {
-        DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,
-        _ => 2,
-    };
-    let grid = resident.min(n.div_ceil(SETTLED).max(1));
+    let grid = resident(stream, n, SETTLED);
     let settling = Settling {
         n,
         tile: tile.pairs::<L>(),
@@ -397,6 +400,15 @@ pub fn build<L: Kernels>(
     }
     scratch.clean = true;
     Ok(())
+}
+/// Blocks that wait for each other, for `n` pairs of which `each` are enough for one. All must be resident at once: on a GPU two for each
+/// multiprocessor.
+pub fn resident(stream: &Stream, n: u32, each: u32) -> u32 {
+    let most = match stream.device().kind() {
+        DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,
+        _ => 2,
+    };
+    most.min(n.div_ceil(each).max(1))
 }
 /// Places the pairs of a finished table anew. Takes the memory of the build: where overflow was, pairs of the stash wait.
 pub fn make_reproducible<L: Kernels>(

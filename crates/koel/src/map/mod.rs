@@ -43,8 +43,8 @@
 //! ```
 mod file;
 mod join;
-mod kernels;
-mod plan;
+pub(crate) mod kernels;
+pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -773,6 +773,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         Ok(())
     }
 }
-fn seconds_since(stream: &Stream, start: Option<&Event>) -> Result<Option<f64>> {
+/// Seconds since a mark on the stream.
+pub(crate) fn seconds_since(stream: &Stream, start: Option<&Event>) -> Result<Option<f64>> {
     start.map(|start| stream.record()?.seconds_since(start)).transpose()
 }

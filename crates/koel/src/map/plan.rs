@@ -11,8 +11,16 @@ use koel_kernels::map::{stash, state};
 /// What plans are made of.
 #[derive(Clone, Copy)]
 pub struct Sizes {
+    /// Slots of a bucket.
+    pub bucket: u32,
+    /// Pairs of a partition, at most, overflow not counted.
+    pub most: u32,
+    /// Bytes of shared memory for a partition of so many buckets, with lists of so many pairs.
+    pub shared: fn(u32, u32) -> u32,
     /// Pairs of a partition on average.
     pub pairs: u32,
+    /// Bins have room for what is not even if all keys come so many times.
+    pub copies: f64,
     /// Partitions that one pass can make.
     pub one_pass: u32,
     /// Groups that the first of two passes makes, if that is enough: a power of two.
@@ -25,8 +33,17 @@ pub struct Sizes {
 impl Sizes {
     /// One block's work, of which four fit a multiprocessor of compute capability 9.0; as many partitions as the widest tile has
     /// bins on every device.
-    pub const TUNED: Sizes =
-        Sizes { pairs: 3600, one_pass: 1024, groups: 256, small: SMALL_INPUT, small_partitions: 512 };
+    pub const TUNED: Sizes = Sizes {
+        bucket: BUCKET as u32,
+        most: MOST,
+        shared: shared_bytes,
+        pairs: 3600,
+        copies: 1.0,
+        one_pass: 1024,
+        groups: 256,
+        small: SMALL_INPUT,
+        small_partitions: 512,
+    };
 
     /// Pairs of a partition of `n` pairs in all. Of a small input so few that all multiprocessors of a big GPU have work, but so many
     /// that hardly a partition gets more than it has slots for: its load has a deviation of one over the root of its pairs.
@@ -85,11 +102,12 @@ impl Plan {
     /// With other sizes than the best: small ones, so that tests take every way.
     pub fn sized(n: usize, load: f64, sizes: Sizes) -> Result<Plan> {
         let n = count32("pairs", n)?;
-        let lists = |pairs: f64| ((pairs * missed(4.0 * load) * 1.2) as u32 + 96) & !1;
-        let buckets = |pairs: f64| (pairs / (4.0 * load)).ceil().max(1.0) as u32;
+        let of_bucket = sizes.bucket as f64 * load;
+        let lists = |pairs: f64| ((pairs * missed(sizes.bucket, of_bucket) * 1.2) as u32 + 96) & !1;
+        let buckets = |pairs: f64| (pairs / of_bucket).ceil().max(1.0) as u32;
         // Low loads need many buckets for few pairs.
         let mut pairs = sizes.pairs_of(n, load);
-        while shared_bytes(buckets(pairs as f64), lists(pairs as f64)) > SHARED {
+        while (sizes.shared)(buckets(pairs as f64), lists(pairs as f64)) > SHARED {
             pairs -= 100;
         }
         let wanted = n.div_ceil(pairs).max(1);
@@ -115,20 +133,7 @@ impl Plan {
         }
         let mean = n as f64 / partitions as f64;
         let shape = Shape { partitions, buckets: buckets(mean) };
-        let area = (n / 256).next_multiple_of(2).clamp(LEAST_OVERFLOW, MOST_OVERFLOW);
-        let bins = |count: u32, all: u32, deviations: f64, most: u32, overflow, overflow_word| {
-            let mean = n as f64 / all as f64;
-            let room = (mean + deviations * mean.sqrt()) as u32 / 2 * 2 + 16;
-            Bins { count, room: room.min(most), crowd: !0, area, overflow, overflow_word }
-        };
-        let last = bins(partitions / groups, partitions, 5.0, MOST, area, state::OVERFLOW_SECOND);
-        let groups = (groups > 1).then(|| bins(groups, groups, 6.0, u32::MAX, 0, state::OVERFLOW_FIRST));
-        // Kernels count places in 31 bits.
-        let groups_places = groups.map_or(0, |g: Bins| g.room as usize * g.count as usize);
-        let places = groups_places.max(last.room as usize * partitions as usize);
-        if places >= 1 << 31 {
-            return Err(Error::TooMany { what: "places of pairs", n: places, max: (1 << 31) - 1 });
-        }
+        let (last, groups) = divide(n, partitions, groups, sizes)?;
         // Near what two choices can place, some partitions have more pairs than that; elsewhere hardly one comes here.
         let lg = n.max(1).ilog2();
         let stash_bits = lg.saturating_sub(4).clamp(8, 16).max(if load > 0.9 {
@@ -151,6 +156,12 @@ impl Plan {
             parts,
             small_tile,
         })
+    }
+    /// For another array of `n` keys that are brought to the same partitions.
+    pub fn with_the_same_partitions(&self, n: usize, sizes: Sizes) -> Result<Plan> {
+        let n = count32("keys", n)?;
+        let (partitions, groups) = divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), sizes)?;
+        Ok(Plan { n, partitions, groups, ..*self })
     }
     /// Slots of the table.
     pub fn slots(&self) -> usize {
@@ -216,6 +227,25 @@ impl Plan {
     }
 }
 
+/// The bins of the last pass, and those of the first if there are several groups.
+fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, Option<Bins>)> {
+    let area = (n / 256).next_multiple_of(2).clamp(LEAST_OVERFLOW, MOST_OVERFLOW);
+    let bins = |count: u32, all: u32, deviations: f64, most: u32, overflow, overflow_word| {
+        let mean = n as f64 / all as f64;
+        let room = (mean + deviations * (mean * sizes.copies).sqrt()) as u32 / 2 * 2 + 16;
+        Bins { count, room: room.min(most), crowd: !0, area, overflow, overflow_word }
+    };
+    let last = bins(partitions / groups, partitions, 5.0, sizes.most, area, state::OVERFLOW_SECOND);
+    let groups = (groups > 1).then(|| bins(groups, groups, 6.0, u32::MAX, 0, state::OVERFLOW_FIRST));
+    // Kernels count places in 31 bits.
+    let groups_places = groups.map_or(0, |g: Bins| g.room as usize * g.count as usize);
+    let places = groups_places.max(last.room as usize * partitions as usize);
+    if places >= 1 << 31 {
+        return Err(Error::TooMany { what: "places of pairs", n: places, max: (1 << 31) - 1 });
+    }
+    Ok((last, groups))
+}
+
 /// Bins for a pass with tiles of so many pairs: whether copies are dropped there, and when.
 pub fn with_crowd(bins: Bins, duplicates: Duplicates, tile: u32) -> Bins {
     let mean = tile as f64 / bins.count as f64;
@@ -223,17 +253,17 @@ pub fn with_crowd(bins: Bins, duplicates: Duplicates, tile: u32) -> Bins {
     Bins { crowd: if duplicates == Duplicates::Unchecked { !0 } else { limit }, ..bins }
 }
 
-/// The share of the keys that find their first bucket full, where buckets of four get `mean` keys on average: the excess of
-/// a Poisson distribution over four.
-fn missed(mean: f64) -> f64 {
+/// The share of the keys that find their first bucket full, where buckets of so many slots get `mean` keys on average: the excess of
+/// a Poisson distribution over the slots.
+fn missed(slots: u32, mean: f64) -> f64 {
     let mut probability = (-mean).exp();
-    let mut kept = 0.0;
-    for i in 0..4 {
-        kept += probability * (4 - i) as f64;
+    let mut free = 0.0;
+    for i in 0..slots {
+        free += probability * (slots - i) as f64;
         probability *= mean / (i + 1) as f64;
     }
-    // E[min(X, 4)] = 4 - E[(4 - X)+].
-    1.0 - (4.0 - kept) / mean
+    // E[min(X, slots)] = slots - E[(slots - X)+].
+    1.0 - (slots as f64 - free) / mean
 }
 
 #[cfg(test)]
@@ -243,8 +273,10 @@ mod tests {
     #[test]
     fn misses_are_what_the_measurements_say() {
         // 1.13 sectors a hit at load 0.8, 1.21 at 0.9 (measured).
-        assert!((missed(3.2) - 0.13).abs() < 0.02, "{}", missed(3.2));
-        assert!((missed(3.6) - 0.17).abs() < 0.02, "{}", missed(3.6));
+        assert!((missed(4, 3.2) - 0.13).abs() < 0.02, "{}", missed(4, 3.2));
+        assert!((missed(4, 3.6) - 0.17).abs() < 0.02, "{}", missed(4, 3.6));
+        // Of buckets of eight, the sum over what is beyond eight.
+        assert!((missed(8, 6.4) - 0.0668).abs() < 0.0001, "{}", missed(8, 6.4));
     }
     #[test]
     fn every_plan_fits() {

@@ -140,7 +140,7 @@ impl<K: Key, V: Value> Bench<K, V> {
     }
 }
 /// Two passes from 400 pairs on.
-const SMALL: Sizes = Sizes { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1 };
+const SMALL: Sizes = Sizes { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };
 fn small(n: usize, load: f64) -> Plan {
     Plan::sized(n, load, SMALL).unwrap()
 }

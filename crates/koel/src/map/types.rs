@@ -3,6 +3,7 @@ use super::kernels::Kernels;
 use crate::groups::Grouped;
 use crate::primitives::radix_sort::SortKey;
 use crate::primitives::runs::RunElement;
+use crate::set::kernels::Kernels as KeyKernels;
 use koel_kernels::map::layout::{Narrow, Wide};
 use std::hash::Hash;
 
@@ -12,8 +13,8 @@ mod sealed {
     impl Sealed for u64 {}
 }
 
-/// What keys of a map may be: `u32`, `u64`.
-pub trait Key: Grouped + SortKey + RunElement + Into<u64> + Hash + sealed::Sealed {
+/// What keys of a map or of a set may be: `u32`, `u64`.
+pub trait Key: Grouped + SortKey + RunElement + Into<u64> + Hash + KeyKernels + sealed::Sealed {
     /// How pairs with such a key are stored.
     type Layout<V: Value>: Kernels<Key = Self, Value = V>;
 }

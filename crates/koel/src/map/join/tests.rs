@@ -50,7 +50,7 @@ fn key<K: Key>(i: u32) -> K {
     // Distinct in their low halves too.
     K::narrowed(splitmix_at(5, i) << 32 | mix(i) as u64)
 }
-const SMALL: Sizes = Sizes { pairs: 100, one_pass: 1024, groups: 4, small: 0, small_partitions: 1 };
+const SMALL: Sizes = Sizes { pairs: 100, one_pass: 1024, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };
 /// Partitions of a hundred pairs.
 fn plan(n: usize) -> Plan {
     Plan::sized(n, 0.8, SMALL).unwrap()

@@ -1,0 +1,378 @@
+//! Distinct keys, unions, intersections and differences of arrays, without a table in device memory.
+//!
+//! Both arrays are [partitioned](super::partition) in the same way; then one block takes a partition of each. It [fills](super::fill) a table in
+//! shared memory with the keys of the first array, of a union with those of both, where equal keys meet. For an intersection or a difference
+//! it looks up the keys of the second array and marks the slots of those that are there. Then it appends the keys that are wanted to the
+//! output, in any order. Nothing evicts: keys that two buckets have no room for stay in the table where they wait.
+//!
+//! If more keys came to a partition than there is room for, everything is done again in device memory, by a table with linear probing
+//! that has more slots than there are keys.
+use super::build::{Arrived, Near, THREADS, shared_bytes};
+use super::export::{HELD, append_keys, with_keys};
+use super::fill::{Filling, claim, claimed};
+use super::layout::{Member, hash, in_bucket, is_full, mixed};
+use super::settle::strided;
+use crate::hash::mix::mix;
+use crate::map::build::Source;
+use crate::map::join::{ANSWERING, SUMS};
+use crate::map::layout::Shape;
+use crate::map::settle::{clear_bins, clear_state, ends, grid_barrier};
+use crate::map::state;
+use koel_simt::{Buf, In, Thread, kernel, unroll};
+
+const _: () = assert!(THREADS == ANSWERING);
+
+/// What is made of two arrays.
+pub mod how {
+    /// The distinct keys of the first; there is no second.
+    pub const DISTINCT: u32 = 0;
+    /// Those that are in one of them, or in both.
+    pub const UNION: u32 = 1;
+    /// Those that are in both.
+    pub const INTERSECTION: u32 = 2;
+    /// Those of the first that are not in the second.
+    pub const DIFFERENCE: u32 = 3;
+}
+/// Of slots with a key, the bits of those that are wanted, of which `hit` are in the second array.
+#[inline(always)]
+fn wanted(what: u32, hit: u32) -> u32 {
+    match what {
+        how::INTERSECTION => hit,
+        how::DIFFERENCE => !hit,
+        _ => !0,
+    }
+}
+/// The same of the ambiguous key.
+#[inline(always)]
+fn wants_held(what: u32, first: Buf<u32>, second: Buf<u32>) -> bool {
+    let of_first = first.load_relaxed(state::HELD) != 0;
+    if what == how::DISTINCT {
+        return of_first;
+    }
+    let of_second = second.load_relaxed(state::HELD) != 0;
+    match what {
+        how::UNION => of_first || of_second,
+        how::INTERSECTION => of_first && of_second,
+        _ => of_first && !of_second,
+    }
+}
+
+/// Words of a bit for each slot of buckets and of the list.
+const fn hit_words(buckets: u32, list: u32) -> u32 {
+    // Slots of 32-bit keys.
+    (buckets * 8 + list).div_ceil(32)
+}
+/// Bytes of shared memory of a block, for partitions of this many buckets, with lists of this many keys of so many bytes.
+pub const fn combine_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
+    shared_bytes(buckets, list, key_bytes) + (hit_words(buckets, list) + SUMS) * 4
+}
+
+/// The slot of a key in a table that is filled, counted as hits are.
+#[inline(always)]
+fn slot_of<K: Member>(table: Near<K>, list: u32, key: K) -> Option<u32> {
+    let h = hash(key);
+    let first = table.first(h);
+    let (mut bucket, mut slot) = (first, None);
+    loop {
+        let keys = table.bucket(bucket);
+        unroll::<8>(|s| {
+            if s < K::SLOTS as usize && in_bucket::<K>(&keys, s) == key {
+                slot = Some(bucket * K::SLOTS + s as u32);
+            }
+        });
+        if slot.is_some() || !is_full::<K>(&keys) {
+            return slot;
+        }
+        let second = table.other(h, first);
+        if bucket == second {
+            let waiting = claimed(list, key, |at| table.waiting.load(at));
+            return waiting.map(|at| table.shape.buckets * K::SLOTS + at);
+        }
+        bucket = second;
+    }
+}
+
+#[inline(always)]
+fn combine<K: Member>(
+    t: Thread,
+    what: u32,
+    seed: u32,
+    first: Arrived<K>,
+    second: Arrived<K>,
+    keys: Buf<K>,
+    count: Buf<u64>,
+) {
+    let (shape, list, p) = (first.shape, first.source.list, t.block());
+    let mut shared = t.shared();
+    let table = Near::<K>::new(&mut shared, shape, list);
+    let words = hit_words(shape.buckets, list);
+    let (hits, sums) = (shared.array::<u32>(words), shared.array::<u32>(SUMS));
+    table.clear(t);
+    let mut i = t.id();
+    while i < words {
+        hits.store(i, 0);
+        i += THREADS;
+    }
+    t.wait_for_previous();
+    t.let_next_start();
+    let (of_first, of_second) = (first.partition(p), second.partition(p));
+    let (also, looked_up) = if what == how::UNION {
+        (of_second, of_second.nothing())
+    } else if what == how::DISTINCT {
+        (of_second.nothing(), of_second.nothing())
+    } else {
+        (of_second.nothing(), of_second)
+    };
+    t.barrier();
+    table.put(t, [of_first, also], first.build_state);
+    t.barrier();
+    looked_up.each(t, |key| {
+        if let Some(slot) = slot_of(table, list, key) {
+            hits.fetch_or(slot / 32, 1 << (slot % 32));
+        }
+    });
+    t.barrier();
+
+    let all = shape.buckets + list.div_ceil(K::SLOTS);
+    let mut from = 0;
+    while from < all {
+        let i = from + t.id();
+        let bucket = if i < shape.buckets {
+            table.bucket(i)
+        } else {
+            let half = |half: u32| {
+                K::half(|s| {
+                    let at = (i - shape.buckets) * K::SLOTS + half * K::SLOTS / 2 + s;
+                    if at < list { table.waiting.load(at) } else { K::EMPTY }
+                })
+            };
+            [half(0), half(1)]
+        };
+        let slot = i * K::SLOTS;
+        let hit = if slot / 32 < words { hits.load(slot / 32) >> (slot % 32) } else { 0 };
+        let held = p == 0 && i == 0 && wants_held(what, first.build_state, second.build_state);
+        let has = with_keys::<K>(bucket) & wanted(what, hit) | (held as u32) << HELD;
+        append_keys::<K>(t, seed, bucket, has, sums, keys, count);
+        from += THREADS;
+    }
+}
+/// What is to be ended: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Ending {
+    /// One of [`how`].
+    pub what: u32,
+    /// The seed that keys were mixed with.
+    pub seed: u32,
+    /// Keys of the first array, and of the second.
+    pub n: [u32; 2],
+    /// Bins of both passes of each array.
+    pub bins: [u32; 2],
+    /// Slots of the table of what is done again: more than there are keys to put in.
+    pub slots: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Ending {}
+/// Words, as wide as keys, for a table of so many slots and a bit for each.
+pub const fn spare_words(slots: usize) -> usize {
+    slots + slots.div_ceil(32)
+}
+
+#[inline(always)]
+fn end<K: Member>(
+    t: Thread,
+    ending: Ending,
+    inputs: [In<K>; 2],
+    spare: Buf<K>,
+    cursors: [Buf<u32>; 2],
+    valid: [Buf<u32>; 2],
+    states: [Buf<u32>; 2],
+    keys: Buf<K>,
+    count: Buf<u64>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let (begin, step) = strided(t, THREADS);
+    let second = ending.what != how::DISTINCT;
+    // Nobody changes these before all blocks have read them.
+    let mut failed = states[0].load_relaxed(state::FAILED) != 0;
+    clear_bins(begin, step, ending.bins[0], cursors[0], valid[0]);
+    if second {
+        failed |= states[1].load_relaxed(state::FAILED) != 0;
+        clear_bins(begin, step, ending.bins[1], cursors[1], valid[1]);
+    }
+    if failed {
+        again(t, ending, inputs, spare, states, keys, count);
+    }
+    if ends(t, failed, states[0]) {
+        clear_state(t, THREADS, states[0]);
+        if second {
+            clear_state(t, THREADS, states[1]);
+        }
+    }
+}
+/// Everything again, from the inputs: see the module.
+#[inline(always)]
+fn again<K: Member>(
+    t: Thread,
+    ending: Ending,
+    inputs: [In<K>; 2],
+    spare: Buf<K>,
+    states: [Buf<u32>; 2],
+    keys: Buf<K>,
+    count: Buf<u64>,
+) {
+    let Ending { what, slots, n, .. } = ending;
+    let sums = t.shared().array::<u32>(SUMS);
+    let (begin, step) = strided(t, THREADS);
+    // Keys that were chosen for one seed are spread by another.
+    let seed = mix(!ending.seed);
+    let mut times = 0;
+    grid_barrier(t, states[0], &mut times);
+    let mut i = begin;
+    while i < spare_words(slots as usize) as u64 {
+        spare.store_relaxed(i, if i < slots as u64 { K::EMPTY } else { K::narrowed(0) });
+        i += step;
+    }
+    if t.global_id() == 0 {
+        count.store_relaxed(0, 0);
+        states[0].store_relaxed(state::HELD, 0);
+        if what != how::DISTINCT {
+            states[1].store_relaxed(state::HELD, 0);
+        }
+    }
+    grid_barrier(t, states[0], &mut times);
+    put_again(t, seed, n[0], slots, inputs[0], spare, states[0]);
+    if what == how::UNION {
+        put_again(t, seed, n[1], slots, inputs[1], spare, states[1]);
+    }
+    grid_barrier(t, states[0], &mut times);
+    // Bits of a word, which are as many as a key has.
+    let of_word = size_of::<K>() as u32 * 8;
+    if what == how::INTERSECTION || what == how::DIFFERENCE {
+        i = begin;
+        while i < n[1] as u64 {
+            let key = mixed(seed, inputs[1].get_stream(i));
+            if key == K::EMPTY {
+                states[1].fetch_max(state::HELD, 1);
+            } else if let Some(slot) = claimed(slots, key, |at| spare.load_relaxed(at)) {
+                spare.fetch_or(slots as u64 + (slot / of_word) as u64, K::narrowed(1 << (slot % of_word)));
+            }
+            i += step;
+        }
+        grid_barrier(t, states[0], &mut times);
+    }
+    let of_grid = t.grid_dim() as u64 * THREADS as u64;
+    let mut from = t.block() as u64 * THREADS as u64;
+    while from * (K::SLOTS as u64) < slots as u64 {
+        let first = (from + t.id() as u64) * K::SLOTS as u64;
+        let half = |half: u64| {
+            K::half(|s| {
+                let at = first + half * K::SLOTS as u64 / 2 + s as u64;
+                if at < slots as u64 { spare.load_relaxed(at) } else { K::EMPTY }
+            })
+        };
+        let bucket = [half(0), half(1)];
+        let hit = if first < slots as u64 {
+            spare.load_relaxed(slots as u64 + first / of_word as u64).widened() >> (first % of_word as u64)
+        } else {
+            0
+        };
+        let held = first == 0 && wants_held(what, states[0], states[1]);
+        let has = with_keys::<K>(bucket) & wanted(what, hit as u32) | (held as u32) << HELD;
+        append_keys::<K>(t, seed, bucket, has, sums, keys, count);
+        from += of_grid;
+    }
+}
+/// Puts the keys of an input into the table in device memory, each once.
+#[inline(always)]
+fn put_again<K: Member>(t: Thread, seed: u32, n: u32, slots: u32, input: In<K>, spare: Buf<K>, build_state: Buf<u32>) {
+    let (mut i, step) = strided(t, THREADS);
+    while i < n as u64 {
+        let key = mixed(seed, input.get_stream(i));
+        if key == K::EMPTY {
+            build_state.fetch_max(state::HELD, 1);
+        } else {
+            claim(slots, slots, key, |at| {
+                let there = spare.load_relaxed(at);
+                if there == K::EMPTY { spare.cas(at, K::EMPTY, key) } else { there }
+            });
+        }
+        i += step;
+    }
+}
+
+macro_rules! entries { ($($key:ty, $bytes:literal: $combine:ident $combined:ident;)*) => { $(
+    /// Appends to `keys`, of which `count` are taken, what `what` makes of partition `t.block()` of two arrays.
+    ///
+    /// Of each array what [`set_build_u32`](fn@super::build::set_build_u32) takes; if there is no second, the first stands for it. The
+    /// partitions and the lists are those of the first.
+    #[kernel(threads = 256, min_blocks = 4, shared = combine_bytes(shape.buckets, source.list, $bytes), starts_early)]
+    pub fn $combine(
+        t: Thread,
+        what: u32,
+        seed: u32,
+        shape: Shape,
+        source: Source,
+        arrived: In<$key>,
+        counts: In<u32>,
+        valid: In<u32>,
+        overflow: In<$key>,
+        build_state: Buf<u32>,
+        second_source: Source,
+        second_arrived: In<$key>,
+        second_counts: In<u32>,
+        second_valid: In<u32>,
+        second_overflow: In<$key>,
+        second_state: Buf<u32>,
+        keys: Buf<$key>,
+        count: Buf<u64>,
+    ) {
+        let first = Arrived { shape, source, keys: arrived, counts, valid, overflow, build_state };
+        let second = Arrived {
+            shape,
+            source: second_source,
+            keys: second_arrived,
+            counts: second_counts,
+            valid: second_valid,
+            overflow: second_overflow,
+            build_state: second_state,
+        };
+        combine::<$key>(t, what, seed, first, second, keys, count)
+    }
+    /// Leaves the memory of [`set_combine_u32`](fn@set_combine_u32) and its passes as they found it; if something failed, does everything again, see the
+    /// module. `spare` has the [words](spare_words) of `ending.slots`. At most as many blocks as can be resident at once.
+    #[kernel(threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early)]
+    pub fn $combined(
+        t: Thread,
+        ending: Ending,
+        input: In<$key>,
+        second_input: In<$key>,
+        spare: Buf<$key>,
+        cursors: Buf<u32>,
+        valid: Buf<u32>,
+        build_state: Buf<u32>,
+        second_cursors: Buf<u32>,
+        second_valid: Buf<u32>,
+        second_state: Buf<u32>,
+        keys: Buf<$key>,
+        count: Buf<u64>,
+    ) {
+        end::<$key>(
+            t,
+            ending,
+            [input, second_input],
+            spare,
+            [cursors, second_cursors],
+            [valid, second_valid],
+            [build_state, second_state],
+            keys,
+            count,
+        )
+    }
+)* } }
+entries! {
+    u32, 4: set_combine_u32 set_combined_u32;
+    u64, 8: set_combine_u64 set_combined_u64;
+}

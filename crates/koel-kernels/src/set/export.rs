@@ -1,0 +1,88 @@
+//! The keys of a set, as an array.
+use super::find::Table;
+use super::layout::{Member, in_bucket, unmixed};
+use crate::map::header;
+use crate::map::join::{SUMS, append};
+use crate::map::layout::{EMPTY, Layout, Shape};
+use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
+
+/// Of the keys that a thread [appends], the bits of a bucket's, and that of the ambiguous key behind them.
+///
+/// [appends]: append
+pub(super) const HELD: usize = 8;
+
+#[inline(always)]
+fn export<K: Member>(t: Thread, table: Table<K>, keys: Buf<K>, count: Buf<u64>) {
+    let sums = t.shared().array::<u32>(SUMS);
+    t.wait_for_previous();
+    t.let_next_start();
+    let seed = table.header.get(header::SEED);
+    let (buckets, i) = (table.shape.all_buckets(), t.global_id() as u64);
+    let stashed = if table.header.get(header::STASHED) != 0 { 1u64 << table.stash_bits } else { 0 };
+    // A bucket, or as many slots of the stash.
+    let bucket = if i < buckets {
+        table.bucket(i)
+    } else {
+        let half = |half: u64| {
+            K::half(|s| {
+                let slot = (i - buckets) * K::SLOTS as u64 + half * K::SLOTS as u64 / 2 + s as u64;
+                let head = if slot < stashed { table.stash.get(slot * K::Pairs::SLOT_WORDS as u64) } else { EMPTY };
+                K::narrowed(head)
+            })
+        };
+        [half(0), half(1)]
+    };
+    let held = i == 0 && table.header.get(header::HELD) != 0;
+    let has = with_keys::<K>(bucket) | (held as u32) << HELD;
+    append_keys::<K>(t, seed, bucket, has, sums, keys, count);
+}
+/// A bit for each slot of a bucket that has a key.
+#[inline(always)]
+pub(super) fn with_keys<K: Member>(bucket: [K::Half; 2]) -> u32 {
+    let mut has = 0;
+    unroll::<HELD>(|s| {
+        if s < K::SLOTS as usize {
+            has |= ((in_bucket::<K>(&bucket, s) != K::EMPTY) as u32) << s;
+        }
+    });
+    has
+}
+/// Appends the keys of a bucket that have a bit in `has`, and the ambiguous key.
+#[inline(always)]
+pub(super) fn append_keys<K: Member>(
+    t: Thread,
+    seed: u32,
+    bucket: [K::Half; 2],
+    has: u32,
+    sums: Shared<u32>,
+    keys: Buf<K>,
+    count: Buf<u64>,
+) {
+    append::<{ HELD + 1 }>(t, has, count, sums, |s, to| {
+        let mixed = if s < K::SLOTS as usize { in_bucket::<K>(&bucket, s) } else { K::EMPTY };
+        keys.store_stream(to, unmixed(seed, mixed));
+    });
+}
+
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 256, shared = SUMS * 4, starts_early)]
+    pub fn $name(
+        t: Thread,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<$key>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        keys: Buf<$key>,
+        count: Buf<u64>,
+    ) {
+        export::<$key>(t, Table::new(shape, stash_bits, slots, stash, table_header), keys, count)
+    }
+)* } }
+entries! {
+    /// Appends every key to an array, `count` of which are taken, in any order. A thread for each bucket, and for as many slots of the stash.
+    set_export_u32 u32;
+    /// The same.
+    set_export_u64 u64;
+}

@@ -1,0 +1,163 @@
+//! How a set's buckets are filled by many threads at once, wherever they lie: in shared memory, in device memory or on a host.
+//!
+//! * First nothing moves. A key takes the first empty slot of its first bucket, of its second bucket if that is full, or else waits in a
+//!   small table; each slot is taken by compare-and-swap of the key itself. So equal keys [meet](fn@meet): all copies come to the same
+//!   slots in the same order, none of which becomes empty again, and find there the copy that came first.
+//! * Then each key that waits [evicts](fn@evict): it takes the slot of another key, which goes to its other bucket, and so on. A key is in a
+//!   slot or in the hands of one thread. No slot becomes empty, so a bucket that was full once is full for good.
+use super::layout::{Member, hash, holds, in_bucket, taken};
+use crate::hash::mulhi;
+use crate::map::layout::class;
+use koel_simt::unroll;
+
+/// Evictions of a key before it is given up.
+const MAX_MOVES: u32 = 250;
+
+/// A table that is being filled. Buckets are counted as its memory likes.
+pub trait Filling<K: Member>: Copy {
+    /// The first bucket of a hash.
+    fn first(self, h: u32) -> u32;
+    /// The bucket of a hash that is not this one of its two.
+    fn other(self, h: u32, bucket: u32) -> u32;
+    /// Half a bucket, which others may change at this moment.
+    fn half(self, bucket: u32, half: u32) -> K::Half;
+    /// The last slot of a bucket: [`Member::EMPTY`] unless it is full.
+    fn last(self, bucket: u32) -> K;
+    /// Puts `new` into a slot if `old` is there. Gives what was there.
+    fn replace(self, bucket: u32, slot: u32, old: K, new: K) -> K;
+    /// Notes that a key of this class overflowed from a bucket.
+    fn mark(self, bucket: u32, class: u32);
+}
+
+/// What became of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It is there now.
+    New,
+    /// It was there.
+    Met,
+    /// There is no room.
+    Full,
+}
+
+/// Gives a mixed key a slot of a bucket, where nothing moves.
+#[inline(always)]
+#[track_caller]
+pub fn meet<K: Member, T: Filling<K>>(table: T, bucket: u32, key: K) -> Outcome {
+    let low = table.half(bucket, 0);
+    let mut slot = taken::<K>(low);
+    if holds::<K>(low, key) {
+        return Outcome::Met;
+    }
+    // Most come to buckets that are less than half full.
+    if slot == K::SLOTS / 2 {
+        let high = table.half(bucket, 1);
+        slot += taken::<K>(high);
+        if holds::<K>(high, key) {
+            return Outcome::Met;
+        }
+    }
+    while slot < K::SLOTS {
+        let there = table.replace(bucket, slot, K::EMPTY, key);
+        if there == K::EMPTY {
+            return Outcome::New;
+        }
+        if there == key {
+            return Outcome::Met;
+        }
+        slot += 1;
+    }
+    Outcome::Full
+}
+/// The same for a key that found its first bucket full, and its second.
+#[inline(always)]
+#[track_caller]
+pub fn meet_second<K: Member, T: Filling<K>>(table: T, key: K) -> Outcome {
+    let h = hash(key);
+    let first = table.first(h);
+    table.mark(first, class(h));
+    meet(table, table.other(h, first), key)
+}
+
+/// Gives a mixed key a slot of an open-addressing table of so many slots, where nothing moves, unless that takes more than `tries`.
+/// `claim(slot)` puts the key there if the slot is empty, and gives what was there.
+#[inline(always)]
+pub fn claim<K: Member>(slots: u32, tries: u32, key: K, claim: impl Fn(u32) -> K) -> Outcome {
+    let (mut slot, mut tried) = (start(slots, key), 0);
+    while tried < tries {
+        let there = claim(slot);
+        if there == K::EMPTY {
+            return Outcome::New;
+        }
+        if there == key {
+            return Outcome::Met;
+        }
+        slot = after(slots, slot);
+        tried += 1;
+    }
+    Outcome::Full
+}
+/// Where a key is in such a table, which is not changed meanwhile.
+#[inline(always)]
+pub fn claimed<K: Member>(slots: u32, key: K, get: impl Fn(u32) -> K) -> Option<u32> {
+    let (mut slot, mut tried) = (start(slots, key), 0);
+    while tried < slots {
+        let there = get(slot);
+        if there == key {
+            return Some(slot);
+        }
+        if there == K::EMPTY {
+            return None;
+        }
+        slot = after(slots, slot);
+        tried += 1;
+    }
+    None
+}
+#[inline(always)]
+fn start<K: Member>(slots: u32, key: K) -> u32 {
+    // All bits of the key count, and not as they do elsewhere.
+    let word = key.widened() ^ key.widened() << 32;
+    mulhi(((word.wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 32) as u32, slots)
+}
+#[inline(always)]
+fn after(slots: u32, slot: u32) -> u32 {
+    if slot + 1 < slots { slot + 1 } else { 0 }
+}
+
+/// Gives a mixed key that found both its buckets full a place: others go to their other buckets. Gives the key that has none in the end:
+/// both its buckets are full, and its class is marked in the first.
+#[inline(always)]
+#[track_caller]
+pub fn evict<K: Member, T: Filling<K>>(table: T, mut key: K) -> Option<K> {
+    // The key stays in its first bucket, where lookups find it at once.
+    let (mut bucket, mut moves) = (table.first(hash(key)), 0);
+    while moves < MAX_MOVES {
+        let there = [table.half(bucket, 0), table.half(bucket, 1)];
+        let any = mulhi(hash(key).wrapping_add(moves).wrapping_mul(0x9E37_79B1), K::SLOTS);
+        // One whose other bucket has room, or else any one.
+        let (mut slot, mut victim, mut next, mut room) = (0, K::EMPTY, bucket, false);
+        unroll::<8>(|i| {
+            if i < K::SLOTS as usize {
+                let candidate = in_bucket::<K>(&there, i);
+                let to = table.other(hash(candidate), bucket);
+                let has_room = table.last(to) == K::EMPTY;
+                if !room && (has_room || i as u32 == any) {
+                    (slot, victim, next, room) = (i as u32, candidate, to, has_room);
+                }
+            }
+        });
+        if table.replace(bucket, slot, victim, key) == victim {
+            let h = hash(victim);
+            if table.first(h) == bucket {
+                table.mark(bucket, class(h));
+            }
+            (key, bucket) = (victim, next);
+            if meet(table, bucket, key) != Outcome::Full {
+                return None;
+            }
+        }
+        moves += 1;
+    }
+    Some(key)
+}

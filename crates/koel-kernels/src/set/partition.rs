@@ -1,0 +1,273 @@
+//! The keys of each partition brought together: one pass into the partitions, or a pass into groups of partitions and one inside the
+//! groups. As for [maps](crate::map::partition), with half the bytes: a key is read and written once in each pass, and only the first
+//! pass hashes.
+//!
+//! Equal keys are the same, so none must be told from another. Where a tile has more keys for a bin than distinct keys would give it,
+//! copies are dropped in shared memory before the bin is written to.
+use super::fill::{Outcome, claim};
+use super::layout::{Member, hash, mixed};
+use crate::hash::mulhi;
+use crate::map::partition::{Bins, place};
+use crate::map::{stash, state};
+use crate::partition::{Crowd, ELSEWHERE, load_keys, load_run, scatter};
+use koel_simt::{Buf, In, Thread, block, kernel, unroll};
+
+/// A block's work: threads, most bins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tile {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Keys of 32 bits of a thread.
+    pub items: u32,
+    /// Keys of 64 bits of a thread.
+    pub items_u64: u32,
+    /// Bins, at most.
+    pub bins: u32,
+}
+impl Tile {
+    /// Keys of a thread.
+    pub const fn items<K: Member>(self) -> u32 {
+        if size_of::<K>() == 4 { self.items } else { self.items_u64 }
+    }
+    /// Keys of a block.
+    pub const fn keys<K: Member>(self) -> u32 {
+        self.threads * self.items::<K>()
+    }
+    /// Bytes of shared memory.
+    const fn shared(self, items: u32, bytes: u32) -> u32 {
+        self.threads * items * bytes + self.bins * 8 + 32 * 4
+    }
+}
+/// For up to 256 bins.
+pub const FEW_BINS: Tile = Tile { threads: 384, items: 28, items_u64: 20, bins: 256 };
+/// For up to 1024 bins, within the 64 KB of shared memory of compute capability 7.5.
+pub const MANY_BINS: Tile = Tile { threads: 512, items: 20, items_u64: 12, bins: 1024 };
+
+/// Slots that a key tries in a tile whose copies are dropped.
+const TRIES: u32 = 8;
+
+/// Crowded bins, of which copies are dropped; `again` gives the keys of the tile once more.
+#[derive(Clone, Copy)]
+struct Copies<A> {
+    limit: u32,
+    known: bool,
+    /// Whether crowded tiles are counted.
+    counts: bool,
+    again: A,
+    build_state: Buf<u32>,
+}
+impl<K: Member, A: Fn() -> [K; ITEMS] + Copy, const ITEMS: usize> Crowd<K, ITEMS> for Copies<A> {
+    #[inline(always)]
+    fn limit(self) -> u32 {
+        self.limit
+    }
+    #[inline(always)]
+    fn known(self) -> bool {
+        self.known
+    }
+    #[inline(always)]
+    fn seen(self, keys: u32) {
+        // A key with more copies than that is seen in every tile.
+        if self.counts && keys < 2 * self.limit {
+            self.build_state.fetch_add(state::CROWDED, 1);
+        }
+    }
+    /// Leaves of equal keys the one that comes first to a table in the memory of the tile, and all keys that find no slot there.
+    #[inline(always)]
+    fn thinned(self, t: Thread, keys: [K; ITEMS], live: u32, crowded: u32) -> ([K; ITEMS], u32) {
+        let count = t.block_dim() * ITEMS as u32;
+        let table = t.shared().array::<K>(count);
+        let mut i = t.id();
+        while i < count {
+            table.store(i, K::EMPTY);
+            i += t.block_dim();
+        }
+        t.barrier();
+        let (mut stay, mut rest) = (live, crowded);
+        while rest != 0 {
+            let j = rest.trailing_zeros();
+            rest &= rest - 1;
+            let key = keys.get(j as usize).copied().unwrap_or(K::EMPTY);
+            if claim(count, TRIES, key, |at| table.cas(at, K::EMPTY, key)) == Outcome::Met {
+                stay &= !(1 << j);
+            }
+        }
+        let dropped = block::warp_inclusive_sum(t, live.count_ones() - stay.count_ones());
+        if t.lane() == 31 && dropped != 0 {
+            self.build_state.fetch_add(state::DROPPED, dropped);
+        }
+        // The memory is the tile's again.
+        t.barrier();
+        ((self.again)(), stay)
+    }
+}
+
+/// Mixed keys of a tile of the input, and a bit for each that is there.
+#[inline(always)]
+fn tile_of_input<K: Member, const THREADS: usize, const ITEMS: usize>(
+    t: Thread,
+    seed: u32,
+    n: u32,
+    aligned: u32,
+    keys: In<K>,
+) -> ([K; ITEMS], u32) {
+    if n == 0 {
+        return ([K::EMPTY; ITEMS], 0);
+    }
+    let (mut keys, live) = load_keys::<K, THREADS, ITEMS>(t, n, aligned, keys);
+    unroll::<ITEMS>(|j| keys[j] = mixed(seed, keys[j]));
+    (keys, live)
+}
+#[inline(always)]
+fn from_input<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+    t: Thread,
+    seed: u32,
+    n: u32,
+    aligned: u32,
+    input: In<K>,
+    bins: Bins,
+    out: Buf<K>,
+    overflow: Buf<K>,
+    cursors: Buf<u32>,
+    valid: Buf<u32>,
+    stash: Buf<u64>,
+    stash_words: u32,
+    build_state: Buf<u32>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    stash::clear(t, THREADS as u32, stash, stash_words);
+    let (keys, mut live) = tile_of_input::<K, THREADS, ITEMS>(t, seed, n, aligned, input);
+    let mut held = 0u32;
+    unroll::<ITEMS>(|j| held |= ((keys[j] == K::EMPTY) as u32) << j);
+    held &= live;
+    live &= !held;
+    if held != 0 {
+        build_state.fetch_max(state::HELD, 1);
+        build_state.fetch_add(state::HELD_COPIES, held.count_ones());
+    }
+    let known = t.id() == 0 && bins.crowd != !0 && build_state.load_relaxed(state::CROWDED) > 2 + t.block() / 128;
+    let again = || tile_of_input::<K, THREADS, ITEMS>(t, seed, t.anew(n), aligned, input).0;
+    let crowd = Copies { limit: bins.crowd, known, counts: true, again, build_state };
+    let bin_of = |key| mulhi(hash::<K>(key), bins.count);
+    let place = place(bins, 0, valid, build_state);
+    let put = |to, key| out.store(to, key);
+    let put_elsewhere = |to, key| overflow.store(to & !ELSEWHERE, key);
+    scatter::<K, THREADS, ITEMS, BINS, PER, _>(t, (keys, live), crowd, bin_of, 0, cursors, place, put, put_elsewhere)
+}
+#[inline(always)]
+fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: usize>(
+    t: Thread,
+    groups: Bins,
+    tiles: u32,
+    group_cursors: In<u32>,
+    group_valid: In<u32>,
+    input: In<K>,
+    bins: Bins,
+    partitions: u32,
+    out: Buf<K>,
+    overflow: Buf<K>,
+    cursors: Buf<u32>,
+    valid: Buf<u32>,
+    build_state: Buf<u32>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let group = t.block().checked_div(tiles).unwrap_or(0);
+    let first = (t.block() - group * tiles) * (THREADS * ITEMS) as u32;
+    let all = group_cursors.get(group).min(group_valid.get(group)).min(groups.room);
+    // Every thread of the block leaves, or none.
+    if all <= first {
+        return;
+    }
+    let (from, count) = (group * groups.room + first, all - first);
+    let tile = |from, count| load_run::<K, THREADS, ITEMS>(t, input, from, count, K::EMPTY);
+    let (keys, live) = tile(from, count);
+    let first_bin = group * bins.count;
+    let bin_of = |key| mulhi(hash::<K>(key), partitions) - first_bin;
+    let again = || tile(t.anew(from), t.anew(count)).0;
+    let crowd = Copies { limit: bins.crowd, known: false, counts: false, again, build_state };
+    let place = place(bins, first_bin, valid, build_state);
+    let put = |to, key| out.store(to, key);
+    let put_elsewhere = |to, key| overflow.store(to & !ELSEWHERE, key);
+    scatter::<K, THREADS, ITEMS, BINS, 1, _>(
+        t,
+        (keys, live),
+        crowd,
+        bin_of,
+        first_bin,
+        cursors,
+        place,
+        put,
+        put_elsewhere,
+    )
+}
+
+macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, $tile:ident: $threads:literal $items:literal $bins:literal $per:literal;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = $threads, min_blocks = 2, shared = $tile.shared($items, $bytes), starts_early, local_arrays)]
+    pub fn $name(
+        t: Thread,
+        seed: u32,
+        n: u32,
+        aligned: u32,
+        keys: In<$key>,
+        bins: Bins,
+        out: Buf<$key>,
+        overflow: Buf<$key>,
+        cursors: Buf<u32>,
+        valid: Buf<u32>,
+        stash: Buf<u64>,
+        stash_words: u32,
+        build_state: Buf<u32>,
+    ) {
+        const { assert!($tile.threads == $threads && $tile.items::<$key>() == $items && $tile.bins == $bins) };
+        from_input::<$key, $threads, $items, $bins, $per>(
+            t, seed, n, aligned, keys, bins, out, overflow, cursors, valid, stash, stash_words, build_state,
+        )
+    }
+)* } }
+from_input! {
+    /// The input into at most 256 bins: groups of partitions, or partitions. `aligned`: the keys begin on a multiple of 16 bytes.
+    /// Clears the stash, if there is one. Before it, `cursors` are zero and `valid` is all ones.
+    set_from_input_u32 u32, 4, FEW_BINS: 384 28 256 1;
+    /// The same with [`MANY_BINS`].
+    set_from_input_many_u32 u32, 4, MANY_BINS: 512 20 1024 2;
+    /// As `set_from_input_u32`.
+    set_from_input_u64 u64, 8, FEW_BINS: 384 20 256 1;
+    /// As `set_from_input_many_u32`.
+    set_from_input_many_u64 u64, 8, MANY_BINS: 512 12 1024 2;
+}
+
+macro_rules! from_groups { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, $items:literal;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 384, min_blocks = 2, shared = FEW_BINS.shared($items, $bytes), starts_early, local_arrays)]
+    pub fn $name(
+        t: Thread,
+        groups: Bins,
+        tiles: u32,
+        group_cursors: In<u32>,
+        group_valid: In<u32>,
+        input: In<$key>,
+        bins: Bins,
+        partitions: u32,
+        out: Buf<$key>,
+        overflow: Buf<$key>,
+        cursors: Buf<u32>,
+        valid: Buf<u32>,
+        build_state: Buf<u32>,
+    ) {
+        const { assert!(FEW_BINS.threads == 384 && FEW_BINS.bins == 256 && FEW_BINS.items::<$key>() == $items) };
+        from_groups::<$key, 384, $items, 256>(
+            t, groups, tiles, group_cursors, group_valid, input, bins, partitions, out, overflow, cursors, valid, build_state,
+        )
+    }
+)* } }
+from_groups! {
+    /// The groups of the first pass into their partitions, of which there are `partitions` in all; each block a tile of one group.
+    ///
+    /// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Before it, `cursors` are zero and `valid` is all ones.
+    set_from_groups_u32 u32, 4, 28;
+    /// The same.
+    set_from_groups_u64 u64, 8, 20;
+}

@@ -1,0 +1,256 @@
+//! The end of a build: writes the header, and leaves the memory of the build as it found it.
+//!
+//! Normally this is a launch of some blocks that read a word. If the build failed, because more keys came to a partition than there is
+//! room for, or the stash overflowed, the blocks [fill](super::fill) the table again from the input, in device memory, and wait for each
+//! other between steps: all of them must be resident, so launch no more than the device has multiprocessors. That does not depend on how keys are distributed. Another seed is drawn
+//! each time.
+use super::build::write_bucket;
+use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
+use super::layout::{Member, finished, hash, mixed};
+use crate::hash::mix::mix;
+use crate::map::layout::{EMPTY, Layout, Shape};
+use crate::map::settle::{MAX_ATTEMPTS, clear_bins, clear_state, ends, grid_barrier, write_header};
+use crate::map::{stash, state};
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// Threads of a block.
+const THREADS: u32 = 512;
+
+/// What a build was: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Settling {
+    /// Keys of the input.
+    pub n: u32,
+    /// The seed of the build.
+    pub seed: u32,
+    /// The stash has 2^this slots.
+    pub stash_bits: u32,
+    /// Bins of both passes.
+    pub bins: u32,
+    /// Slots of the table of keys that wait, behind the marks: more than `n`.
+    pub waiting: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Settling {}
+
+/// Buckets whose marks are in a word of so many bytes: four bits each.
+const fn marked(bytes: usize) -> u64 {
+    2 * bytes as u64
+}
+/// Words, as wide as keys, of the marks of so many buckets.
+pub const fn mark_words<K: Member>(buckets: u64) -> u64 {
+    buckets.div_ceil(marked(size_of::<K>()))
+}
+
+/// A table in device memory.
+#[derive(Clone, Copy)]
+struct Far<K> {
+    shape: Shape,
+    slots: Buf<K>,
+    marks: Buf<K>,
+}
+impl<K: Member> Filling<K> for Far<K> {
+    #[inline(always)]
+    fn first(self, h: u32) -> u32 {
+        self.shape.first_place(h)
+    }
+    #[inline(always)]
+    fn other(self, h: u32, place: u32) -> u32 {
+        let partition = self.shape.partition(h) * self.shape.buckets;
+        partition + self.shape.other(h, place - partition)
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn half(self, bucket: u32, half: u32) -> K::Half {
+        let first = (2 * bucket as u64 + half as u64) * (K::SLOTS as u64 / 2);
+        K::half(|i| self.slots.load_relaxed(first + i as u64))
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn last(self, bucket: u32) -> K {
+        self.slots.load_relaxed((bucket as u64 + 1) * K::SLOTS as u64 - 1)
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn replace(self, bucket: u32, slot: u32, old: K, new: K) -> K {
+        self.slots.cas(bucket as u64 * K::SLOTS as u64 + slot as u64, old, new)
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn mark(self, bucket: u32, class: u32) {
+        let of_word = marked(size_of::<K>());
+        let bit = 1u64 << (bucket as u64 % of_word * 4 + class as u64);
+        self.marks.fetch_or(bucket as u64 / of_word, K::narrowed(bit));
+    }
+}
+
+/// Where a thread begins with what all threads of a grid of such blocks share, and how far it is to its next.
+#[inline(always)]
+pub(super) fn strided(t: Thread, threads: u32) -> (u64, u64) {
+    (t.global_id() as u64, t.grid_dim() as u64 * threads as u64)
+}
+
+#[inline(always)]
+fn settle<K: Member>(
+    t: Thread,
+    shape: Shape,
+    settling: Settling,
+    keys: In<K>,
+    slots: Buf<K>,
+    stash: Buf<u64>,
+    spare: Buf<K>,
+    cursors: Buf<u32>,
+    valid: Buf<u32>,
+    build_state: Buf<u32>,
+    table_header: Buf<u32>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let (begin, step) = strided(t, THREADS);
+    clear_bins(begin, step, settling.bins, cursors, valid);
+    // Nobody changes it before all blocks have read it.
+    let failed = build_state.load_relaxed(state::FAILED) != 0;
+    if failed {
+        rebuild(t, settling, keys, Far { shape, slots, marks: spare }, stash, build_state);
+    }
+    if ends(t, failed, build_state) {
+        write_header(t, settling.n, failed, settling.seed, build_state, table_header, |_| 0);
+        clear_state(t, THREADS, build_state);
+    }
+}
+
+/// Everything again, from the input: see the module.
+#[inline(always)]
+fn rebuild<K: Member>(
+    t: Thread,
+    settling: Settling,
+    keys: In<K>,
+    table: Far<K>,
+    stash: Buf<u64>,
+    build_state: Buf<u32>,
+) {
+    let (begin, step) = strided(t, THREADS);
+    let buckets = table.shape.all_buckets();
+    let (waiting, spare) = (mark_words::<K>(buckets), table.marks);
+    let (mut times, mut attempt) = (0, 1);
+    // All threads know now that the build has failed.
+    grid_barrier(t, build_state, &mut times);
+    loop {
+        let seed = mix(settling.seed ^ mix(attempt));
+        let mut i = begin;
+        while i < buckets * K::SLOTS as u64 {
+            table.slots.store_relaxed(i, K::EMPTY);
+            i += step;
+        }
+        i = begin;
+        while i < waiting + settling.waiting as u64 {
+            spare.store_relaxed(i, if i < waiting { K::narrowed(0) } else { K::EMPTY });
+            i += step;
+        }
+        i = begin;
+        while i < (1u64 << settling.stash_bits) * K::Pairs::SLOT_WORDS as u64 {
+            stash.store_relaxed(i, EMPTY);
+            i += step;
+        }
+        if t.global_id() == 0 {
+            build_state.store_relaxed(state::FAILED, 0);
+            build_state.store_relaxed(state::DROPPED, 0);
+            build_state.store_relaxed(state::STASHED, 0);
+            build_state.store_relaxed(state::HELD, 0);
+            build_state.store_relaxed(state::HELD_COPIES, 0);
+            build_state.store_relaxed(state::ATTEMPTS, attempt);
+            build_state.store_relaxed(state::SEED, seed);
+        }
+        grid_barrier(t, build_state, &mut times);
+
+        let mut dropped = 0;
+        i = begin;
+        while i < settling.n as u64 {
+            let key = mixed(seed, keys.get_stream(i));
+            if key == K::EMPTY {
+                build_state.fetch_max(state::HELD, 1);
+                build_state.fetch_add(state::HELD_COPIES, 1);
+            } else {
+                let mut outcome = meet(table, table.first(hash(key)), key);
+                if outcome == Outcome::Full {
+                    outcome = meet_second(table, key);
+                }
+                if outcome == Outcome::Full {
+                    // There is room for all.
+                    let slots = settling.waiting;
+                    outcome = claim(slots, slots, key, |at| spare.cas(waiting + at as u64, K::EMPTY, key));
+                }
+                dropped += (outcome == Outcome::Met) as u32;
+            }
+            i += step;
+        }
+        if dropped != 0 {
+            build_state.fetch_add(state::DROPPED, dropped);
+        }
+        grid_barrier(t, build_state, &mut times);
+        i = begin;
+        while i < settling.waiting as u64 {
+            let key = spare.load_relaxed(waiting + i);
+            // What others lost is enough: this attempt is in vain.
+            if key != K::EMPTY
+                && build_state.load_relaxed(state::FAILED) == 0
+                && let Some(key) = evict(table, key)
+            {
+                let done = stash::insert::<K::Pairs>(stash, settling.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
+                build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
+            }
+            i += step;
+        }
+        grid_barrier(t, build_state, &mut times);
+        let lost = build_state.load_relaxed(state::FAILED) != 0;
+        attempt += 1;
+        // Nobody clears before everybody has read.
+        grid_barrier(t, build_state, &mut times);
+        if !lost {
+            break;
+        }
+        if attempt > MAX_ATTEMPTS {
+            if t.global_id() == 0 {
+                build_state.store_relaxed(state::ATTEMPTS, attempt);
+            }
+            break;
+        }
+    }
+    let mut i = begin;
+    while i < buckets {
+        let of_word = marked(size_of::<K>());
+        let bits = spare.load_relaxed(i / of_word).widened() >> (i % of_word * 4);
+        let bucket = [table.half(i as u32, 0), table.half(i as u32, 1)];
+        write_bucket::<K>(table.slots, i, finished::<K>(bucket, bits as u32 & 0xF));
+        i += step;
+    }
+}
+
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 512, min_blocks = 2, starts_early)]
+    pub fn $name(
+        t: Thread,
+        shape: Shape,
+        settling: Settling,
+        keys: In<$key>,
+        slots: Buf<$key>,
+        stash: Buf<u64>,
+        spare: Buf<$key>,
+        cursors: Buf<u32>,
+        valid: Buf<u32>,
+        build_state: Buf<u32>,
+        table_header: Buf<u32>,
+    ) {
+        settle::<$key>(t, shape, settling, keys, slots, stash, spare, cursors, valid, build_state, table_header)
+    }
+)* } }
+entries! {
+    /// Ends a build: see the module. `spare`: [`mark_words`], and as many slots as [`Settling`] says. At most as many blocks as can be
+    /// resident at once.
+    set_settle_u32 u32;
+    /// The same.
+    set_settle_u64 u64;
+}

@@ -1,0 +1,165 @@
+//! Rates of [`Set`](koel::Set) and [`SetCombiner`](koel::SetCombiner) on this machine's best device, beside the machine's own limits: one
+//! JSON line each.
+//!
+//!     cargo run --release --example set_rates -- 2^22 2^24 2^27 load=0.8,0.9 bits=32,64
+//!
+//! `gps`: 10^9 keys a second, the median of 7 runs after 2. A build puts keys that are on the device into a set that is there
+//! (`rebuild`). `unique` is of `n` keys drawn from `distinct`; unions, intersections and differences are of two arrays of `n` keys, half of
+//! which are in both, and count both arrays. `verified`: answers of all keys, or all keys of a result, were compared with the host's.
+//! `of_limit`: the rate over that of random reads of 32 bytes from as much memory, in the same run.
+use koel::limits;
+use koel::{Buffer, Device, Error, Key, Result, SetBuilder, SetCombiner, SetOptions, Stream};
+use koel_kernels::hash::mix::{mix, splitmix_at};
+use rayon::prelude::*;
+use timing::{RUNS, median, size};
+
+mod timing;
+
+fn main() -> Result<()> {
+    let (mut sizes, mut loads, mut bits) = (vec![], vec![0.8], vec!["32", "64"]);
+    let args = std::env::args().skip(1).collect::<Vec<_>>();
+    for arg in &args {
+        match arg.split_once('=') {
+            Some(("load", list)) => {
+                loads = list.split(',').map(|l| l.parse().map_err(|_| wrong(arg))).collect::<Result<_>>()?;
+            }
+            Some(("bits", list)) => bits = list.split(',').collect(),
+            _ => sizes.push(size(arg)?),
+        }
+    }
+    if sizes.is_empty() {
+        sizes = vec![1 << 22, 1 << 24];
+    }
+    let device = Device::best()?;
+    eprintln!("{}", device.name());
+    let stream = device.stream()?;
+    let copies = limits::copies(&stream, 1 << 28, RUNS)?;
+    println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, copies.rates.median);
+    for &n in &sizes {
+        for &bits in &bits {
+            match bits {
+                "32" => rates::<u32>(&stream, n, &loads)?,
+                "64" => rates::<u64>(&stream, n, &loads)?,
+                _ => return Err(wrong(bits)),
+            }
+        }
+    }
+    Ok(())
+}
+fn wrong(arg: &str) -> Error {
+    let expected = "2^k, or load= or bits= and a list".into();
+    Error::Setting { field: "argument", found: arg.into(), expected }
+}
+/// A key for each number, other ones for other numbers.
+fn key<K: Key>(i: u32) -> K {
+    if size_of::<K>() == 4 { K::narrowed(mix(i ^ 0x5BD1_E995).into()) } else { K::narrowed(splitmix_at(0, i)) }
+}
+fn keys<K: Key>(numbers: impl IndexedParallelIterator<Item = u32>) -> Vec<K> {
+    numbers.map(key).collect()
+}
+fn gps(n: usize, seconds: f64) -> f64 {
+    n as f64 / seconds / 1e9
+}
+
+fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
+    let (device, bits) = (stream.device(), 8 * size_of::<K>());
+    let present = device.upload(&keys::<K>((0..n as u32).into_par_iter()))?;
+    let absent = device.upload(&keys::<K>((n as u32..2 * n as u32).into_par_iter()))?;
+    let (mut found, mut mask) = (device.alloc::<u8>(n)?, device.alloc::<u32>(n.div_ceil(32))?);
+    let mut count = device.alloc::<u64>(1)?;
+    for &load in loads {
+        let mut builder = SetBuilder::new(device, SetOptions { load, ..SetOptions::default() })?;
+        let mut set = builder.build(stream, present.view())?;
+        let build = median(stream, || builder.rebuild(&mut set, stream, present.view()))?;
+        let report = set.report()?;
+        set.contains_into(stream, present.view(), found.view_mut())?;
+        let all_present = found.download()?.par_iter().all(|&f| f == 1);
+        set.contains_into(stream, absent.view(), found.view_mut())?;
+        let verified = all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
+        println!(
+            r#"{{"op":"set_build","bits":{bits},"load":{load},"n":{n},"gps":{:.2},"us":{:.1},"verified":{verified},"stashed":{},"overflowed":{},"attempts":{},"bytes":{},"scratch_bytes":{}}}"#,
+            gps(n, build),
+            build * 1e6,
+            report.stashed,
+            report.overflowed,
+            report.attempts,
+            report.bytes,
+            report.scratch_bytes
+        );
+        let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
+        for (kind, queries) in [("present", &present), ("absent", &absent)] {
+            for op in ["contains", "contains_bits", "count"] {
+                let seconds = median(stream, || match op {
+                    "contains" => set.contains_into(stream, queries.view(), found.view_mut()),
+                    "contains_bits" => set.contains_bits(stream, queries.view(), mask.view_mut()),
+                    _ => set.count_into(stream, queries.view(), count.view_mut()),
+                })?;
+                println!(
+                    r#"{{"op":"set_{op}_{kind}","bits":{bits},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
+                    gps(n, seconds),
+                    limit / 1e9,
+                    n as f64 / seconds / limit
+                );
+            }
+        }
+    }
+    drop((absent, found, mask));
+    combinations(stream, n, &present, count)
+}
+
+/// Distinct keys of inputs with more and more copies, then what is made of two arrays.
+fn combinations<K: Key>(stream: &Stream, n: usize, distinct_keys: &Buffer<K>, mut count: Buffer<u64>) -> Result<()> {
+    let (device, bits) = (stream.device(), 8 * size_of::<K>());
+    let mut combiner = SetCombiner::new(device)?;
+    let mut output = device.alloc::<K>(n)?;
+    for distinct in [n, n / 8, n / 64, n / 4096, 1] {
+        let drawn = |i: u32| (splitmix_at(1, i) % distinct.max(1) as u64) as u32;
+        let numbers = (0..n as u32).into_par_iter().map(|i| if distinct == n { i } else { drawn(i) });
+        let mut host = keys::<K>(numbers);
+        let input = device.upload(&host)?;
+        let seconds =
+            median(stream, || combiner.unique_into(stream, input.view(), output.view_mut(), count.view_mut()))?;
+        let mut found = output.view().slice(..count.download()?[0] as usize)?.download()?;
+        host.par_sort_unstable();
+        host.dedup();
+        found.par_sort_unstable();
+        println!(
+            r#"{{"op":"unique","bits":{bits},"n":{n},"distinct":{},"gps":{:.2},"us":{:.1},"verified":{},"scratch_bytes":{}}}"#,
+            host.len(),
+            gps(n, seconds),
+            seconds * 1e6,
+            found == host,
+            combiner.scratch_bytes()
+        );
+    }
+    let half = n / 2;
+    let others = device.upload(&keys::<K>((half as u32..(half + n) as u32).into_par_iter()))?;
+    output = device.alloc::<K>(2 * n)?;
+    for (op, expected) in [("union", n + half), ("intersection", n - half), ("difference", half)] {
+        let seconds = median(stream, || {
+            let (a, b, to, sum) = (distinct_keys.view(), others.view(), output.view_mut(), count.view_mut());
+            match op {
+                "union" => combiner.union_into(stream, a, b, to, sum),
+                "intersection" => combiner.intersection_into(stream, a, b, to, sum),
+                _ => combiner.difference_into(stream, a, b, to, sum),
+            }
+        })?;
+        let mut found = output.view().slice(..count.download()?[0] as usize)?.download()?;
+        let numbers = match op {
+            "union" => 0..n + half,
+            "intersection" => half..n,
+            _ => 0..half,
+        };
+        let mut right = keys::<K>((numbers.start as u32..numbers.end as u32).into_par_iter());
+        right.par_sort_unstable();
+        found.par_sort_unstable();
+        println!(
+            r#"{{"op":"{op}","bits":{bits},"n":{n},"gps":{:.2},"us":{:.1},"verified":{},"scratch_bytes":{}}}"#,
+            gps(2 * n, seconds),
+            seconds * 1e6,
+            found.len() == expected && found == right,
+            combiner.scratch_bytes()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,404 @@
+//! The CPU's engine of sets: the same steps as on other devices, [filled](koel_kernels::set::fill) bin by bin in the cache.
+//!
+//! Keys are mixed and parted into bins as pairs of a map are, each with itself as its value: twice the bytes that they need. What fills the
+//! bins and looks keys up is portable code, a key after the other; buckets are asked for some keys ahead.
+use super::partition::{Bins, Parted};
+use super::{Level, Memory, PARALLEL_QUERIES, Pages, QUERY_PIECE, Stash, bins, part};
+use crate::device::Device;
+use crate::device::memory::prefetch;
+use crate::error::{Result, check_length};
+use koel_kernels::map::layout::{Layout, Shape};
+use koel_kernels::set::combine::how;
+use koel_kernels::set::fill::{Filling, Outcome, evict, meet, meet_second};
+use koel_kernels::set::layout::{Member, finished, in_bucket, is_full, mixed, search, unmixed};
+use rayon::prelude::*;
+use std::cell::Cell;
+
+/// What parting an array needs. Kept, an array of the same size allocates nothing here.
+#[derive(Default)]
+pub struct Scratch {
+    arena: Memory,
+    parted: Vec<Parted>,
+}
+impl Scratch {
+    /// Bytes that it keeps.
+    pub fn bytes(&self) -> usize {
+        self.arena.bytes() + self.parted.iter().map(Parted::bytes).sum::<usize>()
+    }
+}
+
+/// What a build did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Keys that the set holds.
+    pub keys: usize,
+    /// Keys dropped because they were there.
+    pub duplicates: usize,
+    /// Keys in the stash.
+    pub stashed: usize,
+}
+
+/// An array in bins.
+enum Parts<'a, K> {
+    /// One bin, not mixed yet.
+    Input(u32, &'a [K]),
+    Bins(Vec<(&'a Parted, &'a [u64])>),
+}
+impl<'a, K: Member> Parts<'a, K> {
+    fn new(bins: Bins, seed: u32, keys: &'a [K], scratch: &'a mut Scratch) -> Result<Parts<'a, K>> {
+        // Nothing needs no bins.
+        if bins.count() == 1 || keys.is_empty() {
+            return Ok(Parts::Input(seed, keys));
+        }
+        let Scratch { arena, parted } = scratch;
+        part::<K::Pairs>(Level::best(), Pages::default(), bins, seed, keys, keys, arena, parted).map(Parts::Bins)
+    }
+    /// Each mixed key of a bin.
+    fn each(&self, bin: usize, mut each: impl FnMut(K)) {
+        match self {
+            Parts::Input(seed, keys) => keys.iter().for_each(|&key| each(mixed(*seed, key))),
+            Parts::Bins(parts) => {
+                for (run, _) in parts.iter().flat_map(|(parted, arena)| parted.runs(bin, arena)) {
+                    run.chunks_exact(K::Pairs::SLOT_WORDS).for_each(|pair| each(K::narrowed(pair[0])));
+                }
+            }
+        }
+    }
+}
+
+/// The buckets of a bin while they are filled, counted from the first of the bin.
+#[derive(Clone, Copy)]
+struct Host<'a, K> {
+    shape: Shape,
+    first_partition: u32,
+    slots: &'a [Cell<K>],
+    marks: &'a [Cell<u8>],
+}
+impl<K: Member> Host<'_, K> {
+    /// The first bucket of a hash's partition.
+    fn base(self, h: u32) -> u32 {
+        (self.shape.partition(h) - self.first_partition) * self.shape.buckets
+    }
+    fn at(self, bucket: u32) -> usize {
+        bucket as usize * K::SLOTS as usize
+    }
+    fn bucket(self, bucket: u32) -> [K::Half; 2] {
+        [self.half(bucket, 0), self.half(bucket, 1)]
+    }
+    /// The slot of a key in its two buckets: an error if both are full and do not hold it.
+    fn slot_of(self, key: K) -> std::result::Result<Option<usize>, ()> {
+        let h = K::Pairs::hash(key);
+        let first = self.first(h);
+        for bucket in [first, self.other(h, first)] {
+            let keys = self.bucket(bucket);
+            if let Some(slot) = (0..K::SLOTS as usize).find(|&slot| in_bucket::<K>(&keys, slot) == key) {
+                return Ok(Some(self.at(bucket) + slot));
+            }
+            if !is_full::<K>(&keys) {
+                return Ok(None);
+            }
+        }
+        Err(())
+    }
+}
+impl<K: Member> Filling<K> for Host<'_, K> {
+    #[inline(always)]
+    fn first(self, h: u32) -> u32 {
+        self.base(h) + self.shape.first(h)
+    }
+    #[inline(always)]
+    fn other(self, h: u32, bucket: u32) -> u32 {
+        let base = self.base(h);
+        base + self.shape.other(h, bucket - base)
+    }
+    #[inline(always)]
+    fn half(self, bucket: u32, half: u32) -> K::Half {
+        let at = self.at(bucket) + (half * K::SLOTS / 2) as usize;
+        let keys = &self.slots[at..at + K::SLOTS as usize / 2];
+        K::half(|i| keys[i as usize].get())
+    }
+    #[inline(always)]
+    fn last(self, bucket: u32) -> K {
+        self.slots[self.at(bucket) + K::SLOTS as usize - 1].get()
+    }
+    #[inline(always)]
+    fn replace(self, bucket: u32, slot: u32, old: K, new: K) -> K {
+        let slot = &self.slots[self.at(bucket) + slot as usize];
+        let there = slot.get();
+        if there == old {
+            slot.set(new);
+        }
+        there
+    }
+    #[inline(always)]
+    fn mark(self, bucket: u32, class: u32) {
+        let mark = &self.marks[bucket as usize];
+        mark.set(mark.get() | 1 << class);
+    }
+}
+
+/// What a thread fills bins with.
+#[derive(Default)]
+struct Filler<K> {
+    marks: Vec<u8>,
+    /// Keys that found both their buckets full, each once, in order.
+    waiting: Vec<K>,
+}
+impl<K: Member> Filler<K> {
+    /// Gives each key of a bin of some arrays a slot, or leaves it waiting. Gives how many keys there are, and of each array whether it has
+    /// the ambiguous key.
+    fn fill<const ARRAYS: usize>(
+        &mut self,
+        shape: Shape,
+        bins: Bins,
+        bin: usize,
+        arrays: [&Parts<'_, K>; ARRAYS],
+        slots: &mut [K],
+    ) -> (usize, [bool; ARRAYS]) {
+        slots.fill(K::EMPTY);
+        self.marks.clear();
+        self.marks.resize(slots.len() / K::SLOTS as usize, 0);
+        self.waiting.clear();
+        let table = host(shape, bins, bin, slots, &mut self.marks);
+        let (mut new, mut held) = (0, [false; ARRAYS]);
+        for (array, held) in arrays.into_iter().zip(&mut held) {
+            array.each(bin, |key| {
+                if key == K::EMPTY {
+                    *held = true;
+                    return;
+                }
+                let mut outcome = meet(table, table.first(K::Pairs::hash(key)), key);
+                if outcome == Outcome::Full {
+                    outcome = meet_second(table, key);
+                }
+                match outcome {
+                    Outcome::New => new += 1,
+                    Outcome::Met => {}
+                    Outcome::Full => self.waiting.push(key),
+                }
+            });
+        }
+        self.waiting.sort_unstable();
+        self.waiting.dedup();
+        (new + self.waiting.len() + held.contains(&true) as usize, held)
+    }
+}
+fn host<'a, K: Member>(shape: Shape, bins: Bins, bin: usize, slots: &'a mut [K], marks: &'a mut [u8]) -> Host<'a, K> {
+    Host {
+        shape,
+        first_partition: (bin as u32) << bins.shift,
+        slots: Cell::from_mut(slots).as_slice_of_cells(),
+        marks: Cell::from_mut(marks).as_slice_of_cells(),
+    }
+}
+/// Slots of a bin.
+fn bin_slots<K: Member>(bins: Bins) -> usize {
+    (bins.shape.buckets as usize * K::SLOTS as usize) << bins.shift
+}
+
+/// Builds a set of these keys: every slot of `table` and the stash are written, whatever they held.
+///
+/// Errors: a length that does not fit, out of memory.
+pub fn build<K: Member>(
+    device: &Device,
+    shape: Shape,
+    seed: u32,
+    keys: &[K],
+    table: &mut [K],
+    stash: &mut Stash<K::Pairs>,
+    scratch: &mut Scratch,
+) -> Result<Counts> {
+    check_length("table", table.len(), "shape", shape.all_buckets() as usize * K::SLOTS as usize)?;
+    let bins = bins::<K::Pairs>(shape);
+    let outcomes = device.install(|| {
+        let parts = Parts::new(bins, seed, keys, scratch)?;
+        let bins_of_table = table.par_chunks_mut(bin_slots::<K>(bins)).enumerate().with_max_len(1);
+        let outcomes = bins_of_table.map_init(Filler::default, |filler, (bin, slots)| {
+            let (kept, [held]) = filler.fill(shape, bins, bin, [&parts], slots);
+            let Filler { marks, waiting } = filler;
+            let table = host(shape, bins, bin, slots, marks);
+            let stashed = waiting.iter().filter_map(|&key| evict(table, key)).collect::<Vec<_>>();
+            for (slots, &bits) in slots.chunks_exact_mut(K::SLOTS as usize).zip(&*marks) {
+                let half = |half: usize| K::half(|i| slots[half * K::SLOTS as usize / 2 + i as usize]);
+                let bucket = finished::<K>([half(0), half(1)], bits.into());
+                slots.iter_mut().enumerate().for_each(|(i, slot)| *slot = in_bucket::<K>(&bucket, i));
+            }
+            (kept, held, stashed)
+        });
+        Ok::<_, crate::Error>(outcomes.collect::<Vec<_>>())
+    })?;
+    stash.clear();
+    let mut counts = Counts::default();
+    for (kept, held, stashed) in outcomes {
+        counts.keys += kept;
+        counts.stashed += stashed.len();
+        stash.hold(stash.held().or(held.then_some(K::narrowed(0))));
+        // Bins come in order, and so do the keys that waited there.
+        stashed.into_iter().for_each(|key| stash.insert(K::Pairs::pair(key, K::narrowed(0))));
+    }
+    counts.duplicates = keys.len() - counts.keys;
+    Ok(counts)
+}
+
+/// Writes what is made of two arrays, of which [`how`] tells, to `output`, in any order. Gives how many keys there are. `shape`: by which keys
+/// are parted; it must be of as many keys as are put together.
+///
+/// Errors: out of memory.
+pub fn combine<K: Member>(
+    device: &Device,
+    shape: Shape,
+    what: u32,
+    [first, second]: [&[K]; 2],
+    output: &mut [K],
+    [scratch, second_scratch]: [&mut Scratch; 2],
+) -> Result<usize> {
+    const SEED: u32 = 0;
+    let bins = bins::<K::Pairs>(shape);
+    device.install(|| {
+        let first = Parts::new(bins, SEED, first, scratch)?;
+        let second = Parts::new(bins, SEED, second, second_scratch)?;
+        let all = (0..bins.count()).into_par_iter().with_max_len(1);
+        let of_bins = all.map_init(
+            || (Filler::default(), vec![K::EMPTY; bin_slots::<K>(bins)], vec![]),
+            |(filler, slots, hits), bin| {
+                let mut held = [false; 2];
+                if what == how::UNION {
+                    held = filler.fill(shape, bins, bin, [&first, &second], slots).1;
+                } else {
+                    [held[0]] = filler.fill(shape, bins, bin, [&first], slots).1;
+                }
+                let Filler { marks, waiting } = filler;
+                hits.clear();
+                hits.resize(slots.len() + waiting.len(), false);
+                if what == how::INTERSECTION || what == how::DIFFERENCE {
+                    let table = host(shape, bins, bin, slots, marks);
+                    second.each(bin, |key| {
+                        if key == K::EMPTY {
+                            held[1] = true;
+                        } else if let Some(slot) = table
+                            .slot_of(key)
+                            .unwrap_or_else(|()| waiting.binary_search(&key).ok().map(|i| table.slots.len() + i))
+                        {
+                            hits[slot] = true;
+                        }
+                    });
+                }
+                let wanted = |hit: bool| match what {
+                    how::INTERSECTION => hit,
+                    how::DIFFERENCE => !hit,
+                    _ => true,
+                };
+                let there = slots.iter().chain(&*waiting).zip(&*hits);
+                let kept = there.filter(|&(&key, &hit)| key != K::EMPTY && wanted(hit)).map(|(&key, _)| key);
+                let ambiguous = if what == how::UNION { held[0] || held[1] } else { held[0] && wanted(held[1]) };
+                let kept = kept.chain(ambiguous.then_some(K::EMPTY));
+                kept.map(|key| unmixed(SEED, key)).collect::<Vec<K>>()
+            },
+        );
+        let of_bins = of_bins.collect::<Vec<_>>();
+        let (mut rest, mut parts) = (output, Vec::with_capacity(of_bins.len()));
+        for keys in &of_bins {
+            let (part, after) = rest.split_at_mut(keys.len());
+            parts.push(part);
+            rest = after;
+        }
+        parts.into_par_iter().zip(&of_bins).for_each(|(part, keys)| part.copy_from_slice(keys));
+        Ok(of_bins.iter().map(Vec::len).sum())
+    })
+}
+
+/// A set to look keys up in.
+#[derive(Clone, Copy)]
+pub struct Finder<'a, K: Member> {
+    pub shape: Shape,
+    pub seed: u32,
+    pub table: &'a [K],
+    pub stash: &'a Stash<K::Pairs>,
+}
+impl<K: Member> Finder<'_, K> {
+    fn bucket(&self, place: u32) -> [K::Half; 2] {
+        let bucket = &self.table[place as usize * K::SLOTS as usize..][..K::SLOTS as usize];
+        let half = |half: usize| K::half(|i| bucket[half * K::SLOTS as usize / 2 + i as usize]);
+        [half(0), half(1)]
+    }
+    /// Whether each key is there: `tell(i, found)`, in order.
+    fn each(&self, queries: &[K], mut tell: impl FnMut(usize, bool)) {
+        const GROUP: usize = 32;
+        let (mut groups, mut group, mut i) = (queries.chunks(GROUP), [K::EMPTY; GROUP], 0);
+        // While a group is looked up, the buckets of the next are on their way.
+        let mut ask = |group: &mut [K; GROUP]| {
+            let keys = groups.next().unwrap_or(&[]);
+            for (&key, to) in keys.iter().zip(group) {
+                *to = mixed(self.seed, key);
+                let place = self.shape.first_place(K::Pairs::hash(*to));
+                prefetch(self.table.as_ptr().wrapping_add(place as usize * K::SLOTS as usize));
+            }
+            keys.len()
+        };
+        let mut count = ask(&mut group);
+        while count > 0 {
+            let mut next = [K::EMPTY; GROUP];
+            let following = ask(&mut next);
+            for &key in &group[..count] {
+                let found = match key == K::EMPTY {
+                    true => self.stash.held().is_some(),
+                    false => search(self.shape, key, |place| self.bucket(place))
+                        .unwrap_or_else(|| self.stash.get(key).is_some()),
+                };
+                tell(i, found);
+                i += 1;
+            }
+            (group, count) = (next, following);
+        }
+    }
+    /// How many queries a thread takes at a time.
+    fn piece(device: &Device, queries: &[K]) -> usize {
+        let threads = device.parallelism();
+        if threads == 1 || queries.len() < PARALLEL_QUERIES {
+            return queries.len().next_multiple_of(32).max(32);
+        }
+        // Whole words of bits.
+        queries.len().div_ceil(threads).next_multiple_of(32).min(QUERY_PIECE)
+    }
+    /// Whether the set holds each query, 1 or 0. Errors: lengths that differ.
+    pub fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()> {
+        check_length("found", found.len(), "queries", queries.len())?;
+        let piece = Self::piece(device, queries);
+        let answer = |(queries, found): (&[K], &mut [u8])| self.each(queries, |i, there| found[i] = there as u8);
+        if queries.len() <= piece {
+            answer((queries, found));
+        } else {
+            device.install(|| queries.par_chunks(piece).zip(found.par_chunks_mut(piece)).for_each(answer));
+        }
+        Ok(())
+    }
+    /// Whether the set holds each query, a bit each: query `i` is bit `i % 32` of word `i / 32`; the rest of the last word is zero. Errors:
+    /// not a word for each 32 queries begun.
+    pub fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()> {
+        check_length("bits", bits.len(), "queries", queries.len().div_ceil(32))?;
+        let piece = Self::piece(device, queries);
+        let answer = |(queries, bits): (&[K], &mut [u32])| {
+            bits.fill(0);
+            self.each(queries, |i, there| bits[i / 32] |= (there as u32) << (i % 32));
+        };
+        if queries.len() <= piece {
+            answer((queries, bits));
+        } else {
+            device.install(|| queries.par_chunks(piece).zip(bits.par_chunks_mut(piece / 32)).for_each(answer));
+        }
+        Ok(())
+    }
+    /// How many of the queries the set holds.
+    pub fn count(&self, device: &Device, queries: &[K]) -> usize {
+        let piece = Self::piece(device, queries);
+        let answer = |queries: &[K]| {
+            let mut found = 0;
+            self.each(queries, |_, there| found += there as usize);
+            found
+        };
+        if queries.len() <= piece {
+            return answer(queries);
+        }
+        device.install(|| queries.par_chunks(piece).map(answer).sum())
+    }
+}

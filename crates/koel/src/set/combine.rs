@@ -1,0 +1,235 @@
+//! Distinct keys, unions, intersections and differences of arrays: see [`SetCombiner`].
+use super::kernels::{self, Lengths, Passes};
+use crate::cpu;
+use crate::device::{Device, Stream, View, ViewMut};
+use crate::error::{Error, Result, check_length};
+use crate::map::Key;
+use crate::map::plan::{Plan, Sizes};
+use koel_kernels::set::combine::how;
+
+/// Slots that the tables of a combination have for each key: not asked for by anybody, so what builds fastest.
+const LOAD: f64 = 0.8;
+/// The seed of what is combined. Results do not depend on it.
+const SEED: u32 = 0;
+
+/// Makes distinct keys, unions, intersections and differences of arrays of keys, and keeps the memory that this needs from one call to the
+/// next.
+///
+/// Each result has every key once. On a GPU its keys come in any order, another one each time; on a CPU in an order that follows from the
+/// arrays. No table is made in device memory: both arrays are partitioned in the same way, and each partition is dealt with on chip.
+///
+/// ```
+/// use koel::{Device, SetCombiner};
+///
+/// let device = Device::cpu()?;
+/// let stream = device.stream()?;
+/// let (a, b) = (device.upload(&[1u32, 2, 2, 3])?, device.upload(&[3u32, 4])?);
+/// let (mut keys, mut count) = (device.alloc::<u32>(6)?, device.alloc::<u64>(1)?);
+/// let mut combiner = SetCombiner::new(&device)?;
+/// for _frame in 0..3 {
+///     combiner.union_into(&stream, a.view(), b.view(), keys.view_mut(), count.view_mut())?;
+/// }
+/// let mut union = keys.view().slice(..count.download()?[0] as usize)?.download()?;
+/// union.sort(); // any order
+/// assert_eq!(union, [1, 2, 3, 4]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// # Cost
+/// On a GPU, of 32-bit keys, 20 bytes of memory traffic for each key of each array (12 up to 7.4 million keys), and 4 for each key of the result; twice that for
+/// 64-bit keys. For each array one launch or two, and two more; a fill. Nothing waits, and nothing is allocated if there were as many keys
+/// before, so that it can be recorded in a [graph](Stream::capture). Scratch memory is about 9 bytes a key, twice that for 64-bit keys.
+///
+/// Frequent keys cost little more: copies are dropped on the way where a tile has many of them. Where most of some thousand keys of a part
+/// are copies of a few hundred, partitions may overflow, and everything is done again with atomics in device memory: some ten times as
+/// slow, if the distinct keys do not fit the cache.
+pub struct SetCombiner<K: Key = u32> {
+    device: Device,
+    sizes: Sizes,
+    scratch: Scratch<K>,
+}
+enum Scratch<K: Key> {
+    Cpu([cpu::set::Scratch; 2]),
+    /// What the greatest arrays so far needed.
+    Kernels([Option<Passes<K>>; 2]),
+}
+
+impl<K: Key> SetCombiner<K> {
+    /// Without memory yet.
+    pub fn new(device: &Device) -> Result<SetCombiner<K>> {
+        SetCombiner::with_sizes(device, kernels::sizes::<K>())
+    }
+    /// With other sizes than the best, so that tests take every way.
+    pub(super) fn with_sizes(device: &Device, sizes: Sizes) -> Result<SetCombiner<K>> {
+        let scratch = match device.runs_kernels() {
+            true => Scratch::Kernels([None, None]),
+            false => Scratch::Cpu(Default::default()),
+        };
+        Ok(SetCombiner { device: device.clone(), sizes, scratch })
+    }
+    /// Bytes that it keeps.
+    pub fn scratch_bytes(&self) -> usize {
+        match &self.scratch {
+            Scratch::Cpu(scratch) => scratch.iter().map(|s| s.bytes()).sum(),
+            Scratch::Kernels(passes) => passes.iter().flatten().map(Passes::bytes).sum(),
+        }
+    }
+    #[cfg(test)]
+    pub(super) fn is_clean(&self) -> bool {
+        matches!(&self.scratch, Scratch::Kernels(passes) if passes.iter().flatten().all(Passes::is_clean))
+    }
+
+    /// The distinct keys of an array: `output[..count[0]]`, in any order; what is behind them is not defined.
+    ///
+    /// See [the cost](Self#cost). Errors: an output of fewer elements than there are keys, buffers of another device, more keys than 31-bit
+    /// indices reach, out of memory.
+    pub fn unique_into(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        output: ViewMut<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.combine(stream, how::DISTINCT, keys, None, output, count)
+    }
+    /// The keys that are in one of two arrays or in both, each once: `output[..count[0]]`.
+    ///
+    /// Otherwise as [`unique_into`](Self::unique_into); the output must have room for both arrays.
+    pub fn union_into(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        others: View<'_, K>,
+        output: ViewMut<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.combine(stream, how::UNION, keys, Some(others), output, count)
+    }
+    /// The keys that are in both arrays, each once: `output[..count[0]]`.
+    ///
+    /// Otherwise as [`unique_into`](Self::unique_into); the output must have room for the first array.
+    pub fn intersection_into(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        others: View<'_, K>,
+        output: ViewMut<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.combine(stream, how::INTERSECTION, keys, Some(others), output, count)
+    }
+    /// The keys of the first array that are not in the second, each once: `output[..count[0]]`.
+    ///
+    /// Otherwise as [`intersection_into`](Self::intersection_into).
+    pub fn difference_into(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        others: View<'_, K>,
+        output: ViewMut<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.combine(stream, how::DIFFERENCE, keys, Some(others), output, count)
+    }
+
+    fn combine(
+        &mut self,
+        stream: &Stream,
+        what: u32,
+        keys: View<'_, K>,
+        others: Option<View<'_, K>>,
+        mut output: ViewMut<'_, K>,
+        mut count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        if stream.device() != &self.device {
+            let (found, expected) = (stream.device().name(), self.device.name());
+            return Err(Error::WrongDevice { name: "stream", found, expected });
+        }
+        keys.arg("keys", stream)?;
+        others.map(|others| others.arg("others", stream)).transpose()?;
+        output.arg("output", stream)?;
+        count.arg("count", stream)?;
+        check_length("count", count.len(), "one sum", 1)?;
+        let n = [keys.len(), others.map_or(0, |others| others.len())];
+        // Keys that are put into tables, and may be wanted.
+        let put = if what == how::UNION { n[0] + n[1] } else { n[0] };
+        check_length("output", output.len().min(put), "keys", put)?;
+        // Partitions are small enough for the tables, and as many as the longer array needs.
+        let plan = Plan::sized(put.max(n[1]), LOAD, self.sizes)?;
+        match &mut self.scratch {
+            Scratch::Kernels(scratch) => {
+                let [first, second] = scratch;
+                let first_plan = plan.with_the_same_partitions(n[0], self.sizes)?;
+                let passes = kernels::reserve(&self.device, first, &first_plan, Lengths::of_array(&first_plan, put))?;
+                let Some(others) = others else {
+                    return kernels::combine_arrays(
+                        stream,
+                        what,
+                        SEED,
+                        (&first_plan, keys, passes),
+                        None,
+                        output,
+                        count,
+                    );
+                };
+                let second_plan = plan.with_the_same_partitions(n[1], self.sizes)?;
+                let second = kernels::reserve(&self.device, second, &second_plan, Lengths::of_array(&second_plan, 0))?;
+                let second = Some((&second_plan, others, second));
+                kernels::combine_arrays(stream, what, SEED, (&first_plan, keys, passes), second, output, count)
+            }
+            Scratch::Cpu(scratch) => {
+                let others = others.map_or(Some(&[][..]), |others| others.host());
+                if let (Some(keys), Some(others), Some(output), Some(count)) =
+                    (keys.host(), others, output.host_mut(), count.host_mut())
+                {
+                    let arrays = [keys, others];
+                    count[0] =
+                        cpu::set::combine(&self.device, plan.shape, what, arrays, output, scratch.each_mut())? as u64;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+impl<K: Key> std::fmt::Debug for SetCombiner<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let key = std::any::type_name::<K>();
+        write!(f, "SetCombiner<{key}>[{} bytes] on {}", self.scratch_bytes(), self.device.name())
+    }
+}
+
+/// What a combination makes of host arrays: copies both ways, and waits.
+fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>) -> Result<Vec<K>> {
+    let stream = device.stream()?;
+    let room = keys.len() + if what == how::UNION { others.map_or(0, <[K]>::len) } else { 0 };
+    let (mut output, mut count) = (device.alloc(room)?, device.alloc(1)?);
+    let (keys, others) = (device.stage(keys)?, others.map(|others| device.stage(others)).transpose()?);
+    let others = others.as_ref().map(|others| others.view());
+    SetCombiner::new(device)?.combine(&stream, what, keys.view(), others, output.view_mut(), count.view_mut())?;
+    output.view().slice(..count.download()?[0] as usize)?.download()
+}
+/// The distinct keys of host keys, in any order. A [`SetCombiner`] does the same in device memory.
+///
+/// ```
+/// let mut keys = koel::set::unique(&koel::Device::cpu()?, &[5u32, 3, 5, 5, 7])?;
+/// keys.sort();
+/// assert_eq!(keys, [3, 5, 7]);
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// Errors: more keys than 31-bit indices reach, out of memory.
+pub fn unique<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<K>> {
+    of_host(device, how::DISTINCT, keys, None)
+}
+/// The host keys that are in one of two arrays or in both, each once, in any order. Otherwise as [`unique`].
+pub fn union<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>> {
+    of_host(device, how::UNION, keys, Some(others))
+}
+/// The host keys that are in both arrays, each once, in any order. Otherwise as [`unique`].
+pub fn intersection<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>> {
+    of_host(device, how::INTERSECTION, keys, Some(others))
+}
+/// The host keys of the first array that are not in the second, each once, in any order. Otherwise as [`unique`].
+pub fn difference<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>> {
+    of_host(device, how::DIFFERENCE, keys, Some(others))
+}

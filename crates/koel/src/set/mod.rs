@@ -1,0 +1,533 @@
+//! Sets: the flagship table without values, built in bulk and looked up in bulk, with keys of 32 or 64 bits.
+//!
+//! # How it works
+//! As a [map](crate::map), with buckets of eight 32-bit keys or four 64-bit ones in one 32-byte sector: a lookup reads one sector, a second
+//! one for few keys; a build partitions the keys and fills each partition on chip. [`layout`] has the bytes, which are the same on every
+//! device. Equal keys meet in one slot while it is filled, at no cost beside the lookup that every key makes anyway.
+//!
+//! # Guarantees
+//! Every key can be stored, that of all ones included. A build fails only for lack of memory. Answers are the same on every device and in
+//! every run. Which key lies in which slot is not, and nor is the order of [`keys`](Set::keys).
+//!
+//! ```
+//! let device = koel::Device::cpu()?; // or Device::best(): a GPU if a driver finds one
+//! let set = koel::Set::build(&device, &[3u32, 5, 7, 5])?;
+//! assert_eq!((set.len()?, set.contains(&[5, 6])?), (3, vec![true, false]));
+//!
+//! let mut common = koel::set::intersection(&device, &[3u32, 5, 7], &[7, 7, 8, 3])?; // in any order
+//! common.sort();
+//! assert_eq!(common, [3, 7]);
+//! # Ok::<(), koel::Error>(())
+//! ```
+//!
+//! # In a loop
+//! A [`SetBuilder`] keeps the memory that building needs, and [`rebuild`](SetBuilder::rebuild) puts other keys into a set that is there:
+//! nothing is allocated, and nothing waits. A [`SetCombiner`] does so for distinct keys, unions, intersections and differences of arrays.
+//!
+//! ```
+//! use koel::{Device, SetBuilder, SetOptions};
+//!
+//! let device = Device::cpu()?;
+//! let stream = device.stream()?;
+//! let keys = device.upload(&[10u64, 20, 30])?;
+//! let mut found = device.alloc::<u8>(3)?;
+//! let mut builder = SetBuilder::new(&device, SetOptions::default())?;
+//! let mut set = builder.build(&stream, keys.view())?;
+//! for _frame in 0..3 {
+//!     builder.rebuild(&mut set, &stream, keys.view())?;
+//!     set.contains_into(&stream, keys.view(), found.view_mut())?;
+//! }
+//! assert_eq!(found.download()?, [1, 1, 1]);
+//! # Ok::<(), koel::Error>(())
+//! ```
+mod combine;
+pub(crate) mod kernels;
+#[cfg(test)]
+mod tests;
+
+use crate::cpu;
+use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
+use crate::error::{Error, Result, check_length, count32};
+use crate::map::Key;
+use crate::map::kernels::{Slots, header_words, read_header};
+use crate::map::plan::Plan;
+use crate::map::seconds_since;
+pub use combine::{SetCombiner, difference, intersection, union, unique};
+use kernels::{Lengths, Passes, plan_of, slots_of};
+use koel_kernels::map::header;
+use koel_kernels::map::layout::{EMPTY, Layout, Shape};
+pub use koel_kernels::set::find::Table;
+pub use koel_kernels::set::layout;
+use koel_kernels::set::layout::unmixed;
+use std::fmt;
+use std::sync::Mutex;
+
+/// What a set is built with.
+#[derive(Clone, Copy, Debug)]
+pub struct SetOptions {
+    /// Keys per slot, 0.3 to 0.95. High loads save memory, low loads save time.
+    pub load: f64,
+    /// Keys are mixed with it. Answers do not depend on it; with another one, keys that were chosen to collide do not.
+    pub seed: u32,
+}
+impl Default for SetOptions {
+    fn default() -> Self {
+        SetOptions { load: 0.8, seed: 0 }
+    }
+}
+
+/// How a build went.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct SetReport {
+    /// Keys stored.
+    pub keys: usize,
+    /// Keys dropped because they were there.
+    pub duplicates: usize,
+    /// Keys in the stash.
+    pub stashed: usize,
+    /// Slots of the table.
+    pub slots: usize,
+    /// Bytes that the set keeps.
+    pub bytes: usize,
+    /// Bytes that the build needed besides, kept by the [`SetBuilder`].
+    pub scratch_bytes: usize,
+    /// Times that building was begun: more than one if more keys came to a partition than there was room for.
+    pub attempts: u32,
+    /// Keys that were behind the bins of a partition pass.
+    pub overflowed: usize,
+    /// Seconds that the device worked on it; `None` after a [`rebuild`](SetBuilder::rebuild).
+    pub device_seconds: Option<f64>,
+}
+
+/// A finished set, on a device.
+pub struct Set<K: Key = u32> {
+    device: Device,
+    plan: Plan,
+    storage: Storage<K>,
+    /// Of the last build, as far as it is known; read from the header when it is asked for.
+    report: Mutex<Report>,
+}
+enum Storage<K: Key> {
+    Cpu(OnCpu<K>),
+    Kernels(Slots<K>),
+}
+struct OnCpu<K: Key> {
+    table: Buffer<K>,
+    stash: cpu::Stash<K::Pairs>,
+    seed: u32,
+    /// What kernels of the user read.
+    header: Buffer<u32>,
+}
+#[derive(Clone, Copy)]
+enum Report {
+    Known(SetReport),
+    /// Bytes of scratch memory, seconds.
+    InHeader(usize, Option<f64>),
+}
+
+impl<K: Key> Set<K> {
+    /// Builds a set on a device from host keys, with the options' defaults: load 0.8. Equal keys are one.
+    ///
+    /// Errors: more keys than 31-bit indices reach, out of memory.
+    pub fn build(device: &Device, keys: &[K]) -> Result<Set<K>> {
+        let keys = device.stage(keys)?;
+        SetBuilder::new(device, SetOptions::default())?.build(&device.stream()?, keys.view())
+    }
+    /// The device it is on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+    /// Keys stored. After a [`rebuild`](SetBuilder::rebuild) this waits for it and reads the header back.
+    pub fn len(&self) -> Result<usize> {
+        Ok(self.report()?.keys)
+    }
+    /// Whether it holds nothing; see [`len`](Self::len).
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// How its build went. After a [`rebuild`](SetBuilder::rebuild) this waits for it and reads the header back.
+    pub fn report(&self) -> Result<SetReport> {
+        let mut report = self.report.lock().unwrap_or_else(|e| e.into_inner());
+        let (scratch_bytes, device_seconds) = match *report {
+            Report::Known(report) => return Ok(report),
+            Report::InHeader(bytes, seconds) => (bytes, seconds),
+        };
+        let Storage::Kernels(table) = &self.storage else { return Ok(SetReport::default()) };
+        let read = read_header::<K>(&table.header.download()?);
+        if read.failed {
+            return Err(Error::Setting {
+                field: "load",
+                found: format!("too high for these keys in {} attempts", read.attempts),
+                expected: "a load at which distinct keys find places".into(),
+            });
+        }
+        let known = SetReport {
+            keys: read.pairs as usize,
+            duplicates: read.dropped as usize,
+            stashed: read.stashed as usize,
+            slots: slots_of::<K>(&self.plan),
+            bytes: table.bytes(),
+            scratch_bytes,
+            attempts: read.attempts,
+            overflowed: read.overflowed as usize,
+            device_seconds,
+        };
+        // A rebuild may be launched again as a part of a graph, of which nothing here would know.
+        if device_seconds.is_some() {
+            *report = Report::Known(known);
+        }
+        Ok(known)
+    }
+    /// Bytes that the set keeps. Waits for nothing.
+    pub fn bytes(&self) -> usize {
+        match &self.storage {
+            Storage::Kernels(table) => table.bytes(),
+            Storage::Cpu(OnCpu { table, stash, header, .. }) => table.bytes() + stash.bytes() + header.bytes(),
+        }
+    }
+    /// Makes it hold nothing, after a rebuild that failed.
+    fn forget(&mut self, stream: &Stream) {
+        let emptied = match &mut self.storage {
+            Storage::Kernels(table) => table.clear(stream),
+            Storage::Cpu(OnCpu { table, stash, header, .. }) => {
+                *stash = cpu::Stash::default();
+                table.view_mut().host_mut().unwrap_or(&mut []).fill(K::EMPTY);
+                header.view_mut().fill_bytes(0, stream)
+            }
+        };
+        // If not even that can be done, the device answers no lookup either.
+        drop(emptied);
+        *self.report.lock().unwrap_or_else(|e| e.into_inner()) = Report::Known(SetReport::default());
+    }
+    /// How its buckets are laid out.
+    pub fn shape(&self) -> Shape {
+        self.plan.shape
+    }
+    /// The set as kernels see it, to look keys up inside a kernel that is launched on `stream`: hand over its parts and put them together
+    /// again there. It owns nothing: neither drop nor rebuild the set until the kernel has run.
+    ///
+    /// ```
+    /// use koel::set::Table;
+    ///
+    /// let device = koel::Device::cpu()?;
+    /// let set = koel::Set::build(&device, &[3u32, 5, 7])?;
+    /// let Table { shape, stash_bits, slots, stash, header } = set.table(&device.stream()?)?;
+    /// // In a kernel, from its arguments:
+    /// let table = Table::new(shape, stash_bits, slots, stash, header);
+    /// assert!(table.contains(5) && !table.contains(6));
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: a stream of another device.
+    pub fn table(&self, stream: &Stream) -> Result<Table<K>> {
+        match &self.storage {
+            Storage::Kernels(table) => kernels::table(table, stream, &self.plan),
+            Storage::Cpu(OnCpu { table, stash, header, .. }) => {
+                let slots_of_stash = stash.slots().len() / K::Pairs::SLOT_WORDS;
+                Ok(Table::new(
+                    self.plan.shape,
+                    slots_of_stash.checked_ilog2().unwrap_or(0),
+                    table.view().arg("slots", stream)?,
+                    self.device.stage(stash.slots())?.view().arg("stash", stream)?,
+                    header.view().arg("header", stream)?,
+                ))
+            }
+        }
+    }
+
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits.
+    ///
+    /// Errors: a build that failed, out of memory.
+    pub fn to_device(&self, device: &Device) -> Result<Set<K>> {
+        let (report, mut plan) = (self.report()?, self.plan);
+        let (words, of_slot) = (..slots_of::<K>(&plan), K::Pairs::SLOT_WORDS);
+        let (slots, stash, seed, held) = match &self.storage {
+            Storage::Kernels(table) => {
+                let header = read_header::<K>(&table.header.download()?);
+                // A set may have memory for more keys than it was built of.
+                let stash = table.stash.view().slice(..of_slot << plan.stash_bits)?.download()?;
+                (table.slots.view().slice(words)?.download()?, stash, header.seed, header.held)
+            }
+            Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
+                (table.view().slice(words)?.download()?, stash.slots().to_vec(), *seed, stash.held())
+            }
+        };
+        // Only a stash that holds something has slots to speak of.
+        let stash = if report.stashed > 0 { stash } else { vec![EMPTY; of_slot] };
+        let (slots, header) = (device.upload(&slots)?, device.upload(&header_words(seed, report.stashed, held))?);
+        let storage = if device.runs_kernels() {
+            plan.stash_bits = (stash.len() / of_slot).ilog2();
+            Storage::Kernels(Slots { slots, stash: device.upload(&stash)?, header })
+        } else {
+            Storage::Cpu(OnCpu { table: slots, stash: cpu::Stash::from_slots(&stash, held), seed, header })
+        };
+        Ok(Set { device: device.clone(), plan, storage, report: Mutex::new(Report::Known(report)) })
+    }
+
+    /// Whether the set holds host keys. Copies both ways and waits.
+    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let mut found = self.device.alloc(keys.len())?;
+        self.contains_into(&self.device.stream()?, self.device.stage(keys)?.view(), found.view_mut())?;
+        Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
+    }
+    /// Whether the set holds each key: `found[i]` becomes 1 or 0.
+    ///
+    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; of the set one sector of 32 bytes a key,
+    /// two for some 7 % of the 32-bit keys and 13 % of the 64-bit keys at load 0.8. Errors: lengths that differ, buffers of another device.
+    pub fn contains_into(&self, stream: &Stream, keys: View<'_, K>, mut found: ViewMut<'_, u8>) -> Result<()> {
+        check_length("found", found.len(), "keys", keys.len())?;
+        let n = count32("keys", keys.len())?;
+        let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                let table = kernels::table(table, stream, &self.plan)?;
+                // SAFETY: `n` queries and answers; the set as built with this plan.
+                unsafe { K::find_flags(stream, grid(n), n, table, queries, found_arg) }
+            }
+            Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
+                (Some(keys), Some(found)) => table.finder(self.plan.shape).contains(&self.device, keys, found),
+                _ => Ok(()),
+            },
+        }
+    }
+    /// Whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits behind the last key become 0.
+    ///
+    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors: fewer or more words than `keys / 32`,
+    /// rounded up; buffers of another device.
+    pub fn contains_bits(&self, stream: &Stream, keys: View<'_, K>, mut found: ViewMut<'_, u32>) -> Result<()> {
+        check_length("found", found.len(), "keys / 32", keys.len().div_ceil(32))?;
+        let n = count32("keys", keys.len())?;
+        let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                let table = kernels::table(table, stream, &self.plan)?;
+                // SAFETY: as in `contains_into`; a bit for each query.
+                unsafe { K::find_bits(stream, grid(n), n, table, queries, found_arg) }
+            }
+            Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
+                (Some(keys), Some(found)) => table.finder(self.plan.shape).contains_bits(&self.device, keys, found),
+                _ => Ok(()),
+            },
+        }
+    }
+    /// How many of the host keys the set holds. Copies and waits.
+    pub fn count(&self, keys: &[K]) -> Result<u64> {
+        let mut count = self.device.alloc(1)?;
+        self.count_into(&self.device.stream()?, self.device.stage(keys)?.view(), count.view_mut())?;
+        Ok(count.download()?[0])
+    }
+    /// How many of the keys the set holds: `count[0]`.
+    ///
+    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as [`contains_into`](Self::contains_into).
+    pub fn count_into(&self, stream: &Stream, keys: View<'_, K>, mut count: ViewMut<'_, u64>) -> Result<()> {
+        check_length("count", count.len(), "one sum", 1)?;
+        let n = count32("keys", keys.len())?;
+        let (queries, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                count.fill_bytes(0, stream)?;
+                let table = kernels::table(table, stream, &self.plan)?;
+                // SAFETY: as in `contains_into`; one sum.
+                unsafe { K::find_count(stream, grid(n), n, table, queries, count_arg) }
+            }
+            Storage::Cpu(table) => {
+                if let (Some(keys), Some(count)) = (keys.host(), count.host_mut()) {
+                    count[0] = table.finder(self.plan.shape).count(&self.device, keys) as u64;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// All keys, in any order. Copies and waits.
+    pub fn keys(&self) -> Result<Vec<K>> {
+        let (mut keys, mut count) = (self.device.alloc(self.len()?)?, self.device.alloc(1)?);
+        self.export_into(&self.device.stream()?, keys.view_mut(), count.view_mut())?;
+        keys.download()
+    }
+    /// All keys, in any order, as `keys[..count[0]]`.
+    ///
+    /// A fill of one word and one launch, which reads the set once and writes the keys once. Errors: an array that has fewer elements than
+    /// the set has keys, which it asks for as [`len`](Self::len) does; buffers of another device.
+    pub fn export_into(&self, stream: &Stream, mut keys: ViewMut<'_, K>, mut count: ViewMut<'_, u64>) -> Result<()> {
+        check_length("count", count.len(), "one sum", 1)?;
+        let n = self.len()?;
+        check_length("keys", keys.len().min(n), "keys of the set", n)?;
+        let (keys_arg, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                count.fill_bytes(0, stream)?;
+                let table = kernels::table(table, stream, &self.plan)?;
+                let threads = table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(K::SLOTS.into());
+                let grid = threads.div_ceil(kernels::THREADS as u64) as u32;
+                // SAFETY: the set as built; room for as many keys as it has.
+                unsafe { K::export(stream, grid, table, keys_arg, count_arg) }
+            }
+            Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
+                if let (Some(keys), Some(table), Some(count)) = (keys.host_mut(), table.host(), count.host_mut()) {
+                    let in_slots = table[..slots_of::<K>(&self.plan)].iter().copied().filter(|&key| key != K::EMPTY);
+                    let held = stash.held().map(|_| K::EMPTY);
+                    let all = in_slots.chain(stash.iter().map(K::Pairs::key)).chain(held);
+                    keys.iter_mut().zip(all).for_each(|(to, mixed)| *to = unmixed(*seed, mixed));
+                    count[0] = n as u64;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+/// Blocks of a lookup of `n` keys.
+fn grid(n: u32) -> u32 {
+    n.div_ceil(kernels::THREADS)
+}
+impl<K: Key> OnCpu<K> {
+    fn finder(&self, shape: Shape) -> cpu::set::Finder<'_, K> {
+        cpu::set::Finder { shape, seed: self.seed, table: self.table.host().unwrap_or(&[]), stash: &self.stash }
+    }
+}
+impl<K: Key> fmt::Debug for Set<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = std::any::type_name::<K>();
+        write!(f, "Set<{key}>[built of {} keys] on {}", self.plan.n, self.device.name())
+    }
+}
+
+/// Builds sets, and keeps the memory that building needs from one build to the next.
+pub struct SetBuilder<K: Key = u32> {
+    device: Device,
+    options: SetOptions,
+    scratch: Scratch<K>,
+}
+enum Scratch<K: Key> {
+    Cpu(cpu::set::Scratch),
+    /// What the last build needed.
+    Kernels(Option<Passes<K>>),
+}
+
+impl<K: Key> SetBuilder<K> {
+    /// Errors: a load outside 0.3 to 0.95.
+    pub fn new(device: &Device, options: SetOptions) -> Result<SetBuilder<K>> {
+        if !(0.3..=0.95).contains(&options.load) {
+            let expected = "0.3 to 0.95".into();
+            return Err(Error::Setting { field: "load", found: options.load.to_string(), expected });
+        }
+        let scratch = match device.runs_kernels() {
+            true => Scratch::Kernels(None),
+            false => Scratch::Cpu(cpu::set::Scratch::default()),
+        };
+        Ok(SetBuilder { device: device.clone(), options, scratch })
+    }
+
+    /// Builds a set of these keys; equal ones are one. Waits for the device.
+    ///
+    /// On a GPU 25 bytes of memory traffic a 32-bit key at load 0.8, 50 a 64-bit key, and a third less up to 7.4 million keys (half as many
+    /// wider ones), which need one pass; three launches or four. Errors: more keys than 31-bit indices reach, buffers of another device, out of memory.
+    pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Set<K>> {
+        let plan = self.check(stream, keys)?;
+        let mut set = Set {
+            device: self.device.clone(),
+            plan,
+            storage: self.storage(&plan)?,
+            report: Mutex::new(Report::Known(SetReport::default())),
+        };
+        let start = stream.record()?;
+        self.run(&mut set, stream, keys, Some(&start))?;
+        set.report()?;
+        Ok(set)
+    }
+    /// Puts other keys into a set, whatever it held: as [`build`](Self::build), but on a GPU nothing waits, and nothing is allocated if the
+    /// set and this builder have had as many keys before.
+    ///
+    /// The set answers for the new keys from here on in the order of the stream. How it went, [`Set::report`] tells. Where nothing is
+    /// allocated, it can be recorded in a [graph](Stream::capture).
+    ///
+    /// Errors: as [`build`](Self::build); a set on another device. After an error of the arguments the set is as it was, after any other it
+    /// holds nothing.
+    pub fn rebuild(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>) -> Result<()> {
+        let plan = self.check(stream, keys)?;
+        if set.device != self.device {
+            let (found, expected) = (set.device.name(), self.device.name());
+            return Err(Error::WrongDevice { name: "set", found, expected });
+        }
+        let done = self.replace(set, plan, stream, keys);
+        // What is captured does not run now.
+        if done.is_err() && !stream.is_capturing() {
+            set.forget(stream);
+        }
+        done
+    }
+    fn replace(&mut self, set: &mut Set<K>, plan: Plan, stream: &Stream, keys: View<'_, K>) -> Result<()> {
+        let fits = match &set.storage {
+            Storage::Kernels(table) => kernels::fits(table, &plan),
+            Storage::Cpu(OnCpu { table, .. }) => table.len() >= slots_of::<K>(&plan),
+        };
+        if !fits {
+            set.storage = self.storage(&plan)?;
+        }
+        set.plan = plan;
+        self.run(set, stream, keys, None)
+    }
+
+    /// Checks what both take.
+    fn check(&self, stream: &Stream, keys: View<'_, K>) -> Result<Plan> {
+        keys.arg("keys", stream)?;
+        if stream.device() != &self.device {
+            let (found, expected) = (stream.device().name(), self.device.name());
+            return Err(Error::WrongDevice { name: "stream", found, expected });
+        }
+        plan_of::<K>(keys.len(), self.options.load)
+    }
+    /// Memory for a set.
+    fn storage(&self, plan: &Plan) -> Result<Storage<K>> {
+        let device = &self.device;
+        Ok(match device.runs_kernels() {
+            true => Storage::Kernels(kernels::slots(device, plan)?),
+            false => Storage::Cpu(OnCpu {
+                table: device.alloc(slots_of::<K>(plan))?,
+                stash: cpu::Stash::default(),
+                seed: self.options.seed,
+                header: device.alloc(header::WORDS)?,
+            }),
+        })
+    }
+    /// Builds; `start`: a mark on the stream from which time is taken.
+    fn run(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>, start: Option<&Event>) -> Result<()> {
+        let (seed, plan) = (self.options.seed, set.plan);
+        let report = match (&mut self.scratch, &mut set.storage) {
+            (Scratch::Cpu(scratch), Storage::Cpu(OnCpu { table, stash, seed: of_set, header: words })) => {
+                let mut view = table.view_mut();
+                let counts = match (view.host_mut(), keys.host()) {
+                    (Some(table), Some(keys)) => {
+                        let table = &mut table[..slots_of::<K>(&plan)];
+                        cpu::set::build(&self.device, plan.shape, seed, keys, table, stash, scratch)?
+                    }
+                    _ => cpu::set::Counts::default(),
+                };
+                *of_set = seed;
+                if let Some(words) = words.view_mut().host_mut() {
+                    words.copy_from_slice(&header_words(seed, stash.len(), stash.held()));
+                }
+                Report::Known(SetReport {
+                    keys: counts.keys,
+                    duplicates: counts.duplicates,
+                    stashed: counts.stashed,
+                    slots: slots_of::<K>(&plan),
+                    bytes: table.bytes() + stash.bytes() + words.bytes(),
+                    scratch_bytes: scratch.bytes(),
+                    attempts: 1,
+                    overflowed: 0,
+                    device_seconds: seconds_since(stream, start)?,
+                })
+            }
+            (Scratch::Kernels(kept), Storage::Kernels(table)) => {
+                let passes = kernels::reserve(&self.device, kept, &plan, Lengths::of_set::<K>(&plan))?;
+                kernels::build(stream, &plan, seed, keys, table, passes)?;
+                Report::InHeader(passes.bytes(), seconds_since(stream, start)?)
+            }
+            // A builder's and its sets' devices are the same.
+            _ => Report::Known(SetReport::default()),
+        };
+        *set.report.lock().unwrap_or_else(|e| e.into_inner()) = report;
+        Ok(())
+    }
+}

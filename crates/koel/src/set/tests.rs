@@ -1,0 +1,408 @@
+//! Builds and combinations by kernels, with plans that no set of a few thousand keys would get: every way is taken.
+use super::combine::SetCombiner;
+use super::kernels::{Lengths, Passes, build, slots, table};
+use crate::device::{Device, Stream};
+use crate::map::Key;
+use crate::map::kernels::{Header, Slots, read_header};
+use crate::map::plan::{Plan, Sizes};
+use koel_kernels::hash::mix::{mix, splitmix_at};
+use koel_kernels::map::layout::{EMPTY, Layout, class};
+use koel_kernels::set::layout::{hash, in_bucket, mixed, unmixed};
+use std::collections::HashSet;
+
+fn executor(seed: u64) -> Stream {
+    Device::executor_with(seed, |exec| exec.patience = 10_000_000).stream().unwrap()
+}
+/// Memory that is used for one build after the other.
+struct Bench<K: Key> {
+    stream: Stream,
+    passes: Option<Passes<K>>,
+    keys: Vec<K>,
+}
+impl<K: Key> Bench<K> {
+    fn new(seed: u64, keys: impl IntoIterator<Item = u64>) -> Self {
+        Bench { stream: executor(seed), passes: None, keys: keys.into_iter().map(K::narrowed).collect() }
+    }
+    /// Builds with a plan, compares all that the set holds and what lookups in it tell with an oracle, and the memory of the build with
+    /// what it was before.
+    fn check(&mut self, plan: &Plan) -> Header<u32> {
+        let device = self.stream.device();
+        let keys = device.upload(&self.keys).unwrap();
+        let mut set = slots::<K>(device, plan).unwrap();
+        // What was there before must not matter.
+        set.slots.view_mut().fill_bytes(0x55, &self.stream).unwrap();
+        set.stash.view_mut().fill_bytes(0x55, &self.stream).unwrap();
+        let lengths = Lengths::of_set::<K>(plan);
+        let fitting = self.passes.take().filter(|s| s.fits(plan, lengths));
+        let mut passes = fitting.unwrap_or_else(|| Passes::new(device, plan, lengths).unwrap());
+        build(&self.stream, plan, 7, keys.view(), &mut set, &mut passes).unwrap();
+        assert!(passes.is_clean(), "a build must leave its memory as it found it");
+        self.passes = Some(passes);
+        self.check_set(plan, &set)
+    }
+    fn check_set(&self, plan: &Plan, set: &Slots<K>) -> Header<u32> {
+        let oracle = self.keys.iter().copied().collect::<HashSet<_>>();
+        let header = read_header::<u32>(&set.header.download().unwrap());
+        assert!(!header.failed);
+        let dropped = (self.keys.len() - oracle.len()) as u32;
+        assert_eq!((header.pairs, header.dropped), (oracle.len() as u32, dropped), "{header:?}");
+        assert_eq!(header.held.is_some(), oracle.contains(&unmixed(header.seed, K::EMPTY)));
+        self.check_layout(plan, &header, set, &oracle);
+        let found = table(set, &self.stream, plan).unwrap();
+        let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
+        for key in self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)]) {
+            assert_eq!(found.contains(key), oracle.contains(&key), "key {key:?}");
+        }
+        header
+    }
+    fn check_layout(&self, plan: &Plan, header: &Header<u32>, set: &Slots<K>, oracle: &HashSet<K>) {
+        let (shape, slots) = (plan.shape, set.slots.download().unwrap());
+        let mut held = HashSet::new();
+        let mut overflowed = vec![0; shape.all_buckets() as usize];
+        let mut hold = |key: K| {
+            assert!(held.insert(unmixed(header.seed, key)), "key {key:?} twice");
+        };
+        let bucket = |place: usize| {
+            let half = |half: usize| K::half(|i| slots[(2 * place + half) * K::SLOTS as usize / 2 + i as usize]);
+            [half(0), half(1)]
+        };
+        let keys = |place: usize| (0..K::SLOTS as usize).map(move |i| in_bucket::<K>(&bucket(place), i));
+        for place in 0..shape.all_buckets() as usize {
+            let mut ended = false;
+            for key in keys(place) {
+                assert!(key == K::EMPTY || !ended, "empty slots are last");
+                ended |= key == K::EMPTY;
+                if key != K::EMPTY {
+                    hold(key);
+                    assert!(shape.belongs(hash(key), place as u32), "key {key:?} in bucket {place}");
+                    let first = shape.first_place(hash(key)) as usize;
+                    overflowed[first] |= if place == first { 0 } else { 1 << class(hash(key)) };
+                }
+            }
+        }
+        let mut stashed = 0;
+        let stash = set.stash.download().unwrap();
+        for slot in stash.chunks(K::Pairs::SLOT_WORDS).take(1 << plan.stash_bits) {
+            if slot[0] != EMPTY {
+                let key = K::narrowed(slot[0]);
+                hold(key);
+                overflowed[shape.first_place(hash(key)) as usize] |= 1 << class(hash(key));
+                assert!(keys(shape.second_place(hash(key)) as usize).all(|key| key != K::EMPTY));
+                stashed += 1;
+            }
+        }
+        assert_eq!(stashed, header.stashed);
+        for (place, bits) in overflowed.into_iter().enumerate() {
+            for class in (0..4).filter(|class| bits >> class & 1 != 0) {
+                let full = keys(place).all(|key| key != K::EMPTY);
+                assert!(full && K::class_bit(bucket(place), class), "bucket {place} class {class}");
+            }
+        }
+        held.extend(header.held.map(|_| unmixed(header.seed, K::EMPTY)));
+        assert!(held == *oracle, "the keys are others");
+    }
+}
+/// Two passes from 400 keys on.
+fn small_sizes<K: Key>() -> Sizes {
+    let sizes = super::kernels::sizes::<K>();
+    Sizes { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1, ..sizes }
+}
+fn small<K: Key>(n: usize, load: f64) -> Plan {
+    Plan::sized(n, load, small_sizes::<K>()).unwrap()
+}
+/// Distinct in their low halves too.
+fn unique(n: usize, seed: u64) -> impl Iterator<Item = u64> {
+    (0..n as u32).map(move |i| splitmix_at(seed, i) << 32 | mix(i ^ seed as u32) as u64)
+}
+
+fn two_passes<K: Key>() {
+    for (seed, n) in [(1, 401), (2, 3000), (3, 9000)] {
+        for load in [0.3, 0.8, 0.95] {
+            let plan = small::<K>(n, load);
+            assert!(plan.groups.is_some());
+            let header = Bench::<K>::new(seed, unique(n, seed)).check(&plan);
+            assert_eq!((header.attempts, header.overflowed), (1, 0));
+        }
+    }
+}
+#[test]
+fn two_passes_of_both_types() {
+    two_passes::<u32>();
+    two_passes::<u64>();
+}
+/// One pass, by both of its kernels; sizes around those of tiles, rounds and warps.
+fn one_pass<K: Key>() {
+    for n in [0, 1, 2, 6, 7, 31, 33, 255, 257, 2047, 2049, 7000] {
+        Bench::<K>::new(1, unique(n, 5)).check(&super::kernels::plan_of::<K>(n, 0.8).unwrap());
+    }
+    let sizes = Sizes { pairs: 30, one_pass: 1024, ..small_sizes::<K>() };
+    for n in [9000, 12_000] {
+        let plan = Plan::sized(n, 0.8, sizes).unwrap();
+        assert!(plan.groups.is_none() && plan.partitions.count > 256);
+        Bench::<K>::new(2, unique(n, 6)).check(&plan);
+    }
+}
+#[test]
+fn one_pass_of_both_types() {
+    one_pass::<u32>();
+    one_pass::<u64>();
+}
+/// Bins that are too small: what does not fit waits behind them, after either pass.
+fn overflow<K: Key>() {
+    for seed in 1..4 {
+        let mut plan = small::<K>(5000, 0.7);
+        let mut groups = plan.groups.unwrap();
+        groups.room = 5000 / groups.count / 2 * 2;
+        plan.groups = Some(groups);
+        plan.partitions.room = 96;
+        let header = Bench::<K>::new(seed, unique(5000, seed)).check(&plan);
+        assert!(header.overflowed > 100 && header.attempts == 1, "{header:?}");
+        // Copies behind the bins, and in them.
+        let header = Bench::<K>::new(seed, unique(2500, seed).chain(unique(2500, seed))).check(&plan);
+        assert!(header.overflowed > 0 && header.attempts == 1, "{header:?}");
+        // Copies that all wait there.
+        let mut plan = super::kernels::plan_of::<K>(3000, 0.8).unwrap();
+        plan.partitions.room = 32;
+        let copies = (0..3).flat_map(|_| unique(1000, seed));
+        let header = Bench::<K>::new(seed, copies).check(&plan);
+        assert!(header.overflowed > 2000 && header.attempts == 1, "{header:?}");
+    }
+}
+#[test]
+fn overflow_is_not_lost() {
+    overflow::<u32>();
+    overflow::<u64>();
+}
+/// Lists that are too short for keys that miss their first bucket: all keys are met again.
+fn short_lists<K: Key>() {
+    for seed in 1..4 {
+        let copies = (0..6).flat_map(|_| unique(1500, seed));
+        let mut plan = small::<K>(9000, 0.8);
+        // Buckets are enough for the keys, but not for their copies.
+        plan.shape.buckets = (1500.0 / 0.93 / (plan.shape.partitions * K::SLOTS) as f64).ceil() as u32;
+        plan.list = 40;
+        let header = Bench::<K>::new(seed, copies).check(&plan);
+        assert_eq!(header.attempts, 1, "{header:?}");
+    }
+}
+#[test]
+fn short_lists_lose_nothing() {
+    short_lists::<u32>();
+    short_lists::<u64>();
+}
+/// More keys than there are slots: the stash takes the rest.
+fn stash<K: Key>() {
+    for seed in 1..4 {
+        let mut plan = small::<K>(2000, 0.95);
+        plan.shape.buckets -= 1;
+        plan.stash_bits = 10;
+        let header = Bench::<K>::new(seed, unique(2000, seed)).check(&plan);
+        assert!(header.stashed > 10, "{header:?}");
+        // With copies of some, in the stash or not.
+        let copies = unique(2000, seed).chain(unique(300, seed));
+        let mut plan = small::<K>(2300, 0.95);
+        plan.shape.buckets = 1960 / (plan.shape.partitions * K::SLOTS);
+        plan.stash_bits = 10;
+        let header = Bench::<K>::new(seed, copies).check(&plan);
+        assert!(header.stashed > 10, "{header:?}");
+    }
+}
+#[test]
+fn the_stash_takes_what_has_no_place() {
+    stash::<u32>();
+    stash::<u64>();
+}
+/// More keys that wait than there is room for, and keys that fill the stash for one seed: everything is built again.
+fn again<K: Key>() {
+    for seed in 1..3 {
+        let mut plan = small::<K>(3000, 0.9);
+        plan.list = 2;
+        let header = Bench::<K>::new(seed, unique(3000, seed)).check(&plan);
+        assert_eq!(header.attempts, 2, "{header:?}");
+        let copies = (0..3).flat_map(|_| unique(1000, seed)).chain([5; 100]);
+        let mut plan = small::<K>(3100, 0.9);
+        plan.shape.buckets = plan.shape.buckets * 2 / 5;
+        plan.list = 2;
+        let header = Bench::<K>::new(seed, copies).check(&plan);
+        assert_eq!(header.attempts, 2, "{header:?}");
+    }
+    // Overflow that has no room, and then all in one partition, by the second attempt's seed: the third must do.
+    let mut plan = small::<K>(200, 0.8);
+    plan.partitions.room = 16;
+    plan.partitions.area = 2;
+    plan.stash_bits = 2;
+    let second = mix(7 ^ mix(1));
+    let of_partition = |&key: &u64| plan.shape.partition(hash(mixed(second, K::narrowed(key)))) == 1;
+    let keys = (0..).map(|i| splitmix_at(9, i)).filter(of_partition).take(200);
+    let header = Bench::<K>::new(1, keys).check(&plan);
+    assert_eq!(header.attempts, 3, "{header:?}");
+}
+#[test]
+fn a_build_that_fails_is_done_again() {
+    again::<u32>();
+    again::<u64>();
+}
+/// Copies near each other and far apart, few and many.
+fn duplicates<K: Key>() {
+    let n = 3000;
+    for seed in 1..3u64 {
+        let key = |i: usize| splitmix_at(seed, i as u32);
+        let kinds: [Box<dyn Fn(usize) -> u64>; 6] = [
+            Box::new(|i| key(i / 2)),
+            Box::new(|i| key(i % (n / 2))),
+            Box::new(|i| key(if i == n - 1 { 0 } else { i })),
+            Box::new(|i| key(i % 700)),
+            Box::new(|i| key((key(!i) % n as u64) as usize)),
+            Box::new(|_| key(1)),
+        ];
+        for of in &kinds {
+            let mut bench = Bench::<K>::new(seed, (0..n).map(of));
+            bench.check(&small::<K>(n, 0.8));
+            let header = bench.check(&super::kernels::plan_of::<K>(n, 0.8).unwrap());
+            assert_eq!(header.attempts, 1, "{header:?}");
+        }
+    }
+}
+#[test]
+fn equal_keys_are_one() {
+    duplicates::<u32>();
+    duplicates::<u64>();
+}
+/// Keys of which a few have most copies: these are dropped where a tile of the input has them, and in the tiles of groups.
+fn skewed<K: Key>() {
+    let n = 24_000;
+    for seed in 1..3u64 {
+        let random = |i: usize| splitmix_at(seed, i as u32);
+        let kinds: [Box<dyn Fn(usize) -> u64>; 4] = [
+            Box::new(|i| if i % 4 != 0 { 5 } else { random(i) }),
+            // Zipf's law.
+            Box::new(|i| ((n as f64).ln() * (random(i) >> 11) as f64 / (1u64 << 53) as f64).exp() as u64),
+            Box::new(|i| if i < n / 2 { random(i % 10) } else { random(i) }),
+            Box::new(|_| 77),
+        ];
+        for (kind, of) in kinds.iter().enumerate() {
+            let mut bench = Bench::<K>::new(seed, (0..n).map(of));
+            for plan in [small::<K>(n, 0.8), super::kernels::plan_of::<K>(n, 0.8).unwrap()] {
+                let header = bench.check(&plan);
+                assert_eq!(header.attempts, 1, "{kind} {plan:?} {header:?}");
+                // One copy for each tile fits the bin.
+                assert!(kind != 3 || header.overflowed == 0, "{plan:?} {header:?}");
+            }
+        }
+    }
+}
+#[test]
+fn copies_of_skewed_keys_do_not_overflow() {
+    skewed::<u32>();
+    skewed::<u64>();
+}
+/// Keys that share their hash but are not equal.
+#[test]
+fn wide_keys_of_one_hash_are_told_apart() {
+    let mixed = |i: u32| (0x1234_5678u64 + (i as u64 / 3 * 0x0100_0000)) << 32 | i as u64;
+    let keys = (0..600).map(|i| unmixed(7, mixed(i))).collect::<Vec<_>>();
+    Bench::<u64>::new(1, keys.iter().copied()).check(&super::kernels::plan_of::<u64>(600, 0.5).unwrap());
+    Bench::<u64>::new(1, keys.iter().chain(&keys).copied()).check(&small::<u64>(1200, 0.8));
+}
+/// The key that looks like an empty slot.
+fn ambiguous<K: Key>() {
+    let it = unmixed(7, K::EMPTY).widened();
+    for n in [0, 1, 30, 500] {
+        for copies in [1, 2, 40] {
+            let mut keys = unique(n, 5).collect::<Vec<_>>();
+            (0..copies).for_each(|i| keys.insert(i * n / copies, it));
+            let header = Bench::<K>::new(3, keys.iter().copied()).check(&small::<K>(n + copies, 0.8));
+            assert!(header.held.is_some());
+        }
+    }
+}
+#[test]
+fn the_ambiguous_key_is_a_key_like_others() {
+    ambiguous::<u32>();
+    ambiguous::<u64>();
+}
+
+/// What is made of arrays against an oracle, in all ways.
+fn combine<K: Key>(combiner: &mut SetCombiner<K>, stream: &Stream, a: &[K], b: &[K]) {
+    let device = stream.device();
+    let (on_a, on_b) = (device.upload(a).unwrap(), device.upload(b).unwrap());
+    let (set_a, set_b) = ([a, b].map(|keys| keys.iter().copied().collect::<HashSet<_>>())).into();
+    let expected: [Vec<K>; 4] = [
+        set_a.iter().copied().collect(),
+        set_a.union(&set_b).copied().collect(),
+        set_a.intersection(&set_b).copied().collect(),
+        set_a.difference(&set_b).copied().collect(),
+    ];
+    for (what, mut expected) in expected.into_iter().enumerate() {
+        let mut keys = device.alloc::<K>(a.len() + b.len()).unwrap();
+        let mut count = device.alloc(1).unwrap();
+        let (first, second, output, sum) = (on_a.view(), on_b.view(), keys.view_mut(), count.view_mut());
+        match what {
+            0 => combiner.unique_into(stream, first, output, sum),
+            1 => combiner.union_into(stream, first, second, output, sum),
+            2 => combiner.intersection_into(stream, first, second, output, sum),
+            _ => combiner.difference_into(stream, first, second, output, sum),
+        }
+        .unwrap();
+        let count = count.download().unwrap()[0] as usize;
+        let mut found = keys.view().slice(..count).unwrap().download().unwrap();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert!(found == expected, "{what} of {} and {} keys: {count}, not {}", a.len(), b.len(), expected.len());
+        assert!(combiner.is_clean(), "memory must be left as it was found");
+    }
+}
+fn combinations<K: Key>() {
+    let keys = |range: std::ops::Range<u32>, seed| range.map(|i| K::narrowed(splitmix_at(seed, i))).collect::<Vec<_>>();
+    for seed in 1..3 {
+        let stream = executor(seed);
+        let mut tuned = SetCombiner::<K>::new(stream.device()).unwrap();
+        let mut small = SetCombiner::with_sizes(stream.device(), small_sizes::<K>()).unwrap();
+        for (a, b) in [(0..0, 0..0), (0..1, 0..0), (0..0, 0..1), (0..500, 250..260), (0..3000, 1000..5000)] {
+            let (mut a, mut b) = (keys(a, 3), keys(b, 3));
+            // The same once more, with copies and the ambiguous key in one or the other.
+            for copies in 0..3 {
+                combine(&mut tuned, &stream, &a, &b);
+                combine(&mut small, &stream, &a, &b);
+                if copies % 2 == 0 { &mut a } else { &mut b }.push(unmixed(0, K::EMPTY));
+                a.extend_from_within(..a.len() / 2);
+                b.extend_from_within(..b.len().min(40));
+            }
+        }
+        // One key most of the time.
+        let skewed = (0..9000).map(|i| K::narrowed(if i % 5 == 0 { splitmix_at(8, i) } else { 9 })).collect::<Vec<_>>();
+        combine(&mut small, &stream, &skewed, &keys(0..3000, 8));
+        combine(&mut small, &stream, &keys(0..3000, 8), &skewed);
+    }
+}
+#[test]
+fn arrays_are_combined() {
+    combinations::<u32>();
+    combinations::<u64>();
+}
+/// Keys made for the mixer, all in one partition: everything is done again in device memory.
+fn combinations_again<K: Key>() {
+    let shift = 64 - size_of::<K>() as u32 * 8;
+    // The high bits of the hash are those of one partition.
+    let keys = |range: std::ops::Range<u64>| {
+        range.map(|i| unmixed(0, K::narrowed(mix(i as u32) as u64 >> 10 << (32 - shift) | i))).collect::<Vec<_>>()
+    };
+    for seed in 1..3 {
+        let stream = executor(seed);
+        let mut small = SetCombiner::with_sizes(stream.device(), small_sizes::<K>()).unwrap();
+        for (a, b) in [(0..3000, 1000..2500), (0..100, 0..3000), (0..3000, 50..100)] {
+            let (mut a, mut b) = (keys(a), keys(b));
+            combine(&mut small, &stream, &a, &b);
+            a.push(unmixed(mix(!0), K::EMPTY));
+            a.extend_from_within(100..);
+            combine(&mut small, &stream, &a, &b);
+            b.push(unmixed(mix(!0), K::EMPTY));
+            combine(&mut small, &stream, &a, &b);
+        }
+    }
+}
+#[test]
+fn combinations_that_fail_are_done_again() {
+    combinations_again::<u32>();
+    combinations_again::<u64>();
+}
