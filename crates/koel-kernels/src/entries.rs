@@ -72,6 +72,7 @@ entries! {
         map_join_u64_u32 map_join_direct_u64_u32 map_join_u64_u64 map_join_direct_u64_u64
         map_filter map_filter_direct map_filter_u32 map_filter_direct_u32 map_filter_u64 map_filter_direct_u64
     }
+    (crate::map::update) { map_update map_update_u32_u64 map_update_u64_u32 map_update_u64_u64 }
     (crate::vision::vote) { vision_vote }
     (crate::vision::refine) { vision_refine }
     (crate::spatial_search::cells) { point_bounds cell_keys mark_cells gather_points write_cells link_cells }

@@ -23,7 +23,9 @@ pub mod primitives;
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
 pub use error::{Error, Result};
-pub use map::{Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, Value};
+pub use map::{
+    Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation, Operations, Outcome, Value,
+};
 
 /// The README's examples are tests.
 #[cfg(doctest)]

@@ -48,6 +48,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 mod types;
+mod update;
 
 use crate::cpu;
 use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
@@ -66,6 +67,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Mutex;
 pub use types::{Key, Value};
+pub use update::{MapUpdater, Operation, Operations, Outcome};
 
 /// What a map is built with.
 #[derive(Clone, Copy, Debug)]
@@ -348,7 +350,7 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         // Only a stash that holds something has slots to speak of.
         let stash = if report.stashed > 0 { stash } else { vec![layout::EMPTY; LayoutOf::<K, V>::SLOT_WORDS] };
-        let header = device.upload(&kernels::header_words(seed, report.stashed, held))?;
+        let header = device.upload(&kernels::header_words(seed, report.pairs, report.stashed, held))?;
         let storage = if device.runs_kernels() {
             plan.stash_bits = (stash.len() / LayoutOf::<K, V>::SLOT_WORDS).ilog2();
             Storage::Kernels(kernels::Slots { slots, stash: device.upload(&stash)?, header })
@@ -628,6 +630,15 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// more pairs than 31-bit indices reach, buffers of another device, a rejected duplicate, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<Map<K, V>> {
         let plan = self.check(stream, keys, values)?;
+        self.build_planned(plan, stream, keys, values)
+    }
+    fn build_planned(
+        &mut self,
+        plan: Plan,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<Map<K, V>> {
         let mut map = Map {
             device: self.device.clone(),
             plan,
@@ -734,7 +745,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
                 };
                 *of_map = seed;
                 if let Some(words) = words.view_mut().host_mut() {
-                    words.copy_from_slice(&kernels::header_words(seed, stash.len(), stash.held()));
+                    words.copy_from_slice(&kernels::header_words(seed, counts.pairs, stash.len(), stash.held()));
                 }
                 Report::Known(MapReport {
                     pairs: counts.pairs,

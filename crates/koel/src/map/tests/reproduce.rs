@@ -284,8 +284,7 @@ fn what_the_stash_has_no_room_for_stays() {
             let device = bench.stream.device();
             let mut stash = vec![EMPTY; L::<K, V>::SLOT_WORDS << stash_bits];
             (stash[L::<K, V>::SLOT_WORDS - 1], stash[0]) = (built.1[0].1, built.1[0].0);
-            let mut header = header_words::<V>(7, 1, None);
-            header[header::PAIRS as usize] = pairs.len() as u32;
+            let header = header_words::<V>(7, pairs.len(), 1, None);
             let mut table = Slots {
                 slots: device.upload(&built.0).unwrap(),
                 stash: device.upload(&stash).unwrap(),
