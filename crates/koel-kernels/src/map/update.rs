@@ -22,7 +22,7 @@
 //! # What cannot be done
 //! A partition that would have more pairs than two choices place well, or whose pairs the stash has no room for, stays as it was, and so does one
 //! with more keys in the batch than there are entries. Their operations are told to be [not done](status::NOT_DONE); the host makes the table
-//! larger, or the batch smaller, and does those [again](Applying::again).
+//! larger, or the batch smaller, and does those [again](Applying::again). Until then nothing that comes later in the batch is done there either.
 use super::build::{CHANGED, FREE, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition};
 use super::build::{place_missed, write_bucket};
 use super::join::{self, Form, Numbered, Pass, Routed};
@@ -88,7 +88,7 @@ pub fn status_of(operation: u32, was_there: bool) -> u8 {
         (_, true) => status::ADDED,
     }
 }
-/// Words that blocks write for the host, zero before.
+/// Words that blocks write, zero before a batch.
 pub mod state {
     /// Partitions that had no room for their pairs.
     pub const REFUSED: u32 = 0;
@@ -96,8 +96,8 @@ pub mod state {
     pub const WANTED: u32 = 1;
     /// Partitions with more keys in the batch than there are entries.
     pub const CROWDED: u32 = 3;
-    /// Words in all.
-    pub const WORDS: usize = 4;
+    /// From here on a word for each partition: not 0 if an earlier part of the batch left operations of it.
+    pub const LEFT: u32 = 4;
 }
 /// The value that a key has after an operation, if it had this one before.
 pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option<V> {
@@ -132,13 +132,13 @@ pub struct Applying {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Applying {}
 
-/// Bytes of shared memory for partitions of this many buckets and so many entries; `each`: operations differ.
-pub const fn shared_bytes(buckets: u32, entries: u32, each: bool) -> u32 {
-    let (words, arrays) = if each { (4, 7) } else { (3, 4) };
+/// Bytes of shared memory for partitions of this many buckets and so many entries; `each`: operations differ; `wide`: values have 64 bits.
+pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, wide: bool) -> u32 {
+    let (words, arrays) = if each { (4, 6) } else { (3, 3) };
     buckets * 32
         + buckets.next_multiple_of(4) * 4
         + entries * words * 8
-        + (entries + 1) * arrays * 4
+        + (entries + 1) * (arrays + wide as u32) * 4
         + (LENGTHS + COUNTS) * 4
 }
 // What a block counts.
@@ -233,7 +233,7 @@ impl<L: Layout> Placed for Moving<L> {
         } else if number < slots {
             self.slots.load(self.at(number) + BUCKET as u64)
         } else if number - slots < self.entries.room {
-            self.entries.sum(number - slots)
+            self.entries.sum::<L::Value>(number - slots)
         } else {
             self.unstashed.load((number - slots - self.entries.room) * L::SLOT_WORDS as u32 + 1)
         };
@@ -254,7 +254,7 @@ struct Entries {
     first: Shared<u32>,
     /// The number of the last assignment behind all erasures, plus 1. Later: whether the key was there.
     assigned: Shared<u32>,
-    /// The sum of what is added behind that, or what the value is at the end: low words, high words.
+    /// The sum of what is added behind that, or what the value is at the end: low words, and high words of wide values.
     low: Shared<u32>,
     high: Shared<u32>,
     /// The number of the last erasure, plus 1. This and what follows only where operations differ.
@@ -299,8 +299,16 @@ impl Entries {
         }
     }
     #[inline(always)]
-    fn sum(self, at: u32) -> u64 {
-        (self.high.load(at) as u64) << 32 | self.low.load(at) as u64
+    fn sum<V: Number>(self, at: u32) -> u64 {
+        let high = if size_of::<V>() > 4 { self.high.load(at) } else { 0 };
+        (high as u64) << 32 | self.low.load(at) as u64
+    }
+    #[inline(always)]
+    fn set<V: Number>(self, at: u32, value: V) {
+        self.low.store(at, value.widened() as u32);
+        if size_of::<V>() > 4 {
+            self.high.store(at, (value.widened() >> 32) as u32);
+        }
     }
 }
 /// Raises a word to this number; most often it is there already.
@@ -471,14 +479,22 @@ fn update<L: Routed, const THREADS: u32>(
     let links = (L::SLOT_WORDS as u32) << (applying.stash_bits & 31);
     let stashed = Stashed { list, links, unstashed };
 
-    if let Err((why, new)) = apply::<L, THREADS>(t, batch, stashed, values, slots, stash, table_header, batch_state) {
+    // What comes later must not be done before.
+    let was_left = batch_state.load(state::LEFT + p) != 0;
+    let done = match was_left {
+        true => Err((state::REFUSED, 0)),
+        false => apply::<L, THREADS>(t, batch, stashed, values, slots, stash, table_header, batch_state),
+    };
+    if let Err((why, new)) = done {
         stashed.for_each::<THREADS>(t, |slot, _| {
             stash::insert::<L>(stash, applying.stash_bits, stashed.pair::<L>(slot));
         });
         batch.for_each::<THREADS>(t, |_, number| statuses.store(number, status::NOT_DONE));
-        if id == 0 {
+        t.barrier();
+        if id == 0 && !was_left {
             batch_state.fetch_add(why, 1);
             batch_state.fetch_add(state::WANTED, new);
+            batch_state.store(state::LEFT + p, 1);
         }
     }
     if id == 0 && list != NONE {
@@ -517,7 +533,7 @@ fn apply<L: Routed, const THREADS: u32>(
         first: of_entries(true),
         assigned: of_entries(true),
         low: of_entries(true),
-        high: of_entries(true),
+        high: of_entries(size_of::<L::Value>() > 4),
         erased: of_entries(is_each),
         made: of_entries(is_each),
         chains: of_entries(is_each),
@@ -535,8 +551,7 @@ fn apply<L: Routed, const THREADS: u32>(
         }
         entries.first.store(i, !0);
         entries.assigned.store(i, 0);
-        entries.low.store(i, 0);
-        entries.high.store(i, 0);
+        entries.set(i, L::Value::default());
         if is_each {
             entries.erased.store(i, 0);
             entries.made.store(i, !0);
@@ -631,8 +646,7 @@ fn apply<L: Routed, const THREADS: u32>(
         if let Some(value) = value {
             let pair = L::pair(key, value);
             record = from.record(L::head(pair), from.in_buckets() + at);
-            entries.low.store(at, value.widened() as u32);
-            entries.high.store(at, (value.widened() >> 32) as u32);
+            entries.set(at, value);
         }
         match there {
             There::Header => held = Some(value),
@@ -873,7 +887,7 @@ fn result<L: Routed>(
     before: Option<L::Value>,
     values: In<L::Value>,
 ) -> Option<L::Value> {
-    let (assigned, sum) = (entries.assigned.load(at), entries.sum(at));
+    let (assigned, sum) = (entries.assigned.load(at), entries.sum::<L::Value>(at));
     let (is_erased, made) = match batch.applying.operation {
         operation::EACH => (entries.erased.load(at) != 0, entries.made.load(at)),
         operation::ERASE => (true, !0),
@@ -943,9 +957,9 @@ fn write<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) {
     });
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $value:ty, $threads:literal $min_blocks:literal;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $value:ty, $wide:literal, $threads:literal $min_blocks:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH), starts_early)]
+    #[kernel(threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -977,11 +991,11 @@ entries! {
     /// Applies the operations of partition `t.block()`: see the module. `sent`, `overflow` and what follows up to `sent_state`: as the
     /// passes of a [join](super::join) leave them. `values` and `operations`, if these differ, and `statuses`: of each operation.
     /// `unstashed` and `lists`: as [`map_unstash`](fn@super::reproduce::map_unstash) leaves them; leaves all ones in `lists`.
-    map_update Narrow, u32, 256 3;
+    map_update Narrow, u32, false, 256 4;
     /// The same.
-    map_update_u32_u64 Wide<u32, u64>, u64, 512 1;
+    map_update_u32_u64 Wide<u32, u64>, u64, true, 512 1;
     /// The same.
-    map_update_u64_u32 Wide<u64, u32>, u32, 512 1;
+    map_update_u64_u32 Wide<u64, u32>, u32, false, 512 1;
     /// The same.
-    map_update_u64_u64 Wide<u64, u64>, u64, 512 1;
+    map_update_u64_u64 Wide<u64, u64>, u64, true, 512 1;
 }

@@ -41,6 +41,19 @@
 //! assert_eq!(found.download()?, [1, 2, 3]);
 //! # Ok::<(), koel::Error>(())
 //! ```
+//!
+//! # Changing a map
+//! Pairs come, change and go in batches: [`insert`](Map::insert), [`insert_or_assign`](Map::insert_or_assign),
+//! [`insert_or_add`](Map::insert_or_add), [`erase`](Map::erase) and mixed ones by [`update`](Map::update). The result is that of doing one
+//! operation after the other. A [`MapUpdater`] does that on the device and keeps its memory.
+//!
+//! ```
+//! let mut map = koel::Map::build(&koel::Device::cpu()?, &[3u32, 5, 7], &[30u32, 50, 70])?;
+//! map.insert_or_add(&[5, 5, 9], &[1, 2, 3])?;
+//! map.erase(&[7])?;
+//! assert_eq!(map.get(&[5, 7, 9])?, [Some(53), None, Some(3)]);
+//! # Ok::<(), koel::Error>(())
+//! ```
 mod file;
 mod join;
 mod kernels;

@@ -109,7 +109,7 @@ impl Operations<'_> {
 ///
 /// # Cost
 /// On a GPU the operations are partitioned as the table is, and one block a partition reads it, changes it in shared memory and writes the
-/// buckets that changed. Of 32-bit keys and values that is 37 bytes of memory traffic an operation for the partitions and the outcomes, the
+/// buckets that changed. Of 32-bit keys and values that is 41 bytes of memory traffic an operation for the partitions, values and outcomes, the
 /// partitions that have operations read once, and the changed buckets written; wider pairs cost twice as much. Operations without order
 /// inside a key (all but mixed ones) cost the same however often a key comes. A fill and four launches (three up to 1,024
 /// partitions), for each 600 operations a partition, some 2.9 million in a map of 2^24 pairs. Scratch memory is about 27 bytes an
@@ -155,7 +155,8 @@ pub(super) struct Limits {
     pub rule: Rule,
     /// Operations of a partition on average, at most.
     pub operations: u32,
-    /// Entries of a block beyond those that evenly spread keys need.
+    /// Entries of a block, in deviations of what comes to it, and beyond.
+    pub deviations: f64,
     pub spare: u32,
     /// Of a partition's slots that pairs may take.
     pub most_load: f64,
@@ -164,16 +165,18 @@ impl Limits {
     pub const TUNED: Limits = Limits {
         rule: Rule { cached: 0, pairs: 1, area: 0, ..Rule::TUNED },
         operations: 600,
-        spare: 32,
+        deviations: 6.0,
+        spare: 24,
         most_load: 0.97,
     };
     /// Keys that a block has room for, if there are so many operations for it on average.
     fn entries(self, mean: f64) -> u32 {
-        ((mean + 8.0 * mean.sqrt()) * 1.25) as u32 + self.spare
+        ((mean + self.deviations * mean.sqrt()) * 1.2) as u32 + self.spare
     }
     /// Operations of a partition on average, at most; `None`: blocks have no room for such partitions.
-    fn most_operations(self, shape: Shape, each: bool, max_shared: u32) -> Option<u32> {
-        let fits = |&mean: &u32| shared_bytes(shape.buckets, self.entries(mean as f64), each) <= max_shared;
+    fn most_operations(self, shape: Shape, each: bool, wide: bool, max_shared: u32) -> Option<u32> {
+        let bytes = |mean: u32| shared_bytes(shape.buckets, self.entries(mean as f64), each, wide);
+        let fits = |&mean: &u32| bytes(mean) <= max_shared;
         let mut means =
             std::iter::successors(Some(self.operations), |&mean| Some(mean * 3 / 4).filter(|&mean| mean > 0));
         if shape.buckets <= MOST_BUCKETS { means.find(fits) } else { None }
@@ -230,7 +233,7 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
             unstashed: device.alloc(0)?,
             lists: device.alloc(0)?,
             are_ones: false,
-            state: device.alloc(state::WORDS)?,
+            state: device.alloc(state::LEFT as usize)?,
             no_operations: device.alloc(0)?,
             of_cpu: cpu::Updates::default(),
         };
@@ -330,7 +333,8 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
     fn piece(&self, shape: Shape, batch: Batch<'_, K, V>) -> Option<(usize, Rule)> {
         let max_shared = self.device.max_shared();
         let each = batch.operations.code() == operation::EACH;
-        let most = self.limits.most_operations(shape, each, max_shared)? as usize * shape.partitions as usize;
+        let most = self.limits.most_operations(shape, each, size_of::<V>() > 4, max_shared)? as usize
+            * shape.partitions as usize;
         let piece = most.min(batch.keys.len()).max(1);
         // The overflow area has room for all.
         let rule = Rule { area: self.limits.rule.area + piece as u32, ..self.limits.rule };
@@ -412,7 +416,7 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
     }
     /// What the last launches left to do. Waits for them.
     fn left(&mut self) -> Result<Left> {
-        let state = self.memory.state.download()?;
+        let state = self.memory.state.view().slice(..state::LEFT as usize)?.download()?;
         let word = |word: u32| state[word as usize] as usize;
         Ok(Left { refused: word(state::REFUSED), wanted: word(state::WANTED), crowded: word(state::CROWDED) })
     }
@@ -435,7 +439,9 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         again: bool,
     ) -> Result<()> {
         let (plan, shape) = (map.plan, map.plan.shape);
-        self.memory.state.view_mut().fill_bytes(0, stream)?;
+        let words = state::LEFT as usize + shape.partitions as usize;
+        reserve(&mut self.memory.state, words)?;
+        self.memory.state.view_mut().slice(..words)?.fill_bytes(0, stream)?;
         let part = batch.part(range.clone())?;
         match &mut map.storage {
             Storage::Kernels(slots) => {

@@ -4,7 +4,6 @@ use super::*;
 use crate::cpu;
 use crate::map::kernels::{header_words, make_reproducible};
 use crate::map::plan::Plan;
-use koel_kernels::map::header;
 use koel_kernels::map::layout::{Number, Shape, with_class_bits};
 use koel_kernels::map::reproduce::{LAST_LEVEL, MOST_BUCKETS, MOST_STASHED, shared_bytes};
 use std::collections::{BTreeMap, BTreeSet};
