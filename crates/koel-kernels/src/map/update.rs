@@ -158,6 +158,11 @@ const LINKED: u32 = 5;
 const NO_ROOM: u32 = 6;
 const COUNTS: u32 = 8;
 
+// What became of a key.
+const WAS_THERE: u32 = 1;
+const IS_THERE: u32 = 2;
+const IS_OTHER: u32 = 4;
+
 // Bits of a bucket's word besides those of a build.
 /// The class bits that it had in the table.
 const BEFORE: u32 = 8;
@@ -252,7 +257,7 @@ struct Entries {
     keys: Shared<u64>,
     /// The number of the first operation.
     first: Shared<u32>,
-    /// The number of the last assignment behind all erasures, plus 1. Later: whether the key was there.
+    /// The number of the last assignment behind all erasures, plus 1. Later what became of the key: [`WAS_THERE`] and so on.
     assigned: Shared<u32>,
     /// The sum of what is added behind that, or what the value is at the end: low words, and high words of wide values.
     low: Shared<u32>,
@@ -515,7 +520,7 @@ fn apply<L: Routed, const THREADS: u32>(
     table_header: Buf<u32>,
     batch_state: Buf<u32>,
 ) -> Result<(), (u32, u32)> {
-    let Batch { shape, p, applying, statuses, .. } = batch;
+    let Batch { shape, p, applying, .. } = batch;
     let (id, room, list) = (t.id(), applying.entries, stashed.list);
     let is_each = applying.operation == operation::EACH;
     let mut shared = t.shared();
@@ -571,60 +576,12 @@ fn apply<L: Routed, const THREADS: u32>(
         counts.fetch_add(TAKEN, taken);
     }
 
-    // What the operations of each key do.
-    let mut crowded = false;
-    batch.for_each::<THREADS>(t, |key, number| match entries.of::<L>(key) {
-        None => crowded = true,
-        Some(at) => {
-            lower(entries.first, at, number);
-            match applying.operation {
-                operation::ASSIGN => raise(entries.assigned, at, number + 1),
-                operation::ADD => entries.add(at, values.get(number)),
-                operation::EACH if batch.operation(number) == operation::ERASE => {
-                    raise(entries.erased, at, number + 1);
-                }
-                _ => {}
-            }
-        }
-    });
-    if t.barrier_count(crowded) != 0 {
+    if gather::<L, THREADS>(t, batch, entries, counts, values) {
         return Err((state::CROWDED, 0));
-    }
-    if is_each {
-        batch.for_each::<THREADS>(t, |key, number| {
-            let Some(at) = entries.of::<L>(key) else { return };
-            let (erased, operation) = (entries.erased.load(at), batch.operation(number));
-            if number >= erased && operation == operation::ASSIGN {
-                raise(entries.assigned, at, number + 1);
-            } else if number >= erased && operation != operation::ERASE {
-                lower(entries.made, at, number);
-            }
-            if erased != 0 {
-                let link = counts.fetch_add(LINKED, 1);
-                if link < room {
-                    let next = entries.chains.swap(at, link + 1);
-                    let erases = (operation == operation::ERASE) as u64;
-                    entries.links.store(link, (next as u64) << 33 | erases << 32 | number as u64);
-                } else {
-                    crowded = true;
-                }
-            }
-        });
-        if t.barrier_count(crowded) != 0 {
-            return Err((state::CROWDED, 0));
-        }
-        batch.for_each::<THREADS>(t, |key, number| {
-            let Some(at) = entries.of::<L>(key) else { return };
-            let is_last = number >= entries.erased.load(at) && number >= entries.assigned.load(at);
-            if is_last && batch.operation(number) == operation::ADD {
-                entries.add(at, values.get(number));
-            }
-        });
-        t.barrier();
     }
 
     // What follows for the pair of each key. Free slots become more, and none is taken.
-    let (mut new, mut gone, mut removed, mut held) = (0u32, 0u32, 0u32, None);
+    let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
     i = id;
     while i <= room {
         let at = i;
@@ -636,7 +593,8 @@ fn apply<L: Routed, const THREADS: u32>(
         let key = if at < room { L::Mixed::narrowed(keys.load(at)) } else { L::AMBIGUOUS };
         let (there, before) = find::<L>(part, stashed, key, table_header);
         let value = result::<L>(batch, entries, at, before, values);
-        entries.assigned.store(at, before.is_some() as u32);
+        let (was_there, is_there) = (before.is_some() as u32 * WAS_THERE, value.is_some() as u32 * IS_THERE);
+        entries.assigned.store(at, was_there | is_there | (before != value) as u32 * IS_OTHER);
         new += (before.is_none() && value.is_some()) as u32;
         gone += (before.is_some() && value.is_none()) as u32;
         if before == value {
@@ -649,7 +607,6 @@ fn apply<L: Routed, const THREADS: u32>(
             entries.set(at, value);
         }
         match there {
-            There::Header => held = Some(value),
             There::Slot(slot) => {
                 part.slots.store_volatile(slot, record);
                 let free = if value.is_none() { 1 << (slot % 4) } else { 0 };
@@ -657,7 +614,7 @@ fn apply<L: Routed, const THREADS: u32>(
                 removed += (value.is_none()) as u32;
             }
             There::Stash(slot) => stashed.leave(slot),
-            There::Nowhere => {}
+            There::Nowhere | There::Header => {}
         }
         if value.is_some() && matches!(there, There::Stash(_) | There::Nowhere) {
             // There is room for every entry.
@@ -736,35 +693,108 @@ fn apply<L: Routed, const THREADS: u32>(
         });
         i += THREADS;
     }
-    let put_in_stash = |pair: L::Pair| {
-        let h = L::hash(L::key(pair));
-        let first = shape.first(h);
-        part.words.fetch_or(first, 1 << (NOW + class(h)) | NEEDED);
-        part.words.fetch_or(shape.other(h, first), NEEDED);
-        // There is room: it was reserved, or is what was there before.
-        stash::insert::<L>(stash, applying.stash_bits, pair);
-    };
     i = id;
     while i < homeless {
-        put_in_stash(from.pair(waiting.second.load(i)));
+        put_in_stash(part, applying.stash_bits, stash, from.pair(waiting.second.load(i)));
         i += THREADS;
     }
     if list != NONE {
         stashed.for_each::<THREADS>(t, |slot, has_left| {
             if !has_left {
-                put_in_stash(stashed.pair::<L>(slot));
+                put_in_stash(part, applying.stash_bits, stash, stashed.pair::<L>(slot));
             }
         });
     }
     t.barrier();
     write::<L, THREADS>(t, part);
 
-    // What each operation found.
+    tell::<L, THREADS>(t, batch, entries);
+    if id == 0 {
+        let more = counts.load(NEW).wrapping_sub(counts.load(GONE));
+        if more != 0 {
+            table_header.fetch_add(header::PAIRS, more);
+        }
+        // Of the ambiguous key.
+        let fate = if entries.first.load(room) != !0 { entries.assigned.load(room) } else { 0 };
+        if fate & IS_OTHER != 0 {
+            let value = if fate & IS_THERE != 0 { entries.sum::<L::Value>(room) } else { 0 };
+            table_header.store(header::HELD, (fate & IS_THERE != 0) as u32);
+            table_header.store(header::HELD_VALUE, value as u32);
+            table_header.store(header::HELD_VALUE + 1, (value >> 32) as u32);
+        }
+    }
+    Ok(())
+}
+/// Gathers what the operations of each key do. Tells whether there was no room.
+#[inline(always)]
+fn gather<L: Routed, const THREADS: u32>(
+    t: Thread,
+    batch: Batch<L>,
+    entries: Entries,
+    counts: Shared<u32>,
+    values: In<L::Value>,
+) -> bool {
+    let mut crowded = false;
+    batch.for_each::<THREADS>(t, |key, number| match entries.of::<L>(key) {
+        None => crowded = true,
+        Some(at) => {
+            lower(entries.first, at, number);
+            match batch.applying.operation {
+                operation::ASSIGN => raise(entries.assigned, at, number + 1),
+                operation::ADD => entries.add(at, values.get(number)),
+                operation::EACH if batch.operation(number) == operation::ERASE => {
+                    raise(entries.erased, at, number + 1);
+                }
+                _ => {}
+            }
+        }
+    });
+    if t.barrier_count(crowded) != 0 {
+        return true;
+    }
+    if batch.applying.operation == operation::EACH {
+        batch.for_each::<THREADS>(t, |key, number| {
+            let Some(at) = entries.of::<L>(key) else { return };
+            let (erased, operation) = (entries.erased.load(at), batch.operation(number));
+            if number >= erased && operation == operation::ASSIGN {
+                raise(entries.assigned, at, number + 1);
+            } else if number >= erased && operation != operation::ERASE {
+                lower(entries.made, at, number);
+            }
+            if erased != 0 {
+                let link = counts.fetch_add(LINKED, 1);
+                if link < entries.room {
+                    let next = entries.chains.swap(at, link + 1);
+                    let erases = (operation == operation::ERASE) as u64;
+                    entries.links.store(link, (next as u64) << 33 | erases << 32 | number as u64);
+                } else {
+                    crowded = true;
+                }
+            }
+        });
+        if t.barrier_count(crowded) != 0 {
+            return true;
+        }
+        batch.for_each::<THREADS>(t, |key, number| {
+            let Some(at) = entries.of::<L>(key) else { return };
+            let is_last = number >= entries.erased.load(at) && number >= entries.assigned.load(at);
+            if is_last && batch.operation(number) == operation::ADD {
+                entries.add(at, values.get(number));
+            }
+        });
+        t.barrier();
+    }
+    false
+}
+/// Tells what each operation found.
+#[inline(always)]
+fn tell<L: Routed, const THREADS: u32>(t: Thread, batch: Batch<L>, entries: Entries) {
     batch.for_each::<THREADS>(t, |key, number| {
         let Some(at) = entries.of::<L>(key) else { return };
         let (was_first, operation) = (entries.first.load(at) == number, batch.operation(number));
-        let mut was_there = if was_first { entries.assigned.load(at) != 0 } else { operation != operation::ERASE };
-        if is_each {
+        let mut was_there =
+            if was_first { entries.assigned.load(at) & WAS_THERE != 0 } else { operation != operation::ERASE };
+        if batch.applying.operation == operation::EACH {
             was_there |= !was_first;
             let mut link = entries.chains.load(at);
             // The one before it, plus 1.
@@ -777,21 +807,8 @@ fn apply<L: Routed, const THREADS: u32>(
                 link = (word >> 33) as u32;
             }
         }
-        statuses.store(number, status_of(operation, was_there));
+        batch.statuses.store(number, status_of(operation, was_there));
     });
-    if let Some(value) = held {
-        let word = value.map_or(0, Number::widened);
-        table_header.store(header::HELD, value.is_some() as u32);
-        table_header.store(header::HELD_VALUE, word as u32);
-        table_header.store(header::HELD_VALUE + 1, (word >> 32) as u32);
-    }
-    if id == 0 {
-        let more = counts.load(NEW).wrapping_sub(counts.load(GONE));
-        if more != 0 {
-            table_header.fetch_add(header::PAIRS, more);
-        }
-    }
-    Ok(())
 }
 #[inline(always)]
 fn add_counts(counts: Shared<u32>, adds: [(u32, u32); 3]) {
@@ -906,55 +923,73 @@ fn result<L: Routed>(
     }
 }
 
+/// Puts a pair in the stash, so that lookups go there.
+#[inline(always)]
+fn put_in_stash<L: Layout>(part: Partition<Moving<L>>, stash_bits: u32, stash: Buf<u64>, pair: L::Pair) {
+    let h = L::hash(L::key(pair));
+    let first = part.shape.first(h);
+    part.words.fetch_or(first, 1 << (NOW + class(h)) | NEEDED);
+    part.words.fetch_or(part.shape.other(h, first), NEEDED);
+    // There is room: it was reserved, or is what was there before.
+    stash::insert::<L>(stash, stash_bits, pair);
+}
+/// Whether a bucket with this word is another one than before.
+#[inline(always)]
+fn is_other(word: u32) -> bool {
+    word & CHANGED != 0 || (word >> BEFORE ^ word >> NOW) & 0xF != 0
+}
+/// A bucket as it is written.
+#[inline(always)]
+fn finished<L: Layout>(part: Partition<Moving<L>>, bucket: u32, word: u32) -> [L::Pair; BUCKET] {
+    let (shape, records, bits) = (part.shape, part.bucket(bucket), word >> NOW & 0xF);
+    let mut pairs = [L::EMPTY_PAIR; BUCKET];
+    unroll::<BUCKET>(|s| {
+        if word >> s & 1 == 0 {
+            pairs[s] = part.from.pair(records[s]);
+        }
+    });
+    // A lookup goes on only from a bucket that is full. Where there is only one, nothing is beside it.
+    let hides = (bits != 0 || word & NEEDED != 0) && shape.all_buckets() > 1;
+    if word & FREE == 0 || hides {
+        with_class_bits::<L>(filled::<L>(shape, shape.place(part.from.p, bucket) as u32, pairs, word & FREE), bits)
+    } else {
+        empty_last::<L>(pairs)
+    }
+}
 /// Writes the buckets that are others than before.
 #[inline(always)]
 fn write<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) {
     let (shape, from) = (part.shape, part.from);
-    let is_other = |word: u32| word & CHANGED != 0 || (word >> BEFORE ^ word >> NOW) & 0xF != 0;
-    let pairs = |bucket: u32, word: u32| {
-        let (records, bits) = (part.bucket(bucket), word >> NOW & 0xF);
-        let mut pairs = [L::EMPTY_PAIR; BUCKET];
-        unroll::<BUCKET>(|s| {
-            if word >> s & 1 == 0 {
-                pairs[s] = from.pair(records[s]);
-            }
-        });
-        // A lookup goes on only from a bucket that is full. Where there is only one, nothing is beside it.
-        let hides = (bits != 0 || word & NEEDED != 0) && shape.all_buckets() > 1;
-        if word & FREE == 0 || hides {
-            with_class_bits::<L>(filled::<L>(shape, shape.place(from.p, bucket) as u32, pairs, word & FREE), bits)
-        } else {
-            empty_last::<L>(pairs)
-        }
-    };
     if L::SLOT_WORDS == 1 {
         let mut bucket = t.id();
         while bucket < shape.buckets {
             let word = part.words.load_volatile(bucket);
             if is_other(word) {
-                write_bucket::<L>(from.slots, shape.place(from.p, bucket), pairs(bucket, word));
+                write_bucket::<L>(from.slots, shape.place(from.p, bucket), finished(part, bucket, word));
             }
             bucket += THREADS;
         }
         return;
     }
     // All are read before one is written.
-    let mut buckets = [[L::EMPTY_PAIR; BUCKET]; ROUNDS];
-    let mut others = 0u32;
-    unroll::<ROUNDS>(|round| {
-        let bucket = t.id() + round as u32 * THREADS;
-        let word = if bucket < shape.buckets { part.words.load_volatile(bucket) } else { 0 };
-        if is_other(word) {
-            buckets[round] = pairs(bucket, word);
-            others |= 1 << round;
-        }
-    });
+    let round = |round: u32| t.id() + round * THREADS;
+    let others: [_; ROUNDS] =
+        [other(part, round(0)), other(part, round(1)), other(part, round(2)), other(part, round(3))];
     t.barrier();
-    unroll::<ROUNDS>(|round| {
-        if others >> round & 1 != 0 {
-            write_bucket::<L>(from.slots, shape.place(from.p, t.id() + round as u32 * THREADS), buckets[round]);
+    unroll::<ROUNDS>(|j| {
+        if let Some(bucket) = others[j] {
+            write_bucket::<L>(from.slots, shape.place(from.p, round(j as u32)), bucket);
         }
     });
+}
+/// A bucket as it is written, if there is one and it is another one than before.
+#[inline(always)]
+fn other<L: Layout>(part: Partition<Moving<L>>, bucket: u32) -> Option<[L::Pair; BUCKET]> {
+    if bucket >= part.shape.buckets {
+        return None;
+    }
+    let word = part.words.load_volatile(bucket);
+    if is_other(word) { Some(finished(part, bucket, word)) } else { None }
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $value:ty, $wide:literal, $threads:literal $min_blocks:literal;)*) => { $(

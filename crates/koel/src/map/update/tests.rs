@@ -177,7 +177,7 @@ fn blocks_with_room_for_few_keys() {
 /// Most operations are for a few keys: bins overflow, entries do not.
 fn frequent<K: Key, V: Value>(seed: u64) {
     for limits in [ONE, TWO, FEW] {
-        let mut world = World::<K, V>::new(&device(seed), plan(900, 0.8), limits);
+        let mut world = World::<K, V>::new(&device(seed), plan(900, 0.5), limits);
         let slots = world.map.plan.slots();
         for operation in [ADD, INSERT, ASSIGN, ERASE, EACH] {
             let n = if operation == EACH { 200 } else { 1500 };
