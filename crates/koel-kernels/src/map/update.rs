@@ -92,11 +92,12 @@ pub fn status_of(operation: u32, was_there: bool) -> u8 {
 pub mod state {
     /// Partitions that had no room for their pairs.
     pub const REFUSED: u32 = 0;
-    /// New keys of those.
+    /// New keys of those, as far as they were looked for, and an estimate of what comes later.
     pub const WANTED: u32 = 1;
     /// Partitions with more keys in the batch than there are entries.
     pub const CROWDED: u32 = 3;
-    /// From here on a word for each partition: not 0 if an earlier part of the batch left operations of it.
+    /// From here on a word for each partition: not 0 if an earlier part of the batch left operations of it; then how many of 256 wanted
+    /// new keys, plus 1.
     pub const LEFT: u32 = 4;
 }
 /// The value that a key has after an operation, if it had this one before.
@@ -485,9 +486,9 @@ fn update<L: Routed, const THREADS: u32>(
     let stashed = Stashed { list, links, unstashed };
 
     // What comes later must not be done before.
-    let was_left = batch_state.load(state::LEFT + p) != 0;
-    let done = match was_left {
-        true => Err((state::REFUSED, 0)),
+    let left = batch_state.load(state::LEFT + p);
+    let done = match left != 0 {
+        true => Err((state::REFUSED, (came as u64 * (left - 1) as u64 / 256) as u32)),
         false => apply::<L, THREADS>(t, batch, stashed, values, slots, stash, table_header, batch_state),
     };
     if let Err((why, new)) = done {
@@ -496,10 +497,12 @@ fn update<L: Routed, const THREADS: u32>(
         });
         batch.for_each::<THREADS>(t, |_, number| statuses.store(number, status::NOT_DONE));
         t.barrier();
-        if id == 0 && !was_left {
-            batch_state.fetch_add(why, 1);
+        if id == 0 {
             batch_state.fetch_add(state::WANTED, new);
-            batch_state.store(state::LEFT + p, 1);
+            if left == 0 {
+                batch_state.fetch_add(why, 1);
+                batch_state.store(state::LEFT + p, 1 + (new * 256).checked_div(came).unwrap_or(0).min(256));
+            }
         }
     }
     if id == 0 && list != NONE {

@@ -271,6 +271,18 @@ fn maps_grow_and_shrink() {
     growth::<u32, u32>(1);
     growth::<u64, u32>(2);
 }
+/// Mixed batches of which a part fits: what does not is done later, and so is all that follows on the same keys.
+#[test]
+fn mixed_batches_that_do_not_fit() {
+    for seed in 1..5 {
+        for device in [device(seed), Device::cpu_with_threads(1).unwrap()] {
+            let mut world = World::<u32, u64>::new(&device, plan(300, 0.9), if seed % 2 == 0 { ONE } else { FEW });
+            world.random = seed << 20;
+            let numbers = world.some(1200, 700);
+            world.apply(EACH, &numbers);
+        }
+    }
+}
 /// A stash that has no room: the map is built again, and holds what it did and what is new.
 #[test]
 fn what_the_stash_has_no_room_for() {
