@@ -597,7 +597,8 @@ fn apply<L: Routed, const THREADS: u32>(
         let (there, before) = find::<L>(part, stashed, key, table_header);
         let value = result::<L>(batch, entries, at, before, values);
         let (was_there, is_there) = (before.is_some() as u32 * WAS_THERE, value.is_some() as u32 * IS_THERE);
-        entries.assigned.store(at, was_there | is_there | (before != value) as u32 * IS_OTHER);
+        let is_other = (before != value) as u32 * IS_OTHER;
+        entries.assigned.store(at, was_there | is_there | is_other);
         new += (before.is_none() && value.is_some()) as u32;
         gone += (before.is_some() && value.is_none()) as u32;
         if before == value {
