@@ -15,7 +15,7 @@
 //! and written in one batch, its operations are therefore linked, and each looks for the one before it.
 //!
 //! # Placing
-//! In shared memory a pair is a [record](Moving). What is new takes free slots of its two buckets, or evicts, as in a
+//! In shared memory a pair is a [record](super::records). What is new takes free slots of its two buckets, or evicts, as in a
 //! [build](super::build). Then the class bits of all buckets are computed anew. A bucket from which keys overflowed and that is not full
 //! any more gets [fillers](Shape::filler), whose slots the next update takes for free.
 //!
