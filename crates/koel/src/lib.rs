@@ -30,7 +30,9 @@ pub use groups::reduce as reduction;
 pub use groups::{
     Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, NO_ID, Retrieved, Retriever, group_counts,
 };
-pub use map::{Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, Value};
+pub use map::{
+    Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation, Operations, Outcome, Value,
+};
 pub use set::{Set, SetBuilder, SetCombiner, SetOptions, SetReport};
 
 /// The README's examples are tests.

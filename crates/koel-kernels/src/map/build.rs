@@ -28,9 +28,9 @@
 //! Where stamps do not decide, because they are equal or one is unknown, a key becomes *suspect*: phase F looks for its copies in
 //! both buckets and among the homeless, and makes the key *contested* if several have the greatest stamp. Of more than two
 //! of one stamp two are enough to tell, so that a frequent key does not need more room than a rare one.
-use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
+use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, filled, with_class_bits};
 use super::partition::{Stamps, paired};
-use super::records::{Indexed, PairOf, Recorded, Records, Stamped};
+use super::records::{Indexed, PairOf, Placed, Recorded, Records, Stamped};
 use super::{filter_bit, stash, state};
 use crate::hash::mulhi;
 use core::marker::PhantomData;
@@ -48,13 +48,13 @@ const BATCH: usize = 8;
 /// The same, of small inputs.
 const INDEXED: usize = 4;
 /// Evictions of a pair before it is given up.
-const MAX_MOVES: u32 = 500;
+pub(super) const MAX_MOVES: u32 = 500;
 /// Pairs of a warp that all its lanes help: of small inputs, where nothing else is to be done meanwhile, and the last ones of others.
 const FEW: u32 = 4;
 const LAST: u32 = 1;
 /// Evictions of a pair from which on all lanes help, and as how many of them their help counts.
 const LONG: u32 = 16;
-const HELP: u32 = 60;
+pub(super) const HELP: u32 = 60;
 /// Slots of the table of contested keys that one may find taken before the build is done in another way.
 const MAX_PROBES: u32 = 256;
 /// Pairs that a warp works on in phase C: fewer warps collide less.
@@ -90,31 +90,31 @@ unsafe impl koel_simt::Arg for Source {}
 
 /// The partition that a block works on.
 #[derive(Clone, Copy)]
-struct Partition<R> {
-    shape: Shape,
-    from: R,
-    slots: Shared<u64>,
+pub(super) struct Partition<R> {
+    pub shape: Shape,
+    pub from: R,
+    pub slots: Shared<u64>,
     /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the free slots and bits 4-7 those that
     /// are dropped. Bits 20-23: the classes that overflowed; two marks follow.
-    words: Shared<u32>,
+    pub words: Shared<u32>,
 }
 const COUNT: u32 = 0xFFFF;
-const FREE: u32 = 0xF;
+pub(super) const FREE: u32 = 0xF;
 const DROPPED: u32 = 4;
 const CLASS: u32 = 20;
 /// Keys that have this bucket as their first may have copies.
 const SUSPECT: u32 = 1 << 24;
-/// Phase F has changed something here.
-const CHANGED: u32 = 1 << 25;
+/// Phase F has changed something here; of a table that is updated, anything has.
+pub(super) const CHANGED: u32 = 1 << 25;
 // The words behind the lists: how much is in them.
 /// Of the first list: what missed once, or later what phase C gave up.
-const LISTED: u32 = 0;
+pub(super) const LISTED: u32 = 0;
 /// Of the second list: what missed twice.
-const MISSED_TWICE: u32 = 1;
+pub(super) const MISSED_TWICE: u32 = 1;
 const GIVEN_UP: u32 = 2;
 /// In the second list, after phase C.
-const HOMELESS: u32 = 3;
-const LENGTHS: u32 = 8;
+pub(super) const HOMELESS: u32 = 3;
+pub(super) const LENGTHS: u32 = 8;
 
 #[inline(always)]
 fn class_mark(h: u32) -> u32 {
@@ -128,9 +128,9 @@ fn pick<T: Copy>(i: u32, v: [T; 4]) -> T {
     if i & 2 != 0 { high } else { low }
 }
 
-impl<R: Records> Partition<R> {
+impl<R: Placed> Partition<R> {
     #[inline(always)]
-    fn hash(self, record: u64) -> u32 {
+    pub fn hash(self, record: u64) -> u32 {
         self.from.hash(record)
     }
     #[inline(always)]
@@ -139,7 +139,7 @@ impl<R: Records> Partition<R> {
     }
     #[inline(always)]
     #[track_caller]
-    fn bucket(self, bucket: u32) -> [u64; 4] {
+    pub fn bucket(self, bucket: u32) -> [u64; 4] {
         let U64x2([a, b]) = self.slots.x2().load_volatile(2 * bucket);
         let U64x2([c, d]) = self.slots.x2().load_volatile(2 * bucket + 1);
         [a, b, c, d]
@@ -172,6 +172,7 @@ impl<R: Records> Partition<R> {
         let free = self.words.load_volatile(bucket) & FREE;
         let bit = free & free.wrapping_neg();
         if bit != 0 && self.words.fetch_and(bucket, !bit) & bit != 0 {
+            self.mark_changed(bucket);
             Some(4 * bucket + bit.trailing_zeros())
         } else {
             None
@@ -180,13 +181,21 @@ impl<R: Records> Partition<R> {
     /// When no slots are given back any more: takes a slot, unless the bucket is full.
     #[inline(always)]
     #[track_caller]
-    fn take_last_slot(self, bucket: u32) -> Option<u32> {
+    pub fn take_last_slot(self, bucket: u32) -> Option<u32> {
         while self.words.load_volatile(bucket) & FREE != 0 {
             if let Some(slot) = self.take_slot(bucket) {
                 return Some(slot);
             }
         }
         None
+    }
+    /// Notes that a bucket may change, where that is asked for.
+    #[inline(always)]
+    #[track_caller]
+    pub fn mark_changed(self, bucket: u32) {
+        if R::MARKS_CHANGES {
+            self.words.fetch_or(bucket, CHANGED);
+        }
     }
     /// Marks the key of a record, copies of which may be in several places.
     #[inline(always)]
@@ -204,17 +213,17 @@ impl<R: Records> Partition<R> {
 }
 /// The two lists, and their lengths.
 #[derive(Clone, Copy)]
-struct Lists {
-    first: Shared<u64>,
-    second: Shared<u64>,
-    lengths: Shared<u32>,
-    room: u32,
-    build_state: Buf<u32>,
+pub(super) struct Lists {
+    pub first: Shared<u64>,
+    pub second: Shared<u64>,
+    pub lengths: Shared<u32>,
+    pub room: u32,
+    pub build_state: Buf<u32>,
 }
 impl Lists {
     /// A pair that found both its buckets full. If the list is full too, the build fails.
     #[inline(always)]
-    fn miss_twice(self, e: u64) {
+    pub fn miss_twice(self, e: u64) {
         let at = self.lengths.fetch_add(MISSED_TWICE, 1);
         if at < self.room {
             self.second.store(at, e);
@@ -318,7 +327,7 @@ pub(super) struct Target {
 
 /// A partition and its lists in shared memory, not cleared yet.
 #[inline(always)]
-fn in_shared<R: Records>(t: Thread, shape: Shape, to: Target, from: R) -> (Partition<R>, Lists) {
+fn in_shared<R: Placed>(t: Thread, shape: Shape, to: Target, from: R) -> (Partition<R>, Lists) {
     let mut shared = t.shared();
     let part = Partition {
         shape,
@@ -336,7 +345,7 @@ fn in_shared<R: Records>(t: Thread, shape: Shape, to: Target, from: R) -> (Parti
     (part, lists)
 }
 #[inline(always)]
-fn clear<R: Records>(t: Thread, part: Partition<R>, lists: Lists) {
+fn clear<R: Placed>(t: Thread, part: Partition<R>, lists: Lists) {
     let mut i = t.id();
     while i < part.shape.buckets * 2 {
         part.slots.x2().store(i, U64x2([EMPTY; 2]));
@@ -588,36 +597,9 @@ fn build_rest<R: Records, const CHECK: bool>(
     }
     t.barrier();
 
-    // C.
-    let warps = missed_twice.div_ceil(if R::EXACT { FEW } else { PAIRS_PER_WARP }).clamp(1, THREADS / 32);
-    if t.warp_id() < warps {
-        // A warp's share, without a division that could be by zero.
-        let share = missed_twice.checked_div(warps).unwrap_or(0) + 1;
-        let start = (share * t.warp_id()).min(missed_twice);
-        // Where there are more pairs than two choices of four can place, some search in vain.
-        let help = if count * 25 > shape.buckets * 97 { MAX_MOVES } else { HELP };
-        dropped += evict::<R, CHECK>(t, part, lists, help, start, (start + share).min(missed_twice));
-    }
-    t.barrier();
-
-    // D. Normally nothing.
-    let given_up = lengths.load_volatile(GIVEN_UP);
-    if given_up != 0 {
-        i = id;
-        while i < given_up {
-            let e = list.load(i);
-            let h = part.hash(e);
-            let first = shape.first(h);
-            // Its class is marked: it missed its first bucket once, or was evicted from it.
-            let slot = part.take_last_slot(first).or_else(|| part.take_last_slot(shape.other(h, first)));
-            match slot {
-                Some(slot) => part.slots.store_volatile(slot, e),
-                None => lists.second.store(lengths.fetch_add(HOMELESS, 1), e),
-            }
-            i += THREADS;
-        }
-        t.barrier();
-    }
+    // Where there are more pairs than two choices of four can place, some search in vain.
+    let help = if count * 25 > shape.buckets * 97 { MAX_MOVES } else { HELP };
+    dropped += place_missed::<R, CHECK, THREADS>(t, part, lists, help, missed_twice);
 
     // E.
     let homeless = lengths.load_volatile(HOMELESS);
@@ -710,9 +692,52 @@ fn build_rest<R: Records, const CHECK: bool>(
     }
 }
 
+/// Phases C and D for the first `missed` pairs of the second list, which found both their buckets full. What has no place afterwards is
+/// homeless. Tells how many copies it dropped. All `BLOCK` threads of the block call it; a barrier follows if something was given up.
+#[inline(always)]
+pub(super) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u32>(
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+    help: u32,
+    missed: u32,
+) -> u32 {
+    let (shape, lengths) = (part.shape, lists.lengths);
+    let mut dropped = 0;
+    // C.
+    let warps = missed.div_ceil(if R::EXACT { FEW } else { PAIRS_PER_WARP }).clamp(1, BLOCK / 32);
+    if t.warp_id() < warps {
+        // A warp's share, without a division that could be by zero.
+        let share = missed.checked_div(warps).unwrap_or(0) + 1;
+        let start = (share * t.warp_id()).min(missed);
+        dropped = evict::<R, CHECK>(t, part, lists, help, start, (start + share).min(missed));
+    }
+    t.barrier();
+
+    // D. Normally nothing.
+    let given_up = lengths.load_volatile(GIVEN_UP);
+    if given_up != 0 {
+        let mut i = t.id();
+        while i < given_up {
+            let e = lists.first.load(i);
+            let h = part.hash(e);
+            let first = shape.first(h);
+            // Its class is marked: it missed its first bucket once, or was evicted from it.
+            let slot = part.take_last_slot(first).or_else(|| part.take_last_slot(shape.other(h, first)));
+            match slot {
+                Some(slot) => part.slots.store_volatile(slot, e),
+                None => lists.second.store(lengths.fetch_add(HOMELESS, 1), e),
+            }
+            i += BLOCK;
+        }
+        t.barrier();
+    }
+    dropped
+}
+
 /// A bucket of these records as it is written out.
 #[inline(always)]
-fn finished<R: Records>(part: Partition<R>, records: [u64; 4], word: u32) -> [PairOf<R>; 4] {
+fn finished<R: Placed>(part: Partition<R>, records: [u64; 4], word: u32) -> [PairOf<R>; 4] {
     let mut bucket = [R::Layout::EMPTY_PAIR; 4];
     unroll::<4>(|s| {
         if word >> s & 1 == 0 {
@@ -743,7 +768,7 @@ fn thinned<R: Records>(
     let gone = (word | word >> DROPPED) & FREE;
     // A lookup may have to look further than here, which it does only if the bucket is full.
     let hides = word & FREE == 0 && (word >> CLASS & 0xF != 0 || homeless != 0);
-    let (mut bucket, mut filler) = ([R::Layout::EMPTY_PAIR; 4], 0);
+    let mut bucket = [R::Layout::EMPTY_PAIR; 4];
     if hides && gone != 0 && shape.all_buckets() == 1 {
         // Every key belongs here.
         lists.build_state.fetch_add(state::FAILED, 1);
@@ -752,14 +777,10 @@ fn thinned<R: Records>(
     unroll::<4>(|s| {
         if gone >> s & 1 == 0 {
             bucket[s] = part.from.pair(records[s]);
-        } else if hides {
-            filler = shape.filler(shape.place(p, at) as u32, filler);
-            bucket[s] = R::Layout::with_head((filler as u64) << R::Layout::HASH_SHIFT, 0);
-            filler += 1;
         }
     });
     if gone == 0 || hides {
-        with_class_bits::<R::Layout>(bucket, word >> CLASS)
+        with_class_bits::<R::Layout>(filled::<R::Layout>(shape, shape.place(p, at) as u32, bucket, gone), word >> CLASS)
     } else {
         empty_last::<R::Layout>(bucket)
     }
@@ -817,7 +838,7 @@ entries! {
 /// lanes of a warp look, each at one way of 32. Gives the pair that has no place afterwards: [`EMPTY`] if all have, the one it was given if
 /// nothing was moved, or one that was moved by which somebody else was faster.
 #[inline(always)]
-fn search_together<R: Records, const CHECK: bool>(t: Thread, part: Partition<R>, pair: u64) -> u64 {
+fn search_together<R: Placed, const CHECK: bool>(t: Thread, part: Partition<R>, pair: u64) -> u64 {
     let (shape, lane, warp) = (part.shape, t.lane(), t.warp());
     let h = part.hash(pair);
     let first = shape.first(h);
@@ -857,6 +878,7 @@ fn search_together<R: Records, const CHECK: bool>(t: Thread, part: Partition<R>,
                 part.words.fetch_or(bucket, class_mark(h_evicted));
             }
             if part.slots.cas(slot, evicted, pair) == evicted {
+                part.mark_changed(bucket);
                 left = evicted;
             }
             if left == evicted && ones == 0 {
@@ -864,6 +886,7 @@ fn search_together<R: Records, const CHECK: bool>(t: Thread, part: Partition<R>,
                     part.words.fetch_or(next, class_mark(h_next));
                 }
                 if part.slots.cas(next_slot, next_evicted, evicted) == next_evicted {
+                    part.mark_changed(next);
                     left = next_evicted;
                 }
             }
@@ -882,7 +905,7 @@ fn search_together<R: Records, const CHECK: bool>(t: Thread, part: Partition<R>,
 /// Phase C for the pairs `next..to` of the second list, one lane each; what is given up is appended to the first list. Tells how many
 /// copies it dropped.
 #[inline(always)]
-fn evict<R: Records, const CHECK: bool>(
+fn evict<R: Placed, const CHECK: bool>(
     t: Thread,
     part: Partition<R>,
     lists: Lists,
@@ -965,6 +988,7 @@ fn evict<R: Records, const CHECK: bool>(
                     part.words.fetch_or(bucket, class_mark(h));
                 }
                 if part.slots.cas(4 * bucket + hit, evicted, x) == evicted {
+                    part.mark_changed(bucket);
                     match slot {
                         Some(slot) => {
                             part.slots.store_volatile(slot, evicted);
@@ -992,7 +1016,7 @@ const TWO_OF_FOUR: [(usize, usize); 6] = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3)
 /// Of copies in a bucket, the slots of those that need not stay, a bit each; and whether some are left of which that is not known: their
 /// key is suspect. `taken`: the slots that hold a pair.
 #[inline(always)]
-fn lesser_copies<R: Records>(part: Partition<R>, records: [u64; 4], hashes: [u32; 4], taken: u32) -> (u32, bool) {
+fn lesser_copies<R: Placed>(part: Partition<R>, records: [u64; 4], hashes: [u32; 4], taken: u32) -> (u32, bool) {
     let alike = |(a, b): (usize, usize)| hashes[a] == hashes[b] && taken >> a & taken >> b & 1 != 0;
     let (mut any, mut lesser, mut tied) = (false, 0, false);
     unroll::<6>(|i| any |= alike(TWO_OF_FOUR[i]));

@@ -93,7 +93,7 @@ impl Pass {
     }
     /// The queries in a bin.
     #[inline(always)]
-    fn came(self, bin: u32, cursors: In<u32>, spilled: In<u32>) -> u32 {
+    pub(super) fn came(self, bin: u32, cursors: In<u32>, spilled: In<u32>) -> u32 {
         cursors.get(bin).min(!spilled.get(bin)).min(self.room)
     }
 }

@@ -37,7 +37,7 @@ use crate::hash::mix::{mix, mix64, unmix, unmix64};
 use crate::hash::mulhi;
 use core::fmt::Debug;
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Scalar, U32x4, U64x2, Word};
+use koel_simt::{Buf, In, Scalar, U32x4, U64x2, Word, unroll};
 
 /// Pairs of a bucket.
 pub const BUCKET: usize = 4;
@@ -411,6 +411,19 @@ pub fn with_class_bits<L: Layout>([mut a, mut b, mut c, mut d]: [L::Pair; 4], bi
         if q { high1 } else { low1 },
         if q { low1 } else { high1 },
     ]
+}
+/// A bucket with [fillers](Shape::filler) in the slots that have a bit in `gone`, so that it is full. There must be two buckets.
+#[inline(always)]
+pub fn filled<L: Layout>(shape: Shape, place: u32, mut pairs: [L::Pair; 4], gone: u32) -> [L::Pair; 4] {
+    let mut filler = 0;
+    unroll::<4>(|s| {
+        if gone >> s & 1 != 0 {
+            filler = shape.filler(place, filler);
+            pairs[s] = L::with_head((filler as u64) << L::HASH_SHIFT, 0);
+            filler += 1;
+        }
+    });
+    pairs
 }
 /// The same pairs in the same order, the empty slots behind them.
 #[inline(always)]

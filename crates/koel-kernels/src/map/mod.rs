@@ -5,7 +5,8 @@
 //! [`records`] of pairs; [`small`] does both for small inputs;
 //! [`stash`] keeps what found no place; [`settle`] ends a build: it settles what [`build`] left open and writes the header;
 //! [`reproduce`] places all pairs anew where the same bytes are wanted every time;
-//! [`find`] looks keys up, [`join`] does so in any order, [`export`] gives all pairs back. Nothing in between needs the host.
+//! [`find`] looks keys up, [`join`] does so in any order, [`export`] gives all pairs back; [`update`] changes a table that is there, in
+//! batches. Nothing in between needs the host.
 pub mod build;
 pub mod export;
 pub mod find;
@@ -17,6 +18,7 @@ pub mod reproduce;
 pub mod settle;
 pub mod small;
 pub mod stash;
+pub mod update;
 
 /// Words of a table's header, in device memory beside its slots. [`settle`] writes them.
 pub mod header {

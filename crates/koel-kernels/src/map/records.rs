@@ -11,30 +11,41 @@ use core::marker::PhantomData;
 use koel_simt::{In, U64x2};
 
 /// The pairs that records stand for.
-pub type PairOf<R> = <<R as Records>::Layout as Layout>::Pair;
+pub type PairOf<R> = <<R as Placed>::Layout as Layout>::Pair;
 
-/// The records of a partition: how to read them.
-pub trait Records: Copy {
+/// Records that find their places in the buckets of a partition.
+pub trait Placed: Copy {
     /// How the pairs are stored.
     type Layout: Layout;
     /// Whether no two records have the same stamp, and none an unknown one.
     const EXACT: bool;
-    /// The record of pair `number` of the partition's bin.
-    fn record(self, number: u32) -> u64;
-    /// The record of pair `place` of those behind the bins, and the hash of its key, which may belong to another partition.
-    fn behind(self, place: u32) -> (u64, u32);
+    /// Whether buckets that change are marked.
+    const MARKS_CHANGES: bool = false;
     /// The hash of a record's key, of this partition.
     fn hash(self, record: u64) -> u32;
-    /// Of equal keys the one with the greatest stamp stays.
-    fn stamp(self, record: u64) -> u32;
+    /// Of equal keys the one with the greatest stamp stays; where no two are equal, nobody asks.
+    #[inline(always)]
+    fn stamp(self, _record: u64) -> u32 {
+        0
+    }
     /// The stamp that tells nothing.
-    fn unknown(self) -> u32;
-    /// [`Stamps::from`].
-    fn search_from(self, stamp: u32) -> u32;
+    #[inline(always)]
+    fn unknown(self) -> u32 {
+        0
+    }
     /// The pair of a record.
     fn pair(self, record: u64) -> PairOf<Self>;
     /// Whether two records of equal hashes have equal keys.
     fn same_key(self, a: u64, b: u64) -> bool;
+}
+/// The records of a partition that is built: how to read them.
+pub trait Records: Placed {
+    /// The record of pair `number` of the partition's bin.
+    fn record(self, number: u32) -> u64;
+    /// The record of pair `place` of those behind the bins, and the hash of its key, which may belong to another partition.
+    fn behind(self, place: u32) -> (u64, u32);
+    /// [`Stamps::from`].
+    fn search_from(self, stamp: u32) -> u32;
 }
 
 /// A layout whose pairs have records with stamps.
@@ -83,18 +94,9 @@ impl<L: Layout> Stamped<L> {
         }
     }
 }
-impl<L: Recorded> Records for Stamped<L> {
+impl<L: Recorded> Placed for Stamped<L> {
     type Layout = L;
     const EXACT: bool = false;
-    #[inline(always)]
-    fn record(self, number: u32) -> u64 {
-        L::record(L::head(L::pairs(self.bins).get(self.bin + number)), number, self)
-    }
-    #[inline(always)]
-    fn behind(self, place: u32) -> (u64, u32) {
-        let pair = L::pairs(self.overflow).get(place);
-        (L::record(L::head(pair), self.room + place, self), L::hash(L::key(pair)))
-    }
     #[inline(always)]
     fn hash(self, record: u64) -> u32 {
         L::hash_of(record, self)
@@ -108,16 +110,27 @@ impl<L: Recorded> Records for Stamped<L> {
         self.stamps.unknown()
     }
     #[inline(always)]
-    fn search_from(self, stamp: u32) -> u32 {
-        self.stamps.from(stamp)
-    }
-    #[inline(always)]
     fn pair(self, record: u64) -> L::Pair {
         L::pair_of(record, self)
     }
     #[inline(always)]
     fn same_key(self, a: u64, b: u64) -> bool {
         L::same_key(a, b, self)
+    }
+}
+impl<L: Recorded> Records for Stamped<L> {
+    #[inline(always)]
+    fn record(self, number: u32) -> u64 {
+        L::record(L::head(L::pairs(self.bins).get(self.bin + number)), number, self)
+    }
+    #[inline(always)]
+    fn behind(self, place: u32) -> (u64, u32) {
+        let pair = L::pairs(self.overflow).get(place);
+        (L::record(L::head(pair), self.room + place, self), L::hash(L::key(pair)))
+    }
+    #[inline(always)]
+    fn search_from(self, stamp: u32) -> u32 {
+        self.stamps.from(stamp)
     }
 }
 impl Recorded for Narrow {
@@ -214,18 +227,9 @@ impl<L: Layout> Indexed<L> {
         L::mixed(self.seed, self.keys.get((record >> 32) as u32))
     }
 }
-impl<L: Layout> Records for Indexed<L> {
+impl<L: Layout> Placed for Indexed<L> {
     type Layout = L;
     const EXACT: bool = true;
-    #[inline(always)]
-    fn record(self, number: u32) -> u64 {
-        self.bins.get(self.bin + number)
-    }
-    #[inline(always)]
-    fn behind(self, place: u32) -> (u64, u32) {
-        let record = self.overflow.get(place);
-        (record, record as u32)
-    }
     #[inline(always)]
     fn hash(self, record: u64) -> u32 {
         record as u32
@@ -240,10 +244,6 @@ impl<L: Layout> Records for Indexed<L> {
         0
     }
     #[inline(always)]
-    fn search_from(self, _: u32) -> u32 {
-        0
-    }
-    #[inline(always)]
     fn pair(self, record: u64) -> L::Pair {
         let value = self.values.get((record >> 32) as u32);
         // A narrow key is its hash.
@@ -253,5 +253,20 @@ impl<L: Layout> Records for Indexed<L> {
     #[inline(always)]
     fn same_key(self, a: u64, b: u64) -> bool {
         L::SLOT_WORDS == 1 || self.mixed(a) == self.mixed(b)
+    }
+}
+impl<L: Layout> Records for Indexed<L> {
+    #[inline(always)]
+    fn record(self, number: u32) -> u64 {
+        self.bins.get(self.bin + number)
+    }
+    #[inline(always)]
+    fn behind(self, place: u32) -> (u64, u32) {
+        let record = self.overflow.get(place);
+        (record, record as u32)
+    }
+    #[inline(always)]
+    fn search_from(self, _: u32) -> u32 {
+        0
     }
 }

@@ -225,7 +225,8 @@ impl<K: Key, V: Value> Map<K, V> {
         storage: impl FnOnce(&[u32; header::WORDS]) -> Result<Storage<LayoutOf<K, V>>>,
     ) -> Result<Map<K, V>> {
         let held = header.held.map(V::narrowed);
-        let storage = storage(&kernels::header_words(header.seed, header.stashed() as usize, held))?;
+        let (pairs, stashed) = (header.pairs as usize, header.stashed() as usize);
+        let storage = storage(&kernels::header_words(header.seed, pairs, stashed, held))?;
         let mut plan = Plan::of_table((header.pairs + header.duplicates) as usize, header.shape)?;
         if let Storage::Kernels(table) = &storage {
             plan.stash_bits = (table.stash.len() / LayoutOf::<K, V>::SLOT_WORDS).ilog2();

@@ -160,21 +160,21 @@ impl Route {
 }
 
 /// Memory for the queries of one form on their way.
-struct Sent<T> {
+pub(super) struct Sent<T> {
     by_group: Buffer<T>,
     by_bin: Buffer<T>,
     overflow: Buffer<T>,
 }
 impl<T: Element> Sent<T> {
-    fn new(device: &Device) -> Result<Sent<T>> {
+    pub(super) fn new(device: &Device) -> Result<Sent<T>> {
         Ok(Sent { by_group: device.alloc(0)?, by_bin: device.alloc(0)?, overflow: device.alloc(0)? })
     }
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.by_group.bytes() + self.by_bin.bytes() + self.overflow.bytes()
     }
 }
 /// Makes a buffer longer if it is too short; what it holds is lost.
-fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+pub(super) fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     if buffer.len() < len {
         let device = buffer.device().clone();
         // The old memory is given back first: both need not fit.
@@ -184,12 +184,14 @@ fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     Ok(())
 }
 /// What has been sent, as kernels read it.
-struct Arrived<T> {
-    queries: In<T>,
-    overflow: In<T>,
-    cursors: In<u32>,
-    spilled: In<u32>,
-    state: In<u32>,
+pub(super) struct Arrived<T> {
+    pub queries: In<T>,
+    pub overflow: In<T>,
+    pub cursors: In<u32>,
+    pub spilled: In<u32>,
+    /// Of the bins of the first of two passes.
+    pub group_spilled: In<u32>,
+    pub state: In<u32>,
 }
 /// Which queries a launch looks up in device memory.
 struct Direct<T> {
@@ -206,7 +208,8 @@ impl<T: Copy> Arrived<T> {
         T: Element,
     {
         let (none, words) = (sent.overflow.view().arg("queries", stream)?, counters.view().arg("state", stream)?);
-        Ok(Arrived { queries: none, overflow: none, cursors: words, spilled: words, state: words })
+        let [cursors, spilled, group_spilled, state] = [words; 4];
+        Ok(Arrived { queries: none, overflow: none, cursors, spilled, group_spilled, state })
     }
     /// What is looked up in device memory of `n` queries, in this order.
     fn direct(&self, n: u32, route: Option<&Route>, partitions: u32, device: &Device) -> [Option<Direct<T>>; 2] {
@@ -225,7 +228,7 @@ impl<T: Copy> Arrived<T> {
 
 /// A form of queries and its passes.
 #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
-trait Form<L: Kernels> {
+pub(super) trait Form<L: Kernels> {
     type Element: Element;
     /// Elements of a query.
     const ELEMENTS: usize;
@@ -344,7 +347,7 @@ form! { Numbered, u64, size_of::<L::Key>() / 4, join_from_input join_from_input_
 form! { Alone, L::Key, 1, filter_from_input filter_from_input_many filter_from_groups }
 
 /// Sends queries to their bins: a fill, a launch, with two passes another one.
-fn send<L: Kernels, F: Form<L>>(
+pub(super) fn send<L: Kernels, F: Form<L>>(
     stream: &Stream,
     route: &Route,
     table: Table<L>,
@@ -402,6 +405,7 @@ fn send<L: Kernels, F: Form<L>>(
         }?;
     }
     let [cursors, spilled] = of_bins;
+    let of_all_groups = of_groups[1].clone();
     if let Some(group_pass) = route.groups {
         let tiles = group_pass.room.div_ceil(THREADS * items(F::BYTES));
         let [group_cursors, group_spilled] = of_groups;
@@ -440,6 +444,7 @@ fn send<L: Kernels, F: Form<L>>(
         overflow: sent.overflow.view().arg("overflow", stream)?,
         cursors: counters.view().slice(cursors)?.arg("cursors", stream)?,
         spilled: counters.view().slice(spilled)?.arg("spilled", stream)?,
+        group_spilled: counters.view().slice(of_all_groups)?.arg("spilled", stream)?,
         state: counters.view().slice(..state::WORDS)?.arg("state", stream)?,
     })
 }

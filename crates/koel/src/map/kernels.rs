@@ -10,8 +10,9 @@ use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
 use koel_kernels::map::partition::{Bins, NARROW, SMALL, Stamps, Tile};
 use koel_kernels::map::reproduce::unstashed_words;
 use koel_kernels::map::settle::{Settling, lock_words};
+use koel_kernels::map::update::Applying;
 use koel_kernels::map::{
-    build, contested_words, export, find, header, join, partition, reproduce, settle, small, state,
+    build, contested_words, export, find, header, join, partition, reproduce, settle, small, state, update,
 };
 use koel_simt::{Buf, In};
 
@@ -117,6 +118,12 @@ kernels! {
     reproduce(
         shape: Shape, stash_bits: u32, unstashed: In<u64>, lists: Buf<u32>, slots: Buf<u64>, stash: Buf<u64>, table_header: Buf<u32>
     ): reproduce map_reproduce reproduce map_reproduce_wide reproduce map_reproduce_wide reproduce map_reproduce_wide;
+    /// The operations of each partition, one block a partition.
+    update(
+        shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,
+        sent_state: In<u32>, values: In<Self::Value>, operations: In<u8>, unstashed: Buf<u64>, lists: Buf<u32>, slots: Buf<u64>,
+        stash: Buf<u64>, statuses: Buf<u8>, table_header: Buf<u32>, batch_state: Buf<u32>
+    ): update map_update update map_update_u32_u64 update map_update_u64_u32 update map_update_u64_u64;
     /// The end of a build, in blocks that are resident all at once.
     settle(
         shape: Shape, settling: Settling, stamps: Stamps, keys: In<Self::Key>, values: In<Self::Value>, slots: Buf<u64>, stash: Buf<u64>,
@@ -645,11 +652,12 @@ pub fn read_header<V: Number>(words: &[u32]) -> Header<V> {
         contested: word(header::CONTESTED),
     }
 }
-/// A header of which nothing but lookups is wanted.
-pub fn header_words<V: Number>(seed: u32, stashed: usize, held: Option<V>) -> [u32; header::WORDS] {
+/// The header of a table that was not built where it is: it tells what lookups and updates must know.
+pub fn header_words<V: Number>(seed: u32, pairs: usize, stashed: usize, held: Option<V>) -> [u32; header::WORDS] {
     let mut words = [0; header::WORDS];
     let value = held.map_or(0, Number::widened);
     words[header::SEED as usize] = seed;
+    words[header::PAIRS as usize] = pairs as u32;
     words[header::STASHED as usize] = stashed as u32;
     words[header::HELD as usize] = held.is_some() as u32;
     words[header::HELD_VALUE as usize] = value as u32;

@@ -41,6 +41,19 @@
 //! assert_eq!(found.download()?, [1, 2, 3]);
 //! # Ok::<(), koel::Error>(())
 //! ```
+//!
+//! # Changing a map
+//! Pairs come, change and go in batches: [`insert`](Map::insert), [`insert_or_assign`](Map::insert_or_assign),
+//! [`insert_or_add`](Map::insert_or_add), [`erase`](Map::erase) and mixed ones by [`update`](Map::update). The result is that of doing one
+//! operation after the other. A [`MapUpdater`] does that on the device and keeps its memory.
+//!
+//! ```
+//! let mut map = koel::Map::build(&koel::Device::cpu()?, &[3u32, 5, 7], &[30u32, 50, 70])?;
+//! map.insert_or_add(&[5, 5, 9], &[1, 2, 3])?;
+//! map.erase(&[7])?;
+//! assert_eq!(map.get(&[5, 7, 9])?, [Some(53), None, Some(3)]);
+//! # Ok::<(), koel::Error>(())
+//! ```
 mod file;
 mod join;
 pub(crate) mod kernels;
@@ -48,6 +61,7 @@ pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 mod types;
+mod update;
 
 use crate::cpu;
 use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
@@ -66,6 +80,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Mutex;
 pub use types::{Key, Value};
+pub use update::{MapUpdater, Operation, Operations, Outcome};
 
 /// What a map is built with.
 #[derive(Clone, Copy, Debug)]
@@ -348,7 +363,7 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         // Only a stash that holds something has slots to speak of.
         let stash = if report.stashed > 0 { stash } else { vec![layout::EMPTY; LayoutOf::<K, V>::SLOT_WORDS] };
-        let header = device.upload(&kernels::header_words(seed, report.stashed, held))?;
+        let header = device.upload(&kernels::header_words(seed, report.pairs, report.stashed, held))?;
         let storage = if device.runs_kernels() {
             plan.stash_bits = (stash.len() / LayoutOf::<K, V>::SLOT_WORDS).ilog2();
             Storage::Kernels(kernels::Slots { slots, stash: device.upload(&stash)?, header })
@@ -628,6 +643,15 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// more pairs than 31-bit indices reach, buffers of another device, a rejected duplicate, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<Map<K, V>> {
         let plan = self.check(stream, keys, values)?;
+        self.build_planned(plan, stream, keys, values)
+    }
+    fn build_planned(
+        &mut self,
+        plan: Plan,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<Map<K, V>> {
         let mut map = Map {
             device: self.device.clone(),
             plan,
@@ -734,7 +758,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
                 };
                 *of_map = seed;
                 if let Some(words) = words.view_mut().host_mut() {
-                    words.copy_from_slice(&kernels::header_words(seed, stash.len(), stash.held()));
+                    words.copy_from_slice(&kernels::header_words(seed, counts.pairs, stash.len(), stash.held()));
                 }
                 Report::Known(MapReport {
                     pairs: counts.pairs,

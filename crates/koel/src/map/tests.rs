@@ -73,7 +73,7 @@ impl<K: Key, V: Value> Bench<K, V> {
         assert!(!header.failed);
         assert_eq!((header.pairs, header.dropped), (oracle.len() as u32, (self.n() - oracle.len()) as u32));
         let [slots, stash] = &self.table;
-        self.check_layout(plan, &header, slots, stash, &oracle);
+        check_layout(plan, &header, slots, stash, &oracle, header.dropped > 0);
         let found = Table::<Of<K, V>>::new(plan.shape, plan.stash_bits, In::new(slots), In::new(stash), In::new(words));
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
         for key in self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)]) {
@@ -82,62 +82,70 @@ impl<K: Key, V: Value> Bench<K, V> {
         }
         header
     }
-    fn check_layout(&self, plan: &Plan, header: &Header<V>, slots: &[u64], stash: &[u64], oracle: &HashMap<K, V>) {
-        type L<K, V> = Of<K, V>;
-        let shape = plan.shape;
-        let mut held = HashMap::new();
-        let mut overflowed = vec![0; shape.all_buckets() as usize];
-        let mut hold = |pair| {
-            let key = L::<K, V>::unmixed(header.seed, L::<K, V>::key(pair));
-            assert_eq!(held.insert(key, L::<K, V>::value(pair)), None, "key {key:?} twice");
-            L::<K, V>::hash(L::<K, V>::key(pair))
-        };
-        let words = L::<K, V>::WORDS;
-        let pair_at = |place: usize, s: usize| {
-            let at = place * words + s;
-            L::<K, V>::with_head(slots[at], if words > BUCKET { slots[at + BUCKET] } else { 0 })
-        };
-        for place in 0..shape.all_buckets() as usize {
-            let fill = (0..4).position(|s| slots[place * words + s] == EMPTY).unwrap_or(4);
-            for s in 0..4 {
-                assert_eq!(slots[place * words + s] == EMPTY, s >= fill, "empty slots are last");
-                if s < fill {
-                    let h = L::<K, V>::hash(L::<K, V>::key(pair_at(place, s)));
-                    if !shape.belongs(h, place as u32) {
-                        assert!(fill == 4 && header.dropped > 0, "fillers keep full buckets full");
-                        continue;
-                    }
-                    hold(pair_at(place, s));
-                    let first = shape.first_place(h) as usize;
-                    overflowed[first] |= if place == first { 0 } else { 1 << class(h) };
+}
+/// That a table holds what the oracle does, laid out as lookups rely on; `fillers`: whether there may be some.
+pub(super) fn check_layout<K: Key, V: Value>(
+    plan: &Plan,
+    header: &Header<V>,
+    slots: &[u64],
+    stash: &[u64],
+    oracle: &HashMap<K, V>,
+    fillers: bool,
+) {
+    type L<K, V> = Of<K, V>;
+    let shape = plan.shape;
+    let mut held = HashMap::new();
+    let mut overflowed = vec![0; shape.all_buckets() as usize];
+    let mut hold = |pair| {
+        let key = L::<K, V>::unmixed(header.seed, L::<K, V>::key(pair));
+        assert_eq!(held.insert(key, L::<K, V>::value(pair)), None, "key {key:?} twice");
+        L::<K, V>::hash(L::<K, V>::key(pair))
+    };
+    let words = L::<K, V>::WORDS;
+    let pair_at = |place: usize, s: usize| {
+        let at = place * words + s;
+        L::<K, V>::with_head(slots[at], if words > BUCKET { slots[at + BUCKET] } else { 0 })
+    };
+    for place in 0..shape.all_buckets() as usize {
+        let fill = (0..4).position(|s| slots[place * words + s] == EMPTY).unwrap_or(4);
+        for s in 0..4 {
+            assert_eq!(slots[place * words + s] == EMPTY, s >= fill, "empty slots are last");
+            if s < fill {
+                let h = L::<K, V>::hash(L::<K, V>::key(pair_at(place, s)));
+                if !shape.belongs(h, place as u32) {
+                    assert!(fill == 4 && fillers, "fillers keep full buckets full");
+                    continue;
                 }
+                hold(pair_at(place, s));
+                let first = shape.first_place(h) as usize;
+                overflowed[first] |= if place == first { 0 } else { 1 << class(h) };
             }
         }
-        let mut stashed = 0;
-        for slot in stash.chunks(words / BUCKET).take(1 << plan.stash_bits) {
-            if slot[0] != EMPTY {
-                let h = hold(L::<K, V>::with_head(slot[0], *slot.last().unwrap()));
-                overflowed[shape.first_place(h) as usize] |= 1 << class(h);
-                let second = shape.second_place(h) as usize * words;
-                assert!(slots[second..second + 4].iter().all(|&head| head != EMPTY));
-                stashed += 1;
-            }
-        }
-        assert_eq!(stashed, header.stashed);
-        for (place, bits) in overflowed.into_iter().enumerate() {
-            let heads = [0, 1, 2, 3].map(|s| slots[place * words + s]);
-            for class in (0..4).filter(|class| bits >> class & 1 != 0) {
-                assert!(heads[3] != EMPTY && class_bit::<L<K, V>>(heads, class), "bucket {place} class {class}");
-            }
-        }
-        if let Some(value) = header.held {
-            held.insert(L::<K, V>::unmixed(header.seed, L::<K, V>::AMBIGUOUS), value);
-        }
-        for (key, value) in oracle {
-            assert_eq!(held.get(key), Some(value), "key {key:?}; {header:?}");
-        }
-        assert_eq!(held.len(), oracle.len());
     }
+    let mut stashed = 0;
+    for slot in stash.chunks(words / BUCKET).take(1 << plan.stash_bits) {
+        if slot[0] != EMPTY {
+            let h = hold(L::<K, V>::with_head(slot[0], *slot.last().unwrap()));
+            overflowed[shape.first_place(h) as usize] |= 1 << class(h);
+            let second = shape.second_place(h) as usize * words;
+            assert!(slots[second..second + 4].iter().all(|&head| head != EMPTY));
+            stashed += 1;
+        }
+    }
+    assert_eq!(stashed, header.stashed);
+    for (place, bits) in overflowed.into_iter().enumerate() {
+        let heads = [0, 1, 2, 3].map(|s| slots[place * words + s]);
+        for class in (0..4).filter(|class| bits >> class & 1 != 0) {
+            assert!(heads[3] != EMPTY && class_bit::<L<K, V>>(heads, class), "bucket {place} class {class}");
+        }
+    }
+    if let Some(value) = header.held {
+        held.insert(L::<K, V>::unmixed(header.seed, L::<K, V>::AMBIGUOUS), value);
+    }
+    for (key, value) in oracle {
+        assert_eq!(held.get(key), Some(value), "key {key:?}; {header:?}");
+    }
+    assert_eq!(held.len(), oracle.len());
 }
 /// Two passes from 400 pairs on.
 const SMALL: Sizes = Sizes { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };

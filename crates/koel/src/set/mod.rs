@@ -254,7 +254,8 @@ impl<K: Key> Set<K> {
         };
         // Only a stash that holds something has slots to speak of.
         let stash = if report.stashed > 0 { stash } else { vec![EMPTY; of_slot] };
-        let (slots, header) = (device.upload(&slots)?, device.upload(&header_words(seed, report.stashed, held))?);
+        let (slots, header) =
+            (device.upload(&slots)?, device.upload(&header_words(seed, report.keys, report.stashed, held))?);
         let storage = if device.runs_kernels() {
             plan.stash_bits = (stash.len() / of_slot).ilog2();
             Storage::Kernels(Slots { slots, stash: device.upload(&stash)?, header })
@@ -505,7 +506,7 @@ impl<K: Key> SetBuilder<K> {
                 };
                 *of_set = seed;
                 if let Some(words) = words.view_mut().host_mut() {
-                    words.copy_from_slice(&header_words(seed, stash.len(), stash.held()));
+                    words.copy_from_slice(&header_words(seed, counts.keys, stash.len(), stash.held()));
                 }
                 Report::Known(SetReport {
                     keys: counts.keys,

@@ -4,7 +4,6 @@ use super::*;
 use crate::cpu;
 use crate::map::kernels::{header_words, make_reproducible};
 use crate::map::plan::Plan;
-use koel_kernels::map::header;
 use koel_kernels::map::layout::{Number, Shape, with_class_bits};
 use koel_kernels::map::reproduce::{LAST_LEVEL, MOST_BUCKETS, MOST_STASHED, shared_bytes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,8 +283,7 @@ fn what_the_stash_has_no_room_for_stays() {
             let device = bench.stream.device();
             let mut stash = vec![EMPTY; L::<K, V>::SLOT_WORDS << stash_bits];
             (stash[L::<K, V>::SLOT_WORDS - 1], stash[0]) = (built.1[0].1, built.1[0].0);
-            let mut header = header_words::<V>(7, 1, None);
-            header[header::PAIRS as usize] = pairs.len() as u32;
+            let header = header_words::<V>(7, pairs.len(), 1, None);
             let mut table = Slots {
                 slots: device.upload(&built.0).unwrap(),
                 stash: device.upload(&stash).unwrap(),
