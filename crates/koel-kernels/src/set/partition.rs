@@ -33,8 +33,8 @@ impl Tile {
     pub const fn keys<K: Member>(self) -> u32 {
         self.threads * self.items::<K>()
     }
-    /// Bytes of shared memory.
-    const fn shared(self, items: u32, bytes: u32) -> u32 {
+    /// Bytes of shared memory, for so many keys of a thread of so many bytes.
+    pub const fn shared(self, items: u32, bytes: u32) -> u32 {
         self.threads * items * bytes + self.bins * 8 + 32 * 4
     }
 }

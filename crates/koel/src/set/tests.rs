@@ -177,10 +177,10 @@ fn overflow_is_not_lost() {
 fn short_lists<K: Key>() {
     for seed in 1..4 {
         let copies = (0..6).flat_map(|_| unique(1500, seed));
-        let mut plan = small::<K>(9000, 0.8);
-        // Buckets are enough for the keys, but not for their copies.
-        plan.shape.buckets = (1500.0 / 0.93 / (plan.shape.partitions * K::SLOTS) as f64).ceil() as u32;
-        plan.list = 40;
+        let mut plan = Plan::sized(9000, 0.8, Sizes { pairs: 1200, ..small_sizes::<K>() }).unwrap();
+        // Buckets are enough for the keys; the lists for those that wait, but not for all copies of those that are listed.
+        plan.shape.buckets = (1500.0 / 0.9 / (plan.shape.partitions * K::SLOTS) as f64).ceil() as u32;
+        plan.list = 60;
         let header = Bench::<K>::new(seed, copies).check(&plan);
         assert_eq!(header.attempts, 1, "{header:?}");
     }
