@@ -198,7 +198,7 @@ fn unstash<L: Layout>(
         return;
     }
     let slots = 1u32 << (stash_bits & 31);
-    let mut slot = t.id();
+    let (mut slot, step) = (t.global_id(), t.grid_dim() * THREADS);
     while slot < slots {
         let at = slot * L::SLOT_WORDS as u32;
         let head = stash.load(at);
@@ -211,7 +211,7 @@ fn unstash<L: Layout>(
             let next = lists.swap(shape.partition(L::hash(L::key_in(head))), slot);
             unstashed.store(slots * L::SLOT_WORDS as u32 + slot, next as u64);
         }
-        slot += THREADS;
+        slot += step;
     }
 }
 
@@ -442,7 +442,7 @@ macro_rules! entries { ($($layout:ty, $min_blocks:literal: $(#[$unstash_doc:meta
 entries! {
     Narrow, 2:
     /// Empties a stash that holds something: its pairs are in `unstashed` then ([`unstashed_words`]), and `lists` has the slot of
-    /// one of each partition, or all ones as before. One block.
+    /// one of each partition, or all ones as before. A thread for each slot, or fewer.
     map_unstash
     /// Places the pairs of partition `t.block()` anew: see the module. Leaves all ones in `lists`.
     map_reproduce;

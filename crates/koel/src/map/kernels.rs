@@ -110,7 +110,7 @@ kernels! {
         shape: Shape, source: Source, seed: u32, keep_first: u32, keys: In<Self::Key>, values: In<Self::Value>, records: In<u64>,
         counts: In<u32>, valid: In<u32>, overflow: In<u64>, slots: Buf<u64>, stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
     ): small map_build_small small map_build_small_u32_u64 small map_build_small_u64_u32 small map_build_small_u64_u64;
-    /// What is stashed, linked by partition, in one block.
+    /// What is stashed, linked by partition.
     unstash(
         shape: Shape, stash_bits: u32, stash: Buf<u64>, unstashed: Buf<u64>, lists: Buf<u32>, table_header: In<u32>
     ): reproduce map_unstash reproduce map_unstash_wide reproduce map_unstash_wide reproduce map_unstash_wide;

@@ -10,7 +10,7 @@ use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
 use koel_kernels::map::join::Numbered;
 use koel_kernels::map::layout::{BUCKET, Layout, Shape};
-use koel_kernels::map::reproduce::unstashed_words;
+use koel_kernels::map::reproduce::{self, unstashed_words};
 use koel_kernels::map::update::{Applying, MOST_BUCKETS, applied, operation, shared_bytes, state, status, status_of};
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -185,6 +185,8 @@ impl Limits {
         (shape.buckets as f64 * BUCKET as f64 * self.most_load) as u32
     }
 }
+/// Blocks that empty a stash, at most.
+const MOST_UNSTASHING: u32 = 64;
 /// The load of maps that have grown, at most.
 const MOST_GROWN_LOAD: f64 = 0.85;
 
@@ -250,7 +252,8 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
     /// [erase](Operation::Erase), there need be no values.
     ///
     /// All are done when it returns: it waits for the device and, if there is no room, makes the map [larger](Self#growth). See
-    /// [the cost](Self#cost). Nothing is allocated if there were as many operations on as big a map before and it does not grow.
+    /// [the cost](Self#cost). On a GPU nothing is allocated if there were as many operations on as big
+    /// a map before and it does not grow.
     ///
     /// Errors: lengths that differ, a map or buffers of another device, more operations than 31-bit numbers reach, faults of a file that the
     /// map was opened from, out of memory. After an error of the arguments the map is as it was; after any other one all operations
@@ -565,8 +568,9 @@ impl Memory {
         let lists = self.lists.view_mut().arg("lists", stream)?;
         let slots = table.slots.view_mut().arg("slots", stream)?;
         let stash = table.stash.view_mut().arg("stash", stream)?;
+        let grid = (1u32 << plan.stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
         // SAFETY: a table that is built; a word for each partition, and as many for the stash as it takes.
-        unsafe { L::unstash(stream, 1, shape, plan.stash_bits, stash, unstashed, lists, in_table.header) }?;
+        unsafe { L::unstash(stream, grid, shape, plan.stash_bits, stash, unstashed, lists, in_table.header) }?;
 
         let (code, operations) = match batch.operations {
             Operations::Each(each) => (operation::EACH, each),
