@@ -141,7 +141,7 @@ fn retrieve<V: Number>(
         // The last query that begins here or before: those that get nothing begin where the next one does.
         let mut query = 0;
         unroll::<8>(|step| {
-            let next = query + (QUERIES / 2 >> step);
+            let next = query + (QUERIES >> (step + 1));
             if next < count && to.load(next) <= at {
                 query = next;
             }
