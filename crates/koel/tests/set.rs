@@ -117,7 +117,7 @@ fn keys_made_to_collide() {
         }
     }
     for device in devices() {
-        let n = if is_fast(&device) { 30_000 } else { 5_000 };
+        let n = 30_000;
         collide::<u32>(&device.stream().unwrap(), n);
         collide::<u64>(&device.stream().unwrap(), n);
     }
