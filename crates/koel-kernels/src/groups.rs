@@ -7,9 +7,9 @@ use crate::map::layout::{Layout, Number};
 use core::ops::Range;
 use koel_simt::{Buf, In, Scalar, Thread, kernel, unroll};
 
-/// Threads of a block of all kernels here but [`runs`](runs_u32).
+/// Threads of a block of all kernels here but [`runs`](fn@runs_u32).
 pub const THREADS: u32 = 256;
-/// Queries of a block that [retrieves](retrieve_u32) values.
+/// Queries of a block that [retrieves](fn@retrieve_u32) values.
 pub const QUERIES: u32 = THREADS;
 
 /// A multimap as a kernel sees it: the table tells the group of a key.
