@@ -1,5 +1,5 @@
 //! Dense numbers for keys, and back.
-use super::{Grouping, Groups, IndexOptions, keys_of, sizes};
+use super::{Grouping, Groups, IndexOptions, Scratch, keys_of, reserve, sizes};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::map::{Key, Map, MapBuilder};
@@ -113,14 +113,13 @@ impl<K: Key> fmt::Debug for Index<K> {
 pub struct IndexBuilder<K: Key = u32> {
     device: Device,
     map: MapBuilder<K, u32>,
-    scratch: Option<(SortKeys<K>, Grouping<K>)>,
-    max_n: usize,
+    scratch: Scratch<K, SortKeys<K>>,
 }
 impl<K: Key> IndexBuilder<K> {
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: IndexOptions) -> Result<IndexBuilder<K>> {
         let map = MapBuilder::new(device, options.of_map())?;
-        Ok(IndexBuilder { device: device.clone(), map, scratch: None, max_n: 0 })
+        Ok(IndexBuilder { device: device.clone(), map, scratch: None })
     }
     /// The index of a column of keys, in which keys may come often. Waits.
     ///
@@ -151,15 +150,7 @@ impl<K: Key> IndexBuilder<K> {
     fn groups(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Groups<K>> {
         let n = keys.len();
         keys.arg("keys", stream)?;
-        let (sort, grouping) = match self.scratch.take() {
-            Some(scratch) if self.max_n >= n => self.scratch.insert(scratch),
-            // The old one is given back first: both need not fit.
-            old => {
-                drop(old);
-                self.max_n = n;
-                self.scratch.insert((SortKeys::new(&self.device, n)?, Grouping::new(&self.device, n)?))
-            }
-        };
+        let (sort, grouping) = reserve(&self.device, &mut self.scratch, n, || SortKeys::new(&self.device, n))?;
         sort.run(stream, keys, grouping.sorted.view_mut().slice(..n)?)?;
         grouping.groups(stream, n)
     }

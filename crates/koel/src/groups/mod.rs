@@ -86,6 +86,25 @@ struct Grouping<K> {
     count: Buffer<u32>,
     runs: Runs,
 }
+/// A plan for sorting, and memory for grouping what is sorted: what is kept from one build to the next.
+type Scratch<K, S> = Option<(S, Grouping<K>)>;
+/// That for `n` keys: what there is, if it is enough, or with a plan that `sort` makes.
+fn reserve<'a, K: Key, S>(
+    device: &Device,
+    kept: &'a mut Scratch<K, S>,
+    n: usize,
+    sort: impl FnOnce() -> Result<S>,
+) -> Result<&'a mut (S, Grouping<K>)> {
+    let memory = match kept.take() {
+        Some(memory) if memory.1.sorted.len() >= n => memory,
+        // The old one is given back first: both need not fit.
+        old => {
+            drop(old);
+            (sort()?, Grouping::new(device, n)?)
+        }
+    };
+    Ok(kept.insert(memory))
+}
 /// Groups as they stay: the key of each, in ascending order, and where each begins among the sorted keys, and the last one ends.
 struct Groups<K> {
     keys: Buffer<K>,

@@ -1,5 +1,5 @@
 //! All values of each key.
-use super::{Grouping, Groups, Index, IndexOptions, MultiTable, retrieve, sizes_of};
+use super::{Groups, Index, IndexOptions, MultiTable, Scratch, reserve, retrieve, sizes_of};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::map::{Key, MapBuilder, Value};
@@ -141,14 +141,13 @@ impl<V> Retrieved<V> {
 pub struct MultiMapBuilder<K: Key = u32, V: Value = u32> {
     device: Device,
     map: MapBuilder<K, u32>,
-    scratch: Option<(SortPairs<K, V>, Grouping<K>)>,
-    max_n: usize,
+    scratch: Scratch<K, SortPairs<K, V>>,
 }
 impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: IndexOptions) -> Result<MultiMapBuilder<K, V>> {
         let map = MapBuilder::new(device, options.of_map())?;
-        Ok(MultiMapBuilder { device: device.clone(), map, scratch: None, max_n: 0 })
+        Ok(MultiMapBuilder { device: device.clone(), map, scratch: None })
     }
     /// The multimap of pairs `keys[i]`, `values[i]`. Waits.
     ///
@@ -159,15 +158,7 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         check_length("values", values.len(), "keys", n)?;
         keys.arg("keys", stream)?;
         values.arg("values", stream)?;
-        let (sort, grouping) = match self.scratch.take() {
-            Some(scratch) if self.max_n >= n => self.scratch.insert(scratch),
-            // The old one is given back first: both need not fit.
-            old => {
-                drop(old);
-                self.max_n = n;
-                self.scratch.insert((SortPairs::new(&self.device, n)?, Grouping::new(&self.device, n)?))
-            }
-        };
+        let (sort, grouping) = reserve(&self.device, &mut self.scratch, n, || SortPairs::new(&self.device, n))?;
         let mut sorted_values = self.device.alloc(n)?;
         sort.run(stream, keys, values, grouping.sorted.view_mut().slice(..n)?, sorted_values.view_mut())?;
         let Groups { keys, starts } = grouping.groups(stream, n)?;
