@@ -241,6 +241,11 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<String, String> {
     if let Some(name) = bounds.keys().find(|n| !entries.contains_key(*n)) {
         return Err(format!("no entry `{name}` in the PTX"));
     }
+    if let Some((name, line)) = entries.iter().find_map(|(name, body)| Some((name, high_word(body)?))) {
+        let why =
+            "the high word of a product of 64 bits: write `koel_simt::mul_hi`, which says what ptxas makes of this";
+        return Err(format!("in `{name}`: {why}: {}", line.trim()));
+    }
     // `_ZN..`/`_R..`: mangled names carry the crate's hash.
     let mut out = format!("// made by xtask with rustc {TOOLCHAIN} for {cpu}; do not edit\n");
     for l in header.iter().chain(entries.values().flatten()) {
@@ -251,6 +256,22 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<String, String> {
         out.push('\n');
     }
     Ok(out)
+}
+/// Where a body takes the high word of a product of two values that are not constants.
+fn high_word(body: &[String]) -> Option<&str> {
+    let of = |line: &str, op: &str| -> Option<Vec<String>> {
+        let rest = line.trim().strip_prefix(op)?.trim_end_matches(';');
+        Some(rest.split(',').map(|w| w.trim_matches([' ', '\t', '{', '}']).to_string()).collect())
+    };
+    let products = body.iter().filter_map(|line| of(line, "mul.lo.s64").or_else(|| of(line, "mul.wide.u32")));
+    let products = products.filter(|p| p[1].starts_with('%') && p[2].starts_with('%')).map(|mut p| p.swap_remove(0));
+    let products = products.collect::<BTreeSet<_>>();
+    let takes = |line: &&String| match (of(line, "mov.b64"), of(line, "shr.u64")) {
+        (Some(parts), _) => parts.len() == 3 && parts[0] == "_" && products.contains(&parts[2]),
+        (_, Some(parts)) => parts[2] == "32" && products.contains(&parts[1]),
+        _ => false,
+    };
+    body.iter().find(takes).map(String::as_str)
 }
 /// `$L__BB7_3` -> `$L__BB_3`: labels are local to an entry, its number is its place in the file.
 fn renumber(line: &str) -> String {

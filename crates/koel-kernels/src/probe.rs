@@ -1,4 +1,5 @@
 //! Random reads: the limit that lookups are measured against.
+use crate::hash::mulhi;
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
 /// What [`number_sectors`](fn@number_sectors) writes into 32-byte sector `s`: words that differ from sector to sector and within one.
@@ -18,7 +19,7 @@ pub fn random_sector(i: u32, sectors: u32, seed: u32) -> u32 {
     h ^= h >> 12;
     h = h.wrapping_mul(0x297A_2D39);
     h ^= h >> 15;
-    ((h as u64 * sectors as u64) >> 32) as u32
+    mulhi(h, sectors)
 }
 
 /// What a read of a sector leaves: all four words take part.

@@ -131,6 +131,19 @@ pub(crate) enum Access {
     Atomic,
 }
 
+/// The high word of `a * b`: one instruction of a GPU.
+///
+/// In kernels write this and not `(a as u64 * b as u64) >> 32`. Where a factor is widened outside of a loop, LLVM does not see in the loop
+/// that both have 32 bits, and multiplies 64; and from `((h * p) >> 32) * b`, with `p` and `b` that are launch arguments, the ptxas of CUDA
+/// 13.0 and a driver of an H200 made `h * ((p * b) >> 32)`, which is another number. `cargo xtask ptx` refuses such products.
+#[inline(always)]
+pub fn mul_hi(a: u32, b: u32) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    return imp::mul_hi(a, b);
+    #[cfg(not(target_arch = "nvptx64"))]
+    return ((a as u64 * b as u64) >> 32) as u32;
+}
+
 /// `f(0); f(1); .. f(N - 1)`, written out, for N up to 32.
 ///
 /// Use it where a per-thread array must live in registers: LLVM's own unrolling stops at a size limit, and one loop left

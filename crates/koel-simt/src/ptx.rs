@@ -37,6 +37,8 @@ unsafe extern "C" {
     safe fn nv_shfl_down(mask: u32, v: u32, lane: u32, clamp: u32) -> u32;
     #[link_name = "llvm.nvvm.shfl.sync.bfly.i32"]
     safe fn nv_shfl_bfly(mask: u32, v: u32, lane: u32, clamp: u32) -> u32;
+    #[link_name = "llvm.nvvm.mulhi.ui"]
+    safe fn nv_mul_hi(a: u32, b: u32) -> u32;
     #[link_name = "llvm.nvvm.match.any.sync.i32"]
     safe fn nv_match32(mask: u32, v: u32) -> u32;
     #[link_name = "llvm.nvvm.match.any.sync.i64"]
@@ -128,6 +130,10 @@ reduce! {
 pub fn anew(mut x: u32) -> u32 {
     unsafe { asm!("/* {0} */", inout(reg32) x, options(nomem, nostack, preserves_flags)) };
     x
+}
+#[inline(always)]
+pub fn mul_hi(a: u32, b: u32) -> u32 {
+    nv_mul_hi(a, b)
 }
 // griddepcontrol begins with sm_90. Waiting here is between kernels: a copy in each arm of a branch does no harm.
 #[cfg(not(simt_sm = "75"))]

@@ -44,7 +44,7 @@ const CONSTANTS: usize = 5;
 /// The high word of the product: maps a full-range hash to `0..n` without a division.
 #[inline(always)]
 pub fn mulhi(a: u32, b: u32) -> u32 {
-    ((a as u64 * b as u64) >> 32) as u32
+    koel_simt::mul_hi(a, b)
 }
 macro_rules! families { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal, $family:ident $(<$p:literal>)?;)*) => {
     /// A family of hash functions from 32-bit keys to slots.

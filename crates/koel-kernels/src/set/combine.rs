@@ -72,24 +72,25 @@ pub const fn combine_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
 fn slot_of<K: Member>(table: Near<K>, list: u32, key: K) -> Option<u32> {
     let h = hash(key);
     let first = table.first(h);
-    let (mut bucket, mut slot) = (first, None);
-    loop {
-        let keys = table.bucket(bucket);
-        unroll::<8>(|s| {
-            if s < K::SLOTS as usize && in_bucket::<K>(&keys, s) == key {
-                slot = Some(bucket * K::SLOTS + s as u32);
-            }
-        });
-        if slot.is_some() || !is_full::<K>(&keys) {
-            return slot;
-        }
+    in_full(table, first, key).unwrap_or_else(|| {
         let second = table.other(h, first);
-        if bucket == second {
+        in_full(table, second, key).unwrap_or_else(|| {
             let waiting = claimed(list, key, |at| table.waiting.load(at));
-            return waiting.map(|at| table.shape.buckets * K::SLOTS + at);
+            waiting.map(|at| table.shape.buckets * K::SLOTS + at)
+        })
+    })
+}
+/// The slot of a key in a bucket; `None` if it may be elsewhere, because the bucket is full.
+#[inline(always)]
+fn in_full<K: Member>(table: Near<K>, bucket: u32, key: K) -> Option<Option<u32>> {
+    let keys = table.bucket(bucket);
+    let mut slot = None;
+    unroll::<8>(|s| {
+        if s < K::SLOTS as usize && in_bucket::<K>(&keys, s) == key {
+            slot = Some(bucket * K::SLOTS + s as u32);
         }
-        bucket = second;
-    }
+    });
+    if slot.is_some() || !is_full::<K>(&keys) { Some(slot) } else { None }
 }
 
 #[inline(always)]

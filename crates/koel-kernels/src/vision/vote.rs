@@ -6,6 +6,7 @@
 //! votes are reads of a likelihood map instead of increments of counters.
 use super::direction::direction;
 use super::{CLASSES, class};
+use crate::hash::mulhi;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Threads that share a first point: each takes every 32nd second point.
@@ -49,7 +50,7 @@ unsafe impl koel_simt::Arg for Search {}
 /// The key of a pair: the bins of its two directions, each relative to the direction from the first to the second.
 #[inline(always)]
 pub fn key(bins: u32, first: u32, second: u32, pair: u32) -> u32 {
-    let bin = |direction: u32| ((direction.wrapping_sub(pair) as u64 * bins as u64) >> 32) as u32;
+    let bin = |direction: u32| mulhi(direction.wrapping_sub(pair), bins);
     bin(first) * bins + bin(second)
 }
 
