@@ -20,7 +20,7 @@ entries! {
     }
     (crate::groups) {
         group_keys_u32 group_keys_u64 group_numbers group_sizes group_sizes_of_u32 group_sizes_of_u64
-        retrieve_u32 retrieve_u64 runs_u32 runs_u64
+        retrieve_u32 retrieve_u64 retrieve_rest_u32 retrieve_rest_u64 runs_u32 runs_u64
     }
     (crate::histogram) { histogram_bits_global histogram_bits_shared histogram_hash_global histogram_hash_shared }
     (crate::partition) {
@@ -82,6 +82,7 @@ entries! {
         map_filter map_filter_direct map_filter_u32 map_filter_direct_u32 map_filter_u64 map_filter_direct_u64
     }
     (crate::map::update) { map_update map_update_u32_u64 map_update_u64_u32 map_update_u64_u64 }
+    (crate::map::sparse) { map_update_sparse map_update_sparse_u32_u64 map_update_sparse_u64_u32 map_update_sparse_u64_u64 }
     (crate::set::partition) {
         set_from_input_u32 set_from_input_many_u32 set_from_input_u64 set_from_input_many_u64
         set_from_groups_u32 set_from_groups_u64

@@ -11,6 +11,8 @@ use koel_simt::{Buf, In, Scalar, Thread, kernel, unroll};
 pub const THREADS: u32 = 256;
 /// Queries of a block that [retrieves](fn@retrieve_u32) values.
 pub const QUERIES: u32 = THREADS;
+/// Values of a group that those blocks write; what there is beyond is shared out among others.
+pub const LONG: u32 = 4096;
 
 /// A multimap as a kernel sees it: the table tells the group of a key.
 #[derive(Clone, Copy)]
@@ -110,7 +112,7 @@ pub fn group_sizes(t: Thread, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
 }
 
 /// The values of the groups that neighbouring queries ask for are neighbours in the output: the threads of a block write them
-/// one after the other, and look for each one's query.
+/// one after the other, and look for each one's query. What a group has beyond [`LONG`] values they leave to [`retrieve_rest`].
 #[inline(always)]
 fn retrieve<V: Number>(
     t: Thread,
@@ -146,7 +148,13 @@ fn retrieve<V: Number>(
                 query = next;
             }
         });
-        let place = from.load(query) as u64 + (at - to.load(query));
+        let begin = to.load(query);
+        if at - begin >= LONG as u64 {
+            let next = if query + 1 < count { to.load(query + 1) } else { end };
+            at += (next - at).next_multiple_of(THREADS as u64);
+            continue;
+        }
+        let place = from.load(query) as u64 + (at - begin);
         // Always, if ids and offsets are of this multimap.
         if place < held as u64 {
             out.store(at, values.get(place));
@@ -155,7 +163,51 @@ fn retrieve<V: Number>(
     }
 }
 
-macro_rules! entries { ($($runs:ident $keys_of:ident $sizes_of:ident $retrieve:ident $t:ty;)*) => { $(
+/// The values of long groups beyond the first [`LONG`] of each. The output is cut into parts of so many, one for each block; what was left there is
+/// of one group, the one that its first place belongs to.
+#[inline(always)]
+fn retrieve_rest<V: Number>(
+    t: Thread,
+    n: u32,
+    groups: u32,
+    ids: In<u32>,
+    starts: In<u32>,
+    offsets: In<u64>,
+    room: u64,
+    held: u32,
+    values: In<V>,
+    out: Buf<V>,
+) {
+    let first = t.block() as u64 * LONG as u64;
+    if first >= offsets.get(n) {
+        return;
+    }
+    // The last query that begins there or before: each warp asks for 32 offsets at a time.
+    let (mut query, mut behind) = (0, n);
+    while behind - query > 1 {
+        let step = (behind - query).div_ceil(32);
+        let at = query + t.lane() * step;
+        let begun = t.warp().ballot(at < behind && offsets.get(at) <= first);
+        query += (begun.count_ones() - 1) * step;
+        behind = behind.min(query + step);
+    }
+    let (begin, end, id) = (offsets.get(query), offsets.get(query + 1).min(room), ids.get(query));
+    if id >= groups {
+        return;
+    }
+    let from = starts.get(id) as u64;
+    let mut at = first.max(begin + LONG as u64) + t.id() as u64;
+    while at < end.min(first + LONG as u64) {
+        let place = from + (at - begin);
+        // As above.
+        if place < held as u64 {
+            out.store(at, values.get(place));
+        }
+        at += THREADS as u64;
+    }
+}
+
+macro_rules! entries { ($($runs:ident $keys_of:ident $sizes_of:ident $retrieve:ident $rest:ident $t:ty;)*) => { $(
     /// Runs of equal keys: run `r` is of `distinct[r]` and begins at `starts[r]`; `count[0]` = how many there are, and `starts` behind the
     /// last of them is `n`. One block for each [`TILE`](crate::compact::TILE) of keys.
     #[kernel(threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
@@ -182,7 +234,8 @@ macro_rules! entries { ($($runs:ident $keys_of:ident $sizes_of:ident $retrieve:i
     pub fn $sizes_of(t: Thread, n: u32, all: u32, groups: u32, ids: In<u32>, starts: In<u32>, sizes: Buf<$t>) {
         sizes_of::<$t>(t, n, all, groups, ids, starts, sizes)
     }
-    /// Values of groups `ids[i]` to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room` on. There are `held` values. One block for each [`QUERIES`].
+    /// Values of groups `ids[i]` to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room` on, and of each group [`LONG`]. There are `held` values.
+    /// One block for each [`QUERIES`].
     #[kernel(threads = 256, shared = 256 * 12)]
     pub fn $retrieve(
         t: Thread,
@@ -198,8 +251,24 @@ macro_rules! entries { ($($runs:ident $keys_of:ident $sizes_of:ident $retrieve:i
     ) {
         retrieve::<$t>(t, n, groups, ids, starts, offsets, room, held, values, out)
     }
+    /// The values of these groups beyond the first [`LONG`] of each. One block for each [`LONG`] of `out`. There must be a query.
+    #[kernel(threads = 256)]
+    pub fn $rest(
+        t: Thread,
+        n: u32,
+        groups: u32,
+        ids: In<u32>,
+        starts: In<u32>,
+        offsets: In<u64>,
+        room: u64,
+        held: u32,
+        values: In<$t>,
+        out: Buf<$t>,
+    ) {
+        retrieve_rest::<$t>(t, n, groups, ids, starts, offsets, room, held, values, out)
+    }
 )* } }
 entries! {
-    runs_u32 group_keys_u32 group_sizes_of_u32 retrieve_u32 u32;
-    runs_u64 group_keys_u64 group_sizes_of_u64 retrieve_u64 u64;
+    runs_u32 group_keys_u32 group_sizes_of_u32 retrieve_u32 retrieve_rest_u32 u32;
+    runs_u64 group_keys_u64 group_sizes_of_u64 retrieve_u64 retrieve_rest_u64 u64;
 }

@@ -30,10 +30,11 @@ use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::layout::{class, class_bit, empty_last, filled, with_class_bits};
 use super::records::Placed;
 use super::reproduce::NONE;
+use super::sparse::DONE;
 use super::{header, stash};
 use crate::hash::mulhi;
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Shared, Thread, U64x2, kernel, unroll};
+use koel_simt::{Buf, In, Shared, SharedMem, Thread, U64x2, kernel, unroll};
 
 /// Threads of a block of narrow pairs.
 pub const THREADS: u32 = 256;
@@ -132,14 +133,34 @@ pub struct Applying {
 // SAFETY: plain numbers, no padding.
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Applying {}
+impl Applying {
+    /// How many operations are in the bin of a partition, and how many in the overflow area, where those of other partitions are too.
+    #[inline(always)]
+    pub(super) fn came(
+        &self,
+        p: u32,
+        cursors: In<u32>,
+        spilled: In<u32>,
+        group_spilled: In<u32>,
+        sent_state: In<u32>,
+    ) -> (u32, u32) {
+        let of_group = p.checked_div(self.group).map_or(0, |group| group_spilled.get(group));
+        // What a bin had no room for is in the overflow area.
+        let behind = match spilled.get(p) | of_group {
+            0 => 0,
+            _ => sent_state.get(join::state::OVERFLOWED).min(self.pass.area),
+        };
+        (self.pass.came(p, cursors, spilled), behind)
+    }
+}
 
 /// Bytes of shared memory for partitions of this many buckets and so many entries; `each`: operations differ; `wide`: values have 64 bits.
 pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, wide: bool) -> u32 {
-    let (words, arrays) = if each { (4, 6) } else { (3, 3) };
+    // Beside the entries two lists of records.
     buckets * 32
         + buckets.next_multiple_of(4) * 4
-        + entries * words * 8
-        + (entries + 1) * (arrays + wide as u32) * 4
+        + entry_bytes(entries, each, wide)
+        + entries * 2 * 8
         + (LENGTHS + COUNTS) * 4
 }
 // What a block counts.
@@ -160,9 +181,11 @@ const NO_ROOM: u32 = 6;
 const COUNTS: u32 = 8;
 
 // What became of a key.
-const WAS_THERE: u32 = 1;
-const IS_THERE: u32 = 2;
+pub(super) const WAS_THERE: u32 = 1;
+pub(super) const IS_THERE: u32 = 2;
 const IS_OTHER: u32 = 4;
+/// Nothing: its operations are not done yet.
+pub(super) const IS_LEFT: u32 = 8;
 
 // Bits of a bucket's word besides those of a build.
 /// The class bits that it had in the table.
@@ -253,13 +276,13 @@ impl<L: Layout> Placed for Moving<L> {
 
 /// The keys of a block's operations and what these do. The ambiguous key has the entry behind all others.
 #[derive(Clone, Copy)]
-struct Entries {
+pub(super) struct Entries {
     room: u32,
-    keys: Shared<u64>,
+    pub keys: Shared<u64>,
     /// The number of the first operation.
-    first: Shared<u32>,
+    pub first: Shared<u32>,
     /// The number of the last assignment behind all erasures, plus 1. Later what became of the key: [`WAS_THERE`] and so on.
-    assigned: Shared<u32>,
+    pub assigned: Shared<u32>,
     /// The sum of what is added behind that, or what the value is at the end: low words, and high words of wide values.
     low: Shared<u32>,
     high: Shared<u32>,
@@ -272,7 +295,49 @@ struct Entries {
     /// Linked operations: number, whether it erases (bit 32), the next one plus 1 (from bit 33 on).
     links: Shared<u64>,
 }
+/// Bytes of shared memory of so many entries, where operations differ (`each`) or not; `wide`: values have 64 bits.
+pub(super) const fn entry_bytes(entries: u32, each: bool, wide: bool) -> u32 {
+    let (words, arrays) = if each { (2, 6) } else { (1, 3) };
+    entries * words * 8 + (entries + 1) * (arrays + wide as u32) * 4
+}
 impl Entries {
+    /// With memory for so many.
+    #[inline(always)]
+    pub fn new<V: Number>(shared: &mut SharedMem, room: u32, is_each: bool) -> Entries {
+        let (keys, links) = (shared.array::<u64>(room), shared.array::<u64>(if is_each { room } else { 0 }));
+        let mut words = |is_there: bool| shared.array::<u32>(if is_there { room + 1 } else { 0 });
+        Entries {
+            room,
+            keys,
+            first: words(true),
+            assigned: words(true),
+            low: words(true),
+            high: words(size_of::<V>() > 4),
+            erased: words(is_each),
+            made: words(is_each),
+            chains: words(is_each),
+            links,
+        }
+    }
+    /// Makes all of them empty, by all threads of a block.
+    #[inline(always)]
+    pub fn clear<V: Number, const THREADS: u32>(self, t: Thread, is_each: bool) {
+        let mut i = t.id();
+        while i <= self.room {
+            if i < self.room {
+                self.keys.store(i, EMPTY);
+            }
+            self.first.store(i, !0);
+            self.assigned.store(i, 0);
+            self.set(i, V::default());
+            if is_each {
+                self.erased.store(i, 0);
+                self.made.store(i, !0);
+                self.chains.store(i, 0);
+            }
+            i += THREADS;
+        }
+    }
     /// The entry of a mixed key, which it gets if it has none; `None` if there is no room.
     #[inline(always)]
     fn of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
@@ -305,12 +370,12 @@ impl Entries {
         }
     }
     #[inline(always)]
-    fn sum<V: Number>(self, at: u32) -> u64 {
+    pub fn sum<V: Number>(self, at: u32) -> u64 {
         let high = if size_of::<V>() > 4 { self.high.load(at) } else { 0 };
         (high as u64) << 32 | self.low.load(at) as u64
     }
     #[inline(always)]
-    fn set<V: Number>(self, at: u32, value: V) {
+    pub fn set<V: Number>(self, at: u32, value: V) {
         self.low.store(at, value.widened() as u32);
         if size_of::<V>() > 4 {
             self.high.store(at, (value.widened() >> 32) as u32);
@@ -333,20 +398,20 @@ fn lower(words: Shared<u32>, at: u32, to: u32) {
 
 /// The operations of a block's partition.
 #[derive(Clone, Copy)]
-struct Batch<L: Routed> {
-    shape: Shape,
-    p: u32,
-    applying: Applying,
-    seed: u32,
+pub(super) struct Batch<L: Routed> {
+    pub shape: Shape,
+    pub p: u32,
+    pub applying: Applying,
+    pub seed: u32,
     /// In the bin.
-    came: u32,
+    pub came: u32,
     /// In the overflow area, where those of other partitions are too.
-    behind: u32,
-    sent: In<u64>,
-    overflow: In<u64>,
-    operations: In<u8>,
-    statuses: Buf<u8>,
-    layout: PhantomData<L>,
+    pub behind: u32,
+    pub sent: In<u64>,
+    pub overflow: In<u64>,
+    pub operations: In<u8>,
+    pub statuses: Buf<u8>,
+    pub layout: PhantomData<L>,
 }
 impl<L: Routed> Batch<L> {
     /// What an operation does.
@@ -359,7 +424,7 @@ impl<L: Routed> Batch<L> {
     }
     /// The operations of a thread, always in the same order: mixed key, number.
     #[inline(always)]
-    fn for_each<const THREADS: u32>(self, t: Thread, mut apply: impl FnMut(L::Mixed, u32)) {
+    pub fn for_each<const THREADS: u32>(self, t: Thread, mut apply: impl FnMut(L::Mixed, u32)) {
         let mut i = t.id();
         while i < self.came + self.behind {
             let query = if i < self.came {
@@ -456,16 +521,17 @@ fn update<L: Routed, const THREADS: u32>(
     t.wait_for_previous();
     t.let_next_start();
     let (id, p) = (t.id(), t.block());
-    let came = applying.pass.came(p, cursors, spilled);
-    // What a bin had no room for is in the overflow area.
-    let of_group = p.checked_div(applying.group).map_or(0, |group| group_spilled.get(group));
-    let behind = match spilled.get(p) | of_group {
-        0 => 0,
-        _ => sent_state.get(join::state::OVERFLOWED).min(applying.pass.area),
-    };
+    let (came, behind) = applying.came(p, cursors, spilled, group_spilled, sent_state);
     let list = lists.load(p);
     // Every thread of the block leaves, or none.
     if came + behind == 0 && list == NONE {
+        return;
+    }
+    if list == DONE {
+        t.barrier();
+        if id == 0 {
+            lists.store(p, NONE);
+        }
         return;
     }
     let seed = table_header.load(header::SEED);
@@ -529,44 +595,17 @@ fn apply<L: Routed, const THREADS: u32>(
     let mut shared = t.shared();
     let in_slots = shared.array::<u64>(shape.buckets * 4);
     let (first_list, second_list) = (shared.array::<u64>(room), shared.array::<u64>(room));
-    let keys = shared.array::<u64>(room);
-    let links = shared.array::<u64>(if is_each { room } else { 0 });
+    let entries = Entries::new::<L::Value>(&mut shared, room, is_each);
+    let keys = entries.keys;
     let words = shared.array::<u32>((shape.buckets + 3) & !3);
     let lengths = shared.array::<u32>(LENGTHS);
     let counts = shared.array::<u32>(COUNTS);
-    let mut of_entries = |is_there: bool| shared.array::<u32>(if is_there { room + 1 } else { 0 });
-    let entries = Entries {
-        room,
-        keys,
-        first: of_entries(true),
-        assigned: of_entries(true),
-        low: of_entries(true),
-        high: of_entries(size_of::<L::Value>() > 4),
-        erased: of_entries(is_each),
-        made: of_entries(is_each),
-        chains: of_entries(is_each),
-        links,
-    };
     let unstashed = stashed.unstashed;
     let from = Moving::<L> { shape, p, slots, unstashed, entries, layout: PhantomData };
     let part = Partition { shape, from, slots: in_slots, words };
     let waiting = Lists { first: first_list, second: second_list, lengths, room, build_state: batch_state };
 
-    let mut i = id;
-    while i <= room {
-        if i < room {
-            keys.store(i, EMPTY);
-        }
-        entries.first.store(i, !0);
-        entries.assigned.store(i, 0);
-        entries.set(i, L::Value::default());
-        if is_each {
-            entries.erased.store(i, 0);
-            entries.made.store(i, !0);
-            entries.chains.store(i, 0);
-        }
-        i += THREADS;
-    }
+    entries.clear::<L::Value, THREADS>(t, is_each);
     if id < LENGTHS {
         lengths.store(id, 0);
     }
@@ -585,7 +624,7 @@ fn apply<L: Routed, const THREADS: u32>(
 
     // What follows for the pair of each key. Free slots become more, and none is taken.
     let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
-    i = id;
+    let mut i = id;
     while i <= room {
         let at = i;
         i += THREADS;
@@ -731,7 +770,7 @@ fn apply<L: Routed, const THREADS: u32>(
 }
 /// Gathers what the operations of each key do. Tells whether there was no room.
 #[inline(always)]
-fn gather<L: Routed, const THREADS: u32>(
+pub(super) fn gather<L: Routed, const THREADS: u32>(
     t: Thread,
     batch: Batch<L>,
     entries: Entries,
@@ -792,12 +831,15 @@ fn gather<L: Routed, const THREADS: u32>(
 }
 /// Tells what each operation found.
 #[inline(always)]
-fn tell<L: Routed, const THREADS: u32>(t: Thread, batch: Batch<L>, entries: Entries) {
+pub(super) fn tell<L: Routed, const THREADS: u32>(t: Thread, batch: Batch<L>, entries: Entries) {
     batch.for_each::<THREADS>(t, |key, number| {
         let Some(at) = entries.of::<L>(key) else { return };
         let (was_first, operation) = (entries.first.load(at) == number, batch.operation(number));
-        let mut was_there =
-            if was_first { entries.assigned.load(at) & WAS_THERE != 0 } else { operation != operation::ERASE };
+        let fate = entries.assigned.load(at);
+        if fate & IS_LEFT != 0 {
+            return batch.statuses.store(number, status::NOT_DONE);
+        }
+        let mut was_there = if was_first { fate & WAS_THERE != 0 } else { operation != operation::ERASE };
         if batch.applying.operation == operation::EACH {
             was_there |= !was_first;
             let mut link = entries.chains.load(at);
@@ -901,7 +943,7 @@ fn find<L: Layout>(
 }
 /// The value that the key of an entry has at the end, if it had this one before.
 #[inline(always)]
-fn result<L: Routed>(
+pub(super) fn result<L: Routed>(
     batch: Batch<L>,
     entries: Entries,
     at: u32,
@@ -952,10 +994,22 @@ fn finished<L: Layout>(part: Partition<Moving<L>>, bucket: u32, word: u32) -> [L
             pairs[s] = part.from.pair(records[s]);
         }
     });
+    ordered::<L>(shape, shape.place(part.from.p, bucket) as u32, pairs, word & FREE, bits, word & NEEDED != 0)
+}
+/// The bucket in this place as it is written, with these class bits and slots that are free. `needed`: it must look full.
+#[inline(always)]
+pub(super) fn ordered<L: Layout>(
+    shape: Shape,
+    place: u32,
+    pairs: [L::Pair; BUCKET],
+    free: u32,
+    bits: u32,
+    needed: bool,
+) -> [L::Pair; BUCKET] {
     // A lookup goes on only from a bucket that is full. Where there is only one, nothing is beside it.
-    let hides = (bits != 0 || word & NEEDED != 0) && shape.all_buckets() > 1;
-    if word & FREE == 0 || hides {
-        with_class_bits::<L>(filled::<L>(shape, shape.place(part.from.p, bucket) as u32, pairs, word & FREE), bits)
+    let hides = (bits != 0 || needed) && shape.all_buckets() > 1;
+    if free == 0 || hides {
+        with_class_bits::<L>(filled::<L>(shape, place, pairs, free), bits)
     } else {
         empty_last::<L>(pairs)
     }

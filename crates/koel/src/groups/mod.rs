@@ -10,7 +10,7 @@ use crate::error::{Result, check_length, count32};
 use crate::map::{Key, MapOptions};
 use crate::primitives::Runs;
 pub use index::{Index, IndexBuilder, NO_ID, group_counts};
-use koel_kernels::groups::{self as kernels, MultiTable, QUERIES, THREADS};
+use koel_kernels::groups::{self as kernels, LONG, MultiTable, QUERIES, THREADS};
 use koel_kernels::map::layout::Number;
 use koel_simt::{Buf, In};
 pub use multi_map::{MultiMap, MultiMapBuilder, Retrieved, Retriever};
@@ -75,6 +75,10 @@ grouped! {
     retrieve(
         n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>
     ): retrieve_u32 retrieve_u64;
+    /// Those of long groups beyond what that writes.
+    retrieve_rest(
+        n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>
+    ): retrieve_rest_u32 retrieve_rest_u64;
 }
 
 /// Memory for grouping sorted keys.
@@ -230,8 +234,15 @@ fn retrieve<V: Grouped>(
     let to_values = out.arg("values", stream)?;
     if stream.device().runs_kernels() && n > 0 {
         let (grid, held) = (n.div_ceil(QUERIES), values.len() as u32);
+        let parts = count32("values", room.div_ceil(LONG as u64) as usize)?;
         // SAFETY: `n` ids, an offset more; where all groups begin; `held` values are read at most, and `room` written.
-        return unsafe { V::retrieve(stream, grid, n, groups, of_queries, of_groups, to, room, held, from, to_values) };
+        return unsafe {
+            V::retrieve(stream, grid, n, groups, of_queries, of_groups, to, room, held, from, to_values)?;
+            if parts == 0 {
+                return Ok(());
+            }
+            V::retrieve_rest(stream, parts, n, groups, of_queries, of_groups, to, room, held, from, to_values)
+        };
     }
     if let (Some(ids), Some(starts), Some(offsets), Some(values), Some(mut out)) =
         (ids.host(), starts.host(), offsets.host(), values.host(), out.host_mut())

@@ -242,7 +242,7 @@ impl Retriever {
     /// The values of the keys of the last [`find`](Self::find), key after key; as many of them as `values` has room for. Of another multimap than the keys were
     /// looked up in they mean nothing.
     ///
-    /// One launch; allocates nothing, waits for nothing. 12 bytes and a sector a key, and each value read and written once; groups of a few
+    /// Two launches; allocates nothing, waits for nothing. 12 bytes and a sector a key, and each value read and written once; groups of a few
     /// values in sectors at random. Errors: buffers of another device.
     pub fn values_into<K: Key, V: Value>(
         &mut self,

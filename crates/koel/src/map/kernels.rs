@@ -12,7 +12,7 @@ use koel_kernels::map::reproduce::unstashed_words;
 use koel_kernels::map::settle::{Settling, lock_words};
 use koel_kernels::map::update::Applying;
 use koel_kernels::map::{
-    build, contested_words, export, find, header, join, partition, reproduce, settle, small, state, update,
+    build, contested_words, export, find, header, join, partition, reproduce, settle, small, sparse, state, update,
 };
 use koel_simt::{Buf, In};
 
@@ -118,6 +118,12 @@ kernels! {
     reproduce(
         shape: Shape, stash_bits: u32, unstashed: In<u64>, lists: Buf<u32>, slots: Buf<u64>, stash: Buf<u64>, table_header: Buf<u32>
     ): reproduce map_reproduce reproduce map_reproduce_wide reproduce map_reproduce_wide reproduce map_reproduce_wide;
+    /// The operations of each partition, one block a partition, as far as that is done in few buckets.
+    update_sparse(
+        shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,
+        sent_state: In<u32>, values: In<Self::Value>, operations: In<u8>, lists: Buf<u32>, slots: Buf<u64>, statuses: Buf<u8>,
+        table_header: Buf<u32>, batch_state: Buf<u32>
+    ): sparse map_update_sparse sparse map_update_sparse_u32_u64 sparse map_update_sparse_u64_u32 sparse map_update_sparse_u64_u64;
     /// The operations of each partition, one block a partition.
     update(
         shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,

@@ -160,6 +160,8 @@ pub(super) struct Limits {
     pub spare: u32,
     /// Of a partition's slots that pairs may take.
     pub most_load: f64,
+    /// Operations for a bucket up to which only the buckets of their keys are read; then partitions are read as a whole.
+    pub sparse: f64,
 }
 impl Limits {
     pub const TUNED: Limits = Limits {
@@ -168,6 +170,7 @@ impl Limits {
         deviations: 6.0,
         spare: 24,
         most_load: 0.97,
+        sparse: 0.5,
     };
     /// Keys that a block has room for, if there are so many operations for it on average.
     fn entries(self, mean: f64) -> u32 {
@@ -576,11 +579,13 @@ impl Memory {
             Operations::Each(each) => (operation::EACH, each),
             all => (all.code(), self.no_operations.view()),
         };
+        let buckets = shape.all_buckets();
+        let few = !again && code != operation::EACH && buckets > 1 && n as f64 <= limits.sparse * buckets as f64;
         let applying = Applying {
             pass: route.last,
             group: route.groups.map_or(0, |groups| groups.each),
             operation: code,
-            again: again as u32,
+            again: (again || few) as u32,
             entries: limits.entries(n as f64 / shape.partitions as f64),
             most: limits.most_pairs(shape),
             stash_bits: plan.stash_bits,
@@ -589,6 +594,31 @@ impl Memory {
         let statuses = outcomes.arg("outcomes", stream)?;
         let header = table.header.view_mut().arg("header", stream)?;
         let state = self.state.view_mut().arg("state", stream)?;
+        if few {
+            let applying = Applying { again: 0, ..applying };
+            // SAFETY: as below.
+            unsafe {
+                L::update_sparse(
+                    stream,
+                    shape.partitions,
+                    shape,
+                    applying,
+                    came.queries,
+                    came.overflow,
+                    came.cursors,
+                    came.spilled,
+                    came.group_spilled,
+                    came.state,
+                    values,
+                    operations,
+                    lists,
+                    slots,
+                    statuses,
+                    header,
+                    state,
+                )
+            }?;
+        }
         // SAFETY: the operations as sent, `n` of everything that they have; the table as built with this plan, its stash as it was left.
         unsafe {
             L::update(

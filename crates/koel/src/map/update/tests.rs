@@ -16,6 +16,9 @@ const ONE: Limits = Limits { rule: Rule { bins: 64, ..Limits::TUNED.rule }, ..Li
 const TWO: Limits = Limits { rule: Rule { bins: 8, many_bins: 8, ..Limits::TUNED.rule }, ..Limits::TUNED };
 /// Blocks with room for few keys, and pieces of few operations.
 const FEW: Limits = Limits { operations: 9, deviations: 0.0, spare: 1, ..ONE };
+/// Only the buckets of the keys are read, if that is enough, or always whole partitions.
+const SPARSE: Limits = Limits { sparse: 99.0, ..ONE };
+const WHOLE: Limits = Limits { sparse: 0.0, ..ONE };
 /// Any number of pairs in a partition: the stash takes what has no place.
 const FULL: Limits = Limits { most_load: 9.0, ..ONE };
 
@@ -158,10 +161,35 @@ fn batches<K: Key, V: Value>(seed: u64, limits: Limits) {
 }
 #[test]
 fn every_kind_of_batch_and_pairing() {
-    batches::<u32, u32>(1, ONE);
-    batches::<u32, u64>(2, ONE);
-    batches::<u64, u32>(3, ONE);
+    batches::<u32, u32>(1, WHOLE);
+    batches::<u32, u64>(2, WHOLE);
+    batches::<u64, u32>(3, WHOLE);
     batches::<u64, u64>(4, ONE);
+}
+/// Batches that are done where the table lies: slots are claimed, keys evicted at once or by a third one, fillers come and go.
+fn few<K: Key, V: Value>(seed: u64, load: f64) {
+    let mut world = World::<K, V>::new(&device(seed), plan(900, load), SPARSE);
+    let slots = world.map.plan.slots();
+    for round in 0..4 {
+        world.apply(INSERT, &(900 + round * 12..912 + round * 12).collect::<Vec<_>>());
+        for (operation, n) in [(ASSIGN, 60), (ADD, 90), (ERASE, 200), (INSERT, 170), (ERASE, 1), (INSERT, 1)] {
+            let numbers = world.some(n, 950);
+            world.apply(operation, &numbers);
+        }
+    }
+    assert!(world.map.plan.slots() == slots || load > 0.8, "nothing must grow");
+    world.apply(ERASE, &(0..950).collect::<Vec<_>>());
+    assert!(world.oracle.is_empty());
+}
+#[test]
+fn few_keys_beside_the_pairs() {
+    for seed in 1..4 {
+        few::<u32, u32>(seed, 0.9);
+    }
+    few::<u32, u32>(4, 0.5);
+    few::<u32, u64>(5, 0.9);
+    few::<u64, u32>(6, 0.8);
+    few::<u64, u64>(7, 0.93);
 }
 #[test]
 fn in_two_passes() {
