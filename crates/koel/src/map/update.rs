@@ -162,6 +162,8 @@ pub(super) struct Limits {
     pub most_load: f64,
     /// Operations for a bucket up to which only the buckets of their keys are read; then partitions are read as a whole.
     pub sparse: f64,
+    /// The same of the load that the map was built for, where keys may be new: above, too many have to evict others.
+    pub sparse_load: f64,
 }
 impl Limits {
     pub const TUNED: Limits = Limits {
@@ -171,6 +173,7 @@ impl Limits {
         spare: 24,
         most_load: 0.97,
         sparse: 0.5,
+        sparse_load: 0.65,
     };
     /// Keys that a block has room for, if there are so many operations for it on average.
     fn entries(self, mean: f64) -> u32 {
@@ -183,6 +186,12 @@ impl Limits {
         let mut means =
             std::iter::successors(Some(self.operations), |&mean| Some(mean * 3 / 4).filter(|&mean| mean > 0));
         if shape.buckets <= MOST_BUCKETS { means.find(fits) } else { None }
+    }
+    /// Whether so many operations are done in the buckets of their keys, as far as they can be.
+    fn are_few(self, n: usize, code: u32, plan: &Plan) -> bool {
+        let buckets = plan.shape.all_buckets();
+        let evicts = code != operation::ERASE && plan.n as f64 > self.sparse_load * plan.slots() as f64;
+        code != operation::EACH && !evicts && buckets > 1 && n as f64 <= self.sparse * buckets as f64
     }
     fn most_pairs(self, shape: Shape) -> u32 {
         (shape.buckets as f64 * BUCKET as f64 * self.most_load) as u32
@@ -579,8 +588,7 @@ impl Memory {
             Operations::Each(each) => (operation::EACH, each),
             all => (all.code(), self.no_operations.view()),
         };
-        let buckets = shape.all_buckets();
-        let few = !again && code != operation::EACH && buckets > 1 && n as f64 <= limits.sparse * buckets as f64;
+        let few = !again && limits.are_few(n, code, plan);
         let applying = Applying {
             pass: route.last,
             group: route.groups.map_or(0, |groups| groups.each),

@@ -17,7 +17,7 @@ const TWO: Limits = Limits { rule: Rule { bins: 8, many_bins: 8, ..Limits::TUNED
 /// Blocks with room for few keys, and pieces of few operations.
 const FEW: Limits = Limits { operations: 9, deviations: 0.0, spare: 1, ..ONE };
 /// Only the buckets of the keys are read, if that is enough, or always whole partitions.
-const SPARSE: Limits = Limits { sparse: 99.0, ..ONE };
+const SPARSE: Limits = Limits { sparse: 99.0, sparse_load: 1.0, ..ONE };
 const WHOLE: Limits = Limits { sparse: 0.0, ..ONE };
 /// Any number of pairs in a partition: the stash takes what has no place.
 const FULL: Limits = Limits { most_load: 9.0, ..ONE };
