@@ -63,6 +63,44 @@ fn help_has_examples() {
     }
 }
 
+/// Every line of the examples of `--help`, and of the README, one after the other.
+#[test]
+fn examples_run_as_written() {
+    let numbers = (0..100u32).collect::<Vec<_>>();
+    let wide = numbers.iter().map(|&n| n.into()).collect::<Vec<u64>>();
+    let people = (0..50).map(|i| format!("{i},{},{}\n", 20 + i % 7, 1000 + i % 5)).collect::<String>();
+    let cloud = b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n1 1 1\n";
+    let (_keep, folder) = folder_with(&[
+        ("ids.u64", &u64s(&wide)),
+        ("keys.npy", &npy("<u8", 100, &u64s(&wide))),
+        ("values.npy", &npy("<u4", 100, &u32s(&numbers))),
+        ("people.csv", format!("id,age,city\n{people}").as_bytes()),
+        ("scan.ply", cloud),
+        ("queries.u32", &u32s(&[5, 1000])),
+        ("queries.npy", &npy("<u4", 2, &u32s(&[5, 1000]))),
+        ("numbers.u32", &u32s(&[0, 4, 5])),
+    ]);
+    let mut lines = ["build", "query", "info"].map(|command| done(&folder, &[command, "--help"])).concat();
+    lines.push_str(include_str!("../../../README.md"));
+    let tables = ["build ", "query ", "info "];
+    let examples = lines.lines().filter_map(|line| line.trim().strip_prefix("koel "));
+    let examples = examples.filter(|line| tables.iter().any(|table| line.starts_with(table))).collect::<Vec<_>>();
+    assert!(examples.len() >= 15, "{examples:?}");
+    for seq in ["seq 1000000 > ids.csv", "seq 999990 1000010 > more.csv"] {
+        assert!(lines.contains(seq), "{seq}");
+    }
+    let rows = |range: std::ops::RangeInclusive<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
+    fs::write(folder.join("ids.csv"), rows(1..=1_000_000)).unwrap();
+    fs::write(folder.join("more.csv"), rows(999_990..=1_000_010)).unwrap();
+    for example in examples {
+        // What follows in another column is a remark.
+        let arguments = example.split("  ").next().unwrap().split('#').next().unwrap();
+        done(&folder, &arguments.split_whitespace().collect::<Vec<_>>());
+    }
+    let found = fs::read_to_string(folder.join("found.csv")).unwrap();
+    assert_eq!((found.lines().count(), found.matches(",1\n").count()), (22, 11));
+}
+
 #[test]
 fn numbers_of_every_format_are_found_again() {
     let (keys, values) = ([7u32, 0, u32::MAX, 7], [1u64, 2, u64::MAX, 4]);
@@ -186,7 +224,7 @@ fn every_kind_is_built_and_asked() {
         assert!(told.contains(&format!("kind   {kind} of {what}\n")), "{told}");
         let asked = json(&folder, &["query", "t.koel", "q.csv", "-o", "a.csv"]);
         let rows = answers.lines().count() - 1;
-        assert_eq!([&asked["queries"], &asked["found"], &asked["rows"]], [&5.into(), &3.into(), &rows.into()]);
+        assert_eq!(["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()), [5, 3, rows as u64]);
         assert_eq!(fs::read_to_string(folder.join("a.csv")).unwrap(), answers);
         // An array of the same rows.
         done(&folder, &["query", "t.koel", "q.csv", "-o", "a.npy"]);
@@ -246,7 +284,7 @@ fn many_queries_are_answered_piece_by_piece() {
 
     done(&folder, &["build", "hot.u32", "--kind", "multimap", "-o", "t.koel"]);
     let asked = json(&folder, &["query", "t.koel", "few.u32", "-o", "a.npy"]);
-    assert_eq!([&asked["queries"], &asked["found"], &asked["rows"]], [&3.into(), &3.into(), &6_000_000.into()]);
+    assert_eq!(["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()), [3, 3, 6_000_000]);
     let bytes = fs::read(folder.join("a.npy")).unwrap();
     let last = [&7u32.to_le_bytes()[..], &[1], &1_999_999u32.to_le_bytes()].concat();
     assert_eq!(bytes[bytes.len() - 9..], last);

@@ -4,7 +4,7 @@ use super::args::QueryArgs;
 use super::columns::{Column, Format, Input, in_file};
 use super::{json_file, say, table_fault};
 use crate::device::{self, DeviceChoice};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::{Global, output};
 use koel::file::{FileInfo, TableKind, Width};
 use koel::map::{Key, Value};
