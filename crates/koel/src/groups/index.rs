@@ -5,6 +5,7 @@ use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
 use crate::map::{Key, Map, MapBuilder};
 use crate::primitives::SortKeys;
+use rayon::prelude::*;
 use std::fmt;
 
 /// The id of a key that an [`Index`] does not have.
@@ -98,7 +99,7 @@ impl<K: Key> Index<K> {
         if let (Stored::Mapped(_), Some(ids)) = (&self.keys, ids.host_mut()) {
             // What stands in the file may be no id.
             let none = |id: &&mut u32| **id as usize >= self.len();
-            ids.iter_mut().filter(none).for_each(|id| *id = NO_ID);
+            self.device().install(|| ids.par_iter_mut().filter(none).for_each(|id| *id = NO_ID));
         }
         Ok(())
     }
