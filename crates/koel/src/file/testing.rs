@@ -46,6 +46,7 @@ pub fn taken_back<T: Filed>(table: &T, path: &Path, devices: &[&Device]) -> Vec<
     assert_eq!((info.kind, info.types, info.bytes), (T::KIND, T::types(), written.len() as u64));
     let opened = open_on::<T>(devices[0], path).unwrap();
     verify(&opened).unwrap();
+    assert!(opened.file().is_some(), "looked at where it is");
     let mut tables = vec![opened];
     for device in devices {
         tables.push(load(device, path).unwrap());
