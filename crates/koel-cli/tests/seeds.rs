@@ -27,12 +27,13 @@ fn mutated(seed: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..1 + random.below(4) {
         let busy = (0..20).map(|_| random.below(bytes.len())).find(|&at| bytes.get(at).is_some_and(|&byte| byte != 0));
-        let at = busy.unwrap_or_else(|| random.below(bytes.len()));
+        // Also behind them, where something might stand.
+        let at = busy.unwrap_or_else(|| random.below(bytes.len())) + [0, 0, 4, random.below(8)][random.below(4)];
         let number = [0, 1, 2, 0x7F, 1 << 16, u32::MAX as u64, 1 << 31, 1 << 32, 1 << 63, u64::MAX, random.next()];
         let number = number[random.below(number.len())].to_le_bytes();
         match random.below(8) {
             0 => bytes.truncate(at),
-            1 => bytes.extend_from_within(at..),
+            1 => bytes.extend_from_within(at.min(bytes.len())..),
             2 => bytes.extend(&other[random.below(other.len())..]),
             3 | 4 => {
                 let width = [1, 2, 4, 8][random.below(4)];
