@@ -3,14 +3,9 @@
 
 #![no_main]
 
+#[path = "../checks/scan.rs"]
+mod scan;
+
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| {
-    if let Ok(scan) = koel_spatial::read::parse_pcd(bytes) {
-        let points = scan.points.positions.len();
-        assert!(points > 0);
-        assert!(scan.points.positions.iter().flatten().all(|c| c.is_finite()));
-        assert!(scan.triangles.iter().flatten().all(|&i| (i as usize) < points));
-        assert!(scan.points.normals.is_none_or(|normals| normals.len() == points));
-    }
-});
+fuzz_target!(|bytes: &[u8]| scan::check(koel_spatial::read::parse_pcd(bytes)));

@@ -63,6 +63,44 @@ fn help_has_examples() {
     }
 }
 
+/// Every line of the examples of `--help`, and of the README, one after the other.
+#[test]
+fn examples_run_as_written() {
+    let numbers = (0..100u32).collect::<Vec<_>>();
+    let wide = numbers.iter().map(|&n| n.into()).collect::<Vec<u64>>();
+    let people = (0..50).map(|i| format!("{i},{},{}\n", 20 + i % 7, 1000 + i % 5)).collect::<String>();
+    let cloud = b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n1 1 1\n";
+    let (_keep, folder) = folder_with(&[
+        ("ids.u64", &u64s(&wide)),
+        ("keys.npy", &npy("<u8", 100, &u64s(&wide))),
+        ("values.npy", &npy("<u4", 100, &u32s(&numbers))),
+        ("people.csv", format!("id,age,city\n{people}").as_bytes()),
+        ("scan.ply", cloud),
+        ("queries.u32", &u32s(&[5, 1000])),
+        ("queries.npy", &npy("<u4", 2, &u32s(&[5, 1000]))),
+        ("numbers.u32", &u32s(&[0, 4, 5])),
+    ]);
+    let mut lines = ["build", "query", "info"].map(|command| done(&folder, &[command, "--help"])).concat();
+    lines.push_str(include_str!("../../../README.md"));
+    let tables = ["build ", "query ", "info "];
+    let examples = lines.lines().filter_map(|line| line.trim().strip_prefix("koel "));
+    let examples = examples.filter(|line| tables.iter().any(|table| line.starts_with(table))).collect::<Vec<_>>();
+    assert!(examples.len() >= 15, "{examples:?}");
+    for seq in ["seq 1000000 > ids.csv", "seq 999990 1000010 > more.csv"] {
+        assert!(lines.contains(seq), "{seq}");
+    }
+    let rows = |range: std::ops::RangeInclusive<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
+    fs::write(folder.join("ids.csv"), rows(1..=1_000_000)).unwrap();
+    fs::write(folder.join("more.csv"), rows(999_990..=1_000_010)).unwrap();
+    for example in examples {
+        // What follows in another column is a remark.
+        let arguments = example.split("  ").next().unwrap().split('#').next().unwrap();
+        done(&folder, &arguments.split_whitespace().collect::<Vec<_>>());
+    }
+    let found = fs::read_to_string(folder.join("found.csv")).unwrap();
+    assert_eq!((found.lines().count(), found.matches(",1\n").count()), (22, 11));
+}
+
 #[test]
 fn numbers_of_every_format_are_found_again() {
     let (keys, values) = ([7u32, 0, u32::MAX, 7], [1u64, 2, u64::MAX, 4]);
@@ -147,6 +185,111 @@ fn answers_are_arrays_that_numpy_reads() {
     assert_eq!(bytes[start..], rows);
 }
 
+/// A table of each kind of the same column: what it tells of itself, and what is found in it.
+#[test]
+fn every_kind_is_built_and_asked() {
+    let (_keep, folder) = folder_with(&[
+        ("rows.csv", b"city,id\n70,1\n30,2\n70,3\n4294967295,4\n50,5\n70,6\n"),
+        ("q.csv", b"50\n60\n70\n4294967366\n4294967295\n"),
+        ("ids.u32", &u32s(&[3, 0, 4])),
+    ]);
+    for (kind, arguments, value, counts, answers) in [
+        (
+            "map",
+            &["--value-column", "id"][..],
+            Some("u32"),
+            [4, 4, 2],
+            "key,found,value\n50,1,5\n60,0,\n70,1,6\n4294967366,0,\n4294967295,1,4\n",
+        ),
+        ("set", &[], None, [4, 4, 2], "key,found\n50,1\n60,0\n70,1\n4294967366,0\n4294967295,1\n"),
+        ("index", &[], Some("u32"), [4, 4, 0], "key,found,id\n50,1,1\n60,0,\n70,1,2\n4294967366,0,\n4294967295,1,3\n"),
+        (
+            "multimap",
+            &["--value-column", "id", "--value-type", "u64"],
+            Some("u64"),
+            [4, 6, 0],
+            "key,found,value\n50,1,5\n60,0,\n70,1,1\n70,1,3\n70,1,6\n4294967366,0,\n4294967295,1,4\n",
+        ),
+    ] {
+        let build = ["build", "rows.csv", "--column", "city", "--kind", kind, "-o", "t.koel"];
+        let built = json(&folder, &[&build, arguments].concat());
+        let info = json(&folder, &["info", "t.koel"]);
+        for report in [built, info] {
+            assert_eq!((&report["kind"], report["key"].as_str()), (&kind.into(), Some("u32")));
+            assert_eq!(report.get("value").and_then(Value::as_str), value, "{kind}");
+            assert_eq!(["keys", "pairs", "duplicates"].map(|f| report[f].as_u64().unwrap()), counts, "{kind}");
+        }
+        let told = done(&folder, &["info", "t.koel"]);
+        let what = value.map_or("u32".into(), |value| format!("u32 -> {value}"));
+        assert!(told.contains(&format!("kind   {kind} of {what}\n")), "{told}");
+        let asked = json(&folder, &["query", "t.koel", "q.csv", "-o", "a.csv"]);
+        let rows = answers.lines().count() - 1;
+        assert_eq!(["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()), [5, 3, rows as u64]);
+        assert_eq!(fs::read_to_string(folder.join("a.csv")).unwrap(), answers);
+        // An array of the same rows.
+        done(&folder, &["query", "t.koel", "q.csv", "-o", "a.npy"]);
+        let (bytes, mut expected) = (fs::read(folder.join("a.npy")).unwrap(), vec![]);
+        for line in answers.lines().skip(1) {
+            let mut fields = line.split(',').map(|field| field.parse::<u64>().unwrap_or(0));
+            expected.extend(fields.next().unwrap().to_le_bytes());
+            expected.push(fields.next().unwrap() as u8);
+            match value {
+                None => {}
+                Some("u32") => expected.extend((fields.next().unwrap() as u32).to_le_bytes()),
+                Some(_) => expected.extend(fields.next().unwrap().to_le_bytes()),
+            }
+        }
+        let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+        assert!(text(&bytes[10..start]).contains(&format!("'shape': ({rows},)")), "{kind}");
+        assert_eq!(bytes[start..], expected, "{kind}");
+        let shown = done(&folder, &["query", "t.koel", "q.csv"]);
+        assert!(shown.contains("3 of 5 keys found") && shown.contains("not there"), "{shown}");
+        assert_eq!(shown.contains("5 values"), kind == "multimap", "{shown}");
+        // The way back.
+        if kind == "index" {
+            done(&folder, &["query", "t.koel", "ids.u32", "--ids", "-o", "a.csv"]);
+            let keys = fs::read_to_string(folder.join("a.csv")).unwrap();
+            assert_eq!(keys, "id,found,key\n3,1,4294967295\n0,1,30\n4,0,\n");
+        } else {
+            let error = refused(&folder, &["query", "t.koel", "ids.u32", "--ids"]);
+            assert!(error.contains("t.koel: holds a") && error.contains("--ids goes with an index"), "{error}");
+        }
+    }
+}
+
+/// More queries than are looked up at a time, of every format, and more values than are taken out at a time.
+#[test]
+fn many_queries_are_answered_piece_by_piece() {
+    let queries = (0..2_500_000u32).map(|i| i.wrapping_mul(0x9E37_79B9) >> 12).collect::<Vec<_>>();
+    let lines = queries.iter().map(|query| format!("x,{query}\n")).collect::<String>();
+    let (_keep, folder) = folder_with(&[
+        ("keys.u32", &u32s(&(0..500_000).collect::<Vec<_>>())),
+        ("q.u32", &u32s(&queries)),
+        ("q.npy", &npy("<u4", queries.len(), &u32s(&queries))),
+        ("q.csv", format!("what,key\n{lines}").as_bytes()),
+        ("few.u32", &u32s(&[7; 3])),
+        ("hot.u32", &u32s(&[[7; 2_000_000], [8; 2_000_000]].concat())),
+    ]);
+    done(&folder, &["build", "keys.u32", "--kind", "set", "-o", "t.koel"]);
+    let expected = queries.iter().map(|&query| [query, u32::from(query < 500_000)]).collect::<Vec<_>>();
+    let all = expected.iter().map(|[query, found]| format!("{query},{found}\n")).collect::<String>();
+    for (file, column) in [("q.u32", "1"), ("q.npy", "1"), ("q.csv", "key")] {
+        done(&folder, &["query", "t.koel", file, "--column", column, "-o", "a.csv"]);
+        assert!(fs::read_to_string(folder.join("a.csv")).unwrap() == format!("key,found\n{all}"), "{file}");
+    }
+    done(&folder, &["query", "t.koel", "q.u32", "-o", "a.npy"]);
+    let bytes = fs::read(folder.join("a.npy")).unwrap();
+    let rows = expected.iter().flat_map(|&[query, found]| [&query.to_le_bytes()[..], &[found as u8]].concat());
+    assert!(bytes[bytes.len() - 5 * queries.len()..].iter().copied().eq(rows));
+
+    done(&folder, &["build", "hot.u32", "--kind", "multimap", "-o", "t.koel"]);
+    let asked = json(&folder, &["query", "t.koel", "few.u32", "-o", "a.npy"]);
+    assert_eq!(["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()), [3, 3, 6_000_000]);
+    let bytes = fs::read(folder.join("a.npy")).unwrap();
+    let last = [&7u32.to_le_bytes()[..], &[1], &1_999_999u32.to_le_bytes()].concat();
+    assert_eq!(bytes[bytes.len() - 9..], last);
+}
+
 #[test]
 fn voxels_of_a_scan_are_keys() {
     let mesh = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n";
@@ -184,11 +327,22 @@ fn bad_usage_is_refused() {
         (&["build", "k.u32"][..], "--out"),
         (&["build", "-o", "o"], "KEYS"),
         (
-            &["build", "k.u32", "-o", "o", "--kind", "set"],
-            "--kind set: there are no files of this kind yet, expected map",
+            &["build", "k.u32", "-o", "o", "--kind", "set", "--values", "k.u32"],
+            "--values goes with --kind map or multimap",
         ),
-        (&["build", "k.u32", "-o", "o", "--kind", "multimap"], "--kind multimap: there are no files of this kind yet"),
-        (&["build", "k.u32", "-o", "o", "--kind", "index"], "--kind index: there are no files of this kind yet"),
+        (
+            &["build", "k.csv", "-o", "o", "--kind", "index", "--value-column", "1"],
+            "--value-column goes with --kind map or multimap",
+        ),
+        (
+            &["build", "k.u32", "-o", "o", "--kind", "index", "--value-type", "u64"],
+            "--value-type goes with --kind map or multimap",
+        ),
+        (
+            &["build", "k.u32", "-o", "o", "--kind", "multimap", "--duplicates", "last"],
+            "--duplicates goes with --kind map",
+        ),
+        (&["build", "k.u32", "-o", "o", "--kind", "set", "--reproducible"], "--reproducible goes with --kind map"),
         (&["build", "k.u32", "-o", "o", "--kind", "tree"], "'tree'"),
         (&["build", "k.u32", "-o", "o", "--load", "0.99"], "--load 0.99: expected 0.3 to 0.95"),
         (&["build", "k.u32", "-o", "o", "--load", "NaN"], "--load NaN: expected 0.3 to 0.95"),
@@ -285,6 +439,12 @@ fn bad_tables_are_refused_by_what_is_wrong_with_them() {
             assert_eq!(names(&folder), ["bad.koel", "good.koel", "keys.u32"]);
         }
     }
+    // Queries that are bad behind the first piece leave no answers.
+    let bad = (0..1_100_000).map(|i| format!("{i}\n")).chain(["x\n".into()]).collect::<String>();
+    fs::write(folder.join("bad.csv"), bad).unwrap();
+    let error = refused(&folder, &["query", "good.koel", "bad.csv", "-o", "a.npy"]);
+    assert!(error.contains("bad.csv: line 1100001, column 1: found \"x\""), "{error}");
+    assert_eq!(names(&folder), ["bad.csv", "bad.koel", "good.koel", "keys.u32"]);
     // The last one is damaged in its slots only.
     done(&folder, &["info", "bad.koel", "--quick"]);
     assert!(done(&folder, &["query", "--quick", "bad.koel", "keys.u32"]).contains(" of 100 keys found"));
@@ -300,6 +460,26 @@ fn a_device_that_is_not_there_leaves_nothing() {
     let output = command.current_dir(&folder).args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert_eq!(names(&folder), ["keys.u32"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_query_leaves_no_answers() {
+    let queries = u32s(&(0..40_000_000).collect::<Vec<_>>());
+    let (_keep, folder) = folder_with(&[("keys.u32", &u32s(&[1, 2, 3])), ("q.u32", &queries)]);
+    done(&folder, &["build", "keys.u32", "-o", "t.koel"]);
+    for milliseconds in [100, 500] {
+        let arguments = ["query", "t.koel", "q.u32", "-o", "a.csv"];
+        let mut child = koel(&folder, &arguments).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        let code = child.wait().unwrap().code();
+        match code {
+            Some(130) => assert_eq!(names(&folder), ["keys.u32", "q.u32", "t.koel"]),
+            other => assert_eq!((other, names(&folder).len()), (Some(0), 4), "done before it was interrupted"),
+        }
+        let _ = fs::remove_file(folder.join("a.csv"));
+    }
 }
 
 #[cfg(unix)]

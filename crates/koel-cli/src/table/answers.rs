@@ -1,24 +1,32 @@
-//! Answers of a table: for people, as CSV, as a NumPy array.
-use super::columns::{Column, in_file};
+//! Answers of a table: for people, as CSV, as a NumPy array. They come piece by piece, and none is kept.
+use super::columns::in_file;
 use super::npy;
 use crate::failure::{Failure, Outcome};
-use crate::output;
-use koel::file::{Types, Width};
-use std::io::{self, BufWriter, Write};
+use koel::file::Width;
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, Write};
 use std::path::Path;
 
 /// Rows that people are shown.
 const SHOWN: usize = 20;
 
-/// Whether each query was found, and its value.
-pub struct Answers<'a> {
-    pub queries: &'a Column,
-    pub found: Vec<bool>,
-    /// 0 of those that were not found.
-    pub values: Vec<u64>,
-    /// Of the table.
-    pub types: Types,
+/// What a row says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fields {
+    /// Of the query: its name and type.
+    pub query: (&'static str, Width),
+    /// Of the answer; `None`: there is nothing but whether the query was found.
+    pub answer: Option<(&'static str, Width)>,
 }
+/// What was asked, and what was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    pub query: u64,
+    pub found: bool,
+    /// 0 if nothing was found.
+    pub answer: u64,
+}
+
 /// Errors: a file that would be neither `.npy` nor `.csv`.
 pub fn check_name(out: &Path) -> Outcome<()> {
     match is_array(out) {
@@ -33,62 +41,105 @@ fn is_array(out: &Path) -> Option<bool> {
     (is("npy") || is("csv")).then(|| is("npy"))
 }
 
-impl Answers<'_> {
-    /// Writes them all: the file is there whole or not at all.
-    pub fn write(&self, out: &Path) -> Outcome {
-        output::write_with(out, |file| {
-            let mut to = BufWriter::with_capacity(1 << 20, file);
-            let written = if is_array(out) == Some(true) { self.array(&mut to) } else { self.csv(&mut to) };
-            let written = written.and_then(|()| to.flush());
-            written.map_err(|e| Failure::Other(format!("{}: cannot be written: {e}", out.display())))
-        })
+/// Takes rows: writes them to a file, if there is one, and keeps the first ones for people.
+pub struct Answers<'a> {
+    fields: Fields,
+    to: Option<Written<'a>>,
+    /// All of them.
+    pub rows: u64,
+    first: Vec<Row>,
+}
+/// A file of answers while it is written.
+struct Written<'a> {
+    to: BufWriter<&'a mut File>,
+    name: &'a Path,
+    is_array: bool,
+}
+impl<'a> Answers<'a> {
+    /// For people only.
+    pub fn shown(fields: Fields) -> Answers<'a> {
+        Answers { fields, to: None, rows: 0, first: vec![] }
     }
-    /// Query, found (1 or 0), value.
-    fn rows(&self) -> impl Iterator<Item = (u64, bool, u64)> {
-        let answers = self.found.iter().zip(&self.values).enumerate();
-        answers.map(|(i, (&found, &value))| (self.queries.get(i), found, value))
+    /// To a file of this name.
+    pub fn written(fields: Fields, file: &'a mut File, name: &'a Path) -> Outcome<Answers<'a>> {
+        let to = BufWriter::with_capacity(1 << 20, file);
+        let mut to = Written { to, name, is_array: is_array(name) == Some(true) };
+        // Of an array to be overwritten when the number of rows is known.
+        let header = if to.is_array { array_header(fields, 0) } else { csv_header(fields) };
+        let begun = to.to.write_all(&header);
+        to.ok(begun)?;
+        Ok(Answers { fields, to: Some(to), rows: 0, first: vec![] })
     }
-    fn csv(&self, to: &mut impl Write) -> io::Result<()> {
-        to.write_all(b"key,found,value\n")?;
-        for (key, found, value) in self.rows() {
-            match found {
-                true => writeln!(to, "{key},1,{value}"),
-                false => writeln!(to, "{key},0,"),
-            }?;
+    pub fn add(&mut self, row: Row) -> Outcome {
+        self.rows += 1;
+        if let Some(to) = &mut self.to {
+            let fields = self.fields;
+            let written = if to.is_array { element(&mut to.to, fields, row) } else { line(&mut to.to, fields, row) };
+            to.ok(written)?;
+        } else if self.first.len() < SHOWN {
+            self.first.push(row);
         }
         Ok(())
     }
-    /// A structured array: `key`, `found`, `value`.
-    fn array(&self, to: &mut impl Write) -> io::Result<()> {
-        let keys = match self.queries {
-            Column::U32(_) => Width::U32,
-            Column::U64(_) => Width::U64,
-        };
-        let name = |width: Width| if width == Width::U32 { "<u4" } else { "<u8" };
-        let fields = [("key", name(keys)), ("found", "|b1"), ("value", name(self.types.value))];
-        let descr = fields.map(|(field, of)| format!("('{field}', '{of}')")).join(", ");
-        to.write_all(&npy::header(&format!("[{descr}]"), self.found.len()))?;
-        let number = |to: &mut dyn Write, number: u64, width: Width| match width {
-            Width::U32 => to.write_all(&(number as u32).to_le_bytes()),
-            Width::U64 => to.write_all(&number.to_le_bytes()),
-        };
-        for (key, found, value) in self.rows() {
-            number(to, key, keys)?;
-            to.write_all(&[found.into()])?;
-            number(to, value, self.types.value)?;
+    /// The end of the file; for people the first rows, in columns.
+    pub fn finish(mut self) -> Outcome<String> {
+        let Some(mut to) = self.to.take() else { return Ok(self.first_rows()) };
+        let mut finished = to.to.flush();
+        if to.is_array {
+            let header = array_header(self.fields, self.rows);
+            finished = finished.and_then(|()| to.to.rewind()).and_then(|()| to.to.write_all(&header));
+            finished = finished.and_then(|()| to.to.flush());
         }
-        Ok(())
+        to.ok(finished)?;
+        Ok(String::new())
     }
-    /// The first ones, in columns.
-    pub fn first_rows(&self) -> String {
-        let mut text = format!("{:>20}  {:>20}\n", "key", "value");
-        for (key, found, value) in self.rows().take(SHOWN) {
-            let value = if found { value.to_string() } else { "not there".into() };
-            text.push_str(&format!("{key:>20}  {value:>20}\n"));
+    fn first_rows(&self) -> String {
+        let Fields { query: (query, _), answer } = self.fields;
+        let mut text = format!("{query:>20}  {:>20}\n", answer.map_or("found", |(name, _)| name));
+        for row in &self.first {
+            let answer = match (row.found, answer) {
+                (true, Some(_)) => row.answer.to_string(),
+                (true, None) => "there".into(),
+                (false, _) => "not there".into(),
+            };
+            text.push_str(&format!("{:>20}  {answer:>20}\n", row.query));
         }
-        if self.found.len() > SHOWN {
+        if self.rows > SHOWN as u64 {
             text.push_str(&format!("{:>20}  {:>20}\n", "...", "..."));
         }
         text
     }
+}
+impl Written<'_> {
+    fn ok(&self, written: io::Result<()>) -> Outcome {
+        written.map_err(|e| Failure::Other(format!("{}: cannot be written: {e}", self.name.display())))
+    }
+}
+
+fn csv_header(fields: Fields) -> Vec<u8> {
+    let answer = fields.answer.map_or(String::new(), |(name, _)| format!(",{name}"));
+    format!("{},found{answer}\n", fields.query.0).into_bytes()
+}
+/// Query, found (1 or 0), answer: empty if nothing was found.
+fn line(to: &mut impl Write, fields: Fields, Row { query, found, answer }: Row) -> io::Result<()> {
+    match (fields.answer, found) {
+        (None, _) => writeln!(to, "{query},{}", u8::from(found)),
+        (Some(_), true) => writeln!(to, "{query},1,{answer}"),
+        (Some(_), false) => writeln!(to, "{query},0,"),
+    }
+}
+/// Of a structured array with a field for each.
+fn array_header(fields: Fields, rows: u64) -> Vec<u8> {
+    let field = |(name, width)| format!("('{name}', '{}')", if width == Width::U32 { "<u4" } else { "<u8" });
+    let answer = fields.answer.map_or(String::new(), |answer| format!(", {}", field(answer)));
+    npy::header(&format!("[{}, ('found', '|b1'){answer}]", field(fields.query)), rows)
+}
+fn element(to: &mut impl Write, fields: Fields, row: Row) -> io::Result<()> {
+    let number = |to: &mut dyn Write, number: u64, width: Width| match width {
+        Width::U32 => to.write_all(&(number as u32).to_le_bytes()),
+        Width::U64 => to.write_all(&number.to_le_bytes()),
+    };
+    number(to, row.query, fields.query.1)?;
+    to.write_all(&[row.found.into()])?;
+    fields.answer.map_or(Ok(()), |(_, width)| number(to, row.answer, width))
 }

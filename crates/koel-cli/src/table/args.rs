@@ -10,11 +10,16 @@ Examples:
   koel build ids.u64 -o ids.koel                   the value of a key is its row number, from 0
   koel build keys.npy --values values.npy -o table.koel
   koel build people.csv --column id --value-column age -o ages.koel
-  koel build scan.ply --voxel-grid 512 -o voxels.koel
+  koel build scan.ply --voxel-grid 512 --kind set -o voxels.koel
+  koel build people.csv --column city --value-column id --kind multimap -o cities.koel
+  koel build people.csv --column city --kind index -o ids.koel
 
+A map has a value for each key, a set none, a multimap all values that a key comes with, in their order; an index gives the distinct keys
+the numbers from 0 on, in ascending order.
 Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy arrays of u32, u64, i32 or i64 without
 negative numbers (.npy), columns of CSV files (.csv; u32 if all numbers fit, else u64), or the voxels that a point cloud or mesh touches
 (.ply, .obj, .pcd, .stl, .las, .laz): x << 20 | y << 10 | z up to 1024 voxels a side, x << 42 | y << 21 | z beyond.
+Files are read piece by piece: only the numbers are kept in memory, not the text. Ctrl-C leaves no half-written file.
 The file works on every device; docs/format.md describes it.";
 
 /// Build a table of keys and values, and save it
@@ -45,13 +50,13 @@ pub struct BuildArgs {
     /// The type of values [default: that of the file]
     #[arg(long, value_enum, value_name = "u32|u64")]
     pub value_type: Option<Number>,
-    /// Pairs per slot, 0.3 to 0.95
+    /// Keys per slot, 0.3 to 0.95
     #[arg(long, value_name = "LOAD", default_value_t = 0.8)]
     pub load: f64,
-    /// Of equal keys: keep the last, keep the first, reject them, or take my word that there are none
-    #[arg(long, value_enum, default_value = "last", value_name = "last|first|reject|unchecked")]
-    pub duplicates: Policy,
-    /// The same pairs give the same file, on every device and in every order
+    /// Of equal keys of a map: keep the last, keep the first, reject them, or take my word that there are none [default: last]
+    #[arg(long, value_enum, value_name = "last|first|reject|unchecked")]
+    pub duplicates: Option<Policy>,
+    /// The same pairs give the same file of a map, on every device and in every order
     #[arg(long)]
     pub reproducible: bool,
     /// Where the table goes
@@ -64,9 +69,14 @@ Examples:
   koel query table.koel queries.u32                 the first answers, and how many were found
   koel query table.koel queries.npy -o answers.npy  a structured array: key, found, value
   koel query ages.koel people.csv --column id -o answers.csv
+  koel query ids.koel numbers.u32 --ids             of an index the way back: the keys of numbers
 
-The table is looked into where it is, on the CPU, after its checksums were checked; with --device cuda it is taken to a GPU.
-In answers.csv a key that is not there has no value, in answers.npy the value 0.";
+Answers are rows: of a map key, found (1 or 0), value; of a set key, found; of an index key, found, id, and with --ids id, found, key. Of a
+multimap key, found, value: a row for each value, side by side those of a query, and one for a query that has none. In answers.csv a key that
+is not there has no value, in answers.npy, a structured array of the same rows, the value 0. Keys in answers.npy are as wide as in the
+queries; u64 if these are CSV.
+Queries are read, looked up and written piece by piece, so that there may be more than memory holds. The table is looked into where it is, on
+the CPU, after its checksums were checked; with --device cuda it is taken to a GPU. Ctrl-C leaves no half-written file.";
 
 /// Look keys up in a saved table
 #[derive(clap::Args, Debug)]
@@ -84,6 +94,9 @@ pub struct QueryArgs {
     /// Where the answers go: .npy or .csv
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// The queries are ids of an index: look their keys up
+    #[arg(long)]
+    pub ids: bool,
     /// Check the header of the table only: damage elsewhere goes unnoticed
     #[arg(long)]
     pub quick: bool,
@@ -117,6 +130,12 @@ pub enum Kind {
     Multimap,
     /// Keys and numbers for them, both ways.
     Index,
+}
+impl Kind {
+    /// Whether there are values that are not made up.
+    pub fn has_values(self) -> bool {
+        matches!(self, Kind::Map | Kind::Multimap)
+    }
 }
 /// `--key-type`, `--value-type`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

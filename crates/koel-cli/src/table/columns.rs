@@ -1,7 +1,7 @@
 //! Keys and values from files: raw words, NumPy arrays, columns of CSV, voxels of scans.
 use super::npy::{self, Element};
 use crate::failure::{Failure, Outcome};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressBarIter, ProgressStyle};
 use koel::file::Width;
 use koel_spatial::{Bounds, Grid, Order};
 use std::fmt::Display;
@@ -132,57 +132,144 @@ fn cannot_be_read(file: &Path, error: io::Error) -> Failure {
 
 /// Reads the numbers of a raw file, a NumPy array, or columns of a CSV file: as many columns as names.
 ///
-/// Text and bytes are read piece by piece; only the numbers are kept. Errors: bad input, with line or byte.
+/// Text and bytes are read piece by piece; only the numbers are kept. Errors: as those of [`Input`].
 pub fn read(file: &Path, format: Format, names: &[&ColumnName]) -> Outcome<Vec<Column>> {
-    let refused = |e| cannot_be_read(file, e);
-    if !std::fs::metadata(file).map_err(refused)?.is_file() {
-        return Err(in_file(file, "cannot be read: expected a regular file"));
-    }
-    let opened = File::open(file).map_err(refused)?;
-    let bytes = opened.metadata().map_err(refused)?.len();
-    let progress = progress_bar(bytes, file);
-    let from = progress.wrap_read(opened);
-    let columns = match format {
-        Format::Raw(width) => vec![raw(file, from, bytes, width)?],
-        Format::Npy => vec![array(file, from, bytes)?],
-        Format::Csv => csv(file, from, names)?,
-        Format::Scan => return Err(in_file(file, "a scan has no numbers, expected --voxel-grid N")),
-    };
-    progress.finish_and_clear();
+    let mut input = Input::open(file, format, names)?;
+    let mut columns = input.columns(usize::MAX)?;
+    while input.read(&mut columns, usize::MAX)? > 0 {}
     Ok(columns)
 }
 
-/// Little-endian words, whole ones.
-fn raw(file: &Path, from: impl Read, bytes: u64, width: Width) -> Outcome<Column> {
-    let each = u64::from(width.bits() / 8);
-    if !bytes.is_multiple_of(each) {
-        let (rest, whole) = (bytes % each, bytes / each * each);
-        return Err(in_file(
-            file,
-            format_args!(
-                "{bytes} bytes: expected a multiple of {each}, the last {rest} at byte {whole} are no whole number"
-            ),
-        ));
-    }
-    words(file, from, bytes, width)
+/// The numbers of a file, which come in pieces. Progress is shown on a terminal.
+pub struct Input<'a> {
+    file: &'a Path,
+    progress: ProgressBar,
+    from: Source<'a>,
 }
-/// `bytes` bytes of little-endian words.
-fn words(file: &Path, mut from: impl Read, bytes: u64, width: Width) -> Outcome<Column> {
-    let mut column = match width {
-        Width::U32 => Column::U32(reserved(file, bytes / 4)?),
-        Width::U64 => Column::U64(reserved(file, bytes / 8)?),
-    };
-    let (mut left, mut piece) = (bytes, vec![0; PIECE]);
-    while left > 0 {
-        let piece = &mut piece[..left.min(PIECE as u64) as usize];
-        from.read_exact(piece).map_err(|e| cannot_be_read(file, e))?;
-        match &mut column {
-            Column::U32(column) => column.extend(piece.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word))),
-            Column::U64(column) => column.extend(piece.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word))),
+enum Source<'a> {
+    Words(Words<ProgressBarIter<File>>),
+    Csv(Csv<'a, ProgressBarIter<File>>),
+}
+impl<'a> Input<'a> {
+    /// Of columns, as many as names.
+    ///
+    /// Errors: a file that cannot be read, is none of numbers, or is cut short.
+    pub fn open(file: &'a Path, format: Format, names: &[&'a ColumnName]) -> Outcome<Input<'a>> {
+        let refused = |e| cannot_be_read(file, e);
+        if !std::fs::metadata(file).map_err(refused)?.is_file() {
+            return Err(in_file(file, "cannot be read: expected a regular file"));
         }
-        left -= piece.len() as u64;
+        let opened = File::open(file).map_err(refused)?;
+        let bytes = opened.metadata().map_err(refused)?.len();
+        let progress = progress_bar(bytes, file);
+        let from = progress.wrap_read(opened);
+        let from = match format {
+            Format::Raw(width) => Source::Words(Words::raw(file, from, bytes, width)?),
+            Format::Npy => Source::Words(Words::array(file, from, bytes)?),
+            Format::Csv => Source::Csv(Csv::new(from, names)),
+            Format::Scan => return Err(in_file(file, "a scan has no numbers, expected --voxel-grid N")),
+        };
+        Ok(Input { file, progress, from })
     }
-    Ok(column)
+    /// How wide the numbers are at most.
+    pub fn width(&self) -> Width {
+        match &self.from {
+            Source::Words(words) => words.width,
+            Source::Csv(_) => Width::U64,
+        }
+    }
+    /// Empty columns for [`read`](Self::read), with room for what is left, or for `most` rows of it. Errors: no memory.
+    pub fn columns(&self, most: usize) -> Outcome<Vec<Column>> {
+        Ok(match &self.from {
+            Source::Words(words) => {
+                let n = words.left.min(most as u64);
+                vec![match words.width {
+                    Width::U32 => Column::U32(reserved(self.file, n)?),
+                    Width::U64 => Column::U64(reserved(self.file, n)?),
+                }]
+            }
+            Source::Csv(csv) => vec![Column::U32(vec![]); csv.names.len()],
+        })
+    }
+    /// Adds the next rows to the columns, at most so many: their number, 0 at the end.
+    ///
+    /// Errors: what is no number, with its line or its place.
+    pub fn read(&mut self, columns: &mut [Column], most: usize) -> Outcome<usize> {
+        match &mut self.from {
+            Source::Words(words) => columns.first_mut().map_or(Ok(0), |column| words.read(self.file, column, most)),
+            Source::Csv(csv) => csv.read(self.file, columns, most),
+        }
+    }
+}
+impl Drop for Input<'_> {
+    fn drop(&mut self) {
+        self.progress.finish_and_clear();
+    }
+}
+
+/// Little-endian words.
+struct Words<R> {
+    from: R,
+    width: Width,
+    /// Negative numbers are an error.
+    signed: bool,
+    /// Numbers before, and those that are left.
+    done: u64,
+    left: u64,
+}
+impl<R: Read> Words<R> {
+    /// Whole ones.
+    fn raw(file: &Path, from: R, bytes: u64, width: Width) -> Outcome<Words<R>> {
+        let each = u64::from(width.bits() / 8);
+        if !bytes.is_multiple_of(each) {
+            let (rest, whole) = (bytes % each, bytes / each * each);
+            return Err(in_file(
+                file,
+                format_args!(
+                    "{bytes} bytes: expected a multiple of {each}, the last {rest} at byte {whole} are no whole number"
+                ),
+            ));
+        }
+        Ok(Words { from, width, signed: false, done: 0, left: bytes / each })
+    }
+    /// A NumPy array of one dimension.
+    fn array(file: &Path, mut from: R, bytes: u64) -> Outcome<Words<R>> {
+        let header = npy::read_header(&mut from, bytes).map_err(|e| in_file(file, e))?;
+        let width = if header.element.bytes() == 4 { Width::U32 } else { Width::U64 };
+        let signed = matches!(header.element, Element::I32 | Element::I64);
+        Ok(Words { from, width, signed, done: 0, left: header.len })
+    }
+    /// `column` has numbers of this width.
+    fn read(&mut self, file: &Path, column: &mut Column, most: usize) -> Outcome<usize> {
+        let n = self.left.min(most as u64);
+        let each = self.width.bits() as usize / 8;
+        let (mut left, mut piece) = (n as usize * each, vec![0; (n as usize * each).min(PIECE)]);
+        while left > 0 {
+            let piece = &mut piece[..left.min(PIECE)];
+            self.from.read_exact(piece).map_err(|e| cannot_be_read(file, e))?;
+            let negative = match column {
+                Column::U32(column) => {
+                    let words = piece.as_chunks().0.iter();
+                    column.extend(words.clone().map(|&word| u32::from_le_bytes(word)));
+                    let negative = |(i, &word)| Some((i, i64::from(i32::from_le_bytes(word)))).filter(|(_, n)| *n < 0);
+                    if self.signed { words.enumerate().find_map(negative) } else { None }
+                }
+                Column::U64(column) => {
+                    let words = piece.as_chunks().0.iter();
+                    column.extend(words.clone().map(|&word| u64::from_le_bytes(word)));
+                    let negative = |(i, &word)| Some((i, i64::from_le_bytes(word))).filter(|(_, n)| *n < 0);
+                    if self.signed { words.enumerate().find_map(negative) } else { None }
+                }
+            };
+            if let Some((i, n)) = negative {
+                let i = self.done + i as u64;
+                return Err(in_file(file, format_args!("element {i} is {n}, expected no negative number")));
+            }
+            let numbers = (piece.len() / each) as u64;
+            (self.done, self.left, left) = (self.done + numbers, self.left - numbers, left - piece.len());
+        }
+        Ok(n as usize)
+    }
 }
 /// Room for so many. Errors: there is none.
 fn reserved<T>(file: &Path, n: u64) -> Outcome<Vec<T>> {
@@ -193,59 +280,50 @@ fn reserved<T>(file: &Path, n: u64) -> Outcome<Vec<T>> {
     }
 }
 
-/// A NumPy array of one dimension.
-fn array(file: &Path, mut from: impl Read, bytes: u64) -> Outcome<Column> {
-    let header = npy::read_header(&mut from, bytes).map_err(|e| in_file(file, e))?;
-    let width = if header.element.bytes() == 4 { Width::U32 } else { Width::U64 };
-    let column = words(file, from, bytes - header.start, width)?;
-    let negative = match (header.element, &column) {
-        (Element::I32, Column::U32(column)) => {
-            column.iter().position(|&n| (n as i32) < 0).map(|i| (i, i64::from(column[i] as i32)))
-        }
-        (Element::I64, Column::U64(column)) => {
-            column.iter().position(|&n| (n as i64) < 0).map(|i| (i, column[i] as i64))
-        }
-        _ => None,
-    };
-    match negative {
-        Some((i, n)) => Err(in_file(file, format_args!("element {i} is {n}, expected no negative number"))),
-        None => Ok(column),
-    }
-}
-
 /// Columns of a CSV file. The first line has names if columns are asked for by name, or if what stands there is no number.
-fn csv(file: &Path, from: impl Read, names: &[&ColumnName]) -> Outcome<Vec<Column>> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).buffer_capacity(PIECE).from_reader(from);
-    let mut columns = vec![Column::U32(vec![]); names.len()];
-    let mut places: Option<Vec<usize>> = None;
-    let mut row = csv::ByteRecord::new();
-    while reader.read_byte_record(&mut row).map_err(|e| csv_fault(file, e))? {
-        let line = row.position().map_or(0, csv::Position::line);
-        let first = places.is_none();
-        let places = match &places {
-            Some(places) => places,
-            None => places.insert(find_columns(file, &row, names)?),
-        };
-        let numbers = places.iter().map(|&place| number(&row[place]));
-        let is_header = first
-            && (names.iter().any(|name| matches!(name, ColumnName::Name(_)))
-                || places.iter().all(|&place| !row[place].is_empty() && !row[place][0].is_ascii_digit()));
-        if is_header {
-            continue;
-        }
-        for ((number, column), (&place, name)) in numbers.zip(&mut columns).zip(places.iter().zip(names)) {
-            let Some(number) = number else {
-                let found = row[place][..row[place].len().min(40)].escape_ascii();
-                let expected = format_args!("expected a whole number from 0 to {}", u64::MAX);
-                return Err(in_file(file, format_args!("line {line}, column {name}: found \"{found}\", {expected}")));
+struct Csv<'a, R> {
+    reader: csv::Reader<R>,
+    names: Vec<&'a ColumnName>,
+    /// Where they are, when the first line was read.
+    places: Option<Vec<usize>>,
+}
+impl<'a, R: Read> Csv<'a, R> {
+    fn new(from: R, names: &[&'a ColumnName]) -> Csv<'a, R> {
+        let reader = csv::ReaderBuilder::new().has_headers(false).buffer_capacity(PIECE).from_reader(from);
+        Csv { reader, names: names.to_vec(), places: None }
+    }
+    fn read(&mut self, file: &Path, columns: &mut [Column], most: usize) -> Outcome<usize> {
+        let (mut row, mut rows) = (csv::ByteRecord::new(), 0);
+        while rows < most && self.reader.read_byte_record(&mut row).map_err(|e| csv_fault(file, e))? {
+            let line = row.position().map_or(0, csv::Position::line);
+            let first = self.places.is_none();
+            let places = match &self.places {
+                Some(places) => places,
+                None => self.places.insert(find_columns(file, &row, &self.names)?),
             };
-            column.push(number);
+            let numbers = places.iter().map(|&place| number(&row[place]));
+            let is_header = first
+                && (self.names.iter().any(|name| matches!(name, ColumnName::Name(_)))
+                    || places.iter().all(|&place| !row[place].is_empty() && !row[place][0].is_ascii_digit()));
+            if is_header {
+                continue;
+            }
+            for ((number, column), (&place, name)) in numbers.zip(&mut *columns).zip(places.iter().zip(&self.names)) {
+                let Some(number) = number else {
+                    let found = row[place][..row[place].len().min(40)].escape_ascii();
+                    let expected = format_args!("expected a whole number from 0 to {}", u64::MAX);
+                    let fault = format_args!("line {line}, column {name}: found \"{found}\", {expected}");
+                    return Err(in_file(file, fault));
+                };
+                column.push(number);
+            }
+            rows += 1;
         }
+        if self.places.is_none() {
+            return Err(in_file(file, "is empty, expected lines of numbers"));
+        }
+        Ok(rows)
     }
-    if places.is_none() {
-        return Err(in_file(file, "is empty, expected lines of numbers"));
-    }
-    Ok(columns)
 }
 /// Where the columns are, counted from 0, as the first line tells.
 fn find_columns(file: &Path, row: &csv::ByteRecord, names: &[&ColumnName]) -> Outcome<Vec<usize>> {
@@ -315,10 +393,41 @@ mod tests {
 
     fn csv_of(text: &str, names: &[&str]) -> Result<Vec<Column>, String> {
         let names = names.iter().map(|name| name.parse().unwrap()).collect::<Vec<ColumnName>>();
-        csv(Path::new("t.csv"), text.as_bytes(), &names.iter().collect::<Vec<_>>()).map_err(|e| match e {
-            Failure::Usage(message) => message,
-            other => panic!("{other:?}"),
-        })
+        // All at once, and a row at a time.
+        let mut results = [usize::MAX, 1].map(|most| {
+            let mut csv = Csv::new(text.as_bytes(), &names.iter().collect::<Vec<_>>());
+            let mut columns = vec![Column::U32(vec![]); names.len()];
+            loop {
+                match csv.read(Path::new("t.csv"), &mut columns, most) {
+                    Ok(0) => break Ok(columns),
+                    Ok(rows) => assert!(rows <= most),
+                    Err(Failure::Usage(message)) => break Err(message),
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        });
+        assert_eq!(results[0], results[1]);
+        std::mem::replace(&mut results[0], Ok(vec![]))
+    }
+    #[test]
+    fn words_come_in_pieces() {
+        let numbers = (0..600_000u32).map(|i| i.wrapping_mul(0x9E37_79B9)).collect::<Vec<_>>();
+        let bytes = numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+        for most in [1000, 299_999, usize::MAX] {
+            let mut words = Words::raw(Path::new("k.u32"), &bytes[..], bytes.len() as u64, Width::U32).unwrap();
+            let mut column = Column::U32(vec![]);
+            while words.read(Path::new("k.u32"), &mut column, most).unwrap() > 0 {}
+            assert!(column == Column::U32(numbers.clone()));
+        }
+        // A negative number in a later piece, by its place in the file.
+        let mut bytes = npy::header("'<i8'", 400_000);
+        bytes.extend((0..400_000i64).flat_map(|i| if i == 300_000 { -7 } else { i }.to_le_bytes()));
+        let file = Path::new("k.npy");
+        let mut words = Words::array(file, &bytes[..], bytes.len() as u64).unwrap();
+        let mut column = Column::U64(vec![]);
+        assert_eq!(words.read(file, &mut column, 250_000).unwrap(), 250_000);
+        let error = words.read(file, &mut column, 250_000).unwrap_err();
+        assert!(matches!(error, Failure::Usage(m) if m == "k.npy: element 300000 is -7, expected no negative number"));
     }
 
     #[test]

@@ -164,11 +164,13 @@ fn end_of_value(text: &str) -> Option<usize> {
     (depth == 0 && quote.is_none()).then_some(text.len())
 }
 
-/// The bytes in front of `len` elements of the type that `descr` names, a Python literal.
-pub fn header(descr: &str, len: usize) -> Vec<u8> {
-    let mut text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({len},), }}");
+/// The bytes in front of `len` elements of the type that `descr` names, a Python literal. For every length they are as many, so that they
+/// can be written when it is known.
+pub fn header(descr: &str, len: u64) -> Vec<u8> {
+    let with = |len: u64| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({len},), }}");
+    let mut text = with(len);
     // The elements begin on a multiple of 64.
-    let whole = (MAGIC.len() + 4 + text.len() + 1).next_multiple_of(64);
+    let whole = (MAGIC.len() + 4 + with(u64::MAX).len() + 1).next_multiple_of(64);
     text.push_str(&" ".repeat(whole - MAGIC.len() - 4 - text.len() - 1));
     text.push('\n');
     let length = (text.len() as u16).to_le_bytes();
@@ -194,8 +196,9 @@ mod tests {
                 let mut bytes = header(&format!("'{descr}'"), len);
                 assert_eq!(bytes.len() % 64, 0);
                 let start = bytes.len() as u64;
-                bytes.resize(bytes.len() + len * element.bytes() as usize, 7);
-                assert_eq!(read(&bytes), Ok(Header { element, len: len as u64, start }));
+                assert_eq!(bytes.len(), header(&format!("'{descr}'"), u64::MAX).len());
+                bytes.resize(bytes.len() + (len * element.bytes()) as usize, 7);
+                assert_eq!(read(&bytes), Ok(Header { element, len, start }));
             }
         }
         // As NumPy writes them, of version 1 and 2; another order and other quotes.

@@ -260,6 +260,11 @@ impl<'a, T: Element> View<'a, T> {
     pub unsafe fn from_raw(device: &'a Device, address: u64, len: usize) -> Result<View<'a, T>> {
         Ok(View { address: check_address::<T>(address, len)?, len, device, owner: None, of: PhantomData })
     }
+    /// Elements in memory of the host, for the CPU.
+    pub(crate) fn of_host(device: &'a Device, data: &'a [T]) -> View<'a, T> {
+        debug_assert!(!device.runs_kernels());
+        View { address: data.as_ptr() as u64, len: data.len(), device, owner: None, of: PhantomData }
+    }
     #[cfg(feature = "cuda")]
     pub(super) fn of(shared: &'a Arc<Shared>, address: u64, len: usize) -> View<'a, T> {
         View { address, len, device: &shared.device, owner: Some(shared), of: PhantomData }
@@ -454,9 +459,7 @@ impl<'a, T: Element> Staged<'a, T> {
     /// All of it.
     pub fn view(&self) -> View<'_, T> {
         match &self.0 {
-            Place::Host(data, device) => {
-                View { address: data.as_ptr() as u64, len: data.len(), device, owner: None, of: PhantomData }
-            }
+            Place::Host(data, device) => View::of_host(device, data),
             Place::Copy(buffer) => buffer.view(),
         }
     }

@@ -47,8 +47,10 @@ pub enum FileErrorKind {
         found: u64,
     },
     /// The file goes on after its last section.
-    #[error("has {found} bytes, expected {expected}: something follows after the {}", Section::Stash)]
+    #[error("has {found} bytes, expected {expected}: something follows after the {section}")]
     Trailing {
+        /// The last one.
+        section: Section,
         /// Bytes of all sections.
         expected: u64,
         /// Bytes of the file.
@@ -85,7 +87,7 @@ pub enum FileErrorKind {
         expected: TableKind,
     },
     /// Other types of keys or values.
-    #[error("holds pairs {found}, expected {expected}")]
+    #[error("holds {} {found}, expected {expected}", found.what())]
     WrongTypes {
         /// The types in the file.
         found: Types,
@@ -99,6 +101,28 @@ pub enum FileErrorKind {
         found: u64,
         /// Pairs that should be there.
         expected: u64,
+    },
+    /// A value of a pair that is the number of no key.
+    #[error("the slots hold the number {found}, expected at most {most}, that of the last key")]
+    Number {
+        /// The greatest number in the buckets.
+        found: u64,
+        /// The greatest number that a key has.
+        most: u64,
+    },
+    /// An element of a column that cannot be there.
+    #[error("byte {byte}: element {element} of the {section} is {found}, expected {expected}")]
+    Element {
+        /// Where the element is, in bytes from the beginning of the file.
+        byte: u64,
+        /// Which column.
+        section: Section,
+        /// Its number, from 0; that behind the last one is what fills the section up.
+        element: u64,
+        /// What it is.
+        found: u64,
+        /// What it may be.
+        expected: String,
     },
     /// A pair of the stash that cannot be there.
     #[error("byte {byte}: pair {pair} of the stash {fault}")]

@@ -2,10 +2,13 @@
 //!
 //! [`Header::decode`] checks a header against the length of the file, so that whoever has a [`Header`] may allocate what it says.
 use super::FileErrorKind;
-use koel_kernels::map::layout::{BUCKET, Layout, Shape};
+use bytemuck::Pod;
+use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use koel_kernels::map::stash;
+use koel_kernels::set::layout::Member;
 use std::fmt;
 use std::hash::Hasher;
+use std::marker::PhantomData;
 use twox_hash::XxHash3_64;
 
 /// How a table file begins. Copying it as text would change it.
@@ -33,6 +36,25 @@ pub enum Section {
     Slots,
     /// The pairs that no bucket has room for.
     Stash,
+    /// The distinct keys of an index or a multimap, in ascending order.
+    Keys,
+    /// Where the values of each key of a multimap begin, and where those of the last one end.
+    Starts,
+    /// All values of a multimap, key after key.
+    Values,
+}
+impl Section {
+    /// Its offset and its bytes, in the description of the format.
+    fn fields(self) -> [&'static str; 2] {
+        match self {
+            Section::Header => ["offset of the header", "bytes of the header"],
+            Section::Slots => ["offset of the slots", "bytes of the slots"],
+            Section::Stash => ["offset of the stash", "bytes of the stash"],
+            Section::Keys => ["offset of the keys", "bytes of the keys"],
+            Section::Starts => ["offset of the starts", "bytes of the starts"],
+            Section::Values => ["offset of the values", "bytes of the values"],
+        }
+    }
 }
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,6 +62,9 @@ impl fmt::Display for Section {
             Section::Header => "header",
             Section::Slots => "section of slots",
             Section::Stash => "section of the stash",
+            Section::Keys => "section of keys",
+            Section::Starts => "section of starts",
+            Section::Values => "section of values",
         })
     }
 }
@@ -49,17 +74,45 @@ impl fmt::Display for Section {
 pub enum TableKind {
     /// Keys and a value each: [`Map`](crate::Map).
     Map,
-    /// Keys. Reserved: no such files are written yet.
+    /// Keys: [`Set`](crate::Set).
     Set,
-    /// Keys and numbers for them, both ways. Reserved.
+    /// Keys and numbers for them, both ways: [`Index`](crate::Index).
     Index,
-    /// Keys and any number of values each. Reserved.
+    /// Keys and any number of values each: [`MultiMap`](crate::MultiMap).
     MultiMap,
 }
+/// Sections behind the header, at most.
+const MOST_SECTIONS: usize = 5;
 impl TableKind {
     /// With the number of each in the format.
     const ALL: [(u32, TableKind); 4] =
         [(1, TableKind::Map), (2, TableKind::Set), (3, TableKind::Index), (4, TableKind::MultiMap)];
+
+    /// The sections behind the header, in their order.
+    pub(crate) fn sections(self) -> &'static [Section] {
+        const ALL: [Section; MOST_SECTIONS] =
+            [Section::Slots, Section::Stash, Section::Keys, Section::Starts, Section::Values];
+        match self {
+            TableKind::Map | TableKind::Set => &ALL[..2],
+            TableKind::Index => &ALL[..3],
+            TableKind::MultiMap => &ALL,
+        }
+    }
+    /// How many bits values may have.
+    fn value_bits(self) -> &'static [u64] {
+        match self {
+            TableKind::Map | TableKind::MultiMap => &[32, 64],
+            TableKind::Set => &[0],
+            TableKind::Index => &[32],
+        }
+    }
+    /// Where the fields end that it has.
+    fn end(self) -> usize {
+        match self {
+            TableKind::MultiMap => at::VALUES + 8,
+            _ => at::SLOTS + at::OF_SECTION * self.sections().len(),
+        }
+    }
 }
 impl fmt::Display for TableKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,7 +141,8 @@ impl Width {
             Width::U64 => 64,
         }
     }
-    fn of<T>() -> Width {
+    /// Of `u32` and `u64`.
+    pub(crate) fn of<T>() -> Width {
         if size_of::<T>() == 4 { Width::U32 } else { Width::U64 }
     }
 }
@@ -103,21 +157,57 @@ impl fmt::Display for Width {
 pub struct Types {
     /// Of keys.
     pub key: Width,
-    /// Of values.
-    pub value: Width,
+    /// Of values; `None` for a set, which has none. The ids of an index are `u32`.
+    pub value: Option<Width>,
 }
 impl Types {
-    pub(super) fn of<L: Layout>() -> Types {
-        Types { key: Width::of::<L::Key>(), value: Width::of::<L::Value>() }
-    }
-    /// Bytes of a slot.
-    fn slot_bytes(self) -> u64 {
-        if self == (Types { key: Width::U32, value: Width::U32 }) { 8 } else { 16 }
+    /// What such types are of.
+    pub(super) fn what(self) -> &'static str {
+        if self.value.is_some() { "pairs" } else { "keys" }
     }
 }
 impl fmt::Display for Types {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} -> {}", self.key, self.value)
+        match self.value {
+            Some(value) => write!(f, "{} -> {value}", self.key),
+            None => self.key.fmt(f),
+        }
+    }
+}
+
+/// What the slots of a table hold.
+pub trait Slotted: 'static {
+    /// How the stash has it.
+    type Pairs: Layout;
+    /// Words of 64 bits of a bucket.
+    const BUCKET_WORDS: usize;
+    /// How many entries the bucket in this place holds, of those that are taken out when all are; and the greatest value among them.
+    fn entries(shape: Shape, place: u32, bucket: &[u64]) -> (u64, u64);
+}
+impl<L: Layout> Slotted for L {
+    type Pairs = L;
+    const BUCKET_WORDS: usize = L::WORDS;
+    #[inline(always)]
+    fn entries(shape: Shape, place: u32, bucket: &[u64]) -> (u64, u64) {
+        let mut entries = (0, 0);
+        for (&head, &behind) in bucket[..BUCKET].iter().zip(&bucket[L::WORDS - BUCKET..]) {
+            // Fillers do not belong where they are.
+            if head != EMPTY && shape.belongs(L::hash(L::key_in(head)), place) {
+                entries = (entries.0 + 1, entries.1.max(L::value_in(head, behind).widened()));
+            }
+        }
+        entries
+    }
+}
+/// Keys alone, as in a set.
+pub struct Members<K>(PhantomData<K>);
+impl<K: Member + Pod> Slotted for Members<K> {
+    type Pairs = K::Pairs;
+    const BUCKET_WORDS: usize = K::SLOTS as usize * size_of::<K>() / 8;
+    #[inline(always)]
+    fn entries(_: Shape, _: u32, bucket: &[u64]) -> (u64, u64) {
+        let keys: &[K] = bytemuck::cast_slice(bucket);
+        (keys.iter().filter(|&&key| key != K::EMPTY).count() as u64, 0)
     }
 }
 
@@ -126,10 +216,8 @@ impl fmt::Display for Types {
 pub struct Extent {
     /// In bytes from the beginning of the file.
     pub offset: u64,
-    /// Its length.
+    /// Its length: a multiple of 8.
     pub bytes: u64,
-    /// XXH3-64 of its bytes.
-    pub checksum: u64,
 }
 impl Extent {
     pub fn end(&self) -> u64 {
@@ -140,15 +228,21 @@ impl Extent {
 /// What a header says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
+    pub kind: TableKind,
     pub types: Types,
     pub seed: u32,
-    /// The value of the ambiguous key.
+    /// The value of the ambiguous key; 0 in a set.
     pub held: Option<u64>,
+    /// Of the table: in the slots, in the stash, and the held one.
     pub pairs: u64,
     pub duplicates: u64,
     pub shape: Shape,
-    pub slots: Extent,
-    pub stash: Extent,
+    /// Pairs in the stash.
+    pub stashed: u64,
+    /// Values of a multimap; 0 of other kinds.
+    pub values: u64,
+    /// XXH3-64 of each section, as `kind` has them.
+    pub checksums: [u64; MOST_SECTIONS],
 }
 
 /// Where the fields of a header are.
@@ -164,52 +258,92 @@ mod at {
     pub const DUPLICATES: usize = 48;
     pub const PARTITIONS: usize = 56;
     pub const BUCKETS: usize = 60;
-    /// Of each section: offset, bytes, checksum.
+    /// Of each section: offset, bytes, checksum. Those of the slots come first.
     pub const SLOTS: usize = 64;
-    pub const STASH: usize = 88;
-    pub const FREE: usize = 112;
+    pub const OF_SECTION: usize = 24;
+    pub const STASH: usize = SLOTS + OF_SECTION;
+    pub const VALUES: usize = SLOTS + OF_SECTION * super::MOST_SECTIONS;
     pub const CHECKSUM: usize = 4088;
 }
 
 impl Header {
-    /// Of a table whose sections are not written yet.
-    pub fn new<L: Layout>(
-        shape: Shape,
-        seed: u32,
-        held: Option<u64>,
-        pairs: u64,
-        duplicates: u64,
-        stashed: u64,
-    ) -> Header {
-        let types = Types::of::<L>();
-        let (slots, stash) = extents(types, shape, stashed);
-        Header { types, seed, held, pairs, duplicates, shape, slots, stash }
-    }
-    /// Pairs in the stash.
-    pub fn stashed(&self) -> u64 {
-        self.stash.bytes / self.types.slot_bytes()
+    /// Slots of a bucket, bytes of a slot, and bytes of a slot of the stash.
+    fn sizes(&self) -> [u64; 3] {
+        let narrow = self.types.key == Width::U32;
+        match (self.kind, self.types.value) {
+            (TableKind::Set, _) if narrow => [8, 4, 8],
+            (TableKind::Set, _) => [4, 8, 16],
+            // Groups have numbers of 32 bits, whatever the values are.
+            (TableKind::Map, Some(Width::U64)) => [4, 16, 16],
+            _ if narrow => [4, 8, 8],
+            _ => [4, 16, 16],
+        }
     }
     /// Slots of all buckets.
     pub fn all_slots(&self) -> u64 {
-        self.slots.bytes / self.types.slot_bytes()
+        self.shape.all_buckets() * self.sizes()[0]
     }
     /// Pairs in the buckets.
     pub fn in_buckets(&self) -> u64 {
-        self.pairs - self.stashed() - self.held.is_some() as u64
+        self.pairs - self.stashed - self.held.is_some() as u64
+    }
+    /// The greatest value that a pair of the table may have.
+    pub fn most_value(&self) -> u64 {
+        match self.kind {
+            TableKind::Map => u64::MAX,
+            TableKind::Set => 0,
+            TableKind::Index | TableKind::MultiMap => self.pairs.saturating_sub(1),
+        }
+    }
+    /// How many numbers are in a section that is a column, and how wide they are.
+    pub fn column(&self, section: Section) -> (u64, Width) {
+        match section {
+            Section::Keys => (self.pairs, self.types.key),
+            Section::Starts => (self.pairs + 1, Width::U32),
+            Section::Values => (self.values, self.types.value.unwrap_or(Width::U32)),
+            Section::Header | Section::Slots | Section::Stash => (self.bytes_of(section) / 8, Width::U64),
+        }
+    }
+    fn bytes_of(&self, section: Section) -> u64 {
+        match section {
+            Section::Header => HEADER_BYTES,
+            Section::Slots => self.all_slots() * self.sizes()[1],
+            Section::Stash => self.stashed * self.sizes()[2],
+            Section::Keys | Section::Starts | Section::Values => {
+                let (n, width) = self.column(section);
+                (n * u64::from(width.bits() / 8)).next_multiple_of(8)
+            }
+        }
+    }
+    /// Where a section is: behind those before it.
+    pub fn extent(&self, section: Section) -> Extent {
+        let before = self.kind.sections().iter().take_while(|&&other| other != section);
+        let offset = HEADER_BYTES + before.map(|&other| self.bytes_of(other)).sum::<u64>();
+        Extent { offset, bytes: self.bytes_of(section) }
     }
     /// Bytes of the file.
     pub fn file_bytes(&self) -> u64 {
-        self.stash.end()
+        HEADER_BYTES + self.kind.sections().iter().map(|&section| self.bytes_of(section)).sum::<u64>()
+    }
+    /// The checksum of a section.
+    pub fn checksum(&self, section: Section) -> u64 {
+        self.numbered().find(|&(_, other, _)| other == section).map_or(0, |(_, _, checksum)| checksum)
+    }
+    /// Where the fields of each section are, the section, its checksum.
+    fn numbered(&self) -> impl Iterator<Item = (usize, Section, u64)> {
+        let sections = self.kind.sections().iter().zip(self.checksums).enumerate();
+        sections.map(|(i, (&section, checksum))| (at::SLOTS + at::OF_SECTION * i, section, checksum))
     }
 
     pub fn encode(&self) -> [u8; HEADER_BYTES as usize] {
         let mut bytes = [0; HEADER_BYTES as usize];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        let number = TableKind::ALL.iter().find(|(_, kind)| *kind == self.kind).map_or(0, |(number, _)| *number);
         put(0, &MAGIC);
         put(at::VERSION, &VERSION.to_le_bytes());
-        put(at::KIND, &TableKind::ALL[0].0.to_le_bytes());
+        put(at::KIND, &number.to_le_bytes());
         put(at::KEY_BITS, &self.types.key.bits().to_le_bytes());
-        put(at::VALUE_BITS, &self.types.value.bits().to_le_bytes());
+        put(at::VALUE_BITS, &self.types.value.map_or(0, Width::bits).to_le_bytes());
         put(at::SEED, &self.seed.to_le_bytes());
         put(at::HELD, &(self.held.is_some() as u32).to_le_bytes());
         put(at::HELD_VALUE, &self.held.unwrap_or(0).to_le_bytes());
@@ -217,11 +351,13 @@ impl Header {
         put(at::DUPLICATES, &self.duplicates.to_le_bytes());
         put(at::PARTITIONS, &self.shape.partitions.to_le_bytes());
         put(at::BUCKETS, &self.shape.buckets.to_le_bytes());
-        for (at, section) in [(at::SLOTS, self.slots), (at::STASH, self.stash)] {
-            put(at, &section.offset.to_le_bytes());
-            put(at + 8, &section.bytes.to_le_bytes());
-            put(at + 16, &section.checksum.to_le_bytes());
+        for (at, section, checksum) in self.numbered() {
+            let Extent { offset, bytes } = self.extent(section);
+            put(at, &offset.to_le_bytes());
+            put(at + 8, &bytes.to_le_bytes());
+            put(at + 16, &checksum.to_le_bytes());
         }
+        put(at::VALUES, &self.values.to_le_bytes());
         let checksum = XxHash3_64::oneshot(&bytes[..at::CHECKSUM]);
         bytes[at::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -231,7 +367,7 @@ impl Header {
     ///
     /// What it returns fits the file: every section lies in it, and there are no other bytes.
     pub fn decode(start: &[u8], file_bytes: u64) -> Result<Header, FileErrorKind> {
-        let truncated = |expected| FileErrorKind::Truncated { section: Section::Header, expected, found: file_bytes };
+        let truncated = |section, expected| FileErrorKind::Truncated { section, expected, found: file_bytes };
         let known = start.len().min(MAGIC.len());
         if start[..known] != MAGIC[..known] {
             return Err(FileErrorKind::Foreign { found: start[..start.len().min(16)].escape_ascii().to_string() });
@@ -242,70 +378,86 @@ impl Header {
             return Err(FileErrorKind::Newer { found });
         }
         if start.len() < HEADER_BYTES as usize {
-            return Err(truncated(HEADER_BYTES));
+            return Err(truncated(Section::Header, HEADER_BYTES));
         }
         let (found, expected) = (XxHash3_64::oneshot(&start[..at::CHECKSUM]), long(start, at::CHECKSUM));
         if found != expected {
             return Err(FileErrorKind::Checksum { section: Section::Header, found, expected });
         }
-        one_of(start, at::VERSION, "version", &[VERSION.into()])?;
-        let kinds = TableKind::ALL.map(|(number, _)| number.into());
-        let kind = one_of(start, at::KIND, "kind", &kinds)?;
-        if let Some(&(_, found)) = TableKind::ALL[1..].iter().find(|(number, _)| kind == u64::from(*number)) {
-            return Err(FileErrorKind::Kind { found, expected: TableKind::Map });
-        }
-        let width = |at, field| Ok(if one_of(start, at, field, &[32, 64])? == 32 { Width::U32 } else { Width::U64 });
-        let types = Types { key: width(at::KEY_BITS, "key bits")?, value: width(at::VALUE_BITS, "value bits")? };
-        let has_held = one_of(start, at::HELD, "held", &[0, 1])? == 1;
-        let most = match (has_held, types.value) {
-            (false, _) => 0,
-            (true, Width::U32) => u32::MAX.into(),
-            (true, Width::U64) => u64::MAX,
+        let small = |at, field, allowed: &[u64]| one_of(word(start, at), at, field, allowed);
+        let large = |at, field, expected| one_of(long(start, at), at, field, &[expected]);
+        small(at::VERSION, "version", &[VERSION.into()])?;
+        let number = small(at::KIND, "kind", &TableKind::ALL.map(|(number, _)| number.into()))?;
+        let kind = TableKind::ALL[number as usize - 1].1;
+        let key = if small(at::KEY_BITS, "key bits", &[32, 64])? == 32 { Width::U32 } else { Width::U64 };
+        let value = match small(at::VALUE_BITS, "value bits", kind.value_bits())? {
+            0 => None,
+            32 => Some(Width::U32),
+            _ => Some(Width::U64),
         };
-        let held = within(long(start, at::HELD_VALUE), at::HELD_VALUE, "held value", 0, most)?;
+        let has_held = small(at::HELD, "held", &[0, 1])? == 1;
 
         let (partitions, buckets) = (word(start, at::PARTITIONS), word(start, at::BUCKETS));
         within(buckets, at::BUCKETS, "buckets", 1, MOST_BUCKETS.into())?;
         within(partitions, at::PARTITIONS, "partitions", 1, u64::from(u32::MAX) / buckets)?;
-        let shape = Shape { partitions: partitions as u32, buckets: buckets as u32 };
-        let stash_bytes = long(start, at::STASH + 8);
-        let most = MOST_STASHED * types.slot_bytes();
-        within(stash_bytes, at::STASH + 8, "bytes of the stash", 0, most)?;
-        let (mut slots, mut stash) = extents(types, shape, stash_bytes / types.slot_bytes());
-        for (at, section, fields) in [
-            (at::SLOTS, &mut slots, ["offset of the slots", "bytes of the slots"]),
-            (at::STASH, &mut stash, ["offset of the stash", "bytes of the stash"]),
-        ] {
-            one_of(start, at, fields[0], &[section.offset])?;
-            one_of(start, at + 8, fields[1], &[section.bytes])?;
-            section.checksum = long(start, at + 16);
-        }
-        for (section, extent) in [(Section::Slots, slots), (Section::Stash, stash)] {
-            if file_bytes < extent.end() {
-                return Err(FileErrorKind::Truncated { section, expected: extent.end(), found: file_bytes });
-            }
-        }
-        if file_bytes > stash.end() {
-            return Err(FileErrorKind::Trailing { expected: stash.end(), found: file_bytes });
+        // As far as it is known: what follows is put in when it is.
+        let mut header = Header {
+            kind,
+            types: Types { key, value },
+            seed: word(start, at::SEED) as u32,
+            held: None,
+            pairs: 0,
+            duplicates: 0,
+            shape: Shape { partitions: partitions as u32, buckets: buckets as u32 },
+            stashed: 0,
+            values: 0,
+            checksums: [0; MOST_SECTIONS],
+        };
+        let (of_stash, stash_bytes) = (header.sizes()[2], long(start, at::STASH + 8));
+        within(stash_bytes, at::STASH + 8, "bytes of the stash", 0, MOST_STASHED * of_stash)?;
+        header.stashed = stash_bytes / of_stash;
+        large(at::STASH + 8, "bytes of the stash", header.stashed * of_stash)?;
+
+        let beside = header.stashed + has_held as u64;
+        let room = header.all_slots() + beside;
+        header.pairs = within(long(start, at::PAIRS), at::PAIRS, "pairs", beside, room.min(MOST_PAIRS))?;
+        let most = MOST_PAIRS - header.pairs;
+        header.duplicates = within(long(start, at::DUPLICATES), at::DUPLICATES, "duplicates", 0, most)?;
+        let most = match (has_held, kind, value) {
+            (false, ..) => 0,
+            (true, TableKind::Map, Some(Width::U32)) => u32::MAX.into(),
+            (true, ..) => header.most_value(),
+        };
+        let held = within(long(start, at::HELD_VALUE), at::HELD_VALUE, "held value", 0, most)?;
+        header.held = has_held.then_some(held);
+        if kind == TableKind::MultiMap {
+            // Every key has a value.
+            let most = if header.pairs == 0 { 0 } else { MOST_PAIRS };
+            header.values = within(long(start, at::VALUES), at::VALUES, "values", header.pairs, most)?;
         }
 
-        let stashed = stash.bytes / types.slot_bytes() + has_held as u64;
-        let room = slots.bytes / types.slot_bytes() + stashed;
-        let pairs = within(long(start, at::PAIRS), at::PAIRS, "pairs", stashed, room.min(MOST_PAIRS))?;
-        let duplicates = long(start, at::DUPLICATES);
-        within(duplicates, at::DUPLICATES, "duplicates", 0, MOST_PAIRS - pairs)?;
-        if let Some(i) = start[at::FREE..at::CHECKSUM].iter().position(|&b| b != 0) {
-            one_of(start, at::FREE + i / 4 * 4, "a reserved field", &[0])?;
+        for (i, (at, section, _)) in header.numbered().enumerate().collect::<Vec<_>>() {
+            let (Extent { offset, bytes }, fields) = (header.extent(section), section.fields());
+            large(at, fields[0], offset)?;
+            large(at + 8, fields[1], bytes)?;
+            header.checksums[i] = long(start, at + 16);
         }
-        let seed = word(start, at::SEED) as u32;
-        Ok(Header { types, seed, held: has_held.then_some(held), pairs, duplicates, shape, slots, stash })
+        for &section in kind.sections() {
+            let end = header.extent(section).end();
+            if file_bytes < end {
+                return Err(truncated(section, end));
+            }
+        }
+        let expected = header.file_bytes();
+        if file_bytes > expected {
+            let section = kind.sections().last().copied().unwrap_or(Section::Header);
+            return Err(FileErrorKind::Trailing { section, expected, found: file_bytes });
+        }
+        if let Some(i) = start[kind.end()..at::CHECKSUM].iter().position(|&b| b != 0) {
+            small(kind.end() + i / 4 * 4, "a reserved field", &[0])?;
+        }
+        Ok(header)
     }
-}
-/// Where the sections are; their checksums are not known.
-fn extents(types: Types, shape: Shape, stashed: u64) -> (Extent, Extent) {
-    let bytes = shape.all_buckets() * BUCKET as u64 * types.slot_bytes();
-    let slots = Extent { offset: HEADER_BYTES, bytes, checksum: 0 };
-    (slots, Extent { offset: slots.end(), bytes: stashed * types.slot_bytes(), checksum: 0 })
 }
 
 /// A field of 32 bits.
@@ -316,9 +468,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 fn long(bytes: &[u8], at: usize) -> u64 {
     word(bytes, at + 4) << 32 | word(bytes, at)
 }
-fn one_of(bytes: &[u8], at: usize, field: &'static str, allowed: &[u64]) -> Result<u64, FileErrorKind> {
-    // Of the fields checked so, those from the sections on have 64 bits.
-    let found = if (at::SLOTS..at::FREE).contains(&at) { long(bytes, at) } else { word(bytes, at) };
+fn one_of(found: u64, at: usize, field: &'static str, allowed: &[u64]) -> Result<u64, FileErrorKind> {
     match allowed.contains(&found) {
         true => Ok(found),
         false => {
@@ -343,5 +493,12 @@ impl Checksum {
     }
     pub fn finish(&self) -> u64 {
         self.0.finish()
+    }
+    /// Errors: another one than the header has for this section.
+    pub fn check(&self, section: Section, header: &Header) -> Result<(), FileErrorKind> {
+        match (self.finish(), header.checksum(section)) {
+            (found, expected) if found != expected => Err(FileErrorKind::Checksum { section, found, expected }),
+            _ => Ok(()),
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Files of tables: saved from any device, loaded on any device, or opened where they are.
 //!
-//! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them; here is what is common to all kinds of tables:
-//! [`info`] tells what a file holds, and [`FileError`] what is wrong with it. `docs/format.md` describes the bytes, so that other
-//! programs can read them.
+//! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, and so do those of [`Set`], [`Index`] and [`MultiMap`]; here is what is
+//! common to all kinds of tables: [`info`] tells what a file holds, and [`FileError`] what is wrong with it. `docs/format.md` describes the
+//! bytes, so that other programs can read them.
 //!
 //! ```
 //! use koel::{Device, Map};
@@ -24,24 +24,29 @@
 //! # What is checked, and when
 //! | | reads | checks |
 //! |---|---|---|
-//! | [`info`], [`Map::open`] | the header, 4,096 bytes; [`Map::open`] the stash too, normally no bytes | length of the file, every field of the header, checksums of what was read |
-//! | [`Map::load`], [`Map::verify`], [`verify`] | the file, once | besides, the checksum of the slots, and that they hold as many pairs as the header says |
+//! | [`info`], `open` | the header, 4,096 bytes; `open` the stash too, normally no bytes | length of the file, every field of the header, checksums of what was read |
+//! | `load`, `verify`, [`verify`](verify()) | the file, once | besides, the checksum of each section; that the slots hold as many entries as the header says, and no number that is of no key; that keys ascend, and so do the places where values begin, up to the number of values |
 //!
-//! So a file that is truncated, foreign, newer, of other types, or damaged in its header or stash is always refused; a file whose slots
-//! are damaged only by those that read the slots. Until then lookups in it may tell nonsense, but look nowhere else: no file, however it
-//! was made, makes koel read out of bounds, loop without end, or allocate more than some 16 times what the file is long.
+//! So a file that is truncated, foreign, newer, of another kind or other types, or damaged in its header or stash is always refused; a file
+//! that is damaged elsewhere only by those that read all of it. Until then lookups in it may tell nonsense, but look nowhere else: no file,
+//! however it was made, makes koel read out of bounds, loop without end, or allocate more than some 16 times what the file is long. (What is
+//! [retrieved](crate::MultiMap::retrieve) from a multimap is as long as its values tell, for each query.)
 mod error;
+pub(crate) mod filed;
 pub(crate) mod format;
 pub(crate) mod reader;
+pub(crate) mod stored;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod writer;
 
-#[cfg(doc)]
-use crate::Map;
 use crate::error::Result;
+#[cfg(doc)]
+use crate::{Index, Map, MultiMap, Set};
 pub use error::{FileError, FileErrorKind};
-use format::Header;
 pub use format::{HEADER_BYTES, MAGIC, Section, TableKind, Types, VERSION, Width};
-use koel_kernels::map::layout::{Layout, Narrow, Wide};
+use format::{Header, Members, Slotted};
+use koel_kernels::map::layout::{Narrow, Wide};
 use reader::Reader;
 use std::path::Path;
 
@@ -55,11 +60,13 @@ pub struct FileInfo {
     pub kind: TableKind,
     /// The types of keys and values.
     pub types: Types,
-    /// Pairs stored.
+    /// Distinct keys stored.
+    pub keys: usize,
+    /// Pairs stored: as many as keys, but of a multimap all of them.
     pub pairs: usize,
     /// Pairs dropped when it was built, because another one had the same key.
     pub duplicates: usize,
-    /// Pairs in the stash.
+    /// Keys in the stash.
     pub stashed: usize,
     /// Whether it holds the one key that is kept in the header.
     pub held: bool,
@@ -67,7 +74,7 @@ pub struct FileInfo {
     pub seed: u32,
     /// Partitions of the table.
     pub partitions: u32,
-    /// Buckets of each partition, of four slots.
+    /// Buckets of each partition.
     pub buckets: u32,
     /// Slots of the table.
     pub slots: usize,
@@ -75,18 +82,19 @@ pub struct FileInfo {
     pub bytes: u64,
 }
 impl FileInfo {
-    /// Pairs per slot.
+    /// Keys per slot.
     pub fn load(&self) -> f64 {
-        self.pairs as f64 / self.slots as f64
+        self.keys as f64 / self.slots as f64
     }
     fn of(header: &Header) -> FileInfo {
         FileInfo {
             version: VERSION,
-            kind: TableKind::Map,
+            kind: header.kind,
             types: header.types,
-            pairs: header.pairs as usize,
+            keys: header.pairs as usize,
+            pairs: if header.kind == TableKind::MultiMap { header.values } else { header.pairs } as usize,
             duplicates: header.duplicates as usize,
-            stashed: header.stashed() as usize,
+            stashed: header.stashed as usize,
             held: header.held.is_some(),
             seed: header.seed,
             partitions: header.shape.partitions,
@@ -107,17 +115,20 @@ pub fn info(path: impl AsRef<Path>) -> Result<FileInfo> {
 ///
 /// Errors: see [what is checked](self#what-is-checked-and-when).
 pub fn verify(path: impl AsRef<Path>) -> Result<FileInfo> {
-    fn all<L: Layout>(mut reader: Reader<std::fs::File>) -> Result<()> {
-        reader.stash::<L>()?;
-        reader.slots::<L>(|_| Ok(()))
+    fn all<S: Slotted>(mut reader: Reader<std::fs::File>) -> Result<()> {
+        reader.stash::<S>()?;
+        reader.check_sections::<S>()
     }
     let reader = Reader::open(path.as_ref())?;
     let info = FileInfo::of(reader.header());
-    match (info.types.key, info.types.value) {
-        (Width::U32, Width::U32) => all::<Narrow>(reader),
-        (Width::U32, Width::U64) => all::<Wide<u32, u64>>(reader),
-        (Width::U64, Width::U32) => all::<Wide<u64, u32>>(reader),
-        (Width::U64, Width::U64) => all::<Wide<u64, u64>>(reader),
+    match (info.kind, info.types.key, info.types.value) {
+        (TableKind::Set, Width::U32, _) => all::<Members<u32>>(reader),
+        (TableKind::Set, Width::U64, _) => all::<Members<u64>>(reader),
+        (TableKind::Map, Width::U32, Some(Width::U64)) => all::<Wide<u32, u64>>(reader),
+        (TableKind::Map, Width::U64, Some(Width::U64)) => all::<Wide<u64, u64>>(reader),
+        // Values of 32 bits, or numbers of groups.
+        (_, Width::U32, _) => all::<Narrow>(reader),
+        (_, Width::U64, _) => all::<Wide<u64, u32>>(reader),
     }?;
     Ok(info)
 }

@@ -1,14 +1,17 @@
 //! Reads table files, strictly: nothing is allocated, and no place is computed, from a number that was not held against the
 //! length of the file.
-use super::format::{Checksum, HEADER_BYTES, Header, Section, Types};
+use super::format::{Checksum, HEADER_BYTES, Header, Section, Slotted, TableKind, Types, Width};
 use super::{FileError, FileErrorKind};
 use crate::cpu::Stash;
+use crate::device::{Buffer, Device, Element};
 use crate::error::{Error, Result};
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape};
+use koel_kernels::map::layout::{Layout, Number};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::OnceLock;
 
 /// Words that are read at a time: they stay in the cache until they are checked.
 const PIECE: usize = 64 << 10;
@@ -34,21 +37,21 @@ impl Reader<File> {
         let bytes = file.metadata().map_err(refused)?.len();
         Reader::new(file, bytes, path)
     }
-    /// Maps the slots, as they are in the file.
-    pub fn map(&self) -> Result<Mapping> {
-        let slots = self.header.slots;
-        let bytes = usize::try_from(slots.bytes).map_err(|_| Error::OutOfMemory {
+    /// Maps the file, of which the header was read.
+    pub fn map<S: Slotted>(&self) -> Result<Arc<Mapping>> {
+        let bytes = usize::try_from(self.header.file_bytes()).map_err(|_| Error::OutOfMemory {
             device: "the host".into(),
             asked: usize::MAX,
             free: 0,
         })?;
         // SAFETY: memory of a mapping must not change while it is borrowed, and a file may be changed by others. The mapping is private
         // and never written here, and `save` never changes a file that is there, but puts another one in its place. That nobody else
-        // changes the file or cuts it short is the condition of `Map::open`, which says so. What is computed from the mapped bytes are
-        // answers, never places: those follow from the shape, which was copied and checked.
-        let map = unsafe { MmapOptions::new().offset(slots.offset).len(bytes).map_copy_read_only(&self.source) };
+        // changes the file or cuts it short is the condition of `open`, which says so. Places in the slots follow from the shape, which was
+        // copied and checked; numbers of keys and of values that are read from the mapping are held against the lengths, which were too.
+        let map = unsafe { MmapOptions::new().len(bytes).map_copy_read_only(&self.source) };
         let map = map.map_err(|e| self.fault(FileErrorKind::Read(e)))?;
-        Ok(Mapping { map, path: self.path.clone(), header: self.header })
+        let check = |mapping: &Mapping| mapping.reader().check_sections::<S>();
+        Ok(Arc::new(Mapping { map, path: self.path.clone(), header: self.header, check, checked: OnceLock::new() }))
     }
 }
 impl<'a> Reader<Cursor<&'a [u8]>> {
@@ -69,127 +72,253 @@ impl<R: Read + Seek> Reader<R> {
     pub fn header(&self) -> &Header {
         &self.header
     }
-    /// Errors: other types than those of this layout.
-    pub fn check_types<L: Layout>(&self) -> Result<()> {
-        let (found, expected) = (self.header.types, Types::of::<L>());
-        match found == expected {
+    /// Errors: another kind of table, or other types.
+    pub fn check_is(&self, kind: TableKind, types: Types) -> Result<()> {
+        let Header { kind: found_kind, types: found, .. } = self.header;
+        if found_kind != kind {
+            return Err(self.fault(FileErrorKind::Kind { found: found_kind, expected: kind }));
+        }
+        match found == types {
             true => Ok(()),
-            false => Err(self.fault(FileErrorKind::WrongTypes { found, expected })),
+            false => Err(self.fault(FileErrorKind::WrongTypes { found, expected: types })),
         }
     }
     fn fault(&self, kind: FileErrorKind) -> Error {
         FileError { path: self.path.clone(), kind }.into()
     }
     fn seek(&mut self, section: Section) -> Result<()> {
-        let extent = if section == Section::Stash { self.header.stash } else { self.header.slots };
-        let sought = self.source.seek(SeekFrom::Start(extent.offset));
+        let sought = self.source.seek(SeekFrom::Start(self.header.extent(section).offset));
         sought.map(|_| ()).map_err(|e| self.fault(FileErrorKind::Read(e)))
     }
-    fn read(&mut self, words: &mut [u64]) -> Result<()> {
-        let read = self.source.read_exact(bytemuck::cast_slice_mut(words));
+    fn read<T: Element>(&mut self, numbers: &mut [T]) -> Result<()> {
+        let read = self.source.read_exact(bytemuck::cast_slice_mut(numbers));
         read.map_err(|e| self.fault(FileErrorKind::Read(e)))
     }
 
     /// The stash, checked.
-    pub fn stash<L: Layout>(&mut self) -> Result<Stash<L>> {
-        let stash = self.header.stash;
-        let mut words = vec![0; stash.bytes as usize / 8];
+    pub fn stash<S: Slotted>(&mut self) -> Result<Stash<S::Pairs>> {
+        let Header { held, .. } = self.header;
+        let mut words = vec![0u64; self.header.extent(Section::Stash).bytes as usize / 8];
         self.seek(Section::Stash)?;
         self.read(&mut words)?;
-        check(Section::Stash, bytemuck::cast_slice(&words), stash.checksum).map_err(|kind| self.fault(kind))?;
-        let held = self.header.held.map(L::Value::narrowed);
-        stash_of(&words, held, stash.offset).map_err(|kind| self.fault(kind))
+        check(Section::Stash, bytemuck::cast_slice(&words), &self.header).map_err(|kind| self.fault(kind))?;
+        let held = held.map(<S::Pairs as Layout>::Value::narrowed);
+        stash_of(&words, held, &self.header).map_err(|kind| self.fault(kind))
     }
     /// The slots, in pieces of whole buckets, one after the other. They are checked when all have been taken: if this is an error, what
     /// was taken is worth nothing.
-    pub fn slots<L: Layout>(&mut self, mut take: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
-        self.seek(Section::Slots)?;
-        let mut left = self.header.slots.bytes as usize / 8;
-        let (mut piece, mut slots) = (vec![0; left.min(PIECE)], Slots::<L>::new(self.header.shape));
-        while left > 0 {
-            let words = left.min(PIECE);
-            let piece = &mut piece[..words];
-            self.read(piece)?;
+    pub fn slots<S: Slotted>(&mut self, mut take: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
+        let mut slots = Slots::<S>::new(&self.header);
+        self.pieces(Section::Slots, |piece| {
             slots.add(piece);
+            take(piece)
+        })?;
+        slots.finish().map_err(|kind| self.fault(kind))
+    }
+    /// A column, in pieces, one after the other. It is checked when all have been taken, as [`slots`](Self::slots) are.
+    pub fn column<T: Element + Number>(
+        &mut self,
+        section: Section,
+        mut take: impl FnMut(&[T]) -> Result<()>,
+    ) -> Result<()> {
+        let mut column = Column::new(&self.header, section);
+        self.pieces(section, |piece: &[T]| {
+            column.add(piece);
+            take(piece)
+        })?;
+        let mut filling = [0u8; 8];
+        let filling = &mut filling[..column.filling()];
+        self.read(filling)?;
+        column.finish(filling).map_err(|kind| self.fault(kind))
+    }
+    /// The numbers of a section, some at a time.
+    fn pieces<T: Element>(&mut self, section: Section, mut take: impl FnMut(&[T]) -> Result<()>) -> Result<()> {
+        self.seek(section)?;
+        let mut left = self.header.column(section).0 as usize;
+        let mut piece = vec![T::zeroed(); left.min(PIECE)];
+        while left > 0 {
+            let piece = &mut piece[..left.min(PIECE)];
+            self.read(piece)?;
             take(piece)?;
-            left -= words;
+            left -= piece.len();
         }
-        slots.finish(&self.header).map_err(|kind| self.fault(kind))
+        Ok(())
+    }
+    /// Reads all sections but the stash, and checks them.
+    pub fn check_sections<S: Slotted>(&mut self) -> Result<()> {
+        self.slots::<S>(|_| Ok(()))?;
+        for &section in &self.header.kind.sections()[2..] {
+            match self.header.column(section).1 {
+                Width::U32 => self.column::<u32>(section, |_| Ok(())),
+                Width::U64 => self.column::<u64>(section, |_| Ok(())),
+            }?;
+        }
+        Ok(())
+    }
+    /// The slots, checked, in memory of a device.
+    pub fn load_slots<S: Slotted, T: Element>(&mut self, device: &Device) -> Result<Buffer<T>> {
+        let words = self.header.column(Section::Slots).0 as usize;
+        let mut to = Filled::new(device, words * 8 / size_of::<T>())?;
+        self.slots::<S>(|piece| to.add(bytemuck::cast_slice(piece)))?;
+        Ok(to.buffer)
+    }
+    /// A column, checked, in memory of a device.
+    pub fn load_column<T: Element + Number>(&mut self, device: &Device, section: Section) -> Result<Buffer<T>> {
+        let mut to = Filled::new(device, self.header.column(section).0 as usize)?;
+        self.column(section, |piece| to.add(piece))?;
+        Ok(to.buffer)
+    }
+}
+/// Memory of a device that is filled piece by piece.
+struct Filled<T> {
+    buffer: Buffer<T>,
+    len: usize,
+}
+impl<T: Element> Filled<T> {
+    fn new(device: &Device, len: usize) -> Result<Filled<T>> {
+        Ok(Filled { buffer: device.alloc(len)?, len: 0 })
+    }
+    fn add(&mut self, piece: &[T]) -> Result<()> {
+        let end = self.len + piece.len();
+        self.buffer.view_mut().slice(self.len..end)?.copy_from_host(piece)?;
+        self.len = end;
+        Ok(())
     }
 }
 
-/// The slots of a table file, in memory while they are looked at. Nothing of them was checked.
+/// A table file, in memory while it is looked at. Nothing was checked but its header.
 pub struct Mapping {
     map: Mmap,
     path: PathBuf,
     header: Header,
+    check: fn(&Mapping) -> Result<()>,
+    checked: OnceLock<()>,
 }
 impl Mapping {
-    pub fn words(&self) -> &[u64] {
-        // On a page's beginning, and whole buckets.
-        bytemuck::cast_slice(&self.map)
+    /// The numbers of a section. Those of the slots begin on a multiple of 4,096 bytes, others of 8.
+    pub fn numbers<T: Element>(&self, section: Section) -> &[T] {
+        let (start, (n, width)) = (self.header.extent(section).offset as usize, self.header.column(section));
+        bytemuck::cast_slice(&self.map[start..][..n as usize * (width.bits() / 8) as usize])
     }
-    /// Checks the slots: reads them once.
-    pub fn verify<L: Layout>(&self) -> Result<()> {
-        let mut slots = Slots::<L>::new(self.header.shape);
-        self.words().chunks(PIECE).for_each(|piece| slots.add(piece));
-        slots.finish(&self.header).map_err(|kind| FileError { path: self.path.clone(), kind }.into())
+    fn reader(&self) -> Reader<Cursor<&[u8]>> {
+        Reader { source: Cursor::new(&self.map), path: self.path.clone(), header: self.header }
+    }
+    /// Checks everything but the header and the stash: reads the file once.
+    pub fn verify(&self) -> Result<()> {
+        (self.check)(self)?;
+        let _ = self.checked.set(()); // it may have been checked before
+        Ok(())
+    }
+    /// The same, unless it was done before.
+    pub fn verify_once(&self) -> Result<()> {
+        if self.checked.get().is_some() { Ok(()) } else { self.verify() }
     }
 }
 
-/// What is checked of slots: that they are those which were written, and that they hold as many pairs as the header says. Whoever takes
-/// all pairs out relies on that.
-struct Slots<L> {
-    shape: Shape,
+/// What is checked of slots: that they are those which were written, that they hold as many pairs as the header says, on which relies whoever
+/// takes all pairs out, and that values that are numbers of keys are numbers of keys.
+struct Slots<S> {
+    header: Header,
     checksum: Checksum,
     place: u32,
     pairs: u64,
-    layout: std::marker::PhantomData<L>,
+    greatest: u64,
+    slotted: std::marker::PhantomData<S>,
 }
-impl<L: Layout> Slots<L> {
-    fn new(shape: Shape) -> Slots<L> {
-        Slots { shape, checksum: Checksum::default(), place: 0, pairs: 0, layout: std::marker::PhantomData }
+impl<S: Slotted> Slots<S> {
+    fn new(header: &Header) -> Slots<S> {
+        let checksum = Checksum::default();
+        Slots { header: *header, checksum, place: 0, pairs: 0, greatest: 0, slotted: std::marker::PhantomData }
     }
     /// The next words, of whole buckets.
     fn add(&mut self, words: &[u64]) {
         self.checksum.add(bytemuck::cast_slice(words));
-        for bucket in words.chunks_exact(L::WORDS) {
-            for &head in &bucket[..BUCKET] {
-                // Fillers do not belong where they are.
-                let h = L::hash(L::key_in(head));
-                self.pairs += (head != EMPTY && self.shape.belongs(h, self.place)) as u64;
-            }
+        for bucket in words.chunks_exact(S::BUCKET_WORDS) {
+            let (pairs, greatest) = S::entries(self.header.shape, self.place, bucket);
+            (self.pairs, self.greatest) = (self.pairs + pairs, self.greatest.max(greatest));
             self.place += 1;
         }
     }
-    fn finish(self, header: &Header) -> std::result::Result<(), FileErrorKind> {
-        let (found, expected) = (self.checksum.finish(), header.slots.checksum);
-        if found != expected {
-            return Err(FileErrorKind::Checksum { section: Section::Slots, found, expected });
-        }
-        match (self.pairs, header.in_buckets()) {
-            (found, expected) if found != expected => Err(FileErrorKind::Pairs { found, expected }),
-            _ => Ok(()),
+    fn finish(self) -> std::result::Result<(), FileErrorKind> {
+        self.checksum.check(Section::Slots, &self.header)?;
+        let (found, expected, most) = (self.pairs, self.header.in_buckets(), self.header.most_value());
+        match found == expected {
+            false => Err(FileErrorKind::Pairs { found, expected }),
+            true if self.greatest > most => Err(FileErrorKind::Number { found: self.greatest, most }),
+            true => Ok(()),
         }
     }
 }
-fn check(section: Section, bytes: &[u8], expected: u64) -> std::result::Result<(), FileErrorKind> {
+/// What is checked of a column: that it is what was written; that keys and starts ascend, and starts from 0 to the number of values; that what
+/// fills it up to whole words is 0.
+struct Column {
+    header: Header,
+    section: Section,
+    checksum: Checksum,
+    /// Elements so far, and the last one of them.
+    n: u64,
+    last: u64,
+    fault: Option<FileErrorKind>,
+}
+impl Column {
+    fn new(header: &Header, section: Section) -> Column {
+        Column { header: *header, section, checksum: Checksum::default(), n: 0, last: 0, fault: None }
+    }
+    fn add<T: Element + Number>(&mut self, numbers: &[T]) {
+        self.checksum.add(bytemuck::cast_slice(numbers));
+        for number in numbers.iter().map(|number| number.widened()) {
+            let expected = match (self.section, self.n) {
+                (Section::Values, _) | (Section::Keys, 0) => None,
+                (Section::Starts, 0) => (number != 0).then(|| "0".to_owned()),
+                _ => (number <= self.last).then(|| format!("more than {}", self.last)),
+            };
+            if let Some(expected) = expected {
+                self.refuse(number, expected);
+            }
+            (self.n, self.last) = (self.n + 1, number);
+        }
+    }
+    /// Keeps the first fault.
+    fn refuse(&mut self, found: u64, expected: String) {
+        let (section, element) = (self.section, self.n);
+        let width = u64::from(self.header.column(section).1.bits() / 8);
+        let byte = self.header.extent(section).offset + element * width;
+        self.fault.get_or_insert(FileErrorKind::Element { byte, section, element, found, expected });
+    }
+    /// Bytes behind the last element.
+    fn filling(&self) -> usize {
+        let (n, width) = self.header.column(self.section);
+        (self.header.extent(self.section).bytes - n * u64::from(width.bits() / 8)) as usize
+    }
+    fn finish(mut self, filling: &[u8]) -> std::result::Result<(), FileErrorKind> {
+        self.checksum.add(filling);
+        self.checksum.check(self.section, &self.header)?;
+        let filled = filling.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        if filled != 0 {
+            self.refuse(filled, "0".into());
+        }
+        if self.section == Section::Starts && self.last != self.header.values {
+            self.n -= 1;
+            self.refuse(self.last, self.header.values.to_string());
+        }
+        self.fault.map_or(Ok(()), Err)
+    }
+}
+fn check(section: Section, bytes: &[u8], header: &Header) -> std::result::Result<(), FileErrorKind> {
     let mut checksum = Checksum::default();
     checksum.add(bytes);
-    match checksum.finish() {
-        found if found != expected => Err(FileErrorKind::Checksum { section, found, expected }),
-        _ => Ok(()),
-    }
+    checksum.check(section, header)
 }
 
-/// A stash of the words of a section, which begins at byte `offset`.
+/// The stash of a table, of the words of its section.
 ///
-/// Errors: keys that are not in ascending order or that no stash holds; keys that collide too often.
+/// Errors: keys that are not in ascending order or that no stash holds, values that no such table has; keys that collide too often.
 pub fn stash_of<L: Layout>(
     words: &[u64],
     held: Option<L::Value>,
-    offset: u64,
+    header: &Header,
 ) -> std::result::Result<Stash<L>, FileErrorKind> {
+    let (offset, most) = (header.extent(Section::Stash).offset, header.most_value());
     let pairs = words.chunks_exact(L::SLOT_WORDS).map(|slot| L::with_head(slot[0], slot[L::SLOT_WORDS - 1]));
     let n = pairs.len() as u64;
     let mut before = None;
@@ -199,6 +328,7 @@ pub fn stash_of<L: Layout>(
             _ if key == L::AMBIGUOUS => "has the ambiguous key",
             Some(before) if key == before => "has the key of the one before it",
             Some(before) if key < before => "is out of order",
+            _ if L::value(pair).widened() > most => "has a value that is too great",
             _ => {
                 before = Some(key);
                 continue;

@@ -1,45 +1,121 @@
 //! Writes table files: whole, or not at all.
-use super::format::{Checksum, HEADER_BYTES, Header};
+use super::filed::Contents;
+use super::format::{Checksum, HEADER_BYTES, Header, MOST_STASHED, Slotted, TableKind, Types};
+use super::reader::stash_of;
 use super::{FileError, FileErrorKind};
-use crate::error::Result;
+use crate::cpu;
+use crate::device::{Element, View};
+use crate::error::{Error, Result};
+use koel_kernels::map::layout::{Layout, Number};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+/// Elements that are brought from a device and written at a time.
+pub const PIECE: usize = 1 << 18;
+
 /// Writes a file from its beginning. The header comes last, when the checksums are known.
 pub struct Writer<'a, W> {
     to: &'a mut W,
     path: &'a Path,
-    checksum: Checksum,
 }
 impl<'a, W: Write + Seek> Writer<'a, W> {
     /// `path` is for errors.
-    pub fn new(to: &'a mut W, path: &'a Path) -> Result<Writer<'a, W>> {
-        let mut writer = Writer { to, path, checksum: Checksum::default() };
-        let written = writer.to.seek(SeekFrom::Start(0)).and_then(|_| writer.to.write_all(&[0; HEADER_BYTES as usize]));
-        writer.ok(written)?;
-        Ok(writer)
+    pub fn new(to: &'a mut W, path: &'a Path) -> Writer<'a, W> {
+        Writer { to, path }
     }
-    fn ok(&mut self, written: io::Result<()>) -> Result<()> {
-        written.map_err(|e| FileError { path: self.path.to_owned(), kind: FileErrorKind::Write(e) }.into())
+    fn fault(&self, kind: FileErrorKind) -> Error {
+        FileError { path: self.path.to_owned(), kind }.into()
     }
-    /// The next words of a section.
-    pub fn words(&mut self, words: &[u64]) -> Result<()> {
-        let bytes = bytemuck::cast_slice(words);
-        self.checksum.add(bytes);
+    fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.to.write_all(bytes);
-        self.ok(written)
+        written.map_err(|e| self.fault(FileErrorKind::Write(e)))
     }
-    /// The end of a section: its checksum.
-    pub fn end_section(&mut self) -> u64 {
-        std::mem::take(&mut self.checksum).finish()
+    fn rewind(&mut self) -> Result<()> {
+        let sought = self.to.seek(SeekFrom::Start(0));
+        sought.map(|_| ()).map_err(|e| self.fault(FileErrorKind::Write(e)))
     }
-    /// The header.
-    pub fn finish(mut self, header: &Header) -> Result<()> {
-        let written = self.to.seek(SeekFrom::Start(0)).and_then(|_| self.to.write_all(&header.encode()));
-        let written = written.and_then(|()| self.to.flush());
-        self.ok(written)
+
+    /// Writes a table of this kind; `columns` adds the sections that it has besides. `values`: of a multimap.
+    ///
+    /// Errors: what cannot be written; more pairs in the stash than a file holds, or such as cannot be read again.
+    pub fn table<S: Slotted, T: Element>(
+        mut self,
+        kind: TableKind,
+        types: Types,
+        contents: Contents<'_, S, T>,
+        values: usize,
+        columns: impl FnOnce(&mut Sections<'_, 'a, W>) -> Result<()>,
+    ) -> Result<()> {
+        let Contents { shape, seed, pairs, duplicates, stash, slots } = contents;
+        let mut stashed = stash.iter().collect::<Vec<_>>();
+        if stashed.len() as u64 > MOST_STASHED {
+            return Err(Error::TooMany { what: "pairs in the stash", n: stashed.len(), max: MOST_STASHED as usize });
+        }
+        stashed.sort_unstable_by_key(|&pair| S::Pairs::key(pair));
+        let mut words = vec![0; stashed.len() * S::Pairs::SLOT_WORDS];
+        for (at, &pair) in stashed.iter().enumerate() {
+            cpu::put_pair::<S::Pairs>(&mut words, at, pair);
+        }
+        let mut header = Header {
+            kind,
+            types,
+            seed,
+            held: stash.held().map(Number::widened),
+            pairs: pairs as u64,
+            duplicates: duplicates as u64,
+            shape,
+            stashed: stashed.len() as u64,
+            values: values as u64,
+            checksums: Default::default(),
+        };
+        // What could not be read again is not written.
+        stash_of::<S::Pairs>(&words, None, &header).map_err(|kind| self.fault(kind))?;
+
+        self.rewind()?;
+        self.bytes(&[0; HEADER_BYTES as usize])?;
+        let mut sections = Sections { writer: &mut self, header: &mut header, done: 0 };
+        sections.add(slots)?;
+        sections.pieces([Ok(&words[..])])?;
+        columns(&mut sections)?;
+        self.rewind()?;
+        self.bytes(&header.encode())?;
+        let written = self.to.flush();
+        written.map_err(|e| self.fault(FileErrorKind::Write(e)))
+    }
+}
+/// The sections of a file, which come in their order.
+pub struct Sections<'b, 'a, W> {
+    writer: &'b mut Writer<'a, W>,
+    header: &'b mut Header,
+    done: usize,
+}
+impl<W: Write + Seek> Sections<'_, '_, W> {
+    /// The next one, wherever it is.
+    pub fn add<T: Element>(&mut self, from: View<'_, T>) -> Result<()> {
+        if let Some(numbers) = from.host() {
+            return self.pieces(numbers.chunks(PIECE).map(Ok));
+        }
+        let starts = (0..from.len()).step_by(PIECE);
+        self.pieces(starts.map(|start| from.slice(start..from.len().min(start + PIECE))?.download()))
+    }
+    fn pieces<T: Element, P: AsRef<[T]>>(&mut self, pieces: impl IntoIterator<Item = Result<P>>) -> Result<()> {
+        let (mut checksum, mut written) = (Checksum::default(), 0usize);
+        for piece in pieces {
+            let piece = piece?;
+            let bytes = bytemuck::cast_slice::<T, u8>(piece.as_ref());
+            checksum.add(bytes);
+            self.writer.bytes(bytes)?;
+            written += bytes.len();
+        }
+        // Whole words.
+        let filling = &[0; 8][..written.next_multiple_of(8) - written];
+        checksum.add(filling);
+        self.writer.bytes(filling)?;
+        self.header.checksums[self.done] = checksum.finish();
+        self.done += 1;
+        Ok(())
     }
 }
 

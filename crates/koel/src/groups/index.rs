@@ -2,8 +2,10 @@
 use super::{Grouping, Groups, IndexOptions, Scratch, keys_of, reserve, sizes};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
+use crate::file::stored::Stored;
 use crate::map::{Key, Map, MapBuilder};
 use crate::primitives::SortKeys;
+use rayon::prelude::*;
 use std::fmt;
 
 /// The id of a key that an [`Index`] does not have.
@@ -28,7 +30,7 @@ pub const NO_ID: u32 = u32::MAX;
 /// A [`Map`] of the distinct keys, 8.2 / load bytes for each of 32 bits (twice that for 64), and the keys themselves.
 pub struct Index<K: Key = u32> {
     pub(super) map: Map<K, u32>,
-    keys: Buffer<K>,
+    pub(super) keys: Stored<K>,
 }
 impl<K: Key> Index<K> {
     /// Of host keys, with the options' defaults. Copies, and waits.
@@ -54,7 +56,7 @@ impl<K: Key> Index<K> {
     }
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.len() == 0
     }
     /// The device it is on.
     pub fn device(&self) -> &Device {
@@ -68,21 +70,38 @@ impl<K: Key> Index<K> {
     pub fn keys(&self) -> View<'_, K> {
         self.keys.view()
     }
-    /// From keys to ids, as a map: for joins, and for kernels of one's own.
+    /// From keys to ids, as a map: for joins, and for kernels of one's own. Of a file that was [opened](Self::open), and not
+    /// [verified](Self::verify), values of the map may be no ids.
     pub fn map(&self) -> &Map<K, u32> {
         &self.map
     }
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits. What was
+    /// [opened](Self::open) is checked and then copied from where it is.
+    ///
+    /// Errors: out of memory; of an index that was opened, faults of its file.
+    pub fn to_device(&self, device: &Device) -> Result<Index<K>> {
+        let map = self.map.to_device(device)?;
+        Ok(Index { map, keys: Stored::Own(self.keys.upload(self.len(), device)?) })
+    }
     /// The ids of host keys. Copies both ways, and waits.
     pub fn ids(&self, keys: &[K]) -> Result<Vec<Option<u32>>> {
-        self.map.get(keys)
+        let ids = self.map.get(keys)?.into_iter();
+        // In a file may stand what is no id.
+        Ok(ids.map(|id| id.filter(|&id| (id as usize) < self.len())).collect())
     }
     /// `ids[i]` = the id of `keys[i]`, or [`NO_ID`].
     ///
     /// One launch; allocates nothing, waits for nothing; traffic as of [`Map::get_or`]. Errors: lengths that differ, buffers of another
     /// device.
-    pub fn ids_into(&self, stream: &Stream, keys: View<'_, K>, ids: ViewMut<'_, u32>) -> Result<()> {
+    pub fn ids_into(&self, stream: &Stream, keys: View<'_, K>, mut ids: ViewMut<'_, u32>) -> Result<()> {
         check_length("ids", ids.len(), "keys", keys.len())?;
-        self.map.get_or(stream, keys, ids, NO_ID)
+        self.map.get_or(stream, keys, ids.reborrow(), NO_ID)?;
+        if let (Stored::Mapped(_), Some(ids)) = (&self.keys, ids.host_mut()) {
+            // What stands in the file may be no id.
+            let none = |id: &&mut u32| **id as usize >= self.len();
+            self.device().install(|| ids.par_iter_mut().filter(none).for_each(|id| *id = NO_ID));
+        }
+        Ok(())
     }
     /// The keys of ids. Copies both ways, and waits.
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<K>>> {
@@ -168,7 +187,7 @@ impl<K: Key> Index<K> {
         keys: Buffer<K>,
     ) -> Result<Index<K>> {
         let numbers = grouping.numbers(stream, keys.len())?;
-        Ok(Index { map: builder.build(stream, keys.view(), numbers)?, keys })
+        Ok(Index { map: builder.build(stream, keys.view(), numbers)?, keys: Stored::Own(keys) })
     }
 }
 

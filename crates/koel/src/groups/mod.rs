@@ -1,6 +1,7 @@
 //! Groups of equal keys: what indexes and multimaps are made of.
 //!
 //! The keys are sorted; each run of equal ones is a group, and groups are numbered in the order of their keys.
+mod file;
 mod index;
 mod multi_map;
 pub mod reduce;
@@ -15,6 +16,7 @@ use koel_kernels::map::layout::Number;
 use koel_simt::{Buf, In};
 pub use multi_map::{MultiMap, MultiMapBuilder, Retrieved, Retriever};
 use rayon::prelude::*;
+use std::ops::Range;
 
 #[cfg(doc)]
 use crate::Map;
@@ -180,11 +182,23 @@ fn keys_of<K: Grouped>(
     }
     Ok(())
 }
-/// `sizes[i]` = the elements of group `ids[i]`, 0 if there is none; the sizes behind are 0.
+/// Where the elements of group `id` are, of `held` ones: none if there is no such group. Starts that stand in a file, where nobody checked
+/// them, lead nowhere else.
+fn places(starts: &[u32], id: u32, held: usize) -> Range<usize> {
+    match starts.get(id as usize..).and_then(|starts| starts.first_chunk()) {
+        Some(&[start, end]) => {
+            let end = (end as usize).min(held);
+            (start as usize).min(end)..end
+        }
+        None => 0..0,
+    }
+}
+/// `sizes[i]` = the elements of group `ids[i]`, of `held` ones, 0 if there is none; the sizes behind are 0.
 fn sizes_of<C: Grouped>(
     stream: &Stream,
     ids: View<'_, u32>,
     starts: View<'_, u32>,
+    held: usize,
     mut sizes: ViewMut<'_, C>,
 ) -> Result<()> {
     let (n, all, groups) = (count32("ids", ids.len())?, count32("sizes", sizes.len())?, starts.len() as u32 - 1);
@@ -196,8 +210,8 @@ fn sizes_of<C: Grouped>(
     if let (Some(ids), Some(starts), Some(sizes)) = (ids.host(), starts.host(), sizes.host_mut()) {
         let (of_ids, behind) = sizes.split_at_mut(ids.len());
         behind.fill(C::default());
-        let size = |&id: &u32| if id < groups { starts[id as usize + 1] - starts[id as usize] } else { 0 };
-        let write = || of_ids.par_iter_mut().zip(ids).for_each(|(to, id)| *to = C::narrowed(size(id) as u64));
+        let size = |id: u32| places(starts, id, held).len() as u64;
+        let write = || of_ids.par_iter_mut().zip(ids).for_each(|(to, &id)| *to = C::narrowed(size(id)));
         stream.device().install(write);
     }
     Ok(())
@@ -260,14 +274,12 @@ fn retrieve<V: Grouped>(
             parts.push((first..query, part));
             out = rest;
         }
-        let write = |(queries, mut part): (std::ops::Range<usize>, &mut [V])| {
+        let write = |(queries, mut part): (Range<usize>, &mut [V])| {
             for &id in &ids[queries] {
-                if id < groups {
-                    let of = &values[starts[id as usize] as usize..starts[id as usize + 1] as usize];
-                    let (to, rest) = part.split_at_mut(of.len().min(part.len()));
-                    to.copy_from_slice(&of[..to.len()]);
-                    part = rest;
-                }
+                let of = &values[places(starts, id, values.len())];
+                let (to, rest) = part.split_at_mut(of.len().min(part.len()));
+                to.copy_from_slice(&of[..to.len()]);
+                part = rest;
             }
         };
         stream.device().install(|| parts.into_par_iter().for_each(write));

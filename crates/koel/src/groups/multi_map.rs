@@ -2,6 +2,8 @@
 use super::{Groups, Index, IndexOptions, MultiTable, Scratch, reserve, retrieve, sizes_of};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
+use crate::file::reader::Mapping;
+use crate::file::stored::Stored;
 use crate::map::{Key, MapBuilder, Value};
 use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
@@ -28,9 +30,9 @@ use std::fmt;
 /// # Memory
 /// The values; 4 bytes and an entry of an [`Index`] for each distinct key.
 pub struct MultiMap<K: Key = u32, V: Value = u32> {
-    index: Index<K>,
-    starts: Buffer<u32>,
-    values: Buffer<V>,
+    pub(super) index: Index<K>,
+    pub(super) starts: Stored<u32>,
+    pub(super) values: Stored<V>,
 }
 impl<K: Key + SortPair<V>, V: Value> MultiMap<K, V> {
     /// Of host pairs `keys[i]`, `values[i]`, with the options' defaults. Copies, and waits.
@@ -48,7 +50,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     }
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.len() == 0
     }
     /// The distinct keys. Those of id `i` have the values from `starts()[i]` to `starts()[i + 1]`.
     pub fn index(&self) -> &Index<K> {
@@ -69,6 +71,15 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     /// Bytes of device memory that it keeps.
     pub fn bytes(&self) -> usize {
         self.index.bytes() + self.starts.bytes() + self.values.bytes()
+    }
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits. What was
+    /// [opened](Self::open) is checked and then copied from where it is.
+    ///
+    /// Errors: out of memory; of a multimap that was opened, faults of its file.
+    pub fn to_device(&self, device: &Device) -> Result<MultiMap<K, V>> {
+        let index = self.index.to_device(device)?;
+        let starts = Stored::Own(self.starts.upload(self.starts.len(), device)?);
+        Ok(MultiMap { index, starts, values: Stored::Own(self.values.upload(self.len(), device)?) })
     }
     /// How many values each of the host keys has. Copies both ways, and waits.
     pub fn counts(&self, keys: &[K]) -> Result<Vec<u32>> {
@@ -102,8 +113,10 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// Errors: a stream of another device.
+    /// What was [opened](Self::open) is checked first, once: kernels do not look whether groups are where the file says. Errors: a stream of
+    /// another device; faults of the file.
     pub fn table(&self, stream: &Stream) -> Result<MultiTable<K::Layout<u32>, V>> {
+        self.values.file().map_or(Ok(()), Mapping::verify_once)?;
         Ok(MultiTable {
             table: self.index.map.table(stream)?,
             starts: self.starts.view().arg("starts", stream)?,
@@ -163,7 +176,7 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         sort.run(stream, keys, values, grouping.sorted.view_mut().slice(..n)?, sorted_values.view_mut())?;
         let Groups { keys, starts } = grouping.groups(stream, n)?;
         let index = Index::of_groups(stream, &mut self.map, grouping, keys)?;
-        Ok(MultiMap { index, starts, values: sorted_values })
+        Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(sorted_values) })
     }
     /// Bytes of device memory that the builder keeps for sorting and grouping.
     pub fn scratch_bytes(&self) -> usize {
@@ -216,7 +229,7 @@ impl Retriever {
     ) -> Result<()> {
         check_length("counts", counts.len(), "keys", keys.len())?;
         self.look_up(stream, map, keys)?;
-        sizes_of(stream, self.ids.view().slice(..self.n)?, map.starts.view(), counts)
+        sizes_of(stream, self.ids.view().slice(..self.n)?, map.starts.view(), map.len(), counts)
     }
     /// Looks keys up: the [`offsets`](Self::offsets) tell where the values of each go.
     ///
@@ -226,7 +239,7 @@ impl Retriever {
         self.look_up(stream, map, keys)?;
         let behind = self.n + 1;
         let sizes = self.sizes.view_mut().slice(..behind)?;
-        sizes_of(stream, self.ids.view().slice(..self.n)?, map.starts.view(), sizes)?;
+        sizes_of(stream, self.ids.view().slice(..self.n)?, map.starts.view(), map.len(), sizes)?;
         let offsets = self.offsets.view_mut().slice(..behind)?;
         self.scan.exclusive(stream, self.sizes.view().slice(..behind)?, offsets)
     }

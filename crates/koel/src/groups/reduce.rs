@@ -1,5 +1,5 @@
 //! Sum, least and greatest of the values of each key.
-use super::MultiMap;
+use super::{MultiMap, places};
 use crate::device::{Buffer, Element, Stream, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::map::{Key, Value};
@@ -157,9 +157,8 @@ impl<K: Key, V: Value> MultiMap<K, V> {
             if let (Some(starts), Some(values), Some(out)) =
                 (self.starts().host(), self.values().host(), out.host_mut())
             {
-                let of = |(to, at): (&mut R::Word, &[u32])| {
-                    *to = on_host::<R::Fold>(&values[at[0] as usize..at[1] as usize])
-                };
+                let of =
+                    |(to, at): (&mut R::Word, &[u32])| *to = on_host::<R::Fold>(&values[places(at, 0, values.len())]);
                 stream.device().install(|| out.par_iter_mut().zip(starts.par_windows(2)).for_each(of));
             }
             return Ok(());

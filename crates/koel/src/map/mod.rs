@@ -67,7 +67,7 @@ use crate::cpu;
 use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
 use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
-use file::Buckets;
+use crate::file::stored::Stored;
 pub use join::MapJoiner;
 use kernels::Kernels;
 use koel_kernels::hash::mix::mix64;
@@ -153,19 +153,19 @@ enum Storage<L: Layout> {
     Kernels(kernels::Slots),
 }
 struct OnCpu<L: Layout> {
-    table: Buckets,
+    table: Stored<u64>,
     stash: cpu::Stash<L>,
     seed: u32,
     /// What kernels of the user read.
     header: Buffer<u32>,
 }
-/// A table on the host.
-struct Contents<V> {
+/// What a table holds besides its slots, on the host.
+pub(crate) struct OnHost<V> {
     /// The slots of the stash.
-    stash: Vec<u64>,
-    seed: u32,
+    pub stash: Vec<u64>,
+    pub seed: u32,
     /// The value of the ambiguous key.
-    held: Option<V>,
+    pub held: Option<V>,
 }
 #[derive(Clone, Copy)]
 enum Report {
@@ -245,7 +245,7 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Kernels(table) => table.clear(stream),
             Storage::Cpu(OnCpu { table, stash, header, .. }) => {
                 *stash = cpu::Stash::default();
-                if let Buckets::Own(table) = table {
+                if let Stored::Own(table) = table {
                     table.view_mut().host_mut().unwrap_or(&mut []).fill(layout::EMPTY);
                 }
                 header.view_mut().fill_bytes(0, stream)
@@ -283,7 +283,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 Ok(Table::new(
                     self.plan.shape,
                     slots_of_stash.checked_ilog2().unwrap_or(0),
-                    table.arg(&self.device, stream)?,
+                    table.view().arg("slots", stream)?,
                     self.device.stage(stash.slots())?.view().arg("stash", stream)?,
                     header.view().arg("header", stream)?,
                 ))
@@ -316,11 +316,11 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn fingerprint(&self) -> Result<u64> {
         type L<K, V> = LayoutOf<K, V>;
         self.report()?;
-        let Contents { stash, seed, held } = self.contents()?;
+        let OnHost { stash, seed, held } = self.on_host()?;
         let words = self.plan.words::<L<K, V>>();
         let slots = match &self.storage {
             Storage::Kernels(table) => Cow::Owned(table.slots.view().slice(..words)?.download()?),
-            Storage::Cpu(OnCpu { table, .. }) => Cow::Borrowed(table.words()),
+            Storage::Cpu(OnCpu { table, .. }) => Cow::Borrowed(table.host()),
         };
         let stash = cpu::Stash::<L<K, V>>::from_slots(&stash, held);
         let mut stashed = stash.iter().map(|pair| (L::<K, V>::key(pair), L::<K, V>::value(pair))).collect::<Vec<_>>();
@@ -332,17 +332,17 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(words.fold(0, |sum, word| mix64((sum ^ word).wrapping_add(0x9E37_79B9_7F4A_7C15))))
     }
     /// What the table holds besides its slots, on the host.
-    fn contents(&self) -> Result<Contents<V>> {
+    fn on_host(&self) -> Result<OnHost<V>> {
         Ok(match &self.storage {
             Storage::Kernels(table) => {
                 let header = self.read_header(table)?;
                 // A table may have memory for more pairs than it was built of.
                 let words = LayoutOf::<K, V>::SLOT_WORDS << self.plan.stash_bits;
                 let stash = table.stash.view().slice(..words)?.download()?;
-                Contents { stash, seed: header.seed, held: header.held }
+                OnHost { stash, seed: header.seed, held: header.held }
             }
             Storage::Cpu(OnCpu { stash, seed, .. }) => {
-                Contents { stash: stash.slots().to_vec(), seed: *seed, held: stash.held() }
+                OnHost { stash: stash.slots().to_vec(), seed: *seed, held: stash.held() }
             }
         })
     }
@@ -354,12 +354,12 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn to_device(&self, device: &Device) -> Result<Map<K, V>> {
         let report = self.report()?;
         let mut plan = self.plan;
-        let Contents { stash, seed, held } = self.contents()?;
+        let OnHost { stash, seed, held } = self.on_host()?;
         let slots = match &self.storage {
             Storage::Kernels(table) => {
                 device.upload(&table.slots.view().slice(..plan.words::<LayoutOf<K, V>>())?.download()?)?
             }
-            Storage::Cpu(OnCpu { table, .. }) => table.upload::<LayoutOf<K, V>>(device)?,
+            Storage::Cpu(OnCpu { table, .. }) => table.upload(table.len(), device)?,
         };
         // Only a stash that holds something has slots to speak of.
         let stash = if report.stashed > 0 { stash } else { vec![layout::EMPTY; LayoutOf::<K, V>::SLOT_WORDS] };
@@ -368,12 +368,7 @@ impl<K: Key, V: Value> Map<K, V> {
             plan.stash_bits = (stash.len() / LayoutOf::<K, V>::SLOT_WORDS).ilog2();
             Storage::Kernels(kernels::Slots { slots, stash: device.upload(&stash)?, header })
         } else {
-            Storage::Cpu(OnCpu {
-                table: Buckets::Own(slots),
-                stash: cpu::Stash::from_slots(&stash, held),
-                seed,
-                header,
-            })
+            Storage::Cpu(OnCpu { table: Stored::Own(slots), stash: cpu::Stash::from_slots(&stash, held), seed, header })
         };
         Ok(Map { device: device.clone(), plan, storage, report: Mutex::new(Report::Known(report)) })
     }
@@ -582,7 +577,7 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
                 if let (Some(keys), Some(values), Some(count)) = (keys.host_mut(), values.host_mut(), count.host_mut())
                 {
-                    let pairs = cpu::pairs::<LayoutOf<K, V>>(self.plan.shape, table.words(), stash);
+                    let pairs = cpu::pairs::<LayoutOf<K, V>>(self.plan.shape, table.host(), stash);
                     for ((mixed, value), (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
                         (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(*seed, mixed), value);
                     }
@@ -599,7 +594,7 @@ fn grid(n: u32) -> u32 {
 }
 impl<L: Layout> OnCpu<L> {
     fn finder(&self, shape: Shape) -> Result<cpu::Finder<'_, L>> {
-        cpu::Finder::new(shape, self.seed, self.table.words(), &self.stash)
+        cpu::Finder::new(shape, self.seed, self.table.host(), &self.stash)
     }
 }
 impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
@@ -700,7 +695,9 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     ) -> Result<()> {
         let fits = match &map.storage {
             Storage::Kernels(table) => table.fits::<LayoutOf<K, V>>(&plan),
-            Storage::Cpu(OnCpu { table, .. }) => table.fits(plan.words::<LayoutOf<K, V>>()),
+            Storage::Cpu(OnCpu { table, .. }) => {
+                table.own().is_some_and(|table| table.len() == plan.words::<LayoutOf<K, V>>())
+            }
         };
         if !fits {
             map.storage = self.storage(&plan)?;
@@ -726,7 +723,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         Ok(match device.runs_kernels() {
             true => Storage::Kernels(kernels::Slots::new::<LayoutOf<K, V>>(device, plan)?),
             false => Storage::Cpu(OnCpu {
-                table: Buckets::Own(device.alloc(plan.words::<LayoutOf<K, V>>())?),
+                table: Stored::Own(device.alloc(plan.words::<LayoutOf<K, V>>())?),
                 stash: cpu::Stash::default(),
                 seed: self.options.seed,
                 header: device.alloc(header::WORDS)?,
@@ -746,7 +743,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         let report = match (&mut self.scratch, &mut map.storage) {
             (
                 Scratch::Cpu(scratch),
-                Storage::Cpu(OnCpu { table: Buckets::Own(table), stash, seed: of_map, header: words }),
+                Storage::Cpu(OnCpu { table: Stored::Own(table), stash, seed: of_map, header: words }),
             ) => {
                 let mut view = table.view_mut();
                 let counts = match (view.host_mut(), keys.host(), values.host()) {

@@ -1,5 +1,4 @@
 //! Changing a map that is there, in batches: see [`MapUpdater`].
-use super::file::Buckets;
 use super::join::{Route, Rule, Sent, reserve, send};
 use super::kernels::{self, Kernels, Slots};
 use super::plan::Plan;
@@ -8,6 +7,7 @@ use crate::cpu;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
+use crate::file::stored::Stored;
 use koel_kernels::map::join::Numbered;
 use koel_kernels::map::layout::{BUCKET, Layout, Shape};
 use koel_kernels::map::reproduce::{self, unstashed_words};
@@ -671,10 +671,10 @@ impl<L: Layout> OnCpu<L> {
         L::Key: Key,
         L::Value: Value,
     {
-        if let Buckets::Mapped(_) = self.table {
-            self.table = Buckets::Own(self.table.upload::<L>(device)?);
+        if self.table.own().is_none() {
+            self.table = Stored::Own(self.table.upload(self.table.len(), device)?);
         }
-        let Buckets::Own(table) = &mut self.table else { return Ok(cpu::Updated::default()) };
+        let Stored::Own(table) = &mut self.table else { return Ok(cpu::Updated::default()) };
         let (code, operations) = match &batch.operations {
             Operations::Each(each) => (operation::EACH, each.host()),
             all => (all.code(), Some(&[][..])),

@@ -41,6 +41,7 @@
 //! # Ok::<(), koel::Error>(())
 //! ```
 mod combine;
+mod file;
 pub(crate) mod kernels;
 #[cfg(test)]
 mod tests;
@@ -48,10 +49,11 @@ mod tests;
 use crate::cpu;
 use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
-use crate::map::Key;
+use crate::file::stored::Stored;
 use crate::map::kernels::{Slots, header_words, read_header};
 use crate::map::plan::Plan;
 use crate::map::seconds_since;
+use crate::map::{Key, OnHost};
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 use kernels::{Lengths, Passes, plan_of, slots_of};
 use koel_kernels::map::header;
@@ -112,7 +114,7 @@ enum Storage<K: Key> {
     Kernels(Slots<K>),
 }
 struct OnCpu<K: Key> {
-    table: Buffer<K>,
+    table: Stored<K>,
     stash: cpu::Stash<K::Pairs>,
     seed: u32,
     /// What kernels of the user read.
@@ -191,7 +193,9 @@ impl<K: Key> Set<K> {
             Storage::Kernels(table) => table.clear(stream),
             Storage::Cpu(OnCpu { table, stash, header, .. }) => {
                 *stash = cpu::Stash::default();
-                table.view_mut().host_mut().unwrap_or(&mut []).fill(K::EMPTY);
+                if let Stored::Own(table) = table {
+                    table.view_mut().host_mut().unwrap_or(&mut []).fill(K::EMPTY);
+                }
                 header.view_mut().fill_bytes(0, stream)
             }
         };
@@ -235,34 +239,44 @@ impl<K: Key> Set<K> {
         }
     }
 
-    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits.
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits. What was
+    /// [opened](Self::open) is checked and then copied from where it is.
     ///
-    /// Errors: a build that failed, out of memory.
+    /// Errors: a build that failed, out of memory; of a set that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Set<K>> {
         let (report, mut plan) = (self.report()?, self.plan);
-        let (words, of_slot) = (..slots_of::<K>(&plan), K::Pairs::SLOT_WORDS);
-        let (slots, stash, seed, held) = match &self.storage {
-            Storage::Kernels(table) => {
-                let header = read_header::<K>(&table.header.download()?);
-                // A set may have memory for more keys than it was built of.
-                let stash = table.stash.view().slice(..of_slot << plan.stash_bits)?.download()?;
-                (table.slots.view().slice(words)?.download()?, stash, header.seed, header.held)
-            }
-            Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
-                (table.view().slice(words)?.download()?, stash.slots().to_vec(), *seed, stash.held())
-            }
+        let (len, of_slot) = (slots_of::<K>(&plan), K::Pairs::SLOT_WORDS);
+        let OnHost { stash, seed, held } = self.on_host()?;
+        let slots = match &self.storage {
+            Storage::Kernels(table) => device.upload(&table.slots.view().slice(..len)?.download()?)?,
+            Storage::Cpu(OnCpu { table, .. }) => table.upload(len, device)?,
         };
         // Only a stash that holds something has slots to speak of.
         let stash = if report.stashed > 0 { stash } else { vec![EMPTY; of_slot] };
-        let (slots, header) =
-            (device.upload(&slots)?, device.upload(&header_words(seed, report.keys, report.stashed, held))?);
+        let header = device.upload(&header_words(seed, report.keys, report.stashed, held))?;
         let storage = if device.runs_kernels() {
             plan.stash_bits = (stash.len() / of_slot).ilog2();
             Storage::Kernels(Slots { slots, stash: device.upload(&stash)?, header })
         } else {
-            Storage::Cpu(OnCpu { table: slots, stash: cpu::Stash::from_slots(&stash, held), seed, header })
+            let stash = cpu::Stash::from_slots(&stash, held);
+            Storage::Cpu(OnCpu { table: Stored::Own(slots), stash, seed, header })
         };
         Ok(Set { device: device.clone(), plan, storage, report: Mutex::new(Report::Known(report)) })
+    }
+    /// What it holds besides its slots, on the host.
+    fn on_host(&self) -> Result<OnHost<K>> {
+        Ok(match &self.storage {
+            Storage::Kernels(table) => {
+                let header = read_header::<K>(&table.header.download()?);
+                // A set may have memory for more keys than it was built of.
+                let words = K::Pairs::SLOT_WORDS << self.plan.stash_bits;
+                let stash = table.stash.view().slice(..words)?.download()?;
+                OnHost { stash, seed: header.seed, held: header.held }
+            }
+            Storage::Cpu(OnCpu { stash, seed, .. }) => {
+                OnHost { stash: stash.slots().to_vec(), seed: *seed, held: stash.held() }
+            }
+        })
     }
 
     /// Whether the set holds host keys. Copies both ways and waits.
@@ -365,8 +379,9 @@ impl<K: Key> Set<K> {
                 unsafe { K::export(stream, grid, table, keys_arg, count_arg) }
             }
             Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
-                if let (Some(keys), Some(table), Some(count)) = (keys.host_mut(), table.host(), count.host_mut()) {
-                    let in_slots = table[..slots_of::<K>(&self.plan)].iter().copied().filter(|&key| key != K::EMPTY);
+                if let (Some(keys), Some(count)) = (keys.host_mut(), count.host_mut()) {
+                    let in_slots =
+                        table.host()[..slots_of::<K>(&self.plan)].iter().copied().filter(|&key| key != K::EMPTY);
                     let held = stash.held().map(|_| K::EMPTY);
                     let all = in_slots.chain(stash.iter().map(K::Pairs::key)).chain(held);
                     keys.iter_mut().zip(all).for_each(|(to, mixed)| *to = unmixed(*seed, mixed));
@@ -383,7 +398,7 @@ fn grid(n: u32) -> u32 {
 }
 impl<K: Key> OnCpu<K> {
     fn finder(&self, shape: Shape) -> cpu::set::Finder<'_, K> {
-        cpu::set::Finder { shape, seed: self.seed, table: self.table.host().unwrap_or(&[]), stash: &self.stash }
+        cpu::set::Finder { shape, seed: self.seed, table: self.table.host(), stash: &self.stash }
     }
 }
 impl<K: Key> fmt::Debug for Set<K> {
@@ -460,7 +475,7 @@ impl<K: Key> SetBuilder<K> {
     fn replace(&mut self, set: &mut Set<K>, plan: Plan, stream: &Stream, keys: View<'_, K>) -> Result<()> {
         let fits = match &set.storage {
             Storage::Kernels(table) => kernels::fits(table, &plan),
-            Storage::Cpu(OnCpu { table, .. }) => table.len() >= slots_of::<K>(&plan),
+            Storage::Cpu(OnCpu { table, .. }) => table.own().is_some_and(|table| table.len() >= slots_of::<K>(&plan)),
         };
         if !fits {
             set.storage = self.storage(&plan)?;
@@ -484,7 +499,7 @@ impl<K: Key> SetBuilder<K> {
         Ok(match device.runs_kernels() {
             true => Storage::Kernels(kernels::slots(device, plan)?),
             false => Storage::Cpu(OnCpu {
-                table: device.alloc(slots_of::<K>(plan))?,
+                table: Stored::Own(device.alloc(slots_of::<K>(plan))?),
                 stash: cpu::Stash::default(),
                 seed: self.options.seed,
                 header: device.alloc(header::WORDS)?,
@@ -495,7 +510,10 @@ impl<K: Key> SetBuilder<K> {
     fn run(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>, start: Option<&Event>) -> Result<()> {
         let (seed, plan) = (self.options.seed, set.plan);
         let report = match (&mut self.scratch, &mut set.storage) {
-            (Scratch::Cpu(scratch), Storage::Cpu(OnCpu { table, stash, seed: of_set, header: words })) => {
+            (
+                Scratch::Cpu(scratch),
+                Storage::Cpu(OnCpu { table: Stored::Own(table), stash, seed: of_set, header: words }),
+            ) => {
                 let mut view = table.view_mut();
                 let counts = match (view.host_mut(), keys.host()) {
                     (Some(table), Some(keys)) => {
@@ -525,7 +543,7 @@ impl<K: Key> SetBuilder<K> {
                 kernels::build(stream, &plan, seed, keys, table, passes)?;
                 Report::InHeader(passes.bytes(), seconds_since(stream, start)?)
             }
-            // A builder's and its sets' devices are the same.
+            // A builder's and its sets' devices are the same, and a set that is built has memory of its own.
             _ => Report::Known(SetReport::default()),
         };
         *set.report.lock().unwrap_or_else(|e| e.into_inner()) = report;

@@ -1,28 +1,41 @@
 //! Files made by hand, field by field as `docs/format.md` has them, and everything that can be wrong with them. No device and no file
 //! is needed, so that Miri can run this.
-use super::super::format::{MOST_BUCKETS, Width};
+use super::super::format::{MOST_BUCKETS, Members};
 use super::*;
-use koel_kernels::map::layout::{Narrow, Wide};
+use koel_kernels::map::layout::{EMPTY, Narrow, Shape, Wide};
+use std::ops::Range;
 use twox_hash::XxHash3_64;
 
 const SLOTS: usize = 64;
 const STASH: usize = 88;
+const KEYS: usize = 112;
+const STARTS: usize = 136;
+const VALUES: usize = 160;
+/// How many values a multimap has.
+const COUNT: usize = 184;
 
 /// The bytes of a file, not sealed yet.
+#[derive(Clone)]
 struct Bytes(Vec<u8>);
 impl Bytes {
     /// A map of narrow pairs in `partitions` x `buckets` buckets without any pair.
     fn narrow(partitions: u32, buckets: u32) -> Bytes {
         Bytes::new([32, 32], partitions, buckets, &vec![u64::MAX; 4 * (partitions * buckets) as usize], &[])
     }
-    fn new([key, value]: [u32; 2], partitions: u32, buckets: u32, slots: &[u64], stash: &[u64]) -> Bytes {
+    /// A map.
+    fn new(bits: [u32; 2], partitions: u32, buckets: u32, slots: &[u64], stash: &[u64]) -> Bytes {
+        Bytes::of_kind(1, bits, [partitions, buckets], &[slots, stash].map(u64s))
+    }
+    fn of_kind(kind: u32, [key, value]: [u32; 2], [partitions, buckets]: [u32; 2], sections: &[Vec<u8>]) -> Bytes {
         let mut bytes = Bytes(vec![0; 4096]);
         bytes.0[..8].copy_from_slice(&[0x89, 0x4B, 0x4F, 0x45, 0x4C, 0x0D, 0x0A, 0x1A]);
-        bytes.u32(8, 1).u32(12, 1).u32(16, key).u32(20, value).u32(24, 7).u32(56, partitions).u32(60, buckets);
-        let words = |n: &[u64]| 8 * n.len() as u64;
-        bytes.u64(SLOTS, 4096).u64(SLOTS + 8, words(slots));
-        bytes.u64(STASH, 4096 + words(slots)).u64(STASH + 8, words(stash));
-        bytes.0.extend(slots.iter().chain(stash).flat_map(|word| word.to_le_bytes()));
+        bytes.u32(8, 1).u32(12, kind).u32(16, key).u32(20, value).u32(24, 7).u32(56, partitions).u32(60, buckets);
+        for (i, section) in sections.iter().enumerate() {
+            let (offset, length) = (bytes.0.len() as u64, section.len().next_multiple_of(8));
+            bytes.u64(SLOTS + 24 * i, offset).u64(SLOTS + 24 * i + 8, length as u64);
+            bytes.0.extend(section);
+            bytes.0.resize(offset as usize + length, 0);
+        }
         bytes
     }
     fn u32(&mut self, at: usize, field: u32) -> &mut Bytes {
@@ -36,12 +49,21 @@ impl Bytes {
     fn get(&self, at: usize) -> usize {
         u64::from_le_bytes(self.0[at..at + 8].try_into().unwrap()) as usize
     }
+    /// Where the sections are described, by the kind.
+    fn sections(&self) -> &'static [usize] {
+        match self.0[12] {
+            3 => &[SLOTS, STASH, KEYS],
+            4 => &[SLOTS, STASH, KEYS, STARTS, VALUES],
+            _ => &[SLOTS, STASH],
+        }
+    }
+    fn section(&self, at: usize) -> Range<usize> {
+        self.get(at)..self.get(at).saturating_add(self.get(at + 8))
+    }
     /// With the checksums that it should have.
     fn sealed(&mut self) -> &mut Bytes {
-        for at in [SLOTS, STASH] {
-            let (start, bytes) = (self.get(at), self.get(at + 8));
-            let section = self.0.get(start..).and_then(|rest| rest.get(..bytes));
-            let checksum = section.map_or(0, XxHash3_64::oneshot);
+        for &at in self.sections() {
+            let checksum = self.0.get(self.section(at)).map_or(0, XxHash3_64::oneshot);
             self.u64(at + 16, checksum);
         }
         self.resealed()
@@ -51,19 +73,31 @@ impl Bytes {
         self.u64(4088, checksum)
     }
 }
+fn u32s(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+fn u64s(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
 /// All that [`Reader`] checks: the words of the slots, and the stash.
-fn read<L: Layout>(bytes: &[u8]) -> Result<(Vec<u64>, Stash<L>)> {
+fn read_as<S: Slotted>(kind: TableKind, types: Types, bytes: &[u8]) -> Result<(Vec<u64>, Stash<S::Pairs>)> {
     let mut reader = Reader::of_bytes(bytes)?;
-    reader.check_types::<L>()?;
-    let (stash, mut words) = (reader.stash()?, vec![]);
-    reader.slots::<L>(|piece| {
+    reader.check_is(kind, types)?;
+    let (stash, mut words) = (reader.stash::<S>()?, vec![]);
+    reader.slots::<S>(|piece| {
         words.extend_from_slice(piece);
         Ok(())
     })?;
+    reader.check_sections::<S>()?;
     Ok((words, stash))
 }
-fn fault<L: Layout>(bytes: &[u8]) -> String {
-    match read::<L>(bytes) {
+/// The same of a map.
+fn read<L: Layout>(bytes: &[u8]) -> Result<(Vec<u64>, Stash<L>)> {
+    let types = Types { key: Width::of::<L::Key>(), value: Some(Width::of::<L::Value>()) };
+    read_as::<L>(TableKind::Map, types, bytes)
+}
+fn told<T>(result: Result<T>) -> String {
+    match result {
         Err(Error::File(e)) => {
             assert_eq!(e.path, Path::new("(memory)"));
             e.kind.to_string()
@@ -71,6 +105,9 @@ fn fault<L: Layout>(bytes: &[u8]) -> String {
         Err(other) => panic!("{other}"),
         Ok(_) => "nothing".into(),
     }
+}
+fn fault<L: Layout>(bytes: &[u8]) -> String {
+    told(read::<L>(bytes))
 }
 /// A mixed key that belongs to the first of the buckets of a shape.
 fn in_first(shape: Shape) -> u32 {
@@ -88,9 +125,9 @@ fn a_file_is_what_the_description_says() {
     let reader = Reader::of_bytes(&bytes.0).unwrap();
     let header = *reader.header();
     assert_eq!((header.seed, header.shape, header.held), (7, shape, Some(77)));
-    assert_eq!((header.pairs, header.duplicates, header.stashed()), (4, 6, 2));
+    assert_eq!((header.pairs, header.duplicates, header.stashed, header.values), (4, 6, 2, 0));
     assert_eq!((header.all_slots(), header.in_buckets(), header.file_bytes()), (60, 1, 4096 + 62 * 8));
-    assert_eq!(header.types, Types { key: Width::U32, value: Width::U32 });
+    assert_eq!((header.kind, header.types), (TableKind::Map, Types { key: Width::U32, value: Some(Width::U32) }));
     let (words, found) = read::<Narrow>(&bytes.0).unwrap();
     assert_eq!((words, found.len(), found.held()), (slots, 2, Some(77)));
     assert_eq!((found.get(10), found.get(11), found.get(12)), (Some(1), Some(2), None));
@@ -157,9 +194,9 @@ fn every_field_is_checked() {
     for (at, width, value, says) in [
         (8, 4, 2, "has format version 2, this koel reads versions up to 1"),
         (8, 4, 0, "byte 8: version is 0, expected 1"),
-        (12, 4, 2, "holds a set, expected a map"),
-        (12, 4, 3, "holds an index, expected a map"),
-        (12, 4, 4, "holds a multimap, expected a map"),
+        (12, 4, 2, "byte 20: value bits is 32, expected 0"),
+        (12, 4, 3, "byte 112: offset of the keys is 0, expected 4160"),
+        (12, 4, 4, "byte 112: offset of the keys is 0, expected 4160"),
         (12, 4, 5, "byte 12: kind is 5, expected 1 or 2 or 3 or 4"),
         (16, 4, 33, "byte 16: key bits is 33, expected 32 or 64"),
         (20, 4, 0, "byte 20: value bits is 0, expected 32 or 64"),
@@ -184,7 +221,8 @@ fn every_field_is_checked() {
         check(&[(at, width, value)], says);
     }
     let says = "byte 32: held value is 4294967296, expected 0 to 4294967295";
-    check(&[(28, 4, 1), (32, 8, 1 << 32)], says);
+    check(&[(28, 4, 1), (32, 8, 1 << 32), (40, 8, 1)], says);
+    check(&[(12, 4, 2), (20, 4, 0)], "holds a set, expected a map");
     // As many buckets as there can be, in a file that has two.
     let (shape, all) = ([(56, 4, 65537), (60, 4, 65535)], 65537 * 65535 * 32);
     check(&shape, &format!("byte 72: bytes of the slots is 64, expected {all}"));
@@ -254,4 +292,185 @@ fn keys_chosen_to_collide_cost_no_more_than_a_moment() {
         let mut bytes = Bytes::new([64, 64], 1, 1, &[u64::MAX; 8], &stash(n));
         assert_eq!(fault::<Wide<u64, u64>>(&bytes.u64(40, n).sealed().0), says);
     }
+}
+
+/// A multimap of 32-bit keys and values: key 20 has the value 5, key 30 the values 6, 7; and the ambiguous key the value 8.
+fn multimap() -> Bytes {
+    let shape = Shape { partitions: 2, buckets: 2 };
+    let ambiguous = Narrow::unmixed(7, u32::MAX);
+    let mut keys = [20, 30, ambiguous];
+    keys.sort_unstable();
+    let id = |key| keys.iter().position(|&other| other == key).unwrap() as u32;
+    let mut slots = vec![u64::MAX; 16];
+    for key in [20, 30] {
+        let mixed = Narrow::mixed(7, key);
+        let bucket = 4 * shape.first_place(mixed) as usize;
+        let slot = (bucket..bucket + 4).find(|&slot| slots[slot] == u64::MAX).unwrap();
+        slots[slot] = Narrow::pair(mixed, id(key));
+    }
+    assert_eq!(id(ambiguous), 2, "the last one");
+    let sections = [u64s(&slots), vec![], u32s(&keys), u32s(&[0, 1, 3, 4]), u32s(&[5, 6, 7, 8])];
+    let mut bytes = Bytes::of_kind(4, [32, 32], [2, 2], &sections);
+    bytes.u32(28, 1).u64(32, 2).u64(40, 3).u64(COUNT, 4);
+    bytes
+}
+/// An index of 64-bit keys, of which one is in the stash.
+fn index() -> Bytes {
+    let mixed = Wide::<u64, u32>::mixed(7, 20);
+    let sections = [u64s(&[u64::MAX; 8]), u64s(&[mixed, 0]), u64s(&[20])];
+    let mut bytes = Bytes::of_kind(3, [64, 32], [1, 1], &sections);
+    bytes.u64(40, 1);
+    bytes
+}
+/// A set of 32-bit keys, of which one is in the stash.
+fn set() -> Bytes {
+    let mut keys = [u32::MAX; 16];
+    keys[..3].copy_from_slice(&[1, 2, 3]);
+    let mut bytes = Bytes::of_kind(2, [32, 0], [1, 2], &[u32s(&keys), u64s(&[9])]);
+    bytes.u64(40, 4);
+    bytes
+}
+const NARROW: Types = Types { key: Width::U32, value: Some(Width::U32) };
+fn multimap_fault(bytes: &Bytes) -> String {
+    told(read_as::<Narrow>(TableKind::MultiMap, NARROW, &bytes.0))
+}
+fn index_fault(bytes: &Bytes) -> String {
+    let types = Types { key: Width::U64, value: Some(Width::U32) };
+    told(read_as::<Wide<u64, u32>>(TableKind::Index, types, &bytes.0))
+}
+fn set_fault(bytes: &Bytes) -> String {
+    told(read_as::<Members<u32>>(TableKind::Set, Types { key: Width::U32, value: None }, &bytes.0))
+}
+
+#[test]
+fn other_kinds_are_what_the_description_says() {
+    for (bytes, fault, kind, counts) in [
+        (multimap(), multimap_fault as fn(&Bytes) -> String, TableKind::MultiMap, [3, 0, 4, 16]),
+        (index(), index_fault, TableKind::Index, [1, 1, 0, 4]),
+        (set(), set_fault, TableKind::Set, [4, 1, 0, 16]),
+    ] {
+        let mut bytes = bytes;
+        assert_eq!(fault(bytes.sealed()), "nothing", "{kind:?}");
+        let header = *Reader::of_bytes(&bytes.0).unwrap().header();
+        assert_eq!((header.kind, header.file_bytes()), (kind, bytes.0.len() as u64));
+        assert_eq!([header.pairs, header.stashed, header.values, header.all_slots()], counts);
+        assert_eq!(header.encode(), bytes.0[..4096], "{kind:?}");
+        // Every bit counts, and every length.
+        for at in (0..bytes.0.len()).step_by(if cfg!(miri) { 509 } else { 1 }) {
+            bytes.0[at] ^= 1 << (at % 8);
+            assert_ne!(fault(&bytes), "nothing", "byte {at}");
+            bytes.0[at] ^= 1 << (at % 8);
+        }
+        for length in (0..bytes.0.len()).step_by(if cfg!(miri) { 509 } else { 1 }) {
+            assert!(fault(&Bytes(bytes.0[..length].to_vec())).starts_with("truncated: "), "{length}");
+        }
+        bytes.0.push(0);
+        assert!(fault(&bytes).contains("something follows after the section of "), "{}", fault(&bytes));
+    }
+}
+
+#[test]
+fn fields_of_other_kinds_are_checked() {
+    type Change = (usize, u8, u64);
+    let changed = |mut bytes: Bytes, changes: &[Change]| {
+        for &(at, width, value) in changes {
+            if width == 8 {
+                bytes.u64(at, value)
+            } else {
+                bytes.u32(at, value as u32)
+            };
+        }
+        bytes.sealed();
+        bytes
+    };
+    for (changes, says) in [
+        (&[(20, 4, 0)][..], "byte 20: value bits is 0, expected 32 or 64"),
+        (&[(32, 8, 3)], "byte 32: held value is 3, expected 0 to 2"),
+        (&[(40, 8, 4)], "byte 144: bytes of the starts is 16, expected 24"),
+        (&[(112, 8, 4096)], "byte 112: offset of the keys is 4096, expected 4224"),
+        (&[(120, 8, 24)], "byte 120: bytes of the keys is 24, expected 16"),
+        (&[(144, 8, 0)], "byte 144: bytes of the starts is 0, expected 16"),
+        (&[(136, 8, 1 << 63)], "byte 136: offset of the starts is 9223372036854775808, expected 4240"),
+        (&[(168, 8, 8)], "byte 168: bytes of the values is 8, expected 16"),
+        (&[(184, 8, 2)], "byte 184: values is 2, expected 3 to 4294901759"),
+        (&[(184, 8, 5)], "byte 168: bytes of the values is 16, expected 24"),
+        (&[(184, 8, u64::MAX)], "byte 184: values is 18446744073709551615, expected 3 to 4294901759"),
+        (&[(184, 8, 1 << 31), (168, 8, 1 << 33)], "truncated: 4272 bytes, the section of values needs 8589938848"),
+        (&[(192, 4, 1)], "byte 192: a reserved field is 1, expected 0"),
+        (&[(12, 4, 3)], "has 4272 bytes, expected 4240: something follows after the section of keys"),
+    ] {
+        assert_eq!(multimap_fault(&changed(multimap(), changes)), says);
+    }
+    for (changes, says) in [
+        (&[(20, 4, 64)][..], "byte 20: value bits is 64, expected 32"),
+        (&[(136, 8, 5)], "byte 136: a reserved field is 5, expected 0"),
+        (&[(12, 4, 1)], "has 4184 bytes, expected 4176: something follows after the section of the stash"),
+        (&[(16, 4, 32)], "byte 40: pairs is 1, expected 2 to 6"),
+    ] {
+        assert_eq!(index_fault(&changed(index(), changes)), says);
+    }
+    for (changes, says) in [
+        (&[(20, 4, 32)][..], "byte 20: value bits is 32, expected 0"),
+        (&[(28, 4, 1), (32, 8, 1)], "byte 32: held value is 1, expected 0 to 0"),
+        (&[(28, 4, 1), (40, 8, 4)], "the slots hold 3 pairs, the header tells of 2"),
+        (&[(40, 8, 18)], "byte 40: pairs is 18, expected 1 to 17"),
+        (&[(112, 4, 1)], "byte 112: a reserved field is 1, expected 0"),
+        (&[(16, 4, 64)], "byte 96: bytes of the stash is 8, expected 0"),
+    ] {
+        assert_eq!(set_fault(&changed(set(), changes)), says);
+    }
+    // Of another kind than asked for, and of other types.
+    let (set, index) = (changed(set(), &[]), changed(index(), &[]));
+    assert_eq!(multimap_fault(&set), "holds a set, expected a multimap");
+    assert_eq!(set_fault(&index), "holds an index, expected a set");
+    assert_eq!(index_fault(&changed(multimap(), &[])), "holds a multimap, expected an index");
+    let types = Types { key: Width::U64, value: None };
+    assert_eq!(told(read_as::<Members<u64>>(TableKind::Set, types, &set.0)), "holds keys u32, expected u64");
+}
+
+#[test]
+fn what_stands_in_sections_is_checked() {
+    // Where in which section, what becomes of it.
+    let check = |bytes: Bytes, (section, at): (usize, usize), number: u32, fault: fn(&Bytes) -> String, says: &str| {
+        let mut bytes = bytes;
+        let start = bytes.get(section);
+        bytes.u32(start + at, number).sealed();
+        assert_eq!(fault(&bytes), says);
+    };
+    let greatest = Narrow::unmixed(7, u32::MAX);
+    for (at, number, says) in [
+        ((KEYS, 0), 19, "nothing".into()),
+        ((KEYS, 4), 20, "byte 4228: element 1 of the section of keys is 20, expected more than 20".into()),
+        ((KEYS, 0), 31, "byte 4228: element 1 of the section of keys is 30, expected more than 31".into()),
+        (
+            (KEYS, 4),
+            greatest + 1,
+            format!("byte 4232: element 2 of the section of keys is {greatest}, expected more than {}", greatest + 1),
+        ),
+        ((KEYS, 12), 9, "byte 4236: element 3 of the section of keys is 9, expected 0".into()),
+        ((STARTS, 0), 1, "byte 4240: element 0 of the section of starts is 1, expected 0".into()),
+        ((STARTS, 4), 0, "byte 4244: element 1 of the section of starts is 0, expected more than 0".into()),
+        ((STARTS, 4), 4, "byte 4248: element 2 of the section of starts is 3, expected more than 4".into()),
+        ((STARTS, 12), 5, "byte 4252: element 3 of the section of starts is 5, expected 4".into()),
+        ((STARTS, 12), u32::MAX, "byte 4252: element 3 of the section of starts is 4294967295, expected 4".into()),
+        ((VALUES, 0), u32::MAX, "nothing".into()),
+    ] {
+        check(multimap(), at, number, multimap_fault, &says);
+    }
+    // Numbers of keys that are not there.
+    let bytes = multimap();
+    let slots = bytes.section(SLOTS).step_by(8).filter(|&at| bytes.get(at) as u64 != EMPTY);
+    for at in slots.collect::<Vec<_>>() {
+        let says = "the slots hold the number 3, expected at most 2, that of the last key";
+        check(multimap(), (SLOTS, at + 4 - 4096), 3, multimap_fault, says);
+    }
+    check(index(), (STASH, 8), 1, index_fault, "byte 4160: pair 0 of the stash has a value that is too great");
+    check(set(), (STASH, 4), 1, set_fault, "byte 4160: pair 0 of the stash has a value that is too great");
+    check(set(), (SLOTS, 60), 1, set_fault, "the slots hold 4 pairs, the header tells of 3");
+    check(set(), (SLOTS, 8), u32::MAX, set_fault, "the slots hold 2 pairs, the header tells of 3");
+    // A multimap of nothing has a start.
+    let none = [u64s(&[u64::MAX; 4]), vec![], vec![], u32s(&[0]), vec![]];
+    let mut none = Bytes::of_kind(4, [32, 32], [1, 1], &none);
+    assert_eq!(multimap_fault(none.sealed()), "nothing");
+    assert_eq!(multimap_fault(none.u64(COUNT, 1).sealed()), "byte 184: values is 1, expected 0 to 0");
 }

@@ -1,13 +1,16 @@
 //! Maps saved, loaded and opened, on every device, against an oracle; and what hostile files can do.
 use super::super::{MapBuilder, MapOptions};
 use super::*;
+use crate::Device;
 use crate::duplicates::Duplicates;
+use crate::error::Error;
+use crate::file::testing::{bytes, kind, old_file, seal, taken_back};
+use crate::file::writer::{PIECE, replace};
 use crate::file::{self, FileErrorKind};
 use koel_kernels::hash::mix::splitmix_at;
 use std::collections::HashMap;
 use std::fs;
 use std::io::Cursor;
-use twox_hash::XxHash3_64;
 
 /// Keys with copies among them, the least and the greatest, and the ambiguous one of `seed`.
 fn keys<K: Key>(n: usize, seed: u32) -> Vec<K> {
@@ -29,11 +32,6 @@ fn build<K: Key, V: Value>(device: &Device, keys: &[K], values: &[V], seed: u32)
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(values).unwrap());
     builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap()
 }
-fn bytes<K: Key, V: Value>(map: &Map<K, V>) -> Vec<u8> {
-    let mut bytes = Cursor::new(vec![]);
-    map.save_to(&mut bytes).unwrap();
-    bytes.into_inner()
-}
 fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>) {
     let report = map.report().unwrap();
     assert_eq!(report.pairs, oracle.len());
@@ -49,23 +47,6 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>) {
     all.sort();
     assert_eq!(pairs, all);
 }
-fn seal(bytes: &mut [u8]) {
-    let long = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-    for at in [64, 88] {
-        let (start, length) = (long(bytes, at), long(bytes, at + 8));
-        let checksum = XxHash3_64::oneshot(&bytes[start..start + length]);
-        bytes[at + 16..at + 24].copy_from_slice(&checksum.to_le_bytes());
-    }
-    let checksum = XxHash3_64::oneshot(&bytes[..4088]);
-    bytes[4088..4096].copy_from_slice(&checksum.to_le_bytes());
-}
-fn kind(result: Result<impl Sized>) -> FileErrorKind {
-    match result.map(|_| ()) {
-        Err(Error::File(e)) => e.kind,
-        other => panic!("{other:?}"),
-    }
-}
-
 fn maps_come_back<K: Key, V: Value>(n: usize, executor: bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("map.koel");
@@ -78,27 +59,14 @@ fn maps_come_back<K: Key, V: Value>(n: usize, executor: bool) {
         let map = build(built_on, &keys, &values, seed);
         let stashed = map.report().unwrap().stashed;
         assert_eq!(stashed > 0, seed == 3 && keys.len() > 4, "{n} keys");
-        map.save(&path).unwrap();
-        let written = fs::read(&path).unwrap();
-        assert_eq!(written, bytes(&map), "the same bytes each time");
-
-        let info = file::verify(&path).unwrap();
-        assert_eq!(info, file::info(&path).unwrap());
-        assert_eq!((info.pairs, info.duplicates), (oracle.len(), keys.len() - oracle.len()));
-        assert_eq!((info.bytes, info.stashed), (written.len() as u64, stashed));
-        assert_eq!((info.seed, info.slots), (seed, map.report().unwrap().slots));
-        assert_eq!(
-            (info.types.key.bits() as usize, info.types.value.bits() as usize),
-            (8 * size_of::<K>(), 8 * size_of::<V>())
-        );
+        let mut maps = taken_back(&map, &path, &[&host, &gpu]);
+        let written = bytes(&map);
+        let info = file::info(&path).unwrap();
+        assert_eq!((info.pairs, info.keys, info.duplicates), (oracle.len(), oracle.len(), keys.len() - oracle.len()));
+        assert_eq!((info.seed, info.stashed, info.slots), (seed, stashed, map.report().unwrap().slots));
         assert!((info.load() * info.slots as f64 - info.pairs as f64).abs() < 1e-6);
-
-        let opened = Map::<K, V>::open_on(&host, &path).unwrap();
-        opened.verify().unwrap();
-        let mut maps = vec![opened.to_device(&gpu).unwrap(), opened.to_device(&host).unwrap(), opened];
-        for device in [&host, &gpu] {
-            maps.push(Map::load(device, &path).unwrap());
-            maps.push(Map::load_bytes(device, &written).unwrap());
+        for device in [&gpu, &host] {
+            maps.push(maps[0].to_device(device).unwrap());
         }
         for map in &maps {
             check(map, &oracle);
@@ -219,7 +187,18 @@ fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
         stash.sort_by_key(|&head| LayoutOf::<K, V>::key_in(head));
         let stash = stash.iter().flat_map(|&head| [head, 5].into_iter().take(LayoutOf::<K, V>::SLOT_WORDS));
         let stash = stash.collect::<Vec<u64>>();
-        let mut header = Header::new::<LayoutOf<K, V>>(shape, 3, Some(6), 21, 0, 20);
+        let mut header = Header {
+            kind: TableKind::Map,
+            types: Map::<K, V>::types(),
+            seed: 3,
+            held: Some(6),
+            pairs: 21,
+            duplicates: 0,
+            shape,
+            stashed: 20,
+            values: 0,
+            checksums: Default::default(),
+        };
         let content = |header: &Header| {
             let body = words.iter().chain(&stash).flat_map(|word| word.to_le_bytes());
             let mut content = header.encode().into_iter().chain(body).collect::<Vec<u8>>();
@@ -357,8 +336,7 @@ fn old_files_are_read<K: Key, V: Value>() {
     let values = (0..n as u32).map(|i| V::narrowed(splitmix_at(6, i))).collect::<Vec<V>>();
     let oracle = keys.iter().copied().zip(values.iter().copied()).collect::<HashMap<K, V>>();
     let device = Device::cpu_with_threads(1).unwrap();
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/table");
-    let path = seeds.join(format!("{}_{}.koel", std::any::type_name::<K>(), std::any::type_name::<V>()));
+    let path = old_file(&format!("{}_{}.koel", std::any::type_name::<K>(), std::any::type_name::<V>()));
     let info = file::verify(&path).unwrap();
     // 32-bit keys of wide pairs need not have an ambiguous one.
     let held = LayoutOf::<K, V>::mixed(5, ambiguous) == LayoutOf::<K, V>::AMBIGUOUS;

@@ -1,0 +1,195 @@
+//! `koel build`: columns of numbers to a table, and the table to a file.
+use super::args::{BuildArgs, Kind, Policy};
+use super::columns::{self, Column, Format, in_file};
+use super::{Table, json_file, say};
+use crate::failure::{Failure, Outcome};
+use crate::{Global, device, output};
+use koel::file::Width;
+use koel::map::{Key, Value};
+use koel::primitives::radix_sort::SortPair;
+use koel::{
+    Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder, SetBuilder, SetOptions,
+};
+use serde::Serialize;
+use std::fs::File;
+use std::time::Instant;
+
+/// Runs `koel build`. What can be refused is refused before anything is read.
+pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
+    check(&args)?;
+    let json_file = json_file(global)?;
+    output::check_writable(&args.out)?;
+    let begin = Instant::now();
+    let (keys, values) = pairs(&args)?;
+    let keys = keys.of_width(args.key_type.map(Width::from), "key", &args.keys)?;
+    let of_values = args.values.as_deref().unwrap_or(&args.keys);
+    let values = values.of_width(args.value_type.map(Width::from), "value", of_values)?;
+    if args.kind.has_values() && keys.len() != values.len() {
+        return Err(in_file(
+            of_values,
+            format_args!("{} values, expected one for each of {} keys", values.len(), keys.len()),
+        ));
+    }
+    let read_seconds = begin.elapsed().as_secs_f64();
+    let device = device::open(global.device, global.threads)?.device;
+    // Both halves of the seed count.
+    let build = Build { device, args: &args, seed: (global.seed ^ global.seed >> 32) as u32 };
+    let (dropped, [build_seconds, write_seconds]) = match (keys, values) {
+        (Column::U32(keys), Column::U32(values)) => build.run(&keys, &values),
+        (Column::U32(keys), Column::U64(values)) => build.run(&keys, &values),
+        (Column::U64(keys), Column::U32(values)) => build.run(&keys, &values),
+        (Column::U64(keys), Column::U64(values)) => build.run(&keys, &values),
+    }?;
+    let info = koel::file::info(&args.out)?;
+    let built = Built {
+        table: Table::of(&args.out, &info, "header"),
+        device: build.device.name(),
+        dropped,
+        seconds: Seconds { read: read_seconds, build: build_seconds, write: write_seconds },
+    };
+    say(global, json_file, &built, &built.text())
+}
+/// Options that do not go together.
+fn check(args: &BuildArgs) -> Outcome {
+    if !(0.3..=0.95).contains(&args.load) {
+        return Err(Failure::Usage(format!("--load {}: expected 0.3 to 0.95", args.load)));
+    }
+    let of_values = [
+        ("--values", args.values.is_some()),
+        ("--value-column", args.value_column.is_some()),
+        ("--value-type", args.value_type.is_some()),
+    ];
+    let of_maps = [("--duplicates", args.duplicates.is_some()), ("--reproducible", args.reproducible)];
+    let refused = |options: &[(&'static str, bool)]| options.iter().find(|(_, given)| *given).map(|&(name, _)| name);
+    match (refused(&of_values), refused(&of_maps)) {
+        (Some(name), _) if !args.kind.has_values() => {
+            Err(Failure::Usage(format!("{name} goes with --kind map or multimap")))
+        }
+        (_, Some(name)) if args.kind != Kind::Map => Err(Failure::Usage(format!("{name} goes with --kind map"))),
+        _ => Ok(()),
+    }
+}
+/// Keys and values, as they are in the files; no values for a table that has none.
+fn pairs(args: &BuildArgs) -> Outcome<(Column, Column)> {
+    let format = Format::of(&args.keys)?;
+    let rows = |keys: &Column| Column::rows(if args.kind.has_values() { keys.len() } else { 0 });
+    if let Some(side) = args.voxel_grid {
+        if format != Format::Scan {
+            return Err(in_file(&args.keys, "--voxel-grid goes with a point cloud or mesh"));
+        }
+        let keys = columns::voxels(&args.keys, side)?;
+        let rows = rows(&keys);
+        return Ok((keys, rows));
+    }
+    let value_column = args.value_column.as_ref();
+    if args.values.is_none() && value_column.is_some() && format != Format::Csv {
+        return Err(Failure::Usage("--value-column goes with a CSV file".into()));
+    }
+    let names = [&args.column].into_iter().chain(value_column.filter(|_| args.values.is_none())).collect::<Vec<_>>();
+    let mut columns = columns::read(&args.keys, format, &names)?.into_iter();
+    let keys = columns.next().unwrap_or(Column::U32(vec![]));
+    let values = match (&args.values, columns.next()) {
+        (Some(file), _) => {
+            let name = value_column.unwrap_or(&columns::ColumnName::Number(1));
+            columns::read(file, Format::of(file)?, &[name])?.pop()
+        }
+        (None, of_keys) => of_keys,
+    };
+    let values = values.unwrap_or_else(|| rows(&keys));
+    Ok((keys, values))
+}
+
+struct Build<'a> {
+    device: Device,
+    args: &'a BuildArgs,
+    seed: u32,
+}
+impl Build<'_> {
+    /// Builds and saves: how many keys came again and were dropped, and the seconds of both.
+    fn run<K: Key + SortPair<V>, V: Value>(&self, keys: &[K], values: &[V]) -> Outcome<(usize, [f64; 2])> {
+        let Build { device, args, seed } = self;
+        let (load, seed, begin) = (args.load, *seed, Instant::now());
+        let (stream, staged, staged_values) = (device.stream()?, device.stage(keys)?, device.stage(values)?);
+        let (of_keys, of_values) = (staged.view(), staged_values.view());
+        let of_index = IndexOptions { load, seed };
+        match args.kind {
+            Kind::Map => {
+                let duplicates = args.duplicates.unwrap_or(Policy::Last).into();
+                let options = MapOptions { load, duplicates, seed, reproducible: args.reproducible };
+                let map = self.built(MapBuilder::new(device, options)?.build(&stream, of_keys, of_values))?;
+                self.save(begin, map.report()?.duplicates, |file| map.save_to(file))
+            }
+            Kind::Set => {
+                let set = self.built(SetBuilder::new(device, SetOptions { load, seed })?.build(&stream, of_keys))?;
+                self.save(begin, set.report()?.duplicates, |file| set.save_to(file))
+            }
+            Kind::Index => {
+                let index = self.built(IndexBuilder::new(device, of_index)?.build(&stream, of_keys))?;
+                self.save(begin, keys.len() - index.len(), |file| index.save_to(file))
+            }
+            Kind::Multimap => {
+                let map = self.built(MultiMapBuilder::new(device, of_index)?.build(&stream, of_keys, of_values))?;
+                self.save(begin, 0, |file| map.save_to(file))
+            }
+        }
+    }
+    /// A table, or what is wrong with the keys.
+    fn built<T>(&self, built: koel::Result<T>) -> Outcome<T> {
+        built.map_err(|e| match e {
+            Error::DuplicateKey { .. } | Error::TooMany { .. } => in_file(&self.args.keys, e),
+            e => e.into(),
+        })
+    }
+    fn save(
+        &self,
+        begin: Instant,
+        dropped: usize,
+        save: impl FnOnce(&mut File) -> koel::Result<()>,
+    ) -> Outcome<(usize, [f64; 2])> {
+        let (out, built) = (&self.args.out, begin.elapsed().as_secs_f64());
+        let fault = |e| match e {
+            Error::File(e) => Failure::Other(format!("{}: {}", out.display(), e.kind)),
+            e => e.into(),
+        };
+        output::write_with(out, |file| save(file).map_err(fault))?;
+        Ok((dropped, [built, begin.elapsed().as_secs_f64() - built]))
+    }
+}
+
+/// What `koel build` did.
+#[derive(Serialize)]
+struct Built {
+    #[serde(flatten)]
+    table: Table,
+    device: String,
+    #[serde(skip)]
+    dropped: usize,
+    seconds: Seconds,
+}
+#[derive(Serialize)]
+struct Seconds {
+    read: f64,
+    build: f64,
+    write: f64,
+}
+impl Built {
+    fn text(&self) -> String {
+        let (t, s, n) = (&self.table, &self.seconds, output::thousands);
+        let dropped = match self.dropped {
+            0 => String::new(),
+            dropped => format!(", {} with a key that came again dropped", n(dropped)),
+        };
+        format!(
+            "{}: {}, {}{dropped}, load {:.3}, {} bytes\nread {:.3} s, built {:.3} s on {}, written {:.3} s\n",
+            t.file,
+            t.what(),
+            t.content(),
+            t.load,
+            n(t.bytes as usize),
+            s.read,
+            s.build,
+            self.device,
+            s.write
+        )
+    }
+}

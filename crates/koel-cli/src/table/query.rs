@@ -1,0 +1,258 @@
+//! `koel query`: queries to a table, piece by piece, and the answers to a file.
+use super::answers::{self, Answers, Fields, Row};
+use super::args::QueryArgs;
+use super::columns::{Column, Format, Input, in_file};
+use super::{json_file, say, table_fault};
+use crate::device::{self, DeviceChoice};
+use crate::failure::Outcome;
+use crate::{Global, output};
+use koel::file::{FileInfo, TableKind, Width};
+use koel::map::{Key, Value};
+use koel::{Device, DeviceKind, Index, Map, MultiMap, Set};
+use serde::Serialize;
+use std::path::Path;
+use std::time::Instant;
+
+/// Queries that are looked up at a time.
+const PIECE: usize = 1 << 20;
+/// Values that are taken from a multimap at a time, unless a single key has more.
+const MOST_VALUES: u64 = 1 << 22;
+
+/// Runs `koel query`.
+pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
+    let json_file = json_file(global)?;
+    let format = Format::of(&args.queries)?;
+    if format == Format::Scan {
+        return Err(in_file(
+            &args.queries,
+            "a scan is no list of keys, expected a file named .u32, .u64, .npy or .csv",
+        ));
+    }
+    if let Some(out) = &args.out {
+        answers::check_name(out)?;
+        output::check_writable(out)?;
+    }
+    let info = koel::file::info(&args.table).map_err(table_fault)?;
+    if args.ids && info.kind != TableKind::Index {
+        return Err(in_file(&args.table, format_args!("holds {}, --ids goes with an index", info.kind)));
+    }
+    let mut input = Input::open(&args.queries, format, &[&args.column])?;
+    let device = match global.device {
+        DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal)?,
+        DeviceChoice::Auto | DeviceChoice::Cpu => device::cpu(global.threads)?,
+    };
+    let begin = Instant::now();
+    let table = table(&device, &args, &info)?;
+    let mut asked = Asked {
+        table: args.table.display().to_string(),
+        queries: 0,
+        found: 0,
+        rows: 0,
+        device: device.name(),
+        out: args.out.as_ref().map(|out| out.display().to_string()),
+        seconds: Seconds { open: begin.elapsed().as_secs_f64(), ..Seconds::default() },
+    };
+    let fields = fields(&args, &info, input.width());
+    let mut shown = String::new();
+    match &args.out {
+        None => shown = asked.all(&mut input, &*table, Answers::shown(fields))?,
+        Some(out) => output::write_with(out, |file| {
+            let answers = Answers::written(fields, file, out)?;
+            asked.all(&mut input, &*table, answers).map(|_| ())
+        })?,
+    }
+    drop(input);
+    say(global, json_file, &asked, &format!("{shown}{}", asked.text(info.kind)))
+}
+/// What rows are of.
+fn fields(args: &QueryArgs, info: &FileInfo, queries: Width) -> Fields {
+    let value = info.types.value.unwrap_or(Width::U32);
+    let (query, answer) = match info.kind {
+        TableKind::Set => ("key", None),
+        TableKind::Index if args.ids => ("id", Some(("key", info.types.key))),
+        TableKind::Index => ("key", Some(("id", value))),
+        TableKind::Map | TableKind::MultiMap => ("key", Some(("value", value))),
+    };
+    Fields { query: (query, queries), answer }
+}
+
+/// A table that can be asked: adds the rows of some queries to the answers, and tells how many were found.
+type Ask = dyn Fn(&Column, &mut Answers) -> Outcome<u64>;
+/// Opens the table.
+fn table(device: &Device, args: &QueryArgs, info: &FileInfo) -> Outcome<Box<Ask>> {
+    let open = Open { device, args };
+    match (info.kind, info.types.key, info.types.value) {
+        (TableKind::Set, Width::U32, _) => open.set::<u32>(),
+        (TableKind::Set, Width::U64, _) => open.set::<u64>(),
+        (TableKind::Index, Width::U32, _) => open.index::<u32>(),
+        (TableKind::Index, Width::U64, _) => open.index::<u64>(),
+        (_, Width::U32, Some(Width::U64)) => open.pairs::<u32, u64>(info.kind),
+        (_, Width::U64, Some(Width::U64)) => open.pairs::<u64, u64>(info.kind),
+        (_, Width::U32, _) => open.pairs::<u32, u32>(info.kind),
+        (_, Width::U64, _) => open.pairs::<u64, u32>(info.kind),
+    }
+}
+struct Open<'a> {
+    device: &'a Device,
+    args: &'a QueryArgs,
+}
+impl Open<'_> {
+    /// In the file on a CPU, and then checked if that is wanted; else a copy.
+    fn table<T>(
+        &self,
+        open: impl FnOnce(&Device, &Path) -> koel::Result<T>,
+        verify: impl FnOnce(&T) -> koel::Result<()>,
+        load: impl FnOnce(&Device, &Path) -> koel::Result<T>,
+    ) -> Outcome<T> {
+        if self.device.kind() != DeviceKind::Cpu {
+            return load(self.device, &self.args.table).map_err(table_fault);
+        }
+        let table = open(self.device, &self.args.table).map_err(table_fault)?;
+        if !self.args.quick {
+            verify(&table).map_err(table_fault)?;
+        }
+        Ok(table)
+    }
+    fn set<K: Key>(&self) -> Outcome<Box<Ask>> {
+        let set = self.table(|d, p| Set::<K>::open_on(d, p), Set::verify, |d, p| Set::load(d, p))?;
+        Ok(Box::new(move |queries, answers| {
+            let keys = keys::<K>(queries);
+            let found = set.contains(&keys)?.into_iter().map(|found| found.then_some(0));
+            one_each(queries, &keys, found, answers)
+        }))
+    }
+    fn index<K: Key>(&self) -> Outcome<Box<Ask>> {
+        let index = self.table(|d, p| Index::<K>::open_on(d, p), Index::verify, |d, p| Index::load(d, p))?;
+        if self.args.ids {
+            return Ok(Box::new(move |queries, answers| {
+                let ids = keys::<u32>(queries);
+                let found = index.keys_of(&ids)?.into_iter().map(|key| key.map(Into::into));
+                one_each(queries, &ids, found, answers)
+            }));
+        }
+        Ok(Box::new(move |queries, answers| {
+            let keys = keys::<K>(queries);
+            let found = index.ids(&keys)?.into_iter().map(|id| id.map(Into::into));
+            one_each(queries, &keys, found, answers)
+        }))
+    }
+    fn pairs<K: Key, V: Value>(&self, kind: TableKind) -> Outcome<Box<Ask>> {
+        if kind == TableKind::MultiMap {
+            let map =
+                self.table(|d, p| MultiMap::<K, V>::open_on(d, p), MultiMap::verify, |d, p| MultiMap::load(d, p))?;
+            return Ok(Box::new(move |queries, answers| all_values(&map, queries, answers)));
+        }
+        let map = self.table(|d, p| Map::<K, V>::open_on(d, p), Map::verify, |d, p| Map::load(d, p))?;
+        Ok(Box::new(move |queries, answers| {
+            let keys = keys::<K>(queries);
+            let found = map.get(&keys)?.into_iter().map(|value| value.map(Into::into));
+            one_each(queries, &keys, found, answers)
+        }))
+    }
+}
+/// Queries as keys. One that is wider than keys is in no table: [`is_key`] tells.
+fn keys<K: Key>(queries: &Column) -> Vec<K> {
+    (0..queries.len()).map(|i| K::narrowed(queries.get(i))).collect()
+}
+fn is_key<K: Key>(key: K, query: u64) -> bool {
+    key.into() == query
+}
+/// A row for each query.
+fn one_each<K: Key>(
+    queries: &Column,
+    keys: &[K],
+    found: impl Iterator<Item = Option<u64>>,
+    answers: &mut Answers,
+) -> Outcome<u64> {
+    let mut all = 0;
+    for ((i, &key), answer) in keys.iter().enumerate().zip(found) {
+        let query = queries.get(i);
+        let answer = answer.filter(|_| is_key(key, query));
+        all += u64::from(answer.is_some());
+        answers.add(Row { query, found: answer.is_some(), answer: answer.unwrap_or(0) })?;
+    }
+    Ok(all)
+}
+/// A row for each value, and one for each query that has none.
+fn all_values<K: Key, V: Value>(map: &MultiMap<K, V>, queries: &Column, answers: &mut Answers) -> Outcome<u64> {
+    let keys = keys::<K>(queries);
+    let counts = map.counts(&keys)?;
+    let (mut all, mut first) = (0, 0);
+    while first < keys.len() {
+        // As many queries as have a number of values that memory has room for.
+        let mut values = 0;
+        let more = counts[first + 1..].iter().take_while(|&&count| {
+            values += u64::from(count);
+            u64::from(counts[first]) + values <= MOST_VALUES
+        });
+        let part = first..first + 1 + more.count();
+        let found = map.retrieve(&keys[part.clone()])?;
+        for (i, at) in part.clone().enumerate() {
+            let query = queries.get(at);
+            let values = if is_key(keys[at], query) { found.of(i) } else { &[] };
+            all += u64::from(!values.is_empty());
+            if values.is_empty() {
+                answers.add(Row { query, found: false, answer: 0 })?;
+            }
+            values.iter().try_for_each(|&value| answers.add(Row { query, found: true, answer: value.into() }))?;
+        }
+        first = part.end;
+    }
+    Ok(all)
+}
+
+/// What `koel query` found.
+#[derive(Serialize)]
+struct Asked {
+    table: String,
+    queries: u64,
+    found: u64,
+    /// Of the answers.
+    rows: u64,
+    device: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<String>,
+    seconds: Seconds,
+}
+#[derive(Serialize, Default)]
+struct Seconds {
+    read: f64,
+    open: f64,
+    /// With the answers, where they are written.
+    query: f64,
+}
+impl Asked {
+    /// Asks all queries. The text that people are shown.
+    fn all(&mut self, input: &mut Input, table: &Ask, mut answers: Answers) -> Outcome<String> {
+        loop {
+            let begin = Instant::now();
+            let mut queries = input.columns(PIECE)?;
+            input.read(&mut queries, PIECE)?;
+            let queries = queries.pop().unwrap_or(Column::U32(vec![]));
+            self.seconds.read += begin.elapsed().as_secs_f64();
+            if queries.len() == 0 {
+                break;
+            }
+            let begin = Instant::now();
+            self.found += table(&queries, &mut answers)?;
+            self.queries += queries.len() as u64;
+            self.seconds.query += begin.elapsed().as_secs_f64();
+        }
+        self.rows = answers.rows;
+        answers.finish()
+    }
+    fn text(&self, kind: TableKind) -> String {
+        let (s, n) = (&self.seconds, |n: u64| output::thousands(n as usize));
+        let values = self.rows - (self.queries - self.found);
+        let values = if kind == TableKind::MultiMap { format!(", {} values", n(values)) } else { String::new() };
+        format!(
+            "{} of {} keys found{values}\nread {:.3} s, opened {:.3} s, looked up {:.3} s on {}\n",
+            n(self.found),
+            n(self.queries),
+            s.read,
+            s.open,
+            s.query,
+            self.device
+        )
+    }
+}

@@ -1,0 +1,79 @@
+//! The seeds of the fuzz targets, and some thousand mutations of them, through what the targets check: no fuzzer is needed.
+//! `cargo +nightly fuzz run table` goes on from there.
+use std::fs;
+use std::path::Path;
+
+#[path = "../../../fuzz/checks/npy.rs"]
+mod npy;
+#[path = "../../../fuzz/checks/scan.rs"]
+mod scan;
+#[path = "../../../fuzz/checks/table.rs"]
+mod table;
+
+/// Random numbers that are the same in every run.
+struct Random(u64);
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        koel_kernels::hash::mix::mix64(self.0)
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// Another file: a few bytes changed, most of them near some that are not 0, or cut, or with a part of itself or of another one.
+fn mutated(seed: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..1 + random.below(4) {
+        let busy = (0..20).map(|_| random.below(bytes.len())).find(|&at| bytes.get(at).is_some_and(|&byte| byte != 0));
+        // Also behind them, where something might stand.
+        let at = busy.unwrap_or_else(|| random.below(bytes.len())) + [0, 0, 4, random.below(8)][random.below(4)];
+        let number = [0, 1, 2, 0x7F, 1 << 16, u32::MAX as u64, 1 << 31, 1 << 32, 1 << 63, u64::MAX, random.next()];
+        let number = number[random.below(number.len())].to_le_bytes();
+        match random.below(8) {
+            0 => bytes.truncate(at),
+            1 => bytes.extend_from_within(at.min(bytes.len())..),
+            2 => bytes.extend(&other[random.below(other.len())..]),
+            3 | 4 => {
+                let width = [1, 2, 4, 8][random.below(4)];
+                let at = at / width * width;
+                bytes.iter_mut().skip(at).zip(&number[..width]).for_each(|(byte, &new)| *byte = new);
+            }
+            _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << random.below(8)),
+        }
+    }
+    bytes
+}
+
+/// Gives the seeds of a target, and so many mutations, to its check.
+fn run(target: &str, mutations: usize, check: impl Fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
+    let mut files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
+    files.sort();
+    let seeds = files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
+    assert!(!seeds.is_empty());
+    seeds.iter().for_each(|seed| check(seed));
+    let mut random = Random(1);
+    for _ in 0..mutations {
+        let (seed, other) = (random.below(seeds.len()), random.below(seeds.len()));
+        check(&mutated(&seeds[seed], &seeds[other], &mut random));
+    }
+}
+
+#[test]
+fn table_files() {
+    run("table", 6000, table::check);
+}
+#[test]
+fn numpy_arrays() {
+    run("npy", 50_000, npy::check);
+}
+#[test]
+fn scans() {
+    run("ply", 20_000, |bytes| scan::check(koel_spatial::read::parse_ply(bytes)));
+    run("obj", 20_000, |bytes| scan::check(koel_spatial::read::parse_obj(bytes)));
+    run("pcd", 20_000, |bytes| scan::check(koel_spatial::read::parse_pcd(bytes)));
+    run("stl", 20_000, |bytes| scan::check(koel_spatial::read::parse_stl(bytes)));
+    run("las", 20_000, |bytes| scan::check(koel_spatial::read::parse_las(bytes)));
+}

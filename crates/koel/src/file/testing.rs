@@ -1,0 +1,61 @@
+//! What tests of files of all kinds do.
+use super::FileErrorKind;
+use super::filed::{Filed, load, load_bytes, open_on, save, save_to, verify};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use twox_hash::XxHash3_64;
+
+/// What it is in a file.
+pub fn bytes<T: Filed>(table: &T) -> Vec<u8> {
+    let mut bytes = Cursor::new(vec![]);
+    save_to(table, &mut bytes).unwrap();
+    bytes.into_inner()
+}
+/// Where a section is that is described at this byte of the header.
+pub fn section(bytes: &[u8], at: usize) -> std::ops::Range<usize> {
+    let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    long(at)..long(at) + long(at + 8)
+}
+/// Puts the checksums in that it should have.
+pub fn seal(bytes: &mut [u8]) {
+    let sections = [2, 2, 3, 5][bytes[12] as usize - 1];
+    for at in (64..).step_by(24).take(sections) {
+        let checksum = XxHash3_64::oneshot(&bytes[section(bytes, at)]);
+        bytes[at + 16..at + 24].copy_from_slice(&checksum.to_le_bytes());
+    }
+    let checksum = XxHash3_64::oneshot(&bytes[..4088]);
+    bytes[4088..4096].copy_from_slice(&checksum.to_le_bytes());
+}
+/// The fault of a file.
+pub fn kind(result: Result<impl Sized>) -> FileErrorKind {
+    match result.map(|_| ()) {
+        Err(Error::File(e)) => e.kind,
+        other => panic!("{other:?}"),
+    }
+}
+/// Saves a table, and takes it back: opened on the first device, which is a CPU, and loaded on all.
+pub fn taken_back<T: Filed>(table: &T, path: &Path, devices: &[&Device]) -> Vec<T> {
+    save(table, path).unwrap();
+    let written = fs::read(path).unwrap();
+    assert_eq!(written, bytes(table), "the same bytes each time");
+    let info = super::verify(path).unwrap();
+    assert_eq!(info, super::info(path).unwrap());
+    assert_eq!((info.kind, info.types, info.bytes), (T::KIND, T::types(), written.len() as u64));
+    let opened = open_on::<T>(devices[0], path).unwrap();
+    verify(&opened).unwrap();
+    assert!(opened.file().is_some(), "looked at where it is");
+    let mut tables = vec![opened];
+    for device in devices {
+        tables.push(load(device, path).unwrap());
+        tables.push(load_bytes(device, &written).unwrap());
+    }
+    tables.iter().for_each(|table| assert_eq!(bytes(table), written));
+    tables
+}
+/// A file that was written when version 1 was new: it stays readable.
+pub fn old_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/table").join(name)
+}

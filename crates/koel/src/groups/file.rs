@@ -1,0 +1,73 @@
+//! Indexes and multimaps in files: see [`file`](mod@crate::file).
+use super::{Index, MultiMap};
+use crate::error::Result;
+use crate::file::filed::{Filed, Parts, in_files};
+use crate::file::format::{Section, TableKind, Types, Width};
+use crate::file::reader::Mapping;
+use crate::file::writer::Writer;
+use crate::map::{Key, Map, Value};
+use std::io::{Read, Seek, Write};
+
+#[cfg(test)]
+mod tests;
+
+in_files! {
+    /// ```
+    /// let device = koel::Device::cpu()?;
+    /// let mut bytes = std::io::Cursor::new(vec![]);
+    /// koel::Index::build(&device, &[70u32, 30, 70])?.save_to(&mut bytes)?;
+    /// let index = koel::Index::<u32>::load_bytes(&device, bytes.get_ref())?;
+    /// assert_eq!((index.ids(&[70, 60])?, index.keys_of(&[0])?), (vec![Some(1), None], vec![Some(30)]));
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    impl[K: Key] Index<K>
+}
+impl<K: Key> Filed for Index<K> {
+    const KIND: TableKind = TableKind::Index;
+    type Slots = K::Layout<u32>;
+    fn types() -> Types {
+        Types { key: Width::of::<K>(), value: Some(Width::U32) }
+    }
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        writer.table(Self::KIND, Self::types(), self.map.filed()?, 0, |sections| sections.add(self.keys()))
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Index<K>> {
+        Ok(Index { map: Map::read(parts)?, keys: parts.column(Section::Keys)? })
+    }
+    fn file(&self) -> Option<&Mapping> {
+        self.keys.file()
+    }
+}
+
+in_files! {
+    /// ```
+    /// let device = koel::Device::cpu()?;
+    /// let mut bytes = std::io::Cursor::new(vec![]);
+    /// koel::MultiMap::build(&device, &[7u32, 3, 7], &[70u64, 30, 71])?.save_to(&mut bytes)?;
+    /// let map = koel::MultiMap::<u32, u64>::load_bytes(&device, bytes.get_ref())?;
+    /// assert_eq!(map.retrieve(&[7])?.of(0), [70, 71]);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    impl[K: Key, V: Value] MultiMap<K, V>
+}
+impl<K: Key, V: Value> Filed for MultiMap<K, V> {
+    const KIND: TableKind = TableKind::MultiMap;
+    type Slots = K::Layout<u32>;
+    fn types() -> Types {
+        Types { key: Width::of::<K>(), value: Some(Width::of::<V>()) }
+    }
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        writer.table(Self::KIND, Self::types(), self.index.map.filed()?, self.len(), |sections| {
+            sections.add(self.index.keys())?;
+            sections.add(self.starts())?;
+            sections.add(self.values())
+        })
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<MultiMap<K, V>> {
+        let index = Index::read(parts)?;
+        Ok(MultiMap { index, starts: parts.column(Section::Starts)?, values: parts.column(Section::Values)? })
+    }
+    fn file(&self) -> Option<&Mapping> {
+        self.values.file()
+    }
+}

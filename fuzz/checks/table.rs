@@ -1,0 +1,147 @@
+//! What must hold of the readers of table files.
+use koel::map::{Key, Value};
+use koel::reduction::{Max, Reduction};
+use koel::{Device, Index, Map, MultiMap, Set};
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use twox_hash::XxHash3_64;
+
+static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::cpu_with_threads(1).unwrap());
+static FILE: LazyLock<PathBuf> =
+    LazyLock::new(|| std::env::temp_dir().join(format!("koel-fuzz-{}.koel", std::process::id())));
+
+/// As they are, and with the checksums that they should have: an error or a table in which lookups stay.
+pub fn check(bytes: &[u8]) {
+    all_kinds(bytes);
+    let mut sealed = bytes.to_vec();
+    if seal(&mut sealed).is_some() && sealed != bytes {
+        all_kinds(&sealed);
+    }
+}
+fn all_kinds(bytes: &[u8]) {
+    std::fs::write(&*FILE, bytes).unwrap();
+    let (info, verified) = (koel::file::info(&*FILE), koel::file::verify(&*FILE));
+    assert!(info.is_ok() || verified.is_err());
+    let read = [
+        table::<Map<u32, u32>>(bytes),
+        table::<Map<u32, u64>>(bytes),
+        table::<Map<u64, u32>>(bytes),
+        table::<Map<u64, u64>>(bytes),
+        table::<Set<u32>>(bytes),
+        table::<Set<u64>>(bytes),
+        table::<Index<u32>>(bytes),
+        table::<Index<u64>>(bytes),
+        table::<MultiMap<u32, u32>>(bytes),
+        table::<MultiMap<u32, u64>>(bytes),
+        table::<MultiMap<u64, u32>>(bytes),
+        table::<MultiMap<u64, u64>>(bytes),
+    ];
+    assert_eq!(read.iter().filter(|&&read| read).count(), usize::from(verified.is_ok()));
+    // Nothing stays behind; it may be gone already.
+    let _ = std::fs::remove_file(&*FILE);
+}
+
+/// What all tables offer.
+trait Table: Sized {
+    fn load_bytes(bytes: &[u8]) -> koel::Result<Self>;
+    fn open(path: &Path) -> koel::Result<Self>;
+    fn verify(&self) -> koel::Result<()>;
+    fn save(&self) -> Vec<u8>;
+    /// Asks for keys as they may stand in the file of so many bytes, and for everything.
+    fn ask(&self, words: &[u64], bytes: usize);
+}
+macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]: |$self:ident, $words:ident, $bytes:ident| $ask:block)*) => { $(
+    impl<$($generics)*> Table for $table
+    where
+        $($bound)*
+    {
+        fn load_bytes(bytes: &[u8]) -> koel::Result<Self> {
+            Self::load_bytes(&DEVICE, bytes)
+        }
+        fn open(path: &Path) -> koel::Result<Self> {
+            Self::open_on(&DEVICE, path)
+        }
+        fn verify(&self) -> koel::Result<()> {
+            self.verify()
+        }
+        fn save(&self) -> Vec<u8> {
+            let mut bytes = Cursor::new(vec![]);
+            self.save_to(&mut bytes).unwrap();
+            bytes.into_inner()
+        }
+        fn ask(&$self, $words: &[u64], $bytes: usize) $ask
+    }
+)* } }
+tables! {
+    [K: Key, V: Value] Map<K, V> []: |self, words, bytes| {
+        let keys = keys::<K>(words);
+        assert_eq!(self.get(&keys).unwrap().iter().flatten().count() as u64, self.count(&keys).unwrap());
+        assert!(self.pairs().unwrap().len() <= bytes);
+    }
+    [K: Key] Set<K> []: |self, words, bytes| {
+        let keys = keys::<K>(words);
+        let found = self.contains(&keys).unwrap();
+        assert_eq!(found.into_iter().filter(|&found| found).count() as u64, self.count(&keys).unwrap());
+        assert!(self.keys().unwrap().len() <= bytes);
+    }
+    [K: Key] Index<K> []: |self, words, bytes| {
+        assert!(self.len() <= bytes);
+        let ids = self.ids(&keys::<K>(words)).unwrap();
+        assert!(ids.into_iter().flatten().all(|id| (id as usize) < self.len()));
+        let found = self.keys_of(&keys::<u32>(words)).unwrap();
+        assert!(found.iter().zip(keys::<u32>(words)).all(|(key, id)| key.is_some() == ((id as usize) < self.len())));
+    }
+    [K: Key, V: Value] MultiMap<K, V> [Max: Reduction<V>]: |self, words, bytes| {
+        self.index().ask(words, bytes);
+        // Not more than a few of many values each.
+        let keys = keys::<K>(&words[..words.len().min(16)]);
+        let (counts, found) = (self.counts(&keys).unwrap(), self.retrieve(&keys).unwrap());
+        for (i, count) in counts.into_iter().enumerate() {
+            assert_eq!(found.of(i).len(), count as usize);
+        }
+        self.reduce::<Max>().unwrap();
+    }
+}
+fn keys<K: Key>(words: &[u64]) -> Vec<K> {
+    words.iter().flat_map(|&word| [K::narrowed(word), K::narrowed(word >> 32)]).collect()
+}
+
+/// Whether such a table can be read.
+fn table<T: Table>(bytes: &[u8]) -> bool {
+    let (loaded, opened) = (T::load_bytes(bytes), T::open(&FILE));
+    if let Ok(table) = &opened {
+        assert_eq!(table.verify().is_ok(), loaded.is_ok());
+    }
+    assert!(loaded.is_err() || opened.is_ok());
+    let words = bytes.as_chunks::<8>().0.iter().rev().take(256).map(|&word| u64::from_le_bytes(word));
+    let words = words.chain([0, u64::MAX]).collect::<Vec<_>>();
+    for table in [&loaded, &opened].into_iter().flatten() {
+        table.ask(&words, bytes.len());
+    }
+    if let Ok(table) = &loaded {
+        assert!(table.save() == bytes, "what is read is what would be written");
+    }
+    loaded.is_ok()
+}
+
+/// Puts the checksums in that the bytes should have; `None` if there is not even a header.
+fn seal(bytes: &mut [u8]) -> Option<()> {
+    let long = |bytes: &[u8], at: usize| bytes[at..].first_chunk().map(|&word| u64::from_le_bytes(word) as usize);
+    bytes.get(..4096)?;
+    let sections = match bytes[12] {
+        3 => 3,
+        4 => 5,
+        _ => 2,
+    };
+    for at in (64..).step_by(24).take(sections) {
+        let (start, length) = (long(bytes, at)?, long(bytes, at + 8)?);
+        if let Some(section) = bytes.get(start..).and_then(|rest| rest.get(..length)) {
+            let checksum = XxHash3_64::oneshot(section);
+            bytes[at + 16..at + 24].copy_from_slice(&checksum.to_le_bytes());
+        }
+    }
+    let checksum = XxHash3_64::oneshot(&bytes[..4088]);
+    bytes[4088..4096].copy_from_slice(&checksum.to_le_bytes());
+    Some(())
+}
