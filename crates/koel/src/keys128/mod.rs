@@ -35,7 +35,7 @@
 //! Of a lookup, in sectors of 32 bytes read at random, at load 0.8: 1.13 of the table, one for the row, one for the key, one for the value. A
 //! key that is not there costs 1.11. One launch.
 //!
-//! A build of distinct keys is that of a map of `u64` and `u32` (100 bytes of memory traffic a key) between a launch that makes fingerprints (28
+//! A build of distinct keys is that of a map of `u64` and `u32` (96 bytes of memory traffic a key) between a launch that makes fingerprints (28
 //! bytes) and one that looks all keys up (17 bytes, and two sectors at random); then keys and values are copied. If keys come more than once, those
 //! that stay are compacted, and a smaller map is built of them alone. Five launches or six, a fill and two copies; with equal keys
 //! eleven to fourteen. It waits for the device once in between, for counts, and at its end.
