@@ -385,7 +385,7 @@ fn numbers_of_sixteen_bytes() {
         });
         for i in 0..128 {
             assert_eq!(words[i], from[(i & 64) + 63 - (i & 63)]);
-            assert_eq!(out[i], from[i] << 64 | from[i] >> 64);
+            assert_eq!(out[i], from[i].rotate_left(64));
         }
     }
 }

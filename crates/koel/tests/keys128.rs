@@ -105,9 +105,9 @@ fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
     assert_eq!((map.len(), map.is_empty(), report.keys), (keys.len(), keys.is_empty(), keys.len()), "{place}");
     assert!(map.pairs().unwrap() == expected, "{place}: the pairs are others");
     let asked = queries(&keys);
-    check_set(map.keys(), &keys, &asked, place);
-    assert!(map.contains(&asked).unwrap() == map.keys().contains(&asked).unwrap());
-    assert_eq!(map.count(&asked).unwrap(), map.keys().count(&asked).unwrap());
+    check_set(map.set(), &keys, &asked, place);
+    assert!(map.contains(&asked).unwrap() == map.set().contains(&asked).unwrap());
+    assert_eq!(map.count(&asked).unwrap(), map.set().count(&asked).unwrap());
     let answers = map.get(&asked).unwrap();
     let (device, stream) = (map.device(), map.device().stream().unwrap());
     let (staged, mut values) = (device.stage(&asked).unwrap(), device.alloc(asked.len()).unwrap());
@@ -271,7 +271,7 @@ fn a_fingerprint_is_no_key() {
         let asked = groups.concat();
         let map = Map128::build(&device, &there, &values::<u32>(there.len())).unwrap();
         assert_eq!(map.report().attempts, 1);
-        check_set(map.keys(), &there, &asked, &device.name());
+        check_set(map.set(), &there, &asked, &device.name());
         let found = map.get(&asked).unwrap().into_iter().flatten().count();
         assert_eq!(found, there.len(), "on {}", device.name());
         let set = Set128::build(&device, &there).unwrap();

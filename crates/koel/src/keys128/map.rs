@@ -78,13 +78,17 @@ impl<V: Value> Map128<V> {
     pub fn report(&self) -> Report128 {
         self.report
     }
-    /// The keys: a set, whose [rows](Set128::rows) are those of [`values`](Self::values). The keys stand in the order of the pairs that stayed.
-    pub fn keys(&self) -> &Set128 {
-        &self.keys
+    /// The keys, in the order in which the pairs that stayed were given.
+    pub fn keys(&self) -> View<'_, u128> {
+        self.keys.keys()
     }
     /// The values, in the order of [`keys`](Self::keys).
     pub fn values(&self) -> View<'_, V> {
         self.values.view()
+    }
+    /// The keys as a set, whose [rows](Set128::rows) are the places of [`values`](Self::values): for kernels of one's own.
+    pub fn set(&self) -> &Set128 {
+        &self.keys
     }
     /// All pairs, in the order in which those that stayed were given. Copies and waits.
     pub fn pairs(&self) -> Result<Vec<(u128, V)>> {

@@ -64,7 +64,7 @@ impl Set128 {
     pub fn report(&self) -> Report128 {
         self.report
     }
-    /// All keys, in the order in which they first came.
+    /// All keys, row by row: in the order in which they first came, or, of a map's set, in that of the pairs that stayed.
     pub fn keys(&self) -> View<'_, u128> {
         self.keys.view()
     }
