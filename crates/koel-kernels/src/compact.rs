@@ -112,6 +112,8 @@ entries! {
     compact_u32 u32;
     /// The same for 64-bit elements.
     compact_u64 u64;
+    /// The same for 128-bit elements.
+    compact_u128 u128;
     /// The same for pairs.
     compact_u32_u32 u32 + u32;
     /// The same for pairs.

@@ -12,14 +12,16 @@ entries! {
     (crate::probe) { number_sectors random_sectors }
     (crate::reduce) { reduce_max_u32 reduce_max_u64 reduce_min_u32 reduce_min_u64 reduce_sum_u32 reduce_sum_u64 }
     (crate::scan) { scan_u32 scan_u64 }
-    (crate::compact) { compact_u32 compact_u32_u32 compact_u32_u64 compact_u64 compact_u64_u32 compact_u64_u64 }
+    (crate::compact) {
+        compact_u128 compact_u32 compact_u32_u32 compact_u32_u64 compact_u64 compact_u64_u32 compact_u64_u64
+    }
     (crate::group_reduce) {
         group_max_f32 group_max_join_f32 group_max_join_u32 group_max_join_u64 group_max_u32 group_max_u64
         group_min_f32 group_min_join_f32 group_min_join_u32 group_min_join_u64 group_min_u32 group_min_u64
         group_sum_f32 group_sum_join_f32 group_sum_join_u32 group_sum_join_u64 group_sum_u32 group_sum_u64
     }
     (crate::groups) {
-        group_keys_u32 group_keys_u64 group_numbers group_sizes group_sizes_of_u32 group_sizes_of_u64
+        group_keys_u128 group_keys_u32 group_keys_u64 group_numbers group_sizes group_sizes_of_u32 group_sizes_of_u64
         retrieve_u32 retrieve_u64 retrieve_rest_u32 retrieve_rest_u64 runs_u32 runs_u64
     }
     (crate::histogram) { histogram_bits_global histogram_bits_shared histogram_hash_global histogram_hash_shared }
@@ -94,6 +96,11 @@ entries! {
     }
     (crate::set::export) { set_export_u32 set_export_u64 }
     (crate::set::combine) { set_combine_u32 set_combine_u64 set_combined_u32 set_combined_u64 }
+    (crate::keys128::build) { keys128_fingerprints keys128_verify }
+    (crate::keys128::find) {
+        keys128_rows keys128_contains keys128_contains_bits keys128_count
+        keys128_find_u32 keys128_find_or_u32 keys128_find_u64 keys128_find_or_u64
+    }
     (crate::vision::vote) { vision_vote }
     (crate::vision::refine) { vision_refine }
     (crate::spatial_search::cells) { point_bounds cell_keys mark_cells gather_points write_cells link_cells }

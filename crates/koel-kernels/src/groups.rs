@@ -5,7 +5,7 @@ use crate::compact::keep;
 use crate::map::find::Table;
 use crate::map::layout::{Layout, Number};
 use core::ops::Range;
-use koel_simt::{Buf, In, Scalar, Thread, kernel, unroll};
+use koel_simt::{Buf, In, Scalar, Thread, Word, kernel, unroll};
 
 /// Threads of a block of all kernels here but [`runs`](fn@runs_u32).
 pub const THREADS: u32 = 256;
@@ -83,7 +83,7 @@ pub fn group_numbers(t: Thread, n: u32, numbers: Buf<u32>) {
 }
 
 #[inline(always)]
-fn keys_of<K: Number>(t: Thread, n: u32, groups: u32, missing: K, ids: In<u32>, keys: In<K>, out: Buf<K>) {
+fn keys_of<K: Word>(t: Thread, n: u32, groups: u32, missing: K, ids: In<u32>, keys: In<K>, out: Buf<K>) {
     if let Some(i) = mine(t, n) {
         let id = ids.get_stream(i);
         out.store(i, if id < groups { keys.get(id) } else { missing });
@@ -207,7 +207,7 @@ fn retrieve_rest<V: Number>(
     }
 }
 
-macro_rules! entries { ($($runs:ident $keys_of:ident $sizes_of:ident $retrieve:ident $rest:ident $t:ty;)*) => { $(
+macro_rules! entries { ($($runs:ident $sizes_of:ident $retrieve:ident $rest:ident $t:ty;)*) => { $(
     /// Runs of equal keys: run `r` is of `distinct[r]` and begins at `starts[r]`; `count[0]` = how many there are, and `starts` behind the
     /// last of them is `n`. One block for each [`TILE`](crate::compact::TILE) of keys.
     #[kernel(threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
@@ -223,11 +223,6 @@ macro_rules! entries { ($($runs:ident $keys_of:ident $sizes_of:ident $retrieve:i
         ticket: Buf<u32>,
     ) {
         runs::<$t>(t, n, epoch, keys, distinct, starts, count, status, ticket)
-    }
-    /// `out[i]` = the key of group `ids[i]`, or `missing` if there is none. A thread each.
-    #[kernel(threads = 256)]
-    pub fn $keys_of(t: Thread, n: u32, groups: u32, missing: $t, ids: In<u32>, keys: In<$t>, out: Buf<$t>) {
-        keys_of::<$t>(t, n, groups, missing, ids, keys, out)
     }
     /// `sizes[i]` = the elements of group `ids[i]` for `i` below `n`, 0 if there is none and for `i` from there to `all`. A thread each.
     #[kernel(threads = 256)]
@@ -269,6 +264,18 @@ macro_rules! entries { ($($runs:ident $keys_of:ident $sizes_of:ident $retrieve:i
     }
 )* } }
 entries! {
-    runs_u32 group_keys_u32 group_sizes_of_u32 retrieve_u32 retrieve_rest_u32 u32;
-    runs_u64 group_keys_u64 group_sizes_of_u64 retrieve_u64 retrieve_rest_u64 u64;
+    runs_u32 group_sizes_of_u32 retrieve_u32 retrieve_rest_u32 u32;
+    runs_u64 group_sizes_of_u64 retrieve_u64 retrieve_rest_u64 u64;
+}
+macro_rules! keys_entries { ($($keys_of:ident $t:ty;)*) => { $(
+    /// `out[i]` = the key of group `ids[i]`, or `missing` if there is none. A thread each.
+    #[kernel(threads = 256)]
+    pub fn $keys_of(t: Thread, n: u32, groups: u32, missing: $t, ids: In<u32>, keys: In<$t>, out: Buf<$t>) {
+        keys_of::<$t>(t, n, groups, missing, ids, keys, out)
+    }
+)* } }
+keys_entries! {
+    group_keys_u32 u32;
+    group_keys_u64 u64;
+    group_keys_u128 u128;
 }

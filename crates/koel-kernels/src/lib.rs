@@ -15,6 +15,7 @@ pub mod group_reduce;
 pub mod groups;
 pub mod hash;
 pub mod histogram;
+pub mod keys128;
 pub mod lookback;
 pub mod map;
 pub mod moved;

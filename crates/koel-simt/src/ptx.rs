@@ -229,6 +229,8 @@ macro_rules! mem { ($T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:l
         }
     };
     (@f $v:ident s) => { $v };
+    (@f $v:ident low) => { $v as u64 };
+    (@f $v:ident high) => { ($v >> 64) as u64 };
     (@f $v:ident $i:literal) => { $v.0[$i] };
 }
 mem!(u8, ".u8", reg32, (a s), "{0}", "{1}", |v| a);
@@ -236,6 +238,7 @@ mem!(u32, ".u32", reg32, (a s), "{0}", "{1}", |v| a);
 mem!(u64, ".u64", reg64, (a s), "{0}", "{1}", |v| a);
 mem!(U32x4, ".v4.u32", reg32, (a 0 b 1 c 2 d 3), "{{{0},{1},{2},{3}}}", "{4}", |v| U32x4([a, b, c, d]));
 mem!(U64x2, ".v2.u64", reg64, (a 0 b 1), "{{{0},{1}}}", "{2}", |v| U64x2([a, b]));
+mem!(u128, ".v2.u64", reg64, (a low b high), "{{{0},{1}}}", "{2}", |v| U64x2([a, b]).into());
 
 #[allow(clippy::missing_safety_doc, reason = "one contract for all: the address is valid for the access")]
 pub trait Rmw: Sized {

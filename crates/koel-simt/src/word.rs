@@ -10,11 +10,26 @@ pub struct U32x4(pub [u32; 4]);
 #[repr(C, align(16))]
 pub struct U64x2(pub [u64; 2]);
 
-/// What memory holds: `u8`, `u32`, `u64`, [`U32x4`], [`U64x2`].
+/// The same sixteen bytes as one number; the first word is the low one.
+impl From<U64x2> for u128 {
+    #[inline(always)]
+    fn from(U64x2([low, high]): U64x2) -> u128 {
+        low as u128 | (high as u128) << 64
+    }
+}
+impl From<u128> for U64x2 {
+    #[inline(always)]
+    fn from(word: u128) -> U64x2 {
+        U64x2([word as u64, (word >> 64) as u64])
+    }
+}
+
+/// What memory holds: `u8`, `u32`, `u64`, `u128`, [`U32x4`], [`U64x2`]. The last three move sixteen bytes at a time; no such access is atomic.
 pub trait Word: Copy + imp::Mem + 'static {}
 impl Word for u8 {}
 impl Word for u32 {}
 impl Word for u64 {}
+impl Word for u128 {}
 impl Word for U32x4 {}
 impl Word for U64x2 {}
 

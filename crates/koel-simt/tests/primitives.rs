@@ -356,6 +356,40 @@ fn sixteen_byte_views_and_bytes() {
     }
 }
 
+/// Numbers of sixteen bytes: each access in global and in shared memory, beside words that look at the same bytes.
+#[kernel(threads = 64, shared = 64 * 16)]
+fn sixteen_bytes(t: Thread, from: In<u128>, words: Buf<u64>, out: Buf<u128>) {
+    let staged = t.shared().array::<u128>(64);
+    let (i, l) = (t.global_id(), t.id());
+    staged.store(l, from.get(i) ^ from.get_stream(i) ^ from.get_no_alloc(i));
+    t.barrier();
+    let turned = staged.load(63 - l);
+    words.x2().store(i, turned.into());
+    t.barrier();
+    staged.store_volatile(l, turned);
+    t.barrier();
+    out.store(i, staged.load_volatile(63 - l));
+    out.store_stream(i, out.load(i).rotate_left(64));
+}
+#[test]
+fn numbers_of_sixteen_bytes() {
+    for seed in SEEDS {
+        let mut next = numbers(seed);
+        let from = [0; 128].map(|_: i32| (next() as u128) << 64 | next() as u128);
+        let (mut words, mut out) = ([0u128; 128], [0; 128]);
+        // SAFETY: two words for each number.
+        let of_words = unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u64>(), 256) };
+        // SAFETY: the arrays fit the kernel.
+        run(unsafe {
+            sixteen_bytes::launch(&Exec::new(seed), 2, In::new(&from), Buf::new(of_words), Buf::new(&mut out))
+        });
+        for i in 0..128 {
+            assert_eq!(words[i], from[(i & 64) + 63 - (i & 63)]);
+            assert_eq!(out[i], from[i].rotate_left(64));
+        }
+    }
+}
+
 /// A launcher of our own gets what a CUDA one would.
 #[test]
 fn arguments_are_the_bytes_the_device_reads() {

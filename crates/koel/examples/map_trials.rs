@@ -214,7 +214,8 @@ fn small_trial<K: Key, V: Value>(
     let built = match built {
         Err(Error::DuplicateKey { key, first, second }) if options.duplicates == Reject && copies > 0 => {
             tally.rejected += 1;
-            let is_right = first < second && second < n && keys[first] == keys[second] && keys[first].widened() == key;
+            let is_right =
+                first < second && second < n && keys[first] == keys[second] && key == u128::from(keys[first].widened());
             return if is_right { Ok(()) } else { Err(format!("{place}: key {key}, {first}, {second}").into()) };
         }
         Err(e) => return Err(format!("{place}: {e}").into()),

@@ -89,7 +89,7 @@ pub(crate) fn resolve(
 }
 
 /// The first key that was there before.
-pub(crate) fn first_duplicate<K: Element + Into<u64> + std::hash::Hash + Eq>(keys: &[K]) -> Error {
+pub(crate) fn first_duplicate<K: Element + Into<u128> + std::hash::Hash + Eq>(keys: &[K]) -> Error {
     let mut seen = HashMap::with_capacity(keys.len());
     for (second, &key) in keys.iter().enumerate() {
         if let Some(first) = seen.insert(key, second) {

@@ -203,11 +203,20 @@ pub enum Error {
     #[error("key {key} occurs more than once: at {first} and at {second}")]
     DuplicateKey {
         /// The key.
-        key: u64,
+        key: u128,
         /// The index of one pair that has it.
         first: usize,
         /// The index of another.
         second: usize,
+    },
+    /// Different 128-bit keys shared fingerprints in one draw of their function after the other. That is as good as impossible: rather, the
+    /// device does not keep what is written to its memory.
+    #[error("{attempts} draws of a fingerprint function did not tell all keys apart on {device}")]
+    SharedFingerprints {
+        /// Draws.
+        attempts: u32,
+        /// The name of the device.
+        device: String,
     },
     /// A table file that cannot be read or written.
     #[error(transparent)]

@@ -1,8 +1,8 @@
 //! Real-time parallel hash tables: built from millions of keys and looked up in milliseconds, on a GPU and on a CPU.
 //!
 //! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables: the flagship [`Map`], the same
-//! without values, [`Set`], the two-way [`Index`] and the [`MultiMap`] on it, and the published ones in [`classic`]; [files](mod@file) of
-//! tables. [`limits`] measures what the machine could do at most.
+//! without values, [`Set`], the two-way [`Index`] and the [`MultiMap`] on it, these for [keys of 128 bits](keys128), and the published ones
+//! in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most.
 //!
 //! ```
 //! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
@@ -18,6 +18,7 @@ mod duplicates;
 mod error;
 pub mod file;
 mod groups;
+pub mod keys128;
 pub mod limits;
 pub mod map;
 pub mod primitives;
@@ -30,6 +31,7 @@ pub use groups::reduce as reduction;
 pub use groups::{
     Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, NO_ID, Retrieved, Retriever, group_counts,
 };
+pub use keys128::{Index128, Map128, Set128};
 pub use map::{
     Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation, Operations, Outcome, Value,
 };

@@ -155,7 +155,7 @@ fn keys<K: Key>(queries: &Column) -> Vec<K> {
     (0..queries.len()).map(|i| K::narrowed(queries.get(i))).collect()
 }
 fn is_key<K: Key>(key: K, query: u64) -> bool {
-    key.into() == query
+    Into::<u64>::into(key) == query
 }
 /// A row for each query.
 fn one_each<K: Key>(

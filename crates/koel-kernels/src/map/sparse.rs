@@ -385,7 +385,7 @@ fn apply<L: Routed>(t: Thread, batch: Batch<L>, values: In<L::Value>, slots: Buf
         }
         let before = (slot != NOWHERE).then(|| L::value_in(head, table.behind(slot)));
         let value = result::<L>(batch, entries, at, before, values);
-        let fate = before.is_some() as u32 * WAS_THERE | value.is_some() as u32 * IS_THERE;
+        let fate = (before.is_some() as u32 * WAS_THERE) | (value.is_some() as u32 * IS_THERE);
         entries.assigned.store(at, fate);
         let Some(value) = value else {
             if before.is_some() {

@@ -133,6 +133,8 @@ pub unsafe trait Arg: Copy + Send + Sync + 'static {
 unsafe impl Arg for u32 {}
 // SAFETY: plain numbers.
 unsafe impl Arg for u64 {}
+// SAFETY: plain numbers.
+unsafe impl Arg for u128 {}
 macro_rules! array { ($($s:ident $writable:literal)*) => { $(
     // SAFETY: on the device an address, which `device` passes.
     unsafe impl<T: Copy + 'static> Arg for $s<T> {

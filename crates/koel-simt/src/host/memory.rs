@@ -224,3 +224,24 @@ macro_rules! vector {
 }
 vector!(U32x4, u32, 4);
 vector!(U64x2, u64, 2);
+// As its two words: sixteen bytes are not one atomic access.
+impl Mem for u128 {
+    #[inline(always)]
+    unsafe fn ld(p: *const Self) -> Self {
+        unsafe { U64x2::ld(p.cast()) }.into()
+    }
+    #[inline(always)]
+    unsafe fn st(p: *mut Self, v: Self) {
+        unsafe { U64x2::st(p.cast(), v.into()) }
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn lds_volatile(at: u32) -> Self {
+        unsafe { U64x2::lds_volatile(at) }.into()
+    }
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn sts_volatile(at: u32, v: Self) {
+        unsafe { U64x2::sts_volatile(at, v.into()) }
+    }
+}

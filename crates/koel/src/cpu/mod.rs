@@ -250,7 +250,7 @@ fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error
     let mut places = keys.iter().enumerate().filter(|&(_, &key)| L::mixed(seed, key) == mixed);
     let (first, key) = places.next().map_or((0, 0), |(i, key)| (i, key.widened()));
     let second = places.next().map_or(first, |(i, _)| i);
-    Error::DuplicateKey { key, first, second }
+    Error::DuplicateKey { key: key.into(), first, second }
 }
 
 /// A table to look keys up in.

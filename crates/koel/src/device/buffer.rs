@@ -11,11 +11,12 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What buffers hold: `u8`, `u32`, `u64`.
+/// What buffers hold: `u8`, `u32`, `u64`, `u128`.
 pub trait Element: Word + bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug {}
 impl Element for u8 {}
 impl Element for u32 {}
 impl Element for u64 {}
+impl Element for u128 {}
 
 /// An array in a device's memory, aligned to 128 bytes or more.
 ///

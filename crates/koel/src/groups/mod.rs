@@ -45,7 +45,7 @@ impl IndexOptions {
 macro_rules! grouped { ($(#[$of_trait:meta])* $trait:ident; $($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),*): $u32:ident $u64:ident;)*) => {
     $(#[$of_trait])*
     #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
-    pub trait $trait: Element + Number {
+    pub trait $trait: GroupKey + Number {
         $(
             $(#[$doc])*
             ///
@@ -69,8 +69,6 @@ macro_rules! grouped { ($(#[$of_trait:meta])* $trait:ident; $($(#[$doc:meta])* $
 grouped! {
     /// Keys and values of groups: `u32`, `u64`. Each function launches a kernel.
     Grouped;
-    /// The keys of groups.
-    keys_of(n: u32, groups: u32, missing: Self, ids: In<u32>, keys: In<Self>, out: Buf<Self>): group_keys_u32 group_keys_u64;
     /// The elements of groups.
     sizes_of(n: u32, all: u32, groups: u32, ids: In<u32>, starts: In<u32>, sizes: Buf<Self>): group_sizes_of_u32 group_sizes_of_u64;
     /// The values of groups.
@@ -81,6 +79,47 @@ grouped! {
     retrieve_rest(
         n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>
     ): retrieve_rest_u32 retrieve_rest_u64;
+}
+
+/// Keys of numbered groups: `u32`, `u64`, `u128`.
+pub trait GroupKey: Element + Default {
+    /// The keys of groups: launches a kernel.
+    ///
+    /// # Safety
+    /// The arguments must fit the kernel.
+    #[allow(clippy::too_many_arguments, reason = "as many as the kernel has")]
+    unsafe fn keys_of(
+        stream: &Stream,
+        grid: u32,
+        n: u32,
+        groups: u32,
+        missing: Self,
+        ids: In<u32>,
+        keys: In<Self>,
+        out: Buf<Self>,
+    ) -> Result<()>;
+}
+macro_rules! group_keys { ($($t:ident $kernel:ident;)*) => { $(
+    impl GroupKey for $t {
+        unsafe fn keys_of(
+            stream: &Stream,
+            grid: u32,
+            n: u32,
+            groups: u32,
+            missing: $t,
+            ids: In<u32>,
+            keys: In<$t>,
+            out: Buf<$t>,
+        ) -> Result<()> {
+            // SAFETY: the caller's.
+            unsafe { kernels::$kernel::launch(stream, grid, n, groups, missing, ids, keys, out) }
+        }
+    }
+)* } }
+group_keys! {
+    u32 group_keys_u32;
+    u64 group_keys_u64;
+    u128 group_keys_u128;
 }
 
 /// Memory for grouping sorted keys.
@@ -162,7 +201,7 @@ impl<K: Key> Grouping<K> {
 }
 
 /// `out[i]` = the key of group `ids[i]`, or `missing`.
-fn keys_of<K: Grouped>(
+pub(crate) fn keys_of<K: GroupKey>(
     stream: &Stream,
     ids: View<'_, u32>,
     keys: View<'_, K>,

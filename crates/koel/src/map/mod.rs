@@ -259,6 +259,13 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn shape(&self) -> Shape {
         self.plan.shape
     }
+    /// For lookups by native code, on a device that has it.
+    pub(crate) fn finder(&self) -> Result<Option<cpu::Finder<'_, LayoutOf<K, V>>>> {
+        match &self.storage {
+            Storage::Kernels(_) => Ok(None),
+            Storage::Cpu(table) => table.finder(self.plan.shape).map(Some),
+        }
+    }
     /// The table as kernels see it, to look keys up inside a kernel that is launched on `stream`: hand over its parts and
     /// put them together again there. It owns nothing: neither drop nor rebuild the map until the kernel has run.
     ///
@@ -640,6 +647,30 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         let plan = self.check(stream, keys, values)?;
         self.build_planned(plan, stream, keys, values)
     }
+    /// As [`build`](Self::build), with this policy, but on a GPU nothing waits: how it went, [`Map::report`] tells. Not for
+    /// [`Reject`](Duplicates::Reject), which waits.
+    pub(crate) fn enqueue(
+        &mut self,
+        duplicates: Duplicates,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<Map<K, V>> {
+        self.options.duplicates = duplicates;
+        let plan = self.check(stream, keys, values)?;
+        let mut map = self.empty(plan)?;
+        self.run(&mut map, stream, keys, values, None)?;
+        Ok(map)
+    }
+    /// A map with memory for a table of this plan.
+    fn empty(&self, plan: Plan) -> Result<Map<K, V>> {
+        Ok(Map {
+            device: self.device.clone(),
+            plan,
+            storage: self.storage(&plan)?,
+            report: Mutex::new(Report::Known(MapReport::default())),
+        })
+    }
     fn build_planned(
         &mut self,
         plan: Plan,
@@ -647,12 +678,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<Map<K, V>> {
-        let mut map = Map {
-            device: self.device.clone(),
-            plan,
-            storage: self.storage(&plan)?,
-            report: Mutex::new(Report::Known(MapReport::default())),
-        };
+        let mut map = self.empty(plan)?;
         let start = stream.record()?;
         self.run(&mut map, stream, keys, values, Some(&start))?;
         map.report()?;

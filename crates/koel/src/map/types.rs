@@ -1,6 +1,7 @@
 //! Which types keys and values may have, and which layout each pairing takes.
 use super::kernels::Kernels;
 use crate::groups::Grouped;
+use crate::keys128::kernels::RowValue;
 use crate::primitives::radix_sort::SortKey;
 use crate::primitives::runs::RunElement;
 use crate::set::kernels::Kernels as KeyKernels;
@@ -14,12 +15,12 @@ mod sealed {
 }
 
 /// What keys of a map or of a set may be: `u32`, `u64`.
-pub trait Key: Grouped + SortKey + RunElement + Into<u64> + Hash + KeyKernels + sealed::Sealed {
+pub trait Key: Grouped + SortKey + RunElement + Into<u64> + Into<u128> + Hash + KeyKernels + sealed::Sealed {
     /// How pairs with such a key are stored.
     type Layout<V: Value>: Kernels<Key = Self, Value = V>;
 }
 /// What values of a map may be: `u32`, `u64`.
-pub trait Value: Grouped + Into<u64> + sealed::Sealed {
+pub trait Value: Grouped + RowValue + Into<u64> + sealed::Sealed {
     /// How pairs of a `u32` key and such a value are stored.
     type WithU32: Kernels<Key = u32, Value = Self>;
     /// How pairs of a `u64` key and such a value are stored.

@@ -6,10 +6,11 @@ use crate::error::{Result, check_length};
 use koel_kernels::compact::TILE;
 use rayon::prelude::*;
 
-/// What can be compacted alone: `u32`, `u64`.
+/// What can be compacted alone: `u32`, `u64`, `u128`.
 pub trait CompactElement: Element + sealed::Launch {}
 impl CompactElement for u32 {}
 impl CompactElement for u64 {}
+impl CompactElement for u128 {}
 /// What can be compacted together with values of type `V`: `u32` and `u64` with `u32` and `u64`.
 pub trait CompactPair<V>: CompactElement + sealed::LaunchPairs<V> {}
 impl<K: CompactElement + sealed::LaunchPairs<V>, V> CompactPair<V> for K {}
@@ -29,7 +30,7 @@ mod sealed {
     }
     pub trait Launch: Sized {
         /// # Safety
-        /// All arrays hold `n` elements, `count` one, `turn` the status words of every tile.
+        /// All arrays hold `n` elements, `to` those that are kept, `count` one, `turn` the status words of every tile.
         unsafe fn launch(stream: &Stream, args: Args, from: In<Self>, to: Buf<Self>) -> Result<()>;
     }
     pub trait LaunchPairs<V>: Sized {
@@ -42,7 +43,7 @@ mod sealed {
             values: (In<V>, Buf<V>),
         ) -> Result<()>;
     }
-    macro_rules! launch { ($($k:ident alone $alone:ident, $($v:ident $kernel:ident),*;)*) => { $(
+    macro_rules! launch { ($($k:ident alone $alone:ident $(, $v:ident $kernel:ident)*;)*) => { $(
         impl Launch for $k {
             unsafe fn launch(stream: &Stream, a: Args, from: In<$k>, to: Buf<$k>) -> Result<()> {
                 let (grid, Turn { epoch, status, ticket }) = (a.n.div_ceil(TILE), a.turn);
@@ -62,6 +63,7 @@ mod sealed {
     launch! {
         u32 alone compact_u32, u32 compact_u32_u32, u64 compact_u32_u64;
         u64 alone compact_u64, u32 compact_u64_u32, u64 compact_u64_u64;
+        u128 alone compact_u128;
     }
 }
 
@@ -95,14 +97,29 @@ impl Compact {
         stream: &Stream,
         flags: View<'_, u8>,
         input: View<'_, T>,
+        output: ViewMut<'_, T>,
+        count: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        check_length("output", output.len(), "the input", input.len())?;
+        // SAFETY: room for all.
+        unsafe { self.run_kept(stream, flags, input, output, count) }
+    }
+    /// [`run`](Self::run) with an output that may be shorter than the input.
+    ///
+    /// # Safety
+    /// There are at most as many flags that are not 0 as elements of the output.
+    pub(crate) unsafe fn run_kept<T: CompactElement>(
+        &mut self,
+        stream: &Stream,
+        flags: View<'_, u8>,
+        input: View<'_, T>,
         mut output: ViewMut<'_, T>,
         mut count: ViewMut<'_, u32>,
     ) -> Result<()> {
-        check_length("output", output.len(), "the input", input.len())?;
         let (from, to) = (input.arg("input", stream)?, output.arg("output", stream)?);
         if stream.device().runs_kernels() {
             let Some(args) = self.args(stream, flags, input.len(), &mut count)? else { return Ok(()) };
-            // SAFETY: lengths as checked; the status words are for `max_n` elements.
+            // SAFETY: lengths as checked, and room as the caller says; the status words are for `max_n` elements.
             return unsafe { sealed::Launch::launch(stream, args, from, to) };
         }
         self.check(stream, flags, input.len(), &mut count)?;

@@ -1,0 +1,65 @@
+//! Before and after the map of fingerprints is built.
+use super::find::Rows;
+use super::fingerprint::Fingerprint;
+use crate::map::layout::Shape;
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// Words that [verifying](fn@keys128_verify) counts in: zero before it.
+pub mod counts {
+    /// Keys that are not found: another one has their fingerprint.
+    pub const UNFOUND: u32 = 0;
+    /// Keys of which their own row is found: the distinct ones.
+    pub const KEPT: u32 = 1;
+    /// Words in all.
+    pub const WORDS: usize = 2;
+}
+
+/// `fingerprints[i]` = that of `keys[i]`, `rows[i]` = `i`. A thread each.
+#[kernel(threads = 256)]
+pub fn keys128_fingerprints(
+    t: Thread,
+    n: u32,
+    fingerprint: Fingerprint,
+    keys: In<u128>,
+    fingerprints: Buf<u64>,
+    rows: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i < n {
+        fingerprints.store(i, fingerprint.of(keys.get_stream(i)));
+        rows.store(i, i);
+    }
+}
+
+/// Looks every key up, a thread each: `kept[i]` = 1 if row `i` is found, 0 if another one is, which then has an equal key, or none. Adds to
+/// [`counts`].
+#[kernel(threads = 256)]
+pub fn keys128_verify(
+    t: Thread,
+    n: u32,
+    fingerprint: Fingerprint,
+    shape: Shape,
+    stash_bits: u32,
+    slots: In<u64>,
+    stash: In<u64>,
+    table_header: In<u32>,
+    keys: In<u128>,
+    kept: Buf<u8>,
+    counts: Buf<u32>,
+) {
+    let rows = Rows::new(fingerprint, shape, stash_bits, slots, stash, table_header, keys);
+    let i = t.global_id();
+    let found = if i < n { rows.row(keys.get(i)) } else { None };
+    let own = found == Some(i);
+    if i < n {
+        kept.store_stream(i, own as u8);
+    }
+    let unfound = t.barrier_count(i < n && found.is_none());
+    let own = t.barrier_count(own);
+    if t.id() == 0 {
+        if unfound != 0 {
+            counts.fetch_add(counts::UNFOUND, unfound);
+        }
+        counts.fetch_add(counts::KEPT, own);
+    }
+}

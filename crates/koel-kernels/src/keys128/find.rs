@@ -1,0 +1,183 @@
+//! Lookups: one thread a query.
+use super::fingerprint::Fingerprint;
+use crate::map::find::{Table, tell_bits, tell_count, tell_flags};
+use crate::map::layout::{Shape, Wide};
+use koel_simt::{Buf, In, Thread, kernel};
+
+/// The row of a key that is not there.
+pub const NO_ROW: u32 = u32::MAX;
+
+/// Keys of 128 bits as a kernel sees them: the device-side handle. For `#[kernel]` parameters it is passed in parts.
+#[derive(Clone, Copy)]
+pub struct Rows {
+    /// What the table has in place of keys.
+    pub fingerprint: Fingerprint,
+    /// The row of each fingerprint.
+    pub table: Table<Wide<u64, u32>>,
+    /// The key of each row.
+    pub keys: In<u128>,
+}
+impl Rows {
+    /// From its parts.
+    #[inline(always)]
+    pub fn new(
+        fingerprint: Fingerprint,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        keys: In<u128>,
+    ) -> Rows {
+        Rows { fingerprint, table: Table::new(shape, stash_bits, slots, stash, table_header), keys }
+    }
+    /// The row of a key.
+    ///
+    /// A [lookup](Table::get) of its fingerprint: one sector of 32 bytes, seldom a second one. If that is there, the sector of the row beside it, and
+    /// that of the key in this row, which must be equal.
+    #[inline(always)]
+    #[track_caller]
+    pub fn row(&self, key: u128) -> Option<u32> {
+        match self.table.get(self.fingerprint.of(key)) {
+            Some(row) if self.keys.get(row) == key => Some(row),
+            _ => None,
+        }
+    }
+}
+
+/// Looks up query `i`: its row, or [`NO_ROW`].
+#[kernel(threads = 256, independent, starts_early)]
+pub fn keys128_rows(
+    t: Thread,
+    n: u32,
+    fingerprint: Fingerprint,
+    shape: Shape,
+    stash_bits: u32,
+    slots: In<u64>,
+    stash: In<u64>,
+    table_header: In<u32>,
+    keys: In<u128>,
+    queries: In<u128>,
+    found: Buf<u32>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let rows = Rows::new(fingerprint, shape, stash_bits, slots, stash, table_header, keys);
+    let i = t.global_id();
+    if i < n {
+        found.store_stream(i, rows.row(queries.get_stream(i)).unwrap_or(NO_ROW));
+    }
+}
+/// Looks up query `i`: 1 or 0.
+#[kernel(threads = 256, independent, starts_early)]
+pub fn keys128_contains(
+    t: Thread,
+    n: u32,
+    fingerprint: Fingerprint,
+    shape: Shape,
+    stash_bits: u32,
+    slots: In<u64>,
+    stash: In<u64>,
+    table_header: In<u32>,
+    keys: In<u128>,
+    queries: In<u128>,
+    found: Buf<u8>,
+) {
+    let rows = Rows::new(fingerprint, shape, stash_bits, slots, stash, table_header, keys);
+    tell_flags(t, n, found, |i| rows.row(queries.get_stream(i)).is_some())
+}
+/// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
+#[kernel(threads = 256, starts_early)]
+pub fn keys128_contains_bits(
+    t: Thread,
+    n: u32,
+    fingerprint: Fingerprint,
+    shape: Shape,
+    stash_bits: u32,
+    slots: In<u64>,
+    stash: In<u64>,
+    table_header: In<u32>,
+    keys: In<u128>,
+    queries: In<u128>,
+    found: Buf<u32>,
+) {
+    let rows = Rows::new(fingerprint, shape, stash_bits, slots, stash, table_header, keys);
+    tell_bits(t, n, found, |i| rows.row(queries.get_stream(i)).is_some())
+}
+/// Adds to `count` how many of the queries are there.
+#[kernel(threads = 256, starts_early)]
+pub fn keys128_count(
+    t: Thread,
+    n: u32,
+    fingerprint: Fingerprint,
+    shape: Shape,
+    stash_bits: u32,
+    slots: In<u64>,
+    stash: In<u64>,
+    table_header: In<u32>,
+    keys: In<u128>,
+    queries: In<u128>,
+    count: Buf<u64>,
+) {
+    let rows = Rows::new(fingerprint, shape, stash_bits, slots, stash, table_header, keys);
+    tell_count(t, n, count, |i| rows.row(queries.get_stream(i)).is_some())
+}
+
+macro_rules! entries { ($($value:ty: $find:ident $find_or:ident;)*) => { $(
+    /// Looks up query `i`: value and found flag, or two zeros. `of_rows`: the value of each row.
+    #[kernel(threads = 256, independent, starts_early)]
+    pub fn $find(
+        t: Thread,
+        n: u32,
+        fingerprint: Fingerprint,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        keys: In<u128>,
+        of_rows: In<$value>,
+        queries: In<u128>,
+        values: Buf<$value>,
+        found: Buf<u8>,
+    ) {
+        t.wait_for_previous();
+        t.let_next_start();
+        let rows = Rows::new(fingerprint, shape, stash_bits, slots, stash, table_header, keys);
+        let i = t.global_id();
+        if i < n {
+            let row = rows.row(queries.get_stream(i));
+            values.store_stream(i, row.map_or(0, |row| of_rows.get(row)));
+            found.store_stream(i, row.is_some() as u8);
+        }
+    }
+    /// Looks up query `i`: the value, or `missing`. `of_rows`: the value of each row.
+    #[kernel(threads = 256, independent, starts_early)]
+    pub fn $find_or(
+        t: Thread,
+        n: u32,
+        missing: $value,
+        fingerprint: Fingerprint,
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        table_header: In<u32>,
+        keys: In<u128>,
+        of_rows: In<$value>,
+        queries: In<u128>,
+        values: Buf<$value>,
+    ) {
+        t.wait_for_previous();
+        t.let_next_start();
+        let rows = Rows::new(fingerprint, shape, stash_bits, slots, stash, table_header, keys);
+        let i = t.global_id();
+        if i < n {
+            values.store_stream(i, rows.row(queries.get_stream(i)).map_or(missing, |row| of_rows.get(row)));
+        }
+    }
+)* } }
+entries! {
+    u32: keys128_find_u32 keys128_find_or_u32;
+    u64: keys128_find_u64 keys128_find_or_u64;
+}

@@ -1,0 +1,427 @@
+//! Maps, sets and indexes of 128-bit keys against a `HashMap`, on every device.
+mod support;
+
+use koel::keys128::{Fingerprint, Map128Builder, Map128Options, Set128Builder};
+use koel::{
+    Device, DeviceKind, Duplicates, Error, Index128, IndexOptions, Map128, NO_ID, Set128, SetOptions, Stream, Value,
+};
+use proptest::prelude::*;
+use std::collections::{HashMap, HashSet};
+use support::{Random, devices, is_fast};
+
+/// Key `i`, from random bits `r`.
+type Column = fn(i: u64, r: u128) -> u128;
+const COLUMNS: [(&str, Column); 12] = [
+    ("random", |_, r| r),
+    ("sequential", |i, _| i as u128),
+    ("downwards from all ones", |i, _| !(i as u128)),
+    ("equal low halves", |i, _| (i as u128) << 64 | 0x1234_5678_9ABC_DEF0),
+    ("equal high halves", |i, _| 0x1234_5678_9ABC_DEF0 << 64 | (i as u128) << 20),
+    ("one word counts", |i, _| 7 | (i as u128) << (32 * (i % 4) as u32)),
+    ("swapped halves", |i, _| {
+        let half = (i / 2 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) as u128;
+        ((i / 2) as u128 | half << 64).rotate_left(64 * (i % 2) as u32)
+    }),
+    ("one bit apart", |i, _| 0xFEDC_BA98_7654_3210_0123_4567_89AB_CDEF ^ 1 << (i % 128)),
+    ("equal words", |i, _| (i as u32 as u128) * (1 | 1 << 32 | 1 << 64 | 1 << 96)),
+    ("three keys", |_, r| [0, u128::MAX, 1 << 127][(r % 3) as usize]),
+    ("all equal", |_, _| u128::MAX),
+    ("Zipf", |_, r| (1 << 100) + ((r as u64 >> 11) as f64 / (1u64 << 53) as f64 * 9.0).exp() as u128),
+];
+fn column(of: Column, n: usize) -> Vec<u128> {
+    let mut random = Random(n as u64);
+    (0..n as u64).map(|i| of(i, (random.word() as u128) << 64 | random.word() as u128)).collect()
+}
+/// Around the edges of warps, blocks, what a thread of the CPU takes, and tiles of compaction.
+fn sizes(device: &Device) -> Vec<usize> {
+    let mut sizes = vec![0, 1, 2, 31, 33, 255, 256, 257, 2047, 2048, 2049, 4096, 4097];
+    sizes.push(if is_fast(device) { 200_000 } else { 9000 });
+    sizes
+}
+/// Values that tell the place of their pair.
+fn values<V: Value>(n: usize) -> Vec<V> {
+    (0..n as u64).map(|i| V::narrowed(i | !i << 40)).collect()
+}
+/// The pairs that stay, in their order.
+fn kept<V: Value>(keys: &[u128], values: &[V], policy: Duplicates) -> Vec<(u128, V)> {
+    let mut seen = HashSet::new();
+    let pairs = keys.iter().copied().zip(values.iter().copied());
+    if policy == Duplicates::KeepFirst {
+        pairs.filter(|(key, _)| seen.insert(*key)).collect()
+    } else {
+        let mut pairs = pairs.rev().filter(|(key, _)| seen.insert(*key)).collect::<Vec<_>>();
+        pairs.reverse();
+        pairs
+    }
+}
+/// Keys that are there, and others that are like them.
+fn queries(keys: &[u128]) -> Vec<u128> {
+    let mut random = Random(!0);
+    let alike = keys.iter().step_by(5).flat_map(|&k| [k ^ 1, k ^ 1 << 64, k ^ 1 << 127, k.rotate_left(64)]);
+    let strange = (0..300).map(|_| (random.word() as u128) << 64 | random.word() as u128);
+    let ends = [0, 1, u128::MAX, u128::MAX - 1, 1 << 64, (1 << 64) - 1];
+    keys.iter().rev().copied().chain(alike).chain(strange).chain(ends).collect()
+}
+
+fn options(duplicates: Duplicates) -> Map128Options {
+    Map128Options { duplicates, ..Map128Options::default() }
+}
+fn build<V: Value>(stream: &Stream, keys: &[u128], values: &[V], options: Map128Options) -> koel::Result<Map128<V>> {
+    let device = stream.device();
+    let (keys, values) = (device.stage(keys)?, device.stage(values)?);
+    Map128Builder::new(device, options)?.build(stream, keys.view(), values.view())
+}
+/// A set in every way to look keys up in it.
+fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
+    let oracle = expected.iter().copied().zip(0..).collect::<HashMap<_, u32>>();
+    let (device, stream) = (set.device(), set.device().stream().unwrap());
+    assert_eq!((set.len(), set.is_empty()), (expected.len(), expected.is_empty()), "{place}");
+    assert!(set.keys().download().unwrap() == expected, "{place}: the keys are others");
+    let there = set.contains(asked).unwrap();
+    let staged = device.stage(asked).unwrap();
+    let mut bits = device.alloc::<u32>(asked.len().div_ceil(32)).unwrap();
+    bits.view_mut().fill_bytes(0xFF, &stream).unwrap();
+    set.contains_bits(&stream, staged.view(), bits.view_mut()).unwrap();
+    let bits = bits.download().unwrap();
+    // As a kernel would look keys up.
+    let rows = (device.kind() != DeviceKind::Cuda).then(|| set.rows(&stream).unwrap());
+    for (i, key) in asked.iter().enumerate() {
+        assert_eq!(there[i], oracle.contains_key(key), "{place}: key {key:#x}");
+        assert_eq!(bits[i / 32] >> (i % 32) & 1 != 0, there[i], "{place}: key {key:#x}");
+        assert!(
+            rows.is_none_or(|rows| rows.row(*key) == oracle.get(key).copied()),
+            "{place}: key {key:#x} in a kernel"
+        );
+    }
+    let present = there.iter().filter(|&&t| t).count() as u64;
+    assert_eq!(bits.iter().map(|b| b.count_ones() as u64).sum::<u64>(), present, "{place}: bits behind the last");
+    assert_eq!(set.count(asked).unwrap(), present, "{place}");
+}
+fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
+    let report = map.report();
+    let place = &format!("{place}, {report:?}");
+    let oracle = expected.iter().copied().collect::<HashMap<_, _>>();
+    let keys = expected.iter().map(|&(key, _)| key).collect::<Vec<_>>();
+    assert_eq!((map.len(), map.is_empty(), report.keys), (keys.len(), keys.is_empty(), keys.len()), "{place}");
+    assert!(map.pairs().unwrap() == expected, "{place}: the pairs are others");
+    let asked = queries(&keys);
+    check_set(map.set(), &keys, &asked, place);
+    assert!(map.contains(&asked).unwrap() == map.set().contains(&asked).unwrap());
+    assert_eq!(map.count(&asked).unwrap(), map.set().count(&asked).unwrap());
+    let answers = map.get(&asked).unwrap();
+    let (device, stream) = (map.device(), map.device().stream().unwrap());
+    let (staged, mut values) = (device.stage(&asked).unwrap(), device.alloc(asked.len()).unwrap());
+    let missing = V::narrowed(0x1111_2222_3333_4444);
+    map.get_or(&stream, staged.view(), values.view_mut(), missing).unwrap();
+    for ((key, answer), value) in asked.iter().zip(answers).zip(values.download().unwrap()) {
+        assert_eq!(answer, oracle.get(key).copied(), "{place}: key {key:#x}");
+        assert_eq!(value, answer.unwrap_or(missing), "{place}: key {key:#x}");
+    }
+}
+
+/// One builder, from the greatest input to the least and again a greater one, so that memory is used for inputs of other sizes.
+fn every_column<V: Value>(step: usize) {
+    const POLICIES: [Duplicates; 2] = [Duplicates::KeepLast, Duplicates::KeepFirst];
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for (p, policy) in POLICIES.into_iter().enumerate() {
+            let mut builder = Map128Builder::new(&device, Map128Options { seed: 3, ..options(policy) }).unwrap();
+            for (s, n) in sizes(&device).into_iter().rev().chain([3000]).enumerate() {
+                for (name, of) in COLUMNS.into_iter().skip((s + p) % step).step_by(step) {
+                    let (keys, values) = (column(of, n), values::<V>(n));
+                    let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+                    let map = builder.build(&stream, k.view(), v.view()).unwrap();
+                    let expected = kept(&keys, &values, policy);
+                    check(&map, &expected, &format!("{name}, {n}, {policy:?} on {}", device.name()));
+                    let report = map.report();
+                    assert_eq!((report.attempts, report.duplicates), (1, n - expected.len()));
+                    assert_eq!(report.bytes, map.bytes());
+                }
+            }
+        }
+    }
+}
+#[test]
+fn every_column_of_narrow_values() {
+    every_column::<u32>(3);
+}
+#[test]
+fn every_column_of_wide_values() {
+    every_column::<u64>(5);
+}
+#[test]
+fn every_load() {
+    for device in devices() {
+        let (stream, n) = (device.stream().unwrap(), if is_fast(&device) { 100_000 } else { 5000 });
+        let (keys, values) = (column(COLUMNS[0].1, n), values::<u32>(n));
+        for load in [0.3, 0.95] {
+            let options = Map128Options { load, ..Map128Options::default() };
+            let map = build(&stream, &keys, &values, options).unwrap();
+            check(&map, &kept(&keys, &values, Duplicates::KeepLast), &format!("load {load} on {}", device.name()));
+            let a_key = map.bytes() as f64 / n as f64;
+            assert!(n < 50_000 || a_key < 20.0 + 16.5 / load, "{a_key} bytes a key at {load}");
+        }
+    }
+}
+/// What is built is as large as the keys that stay.
+#[test]
+fn copies_take_no_memory() {
+    for device in devices() {
+        let n = if is_fast(&device) { 100_000 } else { 8000 };
+        let keys = (0..n).map(|i| (i as u128 % 100) << 77).collect::<Vec<_>>();
+        let few = Map128::build(&device, &keys[..100], &values::<u64>(100)).unwrap();
+        let all = Map128::build(&device, &keys, &values::<u64>(n)).unwrap();
+        assert_eq!((all.len(), all.bytes()), (100, few.bytes()), "{:?} on {}", all.report(), device.name());
+    }
+}
+#[test]
+fn equal_keys_are_rejected() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut keys = column(COLUMNS[0].1, 3000);
+        let of = |keys: &[u128]| build(&stream, keys, &values::<u32>(3000), options(Duplicates::Reject));
+        let expected = kept(&keys, &values::<u32>(3000), Duplicates::Reject);
+        check(&of(&keys).unwrap(), &expected, &device.name());
+        // The least second one is named.
+        keys[2900] = keys[5];
+        keys[1234] = keys[77];
+        let e = of(&keys).unwrap_err();
+        assert!(matches!(e, Error::DuplicateKey { key, first: 77, second: 1234 } if key == keys[77]), "{e}");
+    }
+}
+#[test]
+fn a_broken_promise_is_noticed() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = if is_fast(&device) { 50_000 } else { 4000 };
+        for distinct in [1, 2, 100, n / 2, n - 1, n] {
+            let mut random = Random(distinct as u64);
+            let key = |i: usize| if i < distinct { i as u64 } else { random.below(distinct as u64) };
+            let keys = (0..n).map(key).map(|word| (word as u128).wrapping_mul(!0 << 60 | 77)).collect::<Vec<_>>();
+            let values = (0..n as u32).collect::<Vec<_>>();
+            let map = build(&stream, &keys, &values, options(Duplicates::Unchecked)).unwrap();
+            assert_eq!((map.len(), map.report().duplicates), (distinct, n - distinct), "on {}", device.name());
+            for (key, value) in keys.iter().zip(map.get(&keys).unwrap()) {
+                assert!(value.is_some_and(|v| keys[v as usize] == *key), "{distinct} on {}", device.name());
+            }
+        }
+    }
+}
+
+/// What is added to a key of small words to get another one of the same fingerprint by the function of seed 0, nearly always. The sums over
+/// its words are less than 2^20 modulo 2^64, in both halves: the shortest such vector, found by lattice reduction.
+const COLLIDING: u128 = 1_125_655 | 57_218 << 32 | 1_249_472 << 64 | 1_202_508 << 96;
+/// Keys in groups of the same fingerprint.
+fn colliding(groups: u128, each: u128) -> Vec<Vec<u128>> {
+    let function = Fingerprint::new(0);
+    let base =
+        |group: u128| group.wrapping_mul(0x0001_2345 | 0x0002_3456 << 32 | 0x0003_4567 << 64 | 0x0004_5678 << 96);
+    let group = |group: u128| {
+        let of_first = function.of(base(group));
+        (0..each).map(|i| base(group) + i * COLLIDING).filter(|&key| function.of(key) == of_first).collect()
+    };
+    let groups = (0..groups).map(group).collect::<Vec<Vec<u128>>>();
+    assert!(groups.iter().map(Vec::len).sum::<usize>() as f64 > 0.9 * (groups.len() as f64 * each as f64));
+    groups
+}
+/// Chosen collisions: the function is drawn again, by every policy, and answers are right.
+#[test]
+fn keys_that_share_fingerprints() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for (groups, each) in [(1, 2), (1, 500), (300, 2), (20, 50)] {
+            let mut keys = colliding(groups, each).concat();
+            keys.extend(column(COLUMNS[0].1, 2000));
+            // Some twice, far from each other.
+            let distinct = keys.len();
+            keys.extend_from_within(..distinct / 3);
+            let values = values::<u64>(keys.len());
+            let place = format!("{groups} groups of {each} on {}", device.name());
+            for policy in [Duplicates::KeepLast, Duplicates::KeepFirst] {
+                let map = build(&stream, &keys, &values, options(policy)).unwrap();
+                assert_eq!(map.report().attempts, 2, "{place}");
+                check(&map, &kept(&keys, &values, policy), &place);
+                let another = Map128Options { seed: 1, ..options(policy) };
+                assert_eq!(build(&stream, &keys, &values, another).unwrap().report().attempts, 1, "{place}");
+            }
+            let rejected = build(&stream, &keys, &values, options(Duplicates::Reject)).unwrap_err();
+            assert!(
+                matches!(rejected, Error::DuplicateKey { first: 0, second, .. } if second == distinct),
+                "{rejected}"
+            );
+            for policy in [Duplicates::Unchecked, Duplicates::Reject] {
+                let (keys, values) = (&keys[..distinct], &values[..distinct]);
+                let map = build(&stream, keys, values, options(policy)).unwrap();
+                assert_eq!(map.report().attempts, 2, "{place}");
+                check(&map, &kept(keys, values, policy), &place);
+            }
+            let (index, ids) = Index128::encode(&device, &keys).unwrap();
+            assert_eq!((index.len(), index.report().attempts), (distinct, 2), "{place}");
+            let expected = (0..distinct as u32).chain(0..(distinct / 3) as u32);
+            assert!(ids.into_iter().eq(expected), "{place}");
+        }
+    }
+}
+/// Of each group one key is there: the others are not, though their fingerprints are.
+#[test]
+fn a_fingerprint_is_no_key() {
+    for device in devices() {
+        let groups = colliding(500, 3);
+        let there = groups.iter().map(|group| group[0]).collect::<Vec<_>>();
+        let asked = groups.concat();
+        let map = Map128::build(&device, &there, &values::<u32>(there.len())).unwrap();
+        assert_eq!(map.report().attempts, 1);
+        check_set(map.set(), &there, &asked, &device.name());
+        let found = map.get(&asked).unwrap().into_iter().flatten().count();
+        assert_eq!(found, there.len(), "on {}", device.name());
+        let set = Set128::build(&device, &there).unwrap();
+        check_set(&set, &there, &asked, &device.name());
+    }
+}
+
+fn check_index(builder: &mut koel::keys128::Index128Builder, device: &Device, keys: &[u128], place: &str) {
+    let (mut ids, mut distinct, mut counts) = (HashMap::new(), vec![], vec![]);
+    for &key in keys {
+        let id = *ids.entry(key).or_insert_with(|| {
+            distinct.push(key);
+            counts.push(0u32);
+            distinct.len() as u32 - 1
+        });
+        counts[id as usize] += 1;
+    }
+    let stream = device.stream().unwrap();
+    let uploaded = device.upload(keys).unwrap();
+    let (index, counted) = builder.build_counted(&stream, uploaded.view()).unwrap();
+    assert_eq!((index.len(), index.is_empty()), (distinct.len(), distinct.is_empty()), "{place}");
+    assert!(counted.download().unwrap() == counts, "{place}");
+    let asked = queries(keys);
+    check_set(index.set(), &distinct, &asked, place);
+    assert!(index.ids(&asked).unwrap().into_iter().eq(asked.iter().map(|key| ids.get(key).copied())), "{place}");
+    let mut column = device.alloc(keys.len()).unwrap();
+    index.ids_into(&stream, uploaded.view(), column.view_mut()).unwrap();
+    let column = column.download().unwrap();
+    assert!(column.iter().eq(keys.iter().map(|key| &ids[key])), "{place}");
+    // And back; what is no id has no key.
+    let back = index.keys_of(&[&column[..], &[index.len() as u32, NO_ID]].concat()).unwrap();
+    assert!(back.into_iter().eq(keys.iter().copied().map(Some).chain([None, None])), "{place}");
+}
+#[test]
+fn indexes_and_sets() {
+    for device in devices() {
+        let options = IndexOptions { load: 0.9, seed: 5 };
+        let mut builder = koel::keys128::Index128Builder::new(&device, options).unwrap();
+        let mut of_sets = Set128Builder::new(&device, SetOptions::default()).unwrap();
+        for (s, n) in sizes(&device).into_iter().rev().chain([3000]).enumerate() {
+            for (name, of) in COLUMNS.into_iter().skip(s % 4).step_by(4) {
+                let (keys, place) = (column(of, n), format!("{name}, {n} on {}", device.name()));
+                check_index(&mut builder, &device, &keys, &place);
+                let staged = device.stage(&keys).unwrap();
+                let set = of_sets.build(&device.stream().unwrap(), staged.view()).unwrap();
+                let first = kept(&keys, &values::<u32>(n), Duplicates::KeepFirst);
+                let distinct = first.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+                assert_eq!(set.report().duplicates, n - distinct.len());
+                check_set(&set, &distinct, &queries(&keys), &place);
+            }
+        }
+    }
+}
+/// What was built on one device answers on another.
+#[test]
+fn every_device_takes_what_others_built() {
+    let keys = column(COLUMNS[11].1, 4000);
+    let values = values::<u64>(keys.len());
+    let expected = kept(&keys, &values, Duplicates::KeepLast);
+    for from in devices() {
+        let map = Map128::build(&from, &keys, &values).unwrap();
+        let (index, ids) = Index128::encode(&from, &keys).unwrap();
+        for to in devices() {
+            check(&map.to_device(&to).unwrap(), &expected, &format!("from {} to {}", from.name(), to.name()));
+            let found = index.to_device(&to).unwrap().ids(&keys).unwrap();
+            assert!(found.into_iter().eq(ids.iter().copied().map(Some)));
+        }
+    }
+}
+/// Parts of arrays, and lookups in a graph, which is recorded once.
+#[test]
+fn views_and_graphs() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let (n, keys) = (5000, column(COLUMNS[0].1, 5003));
+        let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values::<u32>(5003)).unwrap());
+        for (i, j) in [(0, 1), (1, 0), (3, 2)] {
+            let (k, v) = (k.view().slice(i..i + n).unwrap(), v.view().slice(j..j + n).unwrap());
+            let map = Map128Builder::new(&device, Map128Options::default()).unwrap().build(&stream, k, v).unwrap();
+            let expected = kept(&keys[i..i + n], &values::<u32>(5003)[j..j + n], Duplicates::KeepLast);
+            check(&map, &expected, &device.name());
+        }
+        let map = Map128::build(&device, &keys, &values::<u32>(5003)).unwrap();
+        let (queries, found) = (device.upload(&keys[..100]).unwrap(), device.alloc::<u32>(100).unwrap());
+        let mut graph = stream
+            .capture((map, queries, found), |stream, (map, queries, found)| {
+                map.get_or(stream, queries.view(), found.view_mut(), 7)
+            })
+            .unwrap();
+        for round in [0, 100, 4903] {
+            graph.state_mut().1.view_mut().copy_from_host(&keys[round..round + 100]).unwrap();
+            graph.launch(&stream).unwrap();
+            assert!(graph.state().2.download().unwrap() == values::<u32>(5003)[round..round + 100]);
+        }
+    }
+}
+#[test]
+fn what_does_not_fit_is_refused() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let e = Map128::build(&device, &[7, 8], &[1u32]).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "values", found: 1, expected: 2, .. }), "{e}");
+        let e = Map128Builder::new(&device, Map128Options { load: 0.99, ..Map128Options::default() }).err().unwrap();
+        assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
+        let map = Map128::build(&device, &[7, 8], &[1u32, 2]).unwrap();
+        let (keys, mut short) = (device.upload(&[1u128, 2, 3]).unwrap(), device.alloc::<u32>(2).unwrap());
+        let (mut flags, mut sums) = (device.alloc::<u8>(2).unwrap(), device.alloc::<u64>(2).unwrap());
+        let e = map.get_or(&stream, keys.view(), short.view_mut(), 0).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "values", found: 2, expected: 3, .. }), "{e}");
+        let e = map.get_into(&stream, keys.view(), short.view_mut(), flags.view_mut()).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "values", .. }), "{e}");
+        let e = map.contains_into(&stream, keys.view(), flags.view_mut()).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "found", found: 2, expected: 3, .. }), "{e}");
+        let e = map.contains_bits(&stream, keys.view(), short.view_mut()).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "found", found: 2, expected: 1, .. }), "{e}");
+        let e = map.count_into(&stream, keys.view(), sums.view_mut()).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "count", found: 2, expected: 1, .. }), "{e}");
+        let (index, _) = Index128::encode(&device, &[5, 6]).unwrap();
+        let e = index.ids_into(&stream, keys.view(), short.view_mut()).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "ids", found: 2, expected: 3, .. }), "{e}");
+        let other = Device::executor(9);
+        let elsewhere = other.upload(&[1u128, 2]).unwrap();
+        let mut builder = Set128Builder::new(&device, SetOptions::default()).unwrap();
+        let e = builder.build(&stream, elsewhere.view()).unwrap_err();
+        assert!(matches!(e, Error::WrongDevice { .. }), "{e}");
+        let e = builder.build(&other.stream().unwrap(), elsewhere.view()).unwrap_err();
+        assert!(matches!(e, Error::WrongDevice { name: "stream", .. }), "{e}");
+        let e = map.contains_into(&stream, elsewhere.view(), flags.view_mut()).unwrap_err();
+        assert!(matches!(e, Error::WrongDevice { .. }), "{e}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn any_pairs(words in prop::collection::vec(0u128..150, 0..1500), spread in any::<u128>(), first in any::<bool>()) {
+        let keys = words.into_iter().map(|word| word.wrapping_mul(spread | 1)).collect::<Vec<_>>();
+        let policy = if first { Duplicates::KeepFirst } else { Duplicates::KeepLast };
+        for device in devices() {
+            let values = values::<u64>(keys.len());
+            let map = build(&device.stream().unwrap(), &keys, &values, options(policy)).unwrap();
+            check(&map, &kept(&keys, &values, policy), "any pairs");
+        }
+    }
+    #[test]
+    fn encoding_is_undone(keys in prop::collection::vec(any::<u128>(), 0..500), copies in 0..500usize) {
+        let keys = keys.iter().chain(keys.iter().take(copies)).copied().collect::<Vec<_>>();
+        for device in devices() {
+            let (index, ids) = Index128::encode(&device, &keys).unwrap();
+            prop_assert!(index.keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some)));
+        }
+    }
+}
