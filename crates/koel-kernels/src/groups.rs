@@ -125,6 +125,7 @@ fn retrieve<V: Number>(
     held: u32,
     values: In<V>,
     out: Buf<V>,
+    rest: Buf<u32>,
 ) {
     let mut shared = t.shared();
     let to = shared.array::<u64>(QUERIES);
@@ -150,6 +151,7 @@ fn retrieve<V: Number>(
         });
         let begin = to.load(query);
         if at - begin >= LONG as u64 {
+            rest.store_relaxed(0, 1);
             let next = if query + 1 < count { to.load(query + 1) } else { end };
             at += (next - at).next_multiple_of(THREADS as u64);
             continue;
@@ -177,9 +179,10 @@ fn retrieve_rest<V: Number>(
     held: u32,
     values: In<V>,
     out: Buf<V>,
+    rest: In<u32>,
 ) {
     let first = t.block() as u64 * LONG as u64;
-    if first >= offsets.get(n) {
+    if rest.get(0) == 0 || first >= offsets.get(n) {
         return;
     }
     // The last query that begins there or before: each warp asks for 32 offsets at a time.
@@ -230,7 +233,7 @@ macro_rules! entries { ($($runs:ident $sizes_of:ident $retrieve:ident $rest:iden
         sizes_of::<$t>(t, n, all, groups, ids, starts, sizes)
     }
     /// Values of groups `ids[i]` to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room` on, and of each group [`LONG`]. There are `held` values.
-    /// One block for each [`QUERIES`].
+    /// `rest[0]` becomes 1 if a group has more. One block for each [`QUERIES`].
     #[kernel(threads = 256, shared = 256 * 12)]
     pub fn $retrieve(
         t: Thread,
@@ -243,10 +246,12 @@ macro_rules! entries { ($($runs:ident $sizes_of:ident $retrieve:ident $rest:iden
         held: u32,
         values: In<$t>,
         out: Buf<$t>,
+        rest: Buf<u32>,
     ) {
-        retrieve::<$t>(t, n, groups, ids, starts, offsets, room, held, values, out)
+        retrieve::<$t>(t, n, groups, ids, starts, offsets, room, held, values, out, rest)
     }
-    /// The values of these groups beyond the first [`LONG`] of each. One block for each [`LONG`] of `out`. There must be a query.
+    /// The values of these groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. One block for each [`LONG`] of `out`. There must be a
+    /// query.
     #[kernel(threads = 256)]
     pub fn $rest(
         t: Thread,
@@ -259,8 +264,9 @@ macro_rules! entries { ($($runs:ident $sizes_of:ident $retrieve:ident $rest:iden
         held: u32,
         values: In<$t>,
         out: Buf<$t>,
+        rest: In<u32>,
     ) {
-        retrieve_rest::<$t>(t, n, groups, ids, starts, offsets, room, held, values, out)
+        retrieve_rest::<$t>(t, n, groups, ids, starts, offsets, room, held, values, out, rest)
     }
 )* } }
 entries! {

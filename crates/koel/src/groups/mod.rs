@@ -73,11 +73,13 @@ grouped! {
     sizes_of(n: u32, all: u32, groups: u32, ids: In<u32>, starts: In<u32>, sizes: Buf<Self>): group_sizes_of_u32 group_sizes_of_u64;
     /// The values of groups.
     retrieve(
-        n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>
+        n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>,
+        rest: Buf<u32>
     ): retrieve_u32 retrieve_u64;
     /// Those of long groups beyond what that writes.
     retrieve_rest(
-        n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>
+        n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>,
+        rest: In<u32>
     ): retrieve_rest_u32 retrieve_rest_u64;
 }
 
@@ -272,7 +274,7 @@ fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
     }
     Ok(sizes)
 }
-/// The values of groups `ids[i]` to `out`, from `offsets[i]` to `offsets[i + 1]`.
+/// The values of groups `ids[i]` to `out`, from `offsets[i]` to `offsets[i + 1]`. `rest`: a word.
 fn retrieve<V: Grouped>(
     stream: &Stream,
     ids: View<'_, u32>,
@@ -280,6 +282,7 @@ fn retrieve<V: Grouped>(
     offsets: View<'_, u64>,
     values: View<'_, V>,
     mut out: ViewMut<'_, V>,
+    mut rest: ViewMut<'_, u32>,
 ) -> Result<()> {
     let (n, groups, room) = (count32("ids", ids.len())?, starts.len() as u32 - 1, out.len() as u64);
     let (of_queries, of_groups) = (ids.arg("ids", stream)?, starts.arg("groups", stream)?);
@@ -288,14 +291,20 @@ fn retrieve<V: Grouped>(
     if stream.device().runs_kernels() && n > 0 {
         let (grid, held) = (n.div_ceil(QUERIES), values.len() as u32);
         let parts = count32("values", room.div_ceil(LONG as u64) as usize)?;
+        rest.fill_bytes(0, stream)?;
+        let flag = rest.arg("rest", stream)?;
         // SAFETY: `n` ids, an offset more; where all groups begin; `held` values are read at most, and `room` written.
-        return unsafe {
-            V::retrieve(stream, grid, n, groups, of_queries, of_groups, to, room, held, from, to_values)?;
-            if parts == 0 {
-                return Ok(());
-            }
-            V::retrieve_rest(stream, parts, n, groups, of_queries, of_groups, to, room, held, from, to_values)
-        };
+        unsafe { V::retrieve(stream, grid, n, groups, of_queries, of_groups, to, room, held, from, to_values, flag)? };
+        if parts > 0 {
+            let flag = rest.view().arg("rest", stream)?;
+            // SAFETY: as above.
+            unsafe {
+                V::retrieve_rest(
+                    stream, parts, n, groups, of_queries, of_groups, to, room, held, from, to_values, flag,
+                )?
+            };
+        }
+        return Ok(());
     }
     if let (Some(ids), Some(starts), Some(offsets), Some(values), Some(mut out)) =
         (ids.host(), starts.host(), offsets.host(), values.host(), out.host_mut())

@@ -205,6 +205,8 @@ pub struct Retriever {
     ids: Buffer<u32>,
     sizes: Buffer<u64>,
     offsets: Buffer<u64>,
+    /// Whether values are left to a second launch.
+    rest: Buffer<u32>,
     scan: Scan<u64>,
     /// Of the last queries.
     n: usize,
@@ -214,7 +216,7 @@ impl Retriever {
     pub fn new(device: &Device, max_n: usize) -> Result<Retriever> {
         let (ids, sizes, mut offsets) = (device.alloc(max_n)?, device.alloc(max_n + 1)?, device.alloc(max_n + 1)?);
         offsets.view_mut().fill_bytes(0, &device.stream()?)?;
-        Ok(Retriever { ids, sizes, offsets, scan: Scan::new(device, max_n + 1)?, n: 0 })
+        Ok(Retriever { ids, sizes, offsets, rest: device.alloc(1)?, scan: Scan::new(device, max_n + 1)?, n: 0 })
     }
     /// How many values each key has: `counts[i]`.
     ///
@@ -255,7 +257,7 @@ impl Retriever {
     /// The values of the keys of the last [`find`](Self::find), key after key; as many of them as `values` has room for. Of another multimap than the keys were
     /// looked up in they mean nothing.
     ///
-    /// Two launches; allocates nothing, waits for nothing. 12 bytes and a sector a key, and each value read and written once; groups of a few
+    /// A fill and two launches; allocates nothing, waits for nothing. 12 bytes and a sector a key, and each value read and written once; groups of a few
     /// values in sectors at random. Errors: buffers of another device.
     pub fn values_into<K: Key, V: Value>(
         &mut self,
@@ -264,7 +266,9 @@ impl Retriever {
         values: ViewMut<'_, V>,
     ) -> Result<()> {
         let ids = self.ids.view().slice(..self.n)?;
-        retrieve(stream, ids, map.starts.view(), self.offsets(), map.values.view(), values)
+        let (starts, rest) = (map.starts.view(), self.rest.view_mut());
+        let offsets = self.offsets.view().slice(..self.n + 1)?;
+        retrieve(stream, ids, starts, offsets, map.values.view(), values, rest)
     }
     /// The groups of keys.
     fn look_up<K: Key, V: Value>(&mut self, stream: &Stream, map: &MultiMap<K, V>, keys: View<'_, K>) -> Result<()> {
