@@ -73,6 +73,16 @@ const DATA_SETS: &[DataSet] = &[
         }],
     },
     DataSet {
+        name: "ecoli",
+        content: "a genome of 4,938,920 bases: Escherichia coli 536, NC_008253",
+        terms: "Bowtie's examples: Artistic-2.0; the sequence is of a public database",
+        package: Package::Debian("bowtie-examples"),
+        members: &[Member {
+            path: "usr/share/doc/bowtie/examples/genomes/NC_008253.fna.gz",
+            sha256: "cdd0874c881adf3e1819d22b7e49cffa3c761b0793a1b1f10b1c074eeadb4789",
+        }],
+    },
+    DataSet {
         name: "opencv",
         content: "range scans with normals (rs1_normals, rs22_proc2), a box in a scene, graffiti with its true homography, \
                   a video of a box (96 MB to fetch)",
