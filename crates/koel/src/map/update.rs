@@ -115,6 +115,9 @@ impl Operations<'_> {
 /// partitions), for each 600 operations a partition, some 2.9 million in a map of 2^24 pairs. Scratch memory is about 27 bytes an
 /// operation, 54 for 64-bit keys.
 ///
+/// A batch of one kind of operation that has at most one for two buckets takes a launch more, which reads only the buckets of its keys and does what
+/// it can there: all, nearly always. If keys may be new, only in maps built for a load of 0.65 at most.
+///
 /// On a CPU operations are sorted by partition, and partitions with operations taken apart and put together again, by all threads.
 ///
 /// # Growth
@@ -547,7 +550,7 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
 }
 
 impl Memory {
-    /// Puts a piece of a batch on the stream: a fill and three or four launches.
+    /// Puts a piece of a batch on the stream: a fill and three to five launches.
     #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
     fn run<L: Kernels>(
         &mut self,
