@@ -116,7 +116,8 @@ impl Operations<'_> {
 /// operation, 54 for 64-bit keys.
 ///
 /// A batch of one kind of operation that has at most one for two buckets takes a launch more, which reads only the buckets of its keys and does what
-/// it can there: all, nearly always. If keys may be new, only in maps built for a load of 0.65 at most.
+/// it can there: all, nearly always. If keys may be new, only in maps built for a load of 0.65 at most. Every sixteenth such batch is done in whole
+/// partitions, so that what erased keys leave behind in the buckets does not become more and more.
 ///
 /// On a CPU operations are sorted by partition, and partitions with operations taken apart and put together again, by all threads.
 ///
@@ -148,6 +149,8 @@ struct Memory {
     state: Buffer<u32>,
     /// Operations of a batch that has one for all.
     no_operations: Buffer<u8>,
+    /// Batches that were done in the buckets of their keys, since one was done in whole partitions.
+    sparse: u32,
     of_cpu: cpu::Updates,
 }
 
@@ -200,6 +203,8 @@ impl Limits {
         (shape.buckets as f64 * BUCKET as f64 * self.most_load) as u32
     }
 }
+/// Batches in a row that read the buckets of their keys alone, at most: class bits of erased keys stay until one reads all.
+const MOST_SPARSE: u32 = 15;
 /// Blocks that empty a stash, at most.
 const MOST_UNSTASHING: u32 = 64;
 /// The load of maps that have grown, at most.
@@ -252,6 +257,7 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
             are_ones: false,
             state: device.alloc(state::LEFT as usize)?,
             no_operations: device.alloc(0)?,
+            sparse: 0,
             of_cpu: cpu::Updates::default(),
         };
         Ok(MapUpdater { device: device.clone(), options, limits, memory, of: PhantomData })
@@ -591,7 +597,8 @@ impl Memory {
             Operations::Each(each) => (operation::EACH, each),
             all => (all.code(), self.no_operations.view()),
         };
-        let few = !again && limits.are_few(n, code, plan);
+        let few = !again && limits.are_few(n, code, plan) && self.sparse < MOST_SPARSE;
+        self.sparse = if few { self.sparse + 1 } else { 0 };
         let applying = Applying {
             pass: route.last,
             group: route.groups.map_or(0, |groups| groups.each),
