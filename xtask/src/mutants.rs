@@ -36,7 +36,7 @@ pub fn mutants(root: &Path, only: &[&str]) -> Result<(), String> {
                 survivors.push(m.name);
             }
             Outcome::Failed(said) => println!("caught   {}\n         {said}", m.name),
-            Outcome::DoesNotCompile(said) => return Err(format!("mutant `{}` does not compile: {said}", m.name)),
+            Outcome::NoVerdict(said) => return Err(format!("mutant `{}` was not tested: {said}", m.name)),
         }
     }
     if survivors.is_empty() { Ok(()) } else { Err(format!("survived: {}", survivors.join(", "))) }
@@ -92,7 +92,7 @@ enum Outcome {
     Passed,
     /// and what the tests said
     Failed(String),
-    DoesNotCompile(String),
+    NoVerdict(String),
 }
 fn test(root: &Path, copy: &Path, tests: &[&str]) -> Result<Outcome, String> {
     let out = Command::new("cargo")
@@ -108,8 +108,9 @@ fn test(root: &Path, copy: &Path, tests: &[&str]) -> Result<Outcome, String> {
     }
     let log = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
     let line = |marks: &[&str]| log.lines().find(|l| marks.iter().any(|m| l.contains(m))).map(|l| l.trim().to_string());
-    if let Some(said) = line(&["error[", "could not compile", "error: no test target"]) {
-        return Ok(Outcome::DoesNotCompile(said));
+    // What dies of a signal, as of a stack that is too small, has told nothing.
+    if let Some(said) = line(&["error[", "could not compile", "error: no test target", "(signal: "]) {
+        return Ok(Outcome::NoVerdict(said));
     }
     // What the first panic says stands below its place.
     let said = log.lines().skip_while(|l| !l.contains("panicked at")).find(|l| !l.contains("panicked at"));
