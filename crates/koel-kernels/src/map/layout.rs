@@ -100,7 +100,7 @@ impl Shape {
         self.first_place(h) == place || self.second_place(h) == place
     }
     /// A hash, from `h` on, that does not belong to the bucket in this place: no lookup that comes there has it. Search begins at 0.
-    /// There must be two buckets. It is [low](Self::is_filler): few hashes are passed over.
+    /// There must be two buckets.
     #[inline(always)]
     pub fn filler(self, place: u32, h: u32) -> u32 {
         // Low hashes belong to the first bucket of all, those from the middle on do not.
@@ -109,11 +109,6 @@ impl Shape {
             h += 1;
         }
         h
-    }
-    /// Whether a hash found in the bucket in this place is a filler's. Without the highest bit, those are below 2^16.
-    #[inline(always)]
-    pub fn is_filler(self, h: u32, place: u32) -> bool {
-        h << 1 < 1 << 17 && !self.belongs(h, place)
     }
     /// Where the second bucket of a hash is among all buckets.
     #[inline(always)]
