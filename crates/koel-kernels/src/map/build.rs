@@ -58,7 +58,7 @@ pub(super) const HELP: u32 = 60;
 /// Slots of the table of contested keys that one may find taken before the build is done in another way.
 const MAX_PROBES: u32 = 256;
 /// Pairs that a warp works on in phase C: fewer warps collide less.
-const PAIRS_PER_WARP: u32 = 96;
+const PAIRS_PER_WARP: u32 = 40;
 
 /// Bytes of shared memory for partitions of this many buckets, with lists of this length.
 pub const fn shared_bytes(buckets: u32, list: u32) -> u32 {
