@@ -54,7 +54,7 @@ fn experiments_say_and_draw() {
     }
     assert_eq!(
         fs::read_dir(&figures).unwrap().filter(|f| f.as_ref().unwrap().path().extension().unwrap() == "csv").count(),
-        2 + 10 + 17
+        2 + 10 + 18
     );
 }
 

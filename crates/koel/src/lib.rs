@@ -2,7 +2,7 @@
 //!
 //! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables: the flagship [`Map`], the same
 //! without values, [`Set`], the two-way [`Index`] and the [`MultiMap`] on it, these for [keys of 128 bits](keys128), and the published ones
-//! in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most.
+//! in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most. The [`guide`] says which table to take.
 //!
 //! ```
 //! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
@@ -18,6 +18,8 @@ mod duplicates;
 mod error;
 pub mod file;
 mod groups;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 pub mod keys128;
 pub mod limits;
 pub mod map;

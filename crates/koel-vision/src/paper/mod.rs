@@ -19,7 +19,7 @@ use crate::matcher::{Found, Outcome};
 use crate::model::Model;
 use crate::random::Random;
 use crate::scene::Scene;
-use basis::{BasisRules, choose};
+use basis::{BasisRules, PointBasis, choose};
 use cells::{Cells, Partition};
 use koel::Stream;
 use std::time::Instant;
@@ -131,16 +131,11 @@ pub fn match_model(stream: &Stream, model: &Model, scene: &Scene, options: &Pape
     })
 }
 
-/// Looks for a model's points among a scene's. The same answer on every device.
-pub fn find(stream: &Stream, model: &[Point], scene: &[Point], options: &PaperOptions) -> koel::Result<PaperOutcome> {
-    let mut random = Random::new(options.seed);
-    let begin = Instant::now();
-    let model_bases = choose(model, options.freedom, &options.rules, options.bases.0, &mut random);
-    let scene_bases = choose(scene, options.freedom, &options.rules, options.bases.1, &mut random);
-    let cells = Cells::of(options.partition, options.freedom, model, &model_bases, &mut random);
+/// What points enter into the table: of every basis the cells of the other points, with the number of the basis.
+pub fn entries(points: &[Point], bases: &[PointBasis], cells: &Cells, options: &PaperOptions) -> Vec<(u32, u32)> {
     let mut pairs = vec![];
-    for (b, basis) in model_bases.iter().enumerate() {
-        for (_, at) in basis.coordinates(model, options.freedom) {
+    for (b, basis) in bases.iter().enumerate() {
+        for (_, at) in basis.coordinates(points, options.freedom) {
             if options.neighbour_entries {
                 pairs.extend(cells.around(at).map(|key| (key, b as u32)));
             } else {
@@ -148,6 +143,16 @@ pub fn find(stream: &Stream, model: &[Point], scene: &[Point], options: &PaperOp
             }
         }
     }
+    pairs
+}
+/// Looks for a model's points among a scene's. The same answer on every device.
+pub fn find(stream: &Stream, model: &[Point], scene: &[Point], options: &PaperOptions) -> koel::Result<PaperOutcome> {
+    let mut random = Random::new(options.seed);
+    let begin = Instant::now();
+    let model_bases = choose(model, options.freedom, &options.rules, options.bases.0, &mut random);
+    let scene_bases = choose(scene, options.freedom, &options.rules, options.bases.1, &mut random);
+    let cells = Cells::of(options.partition, options.freedom, model, &model_bases, &mut random);
+    let pairs = entries(model, &model_bases, &cells, options);
     let table = MultiTable::build(stream, &pairs, options.lookup)?;
     let built = Instant::now();
     let (hypotheses, lookups) = count(scene, &scene_bases, model_bases.len(), &cells, &table, options)?;

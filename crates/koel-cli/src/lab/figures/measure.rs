@@ -5,6 +5,7 @@ use crate::failure::{Failure, Outcome};
 use koel::classic::{Duplicates, Kind, ListKind, ListTable, Options, Table};
 use koel::{Buffer, Stream};
 use rayon::prelude::*;
+use std::collections::HashMap;
 
 /// Where and how much to measure.
 pub struct Lab {
@@ -101,14 +102,35 @@ impl Lab {
     }
     /// Seconds of the fastest lookup of every pair's key. Fails if a key is not found.
     pub fn find_list(&self, kind: &dyn ListKind, table: &dyn ListTable, queries: &Queries) -> Outcome<f64> {
+        // Keys of a compacting table, indices of pairs in a multi-value table.
+        self.find_lists(kind, table, queries, |count, _| count > 0)
+    }
+    /// Seconds of the fastest lookup of keys whose [numbers of values](Self::queries_of) are known. Fails if one is wrong.
+    pub fn find_counted(&self, kind: &dyn ListKind, table: &dyn ListTable, queries: &Queries) -> Outcome<f64> {
+        self.find_lists(kind, table, queries, |count, expected| count == expected)
+    }
+    /// Lookups of these keys, in a table of so many values of each of those.
+    pub fn queries_of(&self, keys: &[u32], held: &[u32]) -> Outcome<Queries> {
+        let mut counts = HashMap::<u32, u32>::new();
+        held.iter().for_each(|&key| *counts.entry(key).or_default() += 1);
+        let expected = keys.iter().map(|key| counts.get(key).copied().unwrap_or(0)).collect();
+        Ok(Queries { keys: self.stream.device().upload(keys)?, expected })
+    }
+    fn find_lists(
+        &self,
+        kind: &dyn ListKind,
+        table: &dyn ListTable,
+        queries: &Queries,
+        right: impl Fn(u32, u32) -> bool,
+    ) -> Outcome<f64> {
         let (device, n) = (self.stream.device(), queries.expected.len());
         let (mut starts, mut counts) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
         let seconds =
             self.fastest(|| table.find_into(&self.stream, queries.keys.view(), starts.view_mut(), counts.view_mut()))?;
         let (starts, counts, list) = (starts.download()?, counts.download()?, table.list().download()?);
-        // Keys of a compacting table, indices of pairs in a multi-value table.
-        let within = starts.iter().zip(&counts).all(|(s, c)| *c > 0 && (*s as usize + *c as usize) <= list.len());
-        match within {
+        let mut answers = starts.iter().zip(&counts).zip(&queries.expected);
+        let within = |start: u32, count: u32| count == 0 || start as usize + count as usize <= list.len();
+        match answers.all(|((&start, &count), &expected)| right(count, expected) && within(start, count)) {
             true => Ok(seconds),
             false => Err(Failure::Other(format!("{}: a wrong answer", kind.name()))),
         }

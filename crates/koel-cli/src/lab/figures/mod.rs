@@ -41,11 +41,12 @@ impl Args {
 
 /// A figure: its name, and how it is measured. A new one is a function and a line here.
 type Figure = (&'static str, fn(&Lab) -> Outcome<Vec<Chart>>);
-const FIGURES: [Figure; 11] = [
+const FIGURES: [Figure; 12] = [
     ("2009-figure-3", published_2009::figure_3),
     ("2009-figure-4", published_2009::figure_4),
     ("2009-figure-5", published_2009::figure_5),
     ("2009-figure-6", published_2009::figure_6),
+    ("2009-table-1", published_2009::table_1),
     ("2011-figure-4.4", published_2011::figure_4_4),
     ("2011-figure-4.5", published_2011::figure_4_5),
     ("2011-figure-4.6", published_2011::figure_4_6),
@@ -138,6 +139,5 @@ fn text(drawn: &[(String, Chart)]) -> String {
         let heading = ["series", chart.x.label.as_str(), chart.y.label.as_str()];
         text.push_str(&format!("\n{name}: {}\n{}", chart.title, table(&heading, &rows.collect::<Vec<_>>())));
     }
-    text.push_str("\n2009, Table 1, needs the image matcher and is not among them.\n");
     text
 }

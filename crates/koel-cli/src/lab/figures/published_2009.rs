@@ -1,5 +1,6 @@
 //! Alcantara et al. 2009, "Real-Time Parallel Hashing on the GPU".
 use super::super::chart::{Axis, Chart, Look, Scale, Series};
+use super::super::short_number;
 use super::measure::{Lab, Pairs, keys_axis, milliseconds};
 use crate::bench::args::Source;
 use crate::bench::contenders::map::Map;
@@ -10,6 +11,13 @@ use koel::primitives::Scan;
 use koel_kernels::classic::status;
 use koel_kernels::classic::two_level::{two_level_count, two_level_scatter};
 use koel_kernels::hash::Functions;
+use koel_vision::edges::edges;
+use koel_vision::paper::basis::{PointBasis, choose};
+use koel_vision::paper::cells::Cells;
+use koel_vision::paper::{PaperOptions, Point, entries, points_of};
+use koel_vision::random::Random;
+use koel_vision::synthetic::{Level, pair};
+use koel_vision::textures::texture;
 
 /// Builds and lookups of all pairs, in milliseconds, against their number: a solid and a dashed line for each kind.
 fn times(lab: &Lab, sets: Vec<Pairs>, kinds: &[(&dyn Kind, &str, usize)]) -> Outcome<Vec<Series>> {
@@ -64,7 +72,8 @@ pub fn figure_4(lab: &Lab) -> Outcome<Vec<Chart>> {
     ];
     let series = times(lab, sets, &kinds)?;
     let title = "2009, figure 4: random voxels of a grid of 1024^3";
-    Ok(vec![lab.chart(title, "searched in random order", keys_axis(), milliseconds(), series)])
+    let subtitle = "searched in random order; perfect spatial hashing of 131,072 at most";
+    Ok(vec![lab.chart(title, subtitle, keys_axis(), milliseconds(), series)])
 }
 
 /// Where the two-level build spends its time.
@@ -133,9 +142,52 @@ pub fn figure_6(lab: &Lab) -> Outcome<Vec<Chart>> {
     });
     let x = Axis::new("average number of values of a key (logarithmic)", Scale::Log);
     let title = "2009, figure 6: the multi-value table";
-    let subtitle = format!("{n} random voxels of a grid of 1024^3, a query for each value");
+    let subtitle = format!("{} random voxels of a grid of 1024^3, a query for each value", short_number(n as f64));
     Ok(vec![lab.chart(title, &subtitle, x, milliseconds(), series.collect())])
 }
+
+/// The tables of matching images by their edges: everything that a model enters, and all that a scene asks for to give its votes.
+pub fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
+    let kinds: [(&dyn ListKind, &str); 2] = [(&TwoLevelMulti, "hash table"), (&SortedMulti, "binary search")];
+    let mut times = kinds.map(|_| Times::default());
+    let textures = [1, 2, 3].map(|i| texture(640, 480, lab.seed ^ i));
+    let images = pair(Level::Clean, &textures, lab.seed);
+    // So many points that as many bases as are wanted are there.
+    let options = PaperOptions { points: 300, apart: 4.0, ..PaperOptions::default() };
+    let [model, scene] = [&images.model, &images.scene].map(|image| points_of(&edges(image), &options));
+    for items in lab.sizes().filter(|&items| items <= MOST_ITEMS) {
+        let mut random = Random::new(lab.seed);
+        let mut bases = |points: &[Point]| {
+            choose(points, options.freedom, &options.rules, items / points.len().max(1) + 1, &mut random)
+        };
+        let (of_model, of_scene) = (bases(&model), bases(&scene));
+        let cells = Cells::of(options.partition, options.freedom, &model, &of_model, &mut random);
+        let keys = |points: &[Point], bases: &[PointBasis]| {
+            entries(points, bases, &cells, &options).into_iter().map(|(key, _)| key).collect::<Vec<u32>>()
+        };
+        let (entered, asked) = (keys(&model, &of_model), keys(&scene, &of_scene));
+        let queries = lab.queries_of(&asked, &entered)?;
+        let pairs = lab.pairs(entered, vec![])?;
+        let n = pairs.host.len() as f64;
+        for ((kind, _), (builds, finds)) in kinds.iter().zip(&mut times) {
+            let (table, seconds) = lab.build_list(*kind, &pairs)?;
+            builds.push((n, 1e3 * seconds));
+            finds.push((n, 1e3 * lab.find_counted(*kind, table.as_ref(), &queries)?));
+        }
+    }
+    let series = kinds.iter().zip(times).enumerate().flat_map(|(color, ((_, name), (builds, finds)))| {
+        [
+            Series::new(format!("{name}: build"), color, Look::Line, builds),
+            Series::new(format!("{name}: look up"), color, Look::Dashed, finds),
+        ]
+    });
+    let x = Axis::new("cells that a model's bases enter (logarithmic)", Scale::Log);
+    let title = "2009, table 1: the tables of matching images";
+    let subtitle = "a scene's bases look up as many cells; without counting and verifying votes";
+    Ok(vec![lab.chart(title, subtitle, x, milliseconds(), series.collect())])
+}
+/// Cells at most: the paper has three and four million. More bases than these need more points.
+const MOST_ITEMS: usize = 1 << 22;
 
 /// Points of builds and of lookups.
 pub type Times = (Vec<(f64, f64)>, Vec<(f64, f64)>);

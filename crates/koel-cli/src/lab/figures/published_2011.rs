@@ -1,5 +1,6 @@
 //! Alcantara et al. 2011, "Building an Efficient Hash Table on the GPU".
 use super::super::chart::{Axis, Chart, Look, Scale, Series};
+use super::super::short_number;
 use super::measure::{Lab, keys_axis, milliseconds, mops, rate};
 use super::published_2009::multiplicities;
 use crate::bench::contenders::map::Map;
@@ -53,7 +54,7 @@ fn against_multiplicity(lab: &Lab, title: &str, kinds: &[(&dyn ListKind, &str)])
         of.collect::<Vec<Series>>()
     };
     let x = || Axis::new("average number of times that a key occurs (logarithmic)", Scale::Log);
-    let subtitle = format!("{n} pairs, each key queried as often as it occurs");
+    let subtitle = format!("{} pairs, each key queried as often as it occurs", short_number(n as f64));
     Ok(vec![
         lab.chart(&format!("{title}, left: construction"), &subtitle, x(), milliseconds(), series(0)),
         lab.chart(&format!("{title}, right: retrieval"), &subtitle, x(), milliseconds(), series(1)),
@@ -125,7 +126,10 @@ pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     let space = Axis::new("slots a pair", Scale::From(1.0));
     let million = Axis::new("million updates a second", Scale::From(0.0));
     let subtitle = format!("an array of {} MB", 8 << power >> 20);
-    let costs = format!("{keys} pairs; model with {scattered:.2} ns an exchange, {coalesced:.2} ns a word in order");
+    let costs = format!(
+        "{} pairs; model with {scattered:.3} ns an exchange, {coalesced:.4} ns a word in order",
+        short_number(keys as f64)
+    );
     Ok(vec![
         lab.chart("2011, figure 4.7, left: updates at a stride", &subtitle, stride, million, updates),
         lab.chart("2011, figure 4.7, right: construction against space", &costs, space, rate(), construction),
@@ -155,5 +159,5 @@ pub fn failed_queries(lab: &Lab) -> Outcome<Vec<Chart>> {
     }
     let x = Axis::new("queries whose key is absent, %", Scale::From(0.0));
     let y = Axis::new("milliseconds", Scale::From(0.0));
-    Ok(vec![lab.chart("2011: failed queries", &format!("{n} queries"), x, y, series)])
+    Ok(vec![lab.chart("2011: failed queries", &format!("{} queries", short_number(n as f64)), x, y, series)])
 }
