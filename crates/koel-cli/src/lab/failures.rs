@@ -1,11 +1,17 @@
 //! `koel lab failures`: how often builds begin again.
 use super::chart::{Axis, Chart, Look, Scale, Series};
 use super::{Common, Findings, table};
+use crate::bench::keys::Permutation;
 use crate::failure::Outcome;
 use crate::output::thousands;
+use crate::{Global, device};
 use indicatif::ProgressBar;
+use koel::classic::{Duplicates, Kind, Options, SingleLevel, TwoLevel};
+use koel::{Device, DeviceKind};
+use koel_kernels::hash::mix::splitmix_at;
 use koel_lab::failures::{Build, Source, overfull_buckets};
 use koel_lab::{keys, theory};
+use rayon::prelude::*;
 use serde::Serialize;
 
 /// Restart rates beside the papers', and for each family of hash functions
@@ -19,10 +25,17 @@ pub struct Args {
     /// Builds for each rate; where builds are small, and failures rare, so many times more
     #[arg(long, value_name = "RUNS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
+    /// Builds of whole tables on the device, of the papers' sizes [default: 0 on a CPU, where they take long, 1000 on a GPU]
+    #[arg(long, value_name = "BUILDS")]
+    builds: Option<u32>,
 }
 
 #[derive(Serialize)]
 struct Report {
+    /// Whole tables on the device.
+    built: Vec<Built>,
+    /// Where they were built.
+    device: String,
     /// Buckets of the two-level table that are overfull.
     published_2009: Vec<Overfull>,
     /// The single-level table with four functions, 1.25 slots a key and chains of at most 7 lg N.
@@ -32,6 +45,15 @@ struct Report {
     n: u32,
     runs: u32,
     seed: u64,
+}
+#[derive(Serialize)]
+struct Built {
+    kind: &'static str,
+    n: usize,
+    paper_rate: f64,
+    runs: usize,
+    /// Builds that began more than once.
+    failures: usize,
 }
 #[derive(Serialize)]
 struct Overfull {
@@ -63,12 +85,58 @@ struct Row {
 /// Functions and loads at which families are compared.
 const SHAPES: [(u32, [f64; 4]); 2] = [(2, [0.35, 0.4, 0.45, 0.48]), (4, [0.8, 0.9, 0.94, 0.96])];
 
+/// Tables whose restarts the papers state: keys, and of how many builds one began again.
+const PUBLISHED: [(&dyn Kind, usize, f64); 3] = [
+    (&TwoLevel::PUBLISHED, 1_000_000, 22.0 / 25_000.0),
+    (&TwoLevel::PUBLISHED, 5_000_000, 125.0 / 25_000.0),
+    (&SingleLevel::PUBLISHED, 32_000_000, 0.0056),
+];
+/// Keys that builds are of, more than of one build: each takes a stretch of them.
+const POOL: usize = 1 << 26;
+
+/// Of `runs` builds of `n` random keys each, with functions of their own, those that began more than once. `load`: the kind's own if `None`.
+fn restarts(
+    device: &Device,
+    kind: &dyn Kind,
+    pool: &[u32],
+    n: usize,
+    load: Option<f64>,
+    runs: usize,
+    seed: u64,
+) -> Outcome<usize> {
+    let (keys, stream) = (device.upload(pool)?, device.stream()?);
+    let values = device.upload(&(0..n as u32).collect::<Vec<u32>>())?;
+    let mut failures = 0;
+    for run in 0..runs {
+        let seed = splitmix_at(seed, run as u32);
+        let first = (seed % (pool.len() - n + 1) as u64) as usize;
+        let options = Options { load, duplicates: Duplicates::Unchecked, seed };
+        let table = kind.build(&stream, keys.view().slice(first..first + n)?, values.view(), &options)?;
+        failures += (table.report().attempts > 1) as usize;
+    }
+    Ok(failures)
+}
+
 /// Runs it.
-pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
+pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
+    let seed = global.seed;
+    let device = device::open(global.device, global.threads)?.device;
+    let builds = args.builds.unwrap_or(if device.kind() == DeviceKind::Cuda { 1000 } else { 0 }) as usize;
     let sources = Source::all().collect::<Vec<_>>();
     let shapes = SHAPES.iter().map(|(_, loads)| loads.len()).sum::<usize>();
-    progress.set_length((4 + 6 + keys::ALL.len() * sources.len() * shapes) as u64);
+    progress.set_length((PUBLISHED.len() + 4 + 6 + keys::ALL.len() * sources.len() * shapes) as u64);
     let runs = args.runs as usize;
+    let mut built = vec![];
+    if builds > 0 {
+        let keys = Permutation::new(1 << 32, seed);
+        let pool = (0..POOL as u64).into_par_iter().map(|i| keys.at(i) as u32).collect::<Vec<u32>>();
+        for (kind, n, paper_rate) in PUBLISHED {
+            progress.set_message(kind.name());
+            let failures = restarts(&device, kind, &pool, n, None, builds, seed)?;
+            built.push(Built { kind: kind.name(), n, paper_rate, runs: builds, failures });
+            progress.inc(1);
+        }
+    }
     let overfull = |(n, runs, paper_rate): (usize, usize, Option<f64>)| {
         let estimated_rate = theory::overfull(n as f64, (n as f64 / 409.0).ceil(), 512);
         let failures = overfull_buckets(n, runs, seed);
@@ -109,7 +177,8 @@ pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> 
             }
         }
     }
-    let report = Report { published_2009, published_2011, rows, n: args.n, runs: args.runs, seed };
+    let report =
+        Report { built, device: device.name(), published_2009, published_2011, rows, n: args.n, runs: args.runs, seed };
     Findings::new(text(&report), &report, figures(&report))
 }
 
@@ -124,7 +193,17 @@ fn percent(part: f64) -> String {
 }
 
 fn text(report: &Report) -> String {
-    let mut text = String::from("2009: a bucket gets more than 512 keys, 409 on average\n");
+    let mut text = String::new();
+    if !report.built.is_empty() {
+        let row = |r: &Built| {
+            let rate = percent(r.failures as f64 / r.runs as f64);
+            vec![r.kind.to_owned(), thousands(r.n), percent(r.paper_rate), rate, thousands(r.runs)]
+        };
+        let rows = report.built.iter().map(row).collect::<Vec<_>>();
+        let heading = ["whole tables", "keys", "paper", "restarts here", "runs"];
+        text.push_str(&format!("Built on {}\n{}\n", report.device, table(&heading, &rows)));
+    }
+    text.push_str("2009: a bucket gets more than 512 keys, 409 on average\n");
     let row = |r: &Overfull| {
         let paper = r.paper_rate.map_or("-".into(), percent);
         let seen = format!("{} of {}", r.failures, thousands(r.runs));
@@ -198,4 +277,19 @@ fn short(family: &str) -> String {
         .replace("a polynomial", "polynomial")
         .replace(" modulo 2^61 - 1", "")
         .replace("multiplicative, high bits", "multiplicative")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_tables_that_are_too_full_begin_again() -> Outcome<()> {
+        let device = Device::cpu_with_threads(2)?;
+        let pool = (0..4000).map(|i| splitmix_at(1, i) as u32).collect::<Vec<u32>>();
+        let restarts = |load| restarts(&device, &SingleLevel::PUBLISHED, &pool, 1000, Some(load), 20, 1);
+        assert_eq!(restarts(0.3)?, 0);
+        assert!(restarts(0.97)? > 10);
+        Ok(())
+    }
 }

@@ -80,7 +80,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     let findings = match &args.experiment {
         Experiment::Thresholds(args) => thresholds::run(global.seed, args, &progress),
         Experiment::Chains(args) => chains::run(global.seed, args, &progress),
-        Experiment::Failures(args) => failures::run(global.seed, args, &progress),
+        Experiment::Failures(args) => failures::run(global, args, &progress),
         Experiment::Figures(args) => figures::run(global, args, &progress),
     }?;
     progress.finish_and_clear();
