@@ -21,7 +21,7 @@ entries! {
         group_sum_f32 group_sum_join_f32 group_sum_join_u32 group_sum_join_u64 group_sum_u32 group_sum_u64
     }
     (crate::groups) {
-        group_keys_u128 group_keys_u32 group_keys_u64 group_numbers group_sizes group_sizes_of_u32 group_sizes_of_u64
+        group_keys_u128 group_keys_u32 group_keys_u64 group_numbers group_places group_sizes group_sizes_of
         retrieve_u32 retrieve_u64 retrieve_rest_u32 retrieve_rest_u64 runs_u32 runs_u64
     }
     (crate::histogram) { histogram_bits_global histogram_bits_shared histogram_hash_global histogram_hash_shared }

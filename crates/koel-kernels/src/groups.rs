@@ -95,12 +95,25 @@ fn keys_of<K: Word>(t: Thread, n: u32, groups: u32, missing: K, ids: In<u32>, ke
 fn size(groups: u32, starts: In<u32>, id: u32) -> u32 {
     if id < groups { starts.get(id + 1) - starts.get(id) } else { 0 }
 }
-/// `n` numbers of groups; what follows are none.
-#[inline(always)]
-fn sizes_of<C: Number>(t: Thread, n: u32, all: u32, groups: u32, ids: In<u32>, starts: In<u32>, sizes: Buf<C>) {
+/// In place of the number of each of `n` groups its elements, 0 if there is no such group. A thread each.
+#[kernel(threads = 256)]
+pub fn group_sizes_of(t: Thread, n: u32, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
+    if let Some(i) = mine(t, n) {
+        sizes.store(i, size(groups, starts, sizes.load(i)));
+    }
+}
+/// In place of the number of each of `n` groups where it begins, and its size: 0 and 0 if there is no such group. The sizes behind, up to `all`,
+/// are 0. A thread each.
+#[kernel(threads = 256)]
+pub fn group_places(t: Thread, n: u32, all: u32, groups: u32, places: Buf<u32>, starts: In<u32>, sizes: Buf<u64>) {
     if let Some(i) = mine(t, all) {
-        let size = if i < n { size(groups, starts, ids.get_stream(i)) } else { 0 };
-        sizes.store(i, C::narrowed(size as u64));
+        let mut of_group = 0;
+        if i < n {
+            let id = places.load(i);
+            of_group = size(groups, starts, id);
+            places.store(i, if id < groups { starts.get(id) } else { 0 });
+        }
+        sizes.store(i, of_group as u64);
     }
 }
 /// `sizes[g]` = the elements of group `g`. A thread each.
@@ -117,9 +130,7 @@ pub fn group_sizes(t: Thread, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
 fn retrieve<V: Number>(
     t: Thread,
     n: u32,
-    groups: u32,
-    ids: In<u32>,
-    starts: In<u32>,
+    begins: In<u32>,
     offsets: In<u64>,
     room: u64,
     held: u32,
@@ -133,9 +144,8 @@ fn retrieve<V: Number>(
     let first = t.block() * QUERIES;
     let count = QUERIES.min(n - first);
     if t.id() < count {
-        let id = ids.get_stream(first + t.id());
         to.store(t.id(), offsets.get(first + t.id()));
-        from.store(t.id(), if id < groups { starts.get(id) } else { 0 });
+        from.store(t.id(), begins.get_stream(first + t.id()));
     }
     t.barrier();
     let end = offsets.get(first + count).min(room);
@@ -157,7 +167,7 @@ fn retrieve<V: Number>(
             continue;
         }
         let place = from.load(query) as u64 + (at - begin);
-        // Always, if ids and offsets are of this multimap.
+        // Always, if these are places of this multimap.
         if place < held as u64 {
             out.store(at, values.get(place));
         }
@@ -171,9 +181,7 @@ fn retrieve<V: Number>(
 fn retrieve_rest<V: Number>(
     t: Thread,
     n: u32,
-    groups: u32,
-    ids: In<u32>,
-    starts: In<u32>,
+    begins: In<u32>,
     offsets: In<u64>,
     room: u64,
     held: u32,
@@ -194,11 +202,7 @@ fn retrieve_rest<V: Number>(
         query += (begun.count_ones() - 1) * step;
         behind = behind.min(query + step);
     }
-    let (begin, end, id) = (offsets.get(query), offsets.get(query + 1).min(room), ids.get(query));
-    if id >= groups {
-        return;
-    }
-    let from = starts.get(id) as u64;
+    let (begin, end, from) = (offsets.get(query), offsets.get(query + 1).min(room), begins.get(query) as u64);
     let mut at = first.max(begin + LONG as u64) + t.id() as u64;
     while at < end.min(first + LONG as u64) {
         let place = from + (at - begin);
@@ -210,7 +214,7 @@ fn retrieve_rest<V: Number>(
     }
 }
 
-macro_rules! entries { ($($runs:ident $sizes_of:ident $retrieve:ident $rest:ident $t:ty;)*) => { $(
+macro_rules! entries { ($($runs:ident $retrieve:ident $rest:ident $t:ty;)*) => { $(
     /// Runs of equal keys: run `r` is of `distinct[r]` and begins at `starts[r]`; `count[0]` = how many there are, and `starts` behind the
     /// last of them is `n`. One block for each [`TILE`](crate::compact::TILE) of keys.
     #[kernel(threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
@@ -227,20 +231,13 @@ macro_rules! entries { ($($runs:ident $sizes_of:ident $retrieve:ident $rest:iden
     ) {
         runs::<$t>(t, n, epoch, keys, distinct, starts, count, status, ticket)
     }
-    /// `sizes[i]` = the elements of group `ids[i]` for `i` below `n`, 0 if there is none and for `i` from there to `all`. A thread each.
-    #[kernel(threads = 256)]
-    pub fn $sizes_of(t: Thread, n: u32, all: u32, groups: u32, ids: In<u32>, starts: In<u32>, sizes: Buf<$t>) {
-        sizes_of::<$t>(t, n, all, groups, ids, starts, sizes)
-    }
-    /// Values of groups `ids[i]` to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room` on, and of each group [`LONG`]. There are `held` values.
+    /// Values from `begins[i]` on to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room` on, and of each group [`LONG`]. There are `held` values.
     /// `rest[0]` becomes 1 if a group has more. One block for each [`QUERIES`].
     #[kernel(threads = 256, shared = 256 * 12)]
     pub fn $retrieve(
         t: Thread,
         n: u32,
-        groups: u32,
-        ids: In<u32>,
-        starts: In<u32>,
+        begins: In<u32>,
         offsets: In<u64>,
         room: u64,
         held: u32,
@@ -248,7 +245,7 @@ macro_rules! entries { ($($runs:ident $sizes_of:ident $retrieve:ident $rest:iden
         out: Buf<$t>,
         rest: Buf<u32>,
     ) {
-        retrieve::<$t>(t, n, groups, ids, starts, offsets, room, held, values, out, rest)
+        retrieve::<$t>(t, n, begins, offsets, room, held, values, out, rest)
     }
     /// The values of these groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. One block for each [`LONG`] of `out`. There must be a
     /// query.
@@ -256,9 +253,7 @@ macro_rules! entries { ($($runs:ident $sizes_of:ident $retrieve:ident $rest:iden
     pub fn $rest(
         t: Thread,
         n: u32,
-        groups: u32,
-        ids: In<u32>,
-        starts: In<u32>,
+        begins: In<u32>,
         offsets: In<u64>,
         room: u64,
         held: u32,
@@ -266,12 +261,12 @@ macro_rules! entries { ($($runs:ident $sizes_of:ident $retrieve:ident $rest:iden
         out: Buf<$t>,
         rest: In<u32>,
     ) {
-        retrieve_rest::<$t>(t, n, groups, ids, starts, offsets, room, held, values, out, rest)
+        retrieve_rest::<$t>(t, n, begins, offsets, room, held, values, out, rest)
     }
 )* } }
 entries! {
-    runs_u32 group_sizes_of_u32 retrieve_u32 retrieve_rest_u32 u32;
-    runs_u64 group_sizes_of_u64 retrieve_u64 retrieve_rest_u64 u64;
+    runs_u32 retrieve_u32 retrieve_rest_u32 u32;
+    runs_u64 retrieve_u64 retrieve_rest_u64 u64;
 }
 macro_rules! keys_entries { ($($keys_of:ident $t:ty;)*) => { $(
     /// `out[i]` = the key of group `ids[i]`, or `missing` if there is none. A thread each.

@@ -207,7 +207,7 @@ fn what_does_not_fit_is_refused() {
         let mut retriever = Retriever::new(&device, 2).unwrap();
         let e = retriever.find(&stream, &map, queries.view()).unwrap_err();
         assert!(matches!(e, Error::TooMany { n: 3, max: 2, .. }), "{e}");
-        let e = retriever.counts_into(&stream, &map, queries.view(), counts.view_mut()).unwrap_err();
+        let e = map.counts_into(&stream, queries.view(), counts.view_mut()).unwrap_err();
         assert!(matches!(e, Error::Length { name: "counts", found: 2, expected: 3, .. }), "{e}");
         // Nothing was looked up.
         assert_eq!(retriever.total().unwrap(), 0);

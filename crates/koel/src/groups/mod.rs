@@ -69,17 +69,13 @@ macro_rules! grouped { ($(#[$of_trait:meta])* $trait:ident; $($(#[$doc:meta])* $
 grouped! {
     /// Keys and values of groups: `u32`, `u64`. Each function launches a kernel.
     Grouped;
-    /// The elements of groups.
-    sizes_of(n: u32, all: u32, groups: u32, ids: In<u32>, starts: In<u32>, sizes: Buf<Self>): group_sizes_of_u32 group_sizes_of_u64;
     /// The values of groups.
     retrieve(
-        n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>,
-        rest: Buf<u32>
+        n: u32, begins: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>, rest: Buf<u32>
     ): retrieve_u32 retrieve_u64;
     /// Those of long groups beyond what that writes.
     retrieve_rest(
-        n: u32, groups: u32, ids: In<u32>, starts: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>,
-        rest: In<u32>
+        n: u32, begins: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>, rest: In<u32>
     ): retrieve_rest_u32 retrieve_rest_u64;
 }
 
@@ -234,26 +230,44 @@ fn places(starts: &[u32], id: u32, held: usize) -> Range<usize> {
         None => 0..0,
     }
 }
-/// `sizes[i]` = the elements of group `ids[i]`, of `held` ones, 0 if there is none; the sizes behind are 0.
-fn sizes_of<C: Grouped>(
+/// In place of the numbers of groups their elements, of `held` ones: 0 of those that are none.
+fn sizes_of(stream: &Stream, mut ids: ViewMut<'_, u32>, starts: View<'_, u32>, held: usize) -> Result<()> {
+    let (n, groups) = (count32("ids", ids.len())?, starts.len() as u32 - 1);
+    let (of_groups, to) = (starts.arg("groups", stream)?, ids.arg("ids", stream)?);
+    if stream.device().runs_kernels() && n > 0 {
+        // SAFETY: `n` ids; where all groups begin and the last one ends.
+        return unsafe { kernels::group_sizes_of::launch(stream, n.div_ceil(THREADS), n, groups, of_groups, to) };
+    }
+    if let (Some(ids), Some(starts)) = (ids.host_mut(), starts.host()) {
+        let write = || ids.par_iter_mut().for_each(|id| *id = places(starts, *id, held).len() as u32);
+        stream.device().install(write);
+    }
+    Ok(())
+}
+/// In place of the numbers of groups where they begin, and their sizes, of `held` elements: 0 and 0 of those that are none. The sizes behind
+/// are 0.
+fn places_of(
     stream: &Stream,
-    ids: View<'_, u32>,
+    mut ids: ViewMut<'_, u32>,
     starts: View<'_, u32>,
     held: usize,
-    mut sizes: ViewMut<'_, C>,
+    mut sizes: ViewMut<'_, u64>,
 ) -> Result<()> {
     let (n, all, groups) = (count32("ids", ids.len())?, count32("sizes", sizes.len())?, starts.len() as u32 - 1);
-    let (from, of_groups, to) = (ids.arg("ids", stream)?, starts.arg("groups", stream)?, sizes.arg("sizes", stream)?);
+    let (begins, of_groups, to) = (ids.arg("ids", stream)?, starts.arg("groups", stream)?, sizes.arg("sizes", stream)?);
     if stream.device().runs_kernels() && all > 0 {
+        let grid = all.div_ceil(THREADS);
         // SAFETY: `n` ids, `all` sizes, which are no fewer; where all groups begin and the last one ends.
-        return unsafe { C::sizes_of(stream, all.div_ceil(THREADS), n, all, groups, from, of_groups, to) };
+        return unsafe { kernels::group_places::launch(stream, grid, n, all, groups, begins, of_groups, to) };
     }
-    if let (Some(ids), Some(starts), Some(sizes)) = (ids.host(), starts.host(), sizes.host_mut()) {
+    if let (Some(ids), Some(starts), Some(sizes)) = (ids.host_mut(), starts.host(), sizes.host_mut()) {
         let (of_ids, behind) = sizes.split_at_mut(ids.len());
-        behind.fill(C::default());
-        let size = |id: u32| places(starts, id, held).len() as u64;
-        let write = || of_ids.par_iter_mut().zip(ids).for_each(|(to, &id)| *to = C::narrowed(size(id)));
-        stream.device().install(write);
+        behind.fill(0);
+        let place = |(id, size): (&mut u32, &mut u64)| {
+            let of = places(starts, *id, held);
+            (*id, *size) = (of.start as u32, of.len() as u64);
+        };
+        stream.device().install(|| ids.par_iter_mut().zip(of_ids).for_each(place));
     }
     Ok(())
 }
@@ -274,57 +288,54 @@ fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
     }
     Ok(sizes)
 }
-/// The values of groups `ids[i]` to `out`, from `offsets[i]` to `offsets[i + 1]`. `rest`: a word.
+/// The values from `begins[i]` on to `out`, from `offsets[i]` to `offsets[i + 1]`. `rest`: a word.
 fn retrieve<V: Grouped>(
     stream: &Stream,
-    ids: View<'_, u32>,
-    starts: View<'_, u32>,
+    begins: View<'_, u32>,
     offsets: View<'_, u64>,
     values: View<'_, V>,
     mut out: ViewMut<'_, V>,
     mut rest: ViewMut<'_, u32>,
 ) -> Result<()> {
-    let (n, groups, room) = (count32("ids", ids.len())?, starts.len() as u32 - 1, out.len() as u64);
-    let (of_queries, of_groups) = (ids.arg("ids", stream)?, starts.arg("groups", stream)?);
-    let (to, from) = (offsets.arg("offsets", stream)?, values.arg("multimap", stream)?);
+    let (n, room) = (count32("queries", begins.len())?, out.len() as u64);
+    let (at, to) = (begins.arg("places", stream)?, offsets.arg("offsets", stream)?);
+    let from = values.arg("multimap", stream)?;
     let to_values = out.arg("values", stream)?;
     if stream.device().runs_kernels() && n > 0 {
         let (grid, held) = (n.div_ceil(QUERIES), values.len() as u32);
         let parts = count32("values", room.div_ceil(LONG as u64) as usize)?;
         rest.fill_bytes(0, stream)?;
         let flag = rest.arg("rest", stream)?;
-        // SAFETY: `n` ids, an offset more; where all groups begin; `held` values are read at most, and `room` written.
-        unsafe { V::retrieve(stream, grid, n, groups, of_queries, of_groups, to, room, held, from, to_values, flag)? };
+        // SAFETY: `n` places, an offset more; `held` values are read at most, and `room` written.
+        unsafe { V::retrieve(stream, grid, n, at, to, room, held, from, to_values, flag)? };
         if parts > 0 {
             let flag = rest.view().arg("rest", stream)?;
             // SAFETY: as above.
-            unsafe {
-                V::retrieve_rest(
-                    stream, parts, n, groups, of_queries, of_groups, to, room, held, from, to_values, flag,
-                )?
-            };
+            unsafe { V::retrieve_rest(stream, parts, n, at, to, room, held, from, to_values, flag)? };
         }
         return Ok(());
     }
-    if let (Some(ids), Some(starts), Some(offsets), Some(values), Some(mut out)) =
-        (ids.host(), starts.host(), offsets.host(), values.host(), out.host_mut())
+    if let (Some(begins), Some(offsets), Some(values), Some(mut out)) =
+        (begins.host(), offsets.host(), values.host(), out.host_mut())
     {
         // Parts of about as many values each.
         let total = offsets.last().copied().unwrap_or(0).min(room);
         let share = (total as usize).div_ceil(stream.device().parallelism() * 4).max(1 << 12);
         let (mut parts, mut query) = (vec![], 0);
-        while query < ids.len() {
+        while query < begins.len() {
             let first = query;
             let full = offsets[first] + share as u64;
-            query = (first + 1).max(first + offsets[first..].partition_point(|&o| o < full)).min(ids.len());
+            query = (first + 1).max(first + offsets[first..].partition_point(|&o| o < full)).min(begins.len());
             let len = (offsets[query].min(room) - offsets[first].min(room)) as usize;
             let (part, rest) = std::mem::take(&mut out).split_at_mut(len);
             parts.push((first..query, part));
             out = rest;
         }
         let write = |(queries, mut part): (Range<usize>, &mut [V])| {
-            for &id in &ids[queries] {
-                let of = &values[places(starts, id, values.len())];
+            for query in queries {
+                let begin = (begins[query] as usize).min(values.len());
+                let len = (offsets[query + 1] - offsets[query]) as usize;
+                let of = &values[begin..][..len.min(values.len() - begin)];
                 let (to, rest) = part.split_at_mut(of.len().min(part.len()));
                 to.copy_from_slice(&of[..to.len()]);
                 part = rest;

@@ -1,5 +1,5 @@
 //! All values of each key.
-use super::{Groups, Index, IndexOptions, MultiTable, Scratch, reserve, retrieve, sizes_of};
+use super::{Groups, Index, IndexOptions, MultiTable, Scratch, places_of, reserve, retrieve, sizes_of};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::reader::Mapping;
@@ -85,9 +85,17 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     pub fn counts(&self, keys: &[K]) -> Result<Vec<u32>> {
         let (device, mut counts) = (self.device(), self.device().alloc(keys.len())?);
         let (staged, stream) = (device.stage(keys)?, device.stream()?);
-        let mut retriever = Retriever::new(device, keys.len())?;
-        retriever.counts_into(&stream, self, staged.view(), counts.view_mut())?;
+        self.counts_into(&stream, staged.view(), counts.view_mut())?;
         counts.download()
+    }
+    /// How many values each key has: `counts[i]`.
+    ///
+    /// Two launches; allocates nothing, waits for nothing. A lookup in the index, and 12 bytes and a sector a key. Errors: lengths that
+    /// differ, buffers of another device.
+    pub fn counts_into(&self, stream: &Stream, keys: View<'_, K>, mut counts: ViewMut<'_, u32>) -> Result<()> {
+        check_length("counts", counts.len(), "keys", keys.len())?;
+        self.index.ids_into(stream, keys, counts.reborrow())?;
+        sizes_of(stream, counts, self.starts.view(), self.len())
     }
     /// All values of the host keys, key after key. Copies both ways, and waits.
     ///
@@ -202,7 +210,8 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
 /// # Ok::<(), koel::Error>(())
 /// ```
 pub struct Retriever {
-    ids: Buffer<u32>,
+    /// Of each query the id of its key; then where its values are.
+    places: Buffer<u32>,
     sizes: Buffer<u64>,
     offsets: Buffer<u64>,
     /// Whether values are left to a second launch.
@@ -214,34 +223,24 @@ pub struct Retriever {
 impl Retriever {
     /// For at most so many keys at a time: 20 bytes each. Errors: out of memory, more than 32-bit indices reach.
     pub fn new(device: &Device, max_n: usize) -> Result<Retriever> {
-        let (ids, sizes, mut offsets) = (device.alloc(max_n)?, device.alloc(max_n + 1)?, device.alloc(max_n + 1)?);
+        let (places, sizes, mut offsets) = (device.alloc(max_n)?, device.alloc(max_n + 1)?, device.alloc(max_n + 1)?);
         offsets.view_mut().fill_bytes(0, &device.stream()?)?;
-        Ok(Retriever { ids, sizes, offsets, rest: device.alloc(1)?, scan: Scan::new(device, max_n + 1)?, n: 0 })
-    }
-    /// How many values each key has: `counts[i]`.
-    ///
-    /// Two launches; allocates nothing, waits for nothing. A lookup in the index, and 12 bytes and a sector a key. Errors: lengths that
-    /// differ, more keys than this was made for, buffers of another device.
-    pub fn counts_into<K: Key, V: Value>(
-        &mut self,
-        stream: &Stream,
-        map: &MultiMap<K, V>,
-        keys: View<'_, K>,
-        counts: ViewMut<'_, u32>,
-    ) -> Result<()> {
-        check_length("counts", counts.len(), "keys", keys.len())?;
-        self.look_up(stream, map, keys)?;
-        sizes_of(stream, self.ids.view().slice(..self.n)?, map.starts.view(), map.len(), counts)
+        Ok(Retriever { places, sizes, offsets, rest: device.alloc(1)?, scan: Scan::new(device, max_n + 1)?, n: 0 })
     }
     /// Looks keys up: the [`offsets`](Self::offsets) tell where the values of each go.
     ///
-    /// Three launches; allocates nothing, waits for nothing. A lookup in the index, 32 bytes and a sector a key. Errors: more keys than this was
+    /// Three launches; allocates nothing, waits for nothing. A lookup in the index, 36 bytes and a sector a key. Errors: more keys than this was
     /// made for, buffers of another device.
     pub fn find<K: Key, V: Value>(&mut self, stream: &Stream, map: &MultiMap<K, V>, keys: View<'_, K>) -> Result<()> {
-        self.look_up(stream, map, keys)?;
+        let max = self.places.len();
+        if keys.len() > max {
+            return Err(Error::TooMany { what: "keys", n: keys.len(), max });
+        }
+        map.index.ids_into(stream, keys, self.places.view_mut().slice(..keys.len())?)?;
+        self.n = keys.len();
         let behind = self.n + 1;
         let sizes = self.sizes.view_mut().slice(..behind)?;
-        sizes_of(stream, self.ids.view().slice(..self.n)?, map.starts.view(), map.len(), sizes)?;
+        places_of(stream, self.places.view_mut().slice(..self.n)?, map.starts.view(), map.len(), sizes)?;
         let offsets = self.offsets.view_mut().slice(..behind)?;
         self.scan.exclusive(stream, self.sizes.view().slice(..behind)?, offsets)
     }
@@ -257,7 +256,7 @@ impl Retriever {
     /// The values of the keys of the last [`find`](Self::find), key after key; as many of them as `values` has room for. Of another multimap than the keys were
     /// looked up in they mean nothing.
     ///
-    /// A fill and two launches; allocates nothing, waits for nothing. 12 bytes and a sector a key, and each value read and written once; groups of a few
+    /// A fill and two launches; allocates nothing, waits for nothing. 12 bytes a key, and each value read and written once; groups of a few
     /// values in sectors at random. Errors: buffers of another device.
     pub fn values_into<K: Key, V: Value>(
         &mut self,
@@ -265,19 +264,7 @@ impl Retriever {
         map: &MultiMap<K, V>,
         values: ViewMut<'_, V>,
     ) -> Result<()> {
-        let ids = self.ids.view().slice(..self.n)?;
-        let (starts, rest) = (map.starts.view(), self.rest.view_mut());
-        let offsets = self.offsets.view().slice(..self.n + 1)?;
-        retrieve(stream, ids, starts, offsets, map.values.view(), values, rest)
-    }
-    /// The groups of keys.
-    fn look_up<K: Key, V: Value>(&mut self, stream: &Stream, map: &MultiMap<K, V>, keys: View<'_, K>) -> Result<()> {
-        let max = self.ids.len();
-        if keys.len() > max {
-            return Err(Error::TooMany { what: "keys", n: keys.len(), max });
-        }
-        map.index.ids_into(stream, keys, self.ids.view_mut().slice(..keys.len())?)?;
-        self.n = keys.len();
-        Ok(())
+        let (begins, offsets) = (self.places.view().slice(..self.n)?, self.offsets.view().slice(..self.n + 1)?);
+        retrieve(stream, begins, offsets, map.values.view(), values, self.rest.view_mut())
     }
 }
