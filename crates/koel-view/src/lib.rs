@@ -1,6 +1,6 @@
 //! Two clouds intersected in real time: a server on this machine, and a page that moves one cloud against the other.
 //!
-//! [`Server::bind`] takes a [`Scene`], [`Server::run`] serves it until it is stopped. The page (`page/`, built into `assets/`) and
+//! [`Server::bind`] listens, [`Server::run`] serves a [`Scene`] until it is stopped. The page (`page/`, built into `assets/`) and
 //! all that it needs are part of the program: no network.
 //!
 //! # Who does what

@@ -57,11 +57,10 @@ pub(crate) struct Shared {
     stop: watch::Receiver<bool>,
 }
 
-/// A scene with a port that is listened on.
+/// A port that is listened on, for a scene.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    scene: Scene,
     options: Options,
     stop: watch::Sender<bool>,
     places: Arc<Semaphore>,
@@ -95,21 +94,13 @@ impl Server {
     ///
     /// # Errors
     /// [`ViewError::Port`].
-    pub fn bind(scene: Scene, options: Options) -> Result<Server, ViewError> {
+    pub fn bind(options: Options) -> Result<Server, ViewError> {
         let failed = |source| ViewError::Port { port: options.port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let places = Arc::new(Semaphore::new(options.viewers));
-        Ok(Server {
-            listener,
-            address,
-            scene,
-            options,
-            stop: watch::Sender::new(false),
-            places,
-            frames: Arc::default(),
-        })
+        Ok(Server { listener, address, options, stop: watch::Sender::new(false), places, frames: Arc::default() })
     }
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
@@ -129,12 +120,12 @@ impl Server {
         }
     }
 
-    /// Serves until it is stopped. Takes two threads: this one, and one that computes.
+    /// Serves a scene until it is stopped. Takes two threads: this one, and one that computes.
     ///
     /// # Errors
     /// A system that refuses a thread or a socket; computing that panicked.
-    pub fn run(self) -> Result<(), ViewError> {
-        let Server { listener, scene, options, stop, places, frames, .. } = self;
+    pub fn run(self, scene: Scene) -> Result<(), ViewError> {
+        let Server { listener, options, stop, places, frames, .. } = self;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (jobs, requests) = mpsc::channel();
         let shared = Arc::new(Shared {

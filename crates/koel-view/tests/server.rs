@@ -50,10 +50,10 @@ struct Running {
 }
 impl Running {
     fn start(scene: Scene, options: Options) -> Running {
-        let server = Server::bind(scene, options).unwrap();
+        let server = Server::bind(options).unwrap();
         let (address, handle) = (server.address(), server.handle());
         assert_eq!(server.url(), format!("http://127.0.0.1:{}/", address.port()));
-        Running { address, handle, thread: Some(std::thread::spawn(|| server.run())) }
+        Running { address, handle, thread: Some(std::thread::spawn(|| server.run(scene))) }
     }
     fn stop(&mut self) {
         self.handle.stop();
@@ -301,7 +301,7 @@ async fn viewers_have_poses_of_their_own_and_take_turns() {
     two.shown_frame().await;
     for i in 0..20 {
         two.move_to(-0.9 + f64::from(i) * 1e-3).await;
-        one.move_to(f64::from(i) * 1e-3).await;
+        one.move_to(f64::from(i + 1) * 1e-3).await;
         let (a, b) = (one.shown_frame().await, two.shown_frame().await);
         assert_eq!((a.number, b.number), (i as u32 + 1, i as u32 + 1));
         assert!(a.counts[1][2].abs_diff(given.counts[1][2]) < 100 && b.counts[1][2] > 1900);
@@ -425,7 +425,7 @@ async fn the_page_is_served_to_this_machine_only() {
 async fn a_port_in_use_is_named_and_stopping_frees_it() {
     let mut server = start();
     let port = server.address.port();
-    let taken = Server::bind(scene([100, 100]), Options { port, ..Options::default() }).map(|_| ());
+    let taken = Server::bind(Options { port, ..Options::default() }).map(|_| ());
     let told = taken.unwrap_err().to_string();
     assert!(told.contains(&format!("port {port} of 127.0.0.1")) && told.contains("0 for any"), "{told}");
     let (mut tab, _) = Tab::open(&server).await;
