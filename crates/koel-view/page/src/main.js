@@ -45,6 +45,7 @@ const connection = new Connection({
     }
     sent = "";
     frame = null;
+    written = { at: 0, number: -1 };
     panel.begin(scene);
     panel.setAnimated(motion.animated);
     picture?.begin(scene);

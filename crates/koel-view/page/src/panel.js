@@ -48,6 +48,9 @@ export class Panel {
       const bar = make("td", {}, make("i", { className: "bar" }));
       return make("tr", {}, make("th", { scope: "row", textContent: stage }), bar, make("td", { textContent: "–" }));
     }));
+    $("frame").textContent = "–";
+    $("total").textContent = "–";
+    this.counts = null;
     this.longest = 0;
   }
   makeLabels() {
