@@ -27,7 +27,7 @@
 //! the newest pose computed; poses between are skipped. A viewer that does not read keeps that buffer and is sent away after
 //! [`Options::send_timeout`]. A viewer's place is given to another only when its last request is off the compute thread's list, so that the
 //! list is no longer than there are places. Points are in memory once. Connections are at most [`CONNECTIONS`], and
-//! each has ten seconds for a request.
+//! those that are no viewer's are closed after [`Options::request_timeout`].
 //!
 //! # Who may connect
 //! The server listens on 127.0.0.1 only. A request must name this machine in `Host` (127.0.0.1 or localhost), so that a name that a

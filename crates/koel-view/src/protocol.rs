@@ -139,7 +139,7 @@ impl Request {
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Reply<'a> {
     /// The first.
-    Scene(SceneReply<'a>),
+    Scene(Box<SceneReply<'a>>),
     /// A message was refused, or a frame failed; the connection goes on unless it is closed after it.
     Error {
         /// Why.
@@ -224,8 +224,9 @@ pub fn label_names() -> [&'static str; 4] {
 
 /// Messages with a cloud's points, from the middle of its ball.
 pub fn points(side: Side, positions: &[[f32; 3]], normals: &[[f32; 3]], centre: [f64; 3]) -> Vec<Vec<u8>> {
-    let pieces = positions.chunks(POINTS_A_MESSAGE).zip(normals.chunks(POINTS_A_MESSAGE)).enumerate();
-    let message = |(piece, (positions, normals)): (usize, (&[[f32; 3]], &[[f32; 3]]))| {
+    let pieces = positions.chunks(POINTS_A_MESSAGE).zip(normals.chunks(POINTS_A_MESSAGE));
+    let mut messages = vec![];
+    for (piece, (positions, normals)) in pieces.enumerate() {
         let mut bytes = Vec::with_capacity(16 + 16 * positions.len());
         for word in [POINTS, side as u32, (piece * POINTS_A_MESSAGE) as u32, positions.len() as u32] {
             bytes.extend(word.to_le_bytes());
@@ -239,9 +240,9 @@ pub fn points(side: Side, positions: &[[f32; 3]], normals: &[[f32; 3]], centre: 
             let byte = |c: f32| if length > 0.0 { (c / length * 127.0).round() as i8 } else { 0 };
             bytes.extend([byte(n[0]), byte(n[1]), byte(n[2]), 0].map(|b| b as u8));
         }
-        bytes
-    };
-    pieces.map(message).collect()
+        messages.push(bytes);
+    }
+    messages
 }
 
 /// What stands before a frame's labels.

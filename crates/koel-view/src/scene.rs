@@ -81,7 +81,7 @@ impl Scene {
         };
         let [a, b] = self.placement.balls().map(|ball| ball.centre);
         let device = self.device.name();
-        Reply::Scene(SceneReply {
+        Reply::Scene(Box::new(SceneReply {
             clouds: [cloud(0), cloud(1)],
             apart: std::array::from_fn(|i| b[i] - a[i]),
             reach: self.placement.reach(),
@@ -94,7 +94,7 @@ impl Scene {
             stages: STAGES,
             booleans: BooleanReply::all(),
             notes: &self.notes,
-        })
+        }))
         .json()
     }
     /// The messages with both clouds' points.

@@ -12,20 +12,19 @@ use axum::middleware;
 use axum::response::Response;
 use axum::routing::get;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::time::timeout;
 
 /// Connections at one time. A browser has a few for a page's files, and one for each viewer.
 pub const CONNECTIONS: usize = 64;
 /// Where pages open their WebSocket.
 pub(crate) const SOCKET: &str = "/socket";
-/// For the head of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// For viewers to be told that the server ends.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -38,10 +37,13 @@ pub struct Options {
     pub viewers: usize,
     /// A viewer that does not take a message in this time is sent away.
     pub send_timeout: Duration,
+    /// A connection that has not become a viewer's in this time is closed. A page's files take milliseconds.
+    pub request_timeout: Duration,
 }
 impl Default for Options {
     fn default() -> Self {
-        Options { port: 0, viewers: 8, send_timeout: Duration::from_secs(30) }
+        let seconds = Duration::from_secs;
+        Options { port: 0, viewers: 8, send_timeout: seconds(30), request_timeout: seconds(30) }
     }
 }
 
@@ -152,13 +154,13 @@ impl Server {
         let outcome = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let outcome = tokio::select! {
-                () = accept(listener, TowerToHyperService::new(routes)) => Ok(()),
+                () = accept(listener, TowerToHyperService::new(routes), options.request_timeout) => Ok(()),
                 _ = stopped.wait_for(|&stop| stop) => Ok(()),
                 _ = &mut ended => Err(ViewError::ComputeEnded),
             };
             stop.send_replace(true);
             let all = places.acquire_many(options.viewers as u32);
-            let _ = tokio::time::timeout(FAREWELL, all).await;
+            let _ = timeout(FAREWELL, all).await;
             outcome
         });
         // Sessions and the routes end here, and with them all who could send jobs.
@@ -172,7 +174,11 @@ impl Server {
 }
 
 /// Takes connections for ever.
-async fn accept(listener: tokio::net::TcpListener, routes: TowerToHyperService<axum::Router>) {
+async fn accept(
+    listener: tokio::net::TcpListener,
+    routes: TowerToHyperService<axum::Router>,
+    request_timeout: Duration,
+) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(room) = room.clone().acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
@@ -184,10 +190,9 @@ async fn accept(listener: tokio::net::TcpListener, routes: TowerToHyperService<a
         let _ = stream.set_nodelay(true);
         let routes = routes.clone();
         tokio::spawn(async move {
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-            // A connection that fails concerns nobody else.
-            let _ = http.serve_connection(TokioIo::new(stream), routes).with_upgrades().await;
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), routes).with_upgrades();
+            // One that fails concerns nobody else. One that is upgraded ends here, and lives on in its session.
+            let _ = timeout(request_timeout, connection).await;
             drop(room);
         });
     }

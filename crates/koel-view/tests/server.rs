@@ -3,7 +3,7 @@
 use futures_util::{SinkExt, StreamExt};
 use koel::Device;
 use koel_spatial::PointCloud;
-use koel_view::{Ball, Handle, MethodName, Options, Placement, Scene, SceneOptions, Server, ViewError};
+use koel_view::{Ball, CONNECTIONS, Handle, MethodName, Options, Placement, Scene, SceneOptions, Server, ViewError};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -365,6 +365,27 @@ async fn a_reader_that_never_reads_is_sent_away() {
     assert_eq!(server.handle.frames(), 0, "nothing was computed for it");
     let (mut other, _) = Tab::open(&server).await;
     other.shown_frame().await;
+}
+
+/// More connections than there is room for, that ask nothing, or read nothing of an answer.
+#[tokio::test]
+async fn idle_connections_do_not_keep_others_out() {
+    let options = Options { request_timeout: Duration::from_millis(300), ..Options::default() };
+    let server = Running::start(scene(POINTS), options);
+    let (mut tab, _) = Tab::open(&server).await;
+    tab.shown_frame().await;
+    let own = server.address.to_string();
+    let idle = (0..2 * CONNECTIONS).map(|i| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        let asks = ["", "GET / HT", &get("/app.js", &own)][i % 3].to_owned();
+        stream.write_all(asks.as_bytes()).unwrap();
+        stream
+    });
+    let idle = idle.collect::<Vec<TcpStream>>();
+    assert!(server.ask(&get("/", &own)).starts_with("HTTP/1.1 200"));
+    drop(idle);
+    tab.move_to(0.1).await;
+    assert_eq!(tab.shown_frame().await.number, 1, "a viewer's connection is not one of those");
 }
 
 #[tokio::test]

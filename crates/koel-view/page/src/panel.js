@@ -137,8 +137,8 @@ export class Panel {
       this.cells[cloud][label].count.textContent = number.format(n);
     }));
     this.writeKept();
-    // Bars keep their scale until something is longer.
-    this.longest = Math.max(0.995 * this.longest, ...stages, 0.1);
+    // Bars have a common scale, which shrinks slowly.
+    this.longest = Math.max(0.95 * this.longest, ...stages, 0.1);
     [...$("stages").tBodies[0].rows].forEach(({ cells }, i) => {
       cells[1].firstElementChild.style.width = `${(100 * stages[i]) / this.longest}%`;
       cells[2].textContent = `${milliseconds(stages[i])} ms`;

@@ -26,9 +26,9 @@ void main() {
   gl_Position = shown[kind] ? projectionMatrix * place : vec4(0.0, 0.0, 2.0, 1.0);
   size = clamp(diameter * pixels / -place.z, least, 40.0);
   gl_PointSize = size;
-  // Lit from beside the camera; the far side of the surface, seen through gaps, is darker.
+  // Lit from beside the camera; the surface's other side, seen through gaps and Booleans, is a little darker.
   float towards = dot(normalize(normalMatrix * facing.xyz + vec3(0.0, 0.0, 1e-6)), normalize(vec3(0.35, 0.45, 1.0)));
-  colour = colours[kind] * (towards > 0.0 ? 0.42 + 0.58 * towards : 0.42 - 0.1 * towards);
+  colour = colours[kind] * (towards > 0.0 ? 0.42 + 0.58 * towards : 0.42 - 0.36 * towards);
 }`;
 const FRAGMENT = `
 uniform bool round;
@@ -148,7 +148,7 @@ export class Picture {
     const middle = this.toWorld(this.apart.clone().multiplyScalar(0.5));
     const half = (0.5 * this.apart.length() + this.unit) / this.unit;
     const narrow = Math.min(1, this.camera.aspect);
-    const away = (1.12 * half) / Math.sin((FIELD_OF_VIEW * Math.PI) / 360) / narrow;
+    const away = (1.04 * half) / Math.sin((FIELD_OF_VIEW * Math.PI) / 360) / narrow;
     this.controls.target.copy(middle);
     this.camera.position.copy(middle).addScaledVector(FIRST_DIRECTION, away);
     this.camera.near = away / 200;

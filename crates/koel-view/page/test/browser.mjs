@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -21,6 +21,7 @@ for (const [file, what] of [[koel, "the program koel: cargo build"], [executable
   }
 }
 mkdirSync(pictures, { recursive: true });
+readdirSync(pictures).filter((name) => name.endsWith(".png")).forEach((name) => rmSync(join(pictures, name)));
 const PATIENCE = 30_000;
 const DESKTOP = { width: 1280, height: 800 };
 const PHONE = { width: 375, height: 812 };
