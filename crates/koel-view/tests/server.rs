@@ -33,8 +33,9 @@ fn sphere(n: usize, radius: f64, x: f64) -> PointCloud {
     }
 }
 const POINTS: [usize; 2] = [3000, 2000];
+/// On a GPU if there is one.
 fn scene(points: [usize; 2]) -> Scene {
-    let device = Device::cpu_with_threads(1).unwrap();
+    let device = Device::best().unwrap();
     let clouds = [sphere(points[0], 1.0, 0.0), sphere(points[1], 0.8, 0.9)];
     let balls = [0, 1].map(|i: usize| Ball::around(&clouds[i].positions).unwrap());
     let placement = Placement::new(balls, 32).unwrap();

@@ -9,9 +9,9 @@ import { Picture } from "./picture.js";
 const $ = (id) => document.getElementById(id);
 /** Figures are written no more often: they could not be read. */
 const WRITE_EVERY = 100;
-/** Without a frame for so long, B is at rest. */
+/** Without a new pose or a frame for so long, B is at rest. */
 const REST = 600;
-const RATE_SPAN = 1000;
+const RATE_SPAN = 2000;
 
 let stale = true;
 const redraw = () => {
@@ -32,6 +32,7 @@ let frame = null;
 let written = { at: 0, number: -1 };
 let arrivals = [];
 let sent = "";
+let activeAt = 0;
 let spokenAt = Infinity;
 
 const connection = new Connection({
@@ -58,8 +59,9 @@ const connection = new Connection({
   frame(next) {
     if (frame === null) panel.notice(picture ? "" : "This browser draws no WebGL: figures only.");
     frame = next;
-    arrivals.push(performance.now());
-    spokenAt = performance.now() + 1000;
+    activeAt = performance.now();
+    arrivals.push(activeAt);
+    spokenAt = activeAt + 1000;
     picture?.show(next);
   },
   error(message) {
@@ -120,16 +122,17 @@ function ask() {
   const text = JSON.stringify(message);
   if (text === sent || frame === null) return;
   sent = text;
+  activeAt = performance.now();
   connection.send(message);
 }
 function writeFigures(now) {
   arrivals = arrivals.filter((at) => now - at < RATE_SPAN);
-  const resting = arrivals.length === 0 || now - arrivals.at(-1) > REST;
+  const resting = now - activeAt > REST;
   if (now - written.at < WRITE_EVERY) return;
   panel.setResting(resting);
   if (frame && (frame.number !== written.number || !resting)) {
-    const span = now - arrivals[0];
-    panel.write(frame, arrivals.length > 1 ? ((arrivals.length - 1) * 1000) / (arrivals.at(-1) - arrivals[0] || span) : null);
+    const span = arrivals.at(-1) - arrivals[0];
+    panel.write(frame, span > 0 && !resting ? ((arrivals.length - 1) * 1000) / span : 0);
     written.number = frame.number;
   } else if (resting) {
     panel.writeRest();

@@ -132,7 +132,7 @@ export class Panel {
   write({ number: frame, counts, stages }, rate) {
     this.counts = counts;
     $("frame").textContent = number.format(frame);
-    $("fps").textContent = rate === null ? "0" : rate < 9.95 ? rate.toFixed(1) : rate.toFixed(0);
+    $("fps").textContent = rate > 0 && rate < 9.95 ? rate.toFixed(1) : rate.toFixed(0);
     counts.forEach((of, cloud) => of.forEach((n, label) => {
       this.cells[cloud][label].count.textContent = number.format(n);
     }));

@@ -95,8 +95,8 @@ export class Picture {
         uniforms: {
           colours: { value: COLOURS[cloud].map((hex) => new Color().setStyle(hex, "srgb-linear")) },
           shown: { value: [true, true, true, true] },
-          // Twice the distance of a ball's points: those of scans lie less evenly, and are to hide what is behind.
-          diameter: { value: (2 * Math.sqrt((4 * Math.PI) / points) * radius) / this.unit },
+          // Twice the distance of a ball's points: those of scans lie less evenly, and are to hide what is behind. Discs are as large as squares.
+          diameter: { value: ((cloud === 0 ? 2.26 : 2) * Math.sqrt((4 * Math.PI) / points) * radius) / this.unit },
           pixels: { value: 1 },
           least: { value: 1.5 },
           round: { value: cloud === 0 },

@@ -302,6 +302,20 @@ const tests = {
     await page.screenshot({ path: join(pictures, "phone-figures.png") });
     return page;
   },
+  async "where nothing can be drawn there are figures"() {
+    const context = await browser.newContext({ viewport: PHONE });
+    const page = await context.newPage();
+    await page.addInitScript(() => {
+      HTMLCanvasElement.prototype.getContext = () => null;
+    });
+    await page.goto(server.url);
+    await page.waitForFunction(() => /\d/.test(document.getElementById("count-0-inside")?.textContent));
+    assert.match(await page.locator("#notice").textContent(), /no WebGL/);
+    const before = await figure(page, "count-1-inside");
+    await page.keyboard.press("ArrowRight");
+    await changed(page, "count-1-inside", before);
+    await close(page);
+  },
   async "two viewers see their own poses, and one that goes disturbs nobody"() {
     const [one, two] = [await open(server.url), await open(server.url)];
     const given = await counts(two);
