@@ -105,6 +105,13 @@ struct Frame {
 fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|w| u32::from_le_bytes(w.try_into().unwrap())).collect()
 }
+/// In short.
+fn briefly(message: Option<Message>) -> String {
+    match message {
+        Some(Message::Binary(bytes)) => format!("{} bytes", bytes.len()),
+        other => format!("{other:?}"),
+    }
+}
 impl Tab {
     async fn try_connect(address: SocketAddr, host: &str, origin: Option<&str>) -> Result<Tab, tungstenite::Error> {
         let mut request = format!("ws://{host}/socket").into_client_request().unwrap();
@@ -137,7 +144,7 @@ impl Tab {
     async fn json(&mut self) -> Value {
         match self.message().await {
             Some(Message::Text(text)) => serde_json::from_str(&text).unwrap(),
-            other => panic!("expected text, got {other:?}"),
+            other => panic!("expected text, got {}", briefly(other)),
         }
     }
     async fn error(&mut self) -> String {
@@ -148,7 +155,7 @@ impl Tab {
     async fn binary(&mut self) -> Vec<u8> {
         match self.message().await {
             Some(Message::Binary(bytes)) => bytes.into(),
-            other => panic!("expected bytes, got {other:?}"),
+            other => panic!("expected bytes, got {}", briefly(other)),
         }
     }
     async fn frame(&mut self) -> Frame {
@@ -341,7 +348,7 @@ async fn there_are_so_many_places() {
     assert_eq!(three.error().await, "2 viewers are connected, expected fewer: close one of them");
     match three.message().await {
         Some(Message::Close(Some(frame))) => assert_eq!(u16::from(frame.code), 1013),
-        other => panic!("expected a close, got {other:?}"),
+        other => panic!("expected a close, got {}", briefly(other)),
     }
     one.shown_frame().await;
     drop(two);
@@ -457,7 +464,7 @@ async fn a_port_in_use_is_named_and_stopping_frees_it() {
     assert!(begin.elapsed() < Duration::from_secs(10));
     match tab.message().await {
         Some(Message::Close(Some(frame))) => assert_eq!(u16::from(frame.code), 1001),
-        other => panic!("expected a close, got {other:?}"),
+        other => panic!("expected a close, got {}", briefly(other)),
     }
     assert!(TcpStream::connect(server.address).is_err());
     let methods = [MethodName::Robust, MethodName::Paper];
