@@ -9,6 +9,7 @@ mod lab;
 mod matching;
 mod output;
 mod table;
+mod view;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -28,6 +29,7 @@ Example:
   koel bench               hash millions of voxels of a scan, find them again, print the rates
   koel intersect A.ply B.ply --grid 128 --out report.json
                            which part of each scan is inside the other
+  koel view A.ply B.ply    the same in a web page, while one is moved
   koel match A.png B.jpg   where the image A is in the image B, or that it is not there
   koel build ids.u64 -o ids.koel
                            a table of keys, saved; koel query ids.koel more.u64 looks keys up in it
@@ -67,6 +69,7 @@ enum Command {
     Query(table::QueryArgs),
     Info(table::InfoArgs),
     Intersect(intersect::Args),
+    View(view::Args),
     Match(matching::MatchArgs),
     Models(matching::ModelsArgs),
     Lab(lab::Args),
@@ -85,6 +88,7 @@ fn run() -> Outcome {
         Command::Query(args) => table::run_query(&cli.global, args),
         Command::Info(args) => table::run_info(&cli.global, args),
         Command::Intersect(args) => intersect::run(&cli.global, args),
+        Command::View(args) => view::run(&cli.global, args),
         Command::Match(args) => matching::run_match(&cli.global, args),
         Command::Models(args) => matching::run_models(&cli.global, args),
         Command::Lab(args) => lab::run(&cli.global, args),

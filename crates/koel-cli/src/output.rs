@@ -48,9 +48,19 @@ fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
+/// What the next Ctrl-C does instead of ending the program.
+static STOP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+/// The next Ctrl-C calls this, and the program ends by itself; the one after it ends the program all the same.
+pub fn stop_on_interrupt(stop: impl FnOnce() + Send + 'static) {
+    *STOP.lock().unwrap_or_else(|e| e.into_inner()) = Some(Box::new(stop));
+}
+
 /// Ctrl-C removes what is half written, then ends the program with the shell's status for it, 130.
 pub fn remove_unfinished_on_interrupt() -> Outcome {
     ctrlc::set_handler(|| {
+        if let Some(stop) = STOP.lock().unwrap_or_else(|e| e.into_inner()).take() {
+            return stop();
+        }
         // Holding the lock until the end: nothing new is begun.
         let unfinished = unfinished();
         if let Some(path) = &*unfinished {

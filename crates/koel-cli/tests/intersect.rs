@@ -1,19 +1,27 @@
-//! `koel intersect` from outside.
+//! `koel intersect` and `koel view` from outside.
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-fn run(arguments: &[&str]) -> Output {
+fn koel(what: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
     command.env_remove("RAYON_NUM_THREADS").stdin(Stdio::null());
-    command.args(["intersect", "--device", "cpu", "--threads", "2"]).args(arguments).output().unwrap()
+    command.args([what, "--device", "cpu", "--threads", "2"]).args(arguments);
+    command
+}
+fn run(arguments: &[&str]) -> Output {
+    koel("intersect", arguments).output().unwrap()
 }
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 fn refused(arguments: &[&str]) -> String {
-    let output = run(arguments);
+    refused_of(run(arguments), arguments)
+}
+fn refused_of(output: Output, arguments: &[&str]) -> String {
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
     assert_eq!((out.as_str(), error.lines().count()), ("", 1), "{arguments:?}: {error}");
@@ -197,4 +205,57 @@ fn bad_usage_and_bad_input_are_refused_in_one_line() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let help = text(&run(&["--help"]).stdout);
     assert!(help.contains("Examples:") && help.contains("\n  koel intersect"));
+}
+
+#[cfg(unix)]
+#[test]
+fn view_serves_a_page_until_it_is_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) = (sphere(f, "a.ply", 2000, -1.0, 0.0, true), sphere(f, "b.ply", 2000, -1.0, 0.8, true));
+    let arguments = [word(&a), word(&b), "--grid", "16", "--port", "0", "--json", "-"];
+    let mut child = koel("view", &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let port = told["port"].to_string();
+    assert_eq!(told["url"], format!("http://127.0.0.1:{port}/"));
+    assert!(told["device"].as_str().unwrap().contains("CPU"));
+
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("<canvas"));
+    // Another on the same port.
+    let second = koel("view", &[word(&a), word(&b), "--port", &port]).output().unwrap();
+    let error = text(&second.stderr);
+    assert_eq!((second.status.code(), error.lines().count()), (Some(1), 1), "{error}");
+    assert!(error.contains(&format!("port {port} of 127.0.0.1")), "{error}");
+
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let (mut rest, mut errors) = (String::new(), String::new());
+    out.read_to_string(&mut rest).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!((child.wait().unwrap().code(), rest.as_str(), errors.as_str()), (Some(0), "", ""));
+    assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_err());
+}
+
+#[test]
+fn view_refuses_what_it_cannot_show() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, bare) = (sphere(f, "a.ply", 500, -1.0, 0.0, true), sphere(f, "bare.ply", 500, -1.0, 0.0, false));
+    let (a, bare, missing) = (word(&a), word(&bare), word(&f.join("missing.ply")).to_owned());
+    for (arguments, why) in [
+        (vec![a, &missing, "--port", "0"], "missing.ply"),
+        (vec![a, bare, "--port", "0"], "--estimate-normals"),
+        (vec![a, a, "--port", "70000"], "70000"),
+        (vec![a, a, "--grid", "4"], "--grid"),
+        (vec![a], "<B>"),
+    ] {
+        let error = refused_of(koel("view", &arguments).output().unwrap(), &arguments);
+        assert!(error.contains(why), "{arguments:?}: {error}");
+    }
 }

@@ -241,6 +241,12 @@ fn the_executor_gives_the_labels_of_the_cpu() {
                 assert_eq!(checked.voxels(side).unwrap(), expected.voxels(side).unwrap());
                 assert_eq!(checked.point_labels(side).unwrap(), expected.point_labels(side).unwrap());
             }
+            // Both clouds' at once, after what is there.
+            let mut numbers = vec![9];
+            checked.append_point_labels(&mut numbers).unwrap();
+            let labels = Side::BOTH.map(|side| expected.point_labels(side).unwrap()).concat();
+            assert_eq!(numbers[0], 9);
+            assert!(numbers[1..].iter().copied().eq(labels.into_iter().map(|label| label as u8)));
             assert_eq!(checked.summary().unwrap(), expected.summary().unwrap());
         }
     }

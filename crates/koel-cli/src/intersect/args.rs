@@ -19,27 +19,11 @@ origin + voxel_size (i, j, k). Surfaces must be closed for volumes and meshes; n
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The first: a point cloud with normals, or a triangle mesh
-    #[arg(value_name = "A")]
-    pub a: PathBuf,
-    /// The second
-    #[arg(value_name = "B")]
-    pub b: PathBuf,
-    /// Voxels along a side of the grid around both
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(8..=1024))]
-    pub grid: u32,
+    #[command(flatten)]
+    pub clouds: Clouds,
     /// Where the report goes (JSON); the labels go beside it
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// How inside is told from outside: robust, or as published in 2009
-    #[arg(long, value_enum, default_value = "robust", value_name = "robust|paper")]
-    pub method: MethodName,
-    /// Estimate the normals of clouds that have none
-    #[arg(long)]
-    pub estimate_normals: bool,
-    /// Take both surfaces for closed, holes and all
-    #[arg(long)]
-    pub assume_closed: bool,
     /// The Boolean to write
     #[arg(long, value_enum, value_name = "union|intersection|difference|reverse-difference")]
     pub boolean: Option<BooleanName>,
@@ -49,12 +33,50 @@ pub struct Args {
     /// Write the labelled points, those that bound the Boolean if there is one (PLY)
     #[arg(long, value_name = "FILE")]
     pub out_cloud: Option<PathBuf>,
+}
+
+/// Two clouds, and how they are labelled: what `koel intersect` and `koel view` share
+#[derive(clap::Args, Debug)]
+pub struct Clouds {
+    /// The first: a point cloud with normals, or a triangle mesh
+    #[arg(value_name = "A")]
+    pub a: PathBuf,
+    /// The second
+    #[arg(value_name = "B")]
+    pub b: PathBuf,
+    /// Voxels along a side of the grid around both
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(8..=1024))]
+    pub grid: u32,
+    /// How inside is told from outside: robust, or as published in 2009
+    #[arg(long, value_enum, default_value = "robust", value_name = "robust|paper")]
+    pub method: MethodName,
+    /// Estimate the normals of clouds that have none
+    #[arg(long)]
+    pub estimate_normals: bool,
+    /// Take both surfaces for closed, holes and all
+    #[arg(long)]
+    pub assume_closed: bool,
     /// Method paper: a step away from the intersection leads inside from this angle to the other's normal on, in degrees
     #[arg(long, value_name = "DEGREES", default_value_t = 110.0)]
     pub inside_above: f64,
     /// Method paper: and outside up to this angle
     #[arg(long, value_name = "DEGREES", default_value_t = 70.0)]
     pub outside_below: f64,
+}
+impl Clouds {
+    /// For people.
+    pub fn names(&self) -> [String; 2] {
+        [&self.a, &self.b].map(|path| path.display().to_string())
+    }
+    /// Of method robust.
+    pub fn robust(&self) -> RobustOptions {
+        RobustOptions { assume_closed: self.assume_closed }
+    }
+    /// Of method paper.
+    pub fn paper(&self) -> PaperOptions {
+        let (inside_above, outside_below) = (self.inside_above, self.outside_below);
+        PaperOptions { inside_above, outside_below, ..PaperOptions::default() }
+    }
 }
 
 /// `--method`.
@@ -92,13 +114,12 @@ impl BooleanName {
 impl Args {
     /// The method, with its options.
     pub fn method(&self) -> Outcome<Method> {
-        if self.method == MethodName::Paper {
-            if self.out_mesh.is_some() {
-                return Err(Failure::Usage("--out-mesh: Booleans are made by method robust only".into()));
+        match self.clouds.method {
+            MethodName::Robust => Ok(Method::Robust(self.clouds.robust())),
+            MethodName::Paper if self.out_mesh.is_some() => {
+                Err(Failure::Usage("--out-mesh: Booleans are made by method robust only".into()))
             }
-            let (inside_above, outside_below) = (self.inside_above, self.outside_below);
-            return Ok(Method::Paper(PaperOptions { inside_above, outside_below, ..PaperOptions::default() }));
+            MethodName::Paper => Ok(Method::Paper(self.clouds.paper())),
         }
-        Ok(Method::Robust(RobustOptions { assume_closed: self.assume_closed }))
     }
 }

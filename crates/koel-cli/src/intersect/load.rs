@@ -1,4 +1,5 @@
 //! From a file to a cloud with normals.
+use super::args::Clouds;
 use crate::failure::{Failure, Outcome};
 use koel::Device;
 use koel_spatial::sample::sample_cloud;
@@ -15,20 +16,32 @@ pub struct Loaded {
     pub bounds: Bounds,
 }
 
-/// Reads one. Errors: bad input.
-pub fn read(path: &Path) -> Outcome<Loaded> {
+/// Reads both. Errors: bad input.
+pub fn read_both(clouds: &Clouds) -> Outcome<[Loaded; 2]> {
+    Ok([read(&clouds.a)?, read(&clouds.b)?])
+}
+fn read(path: &Path) -> Outcome<Loaded> {
     let scan = koel_spatial::read(path).map_err(Failure::input)?;
     let bounds = Bounds::of(&scan.points.positions).map_err(|e| in_file(path, e))?;
     Ok(Loaded { scan, bounds })
+}
+/// What [`Loaded::cloud`] makes of both.
+pub fn clouds([a, b]: [Loaded; 2], clouds: &Clouds, grid: &Grid, device: &Device) -> Outcome<[PointCloud; 2]> {
+    let estimate = clouds.estimate_normals;
+    Ok([a.cloud(&clouds.a, grid, estimate, device)?, b.cloud(&clouds.b, grid, estimate, device)?])
 }
 fn in_file(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("{}: {error}", path.display()))
 }
 
 impl Loaded {
+    /// The points, or the corners of the mesh.
+    pub fn positions(&self) -> &[[f32; 3]] {
+        &self.scan.points.positions
+    }
     /// Points with normals: samples of a mesh, dense enough for the grid; the points of a cloud, with estimated normals if it
     /// has none and that was asked for.
-    pub fn cloud(self, path: &Path, grid: &Grid, estimate: bool, device: &Device) -> Outcome<PointCloud> {
+    fn cloud(self, path: &Path, grid: &Grid, estimate: bool, device: &Device) -> Outcome<PointCloud> {
         if self.scan.is_mesh() {
             let mesh = self.scan.into_mesh().map_err(|e| in_file(path, e))?;
             return sample_cloud(&mesh, COVERING_RADIUS * grid.voxel_size()).map_err(|e| in_file(path, e));

@@ -1,9 +1,9 @@
 //! `koel intersect`: where two scans meet, and what is inside what.
 //!
 //! Both files are read ([`load`]), put into one grid, intersected on the device, and what came out is written ([`files`], [`report`]).
-mod args;
+pub mod args;
 mod files;
-mod load;
+pub mod load;
 mod report;
 
 use crate::failure::{Failure, Outcome};
@@ -12,7 +12,7 @@ pub use args::Args;
 use args::{BooleanName, MethodName};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel_spatial::Grid;
-use koel_spatial::intersect::{Boolean, IntersectError, Intersector, Pose, Side, Surface};
+use koel_spatial::intersect::{Boolean, IntersectError, Intersector, Pose, Side, Summary};
 use report::{Found, Report, Volumes, Written};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -28,18 +28,16 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     }
     let progress = progress_bar();
     progress.set_message("reading");
-    let (a, b) = (load::read(&args.a)?, load::read(&args.b)?);
-    let grid = Grid::enclosing(a.bounds.union(b.bounds), args.grid).map_err(Failure::input)?;
+    let loaded = load::read_both(&args.clouds)?;
+    let [a, b] = loaded.each_ref().map(|loaded| loaded.bounds);
+    let grid = Grid::enclosing(a.union(b), args.clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
     progress.inc(1);
     progress.set_message("sampling");
-    let clouds = [
-        a.cloud(&args.a, &grid, args.estimate_normals, &device)?,
-        b.cloud(&args.b, &grid, args.estimate_normals, &device)?,
-    ];
+    let clouds = load::clouds(loaded, &args.clouds, &grid, &device)?;
     progress.inc(1);
     progress.set_message("intersecting");
-    let names = [&args.a, &args.b].map(|path| path.display().to_string());
+    let names = args.clouds.names();
     let failed = |e: IntersectError| failure(e, &names);
     let begin = Instant::now();
     let mut intersector = Intersector::new(&device, &clouds[0], &clouds[1], grid, method).map_err(failed)?;
@@ -54,10 +52,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     progress.inc(1);
     progress.set_message("writing");
 
-    let mut notes = vec![];
-    for (side, name) in Side::BOTH.into_iter().zip(&names) {
-        notes.extend(remarks(side, name, summary.side(side)));
-    }
+    let notes = remarks(&names, &summary);
     let closed = Side::BOTH.iter().all(|&side| summary.side(side).measures.is_some_and(|m| !m.open));
     let solids = match closed || args.out_mesh.is_some() {
         true => Some(intersector.solids().map_err(failed)?),
@@ -90,7 +85,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
         timings,
         upload_ms,
         device: device.name(),
-        method: if args.method == MethodName::Paper { "paper" } else { "robust" },
+        method: if args.clouds.method == MethodName::Paper { "paper" } else { "robust" },
         volumes: solids.map(|solids| Volumes {
             union: solids.volume(Boolean::Union),
             intersection: solids.volume(Boolean::Intersection),
@@ -127,25 +122,28 @@ fn operation(name: BooleanName) -> &'static str {
         BooleanName::ReverseDifference => "reverse-difference",
     }
 }
-/// What people should know of a cloud.
-fn remarks(side: Side, file: &str, surface: &Surface) -> Vec<String> {
+/// What people should know of the clouds.
+pub fn remarks(names: &[String; 2], summary: &Summary) -> Vec<String> {
     let mut remarks = vec![];
-    if surface.dropped > 0 {
-        remarks.push(format!(
-            "{side}, {file}: {} points are not finite or outside the grid and were dropped",
-            surface.dropped
-        ));
-    }
-    if let Some(m) = surface.measures.filter(|m| m.open) {
-        remarks.push(format!(
-            "{side}, {file}: the surface is open (closedness {:.2}): the other cloud is labelled only where that is certain, no volumes",
-            m.closedness
-        ));
+    for (side, file) in Side::BOTH.into_iter().zip(names) {
+        let surface = summary.side(side);
+        if surface.dropped > 0 {
+            remarks.push(format!(
+                "{side}, {file}: {} points are not finite or outside the grid and were dropped",
+                surface.dropped
+            ));
+        }
+        if let Some(m) = surface.measures.filter(|m| m.open) {
+            remarks.push(format!(
+                "{side}, {file}: the surface is open (closedness {:.2}): the other cloud is labelled only where that is certain, no volumes",
+                m.closedness
+            ));
+        }
     }
     remarks
 }
 /// Bad input, or a device that fails.
-fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
+pub fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
     let of = |side: Side| &names[side as usize];
     match error {
         IntersectError::Device(e) => e.into(),

@@ -32,6 +32,8 @@ pub struct Points {
     pub order_by_voxel: Buffer<u32>,
     /// Labels.
     pub labels: Buffer<u8>,
+    /// Those of one cloud in host memory.
+    downloaded: Vec<u8>,
 }
 impl Points {
     /// Checks both, sorts each by voxel, uploads them.
@@ -70,6 +72,7 @@ impl Points {
             ranks: device.alloc(n)?,
             order_by_voxel: device.alloc(n)?,
             labels: device.alloc(n)?,
+            downloaded: vec![],
         })
     }
     /// Points of both, padding included.
@@ -102,14 +105,24 @@ impl Points {
         let [.., x, y, z] = &self.values;
         Ok([x.view().arg("nx", s)?, y.view().arg("ny", s)?, z.view().arg("nz", s)?])
     }
-    /// What stands at the places of a cloud's points, in the order in which they were given.
-    pub fn in_given_order<T: Copy + Default>(&self, side: Side, places: &[T]) -> Vec<T> {
+    /// Appends the labels of a cloud's points, in the order in which they were given. Waits for them.
+    pub fn append_labels(&mut self, side: Side, to: &mut Vec<u8>) -> koel::Result<()> {
         let first = if side == Side::A { 0 } else { self.padded[0] };
-        let mut given = vec![T::default(); self.given(side)];
-        for (&i, &v) in self.order[side.index()].iter().zip(&places[first..]) {
-            given[i as usize] = v;
+        let labels = self.labels.view().slice(first..first + self.padded[side.index()])?;
+        let labels = match labels.host() {
+            Some(labels) => labels,
+            None => {
+                self.downloaded.resize(labels.len(), 0);
+                labels.copy_to_host(&mut self.downloaded)?;
+                &self.downloaded
+            }
+        };
+        let begin = to.len();
+        to.resize(begin + self.counts[side.index()], 0);
+        for (&i, &label) in self.order[side.index()].iter().zip(labels) {
+            to[begin + i as usize] = label;
         }
-        given
+        Ok(())
     }
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {

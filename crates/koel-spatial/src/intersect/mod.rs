@@ -440,6 +440,21 @@ impl Intersector {
     /// # Errors
     /// A device that fails.
     pub fn point_labels(&mut self, side: Side) -> Result<Vec<Label>, IntersectError> {
+        self.label_points()?;
+        let mut labels = vec![];
+        self.points.append_labels(side, &mut labels)?;
+        Ok(labels.into_iter().map(|l| Label::of(l.into())).collect())
+    }
+    /// Appends the [labels of the points](Self::point_labels) of A, then those of B, to `to`: a [`Label`]'s number each. Waits.
+    /// Where `to` has room and it is not the first time, nothing is allocated.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub fn append_point_labels(&mut self, to: &mut Vec<u8>) -> Result<(), IntersectError> {
+        self.label_points()?;
+        Ok(Side::BOTH.into_iter().try_for_each(|side| self.points.append_labels(side, to))?)
+    }
+    fn label_points(&mut self) -> Result<(), IntersectError> {
         let s = &self.stream;
         let n = self.points.padded() as u32;
         // SAFETY: `n` points; voxels are NONE or have a label.
@@ -453,8 +468,7 @@ impl Intersector {
                 self.points.labels.view_mut().arg("point labels", s)?,
             )?
         };
-        let labels = self.points.labels.download()?;
-        Ok(self.points.in_given_order(side, &labels).into_iter().map(|l| Label::of(l.into())).collect())
+        Ok(())
     }
     /// Bytes of device memory that it keeps.
     pub fn bytes(&self) -> usize {

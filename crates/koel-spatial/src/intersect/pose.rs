@@ -33,8 +33,11 @@ impl Pose {
         let rotation: [[f64; 3]; 3] = std::array::from_fn(|r| {
             std::array::from_fn(|c| f64::from(u8::from(r == c)) * cos + sin * cross[r][c] + (1.0 - cos) * u[r] * u[c])
         });
-        let pose = Pose { rotation, translation: [0.0; 3] };
-        let back = pose.apply(centre);
+        Pose::around(rotation, centre, moved)
+    }
+    /// Rotated around `centre`, then moved.
+    pub fn around(rotation: [[f64; 3]; 3], centre: [f64; 3], moved: [f64; 3]) -> Pose {
+        let back = Pose { rotation, translation: [0.0; 3] }.apply(centre);
         Pose { rotation, translation: std::array::from_fn(|a| centre[a] - back[a] + moved[a]) }
     }
     /// Where a point goes.

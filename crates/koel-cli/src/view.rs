@@ -1,0 +1,72 @@
+//! `koel view`: two clouds in a web page that moves one against the other.
+use crate::failure::{Failure, Outcome};
+use crate::intersect::{self, args, load};
+use crate::{Global, device, output};
+use koel_view::{Ball, MethodName, Options, Placement, Scene, SceneOptions, Server, ViewError};
+use serde_json::json;
+use std::path::Path;
+
+const EXAMPLES: &str = "\
+Examples:
+  koel view bunny.ply dragon.ply
+  koel view a.ply b.obj --grid 256 --port 0 --animate
+  koel view scan1.pcd scan2.laz --estimate-normals --device cuda
+
+Prints the page's address, which works on this machine only; Ctrl-C ends it. To look from another machine, forward the port:
+ssh -L 8765:127.0.0.1:8765 HOST. In the page, ? shows all keys. Surfaces should be closed; normals point outward.";
+
+/// Two scans in a web page: one moved against the other, what is inside what computed frame by frame
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    clouds: args::Clouds,
+    /// Where the page is served; 0 takes a free port
+    #[arg(long, value_name = "P", default_value_t = 8765)]
+    port: u16,
+    /// Let B move by itself at first
+    #[arg(long)]
+    animate: bool,
+}
+
+/// Runs it, until Ctrl-C.
+pub fn run(global: &Global, args: Args) -> Outcome {
+    let server = Server::bind(Options { port: args.port, ..Options::default() }).map_err(failure)?;
+    let clouds = &args.clouds;
+    let loaded = load::read_both(clouds)?;
+    let [a, b] = loaded.each_ref().map(|loaded| Ball::around(loaded.positions()).map_err(Failure::input));
+    let placement = Placement::new([a?, b?], clouds.grid).map_err(Failure::input)?;
+    let device::Opened { device, .. } = device::open(global.device, global.threads)?;
+    let names = clouds.names();
+    let points = load::clouds(loaded, clouds, placement.grid(), &device)?;
+    let options = SceneOptions {
+        method: match clouds.method {
+            args::MethodName::Robust => MethodName::Robust,
+            args::MethodName::Paper => MethodName::Paper,
+        },
+        robust: clouds.robust(),
+        paper: clouds.paper(),
+        animate: args.animate,
+    };
+    let mut scene =
+        Scene::new(&device, names.clone(), points, placement, options).map_err(|e| intersect::failure(e, &names))?;
+    for remark in intersect::remarks(&names, scene.summary()) {
+        output::say(&remark);
+        scene.note(remark);
+    }
+    let handle = server.handle();
+    output::stop_on_interrupt(move || handle.stop());
+    let address = json!({"url": server.url(), "port": server.address().port(), "device": device.name()});
+    match global.json.as_deref() {
+        Some(file) if file == Path::new("-") => output::print(&format!("{address}\n"))?,
+        Some(file) => output::write_file(file, format!("{address}\n").as_bytes())?,
+        None => {}
+    }
+    if global.json.as_deref() != Some(Path::new("-")) {
+        output::print(&format!("{}\n", server.url()))?;
+    }
+    server.run(scene).map_err(failure)
+}
+fn failure(error: ViewError) -> Failure {
+    Failure::Other(error.to_string())
+}

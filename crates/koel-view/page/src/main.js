@@ -1,0 +1,172 @@
+// koel view: moves B by keys, drags and time, asks the server for a frame of each pose, and shows what comes.
+import { Vector3 } from "three";
+import { Connection } from "./connection.js";
+import { Input } from "./input.js";
+import { Motion } from "./motion.js";
+import { Panel } from "./panel.js";
+import { Picture } from "./picture.js";
+
+const $ = (id) => document.getElementById(id);
+/** Figures are written no more often: they could not be read. */
+const WRITE_EVERY = 100;
+/** Without a new pose or a frame for so long, B is at rest. */
+const REST = 600;
+const RATE_SPAN = 2000;
+
+let stale = true;
+const redraw = () => {
+  stale = true;
+};
+const panel = new Panel((shown) => {
+  picture?.setShown(shown);
+});
+let picture = null;
+try {
+  picture = new Picture($("canvas"), redraw);
+} catch {
+  panel.notice("This browser draws no WebGL: figures only.");
+}
+
+let motion = null;
+let frame = null;
+let written = { at: 0, number: -1 };
+let arrivals = [];
+let sent = "";
+let activeAt = 0;
+let spokenAt = Infinity;
+
+const connection = new Connection({
+  scene(scene) {
+    // The same scene again, after the connection was lost: B stays where it is.
+    const key = JSON.stringify([scene.clouds, scene.apart]);
+    if (motion?.key !== key) {
+      motion = Object.assign(new Motion(scene), { key });
+      const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+      motion.animate(scene.animate && !still);
+    }
+    sent = "";
+    frame = null;
+    written = { at: 0, number: -1 };
+    panel.begin(scene);
+    panel.setAnimated(motion.animated);
+    picture?.begin(scene);
+    panel.update();
+    panel.notice("Points are on their way");
+  },
+  points(points) {
+    picture?.addPoints(points);
+  },
+  frame(next) {
+    if (frame === null) panel.notice(picture ? "" : "This browser draws no WebGL: figures only.");
+    frame = next;
+    activeAt = performance.now();
+    arrivals.push(activeAt);
+    spokenAt = activeAt + 1000;
+    picture?.show(next);
+  },
+  error(message) {
+    panel.notice(message);
+  },
+  lost(reason, delay) {
+    arrivals = [];
+    panel.notice(`No connection${reason ? `: ${reason}` : ""}. Trying again in ${(delay / 1000).toFixed(1)} s`);
+  },
+});
+
+/** A vector as it is seen, in the files' axes. */
+const asSeen = (x, y, z) => picture?.fromView(x, y, z) ?? new Vector3(x, y, z);
+const act = {
+  move: (x, y, z) => motion?.move(asSeen(x, y, z)),
+  turn(x, y, z) {
+    const axis = asSeen(x, y, z);
+    const angle = axis.length();
+    if (angle > 0) motion?.turn(axis.divideScalar(angle), angle);
+  },
+  orbit: (right, up, nearer) => picture?.orbit(right, up, nearer),
+  unitsOfPixel: () => picture?.unitsOfPixel() ?? 0,
+  reach: () => motion?.reach ?? 0,
+  animate() {
+    if (!motion) return;
+    motion.animate(!motion.animated);
+    panel.setAnimated(motion.animated);
+    panel.speak(motion.animated ? "B moves by itself" : "B stands still");
+  },
+  reset() {
+    motion?.reset();
+    panel.speak("B is where its file puts it");
+  },
+  fit: () => picture?.fit(),
+  up() {
+    const zIsUp = $("up").getAttribute("aria-pressed") !== "true";
+    $("up").setAttribute("aria-pressed", String(zIsUp));
+    picture?.setUp(zIsUp);
+  },
+  boolean: (n) => motion && panel.chooseByNumber(n),
+  help: () => $("help").showModal(),
+};
+const input = new Input($("canvas"), act);
+for (const name of ["animate", "reset", "fit", "up"]) $(name).onclick = act[name];
+$("help-open").onclick = act.help;
+$("help").onclick = ({ target }) => target === $("help") && $("help").close();
+for (const radio of document.querySelectorAll('input[name="drag"]')) {
+  radio.onchange = () => picture && input.setMode(radio.value, picture.controls);
+}
+for (const radio of document.querySelectorAll('input[name="method"]')) {
+  radio.onchange = () => connection.send({ type: "method", name: radio.value });
+}
+
+/** Sends the pose if it is another than the last. */
+function ask() {
+  const { rotation, translation } = motion.wanted();
+  const message = { type: "pose", rotation: rotation.toArray(), translation: translation.toArray() };
+  const text = JSON.stringify(message);
+  if (text === sent || frame === null) return;
+  sent = text;
+  activeAt = performance.now();
+  connection.send(message);
+}
+function writeFigures(now) {
+  arrivals = arrivals.filter((at) => now - at < RATE_SPAN);
+  const resting = now - activeAt > REST;
+  if (now - written.at < WRITE_EVERY) return;
+  panel.setResting(resting);
+  if (frame && (frame.number !== written.number || !resting)) {
+    const span = arrivals.at(-1) - arrivals[0];
+    panel.write(frame, span > 0 && !resting ? ((arrivals.length - 1) * 1000) / span : 0);
+    written.number = frame.number;
+  } else if (resting) {
+    panel.writeRest();
+  }
+  written.at = now;
+  if (now > spokenAt && !motion?.animated) {
+    spokenAt = Infinity;
+    panel.speakCounts();
+  }
+}
+function placeTags() {
+  for (const cloud of [0, 1]) {
+    const tag = $(`tag-${cloud}`);
+    const place = picture.tagOf(cloud);
+    tag.hidden = place === null;
+    if (place) tag.style.transform = `translate(${place.x.toFixed(1)}px, ${place.y.toFixed(1)}px) translate(-50%, -100%)`;
+  }
+}
+
+let last = performance.now();
+function step(now) {
+  const seconds = Math.min((now - last) / 1000, 0.1);
+  last = now;
+  if (motion) {
+    input.advance(seconds);
+    motion.advance(seconds);
+    ask();
+    if (picture && stale) {
+      stale = false;
+      picture.draw();
+      placeTags();
+    }
+  }
+  writeFigures(now);
+  requestAnimationFrame(step);
+}
+requestAnimationFrame(step);

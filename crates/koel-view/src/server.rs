@@ -1,0 +1,210 @@
+//! Listening, routing, stopping.
+
+use crate::compute::{self, Job};
+use crate::placement::Placement;
+use crate::protocol::{LARGEST_REQUEST, MethodName};
+use crate::scene::Scene;
+use crate::{ViewError, guard, page, session};
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::ws::{Utf8Bytes, WebSocketUpgrade};
+use axum::middleware;
+use axum::response::Response;
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::time::timeout;
+
+/// Connections at one time. A browser has a few for a page's files, and one for each viewer.
+pub const CONNECTIONS: usize = 64;
+/// Where pages open their WebSocket.
+pub(crate) const SOCKET: &str = "/socket";
+/// For viewers to be told that the server ends.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How a scene is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The port, 0 for one that is free.
+    pub port: u16,
+    /// Viewers at one time.
+    pub viewers: usize,
+    /// A viewer that does not take a message in this time is sent away.
+    pub send_timeout: Duration,
+    /// A connection that has not become a viewer's in this time is closed. A page's files take milliseconds.
+    pub request_timeout: Duration,
+}
+impl Default for Options {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Options { port: 0, viewers: 8, send_timeout: seconds(30), request_timeout: seconds(30) }
+    }
+}
+
+/// What all sessions share.
+pub(crate) struct Shared {
+    pub options: Options,
+    pub placement: Placement,
+    pub method: MethodName,
+    pub greeting: Utf8Bytes,
+    pub points: Vec<Bytes>,
+    pub jobs: mpsc::Sender<Job>,
+    places: Arc<Semaphore>,
+    stop: watch::Receiver<bool>,
+}
+
+/// A port that is listened on, for a scene.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    options: Options,
+    stop: watch::Sender<bool>,
+    places: Arc<Semaphore>,
+    frames: Arc<AtomicU64>,
+}
+/// Tells about a running server, and stops it, from any thread.
+#[derive(Clone)]
+pub struct Handle {
+    stop: watch::Sender<bool>,
+    viewers: usize,
+    places: Arc<Semaphore>,
+    frames: Arc<AtomicU64>,
+}
+impl Handle {
+    /// Ends [`Server::run`]. Viewers are told.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+    /// Frames computed so far.
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+    /// Viewers connected now, and requests of others that are not yet off the list.
+    pub fn viewers(&self) -> usize {
+        self.viewers - self.places.available_permits()
+    }
+}
+
+impl Server {
+    /// Listens on 127.0.0.1. Requests wait until [`run`](Self::run).
+    ///
+    /// # Errors
+    /// [`ViewError::Port`].
+    pub fn bind(options: Options) -> Result<Server, ViewError> {
+        let failed = |source| ViewError::Port { port: options.port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let places = Arc::new(Semaphore::new(options.viewers));
+        Ok(Server { listener, address, options, stop: watch::Sender::new(false), places, frames: Arc::default() })
+    }
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+    /// Of the page.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+    /// To be kept by whoever is to stop it.
+    pub fn handle(&self) -> Handle {
+        Handle {
+            stop: self.stop.clone(),
+            viewers: self.options.viewers,
+            places: self.places.clone(),
+            frames: self.frames.clone(),
+        }
+    }
+
+    /// Serves a scene until it is stopped. Takes two threads: this one, and one that computes.
+    ///
+    /// # Errors
+    /// A system that refuses a thread or a socket; computing that panicked.
+    pub fn run(self, scene: Scene) -> Result<(), ViewError> {
+        let Server { listener, options, stop, places, frames, .. } = self;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (jobs, requests) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            options,
+            placement: *scene.placement(),
+            method: scene.method(),
+            greeting: scene.greeting().into(),
+            points: scene.points().into_iter().map(Bytes::from).collect(),
+            jobs,
+            places: places.clone(),
+            stop: stop.subscribe(),
+        });
+        // Dropped when the thread ends, however it ends.
+        let (alive, mut ended) = oneshot::channel::<()>();
+        let worker = std::thread::Builder::new().name("koel-view".into()).spawn(move || {
+            let _alive = alive;
+            compute::work(scene, requests, &frames);
+        })?;
+        let routes = page::routes()
+            .route(SOCKET, get(connect))
+            .layer(middleware::from_fn(guard::check))
+            .with_state(shared.clone());
+        let mut stopped = shared.stop.clone();
+        let outcome = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let outcome = tokio::select! {
+                () = accept(listener, TowerToHyperService::new(routes), options.request_timeout) => Ok(()),
+                _ = stopped.wait_for(|&stop| stop) => Ok(()),
+                _ = &mut ended => Err(ViewError::ComputeEnded),
+            };
+            stop.send_replace(true);
+            let all = places.acquire_many(options.viewers as u32);
+            let _ = timeout(FAREWELL, all).await;
+            outcome
+        });
+        // Sessions and the routes end here, and with them all who could send jobs.
+        drop(runtime);
+        drop(shared);
+        match worker.join() {
+            Ok(()) => outcome,
+            Err(_) => Err(ViewError::ComputeEnded),
+        }
+    }
+}
+
+/// Takes connections for ever.
+async fn accept(
+    listener: tokio::net::TcpListener,
+    routes: TowerToHyperService<axum::Router>,
+    request_timeout: Duration,
+) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Ok(room) = room.clone().acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Too many open files, or a connection that went while it came: others may still come.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        // Frames are sent at once.
+        let _ = stream.set_nodelay(true);
+        let routes = routes.clone();
+        tokio::spawn(async move {
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), routes).with_upgrades();
+            // One that fails concerns nobody else. One that is upgraded ends here, and lives on in its session.
+            let _ = timeout(request_timeout, connection).await;
+            drop(room);
+        });
+    }
+}
+
+/// Opens a viewer's WebSocket.
+async fn connect(State(shared): State<Arc<Shared>>, upgrade: WebSocketUpgrade) -> Response {
+    let place = shared.places.clone().try_acquire_owned();
+    let stop = shared.stop.clone();
+    let upgrade = upgrade.max_message_size(LARGEST_REQUEST).max_frame_size(LARGEST_REQUEST);
+    upgrade.on_upgrade(async move |socket| match place {
+        Ok(place) => session::run(socket, shared, place, stop).await,
+        Err(_) => session::refuse(socket, shared).await,
+    })
+}

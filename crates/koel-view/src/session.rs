@@ -1,0 +1,169 @@
+//! One viewer.
+
+use crate::compute::{Done, Job, Newest};
+use crate::protocol::{Refused, Reply, Request, Wanted};
+use crate::server::Shared;
+use axum::body::Bytes;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::time::timeout;
+
+/// Where the viewer's one buffer is.
+enum Buffer {
+    /// Free.
+    Here(Vec<u8>),
+    /// With the compute thread.
+    Computing,
+    /// On its way to the page, which has not said that it has arrived.
+    Sent { frame: u32, bytes: Bytes },
+}
+
+/// Why a session ends.
+enum End {
+    /// The page has gone, or takes too long.
+    Gone,
+    /// The server sends it away.
+    Close { code: u16, reason: &'static str },
+}
+
+/// Serves a viewer until it goes or is sent away.
+pub async fn run(mut socket: WebSocket, shared: Arc<Shared>, place: OwnedSemaphorePermit, stop: watch::Receiver<bool>) {
+    let mut session = Session::new(&shared, place);
+    if let End::Close { code, reason } = session.serve(&mut socket, stop).await {
+        close(socket, &shared, code, reason).await;
+    }
+}
+/// Sends one away for whom there is no place.
+pub async fn refuse(mut socket: WebSocket, shared: Arc<Shared>) {
+    let message = format!("{} viewers are connected, expected fewer: close one of them", shared.options.viewers);
+    if send(&mut socket, &shared, Message::Text(Reply::Error { message }.json().into())).await.is_ok() {
+        close(socket, &shared, close_code::AGAIN, "too many viewers").await;
+    }
+}
+async fn close(mut socket: WebSocket, shared: &Shared, code: u16, reason: &'static str) {
+    let frame = CloseFrame { code, reason: reason.into() };
+    let _ = send(&mut socket, shared, Message::Close(Some(frame))).await;
+}
+/// Until it is on its way; not longer than a viewer may take.
+async fn send(socket: &mut WebSocket, shared: &Shared, message: Message) -> Result<(), End> {
+    match timeout(shared.options.send_timeout, socket.send(message)).await {
+        Ok(Ok(())) => Ok(()),
+        _ => Err(End::Gone),
+    }
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the server is gone, which is an end, too.
+    let _ = stop.wait_for(|&stop| stop).await;
+}
+
+struct Session<'a> {
+    shared: &'a Shared,
+    place: Arc<OwnedSemaphorePermit>,
+    newest: Newest,
+    /// What the last frame was computed for.
+    computed: Option<Wanted>,
+    buffer: Buffer,
+    /// Number of the next frame.
+    next: u32,
+}
+impl<'a> Session<'a> {
+    fn new(shared: &'a Shared, place: OwnedSemaphorePermit) -> Session<'a> {
+        Session {
+            shared,
+            place: Arc::new(place),
+            newest: Newest::new(Wanted::as_given(shared.method)),
+            computed: None,
+            buffer: Buffer::Here(vec![]),
+            next: 0,
+        }
+    }
+    async fn serve(&mut self, socket: &mut WebSocket, mut stop: watch::Receiver<bool>) -> End {
+        let shared = self.shared;
+        let greeting = [Message::Text(shared.greeting.clone())];
+        for message in greeting.into_iter().chain(shared.points.iter().cloned().map(Message::Binary)) {
+            if let Err(end) = send(socket, shared, message).await {
+                return end;
+            }
+        }
+        let (reply, mut done) = mpsc::channel(1);
+        loop {
+            if let Err(end) = self.ask(&reply) {
+                return end;
+            }
+            let step = tokio::select! {
+                message = socket.recv() => match message {
+                    Some(Ok(message)) => self.hear(socket, message).await,
+                    _ => Err(End::Gone),
+                },
+                Some(done) = done.recv() => self.deliver(socket, done).await,
+                () = stopped(&mut stop) => Err(End::Close { code: close_code::AWAY, reason: "koel view has ended" }),
+            };
+            if let Err(end) = step {
+                return end;
+            }
+        }
+    }
+    /// Asks for a frame, if the last has arrived and the pose is another one.
+    fn ask(&mut self, reply: &mpsc::Sender<Done>) -> Result<(), End> {
+        if self.computed == Some(self.newest.get()) {
+            return Ok(());
+        }
+        let Buffer::Here(buffer) = &mut self.buffer else { return Ok(()) };
+        let job = Job {
+            newest: self.newest.clone(),
+            number: self.next,
+            buffer: std::mem::take(buffer),
+            reply: reply.clone(),
+            place: self.place.clone(),
+        };
+        self.buffer = Buffer::Computing;
+        self.shared.jobs.send(job).map_err(|_| End::Close { code: close_code::ERROR, reason: "no frames any more" })
+    }
+    /// Sends what was computed.
+    async fn deliver(&mut self, socket: &mut WebSocket, done: Done) -> Result<(), End> {
+        self.computed = Some(done.wanted);
+        if let Err(message) = done.outcome {
+            self.buffer = Buffer::Here(done.buffer);
+            return self.complain(socket, message).await;
+        }
+        let (frame, bytes) = (self.next, Bytes::from(done.buffer));
+        self.next = frame.wrapping_add(1);
+        self.buffer = Buffer::Sent { frame, bytes: bytes.clone() };
+        send(socket, self.shared, Message::Binary(bytes)).await
+    }
+    /// Takes a message of the page.
+    async fn hear(&mut self, socket: &mut WebSocket, message: Message) -> Result<(), End> {
+        let heard = match message {
+            Message::Text(text) => self.obey(&text),
+            Message::Binary(bytes) => Err(Refused::Binary(bytes.len())),
+            Message::Ping(_) | Message::Pong(_) => Ok(()),
+            Message::Close(_) => return Err(End::Gone),
+        };
+        match heard {
+            Ok(()) => Ok(()),
+            Err(refused) => self.complain(socket, refused.to_string()).await,
+        }
+    }
+    fn obey(&mut self, text: &str) -> Result<(), Refused> {
+        match Request::parse(text, &self.shared.placement)? {
+            Request::Pose { rotation, translation } => {
+                self.newest.change(|wanted| *wanted = Wanted { rotation, translation, ..*wanted });
+            }
+            Request::Method { name } => self.newest.change(|wanted| wanted.method = name),
+            Request::Shown { frame } => match &mut self.buffer {
+                // The socket has dropped its part, so that this takes the memory over.
+                Buffer::Sent { frame: awaited, bytes } if *awaited == frame => {
+                    self.buffer = Buffer::Here(std::mem::take(bytes).into());
+                }
+                Buffer::Sent { frame: awaited, .. } => return Err(Refused::NotSent { frame, awaited: Some(*awaited) }),
+                _ => return Err(Refused::NotSent { frame, awaited: None }),
+            },
+        }
+        Ok(())
+    }
+    async fn complain(&self, socket: &mut WebSocket, message: String) -> Result<(), End> {
+        send(socket, self.shared, Message::Text(Reply::Error { message }.json().into())).await
+    }
+}
