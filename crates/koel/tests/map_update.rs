@@ -6,11 +6,11 @@ mod updates;
 use koel::map::layout::Layout;
 use koel::{
     Device, DeviceKind, Key, Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation, Operations, Outcome,
-    Stream, Value, View, ViewMut,
+    Stream, Value, ViewMut,
 };
 use std::path::Path;
 use support::devices;
-use updates::{Oracle, Table, key};
+use updates::{Batch, Oracle, Table, key};
 
 impl<K: Key, V: Value> Table for Map<K, V> {
     type Key = K;
@@ -30,12 +30,11 @@ impl<K: Key, V: Value> Table for Map<K, V> {
         &mut self,
         updater: &mut MapUpdater<K, V>,
         stream: &Stream,
-        operations: updates::Operations<'_>,
-        keys: View<'_, K>,
-        values: View<'_, V>,
+        batch: Batch<'_, K, V>,
         outcomes: ViewMut<'_, u8>,
         waits: bool,
     ) -> koel::Result<()> {
+        let Batch { operations, keys, values } = batch;
         let operations = match operations {
             updates::Operations::All(operation) => Operations::All(operation),
             updates::Operations::Each(codes) => Operations::Each(codes),

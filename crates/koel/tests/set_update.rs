@@ -6,12 +6,11 @@ mod updates;
 use koel::set::layout::unmixed;
 use koel::set::{difference, union};
 use koel::{
-    Device, Key, Operation, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, View,
-    ViewMut,
+    Device, Key, Operation, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, ViewMut,
 };
 use std::path::Path;
 use support::{Random, devices};
-use updates::{Oracle, Table, key};
+use updates::{Batch, Oracle, Table, key};
 
 impl<K: Key> Table for Set<K> {
     type Key = K;
@@ -30,12 +29,11 @@ impl<K: Key> Table for Set<K> {
         &mut self,
         updater: &mut SetUpdater<K>,
         stream: &Stream,
-        operations: updates::Operations<'_>,
-        keys: View<'_, K>,
-        _: View<'_, u32>,
+        batch: Batch<'_, K, u32>,
         outcomes: ViewMut<'_, u8>,
         waits: bool,
     ) -> koel::Result<()> {
+        let Batch { operations, keys, .. } = batch;
         let operations = match operations {
             updates::Operations::All(Operation::Erase) => Operations::All(SetOperation::Erase),
             updates::Operations::All(_) => Operations::All(SetOperation::Insert),

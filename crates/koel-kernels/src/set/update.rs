@@ -255,8 +255,9 @@ fn apply<K: Member>(
         let (there, was_there) = find(part, stashed, key, table_header);
         let (is_erased, made) = written(batch, entries, at);
         let is_there = was_there && !is_erased || made != !0;
-        let fate = was_there as u32 * WAS_THERE | is_there as u32 * IS_THERE;
-        entries.assigned.store(at, fate | (was_there != is_there) as u32 * IS_OTHER);
+        let (before, now) = (was_there as u32 * WAS_THERE, is_there as u32 * IS_THERE);
+        let is_other = (was_there != is_there) as u32 * IS_OTHER;
+        entries.assigned.store(at, before | now | is_other);
         if was_there == is_there {
             continue;
         }

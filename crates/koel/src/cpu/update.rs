@@ -354,7 +354,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             let mut slots = Self::slots(bucket);
             let hit = slots.clone().find(|&slot| self.free(other(self.pairs[slot])).is_some());
             self.random = self.random.wrapping_mul(0x2C1B_3C6D).wrapping_add(0x297A_2D39);
-            let any = (self.random as u64 * B::SLOTS as u64 >> 32) as usize;
+            let any = ((self.random as u64 * B::SLOTS as u64) >> 32) as usize;
             let slot = hit.or(slots.nth(any)).unwrap_or(slots.start);
             let next = other(self.pairs[slot]);
             std::mem::swap(&mut pair, &mut self.pairs[slot]);

@@ -11,6 +11,14 @@ pub enum Operations<'a> {
     All(Operation),
     Each(View<'a, u8>),
 }
+/// What is done with keys, and values.
+#[derive(Clone, Copy)]
+pub struct Batch<'a, K: Key, V: Value> {
+    pub operations: Operations<'a>,
+    pub keys: View<'a, K>,
+    #[allow(dead_code, reason = "sets have none")]
+    pub values: View<'a, V>,
+}
 /// A map, or a set: then all values are zero.
 pub trait Table: Sized {
     type Key: Key;
@@ -26,9 +34,7 @@ pub trait Table: Sized {
         &mut self,
         updater: &mut Self::Updater,
         stream: &Stream,
-        operations: Operations<'_>,
-        keys: View<'_, Self::Key>,
-        values: View<'_, Self::Value>,
+        batch: Batch<'_, Self::Key, Self::Value>,
         outcomes: ViewMut<'_, u8>,
         waits: bool,
     ) -> koel::Result<()>;
@@ -113,9 +119,9 @@ impl<T: Table> World<T> {
         let device = self.stream.device().clone();
         let (k, v, o) = (device.upload(keys).unwrap(), device.upload(&values).unwrap(), device.upload(&codes).unwrap());
         let mut outcomes = device.upload(&vec![0xAA; keys.len()]).unwrap();
-        let batch = operation.map_or(Operations::Each(o.view()), Operations::All);
-        let (updater, to) = (&mut self.updater, outcomes.view_mut());
-        self.table.update(updater, &self.stream, batch, k.view(), v.view(), to, true).unwrap();
+        let all = operation.map_or(Operations::Each(o.view()), Operations::All);
+        let batch = Batch { operations: all, keys: k.view(), values: v.view() };
+        self.table.update(&mut self.updater, &self.stream, batch, outcomes.view_mut(), true).unwrap();
         for (i, outcome) in outcomes.download().unwrap().into_iter().enumerate() {
             let expected = self.expected(operations[i], keys[i], values[i]);
             assert_eq!(Outcome::of(outcome), Some(expected), "{:?} of {:?} on {device:?}", operations[i], keys[i]);
@@ -285,14 +291,16 @@ pub fn updates_are_part_of_a_graph<T: Table>() {
         let operation = T::OPERATIONS[T::OPERATIONS.len() - 2];
         let all = Operations::All(operation);
         let World { table, updater, .. } = &mut world;
-        table.update(updater, &stream, all, keys.view(), v.view(), outcomes.view_mut(), false).unwrap();
+        let batch = Batch { operations: all, keys: keys.view(), values: v.view() };
+        table.update(updater, &stream, batch, outcomes.view_mut(), false).unwrap();
         for &key in &first {
             world.expected(operation, key, values[0]);
         }
         let mut graph = stream
-            .capture((world, keys, outcomes), move |stream, (world, keys, outcomes)| {
+            .capture((world, keys, outcomes, v), move |stream, (world, keys, outcomes, v)| {
                 let World { table, updater, .. } = world;
-                table.update(updater, stream, all, keys.view(), v.view(), outcomes.view_mut(), false)
+                let batch = Batch { operations: all, keys: keys.view(), values: v.view() };
+                table.update(updater, stream, batch, outcomes.view_mut(), false)
             })
             .unwrap();
         for round in 0..3 {
