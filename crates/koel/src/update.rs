@@ -186,7 +186,7 @@ pub(crate) struct Limits {
     pub most_load: f64,
     /// Operations for a bucket up to which only the buckets of their keys are read; then partitions are read as a whole.
     pub sparse: f64,
-    /// The same of the load that the map was built for, where keys may be new: above, too many have to evict others.
+    /// The same of the load that the table was built for, where keys may be new: above, too many have to evict others.
     pub sparse_load: f64,
 }
 impl Limits {
@@ -228,7 +228,7 @@ impl Limits {
 const MOST_SPARSE: u32 = 15;
 /// Blocks that empty a stash, at most.
 const MOST_UNSTASHING: u32 = 64;
-/// The load of maps that have grown, at most.
+/// The load of tables that have grown, at most.
 const MOST_GROWN_LOAD: f64 = 0.85;
 
 /// A batch, or a part of one.

@@ -182,7 +182,7 @@ pub(crate) const GONE: u32 = 3;
 /// Pairs that were in the stash and stay there.
 const KEPT: u32 = 4;
 /// Operations that are linked.
-pub(crate) const LINKED: u32 = 5;
+const LINKED: u32 = 5;
 /// Not 0: the stash has no room.
 const NO_ROOM: u32 = 6;
 pub(crate) const COUNTS: u32 = 8;
@@ -431,7 +431,7 @@ pub(crate) struct Batch<L: Routed, const VALUES: bool = true> {
 impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
     /// What all operations do.
     #[inline(always)]
-    pub fn all(self) -> u32 {
+    fn all(self) -> u32 {
         let all = self.applying.operation;
         if VALUES || all == operation::EACH || all == operation::ERASE { all } else { operation::INSERT }
     }
@@ -488,7 +488,7 @@ pub(crate) struct Stashed {
 impl Stashed {
     #[inline(always)]
     #[track_caller]
-    pub fn link(self, slot: u32) -> u64 {
+    fn link(self, slot: u32) -> u64 {
         self.unstashed.load_relaxed(self.links + slot)
     }
     #[inline(always)]
@@ -592,7 +592,7 @@ pub(crate) fn begin<L: Routed, const VALUES: bool>(
     let links = (L::SLOT_WORDS as u32) << (applying.stash_bits & 31);
     Some(Work { batch, stashed: Stashed { list, links, unstashed }, left: batch_state.load(state::LEFT + p) })
 }
-/// What it was not done because of is counted. Then the operations are not done, and what was in the stash is there again.
+/// What follows the work: if it was not `done`, that is counted, its operations are told to be not done, and what was in the stash is there again.
 #[inline(always)]
 pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,
