@@ -1,14 +1,15 @@
-//! Rates of [`MapUpdater`](koel::MapUpdater) on this machine's best device: one JSON line each.
+//! Rates of [`MapUpdater`](koel::MapUpdater) and [`SetUpdater`](koel::SetUpdater) on this machine's best device: one JSON line each.
 //!
-//!     cargo run --release --example update_rates -- 2^24 batch=2^20 load=0.5,0.8
+//!     cargo run --release --example update_rates -- 2^24 batch=2^20 load=0.5,0.8 kind=map,set
 //!
-//! Batches of keys that are not in a map of so many pairs are inserted and erased again, 9 times; then values of keys that are there are
-//! assigned and added to, and operations mixed. `gps`: 10^9 operations a second, the median of 7 runs after 2, as
+//! Batches of keys that are not in a table of so many pairs are inserted and erased again, 9 times; then keys that are there are inserted, their
+//! values assigned and added to, and operations mixed. `gps`: 10^9 operations a second, the median of 7 runs after 2, as
 //! [`enqueue`](koel::MapUpdater::enqueue) puts them on the stream. `verified`: all outcomes of all runs were what they must be, and so were lookups of all keys
 //! behind the last.
 use koel::map::{Key, Value};
 use koel::{
-    Buffer, Device, Error, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Outcome, Result, Stream,
+    Buffer, Device, Error, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Outcome, Result, Set,
+    SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, View, ViewMut,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use rayon::prelude::*;
@@ -18,6 +19,7 @@ mod timing;
 
 fn main() -> Result<()> {
     let (mut sizes, mut batches, mut loads, mut bits) = (vec![], vec![1 << 20], vec![0.5, 0.8], vec!["32"]);
+    let mut kinds = vec!["map"];
     let args = std::env::args().skip(1).collect::<Vec<_>>();
     for arg in &args {
         match arg.split_once('=') {
@@ -26,6 +28,7 @@ fn main() -> Result<()> {
             }
             Some(("batch", list)) => batches = list.split(',').map(size).collect::<Result<_>>()?,
             Some(("bits", list)) => bits = list.split(',').collect(),
+            Some(("kind", list)) => kinds = list.split(',').collect(),
             Some(_) => return Err(wrong(arg)),
             None => sizes.push(size(arg)?),
         }
@@ -40,10 +43,14 @@ fn main() -> Result<()> {
         for &batch in &batches {
             for &load in &loads {
                 for &bits in &bits {
-                    match bits {
-                        "32" => rates::<u32>(&stream, n, batch, load)?,
-                        "64" => rates::<u64>(&stream, n, batch, load)?,
-                        _ => return Err(wrong(bits)),
+                    for &kind in &kinds {
+                        match (kind, bits) {
+                            ("map", "32") => rates::<OfMap<u32>>(&stream, n, batch, load)?,
+                            ("map", "64") => rates::<OfMap<u64>>(&stream, n, batch, load)?,
+                            ("set", "32") => rates::<OfSet<u32>>(&stream, n, batch, load)?,
+                            ("set", "64") => rates::<OfSet<u64>>(&stream, n, batch, load)?,
+                            _ => return Err(wrong(&format!("kind={kind} bits={bits}"))),
+                        }
                     }
                 }
             }
@@ -52,7 +59,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 fn wrong(arg: &str) -> Error {
-    let expected = "2^k, or load=, batch= or bits=32,64 and a list".into();
+    let expected = "2^k, or load=, batch=, bits=32,64 or kind=map,set and a list".into();
     Error::Setting { field: "argument", found: arg.into(), expected }
 }
 /// Keys and values: other keys for other numbers.
@@ -73,19 +80,100 @@ fn keys<T: Number>(device: &Device, first: usize, n: usize) -> Result<Buffer<T>>
     device.upload(&(first..first + n).into_par_iter().map(|i| T::key(i as u32)).collect::<Vec<_>>())
 }
 
-struct Bench<'a, T: Number> {
+/// A table and what it is updated by.
+trait Updated: Sized {
+    type Key: Number;
+    const KIND: &'static str;
+    /// What is done with keys that are there, and what becomes of them.
+    const ON_KNOWN: &'static [(&'static str, Operation, Outcome)];
+    /// Of keys that are their own values.
+    fn build(stream: &Stream, keys: View<'_, Self::Key>, load: f64) -> Result<Self>;
+    fn enqueue(
+        &mut self,
+        stream: &Stream,
+        operations: Operations<'_>,
+        keys: View<'_, Self::Key>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()>;
+    fn count(&self, keys: &[Self::Key]) -> Result<u64>;
+    /// Pairs, those of them in the stash, bytes, bytes of scratch memory.
+    fn report(&self) -> Result<[usize; 4]>;
+}
+struct OfMap<T: Number>(Map<T, T>, MapUpdater<T, T>);
+impl<T: Number> Updated for OfMap<T> {
+    type Key = T;
+    const KIND: &'static str = "map";
+    const ON_KNOWN: &'static [(&'static str, Operation, Outcome)] = &[
+        ("insert_known", Operation::Insert, Outcome::Kept),
+        ("assign", Operation::InsertOrAssign, Outcome::Assigned),
+        ("add", Operation::InsertOrAdd, Outcome::Added),
+    ];
+    fn build(stream: &Stream, keys: View<'_, T>, load: f64) -> Result<Self> {
+        let (device, options) = (stream.device(), MapOptions { load, ..MapOptions::default() });
+        Ok(OfMap(MapBuilder::new(device, options)?.build(stream, keys, keys)?, MapUpdater::new(device, options)?))
+    }
+    fn enqueue(
+        &mut self,
+        stream: &Stream,
+        operations: Operations<'_>,
+        keys: View<'_, T>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.1.enqueue(&mut self.0, stream, operations, keys, keys, outcomes)
+    }
+    fn count(&self, keys: &[T]) -> Result<u64> {
+        self.0.count(keys)
+    }
+    fn report(&self) -> Result<[usize; 4]> {
+        let report = self.0.report()?;
+        Ok([report.pairs, report.stashed, report.bytes, self.1.scratch_bytes()])
+    }
+}
+struct OfSet<T: Number>(Set<T>, SetUpdater<T>);
+impl<T: Number> Updated for OfSet<T> {
+    type Key = T;
+    const KIND: &'static str = "set";
+    const ON_KNOWN: &'static [(&'static str, Operation, Outcome)] =
+        &[("insert_known", Operation::Insert, Outcome::Kept)];
+    fn build(stream: &Stream, keys: View<'_, T>, load: f64) -> Result<Self> {
+        let (device, options) = (stream.device(), SetOptions { load, ..SetOptions::default() });
+        Ok(OfSet(SetBuilder::new(device, options)?.build(stream, keys)?, SetUpdater::new(device, options)?))
+    }
+    fn enqueue(
+        &mut self,
+        stream: &Stream,
+        operations: Operations<'_>,
+        keys: View<'_, T>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        let operations = match operations {
+            Operations::All(Operation::Erase) => Operations::All(SetOperation::Erase),
+            Operations::All(_) => Operations::All(SetOperation::Insert),
+            Operations::Each(codes) => Operations::Each(codes),
+        };
+        self.1.enqueue(&mut self.0, stream, operations, keys, outcomes)
+    }
+    fn count(&self, keys: &[T]) -> Result<u64> {
+        self.0.count(keys)
+    }
+    fn report(&self) -> Result<[usize; 4]> {
+        let report = self.0.report()?;
+        Ok([report.keys, report.stashed, report.bytes, self.1.scratch_bytes()])
+    }
+}
+
+struct Bench<'a, U> {
     stream: &'a Stream,
-    map: Map<T, T>,
-    updater: MapUpdater<T, T>,
+    table: U,
     outcomes: Buffer<u8>,
     verified: bool,
 }
-impl<T: Number> Bench<'_, T> {
+impl<U: Updated> Bench<'_, U> {
     /// Seconds of a batch, all of whose outcomes must be this one.
-    fn time(&mut self, operations: Operations<'_>, keys: &Buffer<T>, outcome: Option<Outcome>) -> Result<f64> {
-        let Bench { stream, map, updater, outcomes, verified } = self;
+    fn time(&mut self, operations: Operations<'_>, keys: &Buffer<U::Key>, outcome: Option<Outcome>) -> Result<f64> {
+        let Bench { stream, table, outcomes, verified } = self;
         let (keys, to) = (keys.view(), outcomes.view_mut());
-        let seconds = stream.time(|| updater.enqueue(map, stream, operations, keys, keys, to))?.1;
+        let seconds = stream.time(|| table.enqueue(stream, operations, keys, to))?.1;
         let found = outcomes.download()?;
         *verified &= match outcome {
             Some(outcome) => found.par_iter().all(|&o| Outcome::of(o) == Some(outcome)),
@@ -96,48 +184,40 @@ impl<T: Number> Bench<'_, T> {
     fn report(&self, op: &str, n: usize, load: f64, mut seconds: Vec<f64>) -> Result<()> {
         seconds.drain(..2);
         seconds.sort_by(f64::total_cmp);
-        let (batch, median, report) = (self.outcomes.len(), seconds[seconds.len() / 2], self.map.report()?);
+        let (batch, median) = (self.outcomes.len(), seconds[seconds.len() / 2]);
+        let [pairs, stashed, bytes, scratch_bytes] = self.table.report()?;
         println!(
-            r#"{{"op":"{op}","bits":{},"n":{n},"batch":{batch},"load":{load},"gps":{:.2},"us":{:.1},"verified":{},"pairs":{},"stashed":{},"bytes":{},"scratch_bytes":{}}}"#,
-            8 * size_of::<T>(),
+            r#"{{"kind":"{}","op":"{op}","bits":{},"n":{n},"batch":{batch},"load":{load},"gps":{:.2},"us":{:.1},"verified":{},"pairs":{pairs},"stashed":{stashed},"bytes":{bytes},"scratch_bytes":{scratch_bytes}}}"#,
+            U::KIND,
+            8 * size_of::<U::Key>(),
             batch as f64 / median / 1e9,
             median * 1e6,
-            self.verified,
-            report.pairs,
-            report.stashed,
-            report.bytes,
-            self.updater.scratch_bytes()
+            self.verified
         );
         Ok(())
     }
 }
 
-fn rates<T: Number>(stream: &Stream, n: usize, batch: usize, load: f64) -> Result<()> {
+fn rates<U: Updated>(stream: &Stream, n: usize, batch: usize, load: f64) -> Result<()> {
     let device = stream.device();
-    let options = MapOptions { load, ..MapOptions::default() };
-    let (there, absent) = (keys::<T>(device, 0, n)?, keys::<T>(device, n, batch)?);
-    let map = MapBuilder::new(device, options)?.build(stream, there.view(), there.view())?;
-    let updater = MapUpdater::new(device, options)?;
-    let mut bench = Bench { stream, map, updater, outcomes: device.alloc(batch)?, verified: true };
+    let (there, absent) = (keys::<U::Key>(device, 0, n)?, keys::<U::Key>(device, n, batch)?);
+    let mut bench =
+        Bench { stream, table: U::build(stream, there.view(), load)?, outcomes: device.alloc(batch)?, verified: true };
     let (insert, erase) = (Operations::All(Operation::Insert), Operations::All(Operation::Erase));
     let (mut inserts, mut erases) = (vec![], vec![]);
     for _ in 0..RUNS + 2 {
         inserts.push(bench.time(insert, &absent, Some(Outcome::Inserted))?);
-        bench.verified &= bench.map.count(&absent.download()?)? == batch as u64;
+        bench.verified &= bench.table.count(&absent.download()?)? == batch as u64;
         erases.push(bench.time(erase, &absent, Some(Outcome::Erased))?);
     }
-    bench.verified &= bench.map.len()? == n && bench.map.count(&there.download()?)? == n as u64;
-    bench.verified &= bench.map.count(&absent.download()?)? == 0;
+    bench.verified &= bench.table.report()?[0] == n && bench.table.count(&there.download()?)? == n as u64;
+    bench.verified &= bench.table.count(&absent.download()?)? == 0;
     bench.report("insert", n, load, inserts)?;
     bench.report("erase", n, load, erases)?;
 
-    let known = keys::<T>(device, 0, batch.min(n))?;
+    let known = keys::<U::Key>(device, 0, batch.min(n))?;
     bench.outcomes = device.alloc(known.len())?;
-    for (op, operation, outcome) in [
-        ("insert_known", Operation::Insert, Outcome::Kept),
-        ("assign", Operation::InsertOrAssign, Outcome::Assigned),
-        ("add", Operation::InsertOrAdd, Outcome::Added),
-    ] {
+    for &(op, operation, outcome) in U::ON_KNOWN {
         let all = Operations::All(operation);
         let seconds = (0..RUNS + 2).map(|_| bench.time(all, &known, Some(outcome))).collect::<Result<_>>()?;
         bench.report(op, n, load, seconds)?;

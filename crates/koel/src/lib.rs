@@ -25,6 +25,7 @@ pub mod limits;
 pub mod map;
 pub mod primitives;
 pub mod set;
+mod update;
 
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
@@ -37,7 +38,7 @@ pub use keys128::{Index128, Map128, Set128};
 pub use map::{
     Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation, Operations, Outcome, Value,
 };
-pub use set::{Set, SetBuilder, SetCombiner, SetOptions, SetReport};
+pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 
 /// The README's examples are tests.
 #[cfg(doctest)]

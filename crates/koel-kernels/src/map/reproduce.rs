@@ -174,7 +174,7 @@ const COUNTS: u32 = 2;
 const HOMELESS: u32 = 0;
 const STAYS: u32 = 1;
 /// The end of a list of stashed pairs, or an empty one.
-pub(super) const NONE: u32 = !0;
+pub(crate) const NONE: u32 = !0;
 
 /// The words that [`map_unstash()`] writes: a copy of a stash of 2^`bits` slots, and for each slot the next one of its list.
 pub const fn unstashed_words<L: Layout>(bits: u32) -> usize {

@@ -32,7 +32,7 @@ use koel_simt::{Buf, In, Shared, Thread, U64x2, kernel, unroll};
 pub const THREADS: u32 = 256;
 /// Bytes of shared memory for partitions of this many buckets and so many entries; `wide`: values have 64 bits.
 pub const fn shared_bytes(buckets: u32, entries: u32, wide: bool) -> u32 {
-    entry_bytes(entries, false, wide) + (3 * buckets + 2 * entries + COUNTS) * 4
+    entry_bytes(entries, false, 1 + wide as u32) + (3 * buckets + 2 * entries + COUNTS) * 4
 }
 
 // What a block counts.
@@ -323,7 +323,7 @@ fn apply<L: Routed>(t: Thread, batch: Batch<L>, values: In<L::Value>, slots: Buf
     let Batch { shape, p, applying, .. } = batch;
     let (id, room) = (t.id(), applying.entries);
     let mut shared = t.shared();
-    let entries = Entries::new::<L::Value>(&mut shared, room, false);
+    let entries = Entries::new::<L::Value, true>(&mut shared, room, false);
     let keys = entries.keys;
     let words = shared.array::<u32>(shape.buckets);
     let touched = shared.array::<u32>(shape.buckets);
@@ -333,7 +333,7 @@ fn apply<L: Routed>(t: Thread, batch: Batch<L>, values: In<L::Value>, slots: Buf
     let (places, homeless) = (shared.array::<u32>(room), shared.array::<u32>(room));
     let counts = shared.array::<u32>(COUNTS);
     let table = Far::<L> { shape, p, slots, words, touched, counts, layout: PhantomData };
-    entries.clear::<L::Value, THREADS>(t, false);
+    entries.clear::<L::Value, true, THREADS>(t, false);
     let mut i = id;
     while i < shape.buckets {
         words.store(i, 0);
@@ -344,7 +344,7 @@ fn apply<L: Routed>(t: Thread, batch: Batch<L>, values: In<L::Value>, slots: Buf
         counts.store(id, 0);
     }
     t.barrier();
-    if gather::<L, THREADS>(t, batch, entries, counts, values) {
+    if gather::<L, true, THREADS>(t, batch, entries, counts, |number| values.get(number)) {
         batch.for_each::<THREADS>(t, |_, number| batch.statuses.store(number, status::NOT_DONE));
         return false;
     }
@@ -491,7 +491,7 @@ fn apply<L: Routed>(t: Thread, batch: Batch<L>, values: In<L::Value>, slots: Buf
         write_bucket::<L>(slots, place, ordered::<L>(shape, place as u32, pairs, free, word >> BITS & 0xF, false));
         i += THREADS;
     }
-    tell::<L, THREADS>(t, batch, entries);
+    tell::<L, true, THREADS>(t, batch, entries);
     t.barrier();
     if id == 0 {
         let more = counts.load(NEW).wrapping_sub(counts.load(GONE));

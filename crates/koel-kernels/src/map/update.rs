@@ -59,6 +59,13 @@ pub mod operation {
     pub const ERASE: u32 = 3;
     /// Of a batch: each operation has its own, the low two bits of a byte.
     pub const EACH: u32 = 4;
+
+    /// The operation of such a byte. Of a set, which has no values: what does not erase inserts.
+    #[inline(always)]
+    pub fn of(byte: u8, values: bool) -> u32 {
+        let code = byte as u32 & 3;
+        if values || code == ERASE { code } else { INSERT }
+    }
 }
 /// What became of an operation.
 pub mod status {
@@ -159,31 +166,31 @@ pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, wide: bool) ->
     // Beside the entries two lists of records.
     buckets * 32
         + buckets.next_multiple_of(4) * 4
-        + entry_bytes(entries, each, wide)
+        + entry_bytes(entries, each, 1 + wide as u32)
         + entries * 2 * 8
         + (LENGTHS + COUNTS) * 4
 }
 // What a block counts.
 /// Slots that pairs had.
-const TAKEN: u32 = 0;
+pub(crate) const TAKEN: u32 = 0;
 /// Of those, how many have none now.
-const REMOVED: u32 = 1;
+pub(crate) const REMOVED: u32 = 1;
 /// Keys that are new.
-const NEW: u32 = 2;
+pub(crate) const NEW: u32 = 2;
 /// Keys that are gone.
-const GONE: u32 = 3;
+pub(crate) const GONE: u32 = 3;
 /// Pairs that were in the stash and stay there.
 const KEPT: u32 = 4;
 /// Operations that are linked.
 const LINKED: u32 = 5;
 /// Not 0: the stash has no room.
 const NO_ROOM: u32 = 6;
-const COUNTS: u32 = 8;
+pub(crate) const COUNTS: u32 = 8;
 
 // What became of a key.
-pub(super) const WAS_THERE: u32 = 1;
-pub(super) const IS_THERE: u32 = 2;
-const IS_OTHER: u32 = 4;
+pub(crate) const WAS_THERE: u32 = 1;
+pub(crate) const IS_THERE: u32 = 2;
+pub(crate) const IS_OTHER: u32 = 4;
 /// Nothing: its operations are not done yet.
 pub(super) const IS_LEFT: u32 = 8;
 
@@ -276,14 +283,14 @@ impl<L: Layout> Placed for Moving<L> {
 
 /// The keys of a block's operations and what these do. The ambiguous key has the entry behind all others.
 #[derive(Clone, Copy)]
-pub(super) struct Entries {
+pub(crate) struct Entries {
     room: u32,
     pub keys: Shared<u64>,
     /// The number of the first operation.
     pub first: Shared<u32>,
     /// The number of the last assignment behind all erasures, plus 1. Later what became of the key: [`WAS_THERE`] and so on.
     pub assigned: Shared<u32>,
-    /// The sum of what is added behind that, or what the value is at the end: low words, and high words of wide values.
+    /// The sum of what is added behind that, or what the value is at the end: low words, and high words of wide values. A set has neither.
     low: Shared<u32>,
     high: Shared<u32>,
     /// The number of the last erasure, plus 1. This and what follows only where operations differ.
@@ -295,15 +302,15 @@ pub(super) struct Entries {
     /// Linked operations: number, whether it erases (bit 32), the next one plus 1 (from bit 33 on).
     links: Shared<u64>,
 }
-/// Bytes of shared memory of so many entries, where operations differ (`each`) or not; `wide`: values have 64 bits.
-pub(super) const fn entry_bytes(entries: u32, each: bool, wide: bool) -> u32 {
-    let (words, arrays) = if each { (2, 6) } else { (1, 3) };
-    entries * words * 8 + (entries + 1) * (arrays + wide as u32) * 4
+/// Bytes of shared memory of so many entries, where operations differ (`each`) or not, and values have so many words of 32 bits.
+pub(crate) const fn entry_bytes(entries: u32, each: bool, value_words: u32) -> u32 {
+    let (words, arrays) = if each { (2, 5) } else { (1, 2) };
+    entries * words * 8 + (entries + 1) * (arrays + value_words) * 4
 }
 impl Entries {
     /// With memory for so many.
     #[inline(always)]
-    pub fn new<V: Number>(shared: &mut SharedMem, room: u32, is_each: bool) -> Entries {
+    pub fn new<V: Number, const VALUES: bool>(shared: &mut SharedMem, room: u32, is_each: bool) -> Entries {
         let (keys, links) = (shared.array::<u64>(room), shared.array::<u64>(if is_each { room } else { 0 }));
         let mut words = |is_there: bool| shared.array::<u32>(if is_there { room + 1 } else { 0 });
         Entries {
@@ -311,8 +318,8 @@ impl Entries {
             keys,
             first: words(true),
             assigned: words(true),
-            low: words(true),
-            high: words(size_of::<V>() > 4),
+            low: words(VALUES),
+            high: words(VALUES && size_of::<V>() > 4),
             erased: words(is_each),
             made: words(is_each),
             chains: words(is_each),
@@ -321,7 +328,7 @@ impl Entries {
     }
     /// Makes all of them empty, by all threads of a block.
     #[inline(always)]
-    pub fn clear<V: Number, const THREADS: u32>(self, t: Thread, is_each: bool) {
+    pub fn clear<V: Number, const VALUES: bool, const THREADS: u32>(self, t: Thread, is_each: bool) {
         let mut i = t.id();
         while i <= self.room {
             if i < self.room {
@@ -329,7 +336,9 @@ impl Entries {
             }
             self.first.store(i, !0);
             self.assigned.store(i, 0);
-            self.set(i, V::default());
+            if VALUES {
+                self.set(i, V::default());
+            }
             if is_each {
                 self.erased.store(i, 0);
                 self.made.store(i, !0);
@@ -358,6 +367,12 @@ impl Entries {
             looked += 1;
         }
         None
+    }
+    /// The mixed key of an entry, if it has one.
+    #[inline(always)]
+    pub fn key<L: Layout>(self, at: u32) -> Option<L::Mixed> {
+        let is_used = if at < self.room { self.keys.load(at) != EMPTY } else { self.first.load(at) != !0 };
+        is_used.then(|| if at < self.room { L::Mixed::narrowed(self.keys.load(at)) } else { L::AMBIGUOUS })
     }
     /// Adds to the sum of an entry: in 32 bits, where atomics of shared memory are fast.
     #[inline(always)]
@@ -396,9 +411,9 @@ fn lower(words: Shared<u32>, at: u32, to: u32) {
     }
 }
 
-/// The operations of a block's partition.
+/// The operations of a block's partition; `VALUES`: of a map, and not of a set.
 #[derive(Clone, Copy)]
-pub(super) struct Batch<L: Routed> {
+pub(crate) struct Batch<L: Routed, const VALUES: bool = true> {
     pub shape: Shape,
     pub p: u32,
     pub applying: Applying,
@@ -413,12 +428,18 @@ pub(super) struct Batch<L: Routed> {
     pub statuses: Buf<u8>,
     pub layout: PhantomData<L>,
 }
-impl<L: Routed> Batch<L> {
+impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
+    /// What all operations do.
+    #[inline(always)]
+    fn all(self) -> u32 {
+        let all = self.applying.operation;
+        if VALUES || all == operation::EACH || all == operation::ERASE { all } else { operation::INSERT }
+    }
     /// What an operation does.
     #[inline(always)]
     fn operation(self, number: u32) -> u32 {
-        match self.applying.operation {
-            operation::EACH => self.operations.get(number) as u32 & 3,
+        match self.all() {
+            operation::EACH => operation::of(self.operations.get(number), VALUES),
             all => all,
         }
     }
@@ -445,7 +466,7 @@ impl<L: Routed> Batch<L> {
 
 /// Where a key is before the batch.
 #[derive(Clone, Copy)]
-enum There {
+pub(crate) enum There {
     Nowhere,
     /// In a slot of the partition.
     Slot(u32),
@@ -457,9 +478,9 @@ enum There {
 
 /// The pairs of the partition that were in the stash.
 #[derive(Clone, Copy)]
-struct Stashed {
+pub(crate) struct Stashed {
     /// The slot of the first one, or [`NONE`].
-    list: u32,
+    pub list: u32,
     /// Where the words are that link them.
     links: u32,
     unstashed: Buf<u64>,
@@ -472,18 +493,31 @@ impl Stashed {
     }
     #[inline(always)]
     #[track_caller]
-    fn pair<L: Layout>(self, slot: u32) -> L::Pair {
+    pub fn pair<L: Layout>(self, slot: u32) -> L::Pair {
         let at = slot * L::SLOT_WORDS as u32;
         L::with_head(self.unstashed.load(at), if L::SLOT_WORDS == 1 { 0 } else { self.unstashed.load(at + 1) })
     }
     #[inline(always)]
     #[track_caller]
-    fn leave(self, slot: u32) {
+    pub fn leave(self, slot: u32) {
         self.unstashed.store_relaxed(self.links + slot, self.link(slot) | LEFT);
+    }
+    /// The slot of a mixed key.
+    #[inline(always)]
+    #[track_caller]
+    pub fn slot_of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
+        let mut slot = self.list;
+        while slot != NONE {
+            if L::key(self.pair::<L>(slot)) == key {
+                return Some(slot);
+            }
+            slot = self.link(slot) as u32;
+        }
+        None
     }
     /// The slots of a thread's share, and whether each has been left. Tells how many there are in all.
     #[inline(always)]
-    fn for_each<const THREADS: u32>(self, t: Thread, mut each: impl FnMut(u32, bool)) -> u32 {
+    pub fn for_each<const THREADS: u32>(self, t: Thread, mut each: impl FnMut(u32, bool)) -> u32 {
         let (mut slot, mut listed) = (self.list, 0);
         while slot != NONE {
             let word = self.link(slot);
@@ -497,8 +531,29 @@ impl Stashed {
     }
 }
 
+/// What a block has to do.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<L: Routed, const VALUES: bool> {
+    pub batch: Batch<L, VALUES>,
+    pub stashed: Stashed,
+    /// Not 0: what an earlier part of the batch left of this partition, as in the [`state`].
+    left: u32,
+}
+impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
+    /// If something was left before, so is this, because of what the error tells: the word of the [`state`] that counts why operations are not
+    /// done, and how many keys are new.
+    #[inline(always)]
+    pub fn may_begin(&self) -> Result<(), (u32, u32)> {
+        // What comes later must not be done before.
+        match self.left {
+            0 => Ok(()),
+            left => Err((state::REFUSED, (self.batch.came as u64 * (left - 1) as u64 / 256) as u32)),
+        }
+    }
+}
+/// What the block of a partition has to do, if anything.
 #[inline(always)]
-fn update<L: Routed, const THREADS: u32>(
+pub(crate) fn begin<L: Routed, const VALUES: bool>(
     t: Thread,
     shape: Shape,
     applying: Applying,
@@ -508,16 +563,13 @@ fn update<L: Routed, const THREADS: u32>(
     spilled: In<u32>,
     group_spilled: In<u32>,
     sent_state: In<u32>,
-    values: In<L::Value>,
     operations: In<u8>,
     unstashed: Buf<u64>,
     lists: Buf<u32>,
-    slots: Buf<u64>,
-    stash: Buf<u64>,
     statuses: Buf<u8>,
     table_header: Buf<u32>,
     batch_state: Buf<u32>,
-) {
+) -> Option<Work<L, VALUES>> {
     t.wait_for_previous();
     t.let_next_start();
     let (id, p) = (t.id(), t.block());
@@ -525,53 +577,48 @@ fn update<L: Routed, const THREADS: u32>(
     let list = lists.load(p);
     // Every thread of the block leaves, or none.
     if came + behind == 0 && list == NONE {
-        return;
+        return None;
     }
     if list == DONE {
         t.barrier();
         if id == 0 {
             lists.store(p, NONE);
         }
-        return;
+        return None;
     }
     let seed = table_header.load(header::SEED);
-    let batch = Batch::<L> {
-        shape,
-        p,
-        applying,
-        seed,
-        came,
-        behind,
-        sent,
-        overflow,
-        operations,
-        statuses,
-        layout: PhantomData,
-    };
+    let batch =
+        Batch { shape, p, applying, seed, came, behind, sent, overflow, operations, statuses, layout: PhantomData };
     let links = (L::SLOT_WORDS as u32) << (applying.stash_bits & 31);
-    let stashed = Stashed { list, links, unstashed };
-
-    // What comes later must not be done before.
-    let left = batch_state.load(state::LEFT + p);
-    let done = match left != 0 {
-        true => Err((state::REFUSED, (came as u64 * (left - 1) as u64 / 256) as u32)),
-        false => apply::<L, THREADS>(t, batch, stashed, values, slots, stash, table_header, batch_state),
-    };
+    Some(Work { batch, stashed: Stashed { list, links, unstashed }, left: batch_state.load(state::LEFT + p) })
+}
+/// What follows the work: if it was not `done`, that is counted, its operations are told to be not done, and what was in the stash is there again.
+#[inline(always)]
+pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
+    t: Thread,
+    work: Work<L, VALUES>,
+    done: Result<(), (u32, u32)>,
+    lists: Buf<u32>,
+    stash: Buf<u64>,
+    batch_state: Buf<u32>,
+) {
+    let Work { batch, stashed, left } = work;
+    let (id, p) = (t.id(), batch.p);
     if let Err((why, new)) = done {
         stashed.for_each::<THREADS>(t, |slot, _| {
-            stash::insert::<L>(stash, applying.stash_bits, stashed.pair::<L>(slot));
+            stash::insert::<L>(stash, batch.applying.stash_bits, stashed.pair::<L>(slot));
         });
-        batch.for_each::<THREADS>(t, |_, number| statuses.store(number, status::NOT_DONE));
+        batch.for_each::<THREADS>(t, |_, number| batch.statuses.store(number, status::NOT_DONE));
         t.barrier();
         if id == 0 {
             batch_state.fetch_add(state::WANTED, new);
             if left == 0 {
                 batch_state.fetch_add(why, 1);
-                batch_state.store(state::LEFT + p, 1 + (new * 256).checked_div(came).unwrap_or(0).min(256));
+                batch_state.store(state::LEFT + p, 1 + (new * 256).checked_div(batch.came).unwrap_or(0).min(256));
             }
         }
     }
-    if id == 0 && list != NONE {
+    if id == 0 && stashed.list != NONE {
         lists.store(p, NONE);
     }
 }
@@ -581,22 +628,22 @@ fn update<L: Routed, const THREADS: u32>(
 #[inline(always)]
 fn apply<L: Routed, const THREADS: u32>(
     t: Thread,
-    batch: Batch<L>,
-    stashed: Stashed,
+    work: Work<L, true>,
     values: In<L::Value>,
     slots: Buf<u64>,
     stash: Buf<u64>,
     table_header: Buf<u32>,
     batch_state: Buf<u32>,
 ) -> Result<(), (u32, u32)> {
+    work.may_begin()?;
+    let Work { batch, stashed, .. } = work;
     let Batch { shape, p, applying, .. } = batch;
     let (id, room, list) = (t.id(), applying.entries, stashed.list);
     let is_each = applying.operation == operation::EACH;
     let mut shared = t.shared();
     let in_slots = shared.array::<u64>(shape.buckets * 4);
     let (first_list, second_list) = (shared.array::<u64>(room), shared.array::<u64>(room));
-    let entries = Entries::new::<L::Value>(&mut shared, room, is_each);
-    let keys = entries.keys;
+    let entries = Entries::new::<L::Value, true>(&mut shared, room, is_each);
     let words = shared.array::<u32>((shape.buckets + 3) & !3);
     let lengths = shared.array::<u32>(LENGTHS);
     let counts = shared.array::<u32>(COUNTS);
@@ -605,7 +652,7 @@ fn apply<L: Routed, const THREADS: u32>(
     let part = Partition { shape, from, slots: in_slots, words };
     let waiting = Lists { first: first_list, second: second_list, lengths, room, build_state: batch_state };
 
-    entries.clear::<L::Value, THREADS>(t, is_each);
+    entries.clear::<L::Value, true, THREADS>(t, is_each);
     if id < LENGTHS {
         lengths.store(id, 0);
     }
@@ -618,7 +665,7 @@ fn apply<L: Routed, const THREADS: u32>(
         counts.fetch_add(TAKEN, taken);
     }
 
-    if gather::<L, THREADS>(t, batch, entries, counts, values) {
+    if gather::<L, true, THREADS>(t, batch, entries, counts, |number| values.get(number)) {
         return Err((state::CROWDED, 0));
     }
 
@@ -628,11 +675,7 @@ fn apply<L: Routed, const THREADS: u32>(
     while i <= room {
         let at = i;
         i += THREADS;
-        let is_used = if at < room { keys.load(at) != EMPTY } else { entries.first.load(at) != !0 };
-        if !is_used {
-            continue;
-        }
-        let key = if at < room { L::Mixed::narrowed(keys.load(at)) } else { L::AMBIGUOUS };
+        let Some(key) = entries.key::<L>(at) else { continue };
         let (there, before) = find::<L>(part, stashed, key, table_header);
         let value = result::<L>(batch, entries, at, before, values);
         let (was_there, is_there) = (before.is_some() as u32 * WAS_THERE, value.is_some() as u32 * IS_THERE);
@@ -709,17 +752,8 @@ fn apply<L: Routed, const THREADS: u32>(
 
     let homeless = lengths.load_volatile(HOMELESS);
     if homeless != 0 || list != NONE {
-        if id == 0 {
-            let more = (homeless + counts.load(KEPT)).wrapping_sub(stashed_before);
-            let sum = table_header.fetch_add(header::STASHED, more).wrapping_add(more);
-            // Fewer always fit.
-            if (more as i32) > 0 && sum > 1 << (applying.stash_bits & 31) {
-                table_header.fetch_add(header::STASHED, more.wrapping_neg());
-                counts.store(NO_ROOM, 1);
-            }
-        }
-        t.barrier();
-        if counts.load(NO_ROOM) != 0 {
+        let more = || (homeless + counts.load(KEPT)).wrapping_sub(stashed_before);
+        if !has_room(t, applying, counts, table_header, more) {
             return Err((state::REFUSED, new));
         }
     }
@@ -751,40 +785,66 @@ fn apply<L: Routed, const THREADS: u32>(
     t.barrier();
     write::<L, THREADS>(t, part);
 
-    tell::<L, THREADS>(t, batch, entries);
+    tell::<L, true, THREADS>(t, batch, entries);
     if id == 0 {
-        let more = counts.load(NEW).wrapping_sub(counts.load(GONE));
-        if more != 0 {
-            table_header.fetch_add(header::PAIRS, more);
-        }
-        // Of the ambiguous key.
-        let fate = if entries.first.load(room) != !0 { entries.assigned.load(room) } else { 0 };
-        if fate & IS_OTHER != 0 {
-            let value = if fate & IS_THERE != 0 { entries.sum::<L::Value>(room) } else { 0 };
-            table_header.store(header::HELD, (fate & IS_THERE != 0) as u32);
-            table_header.store(header::HELD_VALUE, value as u32);
-            table_header.store(header::HELD_VALUE + 1, (value >> 32) as u32);
-        }
+        write_header(entries, counts, table_header, || entries.sum::<L::Value>(room));
     }
     Ok(())
 }
+/// Reserves room in the stash for so many pairs more than were in it, by all threads of a block. Tells whether there is as much.
+#[inline(always)]
+pub(crate) fn has_room(
+    t: Thread,
+    applying: Applying,
+    counts: Shared<u32>,
+    table_header: Buf<u32>,
+    more: impl FnOnce() -> u32,
+) -> bool {
+    if t.id() == 0 {
+        let more = more();
+        let sum = table_header.fetch_add(header::STASHED, more).wrapping_add(more);
+        // Fewer always fit.
+        if (more as i32) > 0 && sum > 1 << (applying.stash_bits & 31) {
+            table_header.fetch_add(header::STASHED, more.wrapping_neg());
+            counts.store(NO_ROOM, 1);
+        }
+    }
+    t.barrier();
+    counts.load(NO_ROOM) == 0
+}
+/// Writes to the header what a block has changed there; `value`: of the ambiguous key.
+#[inline(always)]
+pub(crate) fn write_header(entries: Entries, counts: Shared<u32>, table_header: Buf<u32>, value: impl FnOnce() -> u64) {
+    let more = counts.load(NEW).wrapping_sub(counts.load(GONE));
+    if more != 0 {
+        table_header.fetch_add(header::PAIRS, more);
+    }
+    // Of the ambiguous key.
+    let fate = if entries.first.load(entries.room) != !0 { entries.assigned.load(entries.room) } else { 0 };
+    if fate & IS_OTHER != 0 {
+        let value = if fate & IS_THERE != 0 { value() } else { 0 };
+        table_header.store(header::HELD, (fate & IS_THERE != 0) as u32);
+        table_header.store(header::HELD_VALUE, value as u32);
+        table_header.store(header::HELD_VALUE + 1, (value >> 32) as u32);
+    }
+}
 /// Gathers what the operations of each key do. Tells whether there was no room.
 #[inline(always)]
-pub(super) fn gather<L: Routed, const THREADS: u32>(
+pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,
-    batch: Batch<L>,
+    batch: Batch<L, VALUES>,
     entries: Entries,
     counts: Shared<u32>,
-    values: In<L::Value>,
+    value: impl Fn(u32) -> L::Value,
 ) -> bool {
     let mut crowded = false;
     batch.for_each::<THREADS>(t, |key, number| match entries.of::<L>(key) {
         None => crowded = true,
         Some(at) => {
             lower(entries.first, at, number);
-            match batch.applying.operation {
+            match batch.all() {
                 operation::ASSIGN => raise(entries.assigned, at, number + 1),
-                operation::ADD => entries.add(at, values.get(number)),
+                operation::ADD => entries.add(at, value(number)),
                 operation::EACH if batch.operation(number) == operation::ERASE => {
                     raise(entries.erased, at, number + 1);
                 }
@@ -795,7 +855,7 @@ pub(super) fn gather<L: Routed, const THREADS: u32>(
     if t.barrier_count(crowded) != 0 {
         return true;
     }
-    if batch.applying.operation == operation::EACH {
+    if batch.all() == operation::EACH {
         batch.for_each::<THREADS>(t, |key, number| {
             let Some(at) = entries.of::<L>(key) else { return };
             let (erased, operation) = (entries.erased.load(at), batch.operation(number));
@@ -818,20 +878,26 @@ pub(super) fn gather<L: Routed, const THREADS: u32>(
         if t.barrier_count(crowded) != 0 {
             return true;
         }
-        batch.for_each::<THREADS>(t, |key, number| {
-            let Some(at) = entries.of::<L>(key) else { return };
-            let is_last = number >= entries.erased.load(at) && number >= entries.assigned.load(at);
-            if is_last && batch.operation(number) == operation::ADD {
-                entries.add(at, values.get(number));
-            }
-        });
-        t.barrier();
+        if VALUES {
+            batch.for_each::<THREADS>(t, |key, number| {
+                let Some(at) = entries.of::<L>(key) else { return };
+                let is_last = number >= entries.erased.load(at) && number >= entries.assigned.load(at);
+                if is_last && batch.operation(number) == operation::ADD {
+                    entries.add(at, value(number));
+                }
+            });
+            t.barrier();
+        }
     }
     false
 }
 /// Tells what each operation found.
 #[inline(always)]
-pub(super) fn tell<L: Routed, const THREADS: u32>(t: Thread, batch: Batch<L>, entries: Entries) {
+pub(crate) fn tell<L: Routed, const VALUES: bool, const THREADS: u32>(
+    t: Thread,
+    batch: Batch<L, VALUES>,
+    entries: Entries,
+) {
     batch.for_each::<THREADS>(t, |key, number| {
         let Some(at) = entries.of::<L>(key) else { return };
         let (was_first, operation) = (entries.first.load(at) == number, batch.operation(number));
@@ -840,7 +906,7 @@ pub(super) fn tell<L: Routed, const THREADS: u32>(t: Thread, batch: Batch<L>, en
             return batch.statuses.store(number, status::NOT_DONE);
         }
         let mut was_there = if was_first { fate & WAS_THERE != 0 } else { operation != operation::ERASE };
-        if batch.applying.operation == operation::EACH {
+        if batch.all() == operation::EACH {
             was_there |= !was_first;
             let mut link = entries.chains.load(at);
             // The one before it, plus 1.
@@ -857,7 +923,7 @@ pub(super) fn tell<L: Routed, const THREADS: u32>(t: Thread, batch: Batch<L>, en
     });
 }
 #[inline(always)]
-fn add_counts(counts: Shared<u32>, adds: [(u32, u32); 3]) {
+pub(crate) fn add_counts(counts: Shared<u32>, adds: [(u32, u32); 3]) {
     unroll::<3>(|j| {
         if adds[j].1 != 0 {
             counts.fetch_add(adds[j].0, adds[j].1);
@@ -931,15 +997,23 @@ fn find<L: Layout>(
     if let Some((slot, record)) = hit {
         return (There::Slot(slot), Some(from.value_at(slot, record)));
     }
-    let mut slot = stashed.list;
-    while slot != NONE {
-        let pair = stashed.pair::<L>(slot);
-        if L::key(pair) == key {
-            return (There::Stash(slot), Some(L::value(pair)));
-        }
-        slot = stashed.link(slot) as u32;
+    match stashed.slot_of::<L>(key) {
+        Some(slot) => (There::Stash(slot), Some(L::value(stashed.pair::<L>(slot)))),
+        None => (There::Nowhere, None),
     }
-    (There::Nowhere, None)
+}
+/// Whether the key of an entry is erased, and the number of the first operation behind that which inserts or adds, or all ones.
+#[inline(always)]
+pub(crate) fn written<L: Routed, const VALUES: bool>(
+    batch: Batch<L, VALUES>,
+    entries: Entries,
+    at: u32,
+) -> (bool, u32) {
+    match batch.all() {
+        operation::EACH => (entries.erased.load(at) != 0, entries.made.load(at)),
+        operation::ERASE => (true, !0),
+        _ => (false, entries.first.load(at)),
+    }
 }
 /// The value that the key of an entry has at the end, if it had this one before.
 #[inline(always)]
@@ -951,11 +1025,7 @@ pub(super) fn result<L: Routed>(
     values: In<L::Value>,
 ) -> Option<L::Value> {
     let (assigned, sum) = (entries.assigned.load(at), entries.sum::<L::Value>(at));
-    let (is_erased, made) = match batch.applying.operation {
-        operation::EACH => (entries.erased.load(at) != 0, entries.made.load(at)),
-        operation::ERASE => (true, !0),
-        _ => (false, entries.first.load(at)),
-    };
+    let (is_erased, made) = written(batch, entries, at);
     let added = |value: L::Value| Some(L::Value::narrowed(value.widened().wrapping_add(sum)));
     if assigned != 0 {
         return added(values.get(assigned - 1));
@@ -1073,10 +1143,13 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $value:ty, $w
         table_header: Buf<u32>,
         batch_state: Buf<u32>,
     ) {
-        update::<$layout, $threads>(
-            t, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, values, operations, unstashed, lists,
-            slots, stash, statuses, table_header, batch_state,
-        )
+        if let Some(work) = begin::<$layout, true>(
+            t, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
+            table_header, batch_state,
+        ) {
+            let done = apply::<$layout, $threads>(t, work, values, slots, stash, table_header, batch_state);
+            end::<$layout, true, $threads>(t, work, done, lists, stash, batch_state);
+        }
     }
 )* } }
 const _: () = assert!(THREADS == 256 && WIDE_THREADS == 512);

@@ -9,8 +9,8 @@
 //! that has more slots than there are keys.
 use super::build::{Arrived, Near, THREADS, shared_bytes};
 use super::export::{HELD, append_keys, with_keys};
-use super::fill::{Filling, claim, claimed};
-use super::layout::{Member, hash, in_bucket, is_full, mixed};
+use super::fill::{self, claim, claimed};
+use super::layout::{Member, mixed};
 use super::settle::strided;
 use crate::hash::mix::mix;
 use crate::map::build::Source;
@@ -18,7 +18,7 @@ use crate::map::join::{ANSWERING, SUMS};
 use crate::map::layout::Shape;
 use crate::map::settle::{clear_bins, clear_state, ends, grid_barrier};
 use crate::map::state;
-use koel_simt::{Buf, In, Thread, kernel, unroll};
+use koel_simt::{Buf, In, Thread, kernel};
 
 const _: () = assert!(THREADS == ANSWERING);
 
@@ -70,27 +70,10 @@ pub const fn combine_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
 /// The slot of a key in a table that is filled, counted as hits are.
 #[inline(always)]
 fn slot_of<K: Member>(table: Near<K>, list: u32, key: K) -> Option<u32> {
-    let h = hash(key);
-    let first = table.first(h);
-    in_full(table, first, key).unwrap_or_else(|| {
-        let second = table.other(h, first);
-        in_full(table, second, key).unwrap_or_else(|| {
-            let waiting = claimed(list, key, |at| table.waiting.load(at));
-            waiting.map(|at| table.shape.buckets * K::SLOTS + at)
-        })
+    fill::slot_of(table, key, || {
+        let waiting = claimed(list, key, |at| table.waiting.load(at));
+        waiting.map(|at| table.shape.buckets * K::SLOTS + at)
     })
-}
-/// The slot of a key in a bucket; `None` if it may be elsewhere, because the bucket is full.
-#[inline(always)]
-fn in_full<K: Member>(table: Near<K>, bucket: u32, key: K) -> Option<Option<u32>> {
-    let keys = table.bucket(bucket);
-    let mut slot = None;
-    unroll::<8>(|s| {
-        if s < K::SLOTS as usize && in_bucket::<K>(&keys, s) == key {
-            slot = Some(bucket * K::SLOTS + s as u32);
-        }
-    });
-    if slot.is_some() || !is_full::<K>(&keys) { Some(slot) } else { None }
 }
 
 #[inline(always)]

@@ -5,7 +5,7 @@
 //!   slots in the same order, none of which becomes empty again, and find there the copy that came first.
 //! * Then each key that waits [evicts](fn@evict): it takes the slot of another key, which goes to its other bucket, and so on. A key is in a
 //!   slot or in the hands of one thread. No slot becomes empty, so a bucket that was full once is full for good.
-use super::layout::{Member, hash, holds, in_bucket, taken};
+use super::layout::{Member, hash, holds, in_bucket, is_full, taken};
 use crate::hash::mulhi;
 use crate::map::layout::class;
 use koel_simt::unroll;
@@ -77,6 +77,32 @@ pub fn meet_second<K: Member, T: Filling<K>>(table: T, key: K) -> Outcome {
     let first = table.first(h);
     table.mark(first, class(h));
     meet(table, table.other(h, first), key)
+}
+
+/// The slot of a mixed key, counted from the first of the table, while nothing changes; `elsewhere`: if both its buckets are full and do
+/// not hold it.
+#[inline(always)]
+#[track_caller]
+pub fn slot_of<K: Member, T: Filling<K>>(table: T, key: K, elsewhere: impl FnOnce() -> Option<u32>) -> Option<u32> {
+    let h = hash(key);
+    let first = table.first(h);
+    in_full(table, first, key).unwrap_or_else(|| {
+        let second = table.other(h, first);
+        in_full(table, second, key).unwrap_or_else(elsewhere)
+    })
+}
+/// The slot of a key in a bucket; `None` if it may be elsewhere, because the bucket is full.
+#[inline(always)]
+#[track_caller]
+fn in_full<K: Member, T: Filling<K>>(table: T, bucket: u32, key: K) -> Option<Option<u32>> {
+    let keys = [table.half(bucket, 0), table.half(bucket, 1)];
+    let mut slot = None;
+    unroll::<8>(|s| {
+        if s < K::SLOTS as usize && in_bucket::<K>(&keys, s) == key {
+            slot = Some(bucket * K::SLOTS + s as u32);
+        }
+    });
+    if slot.is_some() || !is_full::<K>(&keys) { Some(slot) } else { None }
 }
 
 /// Gives a mixed key a slot of an open-addressing table of so many slots, where nothing moves, unless that takes more than `tries`.

@@ -9,14 +9,15 @@
 //! keys whether one of them *overflowed* from here. For eight keys, the bit of class `c` is set if key `2 c` is greater than key `2 c + 1`;
 //! for four, the bits are those of a [map's bucket](crate::map::layout). A lookup reads the second bucket only if the first is full, does
 //! not hold the key and has the bit of its class set, and the stash only if the second is full too.
-use crate::map::layout::{Layout, Narrow, Number, Shape, Wide, class, class_bit, with_class_bits};
+use crate::map::join::{Carried, Routed};
+use crate::map::layout::{Layout, Narrow, Shape, Wide, class, class_bit, with_class_bits};
 use core::fmt::Debug;
 use koel_simt::{Buf, In, Shared, U32x4, U64x2, unroll};
 
 /// What keys of a set may be: `u32`, `u64`. A mixed key is of the same type.
-pub trait Member: Number {
+pub trait Member: Carried {
     /// How keys are mixed; and how the stash holds them: as pairs whose values are zero.
-    type Pairs: Layout<Key = Self, Value = Self, Mixed = Self>;
+    type Pairs: Routed<Key = Self, Value = Self, Mixed = Self>;
     /// Half a bucket: sixteen bytes.
     type Half: Copy + Debug + Send + Sync;
     /// Keys of a bucket.
@@ -30,6 +31,8 @@ pub trait Member: Number {
     fn in_half(half: &Self::Half, i: usize) -> Self;
     /// Sixteen bytes of a finished table.
     fn read_half(slots: In<Self>, i: u64) -> Self::Half;
+    /// Sixteen bytes of a table that this thread may change.
+    fn load_half(slots: Buf<Self>, i: u64) -> Self::Half;
     /// Sixteen bytes that others may change at this moment.
     fn shared_half(slots: Shared<Self>, i: u32) -> Self::Half;
     /// Writes sixteen bytes that no other thread touches.
@@ -59,6 +62,11 @@ impl Member for u32 {
     #[track_caller]
     fn read_half(slots: In<u32>, i: u64) -> [u32; 4] {
         slots.x4().get(i).0
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn load_half(slots: Buf<u32>, i: u64) -> [u32; 4] {
+        slots.x4().load(i).0
     }
     #[inline(always)]
     #[track_caller]
@@ -110,6 +118,11 @@ impl Member for u64 {
     #[track_caller]
     fn read_half(slots: In<u64>, i: u64) -> [u64; 2] {
         slots.x2().get(i).0
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn load_half(slots: Buf<u64>, i: u64) -> [u64; 2] {
+        slots.x2().load(i).0
     }
     #[inline(always)]
     #[track_caller]

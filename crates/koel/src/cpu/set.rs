@@ -9,8 +9,8 @@ use crate::device::memory::prefetch;
 use crate::error::{Result, check_length};
 use koel_kernels::map::layout::{Layout, Shape};
 use koel_kernels::set::combine::how;
-use koel_kernels::set::fill::{Filling, Outcome, evict, meet, meet_second};
-use koel_kernels::set::layout::{Member, finished, in_bucket, is_full, mixed, search, unmixed};
+use koel_kernels::set::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
+use koel_kernels::set::layout::{Member, finished, in_bucket, mixed, search, unmixed};
 use rayon::prelude::*;
 use std::cell::Cell;
 
@@ -81,24 +81,6 @@ impl<K: Member> Host<'_, K> {
     }
     fn at(self, bucket: u32) -> usize {
         bucket as usize * K::SLOTS as usize
-    }
-    fn bucket(self, bucket: u32) -> [K::Half; 2] {
-        [self.half(bucket, 0), self.half(bucket, 1)]
-    }
-    /// The slot of a key in its two buckets: an error if both are full and do not hold it.
-    fn slot_of(self, key: K) -> std::result::Result<Option<usize>, ()> {
-        let h = K::Pairs::hash(key);
-        let first = self.first(h);
-        for bucket in [first, self.other(h, first)] {
-            let keys = self.bucket(bucket);
-            if let Some(slot) = (0..K::SLOTS as usize).find(|&slot| in_bucket::<K>(&keys, slot) == key) {
-                return Ok(Some(self.at(bucket) + slot));
-            }
-            if !is_full::<K>(&keys) {
-                return Ok(None);
-            }
-        }
-        Err(())
     }
 }
 impl<K: Member> Filling<K> for Host<'_, K> {
@@ -275,11 +257,10 @@ pub fn combine<K: Member>(
                     second.each(bin, |key| {
                         if key == K::EMPTY {
                             held[1] = true;
-                        } else if let Some(slot) = table
-                            .slot_of(key)
-                            .unwrap_or_else(|()| waiting.binary_search(&key).ok().map(|i| table.slots.len() + i))
-                        {
-                            hits[slot] = true;
+                        } else if let Some(slot) = slot_of(table, key, || {
+                            waiting.binary_search(&key).ok().map(|i| (table.slots.len() + i) as u32)
+                        }) {
+                            hits[slot as usize] = true;
                         }
                     });
                 }

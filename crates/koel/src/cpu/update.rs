@@ -7,19 +7,90 @@ use super::stash::Stash;
 use crate::device::Device;
 use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Shape, class, empty_last, filled, with_class_bits};
 use koel_kernels::map::update::{applied, operation, status, status_of};
+use koel_kernels::set::layout::{Member, finished, in_bucket};
 use rayon::prelude::*;
+use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Evictions until a pair goes to the stash.
 const MOST_EVICTIONS: u32 = 512;
 /// Fewer operations than this are done by the calling thread.
 const PARALLEL: usize = 4096;
 
+/// What a table's buckets are.
+pub trait Buckets {
+    /// What operations are on; and how the stash holds it.
+    type Pairs: Layout;
+    /// What tables are arrays of.
+    type Word: Copy + Send;
+    /// Words of a bucket.
+    const WORDS: usize;
+    /// Pairs of a bucket.
+    const SLOTS: usize;
+    /// Whether pairs have values.
+    const VALUES: bool;
+    /// The pair in a slot of a bucket of these words; empty if there is none.
+    fn pair(words: &[Self::Word], bucket: usize, slot: usize) -> PairOf<Self>;
+    /// Writes the pairs of a bucket that is in this place, and from which keys of classes with these bits overflowed.
+    fn write(shape: Shape, place: u32, pairs: &[PairOf<Self>], bits: u8, words: &mut [Self::Word]);
+}
+type PairOf<B> = <<B as Buckets>::Pairs as Layout>::Pair;
+/// Those of a map.
+pub struct OfMap<L>(PhantomData<L>);
+impl<L: Layout> Buckets for OfMap<L> {
+    type Pairs = L;
+    type Word = u64;
+    const WORDS: usize = L::WORDS;
+    const SLOTS: usize = BUCKET;
+    const VALUES: bool = true;
+    #[inline(always)]
+    fn pair(words: &[u64], bucket: usize, slot: usize) -> L::Pair {
+        L::with_head(heads::<L>(words, bucket)[slot], words[behind_at::<L>(bucket, slot)])
+    }
+    fn write(shape: Shape, place: u32, pairs: &[L::Pair], bits: u8, words: &mut [u64]) {
+        let pairs = [0, 1, 2, 3].map(|slot| pairs[slot]);
+        let gone = (0..BUCKET).filter(|&slot| L::head(pairs[slot]) == EMPTY).fold(0, |gone, slot| gone | 1 << slot);
+        // A lookup goes on only from a bucket that is full.
+        let pairs = if gone == 0 || bits != 0 {
+            with_class_bits::<L>(filled::<L>(shape, place, pairs, gone), bits as u32)
+        } else {
+            empty_last::<L>(pairs)
+        };
+        for (slot, pair) in pairs.into_iter().enumerate() {
+            words[behind_at::<L>(0, slot)] = L::behind(pair);
+            words[slot] = L::head(pair);
+        }
+    }
+}
+/// Those of a set. A key of which the first bucket has room comes home from its second one, so that none is missed.
+pub struct OfSet<K>(PhantomData<K>);
+impl<K: Member + Send> Buckets for OfSet<K> {
+    type Pairs = K::Pairs;
+    type Word = K;
+    const WORDS: usize = K::SLOTS as usize;
+    const SLOTS: usize = K::SLOTS as usize;
+    const VALUES: bool = false;
+    #[inline(always)]
+    fn pair(words: &[K], bucket: usize, slot: usize) -> PairOf<Self> {
+        let key = words[bucket * Self::SLOTS + slot];
+        if key == K::EMPTY { K::Pairs::EMPTY_PAIR } else { K::Pairs::pair(key, K::narrowed(0)) }
+    }
+    fn write(_: Shape, _: u32, pairs: &[PairOf<Self>], bits: u8, words: &mut [K]) {
+        words.fill(K::EMPTY);
+        let keys = pairs.iter().filter(|&&pair| K::Pairs::head(pair) != EMPTY).map(|&pair| K::Pairs::key(pair));
+        words.iter_mut().zip(keys).for_each(|(word, key)| *word = key);
+        let half = |half: usize| K::half(|i| words[half * Self::SLOTS / 2 + i as usize]);
+        let bucket = finished::<K>([half(0), half(1)], bits.into());
+        words.iter_mut().enumerate().for_each(|(i, word)| *word = in_bucket::<K>(&bucket, i));
+    }
+}
+
 /// The operations of a batch.
 #[derive(Clone, Copy)]
 pub struct Batch<'a, L: Layout> {
     /// Of each operation.
     pub keys: &'a [L::Key],
-    /// Of each operation; none if all erase.
+    /// Of each operation; none if all erase, or if there are no values.
     pub values: &'a [L::Value],
     /// What all operations do, or [`EACH`](operation::EACH).
     pub operation: u32,
@@ -68,13 +139,13 @@ impl Updates {
 }
 
 /// A partition's part of the table and its operations.
-struct Task<'a, L: Layout> {
+struct Task<'a, B: Buckets> {
     partition: u32,
-    words: &'a mut [u64],
+    words: &'a mut [B::Word],
     order: &'a [u64],
     statuses: &'a mut [u8],
-    stashed: Vec<L::Pair>,
-    held: Option<L::Value>,
+    stashed: Vec<PairOf<B>>,
+    held: Option<<B::Pairs as Layout>::Value>,
     updated: Updated,
 }
 
@@ -82,21 +153,22 @@ struct Task<'a, L: Layout> {
 ///
 /// Sorts one word an operation, reads and writes each partition that has operations once. `seed`: of the table, which has this shape.
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
-pub fn update<L: Layout>(
+pub fn update<B: Buckets>(
     device: &Device,
     shape: Shape,
     seed: u32,
-    table: &mut [u64],
-    stash: &mut Stash<L>,
-    batch: Batch<'_, L>,
+    table: &mut [B::Word],
+    stash: &mut Stash<B::Pairs>,
+    batch: Batch<'_, B::Pairs>,
     statuses: &mut [u8],
     memory: &mut Updates,
 ) -> Updated {
+    type L<B> = <B as Buckets>::Pairs;
     let Updates { order, statuses: sorted } = memory;
     let wanted = |i: usize| !batch.again || statuses[i] == status::NOT_DONE;
     order.clear();
     order.extend((0..batch.keys.len()).filter(|&i| wanted(i)).map(|i| {
-        let h = L::hash(L::mixed(seed, batch.keys[i]));
+        let h = L::<B>::hash(L::<B>::mixed(seed, batch.keys[i]));
         (shape.partition(h) as u64) << 32 | i as u64
     }));
     let is_parallel = order.len() >= PARALLEL;
@@ -107,12 +179,12 @@ pub fn update<L: Layout>(
     sorted.clear();
     sorted.resize(order.len(), status::NOT_DONE);
 
-    let partition_of = |pair: &L::Pair| shape.partition(L::hash(L::key(*pair)));
+    let partition_of = |pair: &PairOf<B>| shape.partition(L::<B>::hash(L::<B>::key(*pair)));
     let mut stashed = stash.iter().collect::<Vec<_>>();
     stashed.sort_unstable_by_key(partition_of);
     let (mut tasks, mut stay) = (vec![], vec![]);
     let (mut words, mut next, mut outcomes, mut waiting) = (table, 0, &mut sorted[..], &stashed[..]);
-    let each = shape.buckets as usize * L::WORDS;
+    let each = shape.buckets as usize * B::WORDS;
     for order in order.chunk_by(|a, b| a >> 32 == b >> 32) {
         let partition = (order[0] >> 32) as u32;
         let (own, rest) = words.split_at_mut((partition - next) as usize * each).1.split_at_mut(each);
@@ -129,7 +201,7 @@ pub fn update<L: Layout>(
         tasks.push(Task { partition, words: own, order, statuses, stashed, held, updated });
     }
     stay.extend_from_slice(waiting);
-    let run = |taken: &mut Taken<L>, task: &mut Task<'_, L>| taken.update(shape, seed, &batch, task);
+    let run = |taken: &mut Taken<B>, task: &mut Task<'_, B>| taken.update(shape, seed, &batch, task);
     if is_parallel {
         device.install(|| tasks.par_iter_mut().with_max_len(1).for_each_init(Taken::default, run));
     } else {
@@ -155,35 +227,35 @@ pub fn update<L: Layout>(
 }
 
 /// A partition taken apart.
-struct Taken<L: Layout> {
+struct Taken<B: Buckets> {
     /// The pairs of each bucket, in any of its slots.
-    buckets: Vec<[L::Pair; BUCKET]>,
-    stashed: Vec<L::Pair>,
+    pairs: Vec<PairOf<B>>,
+    stashed: Vec<PairOf<B>>,
     /// Of each bucket the class bits.
     bits: Vec<u8>,
     random: u32,
 }
-impl<L: Layout> Default for Taken<L> {
-    fn default() -> Taken<L> {
-        Taken { buckets: vec![], stashed: vec![], bits: vec![], random: 0x2545_F491 }
+impl<B: Buckets> Default for Taken<B> {
+    fn default() -> Taken<B> {
+        Taken { pairs: vec![], stashed: vec![], bits: vec![], random: 0x2545_F491 }
     }
 }
 /// Where a key is.
 #[derive(Clone, Copy)]
 enum There {
     Nowhere,
-    Slot(usize, usize),
+    Slot(usize),
     Stash(usize),
     Held,
 }
-impl<L: Layout> Taken<L> {
-    fn update(&mut self, shape: Shape, seed: u32, batch: &Batch<'_, L>, task: &mut Task<'_, L>) {
+impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
+    fn update(&mut self, shape: Shape, seed: u32, batch: &Batch<'_, L>, task: &mut Task<'_, B>) {
         let mut count = self.read(shape, task);
         let mut refused = false;
         for (&of, status) in task.order.iter().zip(&mut *task.statuses) {
             let i = of as u32 as usize;
             let operation = match batch.operation {
-                operation::EACH => batch.operations[i] as u32 & 3,
+                operation::EACH => operation::of(batch.operations[i], B::VALUES),
                 all => all,
             };
             let mixed = L::mixed(seed, batch.keys[i]);
@@ -204,7 +276,7 @@ impl<L: Layout> Taken<L> {
             let pair = after.map(|value| L::pair(mixed, value));
             match (there, pair) {
                 (There::Held, _) => task.held = after,
-                (There::Slot(bucket, slot), pair) => self.buckets[bucket][slot] = pair.unwrap_or(L::EMPTY_PAIR),
+                (There::Slot(slot), pair) => self.pairs[slot] = pair.unwrap_or(L::EMPTY_PAIR),
                 (There::Stash(at), Some(pair)) => self.stashed[at] = pair,
                 (There::Stash(at), None) => {
                     self.stashed.swap_remove(at);
@@ -213,31 +285,43 @@ impl<L: Layout> Taken<L> {
                 (There::Nowhere, None) => {}
             }
         }
+        if !B::VALUES && task.updated.gone > 0 {
+            while self.come_home(shape) {}
+        }
         self.write(shape, task);
     }
 
     /// Takes the partition apart, and its pairs out of the stash, if there is room. Tells how many pairs it has.
-    fn read(&mut self, shape: Shape, task: &mut Task<'_, L>) -> usize {
-        self.buckets.clear();
+    fn read(&mut self, shape: Shape, task: &mut Task<'_, B>) -> usize {
+        self.pairs.clear();
         self.stashed.clear();
         let first = shape.place(task.partition, 0) as u32;
         let mut count = 0;
         for bucket in 0..shape.buckets {
-            let (place, mut pairs) = (bucket as usize, [L::EMPTY_PAIR; BUCKET]);
-            for (slot, &head) in heads::<L>(task.words, place).iter().enumerate() {
+            self.pairs.extend((0..B::SLOTS).map(|slot| {
+                let pair = B::pair(task.words, bucket as usize, slot);
                 // Fillers do not belong where they are.
-                if head != EMPTY && shape.belongs(L::hash(L::key_in(head)), first + bucket) {
-                    pairs[slot] = L::with_head(head, task.words[behind_at::<L>(place, slot)]);
-                    count += 1;
+                if L::head(pair) == EMPTY || !shape.belongs(L::hash(L::key(pair)), first + bucket) {
+                    return L::EMPTY_PAIR;
                 }
-            }
-            self.buckets.push(pairs);
+                count += 1;
+                pair
+            }));
         }
         count += task.stashed.len();
         std::mem::take(&mut task.stashed).into_iter().for_each(|pair| self.place(shape, pair));
         count
     }
 
+    /// The slots of a bucket.
+    fn slots(bucket: u32) -> Range<usize> {
+        let first = bucket as usize * B::SLOTS;
+        first..first + B::SLOTS
+    }
+    fn position(&self, bucket: u32, is_it: impl Fn(&L::Pair) -> bool) -> Option<usize> {
+        let slots = Self::slots(bucket);
+        self.pairs[slots.clone()].iter().position(is_it).map(|slot| slots.start + slot)
+    }
     fn find(&self, shape: Shape, mixed: L::Mixed, held: Option<L::Value>) -> (There, Option<L::Value>) {
         if mixed == L::AMBIGUOUS {
             return (There::Held, held);
@@ -245,9 +329,9 @@ impl<L: Layout> Taken<L> {
         let is_it = |&pair: &L::Pair| L::head(pair) != EMPTY && L::key(pair) == mixed;
         let h = L::hash(mixed);
         let first = shape.first(h);
-        for bucket in [first, shape.other(h, first)].map(|bucket| bucket as usize) {
-            if let Some(slot) = self.buckets[bucket].iter().position(is_it) {
-                return (There::Slot(bucket, slot), Some(L::value(self.buckets[bucket][slot])));
+        for bucket in [first, shape.other(h, first)] {
+            if let Some(slot) = self.position(bucket, is_it) {
+                return (There::Slot(slot), Some(L::value(self.pairs[slot])));
             }
         }
         match self.stashed.iter().position(is_it) {
@@ -266,12 +350,15 @@ impl<L: Layout> Taken<L> {
         }
         let mut bucket = first;
         for _ in 0..MOST_EVICTIONS {
-            let others = self.buckets[bucket as usize].map(|pair| shape.other(L::hash(L::key(pair)), bucket));
-            let hit = others.iter().position(|&other| self.free(other).is_some());
+            let other = |pair: L::Pair| shape.other(L::hash(L::key(pair)), bucket);
+            let mut slots = Self::slots(bucket);
+            let hit = slots.clone().find(|&slot| self.free(other(self.pairs[slot])).is_some());
             self.random = self.random.wrapping_mul(0x2C1B_3C6D).wrapping_add(0x297A_2D39);
-            let slot = hit.unwrap_or(self.random as usize >> 30);
-            std::mem::swap(&mut pair, &mut self.buckets[bucket as usize][slot]);
-            bucket = others[slot];
+            let any = ((self.random as u64 * B::SLOTS as u64) >> 32) as usize;
+            let slot = hit.or(slots.nth(any)).unwrap_or(slots.start);
+            let next = other(self.pairs[slot]);
+            std::mem::swap(&mut pair, &mut self.pairs[slot]);
+            bucket = next;
             if self.put(bucket, pair) {
                 return;
             }
@@ -279,15 +366,30 @@ impl<L: Layout> Taken<L> {
         self.stashed.push(pair);
     }
     fn free(&self, bucket: u32) -> Option<usize> {
-        self.buckets[bucket as usize].iter().position(|&pair| L::head(pair) == EMPTY)
+        self.position(bucket, |&pair| L::head(pair) == EMPTY)
     }
     fn put(&mut self, bucket: u32, pair: L::Pair) -> bool {
         let free = self.free(bucket);
-        free.inspect(|&slot| self.buckets[bucket as usize][slot] = pair).is_some()
+        free.inspect(|&slot| self.pairs[slot] = pair).is_some()
+    }
+    /// Brings pairs to their first buckets, as far as these have room. Tells whether one came.
+    fn come_home(&mut self, shape: Shape) -> bool {
+        let mut came = false;
+        for bucket in 0..shape.buckets {
+            for slot in Self::slots(bucket) {
+                let pair = self.pairs[slot];
+                let first = shape.first(L::hash(L::key(pair)));
+                if L::head(pair) != EMPTY && first != bucket && self.put(first, pair) {
+                    self.pairs[slot] = L::EMPTY_PAIR;
+                    came = true;
+                }
+            }
+        }
+        came
     }
 
     /// Puts the partition together again.
-    fn write(&mut self, shape: Shape, task: &mut Task<'_, L>) {
+    fn write(&mut self, shape: Shape, task: &mut Task<'_, B>) {
         // What is in the stash has two full buckets.
         for pair in std::mem::take(&mut self.stashed) {
             let h = L::hash(L::key(pair));
@@ -298,7 +400,7 @@ impl<L: Layout> Taken<L> {
         }
         self.bits.clear();
         self.bits.resize(shape.buckets as usize, 0);
-        for (bucket, pairs) in (0..).zip(&self.buckets) {
+        for (bucket, pairs) in (0..).zip(self.pairs.chunks_exact(B::SLOTS)) {
             for &pair in pairs.iter().filter(|&&pair| L::head(pair) != EMPTY) {
                 let h = L::hash(L::key(pair));
                 self.bits[shape.first(h) as usize] |= ((shape.first(h) != bucket) as u8) << class(h);
@@ -309,19 +411,9 @@ impl<L: Layout> Taken<L> {
             self.bits[shape.first(h) as usize] |= 1 << class(h);
         }
         let first = shape.place(task.partition, 0) as u32;
-        let buckets = self.buckets.iter().zip(&self.bits).zip(task.words.chunks_exact_mut(L::WORDS));
-        for (place, ((&pairs, &bits), words)) in (first..).zip(buckets) {
-            let gone = (0..BUCKET).filter(|&slot| L::head(pairs[slot]) == EMPTY).fold(0, |gone, slot| gone | 1 << slot);
-            // A lookup goes on only from a bucket that is full.
-            let pairs = if gone == 0 || bits != 0 {
-                with_class_bits::<L>(filled::<L>(shape, place, pairs, gone), bits as u32)
-            } else {
-                empty_last::<L>(pairs)
-            };
-            for (slot, pair) in pairs.into_iter().enumerate() {
-                words[behind_at::<L>(0, slot)] = L::behind(pair);
-                words[slot] = L::head(pair);
-            }
+        let buckets = self.pairs.chunks_exact(B::SLOTS).zip(&self.bits).zip(task.words.chunks_exact_mut(B::WORDS));
+        for (place, ((pairs, &bits), words)) in (first..).zip(buckets) {
+            B::write(shape, place, pairs, bits, words);
         }
         task.stashed.extend_from_slice(&self.stashed);
     }

@@ -67,7 +67,7 @@ pub struct MapJoiner<K: Key = u32, V: Value = u32> {
 
 /// From when on queries are partitioned, and how.
 #[derive(Clone, Copy)]
-pub(super) struct Rule {
+pub(crate) struct Rule {
     /// Bytes of a table that is small enough to be read at random.
     pub cached: usize,
     /// Pairs a query: with more of them most of the table would be read in vain.
@@ -99,7 +99,7 @@ impl Rule {
 
 /// How queries get to the bins from which they are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Route {
+pub(crate) struct Route {
     /// The first of two passes.
     pub groups: Option<Pass>,
     /// The last pass, or the only one.
@@ -160,21 +160,21 @@ impl Route {
 }
 
 /// Memory for the queries of one form on their way.
-pub(super) struct Sent<T> {
+pub(crate) struct Sent<T> {
     by_group: Buffer<T>,
     by_bin: Buffer<T>,
     overflow: Buffer<T>,
 }
 impl<T: Element> Sent<T> {
-    pub(super) fn new(device: &Device) -> Result<Sent<T>> {
+    pub(crate) fn new(device: &Device) -> Result<Sent<T>> {
         Ok(Sent { by_group: device.alloc(0)?, by_bin: device.alloc(0)?, overflow: device.alloc(0)? })
     }
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.by_group.bytes() + self.by_bin.bytes() + self.overflow.bytes()
     }
 }
 /// Makes a buffer longer if it is too short; what it holds is lost.
-pub(super) fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+pub(crate) fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     if buffer.len() < len {
         let device = buffer.device().clone();
         // The old memory is given back first: both need not fit.
@@ -184,7 +184,7 @@ pub(super) fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<
     Ok(())
 }
 /// What has been sent, as kernels read it.
-pub(super) struct Arrived<T> {
+pub(crate) struct Arrived<T> {
     pub queries: In<T>,
     pub overflow: In<T>,
     pub cursors: In<u32>,
@@ -228,7 +228,7 @@ impl<T: Copy> Arrived<T> {
 
 /// A form of queries and its passes.
 #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
-pub(super) trait Form<L: Kernels> {
+pub(crate) trait Form<L: Kernels> {
     type Element: Element;
     /// Elements of a query.
     const ELEMENTS: usize;
@@ -346,16 +346,17 @@ macro_rules! form {
 form! { Numbered, u64, size_of::<L::Key>() / 4, join_from_input join_from_input_many join_from_groups }
 form! { Alone, L::Key, 1, filter_from_input filter_from_input_many filter_from_groups }
 
-/// Sends queries to their bins: a fill, a launch, with two passes another one.
-pub(super) fn send<L: Kernels, F: Form<L>>(
+/// Sends queries to the bins of a table of this shape and with this header: a fill, a launch, with two passes another one.
+pub(crate) fn send<L: Kernels, F: Form<L>>(
     stream: &Stream,
     route: &Route,
-    table: Table<L>,
+    shape: Shape,
+    header: In<u32>,
     queries: View<'_, L::Key>,
     sent: &mut Sent<F::Element>,
     counters: &mut Buffer<u32>,
 ) -> Result<Arrived<F::Element>> {
-    let (n, shape) = (queries.len() as u32, table.shape);
+    let n = queries.len() as u32;
     let places = route.places(shape.partitions).map(|queries| queries * F::ELEMENTS);
     reserve(&mut sent.by_group, places[0])?;
     reserve(&mut sent.by_bin, places[1])?;
@@ -387,19 +388,7 @@ pub(super) fn send<L: Kernels, F: Form<L>>(
         // SAFETY: `n` queries; a cursor a bin; `out` has every bin's room, `overflow` the area; all counters are zero.
         unsafe {
             F::from_input(
-                route.many,
-                stream,
-                grid,
-                n,
-                aligned,
-                shape,
-                pass,
-                table.header,
-                queries,
-                out,
-                overflow,
-                cursors,
-                spilled,
+                route.many, stream, grid, n, aligned, shape, pass, header, queries, out, overflow, cursors, spilled,
                 state,
             )
         }?;
@@ -427,7 +416,7 @@ pub(super) fn send<L: Kernels, F: Form<L>>(
                 group_pass,
                 tiles,
                 route.last,
-                table.header,
+                header,
                 group_cursors,
                 group_spilled,
                 input,
@@ -462,7 +451,7 @@ fn answer<L: Kernels, F: Form<L>>(
 ) -> Result<()> {
     let (n, partitions) = (queries.len() as u32, table.shape.partitions);
     let came = match &route {
-        Some(route) => send::<L, F>(stream, route, table, queries, sent, counters)?,
+        Some(route) => send::<L, F>(stream, route, table.shape, table.header, queries, sent, counters)?,
         None => Arrived::nothing(stream, sent, counters)?,
     };
     if let Some(route) = route.filter(|route| route.shared) {

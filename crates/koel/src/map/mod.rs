@@ -55,7 +55,7 @@
 //! # Ok::<(), koel::Error>(())
 //! ```
 mod file;
-mod join;
+pub(crate) mod join;
 pub(crate) mod kernels;
 pub(crate) mod plan;
 #[cfg(test)]
@@ -68,6 +68,7 @@ use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
 use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
+pub use crate::update::{Operations, Outcome};
 pub use join::MapJoiner;
 use kernels::Kernels;
 use koel_kernels::hash::mix::mix64;
@@ -80,7 +81,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Mutex;
 pub use types::{Key, Value};
-pub use update::{MapUpdater, Operation, Operations, Outcome};
+pub use update::{MapUpdater, Operation};
 
 /// What a map is built with.
 #[derive(Clone, Copy, Debug)]

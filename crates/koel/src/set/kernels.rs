@@ -8,18 +8,19 @@ use koel_kernels::map::build::Source;
 use koel_kernels::map::layout::Shape;
 use koel_kernels::map::partition::Bins;
 use koel_kernels::map::state;
+use koel_kernels::map::update::Applying;
 use koel_kernels::set::combine::{Ending, combine_bytes, how, spare_words};
 use koel_kernels::set::find::Table;
 use koel_kernels::set::layout::Member;
 use koel_kernels::set::partition::{FEW_BINS, MANY_BINS};
 use koel_kernels::set::settle::{Settling, mark_words};
-use koel_kernels::set::{build, combine, export, find, partition, settle};
+use koel_kernels::set::{build, combine, export, find, partition, settle, update};
 use koel_simt::{Buf, In};
 
 macro_rules! kernels { ($($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),* $(; table; $($more:ident: $more_of:ty),*)?): $module:ident $u32:ident $u64:ident;)*) => {
     /// A type of keys and its kernels: each function launches one of them on a stream, in `grid` blocks. Kernels take a table in parts.
     #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
-    pub trait Kernels: Member + Element {
+    pub trait Kernels: Member<Pairs: crate::map::kernels::Kernels> + Element {
         $(
             $(#[$doc])*
             ///
@@ -80,6 +81,12 @@ kernels! {
     find_count(n: u32; table; queries: In<Self>, count: Buf<u64>): find set_count_u32 set_count_u64;
     /// All keys.
     export(; table; keys: Buf<Self>, count: Buf<u64>): export set_export_u32 set_export_u64;
+    /// The operations of each partition, one block a partition.
+    update(
+        shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,
+        sent_state: In<u32>, operations: In<u8>, unstashed: Buf<u64>, lists: Buf<u32>, slots: Buf<Self>, stash: Buf<u64>, statuses: Buf<u8>,
+        table_header: Buf<u32>, batch_state: Buf<u32>
+    ): update set_update_u32 set_update_u64;
     /// What is made of two arrays, one block a partition.
     combine(
         what: u32, seed: u32, shape: Shape, source: Source, arrived: In<Self>, counts: In<u32>, valid: In<u32>, overflow: In<Self>,

@@ -22,7 +22,7 @@
 //!
 //! # In a loop
 //! A [`SetBuilder`] keeps the memory that building needs, and [`rebuild`](SetBuilder::rebuild) puts other keys into a set that is there:
-//! nothing is allocated, and nothing waits. A [`SetCombiner`] does so for distinct keys, unions, intersections and differences of arrays.
+//! nothing is allocated, and nothing waits. A [`SetUpdater`] puts keys in and takes keys out. A [`SetCombiner`] does so for distinct keys, unions, intersections and differences of arrays.
 //!
 //! ```
 //! use koel::{Device, SetBuilder, SetOptions};
@@ -40,11 +40,24 @@
 //! assert_eq!(found.download()?, [1, 1, 1]);
 //! # Ok::<(), koel::Error>(())
 //! ```
+//!
+//! # Changing a set
+//! Keys come and go in batches: [`insert`](Set::insert), [`erase`](Set::erase) and mixed ones by [`update`](Set::update). The result is that of doing
+//! one operation after the other.
+//!
+//! ```
+//! let mut set = koel::Set::build(&koel::Device::cpu()?, &[3u32, 5, 7])?;
+//! set.insert(&[5, 9])?;
+//! set.erase(&[7])?;
+//! assert_eq!(set.contains(&[5, 7, 9])?, [true, false, true]);
+//! # Ok::<(), koel::Error>(())
+//! ```
 mod combine;
 mod file;
 pub(crate) mod kernels;
 #[cfg(test)]
 mod tests;
+mod update;
 
 use crate::cpu;
 use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
@@ -63,6 +76,7 @@ pub use koel_kernels::set::layout;
 use koel_kernels::set::layout::unmixed;
 use std::fmt;
 use std::sync::Mutex;
+pub use update::{SetOperation, SetUpdater};
 
 /// What a set is built with.
 #[derive(Clone, Copy, Debug)]
@@ -440,6 +454,9 @@ impl<K: Key> SetBuilder<K> {
     /// wider ones), which need one pass; three launches or four. Errors: more keys than 31-bit indices reach, buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Set<K>> {
         let plan = self.check(stream, keys)?;
+        self.build_planned(plan, stream, keys)
+    }
+    fn build_planned(&mut self, plan: Plan, stream: &Stream, keys: View<'_, K>) -> Result<Set<K>> {
         let mut set = Set {
             device: self.device.clone(),
             plan,

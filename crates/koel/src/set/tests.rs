@@ -47,7 +47,7 @@ impl<K: Key> Bench<K> {
         let dropped = (self.keys.len() - oracle.len()) as u32;
         assert_eq!((header.pairs, header.dropped), (oracle.len() as u32, dropped), "{header:?}");
         assert_eq!(header.held.is_some(), oracle.contains(&unmixed(header.seed, K::EMPTY)));
-        self.check_layout(plan, &header, set, &oracle);
+        check_layout(plan, &header, set, &oracle);
         let found = table(set, &self.stream, plan).unwrap();
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
         for key in self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)]) {
@@ -55,52 +55,53 @@ impl<K: Key> Bench<K> {
         }
         header
     }
-    fn check_layout(&self, plan: &Plan, header: &Header<u32>, set: &Slots<K>, oracle: &HashSet<K>) {
-        let (shape, slots) = (plan.shape, set.slots.download().unwrap());
-        let mut held = HashSet::new();
-        let mut overflowed = vec![0; shape.all_buckets() as usize];
-        let mut hold = |key: K| {
-            assert!(held.insert(unmixed(header.seed, key)), "key {key:?} twice");
-        };
-        let bucket = |place: usize| {
-            let half = |half: usize| K::half(|i| slots[(2 * place + half) * K::SLOTS as usize / 2 + i as usize]);
-            [half(0), half(1)]
-        };
-        let keys = |place: usize| (0..K::SLOTS as usize).map(move |i| in_bucket::<K>(&bucket(place), i));
-        for place in 0..shape.all_buckets() as usize {
-            let mut ended = false;
-            for key in keys(place) {
-                assert!(key == K::EMPTY || !ended, "empty slots are last");
-                ended |= key == K::EMPTY;
-                if key != K::EMPTY {
-                    hold(key);
-                    assert!(shape.belongs(hash(key), place as u32), "key {key:?} in bucket {place}");
-                    let first = shape.first_place(hash(key)) as usize;
-                    overflowed[first] |= if place == first { 0 } else { 1 << class(hash(key)) };
-                }
-            }
-        }
-        let mut stashed = 0;
-        let stash = set.stash.download().unwrap();
-        for slot in stash.chunks(K::Pairs::SLOT_WORDS).take(1 << plan.stash_bits) {
-            if slot[0] != EMPTY {
-                let key = K::narrowed(slot[0]);
+}
+/// That a set holds what the oracle does, laid out as lookups rely on.
+pub(super) fn check_layout<K: Key>(plan: &Plan, header: &Header<u32>, set: &Slots<K>, oracle: &HashSet<K>) {
+    let (shape, slots) = (plan.shape, set.slots.download().unwrap());
+    let mut held = HashSet::new();
+    let mut overflowed = vec![0; shape.all_buckets() as usize];
+    let mut hold = |key: K| {
+        assert!(held.insert(unmixed(header.seed, key)), "key {key:?} twice");
+    };
+    let bucket = |place: usize| {
+        let half = |half: usize| K::half(|i| slots[(2 * place + half) * K::SLOTS as usize / 2 + i as usize]);
+        [half(0), half(1)]
+    };
+    let keys = |place: usize| (0..K::SLOTS as usize).map(move |i| in_bucket::<K>(&bucket(place), i));
+    for place in 0..shape.all_buckets() as usize {
+        let mut ended = false;
+        for key in keys(place) {
+            assert!(key == K::EMPTY || !ended, "empty slots are last");
+            ended |= key == K::EMPTY;
+            if key != K::EMPTY {
                 hold(key);
-                overflowed[shape.first_place(hash(key)) as usize] |= 1 << class(hash(key));
-                assert!(keys(shape.second_place(hash(key)) as usize).all(|key| key != K::EMPTY));
-                stashed += 1;
+                assert!(shape.belongs(hash(key), place as u32), "key {key:?} in bucket {place}");
+                let first = shape.first_place(hash(key)) as usize;
+                overflowed[first] |= if place == first { 0 } else { 1 << class(hash(key)) };
             }
         }
-        assert_eq!(stashed, header.stashed);
-        for (place, bits) in overflowed.into_iter().enumerate() {
-            for class in (0..4).filter(|class| bits >> class & 1 != 0) {
-                let full = keys(place).all(|key| key != K::EMPTY);
-                assert!(full && K::class_bit(bucket(place), class), "bucket {place} class {class}");
-            }
-        }
-        held.extend(header.held.map(|_| unmixed(header.seed, K::EMPTY)));
-        assert!(held == *oracle, "the keys are others");
     }
+    let mut stashed = 0;
+    let stash = set.stash.download().unwrap();
+    for slot in stash.chunks(K::Pairs::SLOT_WORDS).take(1 << plan.stash_bits) {
+        if slot[0] != EMPTY {
+            let key = K::narrowed(slot[0]);
+            hold(key);
+            overflowed[shape.first_place(hash(key)) as usize] |= 1 << class(hash(key));
+            assert!(keys(shape.second_place(hash(key)) as usize).all(|key| key != K::EMPTY));
+            stashed += 1;
+        }
+    }
+    assert_eq!(stashed, header.stashed);
+    for (place, bits) in overflowed.into_iter().enumerate() {
+        for class in (0..4).filter(|class| bits >> class & 1 != 0) {
+            let full = keys(place).all(|key| key != K::EMPTY);
+            assert!(full && K::class_bit(bucket(place), class), "bucket {place} class {class}");
+        }
+    }
+    held.extend(header.held.map(|_| unmixed(header.seed, K::EMPTY)));
+    assert!(held == *oracle, "the keys are others");
 }
 /// Two passes from 400 keys on.
 fn small_sizes<K: Key>() -> Sizes {

@@ -1,0 +1,415 @@
+//! Updates of a set that is there, in batches: keys are inserted or erased.
+//!
+//! As [those of a map](crate::map::update): the operations are partitioned as the table is; one block a partition that has some reads it
+//! into shared memory, changes it there, and writes the buckets that changed. The operations of each key are gathered and told of by the same
+//! [entries](crate::map::update), pairs of the stash come from the same lists, and what has no room is left in the same way. What differs:
+//!
+//! * New keys take slots by compare-and-swap of themselves, and evict by it, as in a [build](super::fill), when all that are erased are gone:
+//!   from then on no slot becomes empty.
+//! * A key of which the first bucket is no longer full *comes home* from its second one. That leaves a gap there, to which others may come home, so
+//!   it is done in rounds, until nobody moves. So no key is ever in a second bucket beside a first one that has room: sets need no
+//!   [fillers](crate::map::layout::Shape::filler), and lookups in a set that was updated read no more than in one that was built.
+use super::build::write_bucket;
+use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
+use super::layout::{Member, finished, hash, in_bucket, is_full, taken};
+use crate::map::header;
+use crate::map::layout::{Layout, Shape, class};
+use crate::map::reproduce::NONE;
+use crate::map::stash;
+use crate::map::update::{
+    Applying, Batch, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed, TAKEN, There, WAS_THERE, Work,
+    add_counts, begin, end, entry_bytes, gather, has_room, operation, state, tell, write_header, written,
+};
+use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
+
+/// Threads of a block.
+pub const THREADS: u32 = 512;
+/// Buckets that a thread asks for at a time.
+const BATCH: usize = 2;
+
+/// Bytes of shared memory for partitions of this many buckets and so many entries, with keys of so many bytes; `each`: operations differ.
+pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, key_bytes: u32) -> u32 {
+    // Beside the entries a list of keys.
+    buckets * 36 + list_room(entries) * key_bytes + entry_bytes(entries, each, 0) + ALL_COUNTS * 4
+}
+/// Keys of the list, so that what is behind it is aligned.
+const fn list_room(entries: u32) -> u32 {
+    (entries + 1) & !1
+}
+
+// What a block counts besides what one of a map does.
+/// Keys that need a slot.
+const LISTED: u32 = COUNTS;
+/// Of those, how many have none in the end.
+const HOMELESS: u32 = COUNTS + 1;
+const ALL_COUNTS: u32 = COUNTS + 2;
+
+// Bits of a bucket's word.
+/// From bit 0 on: slots whose keys are erased.
+const ERASED: u32 = 0xFF;
+/// The class bits that it had in the table.
+const BEFORE: u32 = 8;
+/// Those that it is to have.
+const NOW: u32 = 12;
+/// Its keys are others than before.
+const CHANGED: u32 = 1 << 16;
+
+/// A partition in shared memory.
+#[derive(Clone, Copy)]
+struct Near<K> {
+    shape: Shape,
+    slots: Shared<K>,
+    /// A word for each bucket.
+    words: Shared<u32>,
+}
+impl<K: Member> Filling<K> for Near<K> {
+    #[inline(always)]
+    fn first(self, h: u32) -> u32 {
+        self.shape.first(h)
+    }
+    #[inline(always)]
+    fn other(self, h: u32, bucket: u32) -> u32 {
+        self.shape.other(h, bucket)
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn half(self, bucket: u32, half: u32) -> K::Half {
+        K::shared_half(self.slots, 2 * bucket + half)
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn last(self, bucket: u32) -> K {
+        self.slots.load_volatile(bucket * K::SLOTS + K::SLOTS - 1)
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn replace(self, bucket: u32, slot: u32, old: K, new: K) -> K {
+        let there = self.slots.cas(bucket * K::SLOTS + slot, old, new);
+        if there == old {
+            self.words.fetch_or(bucket, CHANGED);
+        }
+        there
+    }
+    /// Not here: when all keys have places, the class bits of all buckets follow from them.
+    #[inline(always)]
+    fn mark(self, _: u32, _: u32) {}
+}
+impl<K: Member> Near<K> {
+    #[inline(always)]
+    #[track_caller]
+    fn bucket(self, bucket: u32) -> [K::Half; 2] {
+        [self.half(bucket, 0), self.half(bucket, 1)]
+    }
+    /// Each bucket, once, by one of the threads.
+    #[inline(always)]
+    fn each(self, t: Thread, mut each: impl FnMut(u32)) {
+        let mut bucket = t.id();
+        while bucket < self.shape.buckets {
+            each(bucket);
+            bucket += THREADS;
+        }
+    }
+    /// Reads the partition. Tells how many keys the thread has read.
+    #[inline(always)]
+    fn read(self, t: Thread, p: u32, slots: Buf<K>) -> u32 {
+        let (mut i, mut keys) = (t.id(), 0);
+        while i < self.shape.buckets {
+            let mut all = [[K::half(|_| K::EMPTY); 2]; BATCH];
+            unroll::<BATCH>(|j| {
+                let bucket = (i + j as u32 * THREADS).min(self.shape.buckets - 1);
+                let at = 2 * self.shape.place(p, bucket);
+                all[j] = [K::load_half(slots, at), K::load_half(slots, at + 1)];
+            });
+            unroll::<BATCH>(|j| {
+                let (bucket, there) = (i + j as u32 * THREADS, all[j]);
+                if bucket < self.shape.buckets {
+                    let mut bits = 0;
+                    unroll::<4>(|c| bits |= (K::class_bit(there, c as u32) as u32) << c);
+                    self.words.store(bucket, if is_full::<K>(&there) { bits << BEFORE } else { 0 });
+                    unroll::<2>(|half| {
+                        K::store_shared_half(self.slots, 2 * bucket + half as u32, there[half]);
+                        keys += taken::<K>(there[half]);
+                    });
+                }
+            });
+            i += BATCH as u32 * THREADS;
+        }
+        keys
+    }
+    /// Closes the gaps that erased keys leave in a bucket, which no other thread touches.
+    #[inline(always)]
+    #[track_caller]
+    fn close(self, bucket: u32) {
+        let word = self.words.load(bucket);
+        if word & ERASED == 0 {
+            return;
+        }
+        let (there, mut to) = (self.bucket(bucket), bucket * K::SLOTS);
+        unroll::<8>(|s| {
+            if s < K::SLOTS as usize && word >> s & 1 == 0 {
+                // Empty slots stay the last ones.
+                self.slots.store(to, in_bucket::<K>(&there, s));
+                to += 1;
+            }
+        });
+        while to < (bucket + 1) * K::SLOTS {
+            self.slots.store(to, K::EMPTY);
+            to += 1;
+        }
+        self.words.store(bucket, word & !ERASED);
+    }
+    /// Keys of a bucket come home: each of which the first bucket has room goes there, and is erased here. Tells whether one did.
+    #[inline(always)]
+    #[track_caller]
+    fn leave_for_home(self, bucket: u32) -> bool {
+        let (there, mut ready, mut gone) = (self.bucket(bucket), 0u32, 0u32);
+        unroll::<8>(|s| {
+            if s < K::SLOTS as usize {
+                let key = in_bucket::<K>(&there, s);
+                let first = self.first(hash(key));
+                let can = key != K::EMPTY && first != bucket && self.last(first) == K::EMPTY;
+                ready |= (can as u32) << s;
+            }
+        });
+        while ready != 0 {
+            let s = ready.trailing_zeros();
+            ready &= ready - 1;
+            // Nobody else moves it.
+            let key = self.slots.load_volatile(bucket * K::SLOTS + s);
+            if meet(self, self.first(hash(key)), key) == Outcome::New {
+                gone |= 1 << s;
+            }
+        }
+        if gone != 0 {
+            self.words.fetch_or(bucket, CHANGED | gone);
+        }
+        gone != 0
+    }
+    /// Notes that a key is not in its first bucket.
+    #[inline(always)]
+    #[track_caller]
+    fn overflowed(self, h: u32) {
+        self.words.fetch_or(self.first(h), 1 << (NOW + class(h)));
+    }
+}
+
+/// Where a key is before the batch, and whether it is there.
+#[inline(always)]
+fn find<K: Member>(part: Near<K>, stashed: Stashed, key: K, table_header: Buf<u32>) -> (There, bool) {
+    if key == K::EMPTY {
+        return (There::Header, table_header.load(header::HELD) != 0);
+    }
+    let mut in_stash = None;
+    let in_slot = slot_of(part, key, || {
+        in_stash = stashed.slot_of::<K::Pairs>(key);
+        None
+    });
+    match (in_slot, in_stash) {
+        (Some(slot), _) => (There::Slot(slot), true),
+        (None, Some(slot)) => (There::Stash(slot), true),
+        (None, None) => (There::Nowhere, false),
+    }
+}
+/// Applies the operations. Or leaves the table as it was, but for the pairs that were in the stash, and tells why: the word of the [`state`],
+/// and how many keys are new.
+#[inline(always)]
+fn apply<K: Member>(
+    t: Thread,
+    work: Work<K::Pairs, false>,
+    slots: Buf<K>,
+    stash: Buf<u64>,
+    table_header: Buf<u32>,
+) -> Result<(), (u32, u32)> {
+    work.may_begin()?;
+    let Work { batch, stashed, .. } = work;
+    let Batch { shape, p, applying, .. } = batch;
+    let (id, room) = (t.id(), applying.entries);
+    let is_each = applying.operation == operation::EACH;
+    let mut shared = t.shared();
+    let in_slots = shared.array::<K>(shape.buckets * K::SLOTS);
+    let list = shared.array::<K>(list_room(room));
+    let entries = Entries::new::<K, false>(&mut shared, room, is_each);
+    let part = Near { shape, slots: in_slots, words: shared.array::<u32>(shape.buckets) };
+    let counts = shared.array::<u32>(ALL_COUNTS);
+
+    entries.clear::<K, false, THREADS>(t, is_each);
+    if id < ALL_COUNTS {
+        counts.store(id, 0);
+    }
+    t.barrier();
+    let keys = part.read(t, p, slots);
+    if keys != 0 {
+        counts.fetch_add(TAKEN, keys);
+    }
+    if gather::<K::Pairs, false, THREADS>(t, batch, entries, counts, |_| K::narrowed(0)) {
+        return Err((state::CROWDED, 0));
+    }
+
+    // What follows for each key.
+    let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
+    let mut i = id;
+    while i <= room {
+        let at = i;
+        i += THREADS;
+        let Some(key) = entries.key::<K::Pairs>(at) else { continue };
+        let (there, was_there) = find(part, stashed, key, table_header);
+        let (is_erased, made) = written(batch, entries, at);
+        let is_there = was_there && !is_erased || made != !0;
+        let (before, now) = (was_there as u32 * WAS_THERE, is_there as u32 * IS_THERE);
+        let is_other = (was_there != is_there) as u32 * IS_OTHER;
+        entries.assigned.store(at, before | now | is_other);
+        if was_there == is_there {
+            continue;
+        }
+        (new, gone) = (new + is_there as u32, gone + was_there as u32);
+        match there {
+            There::Slot(slot) => {
+                part.words.fetch_or(slot / K::SLOTS, CHANGED | 1 << (slot % K::SLOTS));
+                removed += 1;
+            }
+            There::Stash(slot) => stashed.leave(slot),
+            // There is room for every entry.
+            There::Nowhere => list.store(counts.fetch_add(LISTED, 1), key),
+            There::Header => {}
+        }
+    }
+    add_counts(counts, [(NEW, new), (GONE, gone), (REMOVED, removed)]);
+    t.barrier();
+    let mut stashed_before = 0;
+    if stashed.list != NONE {
+        // All that were in the stash try to get out of it.
+        stashed_before = stashed.for_each::<THREADS>(t, |slot, has_left| {
+            if !has_left {
+                let at = counts.fetch_add(LISTED, 1);
+                if at < room {
+                    list.store(at, K::Pairs::key(stashed.pair::<K::Pairs>(slot)));
+                }
+            }
+        });
+        t.barrier();
+    }
+    let (new, listed) = (counts.load(NEW), counts.load(LISTED));
+    let keys = (counts.load(TAKEN) + listed).wrapping_sub(counts.load(REMOVED));
+    if listed > room || new != 0 && listed != 0 && keys > applying.most {
+        return Err((state::REFUSED, new));
+    }
+
+    if counts.load(REMOVED) != 0 {
+        loop {
+            part.each(t, |bucket| part.close(bucket));
+            t.barrier();
+            let mut moved = false;
+            part.each(t, |bucket| moved |= part.leave_for_home(bucket));
+            if t.barrier_count(moved) == 0 {
+                break;
+            }
+        }
+    }
+    i = id;
+    while i < listed {
+        let key = list.load(i);
+        if meet(part, part.first(hash(key)), key) != Outcome::Full || meet_second(part, key) != Outcome::Full {
+            list.store(i, K::EMPTY);
+        }
+        i += THREADS;
+    }
+    t.barrier();
+    let mut homeless = 0;
+    i = id;
+    while i < listed {
+        let key = list.load(i);
+        if key != K::EMPTY {
+            let left = evict(part, key);
+            homeless += left.is_some() as u32;
+            list.store(i, left.unwrap_or(K::EMPTY));
+        }
+        i += THREADS;
+    }
+    if homeless != 0 {
+        counts.fetch_add(HOMELESS, homeless);
+    }
+    t.barrier();
+    let homeless = counts.load(HOMELESS);
+    if homeless != 0 || stashed.list != NONE {
+        let more = || homeless.wrapping_sub(stashed_before);
+        if !has_room(t, applying, counts, table_header, more) {
+            return Err((state::REFUSED, new));
+        }
+    }
+
+    // Which keys overflow from where.
+    part.each(t, |bucket| {
+        let there = part.bucket(bucket);
+        unroll::<8>(|s| {
+            if s < K::SLOTS as usize {
+                let key = in_bucket::<K>(&there, s);
+                if key != K::EMPTY && part.first(hash(key)) != bucket {
+                    part.overflowed(hash(key));
+                }
+            }
+        });
+    });
+    i = id;
+    while i < listed {
+        let key = list.load(i);
+        if key != K::EMPTY {
+            part.overflowed(hash(key));
+            // There is room: it was reserved, or is what was there before.
+            stash::insert::<K::Pairs>(stash, applying.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
+        }
+        i += THREADS;
+    }
+    t.barrier();
+    part.each(t, |bucket| {
+        let word = part.words.load(bucket);
+        if word & CHANGED != 0 || (word >> BEFORE ^ word >> NOW) & 0xF != 0 {
+            write_bucket::<K>(slots, shape.place(p, bucket), finished::<K>(part.bucket(bucket), word >> NOW & 0xF));
+        }
+    });
+
+    tell::<K::Pairs, false, THREADS>(t, batch, entries);
+    if id == 0 {
+        write_header(entries, counts, table_header, || 0);
+    }
+    Ok(())
+}
+
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
+    pub fn $name(
+        t: Thread,
+        shape: Shape,
+        applying: Applying,
+        sent: In<u64>,
+        overflow: In<u64>,
+        cursors: In<u32>,
+        spilled: In<u32>,
+        group_spilled: In<u32>,
+        sent_state: In<u32>,
+        operations: In<u8>,
+        unstashed: Buf<u64>,
+        lists: Buf<u32>,
+        slots: Buf<$key>,
+        stash: Buf<u64>,
+        statuses: Buf<u8>,
+        table_header: Buf<u32>,
+        batch_state: Buf<u32>,
+    ) {
+        if let Some(work) = begin::<<$key as Member>::Pairs, false>(
+            t, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
+            table_header, batch_state,
+        ) {
+            let done = apply::<$key>(t, work, slots, stash, table_header);
+            end::<<$key as Member>::Pairs, false, THREADS>(t, work, done, lists, stash, batch_state);
+        }
+    }
+)* } }
+const _: () = assert!(THREADS == 512);
+entries! {
+    /// Applies the operations of partition `t.block()`: see the module. What it is given, and leaves:
+    /// [`map_update`](fn@crate::map::update::map_update), without values.
+    set_update_u32 u32, 4;
+    /// The same.
+    set_update_u64 u64, 8;
+}

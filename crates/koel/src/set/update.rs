@@ -1,0 +1,277 @@
+//! Changing a set that is there, in batches: see [`SetUpdater`].
+use super::kernels::plan_of;
+use super::{OnCpu, Report, Set, SetBuilder, SetOptions, Storage};
+use crate::cpu;
+use crate::device::{Device, Stream, View, ViewMut};
+use crate::error::Result;
+use crate::map::Key;
+use crate::map::plan::Plan;
+use crate::update::{Batch, Changed, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater};
+use koel_kernels::map::layout::Shape;
+use koel_kernels::map::update::{Applying, operation};
+use koel_kernels::set::update::shared_bytes;
+
+#[cfg(test)]
+mod tests;
+
+/// What is done with a key of a set.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum SetOperation {
+    /// The key is in the set now, whether it was or not. As a byte, so is each one that does not erase.
+    Insert = operation::INSERT as u8,
+    /// The key is removed.
+    Erase = operation::ERASE as u8,
+}
+
+/// Changes sets in batches, and keeps the memory that this needs from one batch to the next.
+///
+/// A batch is an array of keys, and either one [`SetOperation`] for all or one for each. The result is that of doing one after the other, in the
+/// order of the array, also where a key comes several times; each operation's [`Outcome`] is told: of equal keys that are inserted the first
+/// one is [`Inserted`](Outcome::Inserted), the others are [`Kept`](Outcome::Kept), on every device.
+///
+/// ```
+/// use koel::{Device, Operations, Outcome, Set, SetOperation, SetOptions, SetUpdater};
+///
+/// let device = Device::cpu()?;
+/// let stream = device.stream()?;
+/// let mut seen = Set::build(&device, &[3u32, 5, 7])?;
+/// let mut updater = SetUpdater::new(&device, SetOptions::default())?;
+/// let mut outcomes = device.alloc::<u8>(3)?;
+/// let insert = Operations::All(SetOperation::Insert);
+/// for frame in 0..3 {
+///     let keys = device.upload(&[5, 10 + frame, 10 + frame])?;
+///     updater.apply(&mut seen, &stream, insert, keys.view(), outcomes.view_mut())?;
+///     let outcomes = outcomes.download()?.into_iter().map(Outcome::of);
+///     assert!(outcomes.eq([Outcome::Kept, Outcome::Inserted, Outcome::Kept].map(Some)));
+/// }
+/// assert_eq!(seen.len()?, 6);
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// # Cost
+/// On a GPU the operations are partitioned as the set is, and one block a partition reads it, changes it in shared memory and writes the
+/// buckets that changed. Of 32-bit keys that is 37 bytes of memory traffic an operation for the partitions and outcomes, the
+/// partitions that have operations read once (5 bytes a key at load 0.8), and 32 bytes written for each bucket that changed; 64-bit keys cost twice
+/// as much. Batches of one operation cost the same however often a key comes. A fill and four launches (three up to 1,024
+/// partitions), for each 1,000 operations a partition, some 2.3 million in a set of 2^24 keys of 32 bits. Scratch memory is about 27 bytes an
+/// operation, 54 for 64-bit keys.
+///
+/// On a CPU operations are sorted by partition, and partitions with operations taken apart and put together again, by all threads.
+///
+/// A set is after any number of updates as good for lookups as one that was just built: where a key is erased from a full bucket, keys that
+/// found it full come back to it.
+///
+/// # Growth
+/// A partition that new keys would fill to more than 97 % stays as it was. Then [`apply`](Self::apply) builds the set again, for as many
+/// keys as there are and are wanted, at the options' load (0.85 at most), and does what is not done: the cost of an
+/// export and a build, and memory for the keys, a new set and a build's scratch besides the old set. Keys chosen to collide, for which
+/// that does not help, are applied on the host and the set built again of the result: always possible, and slow. A partition of
+/// which a batch has more different keys than its block has room for makes the batch be done in two halves, and so on.
+pub struct SetUpdater<K: Key = u32> {
+    updater: Updater<Set<K>>,
+}
+impl<K: Key> SetUpdater<K> {
+    /// Without memory yet. Sets that grow are built with the options' load and seed.
+    ///
+    /// Errors: a load outside 0.3 to 0.95.
+    pub fn new(device: &Device, options: SetOptions) -> Result<SetUpdater<K>> {
+        SetUpdater::with_limits(device, options, Limits::OF_SETS)
+    }
+    /// With other limits than the best, so that tests take every way.
+    fn with_limits(device: &Device, options: SetOptions, limits: Limits) -> Result<SetUpdater<K>> {
+        // What is wrong with the options, building tells.
+        SetBuilder::<K>::new(device, options)?;
+        Ok(SetUpdater { updater: Updater::new(device, options, limits)? })
+    }
+    /// Bytes that it keeps: what the greatest batch so far needed.
+    pub fn scratch_bytes(&self) -> usize {
+        self.updater.scratch_bytes()
+    }
+
+    /// Does the operations on `keys[i]`, one after the other: `outcomes[i]` becomes the [`Outcome`] as a byte.
+    ///
+    /// All are done when it returns: it waits for the device and, if there is no room, makes the set [larger](Self#growth). See
+    /// [the cost](Self#cost). On a GPU nothing is allocated if there were as many operations on as big
+    /// a set before and it does not grow.
+    ///
+    /// Errors: lengths that differ, a set or buffers of another device, more operations than 31-bit numbers reach, faults of a file that the
+    /// set was opened from, out of memory. After an error of the arguments the set is as it was; after any other one all operations
+    /// are done or not, as their outcomes tell.
+    pub fn apply(
+        &mut self,
+        set: &mut Set<K>,
+        stream: &Stream,
+        operations: Operations<'_, SetOperation>,
+        keys: View<'_, K>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.updater.apply(set, stream, batch(operations, keys)?, outcomes)
+    }
+    /// As [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow: operations for which there is no room are
+    /// [not done](Outcome::NotDone), and it is for the caller to look for those among the outcomes. Of operations on one key either all are done
+    /// or none. It can be recorded in a [graph](Stream::capture) if it has been called with as many operations before.
+    ///
+    /// On a CPU, operations behind one of the same partition that was not done are not done either.
+    ///
+    /// Errors: besides, a set whose partitions no block has room for, as other programs may have made them: [`apply`](Self::apply) builds
+    /// such a set again.
+    pub fn enqueue(
+        &mut self,
+        set: &mut Set<K>,
+        stream: &Stream,
+        operations: Operations<'_, SetOperation>,
+        keys: View<'_, K>,
+        outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.updater.enqueue(set, stream, batch(operations, keys)?, outcomes)
+    }
+}
+fn batch<'a, K: Key>(operations: Operations<'a, SetOperation>, keys: View<'a, K>) -> Result<Batch<'a, K, K>> {
+    let operations = operations.codes(|operation| operation as u32);
+    Ok(Batch { operations, keys, values: keys.slice(..0)? })
+}
+impl<K: Key> std::fmt::Debug for SetUpdater<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.updater.describe(f, &format!("SetUpdater<{}>", std::any::type_name::<K>()))
+    }
+}
+
+impl<K: Key> Changed for Set<K> {
+    type Pairs = K::Pairs;
+    type Buckets = cpu::OfSet<K>;
+    type Options = SetOptions;
+    const NAMES: [&'static str; 2] = ["set", "set.shape"];
+    const DOES_FEW: bool = false;
+
+    fn load(options: &SetOptions) -> f64 {
+        options.load
+    }
+    fn device(&self) -> &Device {
+        &self.device
+    }
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+    fn len(&self) -> Result<usize> {
+        self.len()
+    }
+    fn parts(&mut self) -> PartsOf<'_, Self> {
+        match &mut self.storage {
+            Storage::Kernels(slots) => Parts::Kernels(slots),
+            Storage::Cpu(OnCpu { table, stash, header, seed }) => Parts::Cpu { table, stash, header, seed: *seed },
+        }
+    }
+    fn changed_by_kernels(&mut self, scratch_bytes: usize) {
+        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) = Report::InHeader(scratch_bytes, None);
+    }
+    fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize) {
+        if let Report::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
+            report.keys = report.keys + updated.new - updated.gone;
+            (report.stashed, report.bytes) = (stashed, bytes);
+        }
+    }
+    fn rebuild(&mut self, stream: &Stream, keys: usize, load: f64, options: SetOptions) -> Result<()> {
+        self.rebuild_for(stream, keys, SetOptions { load, ..options })
+    }
+    fn pairs_on_host(&self) -> Result<PairsOnHost<Self>> {
+        Ok(self.keys()?.into_iter().map(|key| (key, K::default())).collect())
+    }
+    fn build_of(&mut self, stream: &Stream, pairs: PairsOnHost<Self>, load: f64, options: SetOptions) -> Result<()> {
+        let keys = pairs.into_keys().collect::<Vec<_>>();
+        let keys = self.device.stage(&keys)?;
+        *self = SetBuilder::new(&self.device, SetOptions { load, ..options })?.build(stream, keys.view())?;
+        Ok(())
+    }
+
+    fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
+        Some(shared_bytes(buckets, entries, each, size_of::<K>() as u32))
+    }
+    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, _: bool, on: Launch<Self>) -> Result<()> {
+        let Launch { came, operations, unstashed, lists, slots, stash, statuses, header, state, .. } = on;
+        // SAFETY: the caller's.
+        unsafe {
+            K::update(
+                stream,
+                shape.partitions,
+                shape,
+                applying,
+                came.queries,
+                came.overflow,
+                came.cursors,
+                came.spilled,
+                came.group_spilled,
+                came.state,
+                operations,
+                unstashed,
+                lists,
+                slots,
+                stash,
+                statuses,
+                header,
+                state,
+            )
+        }
+    }
+}
+
+impl<K: Key> Set<K> {
+    /// Puts host keys into the set: `outcomes[i]` is [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal keys that were not
+    /// there the first is inserted. Copies both ways and waits; a [`SetUpdater`] works on the device and keeps its memory.
+    ///
+    /// ```
+    /// use koel::Outcome::*;
+    ///
+    /// let mut set = koel::Set::build(&koel::Device::cpu()?, &[3u32, 5])?;
+    /// assert_eq!(set.insert(&[5, 7, 7])?, [Kept, Inserted, Kept]);
+    /// assert_eq!(set.erase(&[3, 4])?, [Erased, Missing]);
+    /// assert_eq!(set.contains(&[3, 5, 7])?, [false, true, true]);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: as [`SetUpdater::apply`].
+    pub fn insert(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
+        self.update_with(Operations::All(SetOperation::Insert), keys)
+    }
+    /// Removes each of the host keys: [`Erased`](Outcome::Erased) or [`Missing`](Outcome::Missing). The set keeps its memory: see
+    /// [`shrink`](Self::shrink). Otherwise as [`insert`](Self::insert).
+    pub fn erase(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
+        self.update_with(Operations::All(SetOperation::Erase), keys)
+    }
+    /// Does `operations[i]` with `keys[i]`, one after the other. Otherwise as [`insert`](Self::insert).
+    pub fn update(&mut self, operations: &[SetOperation], keys: &[K]) -> Result<Vec<Outcome>> {
+        let codes = operations.iter().map(|&operation| operation as u8).collect::<Vec<_>>();
+        let device = self.device.clone();
+        let codes = device.stage(&codes)?;
+        self.update_with(Operations::Each(codes.view()), keys)
+    }
+    fn update_with(&mut self, operations: Operations<'_, SetOperation>, keys: &[K]) -> Result<Vec<Outcome>> {
+        let device = self.device.clone();
+        let (staged, mut outcomes) = (device.stage(keys)?, device.alloc::<u8>(keys.len())?);
+        let mut updater = SetUpdater::new(&device, SetOptions::default())?;
+        updater.apply(self, &device.stream()?, operations, staged.view(), outcomes.view_mut())?;
+        Ok(Outcome::all(outcomes.download()?))
+    }
+    /// Builds it again for the keys that it has, at a load of 0.8: memory that erased keys leave is given back.
+    pub fn shrink(&mut self) -> Result<()> {
+        self.shrink_to(SetOptions::default().load)
+    }
+    /// Builds it again for the keys that it has, at this load, however much room it has now. Waits. Costs an export and a build, and memory
+    /// for the keys, a new set and a build's scratch besides the old set.
+    ///
+    /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
+    pub fn shrink_to(&mut self, load: f64) -> Result<()> {
+        let (stream, keys) = (self.device.stream()?, self.len()?);
+        self.rebuild_for(&stream, keys, SetOptions { load, ..SetOptions::default() })
+    }
+    /// Builds it again of its own keys, with room for so many.
+    fn rebuild_for(&mut self, stream: &Stream, room: usize, options: SetOptions) -> Result<()> {
+        let (device, n) = (&self.device, self.len()?);
+        let (mut keys, mut count) = (device.alloc(n)?, device.alloc(1)?);
+        self.export_into(stream, keys.view_mut(), count.view_mut())?;
+        let mut builder = SetBuilder::new(device, options)?;
+        let plan = Plan { n: n as u32, ..plan_of::<K>(room.max(n), options.load)? };
+        *self = builder.build_planned(plan, stream, keys.view())?;
+        Ok(())
+    }
+}

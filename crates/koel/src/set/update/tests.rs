@@ -1,0 +1,209 @@
+//! Updates of sets by kernels and on the CPU: see [`tests`](crate::update::tests).
+use super::super::kernels::{Lengths, Passes, build, sizes, slots};
+use super::super::tests::check_layout;
+use super::*;
+use crate::error::Error;
+use crate::map::kernels::read_header;
+use crate::map::plan::Sizes;
+use crate::update::tests::{FEW, FULL, ONE, SEED, TWO, Tested, World, device, plan};
+use crate::update::tests::{
+    batches, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
+};
+use koel_kernels::map::update::operation::{EACH, ERASE, INSERT};
+use koel_kernels::set::layout::{Member, hash, mixed};
+use std::sync::Mutex;
+
+impl<K: Key> Tested for Set<K> {
+    fn options() -> SetOptions {
+        SetOptions { seed: SEED, ..SetOptions::default() }
+    }
+    fn sizes() -> Sizes {
+        sizes::<K>()
+    }
+    fn built(device: &Device, plan: Plan, keys: &[K], _: &[K]) -> Self {
+        let (stream, k) = (device.stream().unwrap(), device.upload(keys).unwrap());
+        if !device.runs_kernels() {
+            let mut builder = SetBuilder::new(device, Self::options()).unwrap();
+            return builder.build_planned(plan, &stream, k.view()).unwrap();
+        }
+        let mut slots = slots::<K>(device, &plan).unwrap();
+        let mut passes = Passes::new(device, &plan, Lengths::of_set::<K>(&plan)).unwrap();
+        build(&stream, &plan, SEED, k.view(), &mut slots, &mut passes).unwrap();
+        let (device, storage) = (device.clone(), Storage::Kernels(slots));
+        Set { device, plan, storage, report: Mutex::new(Report::InHeader(0, None)) }
+    }
+    fn found(&self, keys: &[K]) -> Vec<Option<K>> {
+        self.contains(keys).unwrap().into_iter().map(|found| found.then(K::default)).collect()
+    }
+    fn stashed(&self) -> usize {
+        self.report().unwrap().stashed
+    }
+    fn check_layout(&self, oracle: &PairsOnHost<Self>) {
+        if let Storage::Kernels(table) = &self.storage {
+            let header = read_header::<u32>(&table.header.download().unwrap());
+            check_layout(&self.plan, &header, table, &oracle.keys().copied().collect());
+        }
+    }
+    fn shrink_to(&mut self, load: f64) {
+        self.shrink_to(load).unwrap();
+    }
+}
+
+#[test]
+fn every_kind_of_batch() {
+    for seed in 1..4 {
+        batches::<Set<u32>>(seed, ONE);
+        batches::<Set<u64>>(seed, ONE);
+    }
+}
+#[test]
+fn in_two_passes() {
+    batches::<Set<u32>>(1, TWO);
+    batches::<Set<u64>>(2, TWO);
+}
+#[test]
+fn blocks_with_room_for_few_keys() {
+    batches::<Set<u32>>(1, FEW);
+    batches::<Set<u64>>(2, FEW);
+}
+#[test]
+fn frequent_keys() {
+    frequent::<Set<u32>>(1);
+    frequent::<Set<u64>>(2);
+}
+/// Nearly full: keys come and go, where many are not in their first buckets.
+fn nearly_full<K: Key>(seed: u64) {
+    for device in [device(seed), Device::cpu_with_threads(1).unwrap()] {
+        let mut world = World::<Set<K>>::new(&device, plan::<Set<K>>(900, 0.95), FULL);
+        let slots = world.slots();
+        for _ in 0..5 {
+            for (operation, n) in [(ERASE, 150), (INSERT, 150), (EACH, 70)] {
+                let numbers = world.some(n, 960);
+                world.apply(operation, &numbers);
+            }
+            world.apply(INSERT, &(0..940).collect::<Vec<_>>());
+        }
+        assert_eq!(world.slots(), slots, "nothing must grow");
+    }
+}
+#[test]
+fn sets_that_are_nearly_full() {
+    nearly_full::<u32>(1);
+    nearly_full::<u64>(2);
+}
+#[test]
+fn the_stash_is_emptied_when_there_is_room() {
+    stash::<Set<u32>>(1, 140);
+    stash::<Set<u64>>(2, 80);
+}
+/// A set is as good for lookups as a new one: after most keys are erased, hardly one is in its second bucket.
+fn home<K: Key>(seed: u64) {
+    for device in [device(seed), Device::cpu_with_threads(2).unwrap()] {
+        let away = |set: &Set<K>| {
+            let set = set.to_device(&Device::cpu().unwrap()).unwrap();
+            let Storage::Cpu(OnCpu { table, .. }) = &set.storage else { unreachable!("it is there") };
+            let shape = set.plan.shape;
+            let buckets = (0..).zip(table.host().chunks(K::SLOTS as usize));
+            let keys = buckets.flat_map(|(place, keys)| keys.iter().map(move |&key| (place, key)));
+            keys.filter(|&(place, key)| key != K::EMPTY && shape.first_place(hash(key)) != place).count()
+        };
+        let mut world = World::<Set<K>>::new(&device, plan::<Set<K>>(900, 0.95), ONE);
+        assert!(away(&world.table) > 90);
+        world.apply(ERASE, &(0..900).filter(|i| i % 3 != 0).collect::<Vec<_>>());
+        assert!(away(&world.table) < 20, "{}", away(&world.table));
+    }
+}
+#[test]
+fn keys_come_home() {
+    home::<u32>(1);
+    home::<u64>(2);
+}
+/// More keys of a partition in the stash than a block has room for: the set is built again.
+#[test]
+fn many_stashed_keys_of_a_partition() {
+    let limits = crate::update::Limits { operations: 1, deviations: 0.0, spare: 3, ..FULL };
+    let mut plan = plan::<Set>(900, 0.95);
+    plan.shape.buckets -= 3;
+    let mut world = World::<Set>::new(&device(1), plan, limits);
+    let before = world.table.stashed();
+    assert!(before > 90, "{before}");
+    world.apply(INSERT, &[1, 2, 3, 4000]);
+    let numbers = world.some(40, 900);
+    world.apply(EACH, &numbers);
+    assert_eq!(world.table.stashed(), 0);
+}
+/// One bucket alone, and sets of a few keys.
+#[test]
+fn tiny_sets() {
+    for device in [device(1), Device::cpu_with_threads(1).unwrap()] {
+        for n in [0, 1, 3, 7, 8] {
+            for limits in [ONE, FULL] {
+                let mut world = World::<Set<u64>>::new(&device, plan::<Set<u64>>(n, 0.95), limits);
+                for operation in [INSERT, ERASE, EACH, EACH] {
+                    for numbers in [&[0, 1, 3, 3][..], &[5, 5, 2, 9, 10], &[0, 1, 2, 3, 4, 5, 6, 7]] {
+                        world.apply(operation, numbers);
+                    }
+                }
+            }
+        }
+    }
+}
+#[test]
+fn sets_grow_and_shrink() {
+    growth::<Set<u32>>(1);
+    growth::<Set<u64>>(2);
+}
+#[test]
+fn mixed_batches_that_do_not_fit() {
+    mixed_that_do_not_fit::<Set<u32>>();
+    mixed_that_do_not_fit::<Set<u64>>();
+}
+#[test]
+fn what_the_stash_has_no_room_for() {
+    full_stash::<Set<u32>>();
+    full_stash::<Set<u64>>();
+}
+#[test]
+fn keys_that_collide() {
+    keys_of_two_buckets::<Set<u64>>();
+}
+#[test]
+fn what_is_not_done_is_told() {
+    not_done_is_told::<Set<u32>>(360);
+    not_done_is_told::<Set<u64>>(360);
+}
+/// A kernel of the user, which looks keys up by the parts of the set, sees what was changed.
+#[test]
+fn kernels_see_updates() {
+    for device in [device(1), Device::cpu_with_threads(1).unwrap()] {
+        let mut set = Set::build(&device, &(0..500u32).collect::<Vec<_>>()).unwrap();
+        set.erase(&(0..300).collect::<Vec<_>>()).unwrap();
+        set.insert(&[u32::MAX, 7]).unwrap();
+        let table = set.table(&device.stream().unwrap()).unwrap();
+        assert!(mixed(0, 7u32) != u32::EMPTY);
+        assert!((0..600).all(|key| table.contains(key) == (key == 7 || (300..500).contains(&key))));
+        assert!(table.contains(u32::MAX));
+    }
+}
+#[test]
+fn wrong_arguments_are_errors() {
+    let (device, other) = (Device::cpu().unwrap(), Device::cpu().unwrap());
+    let stream = device.stream().unwrap();
+    let mut set = Set::build(&device, &[1u32, 2]).unwrap();
+    let mut updater = SetUpdater::new(&device, SetOptions::default()).unwrap();
+    let (two, three) = (device.upload(&[1u32, 2]).unwrap(), device.upload(&[1u32, 2, 3]).unwrap());
+    let mut outcomes = device.alloc::<u8>(2).unwrap();
+    let erase = Operations::All(SetOperation::Erase);
+    let bytes = device.upload(&[0u8; 3]).unwrap();
+    for (operations, keys) in [(erase, &three), (Operations::Each(bytes.view()), &two)] {
+        let done = updater.apply(&mut set, &stream, operations, keys.view(), outcomes.view_mut());
+        assert!(matches!(done, Err(Error::Length { .. })), "{done:?}");
+    }
+    let elsewhere = other.stream().unwrap();
+    let done = updater.apply(&mut set, &elsewhere, erase, two.view(), outcomes.view_mut());
+    assert!(matches!(done, Err(Error::WrongDevice { .. })), "{done:?}");
+    assert!(SetUpdater::<u32>::new(&device, SetOptions { load: 0.2, ..SetOptions::default() }).is_err());
+    assert!(set.shrink_to(1.0).is_err());
+    assert!(set.update(&[SetOperation::Insert], &[1, 2]).is_err());
+    assert_eq!(set.contains(&[1, 2]).unwrap(), [true, true]);
+}

@@ -1,0 +1,623 @@
+//! Changing tables that are there, in batches: what [maps](crate::map) and [sets](crate::set) share.
+use crate::cpu;
+use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
+use crate::error::{Error, Result, check_length};
+use crate::file::stored::Stored;
+use crate::map::join::{Arrived, Route, Rule, Sent, reserve, send};
+use crate::map::kernels::{self, Kernels, Slots};
+use crate::map::plan::Plan;
+use koel_kernels::map::join::Numbered;
+use koel_kernels::map::layout::{Layout, Shape};
+use koel_kernels::map::reproduce::{self, unstashed_words};
+use koel_kernels::map::update::{Applying, applied, operation, state, status, status_of};
+use koel_simt::{Buf, In};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Range;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+/// What became of an operation. On a set it is one of those that tell of no value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Outcome {
+    /// Nothing: there was no room, or too many operations were for too few partitions. Only [`enqueue`](crate::MapUpdater::enqueue) leaves it.
+    NotDone = status::NOT_DONE,
+    /// The key was missing and is there now, with the value.
+    Inserted = status::INSERTED,
+    /// The key was there, and has kept its value.
+    Kept = status::KEPT,
+    /// The key was there and has the value now.
+    Assigned = status::ASSIGNED,
+    /// The key was there and the value was added to its own.
+    Added = status::ADDED,
+    /// The key was there and is removed.
+    Erased = status::ERASED,
+    /// The key was not there, and is not.
+    Missing = status::MISSING,
+}
+impl Outcome {
+    const ALL: [Outcome; 7] = [
+        Outcome::NotDone,
+        Outcome::Inserted,
+        Outcome::Kept,
+        Outcome::Assigned,
+        Outcome::Added,
+        Outcome::Erased,
+        Outcome::Missing,
+    ];
+    /// That of a byte which an updater has written; `None` for other bytes.
+    pub fn of(byte: u8) -> Option<Outcome> {
+        Outcome::ALL.get(byte as usize).copied()
+    }
+    /// Those of the bytes that a batch has left.
+    pub(crate) fn all(bytes: Vec<u8>) -> Vec<Outcome> {
+        bytes.into_iter().map(|byte| Outcome::of(byte).unwrap_or(Outcome::NotDone)).collect()
+    }
+}
+/// The operations of a batch: on a [`Map`](crate::Map) each an [`Operation`](crate::Operation), on a [`Set`](crate::Set) a
+/// [`SetOperation`](crate::SetOperation).
+#[derive(Clone, Copy, Debug)]
+pub enum Operations<'a, O = crate::Operation> {
+    /// The same on every key.
+    All(O),
+    /// One for each key, as a byte, of which the low two bits count.
+    Each(View<'a, u8>),
+}
+impl<'a, O> Operations<'a, O> {
+    /// With codes in place of operations.
+    pub(crate) fn codes(self, code: impl FnOnce(O) -> u32) -> Codes<'a> {
+        match self {
+            Operations::All(operation) => Operations::All(code(operation)),
+            Operations::Each(each) => Operations::Each(each),
+        }
+    }
+}
+/// The operations of a batch as kernels know them.
+pub(crate) type Codes<'a> = Operations<'a, u32>;
+impl Codes<'_> {
+    fn code(&self) -> u32 {
+        match self {
+            Operations::All(code) => *code,
+            Operations::Each(_) => operation::EACH,
+        }
+    }
+}
+
+/// A table that can be changed.
+pub(crate) trait Changed: Sized {
+    /// What operations are on, how they are sent to their partitions, and how the stash holds it.
+    type Pairs: Kernels<Key: Hash>;
+    /// How buckets lie in the table.
+    type Buckets: cpu::Buckets<Pairs = Self::Pairs, Word: Element>;
+    /// What it is built with.
+    type Options: Copy;
+    /// Its name in errors, and that of its shape.
+    const NAMES: [&'static str; 2];
+    /// Whether few operations can be done in the buckets of their keys alone.
+    const DOES_FEW: bool;
+
+    /// The load to build it for.
+    fn load(options: &Self::Options) -> f64;
+    fn device(&self) -> &Device;
+    fn plan(&self) -> &Plan;
+    /// Pairs stored.
+    fn len(&self) -> Result<usize>;
+    fn parts(&mut self) -> PartsOf<'_, Self>;
+    /// How it went can be read from the header, when that has run. `scratch_bytes`: what was needed besides the table.
+    fn changed_by_kernels(&mut self, scratch_bytes: usize);
+    /// So many pairs came and went, so many are in the stash, and it has so many bytes.
+    fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize);
+    /// Builds it again of its own pairs, with room for so many, at this load.
+    fn rebuild(&mut self, stream: &Stream, pairs: usize, load: f64, options: Self::Options) -> Result<()>;
+    /// Its pairs, on the host.
+    fn pairs_on_host(&self) -> Result<PairsOnHost<Self>>;
+    /// Builds it again of these pairs, at this load.
+    fn build_of(&mut self, stream: &Stream, pairs: PairsOnHost<Self>, load: f64, options: Self::Options) -> Result<()>;
+
+    /// Bytes of shared memory of a block that changes a partition of so many buckets by operations on so many keys, which differ (`each`) or not;
+    /// `None`: it cannot.
+    fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32>;
+    /// Launches what applies operations that have been sent; `few`: first in the buckets of their keys alone.
+    ///
+    /// # Safety
+    /// The arguments must fit the kernels.
+    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, few: bool, on: Launch<Self>) -> Result<()>;
+}
+pub(crate) type PairsOnHost<T> = HashMap<<PairsOf<T> as Layout>::Key, <PairsOf<T> as Layout>::Value>;
+type PairsOf<T> = <T as Changed>::Pairs;
+type WordOf<T> = <<T as Changed>::Buckets as cpu::Buckets>::Word;
+/// What is changed of a table.
+pub(crate) enum Parts<'a, L: Layout, W> {
+    Kernels(&'a mut Slots<W>),
+    Cpu { table: &'a mut Stored<W>, stash: &'a mut cpu::Stash<L>, header: &'a mut Buffer<u32>, seed: u32 },
+}
+pub(crate) type PartsOf<'a, T> = Parts<'a, PairsOf<T>, WordOf<T>>;
+/// What kernels that change a table get: the operations as sent, and what they change.
+pub(crate) struct Launch<T: Changed> {
+    pub came: Arrived<u64>,
+    pub values: In<<T::Pairs as Layout>::Value>,
+    pub operations: In<u8>,
+    pub unstashed: Buf<u64>,
+    pub lists: Buf<u32>,
+    pub slots: Buf<WordOf<T>>,
+    pub stash: Buf<u64>,
+    pub statuses: Buf<u8>,
+    pub header: Buf<u32>,
+    pub state: Buf<u32>,
+}
+fn slots_of<T: Changed>(shape: Shape) -> usize {
+    shape.all_buckets() as usize * slots_of_bucket::<T>()
+}
+fn slots_of_bucket<T: Changed>() -> usize {
+    <T::Buckets as cpu::Buckets>::SLOTS
+}
+
+/// What updates need besides the table.
+pub(crate) struct Memory {
+    sent: Sent<u64>,
+    /// What the passes share.
+    counters: Buffer<u32>,
+    /// Pairs of the stash, and of each partition the first of its own: all ones between batches.
+    unstashed: Buffer<u64>,
+    pub(crate) lists: Buffer<u32>,
+    are_ones: bool,
+    /// What blocks tell.
+    state: Buffer<u32>,
+    /// Operations of a batch that has one for all.
+    no_operations: Buffer<u8>,
+    /// Batches that were done in the buckets of their keys, since one was done in whole partitions.
+    sparse: u32,
+    of_cpu: cpu::Updates,
+}
+
+/// How batches are cut, and how full partitions may be.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// How operations are partitioned.
+    pub rule: Rule,
+    /// Operations of a partition on average, at most.
+    pub operations: u32,
+    /// Entries of a block, in deviations of what comes to it, and beyond.
+    pub deviations: f64,
+    pub spare: u32,
+    /// Of a partition's slots that pairs may take.
+    pub most_load: f64,
+    /// Operations for a bucket up to which only the buckets of their keys are read; then partitions are read as a whole.
+    pub sparse: f64,
+    /// The same of the load that the table was built for, where keys may be new: above, too many have to evict others.
+    pub sparse_load: f64,
+}
+impl Limits {
+    /// Of maps.
+    pub const TUNED: Limits = Limits {
+        rule: Rule { cached: 0, pairs: 1, area: 0, ..Rule::TUNED },
+        operations: 600,
+        deviations: 6.0,
+        spare: 24,
+        most_load: 0.97,
+        sparse: 0.5,
+        sparse_load: 0.65,
+    };
+    /// Of sets: partitions have up to twice the keys.
+    pub const OF_SETS: Limits = Limits { operations: 1000, ..Limits::TUNED };
+    /// Keys that a block has room for, if there are so many operations for it on average.
+    fn entries(self, mean: f64) -> u32 {
+        ((mean + self.deviations * mean.sqrt()) * 1.2) as u32 + self.spare
+    }
+    /// Operations of a partition on average, at most; `None`: blocks have no room for such partitions.
+    fn most_operations<T: Changed>(self, shape: Shape, each: bool, max_shared: u32) -> Option<u32> {
+        let bytes = |mean: u32| T::shared_bytes(shape.buckets, self.entries(mean as f64), each);
+        let fits = |&mean: &u32| bytes(mean).is_some_and(|bytes| bytes <= max_shared);
+        let mut means =
+            std::iter::successors(Some(self.operations), |&mean| Some(mean * 3 / 4).filter(|&mean| mean > 0));
+        means.find(fits)
+    }
+    /// Whether so many operations are done in the buckets of their keys, as far as they can be.
+    fn are_few(self, n: usize, code: u32, plan: &Plan, slots: usize) -> bool {
+        let buckets = plan.shape.all_buckets();
+        let evicts = code != operation::ERASE && plan.n as f64 > self.sparse_load * slots as f64;
+        code != operation::EACH && !evicts && buckets > 1 && n as f64 <= self.sparse * buckets as f64
+    }
+    fn most_pairs<T: Changed>(self, shape: Shape) -> u32 {
+        (shape.buckets as f64 * slots_of_bucket::<T>() as f64 * self.most_load) as u32
+    }
+}
+/// Batches in a row that read the buckets of their keys alone, at most: class bits of erased keys stay until one reads all.
+const MOST_SPARSE: u32 = 15;
+/// Blocks that empty a stash, at most.
+const MOST_UNSTASHING: u32 = 64;
+/// The load of tables that have grown, at most.
+const MOST_GROWN_LOAD: f64 = 0.85;
+
+/// A batch, or a part of one.
+#[derive(Clone, Copy)]
+pub(crate) struct Batch<'a, K, V> {
+    pub operations: Codes<'a>,
+    pub keys: View<'a, K>,
+    /// None if all erase, or if there are no values.
+    pub values: View<'a, V>,
+}
+type BatchOf<'a, T> = Batch<'a, <PairsOf<T> as Layout>::Key, <PairsOf<T> as Layout>::Value>;
+impl<K: Element, V: Element> Batch<'_, K, V> {
+    fn part(self, range: Range<usize>) -> Result<Self> {
+        Ok(Batch {
+            operations: match self.operations {
+                Operations::Each(each) => Operations::Each(each.slice(range.clone())?),
+                all => all,
+            },
+            keys: self.keys.slice(range.clone())?,
+            values: if self.values.is_empty() { self.values } else { self.values.slice(range)? },
+        })
+    }
+}
+/// What was left to do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    refused: usize,
+    wanted: usize,
+    crowded: usize,
+}
+
+/// Changes tables of a kind, and keeps the memory that this needs from one batch to the next.
+pub(crate) struct Updater<T: Changed> {
+    device: Device,
+    options: T::Options,
+    limits: Limits,
+    pub(crate) memory: Memory,
+}
+impl<T: Changed> Updater<T> {
+    /// Without memory yet.
+    pub fn new(device: &Device, options: T::Options, limits: Limits) -> Result<Updater<T>> {
+        let memory = Memory {
+            sent: Sent::new(device)?,
+            counters: device.alloc(0)?,
+            unstashed: device.alloc(0)?,
+            lists: device.alloc(0)?,
+            are_ones: false,
+            state: device.alloc(state::LEFT as usize)?,
+            no_operations: device.alloc(0)?,
+            sparse: 0,
+            of_cpu: cpu::Updates::default(),
+        };
+        Ok(Updater { device: device.clone(), options, limits, memory })
+    }
+    /// Bytes that it keeps: what the greatest batch so far needed.
+    pub fn scratch_bytes(&self) -> usize {
+        let Memory { sent, counters, unstashed, lists, state, of_cpu, .. } = &self.memory;
+        let words = sent.bytes() + unstashed.bytes() + counters.bytes() + lists.bytes() + state.bytes();
+        words + of_cpu.bytes()
+    }
+    /// All operations are done when it returns.
+    pub fn apply(
+        &mut self,
+        table: &mut T,
+        stream: &Stream,
+        batch: BatchOf<'_, T>,
+        mut outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.check(table, stream, batch, &mut outcomes)?;
+        let all = 0..batch.keys.len();
+        let left = self.begin(table, stream, batch, &mut outcomes)?;
+        self.finish(table, stream, batch, &mut outcomes, all, left)
+    }
+    /// Does not wait, and leaves what there is no room for.
+    pub fn enqueue(
+        &mut self,
+        table: &mut T,
+        stream: &Stream,
+        batch: BatchOf<'_, T>,
+        mut outcomes: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.check(table, stream, batch, &mut outcomes)?;
+        self.launch(table, stream, batch, &mut outcomes, 0..batch.keys.len(), false)
+    }
+    /// What it is, in words.
+    pub fn describe(&self, f: &mut std::fmt::Formatter<'_>, name: &str) -> std::fmt::Result {
+        write!(f, "{name}[{} bytes] on {}", self.scratch_bytes(), self.device.name())
+    }
+
+    fn check(&self, table: &T, stream: &Stream, batch: BatchOf<'_, T>, outcomes: &mut ViewMut<'_, u8>) -> Result<()> {
+        for (name, device) in [(T::NAMES[0], table.device()), ("stream", stream.device())] {
+            if *device != self.device {
+                return Err(Error::WrongDevice { name, found: device.name(), expected: self.device.name() });
+            }
+        }
+        let n = batch.keys.len();
+        if n >= 1 << 31 {
+            return Err(Error::TooMany { what: "operations", n, max: (1 << 31) - 1 });
+        }
+        let needs_no_values = batch.operations.code() == operation::ERASE && batch.values.is_empty();
+        if <T::Buckets as cpu::Buckets>::VALUES && !needs_no_values {
+            check_length("values", batch.values.len(), "keys", n)?;
+        }
+        check_length("outcomes", outcomes.len(), "keys", n)?;
+        if let Operations::Each(each) = batch.operations {
+            check_length("operations", each.len(), "keys", n)?;
+            each.arg("operations", stream)?;
+        }
+        batch.keys.arg("keys", stream)?;
+        batch.values.arg("values", stream)?;
+        outcomes.arg("outcomes", stream)?;
+        Ok(())
+    }
+    /// Whether the table's partitions fit the blocks that would change them.
+    fn can_update(&self, table: &T, batch: BatchOf<'_, T>) -> bool {
+        !self.device.runs_kernels() || self.piece(table.plan().shape, batch).is_some()
+    }
+    /// Operations that are done at once, at most, and how they are partitioned.
+    fn piece(&self, shape: Shape, batch: BatchOf<'_, T>) -> Option<(usize, Rule)> {
+        let max_shared = self.device.max_shared();
+        let each = batch.operations.code() == operation::EACH;
+        let most = self.limits.most_operations::<T>(shape, each, max_shared)? as usize * shape.partitions as usize;
+        let piece = most.min(batch.keys.len()).max(1);
+        // The overflow area has room for all.
+        let rule = Rule { area: self.limits.rule.area + piece as u32, ..self.limits.rule };
+        self.route(piece, shape, rule).is_some_and(|route| route.shared).then_some((piece, rule))
+    }
+    fn route(&self, n: usize, shape: Shape, rule: Rule) -> Option<Route> {
+        Route::new::<T::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), rule)
+    }
+
+    /// Does what can be done at once. If there are many more operations than slots, a few first, so that the table grows in time.
+    fn begin(
+        &mut self,
+        table: &mut T,
+        stream: &Stream,
+        batch: BatchOf<'_, T>,
+        outcomes: &mut ViewMut<'_, u8>,
+    ) -> Result<Left> {
+        let n = batch.keys.len();
+        if !self.can_update(table, batch) {
+            self.rebuild(table, stream, table.len()?)?;
+        }
+        let first = slots_of::<T>(table.plan().shape).max(1 << 12);
+        let is_much = n / 2 >= first && self.can_update(table, batch);
+        if is_much {
+            outcomes.fill_bytes(status::NOT_DONE, stream)?;
+            self.launch(table, stream, batch, outcomes, 0..first, true)?;
+            let Left { refused, wanted, .. } = self.left()?;
+            if refused > 0 {
+                // The others want as much.
+                let more = (wanted as f64 * n as f64 / first as f64).min(n as f64);
+                self.rebuild(table, stream, table.len()? + more as usize)?;
+            }
+        }
+        if self.can_update(table, batch) {
+            self.launch(table, stream, batch, outcomes, 0..n, is_much)?;
+            return self.left();
+        }
+        if !is_much {
+            outcomes.fill_bytes(status::NOT_DONE, stream)?;
+        }
+        self.apply_on_host(table, stream, batch, outcomes, 0..n)?;
+        Ok(Left::default())
+    }
+    /// Does what is left of the operations of a range.
+    fn finish(
+        &mut self,
+        table: &mut T,
+        stream: &Stream,
+        batch: BatchOf<'_, T>,
+        outcomes: &mut ViewMut<'_, u8>,
+        range: Range<usize>,
+        mut left: Left,
+    ) -> Result<()> {
+        while left.refused > 0 {
+            let pairs = table.len()? + left.wanted;
+            if pairs as f64 <= slots_of::<T>(table.plan().shape) as f64 * self.grown_load() {
+                // It is not the table that is full, only some partitions.
+                return self.apply_on_host(table, stream, batch, outcomes, range);
+            }
+            self.rebuild(table, stream, pairs)?;
+            if !self.can_update(table, batch) {
+                return self.apply_on_host(table, stream, batch, outcomes, range);
+            }
+            self.launch(table, stream, batch, outcomes, range.clone(), true)?;
+            left = self.left()?;
+        }
+        if left.crowded > 0 {
+            if range.len() < 2 {
+                return self.apply_on_host(table, stream, batch, outcomes, range);
+            }
+            let middle = range.start + range.len() / 2;
+            for half in [range.start..middle, middle..range.end] {
+                self.launch(table, stream, batch, outcomes, half.clone(), true)?;
+                let left = self.left()?;
+                self.finish(table, stream, batch, outcomes, half, left)?;
+            }
+        }
+        Ok(())
+    }
+    /// What the last launches left to do. Waits for them.
+    fn left(&mut self) -> Result<Left> {
+        let state = self.memory.state.view().slice(..state::LEFT as usize)?.download()?;
+        let word = |word: u32| state[word as usize] as usize;
+        Ok(Left { refused: word(state::REFUSED), wanted: word(state::WANTED), crowded: word(state::CROWDED) })
+    }
+    fn grown_load(&self) -> f64 {
+        T::load(&self.options).min(MOST_GROWN_LOAD)
+    }
+    /// Builds the table again, with room for so many pairs.
+    fn rebuild(&self, table: &mut T, stream: &Stream, pairs: usize) -> Result<()> {
+        table.rebuild(stream, pairs, self.grown_load(), self.options)
+    }
+
+    /// Does the operations of a range, a piece after the other; of all, or of those that are not done yet.
+    fn launch(
+        &mut self,
+        table: &mut T,
+        stream: &Stream,
+        batch: BatchOf<'_, T>,
+        outcomes: &mut ViewMut<'_, u8>,
+        range: Range<usize>,
+        again: bool,
+    ) -> Result<()> {
+        let plan = *table.plan();
+        let shape = plan.shape;
+        let words = state::LEFT as usize + shape.partitions as usize;
+        reserve(&mut self.memory.state, words)?;
+        self.memory.state.view_mut().slice(..words)?.fill_bytes(0, stream)?;
+        let part = batch.part(range.clone())?;
+        match table.parts() {
+            Parts::Kernels(slots) => {
+                let unfit = || {
+                    let expected = "partitions that fit a block's shared memory".into();
+                    Error::Setting { field: T::NAMES[1], found: format!("{shape:?}"), expected }
+                };
+                let (piece, rule) = self.piece(shape, part).ok_or_else(unfit)?;
+                for start in range.clone().step_by(piece) {
+                    let range = start..range.end.min(start + piece);
+                    let route = self.route(range.len(), shape, rule).ok_or_else(unfit)?;
+                    let outcomes = outcomes.reborrow().slice(range.clone())?;
+                    let (memory, limits) = (&mut self.memory, self.limits);
+                    memory.run::<T>(stream, &plan, &route, limits, slots, batch.part(range)?, outcomes, again)?;
+                }
+                table.changed_by_kernels(self.scratch_bytes());
+            }
+            Parts::Cpu { table: words, stash, header, seed } => {
+                let mut outcomes = outcomes.reborrow().slice(range)?;
+                let updated = self.on_cpu(&plan, words, stash, seed, part, &mut outcomes, again)?;
+                if let Some(header) = header.view_mut().host_mut() {
+                    type Value<T> = <PairsOf<T> as Layout>::Value;
+                    let pairs = kernels::read_header::<Value<T>>(header).pairs as usize + updated.new - updated.gone;
+                    header.copy_from_slice(&kernels::header_words(seed, pairs, stash.len(), stash.held()));
+                }
+                let (stashed, bytes) = (stash.len(), words.bytes() + stash.bytes() + header.bytes());
+                table.changed_on_cpu(updated, stashed, bytes);
+                if let Some(state) = self.memory.state.view_mut().host_mut() {
+                    state[state::REFUSED as usize] = updated.refused as u32;
+                    state[state::WANTED as usize] = updated.wanted as u32;
+                }
+            }
+        }
+        Ok(())
+    }
+    #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
+    fn on_cpu(
+        &mut self,
+        plan: &Plan,
+        table: &mut Stored<WordOf<T>>,
+        stash: &mut cpu::Stash<T::Pairs>,
+        seed: u32,
+        batch: BatchOf<'_, T>,
+        outcomes: &mut ViewMut<'_, u8>,
+        again: bool,
+    ) -> Result<cpu::Updated> {
+        if table.own().is_none() {
+            *table = Stored::Own(table.upload(table.len(), &self.device)?);
+        }
+        let Stored::Own(table) = table else { return Ok(cpu::Updated::default()) };
+        let (code, operations) = match &batch.operations {
+            Operations::Each(each) => (operation::EACH, each.host()),
+            all => (all.code(), Some(&[][..])),
+        };
+        let mut words = table.view_mut();
+        let (Some(words), Some(keys), Some(values), Some(operations), Some(outcomes)) =
+            (words.host_mut(), batch.keys.host(), batch.values.host(), operations, outcomes.host_mut())
+        else {
+            return Ok(cpu::Updated::default());
+        };
+        // There may be memory for more.
+        let words = &mut words[..plan.shape.all_buckets() as usize * <T::Buckets as cpu::Buckets>::WORDS];
+        let most = self.limits.most_pairs::<T>(plan.shape);
+        let batch = cpu::Batch { keys, values, operation: code, operations, again, most };
+        let memory = &mut self.memory.of_cpu;
+        Ok(cpu::update::<T::Buckets>(&self.device, plan.shape, seed, words, stash, batch, outcomes, memory))
+    }
+
+    /// Does what is not done of a range by a table of the host, and builds the table again of that.
+    fn apply_on_host(
+        &mut self,
+        table: &mut T,
+        stream: &Stream,
+        batch: BatchOf<'_, T>,
+        outcomes: &mut ViewMut<'_, u8>,
+        range: Range<usize>,
+    ) -> Result<()> {
+        let part = batch.part(range.clone())?;
+        let (keys, values) = (part.keys.download()?, part.values.download()?);
+        let operations = match part.operations {
+            Operations::Each(each) => each.download()?,
+            Operations::All(code) => vec![code as u8; keys.len()],
+        };
+        let mut outcomes = outcomes.reborrow().slice(range)?;
+        let mut done = outcomes.view().download()?;
+        let mut pairs = table.pairs_on_host()?;
+        for (i, done) in done.iter_mut().enumerate().filter(|(_, done)| **done == status::NOT_DONE) {
+            let operation = operation::of(operations[i], <T::Buckets as cpu::Buckets>::VALUES);
+            let before = pairs.get(&keys[i]).copied();
+            match applied(operation, before, values.get(i).copied().unwrap_or_default()) {
+                Some(value) => pairs.insert(keys[i], value),
+                None => pairs.remove(&keys[i]),
+            };
+            *done = status_of(operation, before.is_some());
+        }
+        table.build_of(stream, pairs, self.grown_load(), self.options)?;
+        outcomes.copy_from_host(&done)
+    }
+}
+
+impl Memory {
+    /// Puts a piece of a batch on the stream: a fill and three to five launches.
+    #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
+    fn run<T: Changed>(
+        &mut self,
+        stream: &Stream,
+        plan: &Plan,
+        route: &Route,
+        limits: Limits,
+        table: &mut Slots<WordOf<T>>,
+        batch: BatchOf<'_, T>,
+        mut outcomes: ViewMut<'_, u8>,
+        again: bool,
+    ) -> Result<()> {
+        let (n, shape) = (batch.keys.len(), plan.shape);
+        let in_header = table.header.view().arg("header", stream)?;
+        let (sent, counters) = (&mut self.sent, &mut self.counters);
+        let came = send::<T::Pairs, Numbered>(stream, route, shape, in_header, batch.keys, sent, counters)?;
+
+        let partitions = shape.partitions as usize;
+        reserve(&mut self.unstashed, unstashed_words::<T::Pairs>(plan.stash_bits))?;
+        self.are_ones &= self.lists.len() >= partitions;
+        reserve(&mut self.lists, partitions)?;
+        if !self.are_ones {
+            self.lists.view_mut().fill_bytes(0xFF, stream)?;
+        }
+        self.are_ones = false;
+        let unstashed = self.unstashed.view_mut().arg("unstashed", stream)?;
+        let lists = self.lists.view_mut().arg("lists", stream)?;
+        let slots = table.slots.view_mut().arg("slots", stream)?;
+        let stash = table.stash.view_mut().arg("stash", stream)?;
+        let grid = (1u32 << plan.stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
+        // SAFETY: a table that is built; a word for each partition, and as many for the stash as it takes.
+        unsafe { T::Pairs::unstash(stream, grid, shape, plan.stash_bits, stash, unstashed, lists, in_header) }?;
+
+        let (code, operations) = match batch.operations {
+            Operations::Each(each) => (operation::EACH, each),
+            all => (all.code(), self.no_operations.view()),
+        };
+        let few =
+            T::DOES_FEW && !again && limits.are_few(n, code, plan, slots_of::<T>(shape)) && self.sparse < MOST_SPARSE;
+        self.sparse = if few { self.sparse + 1 } else { 0 };
+        let applying = Applying {
+            pass: route.last,
+            group: route.groups.map_or(0, |groups| groups.each),
+            operation: code,
+            again: (again || few) as u32,
+            entries: limits.entries(n as f64 / shape.partitions as f64),
+            most: limits.most_pairs::<T>(shape),
+            stash_bits: plan.stash_bits,
+        };
+        let (values, operations) = (batch.values.arg("values", stream)?, operations.arg("operations", stream)?);
+        let statuses = outcomes.arg("outcomes", stream)?;
+        let header = table.header.view_mut().arg("header", stream)?;
+        let state = self.state.view_mut().arg("state", stream)?;
+        let on = Launch { came, values, operations, unstashed, lists, slots, stash, statuses, header, state };
+        // SAFETY: the operations as sent, `n` of everything that they have; the table as built with this plan, its stash as it was left.
+        unsafe { T::launch(stream, shape, applying, few, on) }?;
+        self.are_ones = true;
+        Ok(())
+    }
+}

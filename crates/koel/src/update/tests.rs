@@ -1,0 +1,303 @@
+//! What updates of maps and of sets are tested with: a table, an oracle, and histories of batches, by kernels with plans and limits that no few
+//! thousand operations would get, and on the CPU. After each batch everything that the table holds is compared with the oracle.
+use super::*;
+use crate::map::Key;
+use crate::map::plan::Sizes;
+use koel_kernels::hash::mix::{mix, splitmix_at};
+use koel_kernels::map::layout::Number;
+use koel_kernels::map::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
+
+pub const SEED: u32 = 7;
+/// One pass.
+pub const ONE: Limits = Limits { rule: Rule { bins: 64, ..Limits::TUNED.rule }, ..Limits::TUNED };
+/// Two passes from nine partitions on.
+pub const TWO: Limits = Limits { rule: Rule { bins: 8, many_bins: 8, ..Limits::TUNED.rule }, ..Limits::TUNED };
+/// Blocks with room for few keys, and pieces of few operations.
+pub const FEW: Limits = Limits { operations: 9, deviations: 0.0, spare: 1, ..ONE };
+/// Always whole partitions.
+pub const WHOLE: Limits = Limits { sparse: 0.0, ..ONE };
+/// Any number of pairs in a partition: the stash takes what has no place.
+pub const FULL: Limits = Limits { most_load: 9.0, ..ONE };
+
+/// A table that is tested.
+pub trait Tested: Changed<Pairs: Layout<Key: Key>> {
+    /// With which [`SEED`] and load it is built again.
+    fn options() -> Self::Options;
+    /// What plans are made of.
+    fn sizes() -> Sizes;
+    fn built(device: &Device, plan: Plan, keys: &[KeyOf<Self>], values: &[ValueOf<Self>]) -> Self;
+    /// What lookups tell.
+    fn found(&self, keys: &[KeyOf<Self>]) -> Vec<Option<ValueOf<Self>>>;
+    fn stashed(&self) -> usize;
+    /// Compares all bytes of a table that kernels change with the oracle.
+    fn check_layout(&self, oracle: &PairsOnHost<Self>);
+    fn shrink_to(&mut self, load: f64);
+}
+pub type KeyOf<T> = <PairsOf<T> as Layout>::Key;
+pub type ValueOf<T> = <PairsOf<T> as Layout>::Value;
+pub fn has_values<T: Changed>() -> bool {
+    <T::Buckets as cpu::Buckets>::VALUES
+}
+/// All kinds of batches of one operation.
+pub fn kinds<T: Changed>() -> &'static [u32] {
+    if has_values::<T>() { &[ADD, INSERT, ASSIGN, ERASE] } else { &[INSERT, ERASE] }
+}
+
+pub fn plan<T: Tested>(n: usize, load: f64) -> Plan {
+    let small = Sizes { pairs: 100, one_pass: 1024, groups: 4, small: 0, small_partitions: 1, ..T::sizes() };
+    Plan::sized(n, load, small).unwrap()
+}
+pub fn device(seed: u64) -> Device {
+    Device::executor_with(seed, |exec| exec.patience = 10_000_000)
+}
+fn both(seed: u64) -> [Device; 2] {
+    [device(seed), Device::cpu_with_threads(2).unwrap()]
+}
+/// A key of a small world, in which the ambiguous one is number 3.
+pub fn key<T: Tested>(i: u64) -> KeyOf<T> {
+    match i {
+        3 => T::Pairs::unmixed(SEED, T::Pairs::AMBIGUOUS),
+        _ => Number::narrowed(splitmix_at(5, i as u32) << 32 | mix(i as u32) as u64),
+    }
+}
+
+/// A table, what it holds, and what changes both.
+pub struct World<T: Tested> {
+    pub stream: Stream,
+    pub table: T,
+    pub oracle: PairsOnHost<T>,
+    pub updater: Updater<T>,
+    pub random: u64,
+}
+impl<T: Tested> World<T> {
+    /// Of the first keys of the world.
+    pub fn new(device: &Device, plan: Plan, limits: Limits) -> Self {
+        let n = plan.n as u64;
+        let keys = (0..n).map(key::<T>).collect::<Vec<_>>();
+        let value = |i| if has_values::<T>() { splitmix_at(9, i as u32) } else { 0 };
+        let values = (0..n).map(|i| Number::narrowed(value(i))).collect::<Vec<_>>();
+        let table = T::built(device, plan, &keys, &values);
+        let updater = Updater::new(device, T::options(), limits).unwrap();
+        let stream = device.stream().unwrap();
+        World { stream, table, oracle: keys.into_iter().zip(values).collect(), updater, random: n }
+    }
+    pub fn slots(&self) -> usize {
+        slots_of::<T>(self.table.plan().shape)
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.random += 1;
+        splitmix_at(11, self.random as u32) % n.max(1)
+    }
+    /// What becomes of the oracle.
+    pub fn expected(&mut self, code: u32, key: KeyOf<T>, value: ValueOf<T>) -> Outcome {
+        let before = self.oracle.get(&key).copied();
+        if code == ERASE {
+            self.oracle.remove(&key);
+            return if before.is_some() { Outcome::Erased } else { Outcome::Missing };
+        }
+        let Some(before) = before else {
+            self.oracle.insert(key, value);
+            return Outcome::Inserted;
+        };
+        // A set has no other operations.
+        if code == INSERT || !has_values::<T>() {
+            return Outcome::Kept;
+        }
+        let sum = Number::narrowed(before.widened().wrapping_add(value.widened()));
+        self.oracle.insert(key, if code == ADD { sum } else { value });
+        if code == ADD { Outcome::Added } else { Outcome::Assigned }
+    }
+    /// Applies a batch of keys of the world, and compares.
+    pub fn apply(&mut self, operation: u32, numbers: &[u64]) {
+        self.apply_keys(operation, &numbers.iter().map(|&i| key::<T>(i)).collect::<Vec<_>>());
+        self.check();
+    }
+    pub fn apply_keys(&mut self, operation: u32, keys: &[KeyOf<T>]) {
+        let n = keys.len();
+        let value = |world: &mut Self| if has_values::<T>() { world.below(u64::MAX) } else { 0 };
+        let values = (0..n).map(|_| Number::narrowed(value(self))).collect::<Vec<ValueOf<T>>>();
+        let codes = (0..n).map(|_| if operation == EACH { self.below(4) as u8 } else { operation as u8 });
+        let codes = codes.collect::<Vec<_>>();
+        let device = self.stream.device().clone();
+        let (k, v, o) = (device.upload(keys).unwrap(), device.upload(&values).unwrap(), device.upload(&codes).unwrap());
+        let mut outcomes = device.upload(&vec![0xAA; n]).unwrap();
+        let operations = match operation {
+            EACH => Operations::Each(o.view()),
+            all => Operations::All(all),
+        };
+        let batch = Batch { operations, keys: k.view(), values: v.view() };
+        self.updater.apply(&mut self.table, &self.stream, batch, outcomes.view_mut()).unwrap();
+        for (i, outcome) in outcomes.download().unwrap().into_iter().enumerate() {
+            let expected = self.expected(codes[i] as u32, keys[i], values[i]);
+            assert_eq!(Outcome::of(outcome), Some(expected), "operation {i} of {n}: {} on {:?}", codes[i], keys[i]);
+        }
+    }
+    pub fn check(&self) {
+        assert_eq!(self.table.len().unwrap(), self.oracle.len());
+        self.table.check_layout(&self.oracle);
+        if self.stream.device().runs_kernels() {
+            assert!(self.updater.memory.lists.download().unwrap().iter().all(|&word| word == !0));
+        }
+        let keys = self.oracle.keys().copied().chain((0..900).map(key::<T>)).collect::<Vec<_>>();
+        for (key, found) in keys.iter().zip(self.table.found(&keys)) {
+            assert_eq!(found, self.oracle.get(key).copied(), "key {key:?}");
+        }
+        assert!(self.table.pairs_on_host().unwrap() == self.oracle);
+    }
+    /// Keys below `world`, some of them often.
+    pub fn some(&mut self, n: usize, world: u64) -> Vec<u64> {
+        let few = 1 + self.below(9);
+        (0..n).map(|_| if self.below(4) == 0 { self.below(few) } else { self.below(world) }).collect()
+    }
+}
+
+/// Batches of every kind and size, one after the other.
+pub fn batches<T: Tested>(seed: u64, limits: Limits) {
+    for device in both(seed) {
+        let mut world = World::<T>::new(&device, plan::<T>(900, 0.8), limits);
+        world.check();
+        for &operation in [EACH, INSERT, ERASE].iter().chain(kinds::<T>()).chain(&[EACH, ERASE]) {
+            for n in [1, 33, 300] {
+                let numbers = world.some(n, 1100);
+                world.apply(operation, &numbers);
+            }
+        }
+        world.apply(EACH, &[]);
+        // Everything goes and comes again.
+        world.apply(ERASE, &(0..1100).collect::<Vec<_>>());
+        assert!(world.oracle.is_empty());
+        world.apply(kinds::<T>()[0], &(0..700).collect::<Vec<_>>());
+    }
+}
+
+/// Most operations are for a few keys: bins overflow, entries do not.
+pub fn frequent<T: Tested>(seed: u64) {
+    for limits in [ONE, TWO, FEW] {
+        let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.5), limits);
+        let slots = world.slots();
+        for &operation in kinds::<T>().iter().chain(&[EACH]) {
+            let n = if operation == EACH { 200 } else { 1500 };
+            let numbers = (0..n).map(|i| if i % 8 != 0 { 905 + i % 2 } else { i }).collect::<Vec<_>>();
+            world.apply(operation, &numbers);
+            world.apply(operation, &[3; 100]);
+        }
+        assert_eq!(world.slots(), slots, "nothing must grow");
+    }
+}
+
+/// More pairs than two choices can place, and as many as that new: they are in the stash, can be changed and erased there, and come out of it.
+pub fn stash<T: Tested>(seed: u64, more: u64) {
+    let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.95), FULL);
+    let slots = world.slots();
+    let all = (0..900 + more).collect::<Vec<_>>();
+    world.apply(INSERT, &all[900..]);
+    let before = world.table.stashed();
+    assert!(before > 10, "{before}");
+    for &operation in kinds::<T>().iter().filter(|&&operation| operation != ERASE) {
+        world.apply(operation, &all);
+    }
+    assert!(world.table.stashed() > 10);
+    let numbers = world.some(200, 1000);
+    world.apply(EACH, &numbers);
+    world.apply(ERASE, &all.iter().copied().step_by(2).collect::<Vec<_>>());
+    // Every partition was asked for.
+    assert_eq!(world.table.stashed(), 0);
+    world.apply(INSERT, &all);
+    assert!(world.table.stashed() > 10);
+    world.apply(ERASE, &(0..1000 + more).collect::<Vec<_>>());
+    assert_eq!((world.table.stashed(), world.oracle.len()), (0, 0));
+    assert_eq!(world.slots(), slots, "nothing must grow");
+}
+
+/// More pairs than there is room for.
+pub fn growth<T: Tested>(seed: u64) {
+    let [first, .., last] = kinds::<T>() else { unreachable!("there is more than one") };
+    assert_eq!(*last, ERASE);
+    for device in both(seed) {
+        let mut world = World::<T>::new(&device, plan::<T>(300, 0.8), ONE);
+        let slots = world.slots();
+        world.apply(INSERT, &(0..600).collect::<Vec<_>>());
+        let grown = world.slots();
+        assert!(grown > slots && grown as f64 > 600.0 / 0.85, "{slots} {grown}");
+        let numbers = world.some(1200, 2000);
+        world.apply(EACH, &numbers);
+        // Many more than there are.
+        world.apply(*first, &(0..6000).collect::<Vec<_>>());
+        let grown = world.slots();
+        assert!((7000..9000).contains(&grown), "{grown}");
+        // Many times as many as there are slots.
+        let mut other = World::<T>::new(&device, plan::<T>(10, 0.8), ONE);
+        other.apply(*first, &(0..9000).map(|i| i % 4000).collect::<Vec<_>>());
+        // All known: nothing grows.
+        world.apply(INSERT, &(0..3000).map(|i| i % 6000).collect::<Vec<_>>());
+        assert_eq!(world.slots(), grown);
+        world.apply(ERASE, &(0..5900).collect::<Vec<_>>());
+        world.table.shrink_to(0.5);
+        world.check();
+        assert!(world.slots() < 300, "{}", world.slots());
+        world.table.shrink_to(0.8);
+        world.check();
+    }
+}
+/// Mixed batches of which a part fits: what does not is done later, and so is all that follows on the same keys.
+pub fn mixed_that_do_not_fit<T: Tested>() {
+    for seed in 1..5 {
+        for device in both(seed) {
+            let limits = if seed % 2 == 0 { ONE } else { FEW };
+            let mut world = World::<T>::new(&device, plan::<T>(300, 0.9), limits);
+            world.random = seed << 20;
+            let numbers = world.some(1200, 700);
+            world.apply(EACH, &numbers);
+        }
+    }
+}
+/// A stash that has no room: the table is built again, and holds what it did and what is new.
+pub fn full_stash<T: Tested>() {
+    for bits in [0, 3] {
+        let mut plan = plan::<T>(900, 0.9);
+        plan.stash_bits = bits;
+        let mut world = World::<T>::new(&device(1), plan, FULL);
+        world.apply(INSERT, &(800..1100).collect::<Vec<_>>());
+        let numbers = world.some(300, 1300);
+        world.apply(EACH, &numbers);
+    }
+}
+/// Keys of 64 bits chosen so that no other table of the same seed has room for them either.
+pub fn keys_of_two_buckets<T: Tested>() {
+    for device in both(1) {
+        let mut world = World::<T>::new(&device, plan::<T>(200, 0.8), ONE);
+        let mixed = |i: u64| Number::narrowed(0x1234_5678_0000_0000 | i);
+        let keys = (0..700).map(|i| T::Pairs::unmixed(SEED, mixed(i))).collect::<Vec<_>>();
+        world.apply_keys(INSERT, &keys);
+        world.check();
+        world.apply_keys(ERASE, &keys[..650]);
+        world.check();
+    }
+}
+/// What is enqueued of so many operations and not done is all or nothing of a key, and can be done later.
+pub fn not_done_is_told<T: Tested>(n: u64) {
+    for device in both(1) {
+        let mut world = World::<T>::new(&device, plan::<T>(300, 0.8), ONE);
+        let keys = (0..n).map(|i| key::<T>(i / 2 + 200)).collect::<Vec<_>>();
+        let values = vec![ValueOf::<T>::default(); keys.len()];
+        let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+        let mut outcomes = device.alloc::<u8>(keys.len()).unwrap();
+        let (code, plan) = (kinds::<T>()[0], *world.table.plan());
+        let batch = Batch { operations: Operations::All(code), keys: k.view(), values: v.view() };
+        for _ in 0..2 {
+            world.updater.enqueue(&mut world.table, &world.stream, batch, outcomes.view_mut()).unwrap();
+            let done = outcomes.download().unwrap();
+            let mut not_done = 0;
+            for (i, &outcome) in done.iter().enumerate() {
+                if Outcome::of(outcome) == Some(Outcome::NotDone) {
+                    not_done += 1;
+                } else {
+                    assert_eq!(Outcome::of(outcome), Some(world.expected(code, keys[i], values[i])));
+                }
+            }
+            assert!(not_done > 0 && not_done < n, "{not_done}");
+            assert!(*world.table.plan() == plan);
+            world.check();
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Tables that are updated in batches, against a `HashMap`, on every device: outcomes, lookups and pairs after each batch. What maps and sets share.
+use super::support::{KEY_SETS, Random, devices, is_fast, scramble};
+use koel::map::layout::{Layout, Narrow, Number};
+use koel::{Device, Key, Operation, Outcome, Stream, Value, View, ViewMut};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The operations of a batch: one for all keys, or as bytes.
+#[derive(Clone, Copy)]
+pub enum Operations<'a> {
+    All(Operation),
+    Each(View<'a, u8>),
+}
+/// What is done with keys, and values.
+#[derive(Clone, Copy)]
+pub struct Batch<'a, K: Key, V: Value> {
+    pub operations: Operations<'a>,
+    pub keys: View<'a, K>,
+    #[allow(dead_code, reason = "sets have none")]
+    pub values: View<'a, V>,
+}
+/// A map, or a set: then all values are zero.
+pub trait Table: Sized {
+    type Key: Key;
+    type Value: Value;
+    type Updater;
+    /// What is done with keys. The first inserts, the last erases.
+    const OPERATIONS: &'static [Operation];
+
+    /// The table, and what it is updated by, for this load.
+    fn build(device: &Device, keys: &[Self::Key], values: &[Self::Value], load: f64) -> (Self, Self::Updater);
+    /// Applies a batch, or puts it on the stream.
+    fn update(
+        &mut self,
+        updater: &mut Self::Updater,
+        stream: &Stream,
+        batch: Batch<'_, Self::Key, Self::Value>,
+        outcomes: ViewMut<'_, u8>,
+        waits: bool,
+    ) -> koel::Result<()>;
+    /// The first operation and the last, on host slices.
+    fn insert(&mut self, keys: &[Self::Key]) -> Vec<Outcome>;
+    fn erase(&mut self, keys: &[Self::Key]) -> Vec<Outcome>;
+    fn shrink(&mut self);
+
+    fn device(&self) -> &Device;
+    fn len(&self) -> usize;
+    fn slots(&self) -> usize;
+    fn report(&self) -> String;
+    fn get(&self, keys: &[Self::Key]) -> Vec<Option<Self::Value>>;
+    fn count(&self, keys: &[Self::Key]) -> u64;
+    fn pairs(&self) -> Vec<(Self::Key, Self::Value)>;
+    /// Compares what is made of it with the oracle.
+    fn check_uses(&self, _: &Oracle<Self>, _: &[Self::Key]) {}
+    fn to_device(&self, device: &Device) -> Self;
+    fn saved(&self) -> Vec<u8>;
+    fn loaded(device: &Device, bytes: &[u8]) -> Self;
+    fn opened(path: &Path) -> Self;
+    /// The key that looks like an empty slot, if there is one of this type.
+    fn ambiguous() -> Self::Key;
+}
+pub type Oracle<T> = HashMap<<T as Table>::Key, <T as Table>::Value>;
+
+pub fn key<K: Key>(word: u32) -> K {
+    K::narrowed((scramble(word, 77) as u64) << 32 | word as u64)
+}
+fn has_values<T: Table>() -> bool {
+    T::OPERATIONS.len() > 2
+}
+fn value<T: Table>(word: u64) -> T::Value {
+    T::Value::narrowed(if has_values::<T>() { word } else { 0 })
+}
+/// A table that is updated, and what it must hold.
+pub struct World<T: Table> {
+    pub table: T,
+    updater: T::Updater,
+    oracle: Oracle<T>,
+    stream: Stream,
+    random: Random,
+}
+impl<T: Table> World<T> {
+    pub fn new(device: &Device, keys: &[T::Key], load: f64, seed: u64) -> World<T> {
+        let values = (0..keys.len() as u64).map(|i| value::<T>(i << 32 | i)).collect::<Vec<_>>();
+        let (table, updater) = T::build(device, keys, &values, load);
+        let oracle = keys.iter().copied().zip(values).collect();
+        World { table, updater, oracle, stream: device.stream().unwrap(), random: Random(seed) }
+    }
+    /// One operation on the oracle.
+    fn expected(&mut self, operation: Operation, key: T::Key, value: T::Value) -> Outcome {
+        let oracle = &mut self.oracle;
+        match (operation, oracle.get(&key).copied()) {
+            (Operation::Erase, before) => {
+                oracle.remove(&key);
+                if before.is_some() { Outcome::Erased } else { Outcome::Missing }
+            }
+            (_, None) => {
+                oracle.insert(key, value);
+                Outcome::Inserted
+            }
+            (Operation::Insert, Some(_)) => Outcome::Kept,
+            (Operation::InsertOrAssign, Some(_)) => {
+                oracle.insert(key, value);
+                Outcome::Assigned
+            }
+            (Operation::InsertOrAdd, Some(before)) => {
+                oracle.insert(key, T::Value::narrowed(before.widened().wrapping_add(value.widened())));
+                Outcome::Added
+            }
+        }
+    }
+    /// A batch on the table and the oracle. `operation`: `None` if they are mixed.
+    pub fn batch(&mut self, operation: Option<Operation>, keys: &[T::Key]) {
+        let all = T::OPERATIONS;
+        let values = keys.iter().map(|_| value::<T>(self.random.word())).collect::<Vec<_>>();
+        let random = &mut self.random;
+        let of = |random: &mut Random| operation.unwrap_or(all[random.below(all.len() as u64) as usize]);
+        let operations = keys.iter().map(|_| of(random)).collect::<Vec<_>>();
+        let codes = operations.iter().map(|&o| o as u8).collect::<Vec<_>>();
+        let device = self.stream.device().clone();
+        let (k, v, o) = (device.upload(keys).unwrap(), device.upload(&values).unwrap(), device.upload(&codes).unwrap());
+        let mut outcomes = device.upload(&vec![0xAA; keys.len()]).unwrap();
+        let all = operation.map_or(Operations::Each(o.view()), Operations::All);
+        let batch = Batch { operations: all, keys: k.view(), values: v.view() };
+        self.table.update(&mut self.updater, &self.stream, batch, outcomes.view_mut(), true).unwrap();
+        for (i, outcome) in outcomes.download().unwrap().into_iter().enumerate() {
+            let expected = self.expected(operations[i], keys[i], values[i]);
+            assert_eq!(Outcome::of(outcome), Some(expected), "{:?} of {:?} on {device:?}", operations[i], keys[i]);
+        }
+    }
+    pub fn check(&self, others: &[T::Key]) {
+        check(&self.table, &self.oracle, others);
+    }
+}
+fn check<T: Table>(table: &T, oracle: &Oracle<T>, others: &[T::Key]) {
+    let place = table.device().name();
+    assert_eq!(table.len(), oracle.len(), "{place}: {}", table.report());
+    let queries = oracle.keys().chain(others).copied().collect::<Vec<_>>();
+    for (q, found) in queries.iter().zip(table.get(&queries)) {
+        assert_eq!(found, oracle.get(q).copied(), "{place}: key {q:?}, {}", table.report());
+    }
+    let count = queries.iter().filter(|q| oracle.contains_key(q)).count() as u64;
+    assert_eq!(table.count(&queries), count, "{place}");
+    let pairs = table.pairs();
+    assert_eq!(pairs.len(), oracle.len(), "{place}");
+    assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs are others");
+}
+
+/// Batches at random: sizes, operations, how many keys there are, some of them often.
+pub fn histories<T: Table>(seed: u64) {
+    for device in devices() {
+        let (most, batches) = if is_fast(&device) { (20_000, 30) } else { (900, 10) };
+        for load in [0.5, 0.9] {
+            let mut random = Random(seed);
+            let any = |random: &mut Random, world: u64| match random.below(16) {
+                0 => T::ambiguous(),
+                1 => key(random.below(3) as u32),
+                _ => key(random.below(world) as u32),
+            };
+            let n = random.below(most) as u32;
+            let mut world = World::<T>::new(&device, &(0..n).map(key).collect::<Vec<_>>(), load, seed << 32);
+            for _ in 0..batches {
+                let (n, keys) = (random.below(most), 1 + random.below(most));
+                let keys = (0..n).map(|_| any(&mut random, keys)).collect::<Vec<_>>();
+                // A third of them is mixed.
+                let operation = random.below(T::OPERATIONS.len() as u64 * 3 / 2);
+                world.batch(T::OPERATIONS.get(operation as usize).copied(), &keys);
+                world.check(&keys);
+            }
+        }
+    }
+}
+/// The first operation but insertion, a mix of all, and erasing.
+fn three<T: Table>() -> [Option<Operation>; 3] {
+    let all = T::OPERATIONS;
+    [Some(all[all.len() - 2]), None, Some(all[all.len() - 1])]
+}
+/// Keys that break weak hash functions: in, changed, out.
+pub fn every_key_set<T: Table<Key = u32>>() {
+    for device in devices() {
+        let n = if is_fast(&device) { 30_000 } else { 1_500 };
+        for set in KEY_SETS {
+            let keys = (0..n).map(set.key).collect::<Vec<_>>();
+            let mut world = World::<T>::new(&device, &keys[..n as usize / 2], 0.8, n as u64);
+            for operation in three::<T>() {
+                world.batch(operation, &keys);
+                world.check(&keys[..100]);
+            }
+            assert_eq!(world.table.len(), 0);
+        }
+    }
+}
+/// Keys made for the mixer: all in one partition, or in one bucket, where no growth helps.
+pub fn keys_made_to_collide<T: Table<Key = u32>>() {
+    for device in devices() {
+        let mut world = World::<T>::new(&device, &(0..3000).collect::<Vec<_>>(), 0.8, 1);
+        let n = if is_fast(&device) { 20_000 } else { 3_000 };
+        let keys = (0..n).map(|i| Narrow::unmixed(0, i)).collect::<Vec<_>>();
+        for operation in [Some(Operation::Insert), None, Some(Operation::Erase)] {
+            world.batch(operation, &keys);
+            world.check(&keys[..100]);
+        }
+    }
+}
+/// A frequent key among others, and one alone.
+pub fn frequent_keys<T: Table>() {
+    for device in devices() {
+        let n = if is_fast(&device) { 50_000u32 } else { 2_000 };
+        let mut world = World::<T>::new(&device, &(0..n).map(key).collect::<Vec<_>>(), 0.8, 1);
+        for share in [2, 1] {
+            let keys = (0..n).map(|i| if i % share == 0 { key(n + 1) } else { key(i) }).collect::<Vec<_>>();
+            for operation in T::OPERATIONS.iter().copied().map(Some).chain([None]) {
+                world.batch(operation, &keys);
+                world.check(&keys[..10]);
+            }
+        }
+    }
+}
+/// Tables that came from files and from other devices, and what is made of tables that were updated: copies, files, and more.
+pub fn updated_tables_are_tables<T: Table>() {
+    let all = devices();
+    for (device, other) in all.iter().zip(all.iter().rev()) {
+        let keys = (0..2000).map(key).collect::<Vec<T::Key>>();
+        let mut world = World::<T>::new(device, &keys, 0.9, 3);
+        let mut random = Random(3);
+        world.table = world.table.to_device(other).to_device(device);
+        for round in 0..3 {
+            let some = (0..700).map(|_| key(random.below(2500) as u32)).collect::<Vec<_>>();
+            world.batch(None, &some);
+            world.check(&some);
+            world.table.check_uses(&world.oracle, &some);
+            world.table = match round {
+                0 => T::loaded(device, &world.table.saved()),
+                _ => world.table.to_device(other).to_device(device),
+            };
+            world.check(&some);
+        }
+        // The same of one that is less than half as full, and then has nothing.
+        for operation in [None, Some(Operation::Erase)] {
+            world.batch(operation, &keys);
+            world.table = T::loaded(device, &world.table.saved());
+            world.check(&keys);
+        }
+    }
+}
+/// A table that was opened where its file is gets memory of its own; the file stays as it was.
+pub fn opened_tables_are_updated_in_memory<T: Table>() {
+    let device = Device::cpu().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table.koel");
+    let keys = [1, 2, 3, 4].map(key::<T::Key>);
+    let world = World::<T>::new(&device, &keys[..3], 0.8, 1);
+    let before = world.table.saved();
+    std::fs::write(&path, &before).unwrap();
+    let mut table = T::opened(&path);
+    assert_eq!(table.insert(&keys[2..]), [Outcome::Kept, Outcome::Inserted]);
+    assert_eq!(table.erase(&keys[..1]), [Outcome::Erased]);
+    assert!(table.get(&keys).iter().map(Option::is_some).eq([false, true, true, true]));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+/// From nothing, by small batches, through host slices.
+pub fn tables_grow_from_nothing<T: Table>() {
+    for device in devices() {
+        let mut world = World::<T>::new(&device, &[], 0.8, 1);
+        let (most, mut n) = (if is_fast(&device) { 100_000u32 } else { 4_000 }, 1);
+        let mut next = 0;
+        while next < most {
+            let keys = (next..next + n).map(key).collect::<Vec<T::Key>>();
+            let outcomes = world.table.insert(&keys);
+            assert!(outcomes.iter().all(|&o| o == Outcome::Inserted), "{next} on {}", device.name());
+            world.oracle.extend(keys.into_iter().map(|key| (key, value::<T>(0))));
+            (next, n) = (next + n, n * 3);
+        }
+        world.check(&[]);
+        assert!(world.table.slots() < 2 * next as usize + 64);
+        let keys = (0..next).map(key).collect::<Vec<T::Key>>();
+        assert!(world.table.erase(&keys).iter().all(|&o| o == Outcome::Erased));
+        world.table.shrink();
+        assert!(world.table.len() == 0 && world.table.slots() < 100);
+    }
+}
+/// Updates and lookups in a graph, with other keys each time.
+pub fn updates_are_part_of_a_graph<T: Table>() {
+    for device in devices() {
+        let n = 500u32;
+        let mut world = World::<T>::new(&device, &(0..4 * n).map(key).collect::<Vec<_>>(), 0.5, 1);
+        let stream = device.stream().unwrap();
+        let first = (0..n).map(key::<T::Key>).collect::<Vec<_>>();
+        let values = vec![value::<T>(1); n as usize];
+        let (keys, v) = (device.upload(&first).unwrap(), device.upload(&values).unwrap());
+        let mut outcomes = device.alloc::<u8>(n as usize).unwrap();
+        let operation = T::OPERATIONS[T::OPERATIONS.len() - 2];
+        let all = Operations::All(operation);
+        let World { table, updater, .. } = &mut world;
+        let batch = Batch { operations: all, keys: keys.view(), values: v.view() };
+        table.update(updater, &stream, batch, outcomes.view_mut(), false).unwrap();
+        for &key in &first {
+            world.expected(operation, key, values[0]);
+        }
+        let mut graph = stream
+            .capture((world, keys, outcomes, v), move |stream, (world, keys, outcomes, v)| {
+                let World { table, updater, .. } = world;
+                let batch = Batch { operations: all, keys: keys.view(), values: v.view() };
+                table.update(updater, stream, batch, outcomes.view_mut(), false)
+            })
+            .unwrap();
+        for round in 0..3 {
+            let words = (0..n).map(|i| key::<T::Key>(i * 7 + round * n)).collect::<Vec<_>>();
+            graph.state_mut().1.view_mut().copy_from_host(&words).unwrap();
+            graph.launch(&stream).unwrap();
+            let outcomes = graph.state().2.download().unwrap();
+            for (&word, outcome) in words.iter().zip(outcomes) {
+                let expected = graph.state_mut().0.expected(operation, word, values[0]);
+                assert_eq!(Outcome::of(outcome), Some(expected), "round {round} on {}", device.name());
+            }
+            graph.state().0.check(&words);
+        }
+    }
+}
