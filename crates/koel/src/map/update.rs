@@ -689,7 +689,7 @@ impl<L: Layout> OnCpu<L> {
             Operations::Each(each) => (operation::EACH, each.host()),
             all => (all.code(), Some(&[][..])),
         };
-        let mut words = table.view_mut();
+        let mut words = table.view_mut().slice(..plan.words::<L>())?;
         let (Some(words), Some(keys), Some(values), Some(operations), Some(outcomes)) =
             (words.host_mut(), batch.keys.host(), batch.values.host(), operations, outcomes.host_mut())
         else {
