@@ -292,7 +292,7 @@ fn keys_of_128_bits_are_built_and_asked() {
             let asked = json(&folder, &["query", "t.koel", "q.u128", "-o", "a.csv"]);
             assert_eq!(["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()), [3, 2, 3]);
             let told = fs::read_to_string(folder.join("a.csv")).unwrap();
-            let rows = [7, 8, uuid].iter().zip(answers).map(|(&key, answer)| format!("{},{answer}", text(key)));
+            let rows = [7, 8, uuid].into_iter().zip(answers).map(|(key, answer)| format!("{},{answer}", text(key)));
             assert!(told.lines().skip(1).eq(rows), "{told}");
             // What is told can be asked.
             assert_eq!(json(&folder, &["query", "t.koel", "a.csv", "--column", "key"])["found"], 2);

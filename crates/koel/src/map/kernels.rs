@@ -279,12 +279,12 @@ impl Scratch {
     pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
         Scratch::alloc(device, Scratch::needs::<L>(plan))
     }
-    /// For builds of this plan, and for those that the old one was for: two sizes may take turns.
-    pub fn grown<L: Layout>(old: Option<Box<Scratch>>, device: &Device, plan: &Plan) -> Result<Scratch> {
-        let (mut lengths, had) = (Scratch::needs::<L>(plan), old.as_ref().map(|old| old.lengths()));
-        lengths.iter_mut().zip(had.unwrap_or_default()).for_each(|(length, had)| *length = had.max(*length));
-        // The old one is given back first: both need not fit.
-        drop(old);
+    /// For builds of this plan, and for those that this one is for: two sizes may take turns.
+    pub fn grown<L: Layout>(self, device: &Device, plan: &Plan) -> Result<Scratch> {
+        let mut lengths = Scratch::needs::<L>(plan);
+        lengths.iter_mut().zip(self.lengths()).for_each(|(length, had)| *length = had.max(*length));
+        // It is given back first: both need not fit.
+        drop(self);
         Scratch::alloc(device, lengths)
     }
     fn alloc(device: &Device, lengths: Lengths) -> Result<Scratch> {

@@ -805,7 +805,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             (Scratch::Kernels(kept), Storage::Kernels(table)) => {
                 let memory = match kept.take() {
                     Some(memory) if memory.fits::<LayoutOf<K, V>>(&plan) => memory,
-                    other => Box::new(kernels::Scratch::grown::<LayoutOf<K, V>>(other, &self.device, &plan)?),
+                    Some(memory) => Box::new(memory.grown::<LayoutOf<K, V>>(&self.device, &plan)?),
+                    None => Box::new(kernels::Scratch::new::<LayoutOf<K, V>>(&self.device, &plan)?),
                 };
                 let memory = kept.insert(memory);
                 let input = kernels::Input { keys, values, duplicates, seed, reproducible };
