@@ -1,7 +1,7 @@
 //! What must hold of the readers of table files.
 use koel::map::{Key, Value};
 use koel::reduction::{Max, Reduction};
-use koel::{Device, Index, Map, MultiMap, Set};
+use koel::{Device, Index, Index128, Map, Map128, MultiMap, Set, Set128};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -36,6 +36,10 @@ fn all_kinds(bytes: &[u8]) {
         table::<MultiMap<u32, u64>>(bytes),
         table::<MultiMap<u64, u32>>(bytes),
         table::<MultiMap<u64, u64>>(bytes),
+        table::<Set128>(bytes),
+        table::<Map128<u32>>(bytes),
+        table::<Map128<u64>>(bytes),
+        table::<Index128>(bytes),
     ];
     assert_eq!(read.iter().filter(|&&read| read).count(), usize::from(verified.is_ok()));
     // Nothing stays behind; it may be gone already.
@@ -102,6 +106,34 @@ tables! {
         }
         self.reduce::<Max>().unwrap();
     }
+    [] Set128 []: |self, words, bytes| {
+        let keys = keys128(words);
+        let found = self.contains(&keys).unwrap();
+        assert_eq!(found.into_iter().filter(|&found| found).count() as u64, self.count(&keys).unwrap());
+        assert!(self.keys().len() <= bytes);
+        // In a kernel there is no looking whether there is such a row.
+        let stream = DEVICE.stream().unwrap();
+        if let Ok(rows) = self.rows(&stream) {
+            assert!(keys.iter().filter_map(|&key| rows.row(key)).all(|row| (row as usize) < self.len()));
+        }
+    }
+    [V: Value] Map128<V> []: |self, words, bytes| {
+        self.set().ask(words, bytes);
+        let keys = keys128(words);
+        assert_eq!(self.get(&keys).unwrap().iter().flatten().count() as u64, self.count(&keys).unwrap());
+        assert_eq!(self.pairs().unwrap().len(), self.len());
+    }
+    [] Index128 []: |self, words, bytes| {
+        self.set().ask(words, bytes);
+        let ids = self.ids(&keys128(words)).unwrap();
+        assert!(ids.into_iter().flatten().all(|id| (id as usize) < self.len()));
+        let found = self.keys_of(&keys::<u32>(words)).unwrap();
+        assert!(found.iter().zip(keys::<u32>(words)).all(|(key, id)| key.is_some() == ((id as usize) < self.len())));
+    }
+}
+/// Keys as they lie in rows, and others.
+fn keys128(words: &[u64]) -> Vec<u128> {
+    words.windows(2).flat_map(|pair| [pair[1] as u128 | (pair[0] as u128) << 64, pair[0].into()]).collect()
 }
 fn keys<K: Key>(words: &[u64]) -> Vec<K> {
     words.iter().flat_map(|&word| [K::narrowed(word), K::narrowed(word >> 32)]).collect()
@@ -130,8 +162,9 @@ fn seal(bytes: &mut [u8]) -> Option<()> {
     let long = |bytes: &[u8], at: usize| bytes[at..].first_chunk().map(|&word| u64::from_le_bytes(word) as usize);
     bytes.get(..4096)?;
     let sections = match bytes[12] {
-        3 => 3,
+        3 | 5 | 7 => 3,
         4 => 5,
+        6 => 4,
         _ => 2,
     };
     for at in (64..).step_by(24).take(sections) {

@@ -76,6 +76,7 @@ fn examples_run_as_written() {
         ("values.npy", &npy("<u4", 100, &u32s(&numbers))),
         ("people.csv", format!("id,age,city\n{people}").as_bytes()),
         ("scan.ply", cloud),
+        ("users.csv", b"uuid,age\nf47ac10b-58cc-4372-a567-0e02b2c3d479,30\n0x0,40\n"),
         ("queries.u32", &u32s(&[5, 1000])),
         ("queries.npy", &npy("<u4", 2, &u32s(&[5, 1000]))),
         ("numbers.u32", &u32s(&[0, 4, 5])),
@@ -255,6 +256,89 @@ fn every_kind_is_built_and_asked() {
             assert!(error.contains("t.koel: holds a") && error.contains("--ids goes with an index"), "{error}");
         }
     }
+}
+
+/// Keys of 128 bits, raw and as text, in a table of each kind that there is of them.
+#[test]
+fn keys_of_128_bits_are_built_and_asked() {
+    let uuid = 0xF47A_C10B_58CC_4372_A567_0E02_B2C3_D479u128;
+    let raw = |keys: &[u128]| keys.iter().flat_map(|key| key.to_le_bytes()).collect::<Vec<u8>>();
+    let (_keep, folder) = folder_with(&[
+        ("k.u128", &raw(&[uuid, 7, u128::MAX, uuid])),
+        ("v.u64", &u64s(&[1, 2, 3, 1 << 40])),
+        ("k.csv", b"uuid,v\nf47ac10b-58cc-4372-a567-0e02b2c3d479,1\n7,2\n0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF,3\nf47ac10b58cc4372a5670e02b2c3d479,1099511627776\n"),
+        ("q.u128", &raw(&[7, 8, uuid])),
+        ("q.csv", b"F47AC10B-58CC-4372-A567-0E02B2C3D478\n0x7\n"),
+        ("ids.u32", &u32s(&[2, 3])),
+    ]);
+    let text = |key: u128| format!("{key:#034x}");
+    for input in [&["k.u128"][..], &["k.csv", "--key-type", "u128"]] {
+        for (kind, value, duplicates, answers) in [
+            ("map", Some("u64"), 1, ["1,2", "0,", "1,1099511627776"]),
+            ("set", None, 1, ["1", "0", "1"]),
+            ("index", Some("u32"), 1, ["1,1", "0,", "1,0"]),
+        ] {
+            let values = match (kind, input.len()) {
+                ("map", 1) => &["--values", "v.u64"][..],
+                ("map", _) => &["--value-column", "v"],
+                _ => &[],
+            };
+            let built = json(&folder, &[&["build", "-o", "t.koel", "--kind", kind], input, values].concat());
+            for report in [built, json(&folder, &["info", "t.koel"])] {
+                assert_eq!((&report["kind"], report["key"].as_str()), (&kind.into(), Some("u128")));
+                assert_eq!(report.get("value").and_then(Value::as_str), value, "{kind}");
+                assert_eq!(["keys", "pairs", "duplicates"].map(|f| report[f].as_u64().unwrap()), [3, 3, duplicates]);
+            }
+            let asked = json(&folder, &["query", "t.koel", "q.u128", "-o", "a.csv"]);
+            assert_eq!(["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()), [3, 2, 3]);
+            let told = fs::read_to_string(folder.join("a.csv")).unwrap();
+            let rows = [7, 8, uuid].into_iter().zip(answers).map(|(key, answer)| format!("{},{answer}", text(key)));
+            assert!(told.lines().skip(1).eq(rows), "{told}");
+            // What is told can be asked.
+            assert_eq!(json(&folder, &["query", "t.koel", "a.csv", "--column", "key"])["found"], 2);
+            let shown = done(&folder, &["query", "t.koel", "q.csv"]);
+            assert!(shown.contains("1 of 2 keys found") && shown.contains(&text(uuid - 1)), "{shown}");
+            if kind == "map" {
+                done(&folder, &["query", "t.koel", "q.u128", "-o", "a.npy"]);
+                let bytes = fs::read(folder.join("a.npy")).unwrap();
+                let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+                let header = self::text(&bytes[10..start]);
+                assert!(header.contains("[('key', '|V16'), ('found', '|b1'), ('value', '<u8')]"), "{header}");
+                let row = |key: u128, found: u8, value: u64| [&raw(&[key])[..], &[found], &u64s(&[value])].concat();
+                assert_eq!(bytes[start..], [row(7, 1, 2), row(8, 0, 0), row(uuid, 1, 1 << 40)].concat());
+            }
+            if kind == "index" {
+                done(&folder, &["query", "t.koel", "ids.u32", "--ids", "-o", "a.csv"]);
+                let keys = fs::read_to_string(folder.join("a.csv")).unwrap();
+                assert_eq!(keys, format!("id,found,key\n2,1,{}\n3,0,\n", text(u128::MAX)));
+            }
+        }
+    }
+    // Tables of other keys are asked for such keys in vain, but for those that they can have.
+    done(&folder, &["build", "v.u64", "-o", "t.koel", "--kind", "set"]);
+    fs::write(folder.join("few.u128"), raw(&[1, 1 | 1 << 64, 1 << 40])).unwrap();
+    assert_eq!(json(&folder, &["query", "t.koel", "few.u128"])["found"], 2);
+    for (arguments, says) in [
+        (&["k.u128", "--kind", "multimap"][..], "--kind multimap goes with keys of 32 or 64 bits"),
+        (&["k.csv", "--key-type", "u128", "--reproducible"], "--reproducible goes with keys of 32 or 64 bits"),
+        (
+            &["k.u128", "--key-type", "u64"],
+            "k.u128: key 0 is 324969006592305634633390616021200729209, expected at most",
+        ),
+        (&["v.u64", "--values", "k.u128"], "k.u128: values of 128 bits, expected at most 64"),
+        (&["v.u64", "--value-type", "u128"], "--value-type"),
+        (&["k.csv"], "expected a whole number from 0 to 18446744073709551615"),
+        (
+            &["k.u128", "--duplicates", "reject"],
+            "k.u128: key 324969006592305634633390616021200729209 occurs more than once",
+        ),
+    ] {
+        let error = refused(&folder, &[&["build", "-o", "o.koel"], arguments].concat());
+        assert!(error.contains(says), "{error}");
+    }
+    fs::write(folder.join("short.u128"), [0; 24]).unwrap();
+    let error = refused(&folder, &["build", "short.u128", "-o", "o.koel"]);
+    assert!(error.contains("24 bytes: expected a multiple of 16, the last 8 at byte 16"), "{error}");
 }
 
 /// More queries than are looked up at a time, of every format, and more values than are taken out at a time.

@@ -513,14 +513,14 @@ impl<T: Changed> Updater<T> {
             Operations::Each(each) => (operation::EACH, each.host()),
             all => (all.code(), Some(&[][..])),
         };
-        let mut words = table.view_mut();
+        // There may be memory for more.
+        let mut words =
+            table.view_mut().slice(..plan.shape.all_buckets() as usize * <T::Buckets as cpu::Buckets>::WORDS)?;
         let (Some(words), Some(keys), Some(values), Some(operations), Some(outcomes)) =
             (words.host_mut(), batch.keys.host(), batch.values.host(), operations, outcomes.host_mut())
         else {
             return Ok(cpu::Updated::default());
         };
-        // There may be memory for more.
-        let words = &mut words[..plan.shape.all_buckets() as usize * <T::Buckets as cpu::Buckets>::WORDS];
         let most = self.limits.most_pairs::<T>(plan.shape);
         let batch = cpu::Batch { keys, values, operation: code, operations, again, most };
         let memory = &mut self.memory.of_cpu;

@@ -1,7 +1,7 @@
 //! Maps, sets and indexes of 128-bit keys against a `HashMap`, on every device.
 mod support;
 
-use koel::keys128::{Fingerprint, Map128Builder, Map128Options, Set128Builder};
+use koel::keys128::{Fingerprint, Index128Builder, Map128Builder, Map128Options, Set128Builder};
 use koel::{
     Device, DeviceKind, Duplicates, Error, Index128, IndexOptions, Map128, NO_ID, Set128, SetOptions, Stream, Value,
 };
@@ -98,7 +98,7 @@ fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
     assert_eq!(set.count(asked).unwrap(), present, "{place}");
 }
 fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
-    let report = map.report();
+    let report = map.report().unwrap();
     let place = &format!("{place}, {report:?}");
     let oracle = expected.iter().copied().collect::<HashMap<_, _>>();
     let keys = expected.iter().map(|&(key, _)| key).collect::<Vec<_>>();
@@ -133,7 +133,7 @@ fn every_column<V: Value>(step: usize) {
                     let map = builder.build(&stream, k.view(), v.view()).unwrap();
                     let expected = kept(&keys, &values, policy);
                     check(&map, &expected, &format!("{name}, {n}, {policy:?} on {}", device.name()));
-                    let report = map.report();
+                    let report = map.report().unwrap();
                     assert_eq!((report.attempts, report.duplicates), (1, n - expected.len()));
                     assert_eq!(report.bytes, map.bytes());
                 }
@@ -171,7 +171,7 @@ fn copies_take_no_memory() {
         let keys = (0..n).map(|i| (i as u128 % 100) << 77).collect::<Vec<_>>();
         let few = Map128::build(&device, &keys[..100], &values::<u64>(100)).unwrap();
         let all = Map128::build(&device, &keys, &values::<u64>(n)).unwrap();
-        assert_eq!((all.len(), all.bytes()), (100, few.bytes()), "{:?} on {}", all.report(), device.name());
+        assert_eq!((all.len(), all.bytes()), (100, few.bytes()), "{:?} on {}", all.report().unwrap(), device.name());
     }
 }
 #[test]
@@ -200,7 +200,7 @@ fn a_broken_promise_is_noticed() {
             let keys = (0..n).map(key).map(|word| (word as u128).wrapping_mul(!0 << 60 | 77)).collect::<Vec<_>>();
             let values = (0..n as u32).collect::<Vec<_>>();
             let map = build(&stream, &keys, &values, options(Duplicates::Unchecked)).unwrap();
-            assert_eq!((map.len(), map.report().duplicates), (distinct, n - distinct), "on {}", device.name());
+            assert_eq!((map.len(), map.report().unwrap().duplicates), (distinct, n - distinct), "on {}", device.name());
             for (key, value) in keys.iter().zip(map.get(&keys).unwrap()) {
                 assert!(value.is_some_and(|v| keys[v as usize] == *key), "{distinct} on {}", device.name());
             }
@@ -239,10 +239,10 @@ fn keys_that_share_fingerprints() {
             let place = format!("{groups} groups of {each} on {}", device.name());
             for policy in [Duplicates::KeepLast, Duplicates::KeepFirst] {
                 let map = build(&stream, &keys, &values, options(policy)).unwrap();
-                assert_eq!(map.report().attempts, 2, "{place}");
+                assert_eq!(map.report().unwrap().attempts, 2, "{place}");
                 check(&map, &kept(&keys, &values, policy), &place);
                 let another = Map128Options { seed: 1, ..options(policy) };
-                assert_eq!(build(&stream, &keys, &values, another).unwrap().report().attempts, 1, "{place}");
+                assert_eq!(build(&stream, &keys, &values, another).unwrap().report().unwrap().attempts, 1, "{place}");
             }
             let rejected = build(&stream, &keys, &values, options(Duplicates::Reject)).unwrap_err();
             assert!(
@@ -252,11 +252,11 @@ fn keys_that_share_fingerprints() {
             for policy in [Duplicates::Unchecked, Duplicates::Reject] {
                 let (keys, values) = (&keys[..distinct], &values[..distinct]);
                 let map = build(&stream, keys, values, options(policy)).unwrap();
-                assert_eq!(map.report().attempts, 2, "{place}");
+                assert_eq!(map.report().unwrap().attempts, 2, "{place}");
                 check(&map, &kept(keys, values, policy), &place);
             }
             let (index, ids) = Index128::encode(&device, &keys).unwrap();
-            assert_eq!((index.len(), index.report().attempts), (distinct, 2), "{place}");
+            assert_eq!((index.len(), index.report().unwrap().attempts), (distinct, 2), "{place}");
             let expected = (0..distinct as u32).chain(0..(distinct / 3) as u32);
             assert!(ids.into_iter().eq(expected), "{place}");
         }
@@ -270,7 +270,7 @@ fn a_fingerprint_is_no_key() {
         let there = groups.iter().map(|group| group[0]).collect::<Vec<_>>();
         let asked = groups.concat();
         let map = Map128::build(&device, &there, &values::<u32>(there.len())).unwrap();
-        assert_eq!(map.report().attempts, 1);
+        assert_eq!(map.report().unwrap().attempts, 1);
         check_set(map.set(), &there, &asked, &device.name());
         let found = map.get(&asked).unwrap().into_iter().flatten().count();
         assert_eq!(found, there.len(), "on {}", device.name());
@@ -319,7 +319,7 @@ fn indexes_and_sets() {
                 let set = of_sets.build(&device.stream().unwrap(), staged.view()).unwrap();
                 let first = kept(&keys, &values::<u32>(n), Duplicates::KeepFirst);
                 let distinct = first.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
-                assert_eq!(set.report().duplicates, n - distinct.len());
+                assert_eq!(set.report().unwrap().duplicates, n - distinct.len());
                 check_set(&set, &distinct, &queries(&keys), &place);
             }
         }
@@ -339,6 +339,108 @@ fn every_device_takes_what_others_built() {
             let found = index.to_device(&to).unwrap().ids(&keys).unwrap();
             assert!(found.into_iter().eq(ids.iter().copied().map(Some)));
         }
+    }
+}
+/// Of more keys and of fewer, with copies and without, in the memory that there is: nothing of the last build is left.
+#[test]
+fn tables_are_rebuilt() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut builder = Map128Builder::new(&device, options(Duplicates::KeepLast)).unwrap();
+        let mut of_sets = Set128Builder::new(&device, SetOptions::default()).unwrap();
+        let mut of_indexes = Index128Builder::new(&device, IndexOptions::default()).unwrap();
+        let mut map = Map128::build(&device, &[1, 2], &[3u64, 4]).unwrap();
+        let mut set = Set128::build(&device, &[1, 2]).unwrap();
+        let mut index = Index128::build(&device, &[1, 2]).unwrap();
+        let most = if is_fast(&device) { 150_000 } else { 5000 };
+        for (n, c) in [(most, 11), (300, 0), (most / 2, 1), (0, 0), (4097, 9), (31, 10), (most, 0), (most - 1, 11)] {
+            let (name, of) = COLUMNS[c];
+            let (keys, values) = (column(of, n), values::<u64>(n));
+            let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+            let place = format!("{name}, {n} on {}", device.name());
+            builder.rebuild(&mut map, &stream, k.view(), v.view()).unwrap();
+            let expected = kept(&keys, &values, Duplicates::KeepLast);
+            check(&map, &expected, &place);
+            let report = map.report().unwrap();
+            assert_eq!((report.attempts, report.duplicates, report.bytes), (1, n - expected.len(), map.bytes()));
+            assert_eq!(report.device_seconds, None);
+            of_sets.rebuild(&mut set, &stream, k.view()).unwrap();
+            of_indexes.rebuild(&mut index, &stream, k.view()).unwrap();
+            let distinct = kept(&keys, &values, Duplicates::KeepFirst).iter().map(|&(key, _)| key).collect::<Vec<_>>();
+            check_set(&set, &distinct, &queries(&keys), &place);
+            check_set(index.set(), &distinct, &queries(&keys), &place);
+            let ids = index.ids(&distinct).unwrap();
+            assert!(ids.into_iter().eq((0..distinct.len() as u32).map(Some)), "{place}");
+            // As a copy would have it.
+            check(&map.to_device(&device).unwrap(), &expected, &place);
+        }
+        // Shared fingerprints, and functions drawn again.
+        let keys = colliding(20, 50).concat();
+        let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values::<u64>(keys.len())).unwrap());
+        builder.rebuild(&mut map, &stream, k.view(), v.view()).unwrap();
+        assert_eq!(map.report().unwrap().attempts, 2);
+        check(&map, &kept(&keys, &values(keys.len()), Duplicates::KeepLast), &device.name());
+    }
+}
+/// Neither tables nor builders get more memory in a loop, whether keys come twice or not.
+#[test]
+fn rebuilds_take_no_memory() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let n = if is_fast(&device) { 200_000 } else { 6000 };
+        for distinct in [n, n / 2, 3] {
+            let keys = (0..n).map(|i| (i as u128 % distinct as u128) << 77 | 5).collect::<Vec<_>>();
+            let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values::<u32>(n)).unwrap());
+            let mut builder = Map128Builder::new(&device, options(Duplicates::KeepLast)).unwrap();
+            let mut map = builder.build(&stream, k.view(), v.view()).unwrap();
+            let mut places = vec![];
+            for _ in 0..4 {
+                builder.rebuild(&mut map, &stream, k.view(), v.view()).unwrap();
+                let report = map.report().unwrap();
+                // Which thread of the CPU gets how much to do changes from run to run.
+                let scratch = if device.kind() == DeviceKind::Cpu { 0 } else { report.scratch_bytes };
+                places.push((map.keys().address(), map.values().address(), report.bytes, scratch));
+            }
+            assert!(places.iter().all(|place| *place == places[0]), "{distinct} of {n}: {places:?}");
+            check(&map, &kept(&keys, &values(n), Duplicates::KeepLast), &device.name());
+        }
+    }
+}
+/// After an error of the arguments a table is as it was, after any other it holds nothing; and it can be rebuilt again.
+#[test]
+fn a_rebuild_that_fails_leaves_nothing() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut builder = Map128Builder::new(&device, options(Duplicates::Reject)).unwrap();
+        let (keys, values) = (column(COLUMNS[0].1, 1000), values::<u32>(1000));
+        let mut map = build(&stream, &keys, &values, options(Duplicates::Reject)).unwrap();
+        let expected = kept(&keys, &values, Duplicates::KeepLast);
+        let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+        let e = builder.rebuild(&mut map, &stream, k.view().slice(1..).unwrap(), v.view()).unwrap_err();
+        assert!(matches!(e, Error::Length { name: "values", found: 1000, expected: 999, .. }), "{e}");
+        let other = Device::executor(9);
+        let mut elsewhere = Map128::build(&other, &[5], &[6u32]).unwrap();
+        let e = builder.rebuild(&mut elsewhere, &stream, k.view(), v.view()).unwrap_err();
+        assert!(matches!(e, Error::WrongDevice { name: "map", .. }), "{e}");
+        assert_eq!(elsewhere.get(&[5]).unwrap(), [Some(6)]);
+        let another = Map128::build(&device, &keys, &values).unwrap();
+        let inputs = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+        let of_another = Map128Builder::new(&device, options(Duplicates::KeepLast)).unwrap();
+        let captured = stream.capture((of_another, another, inputs), |stream, (builder, map, (keys, values))| {
+            builder.rebuild(map, stream, keys.view(), values.view())
+        });
+        // On the CPU a graph is recorded when it is launched.
+        let launched = captured.and_then(|mut graph| graph.launch(&stream));
+        assert!(matches!(launched.unwrap_err(), Error::Capture { operation: "a rebuild with keys of 128 bits", .. }));
+        check(&map, &expected, &device.name());
+
+        let twice = [&keys[..999], &keys[..1]].concat();
+        let twice = device.upload(&twice).unwrap();
+        let e = builder.rebuild(&mut map, &stream, twice.view(), v.view()).unwrap_err();
+        assert!(matches!(e, Error::DuplicateKey { first: 0, second: 999, .. }), "{e}");
+        check(&map, &[], &device.name());
+        builder.rebuild(&mut map, &stream, k.view(), v.view()).unwrap();
+        check(&map, &expected, &device.name());
     }
 }
 /// Parts of arrays, and lookups in a graph, which is recorded once.

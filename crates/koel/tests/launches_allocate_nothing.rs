@@ -1,6 +1,7 @@
 //! Launches, copies, fills and lookups take no memory of the host: many small builds run at the speed of the device.
 mod support;
 
+use koel::keys128::{Map128Builder, Map128Options};
 use koel::{Device, DeviceKind, Map, MapJoiner, Set, SetCombiner};
 use koel_kernels::map::find::map_find_or;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,12 +10,15 @@ use support::{devices, has_no_gpu, run_with_stand_in};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Of those, what is aligned as buffers on the host are.
+    static BUFFERS: Cell<u64> = const { Cell::new(0) };
 }
 struct Counting;
 // SAFETY: the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        BUFFERS.set(BUFFERS.get() + (layout.align() == 128) as u64);
         // SAFETY: the caller's.
         unsafe { System.alloc(layout) }
     }
@@ -76,6 +80,13 @@ fn calls_allocate_nothing() {
                     combiner.unique_into(&stream, keys.view(), values.view_mut(), count.view_mut())
                 });
                 assert_eq!(count.download().unwrap(), [4]);
+                // The counts that it waits for are a few words.
+                let mut builder = Map128Builder::new(&device, Map128Options::default()).unwrap();
+                for wide in [[1u128, 2, 3, 4], [1, 2, 1, 2]] {
+                    let wide = device.upload(&wide).unwrap();
+                    let mut map = builder.build(&stream, wide.view(), keys.view()).unwrap();
+                    allocations(&device, "rebuild", || builder.rebuild(&mut map, &stream, wide.view(), keys.view()));
+                }
             }
         }
         if device.kind() == DeviceKind::Cuda {
@@ -83,6 +94,29 @@ fn calls_allocate_nothing() {
                 .capture((keys, values), |stream, (keys, values)| values.view_mut().copy_from(keys.view(), stream))
                 .unwrap();
             allocations(&device, "graph", || graph.launch(&stream));
+        }
+    }
+}
+
+/// Host devices take memory for their threads and for the executor; buffers they do not take.
+#[test]
+fn rebuilds_allocate_no_buffers() {
+    for device in devices().into_iter().filter(|d| d.kind() != DeviceKind::Cuda) {
+        let stream = device.stream().unwrap();
+        for distinct in [3000, 1000, 1] {
+            let keys = (0..3000).map(|i| i % distinct).collect::<Vec<u128>>();
+            let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&[7u64; 3000]).unwrap());
+            let mut builder = Map128Builder::new(&device, Map128Options::default()).unwrap();
+            let before = BUFFERS.get();
+            let mut map = builder.build(&stream, keys.view(), values.view()).unwrap();
+            assert!(BUFFERS.get() >= before + 8, "a build takes some");
+            builder.rebuild(&mut map, &stream, keys.view(), values.view()).unwrap();
+            let before = BUFFERS.get();
+            for _ in 0..3 {
+                builder.rebuild(&mut map, &stream, keys.view(), values.view()).unwrap();
+            }
+            assert_eq!(BUFFERS.get() - before, 0, "{distinct} on {device:?}");
+            assert_eq!(map.len(), distinct as usize);
         }
     }
 }

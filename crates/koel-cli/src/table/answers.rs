@@ -21,10 +21,10 @@ pub struct Fields {
 /// What was asked, and what was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    pub query: u64,
+    pub query: u128,
     pub found: bool,
     /// 0 if nothing was found.
-    pub answer: u64,
+    pub answer: u128,
 }
 
 /// Errors: a file that would be neither `.npy` nor `.csv`.
@@ -94,18 +94,23 @@ impl<'a> Answers<'a> {
         Ok(String::new())
     }
     fn first_rows(&self) -> String {
-        let Fields { query: (query, _), answer } = self.fields;
-        let mut text = format!("{query:>20}  {:>20}\n", answer.map_or("found", |(name, _)| name));
+        let Fields { query: (query, width), answer } = self.fields;
+        let columns = [Some(width), answer.map(|(_, width)| width)].map(|width| match width {
+            Some(Width::U128) => 34,
+            _ => 20,
+        });
+        let line = |query: &str, answer: &str| format!("{query:>0$}  {answer:>1$}\n", columns[0], columns[1]);
+        let mut text = line(query, answer.map_or("found", |(name, _)| name));
         for row in &self.first {
             let answer = match (row.found, answer) {
-                (true, Some(_)) => row.answer.to_string(),
+                (true, Some((_, width))) => number(row.answer, width),
                 (true, None) => "there".into(),
                 (false, _) => "not there".into(),
             };
-            text.push_str(&format!("{:>20}  {answer:>20}\n", row.query));
+            text.push_str(&line(&number(row.query, width), &answer));
         }
         if self.rows > SHOWN as u64 {
-            text.push_str(&format!("{:>20}  {:>20}\n", "...", "..."));
+            text.push_str(&line("...", "..."));
         }
         text
     }
@@ -116,28 +121,43 @@ impl Written<'_> {
     }
 }
 
+/// Decimal; of 128 bits hexadecimal.
+fn number(number: u128, width: Width) -> String {
+    match width {
+        Width::U32 | Width::U64 => number.to_string(),
+        Width::U128 => format!("{number:#034x}"),
+    }
+}
 fn csv_header(fields: Fields) -> Vec<u8> {
     let answer = fields.answer.map_or(String::new(), |(name, _)| format!(",{name}"));
     format!("{},found{answer}\n", fields.query.0).into_bytes()
 }
 /// Query, found (1 or 0), answer: empty if nothing was found.
 fn line(to: &mut impl Write, fields: Fields, Row { query, found, answer }: Row) -> io::Result<()> {
+    let query = number(query, fields.query.1);
     match (fields.answer, found) {
         (None, _) => writeln!(to, "{query},{}", u8::from(found)),
-        (Some(_), true) => writeln!(to, "{query},1,{answer}"),
+        (Some((_, width)), true) => writeln!(to, "{query},1,{}", number(answer, width)),
         (Some(_), false) => writeln!(to, "{query},0,"),
     }
 }
 /// Of a structured array with a field for each.
 fn array_header(fields: Fields, rows: u64) -> Vec<u8> {
-    let field = |(name, width)| format!("('{name}', '{}')", if width == Width::U32 { "<u4" } else { "<u8" });
+    let field = |(name, width)| {
+        let element = match width {
+            Width::U32 => "<u4",
+            Width::U64 => "<u8",
+            // NumPy has no such number: sixteen bytes.
+            Width::U128 => "|V16",
+        };
+        format!("('{name}', '{element}')")
+    };
     let answer = fields.answer.map_or(String::new(), |answer| format!(", {}", field(answer)));
     npy::header(&format!("[{}, ('found', '|b1'){answer}]", field(fields.query)), rows)
 }
 fn element(to: &mut impl Write, fields: Fields, row: Row) -> io::Result<()> {
-    let number = |to: &mut dyn Write, number: u64, width: Width| match width {
-        Width::U32 => to.write_all(&(number as u32).to_le_bytes()),
-        Width::U64 => to.write_all(&number.to_le_bytes()),
+    let number = |to: &mut dyn Write, number: u128, width: Width| {
+        to.write_all(&number.to_le_bytes()[..width.bits() as usize / 8])
     };
     number(to, row.query, fields.query.1)?;
     to.write_all(&[row.found.into()])?;

@@ -13,9 +13,12 @@ Examples:
   koel build scan.ply --voxel-grid 512 --kind set -o voxels.koel
   koel build people.csv --column city --value-column id --kind multimap -o cities.koel
   koel build people.csv --column city --kind index -o ids.koel
+  koel build users.csv --column uuid --key-type u128 --value-column age -o users.koel
 
 A map has a value for each key, a set none, a multimap all values that a key comes with, in their order; an index gives the distinct keys
 the numbers from 0 on, in ascending order.
+Keys of 128 bits are raw words (.u128), or numbers of CSV files with --key-type u128: decimal, hexadecimal behind 0x, or 32 hexadecimal
+digits, with or without the hyphens of a UUID. They make maps, sets and indexes, in which ids are in the order in which keys first come.
 Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy arrays of u32, u64, i32 or i64 without
 negative numbers (.npy), columns of CSV files (.csv; u32 if all numbers fit, else u64), or the voxels that a point cloud or mesh touches
 (.ply, .obj, .pcd, .stl, .las, .laz): x << 20 | y << 10 | z up to 1024 voxels a side, x << 42 | y << 21 | z beyond.
@@ -45,8 +48,8 @@ pub struct BuildArgs {
     #[arg(long, value_enum, default_value = "map", value_name = "map|set|multimap|index")]
     pub kind: Kind,
     /// The type of keys [default: that of the file]
-    #[arg(long, value_enum, value_name = "u32|u64")]
-    pub key_type: Option<Number>,
+    #[arg(long, value_enum, value_name = "u32|u64|u128")]
+    pub key_type: Option<KeyNumber>,
     /// The type of values [default: that of the file]
     #[arg(long, value_enum, value_name = "u32|u64")]
     pub value_type: Option<Number>,
@@ -70,11 +73,12 @@ Examples:
   koel query table.koel queries.npy -o answers.npy  a structured array: key, found, value
   koel query ages.koel people.csv --column id -o answers.csv
   koel query ids.koel numbers.u32 --ids             of an index the way back: the keys of numbers
+  koel query users.koel users.csv --column uuid
 
 Answers are rows: of a map key, found (1 or 0), value; of a set key, found; of an index key, found, id, and with --ids id, found, key. Of a
 multimap key, found, value: a row for each value, side by side those of a query, and one for a query that has none. In answers.csv a key that
 is not there has no value, in answers.npy, a structured array of the same rows, the value 0. Keys in answers.npy are as wide as in the
-queries; u64 if these are CSV.
+queries; u64 if these are CSV. Keys of 128 bits are asked for as they are built from, and told as 0x and 32 digits, in answers.npy as 16 bytes.
 Queries are read, looked up and written piece by piece, so that there may be more than memory holds. The table is looked into where it is, on
 the CPU, after its checksums were checked; with --device cuda it is taken to a GPU. Ctrl-C leaves no half-written file.";
 
@@ -85,7 +89,7 @@ pub struct QueryArgs {
     /// The table, as `koel build` wrote it
     #[arg(value_name = "TABLE")]
     pub table: PathBuf,
-    /// The keys to look up: .u32, .u64, .npy or .csv
+    /// The keys to look up: .u32, .u64, .u128, .npy or .csv
     #[arg(value_name = "QUERIES")]
     pub queries: PathBuf,
     /// The column of the keys in a CSV file: its name, or its number from 1
@@ -137,7 +141,23 @@ impl Kind {
         matches!(self, Kind::Map | Kind::Multimap)
     }
 }
-/// `--key-type`, `--value-type`.
+/// `--key-type`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum KeyNumber {
+    U32,
+    U64,
+    U128,
+}
+impl From<KeyNumber> for Width {
+    fn from(number: KeyNumber) -> Width {
+        match number {
+            KeyNumber::U32 => Width::U32,
+            KeyNumber::U64 => Width::U64,
+            KeyNumber::U128 => Width::U128,
+        }
+    }
+}
+/// `--value-type`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Number {
     U32,

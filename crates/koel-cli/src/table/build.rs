@@ -1,10 +1,11 @@
 //! `koel build`: columns of numbers to a table, and the table to a file.
-use super::args::{BuildArgs, Kind, Policy};
+use super::args::{BuildArgs, KeyNumber, Kind, Policy};
 use super::columns::{self, Column, Format, in_file};
 use super::{Table, json_file, say};
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 use koel::file::Width;
+use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder};
 use koel::map::{Key, Value};
 use koel::primitives::radix_sort::SortPair;
 use koel::{
@@ -39,6 +40,11 @@ pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
         (Column::U32(keys), Column::U64(values)) => build.run(&keys, &values),
         (Column::U64(keys), Column::U32(values)) => build.run(&keys, &values),
         (Column::U64(keys), Column::U64(values)) => build.run(&keys, &values),
+        (Column::U128(keys), Column::U32(values)) => build.run128(&keys, &values),
+        (Column::U128(keys), Column::U64(values)) => build.run128(&keys, &values),
+        (_, Column::U128(_)) => {
+            return Err(in_file(of_values, "values of 128 bits, expected at most 64: --value-type u64, if they fit"));
+        }
     }?;
     let info = koel::file::info(&args.out)?;
     let built = Built {
@@ -66,8 +72,21 @@ fn check(args: &BuildArgs) -> Outcome {
             Err(Failure::Usage(format!("{name} goes with --kind map or multimap")))
         }
         (_, Some(name)) if args.kind != Kind::Map => Err(Failure::Usage(format!("{name} goes with --kind map"))),
+        _ if !is_wide(args) => Ok(()),
+        _ if args.reproducible => Err(Failure::Usage("--reproducible goes with keys of 32 or 64 bits".into())),
+        _ if args.kind == Kind::Multimap => Err(no_multimap()),
         _ => Ok(()),
     }
+}
+/// Whether keys have 128 bits.
+fn is_wide(args: &BuildArgs) -> bool {
+    match args.key_type {
+        Some(number) => number == KeyNumber::U128,
+        None => Format::of(&args.keys).is_ok_and(|format| format == Format::Raw(Width::U128)),
+    }
+}
+fn no_multimap() -> Failure {
+    Failure::Usage("--kind multimap goes with keys of 32 or 64 bits".into())
 }
 /// Keys and values, as they are in the files; no values for a table that has none.
 fn pairs(args: &BuildArgs) -> Outcome<(Column, Column)> {
@@ -86,12 +105,12 @@ fn pairs(args: &BuildArgs) -> Outcome<(Column, Column)> {
         return Err(Failure::Usage("--value-column goes with a CSV file".into()));
     }
     let names = [&args.column].into_iter().chain(value_column.filter(|_| args.values.is_none())).collect::<Vec<_>>();
-    let mut columns = columns::read(&args.keys, format, &names)?.into_iter();
+    let mut columns = columns::read(&args.keys, format, &names, is_wide(args))?.into_iter();
     let keys = columns.next().unwrap_or(Column::U32(vec![]));
     let values = match (&args.values, columns.next()) {
         (Some(file), _) => {
             let name = value_column.unwrap_or(&columns::ColumnName::Number(1));
-            columns::read(file, Format::of(file)?, &[name])?.pop()
+            columns::read(file, Format::of(file)?, &[name], false)?.pop()
         }
         (None, of_keys) => of_keys,
     };
@@ -131,6 +150,31 @@ impl Build<'_> {
                 let map = self.built(MultiMapBuilder::new(device, of_index)?.build(&stream, of_keys, of_values))?;
                 self.save(begin, 0, |file| map.save_to(file))
             }
+        }
+    }
+    /// The same of keys of 128 bits.
+    fn run128<V: Value>(&self, keys: &[u128], values: &[V]) -> Outcome<(usize, [f64; 2])> {
+        let Build { device, args, seed } = self;
+        let (load, seed, begin) = (args.load, *seed, Instant::now());
+        let (stream, staged, staged_values) = (device.stream()?, device.stage(keys)?, device.stage(values)?);
+        let (of_keys, of_values) = (staged.view(), staged_values.view());
+        match args.kind {
+            Kind::Map => {
+                let duplicates = args.duplicates.unwrap_or(Policy::Last).into();
+                let mut builder = Map128Builder::new(device, Map128Options { load, duplicates, seed })?;
+                let map = self.built(builder.build(&stream, of_keys, of_values))?;
+                self.save(begin, keys.len() - map.len(), |file| map.save_to(file))
+            }
+            Kind::Set => {
+                let set = self.built(Set128Builder::new(device, SetOptions { load, seed })?.build(&stream, of_keys))?;
+                self.save(begin, keys.len() - set.len(), |file| set.save_to(file))
+            }
+            Kind::Index => {
+                let mut builder = Index128Builder::new(device, IndexOptions { load, seed })?;
+                let index = self.built(builder.build(&stream, of_keys))?;
+                self.save(begin, keys.len() - index.len(), |file| index.save_to(file))
+            }
+            Kind::Multimap => Err(no_multimap()),
         }
     }
     /// A table, or what is wrong with the keys.

@@ -12,11 +12,12 @@ use std::path::Path;
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;
 
-/// Whole numbers, in the narrower of two types that holds them all.
+/// Whole numbers: of 128 bits, or in the narrower of two types that holds them all.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Column {
     U32(Vec<u32>),
     U64(Vec<u64>),
+    U128(Vec<u128>),
 }
 impl Column {
     /// `0..n`.
@@ -31,35 +32,46 @@ impl Column {
         match self {
             Column::U32(column) => column.len(),
             Column::U64(column) => column.len(),
+            Column::U128(column) => column.len(),
         }
     }
-    pub fn get(&self, i: usize) -> u64 {
+    pub fn get(&self, i: usize) -> u128 {
         match self {
             Column::U32(column) => column[i].into(),
-            Column::U64(column) => column[i],
+            Column::U64(column) => column[i].into(),
+            Column::U128(column) => column[i],
         }
     }
-    /// One more, at the end.
-    fn push(&mut self, number: u64) {
+    fn width(&self) -> Width {
+        match self {
+            Column::U32(_) => Width::U32,
+            Column::U64(_) => Width::U64,
+            Column::U128(_) => Width::U128,
+        }
+    }
+    /// One more, at the end: of 64 bits at most, or of a column of 128.
+    fn push(&mut self, number: u128) {
         if let (Column::U32(column), true) = (&*self, number > u32::MAX.into()) {
             *self = Column::U64(column.iter().map(|&n| n.into()).collect());
         }
         match self {
             Column::U32(column) => column.push(number as u32),
-            Column::U64(column) => column.push(number),
+            Column::U64(column) => column.push(number as u64),
+            Column::U128(column) => column.push(number),
         }
     }
     /// In a type that was asked for. Errors: a number that does not fit; `what` they are.
     pub fn of_width(self, width: Option<Width>, what: &str, file: &Path) -> Outcome<Column> {
-        match (width, self) {
-            (Some(Width::U64), Column::U32(column)) => Ok(Column::U64(column.into_iter().map(u64::from).collect())),
-            (Some(Width::U32), Column::U64(column)) => {
-                let narrowed = column.iter().enumerate().map(|(i, &n)| u32::try_from(n).map_err(|_| (i, n)));
-                narrowed.collect::<Result<Vec<u32>, _>>().map(Column::U32).map_err(|(i, n)| {
-                    in_file(file, format_args!("{what} {i} is {n}, expected at most {} for u32", u32::MAX))
-                })
-            }
-            (_, column) => Ok(column),
+        let Some(width) = width.filter(|&width| width != self.width()) else { return Ok(self) };
+        let most = u128::MAX >> (128 - width.bits());
+        let numbers = (0..self.len()).map(|i| match self.get(i) {
+            n if n <= most => Ok(n),
+            n => Err(in_file(file, format_args!("{what} {i} is {n}, expected at most {most} for {width}"))),
+        });
+        match width {
+            Width::U32 => numbers.map(|n| n.map(|n| n as u32)).collect::<Outcome<_>>().map(Column::U32),
+            Width::U64 => numbers.map(|n| n.map(|n| n as u64)).collect::<Outcome<_>>().map(Column::U64),
+            Width::U128 => numbers.collect::<Outcome<_>>().map(Column::U128),
         }
     }
 }
@@ -108,11 +120,12 @@ impl Format {
         Ok(match extension.as_str() {
             "u32" => Format::Raw(Width::U32),
             "u64" => Format::Raw(Width::U64),
+            "u128" => Format::Raw(Width::U128),
             "npy" => Format::Npy,
             "csv" => Format::Csv,
             "ply" | "obj" | "pcd" | "stl" | "las" | "laz" => Format::Scan,
             _ => {
-                let expected = "expected a file named .u32, .u64, .npy or .csv, or a point cloud or mesh";
+                let expected = "expected a file named .u32, .u64, .u128, .npy or .csv, or a point cloud or mesh";
                 return Err(in_file(
                     file,
                     format_args!("unknown format, {expected} (.ply, .obj, .pcd, .stl, .las, .laz)"),
@@ -130,11 +143,11 @@ fn cannot_be_read(file: &Path, error: io::Error) -> Failure {
     in_file(file, format_args!("cannot be read: {error}"))
 }
 
-/// Reads the numbers of a raw file, a NumPy array, or columns of a CSV file: as many columns as names.
+/// Reads the numbers of a raw file, a NumPy array, or columns of a CSV file: as many columns as names. `wide`: the first one has keys of 128 bits.
 ///
 /// Text and bytes are read piece by piece; only the numbers are kept. Errors: as those of [`Input`].
-pub fn read(file: &Path, format: Format, names: &[&ColumnName]) -> Outcome<Vec<Column>> {
-    let mut input = Input::open(file, format, names)?;
+pub fn read(file: &Path, format: Format, names: &[&ColumnName], wide: bool) -> Outcome<Vec<Column>> {
+    let mut input = Input::open(file, format, names, wide)?;
     let mut columns = input.columns(usize::MAX)?;
     while input.read(&mut columns, usize::MAX)? > 0 {}
     Ok(columns)
@@ -151,10 +164,10 @@ enum Source<'a> {
     Csv(Csv<'a, ProgressBarIter<File>>),
 }
 impl<'a> Input<'a> {
-    /// Of columns, as many as names.
+    /// Of columns, as many as names. `wide`: the first one of a CSV file has keys of 128 bits.
     ///
     /// Errors: a file that cannot be read, is none of numbers, or is cut short.
-    pub fn open(file: &'a Path, format: Format, names: &[&'a ColumnName]) -> Outcome<Input<'a>> {
+    pub fn open(file: &'a Path, format: Format, names: &[&'a ColumnName], wide: bool) -> Outcome<Input<'a>> {
         let refused = |e| cannot_be_read(file, e);
         if !std::fs::metadata(file).map_err(refused)?.is_file() {
             return Err(in_file(file, "cannot be read: expected a regular file"));
@@ -166,7 +179,7 @@ impl<'a> Input<'a> {
         let from = match format {
             Format::Raw(width) => Source::Words(Words::raw(file, from, bytes, width)?),
             Format::Npy => Source::Words(Words::array(file, from, bytes)?),
-            Format::Csv => Source::Csv(Csv::new(from, names)),
+            Format::Csv => Source::Csv(Csv::new(from, names, wide)),
             Format::Scan => return Err(in_file(file, "a scan has no numbers, expected --voxel-grid N")),
         };
         Ok(Input { file, progress, from })
@@ -175,6 +188,7 @@ impl<'a> Input<'a> {
     pub fn width(&self) -> Width {
         match &self.from {
             Source::Words(words) => words.width,
+            Source::Csv(csv) if csv.wide => Width::U128,
             Source::Csv(_) => Width::U64,
         }
     }
@@ -186,9 +200,10 @@ impl<'a> Input<'a> {
                 vec![match words.width {
                     Width::U32 => Column::U32(reserved(self.file, n)?),
                     Width::U64 => Column::U64(reserved(self.file, n)?),
+                    Width::U128 => Column::U128(reserved(self.file, n)?),
                 }]
             }
-            Source::Csv(csv) => vec![Column::U32(vec![]); csv.names.len()],
+            Source::Csv(csv) => csv.columns(),
         })
     }
     /// Adds the next rows to the columns, at most so many: their number, 0 at the end.
@@ -260,6 +275,10 @@ impl<R: Read> Words<R> {
                     let negative = |(i, &word)| Some((i, i64::from_le_bytes(word))).filter(|(_, n)| *n < 0);
                     if self.signed { words.enumerate().find_map(negative) } else { None }
                 }
+                Column::U128(column) => {
+                    column.extend(piece.as_chunks().0.iter().map(|&word| u128::from_le_bytes(word)));
+                    None
+                }
             };
             if let Some((i, n)) = negative {
                 let i = self.done + i as u64;
@@ -284,13 +303,20 @@ fn reserved<T>(file: &Path, n: u64) -> Outcome<Vec<T>> {
 struct Csv<'a, R> {
     reader: csv::Reader<R>,
     names: Vec<&'a ColumnName>,
+    /// The first one has keys of 128 bits.
+    wide: bool,
     /// Where they are, when the first line was read.
     places: Option<Vec<usize>>,
 }
 impl<'a, R: Read> Csv<'a, R> {
-    fn new(from: R, names: &[&'a ColumnName]) -> Csv<'a, R> {
+    fn new(from: R, names: &[&'a ColumnName], wide: bool) -> Csv<'a, R> {
         let reader = csv::ReaderBuilder::new().has_headers(false).buffer_capacity(PIECE).from_reader(from);
-        Csv { reader, names: names.to_vec(), places: None }
+        Csv { reader, names: names.to_vec(), wide, places: None }
+    }
+    /// Empty ones.
+    fn columns(&self) -> Vec<Column> {
+        let column = |i| if self.wide && i == 0 { Column::U128(vec![]) } else { Column::U32(vec![]) };
+        (0..self.names.len()).map(column).collect()
     }
     fn read(&mut self, file: &Path, columns: &mut [Column], most: usize) -> Outcome<usize> {
         let (mut row, mut rows) = (csv::ByteRecord::new(), 0);
@@ -301,17 +327,30 @@ impl<'a, R: Read> Csv<'a, R> {
                 Some(places) => places,
                 None => self.places.insert(find_columns(file, &row, &self.names)?),
             };
-            let numbers = places.iter().map(|&place| number(&row[place]));
+            let wide = |i| self.wide && i == 0;
+            let is_name = |(i, &place): (usize, &usize)| match &row[place] {
+                [] => false,
+                field if wide(i) => wide_number(field).is_none(),
+                field => !field[0].is_ascii_digit(),
+            };
             let is_header = first
                 && (self.names.iter().any(|name| matches!(name, ColumnName::Name(_)))
-                    || places.iter().all(|&place| !row[place].is_empty() && !row[place][0].is_ascii_digit()));
+                    || places.iter().enumerate().all(is_name));
             if is_header {
                 continue;
             }
-            for ((number, column), (&place, name)) in numbers.zip(&mut *columns).zip(places.iter().zip(&self.names)) {
+            for ((i, column), (&place, name)) in columns.iter_mut().enumerate().zip(places.iter().zip(&self.names)) {
+                let field = &row[place];
+                let number = if wide(i) { wide_number(field) } else { number(field).map(u128::from) };
                 let Some(number) = number else {
-                    let found = row[place][..row[place].len().min(40)].escape_ascii();
-                    let expected = format_args!("expected a whole number from 0 to {}", u64::MAX);
+                    let found = field[..field.len().min(40)].escape_ascii();
+                    let expected = match wide(i) {
+                        true => {
+                            "expected 128 bits: decimal, hexadecimal behind 0x, or 32 hexadecimal digits as of a UUID"
+                                .into()
+                        }
+                        false => format!("expected a whole number from 0 to {}", u64::MAX),
+                    };
                     let fault = format_args!("line {line}, column {name}: found \"{found}\", {expected}");
                     return Err(in_file(file, fault));
                 };
@@ -345,6 +384,27 @@ fn number(field: &[u8]) -> Option<u64> {
     let digits = field.trim_ascii();
     let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     if all { str::from_utf8(digits).ok()?.parse().ok() } else { None }
+}
+/// A key of 128 bits, with blanks around it: decimal; hexadecimal behind 0x; or 32 hexadecimal digits, as MD5 sums are written, also with the
+/// hyphens of a UUID. The first digit is the highest.
+fn wide_number(field: &[u8]) -> Option<u128> {
+    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+    let text = str::from_utf8(field.trim_ascii()).ok()?;
+    let hex = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => Some(digits.to_owned()),
+        None if text.len() == 32 => Some(text.to_owned()),
+        None if text.len() == 36 && HYPHENS.iter().all(|&at| text.as_bytes()[at] == b'-') => {
+            Some(text.replace('-', ""))
+        }
+        None => None,
+    };
+    match hex {
+        Some(digits) if !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+            u128::from_str_radix(&digits, 16).ok()
+        }
+        None if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) => text.parse().ok(),
+        _ => None,
+    }
 }
 fn csv_fault(file: &Path, error: csv::Error) -> Failure {
     let line = error.position().map_or(0, csv::Position::line);
@@ -392,11 +452,14 @@ mod tests {
     use super::*;
 
     fn csv_of(text: &str, names: &[&str]) -> Result<Vec<Column>, String> {
+        csv_with(text, names, false)
+    }
+    fn csv_with(text: &str, names: &[&str], wide: bool) -> Result<Vec<Column>, String> {
         let names = names.iter().map(|name| name.parse().unwrap()).collect::<Vec<ColumnName>>();
         // All at once, and a row at a time.
         let mut results = [usize::MAX, 1].map(|most| {
-            let mut csv = Csv::new(text.as_bytes(), &names.iter().collect::<Vec<_>>());
-            let mut columns = vec![Column::U32(vec![]); names.len()];
+            let mut csv = Csv::new(text.as_bytes(), &names.iter().collect::<Vec<_>>(), wide);
+            let mut columns = csv.columns();
             loop {
                 match csv.read(Path::new("t.csv"), &mut columns, most) {
                     Ok(0) => break Ok(columns),
@@ -461,12 +524,60 @@ mod tests {
         assert_eq!("0".parse::<ColumnName>(), Err("columns are counted from 1".into()));
     }
     #[test]
+    fn keys_of_128_bits_are_written_in_several_ways() {
+        let one = 0xF47A_C10B_58CC_4372_A567_0E02_B2C3_D479u128;
+        let ways = [
+            "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+            " F47AC10B58CC4372A5670E02B2C3D479 ",
+            "0xf47ac10b58cc4372a5670e02b2c3d479",
+            "324969006592305634633390616021200729209",
+        ];
+        for way in ways {
+            assert_eq!(
+                csv_with(&format!("{way},5\n"), &["1", "2"], true).unwrap()[0],
+                Column::U128(vec![one]),
+                "{way}"
+            );
+        }
+        let of = |text: &str| csv_with(text, &["1"], true);
+        assert_eq!(of("uuid\n0\n0x1f\n"), Ok(vec![Column::U128(vec![0, 31])]), "a line of names");
+        assert_eq!(of(&format!("{}\n", u128::MAX)), Ok(vec![Column::U128(vec![u128::MAX])]));
+        assert_eq!(csv_with("0x2,7\n3,8\n", &["1", "2"], true).unwrap()[1], Column::U32(vec![7, 8]));
+        for wrong in [
+            "f47ac10b-58cc-4372-a5670-e02b2c3d479",
+            "f47ac10b-58cc-4372-a567-0e02b2c3d47",
+            "f47ac10b58cc4372a5670e02b2c3d47g",
+            "0x",
+            "0x100000000000000000000000000000000",
+            "340282366920938463463374607431768211456",
+            "-1",
+            "1a",
+            "+1",
+            "",
+        ] {
+            let error =
+                of(&format!("1\n{wrong},\n").replace(',', if wrong.is_empty() { " " } else { "" })).unwrap_err();
+            assert!(
+                error.starts_with("t.csv: line 2, column 1: found \"") && error.contains("expected 128 bits"),
+                "{error}"
+            );
+        }
+        let error = csv_with("2,x\n", &["1", "2"], true).unwrap_err();
+        assert!(error.contains("column 2") && error.contains("from 0 to 18446744073709551615"), "{error}");
+    }
+    #[test]
     fn numbers_take_the_type_that_is_asked_for() {
         let file = Path::new("k.u64");
         let wide = Column::U64(vec![1, 2]);
         assert_eq!(wide.clone().of_width(Some(Width::U32), "key", file).unwrap(), Column::U32(vec![1, 2]));
         assert_eq!(Column::U32(vec![1, 2]).of_width(Some(Width::U64), "key", file).unwrap(), wide);
         assert_eq!(wide.clone().of_width(None, "key", file).unwrap(), wide);
+        let widest = Column::U128(vec![1, 2]);
+        assert_eq!(wide.clone().of_width(Some(Width::U128), "key", file).unwrap(), widest);
+        assert_eq!(widest.of_width(Some(Width::U64), "key", file).unwrap(), wide);
+        let error = Column::U128(vec![1 << 64]).of_width(Some(Width::U64), "key", file).unwrap_err();
+        let most = "expected at most 18446744073709551615 for u64";
+        assert!(matches!(error, Failure::Usage(m) if m == format!("k.u64: key 0 is 18446744073709551616, {most}")));
         let error = Column::U64(vec![1, 1 << 32]).of_width(Some(Width::U32), "key", file).unwrap_err();
         assert!(
             matches!(error, Failure::Usage(m) if m == "k.u64: key 1 is 4294967296, expected at most 4294967295 for u32")

@@ -89,9 +89,9 @@ impl Table {
             file: file.display().to_string(),
             version: info.version,
             kind: match info.kind {
-                TableKind::Map => "map",
-                TableKind::Set => "set",
-                TableKind::Index => "index",
+                TableKind::Map | TableKind::Map128 => "map",
+                TableKind::Set | TableKind::Set128 => "set",
+                TableKind::Index | TableKind::Index128 => "index",
                 TableKind::MultiMap => "multimap",
             },
             key: info.types.key.to_string(),

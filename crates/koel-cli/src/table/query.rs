@@ -8,7 +8,7 @@ use crate::failure::Outcome;
 use crate::{Global, output};
 use koel::file::{FileInfo, TableKind, Width};
 use koel::map::{Key, Value};
-use koel::{Device, DeviceKind, Index, Map, MultiMap, Set};
+use koel::{Device, DeviceKind, Index, Index128, Map, Map128, MultiMap, Set, Set128};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     if format == Format::Scan {
         return Err(in_file(
             &args.queries,
-            "a scan is no list of keys, expected a file named .u32, .u64, .npy or .csv",
+            "a scan is no list of keys, expected a file named .u32, .u64, .u128, .npy or .csv",
         ));
     }
     if let Some(out) = &args.out {
@@ -33,10 +33,11 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         output::check_writable(out)?;
     }
     let info = koel::file::info(&args.table).map_err(table_fault)?;
-    if args.ids && info.kind != TableKind::Index {
+    if args.ids && !matches!(info.kind, TableKind::Index | TableKind::Index128) {
         return Err(in_file(&args.table, format_args!("holds {}, --ids goes with an index", info.kind)));
     }
-    let mut input = Input::open(&args.queries, format, &[&args.column])?;
+    let wide = info.types.key == Width::U128 && !args.ids;
+    let mut input = Input::open(&args.queries, format, &[&args.column], wide)?;
     let device = match global.device {
         DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal)?,
         DeviceChoice::Auto | DeviceChoice::Cpu => device::cpu(global.threads)?,
@@ -68,10 +69,10 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
 fn fields(args: &QueryArgs, info: &FileInfo, queries: Width) -> Fields {
     let value = info.types.value.unwrap_or(Width::U32);
     let (query, answer) = match info.kind {
-        TableKind::Set => ("key", None),
-        TableKind::Index if args.ids => ("id", Some(("key", info.types.key))),
-        TableKind::Index => ("key", Some(("id", value))),
-        TableKind::Map | TableKind::MultiMap => ("key", Some(("value", value))),
+        TableKind::Set | TableKind::Set128 => ("key", None),
+        TableKind::Index | TableKind::Index128 if args.ids => ("id", Some(("key", info.types.key))),
+        TableKind::Index | TableKind::Index128 => ("key", Some(("id", value))),
+        TableKind::Map | TableKind::MultiMap | TableKind::Map128 => ("key", Some(("value", value))),
     };
     Fields { query: (query, queries), answer }
 }
@@ -82,14 +83,18 @@ type Ask = dyn Fn(&Column, &mut Answers) -> Outcome<u64>;
 fn table(device: &Device, args: &QueryArgs, info: &FileInfo) -> Outcome<Box<Ask>> {
     let open = Open { device, args };
     match (info.kind, info.types.key, info.types.value) {
+        (TableKind::Set128, ..) => open.set128(),
+        (TableKind::Index128, ..) => open.index128(),
+        (TableKind::Map128, _, Some(Width::U64)) => open.map128::<u64>(),
+        (TableKind::Map128, ..) => open.map128::<u32>(),
         (TableKind::Set, Width::U32, _) => open.set::<u32>(),
-        (TableKind::Set, Width::U64, _) => open.set::<u64>(),
+        (TableKind::Set, ..) => open.set::<u64>(),
         (TableKind::Index, Width::U32, _) => open.index::<u32>(),
-        (TableKind::Index, Width::U64, _) => open.index::<u64>(),
+        (TableKind::Index, ..) => open.index::<u64>(),
         (_, Width::U32, Some(Width::U64)) => open.pairs::<u32, u64>(info.kind),
-        (_, Width::U64, Some(Width::U64)) => open.pairs::<u64, u64>(info.kind),
+        (_, _, Some(Width::U64)) => open.pairs::<u64, u64>(info.kind),
         (_, Width::U32, _) => open.pairs::<u32, u32>(info.kind),
-        (_, Width::U64, _) => open.pairs::<u64, u32>(info.kind),
+        (_, _, _) => open.pairs::<u64, u32>(info.kind),
     }
 }
 struct Open<'a> {
@@ -136,6 +141,36 @@ impl Open<'_> {
             one_each(queries, &keys, found, answers)
         }))
     }
+    fn set128(&self) -> Outcome<Box<Ask>> {
+        let set = self.table(|d, p| Set128::open_on(d, p), Set128::verify, |d, p| Set128::load(d, p))?;
+        Ok(Box::new(move |queries, answers| {
+            let keys = keys128(queries);
+            let found = set.contains(&keys)?.into_iter().map(|found| found.then_some(0));
+            one_each(queries, &keys, found, answers)
+        }))
+    }
+    fn index128(&self) -> Outcome<Box<Ask>> {
+        let index = self.table(|d, p| Index128::open_on(d, p), Index128::verify, |d, p| Index128::load(d, p))?;
+        if self.args.ids {
+            return Ok(Box::new(move |queries, answers| {
+                let ids = keys::<u32>(queries);
+                one_each(queries, &ids, index.keys_of(&ids)?.into_iter(), answers)
+            }));
+        }
+        Ok(Box::new(move |queries, answers| {
+            let keys = keys128(queries);
+            let found = index.ids(&keys)?.into_iter().map(|id| id.map(Into::into));
+            one_each(queries, &keys, found, answers)
+        }))
+    }
+    fn map128<V: Value>(&self) -> Outcome<Box<Ask>> {
+        let map = self.table(|d, p| Map128::<V>::open_on(d, p), Map128::verify, |d, p| Map128::load(d, p))?;
+        Ok(Box::new(move |queries, answers| {
+            let keys = keys128(queries);
+            let found = map.get(&keys)?.into_iter().map(|value| value.map(wide));
+            one_each(queries, &keys, found, answers)
+        }))
+    }
     fn pairs<K: Key, V: Value>(&self, kind: TableKind) -> Outcome<Box<Ask>> {
         if kind == TableKind::MultiMap {
             let map =
@@ -145,23 +180,29 @@ impl Open<'_> {
         let map = self.table(|d, p| Map::<K, V>::open_on(d, p), Map::verify, |d, p| Map::load(d, p))?;
         Ok(Box::new(move |queries, answers| {
             let keys = keys::<K>(queries);
-            let found = map.get(&keys)?.into_iter().map(|value| value.map(Into::into));
+            let found = map.get(&keys)?.into_iter().map(|value| value.map(wide));
             one_each(queries, &keys, found, answers)
         }))
     }
 }
 /// Queries as keys. One that is wider than keys is in no table: [`is_key`] tells.
 fn keys<K: Key>(queries: &Column) -> Vec<K> {
-    (0..queries.len()).map(|i| K::narrowed(queries.get(i))).collect()
+    (0..queries.len()).map(|i| K::narrowed(queries.get(i) as u64)).collect()
 }
-fn is_key<K: Key>(key: K, query: u64) -> bool {
-    Into::<u64>::into(key) == query
+fn keys128(queries: &Column) -> Vec<u128> {
+    (0..queries.len()).map(|i| queries.get(i)).collect()
+}
+fn wide<V: Value>(value: V) -> u128 {
+    Into::<u64>::into(value).into()
+}
+fn is_key<K: Into<u128>>(key: K, query: u128) -> bool {
+    key.into() == query
 }
 /// A row for each query.
-fn one_each<K: Key>(
+fn one_each<K: Copy + Into<u128>>(
     queries: &Column,
     keys: &[K],
-    found: impl Iterator<Item = Option<u64>>,
+    found: impl Iterator<Item = Option<u128>>,
     answers: &mut Answers,
 ) -> Outcome<u64> {
     let mut all = 0;
@@ -194,7 +235,7 @@ fn all_values<K: Key, V: Value>(map: &MultiMap<K, V>, queries: &Column, answers:
             if values.is_empty() {
                 answers.add(Row { query, found: false, answer: 0 })?;
             }
-            values.iter().try_for_each(|&value| answers.add(Row { query, found: true, answer: value.into() }))?;
+            values.iter().try_for_each(|&value| answers.add(Row { query, found: true, answer: wide(value) }))?;
         }
         first = part.end;
     }

@@ -295,6 +295,10 @@ impl<'a, T: Element> View<'a, T> {
         let (start, len) = resolve(range, self.len)?;
         Ok(View { address: self.address + (start * size_of::<T>()) as u64, len, ..self })
     }
+    /// The first elements: so many of them, or all that there are.
+    pub(crate) fn first(self, len: usize) -> View<'a, T> {
+        View { len: len.min(self.len), ..self }
+    }
     /// As a kernel's argument, for a launch on `stream`; `name` is for errors.
     pub fn arg(&self, name: &'static str, stream: &Stream) -> Result<In<T>> {
         check_device(name, self.device, stream.device())?;

@@ -100,6 +100,10 @@ pub(super) fn outside_only(operation: &'static str, device: &Device, reason: &'s
         false => Ok(()),
     }
 }
+/// Errors: inside a capture of that device, in which nothing can wait.
+pub(crate) fn may_wait(operation: &'static str, device: &Device) -> Result<()> {
+    outside_only(operation, device, WAITS)
+}
 /// What operations that wait say.
 pub(super) const WAITS: &str = "it waits for the device";
 /// What operations that allocate say.

@@ -11,7 +11,7 @@ mod buffer;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
-mod graph;
+pub(crate) mod graph;
 #[cfg(feature = "cuda")]
 mod interop;
 pub(crate) mod memory;

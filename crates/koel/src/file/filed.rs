@@ -6,7 +6,7 @@ use super::writer::{Writer, replace};
 use crate::cpu::Stash;
 use crate::device::{Device, DeviceKind, Element, View};
 use crate::error::{Error, Result};
-use koel_kernels::map::layout::{Number, Shape};
+use koel_kernels::map::layout::Shape;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
@@ -35,6 +35,10 @@ pub struct Contents<'a, S: Slotted, T> {
     /// With the value of the ambiguous key.
     pub stash: Stash<S::Pairs>,
     pub slots: View<'a, T>,
+    /// Values of a multimap; 0 of other kinds.
+    pub values: usize,
+    /// Of keys of 128 bits, what the function of their fingerprints follows from; 0 of other kinds.
+    pub fingerprints: u64,
 }
 
 /// The parts of a file for a table on a device: to copy, or to look at where they are.
@@ -58,7 +62,7 @@ impl<R: Read + Seek> Parts<'_, R> {
             None => self.reader.load_slots::<S, T>(self.device).map(Stored::Own),
         }
     }
-    pub fn column<T: Element + Number>(&mut self, section: Section) -> Result<Stored<T>> {
+    pub fn column<T: Element>(&mut self, section: Section) -> Result<Stored<T>> {
         match &self.file {
             Some(file) => Ok(Stored::mapped(file, section, self.device)),
             None => self.reader.load_column(self.device, section).map(Stored::Own),

@@ -36,11 +36,11 @@ pub enum Section {
     Slots,
     /// The pairs that no bucket has room for.
     Stash,
-    /// The distinct keys of an index or a multimap, in ascending order.
+    /// The distinct keys: of an index or a multimap in ascending order, those of 128 bits row by row.
     Keys,
     /// Where the values of each key of a multimap begin, and where those of the last one end.
     Starts,
-    /// All values of a multimap, key after key.
+    /// All values of a multimap, key after key, or of a map of 128-bit keys, row by row.
     Values,
 }
 impl Section {
@@ -80,13 +80,26 @@ pub enum TableKind {
     Index,
     /// Keys and any number of values each: [`MultiMap`](crate::MultiMap).
     MultiMap,
+    /// Keys of 128 bits: [`Set128`](crate::Set128).
+    Set128,
+    /// Keys of 128 bits and a value each: [`Map128`](crate::Map128).
+    Map128,
+    /// Keys of 128 bits and numbers for them, both ways: [`Index128`](crate::Index128).
+    Index128,
 }
 /// Sections behind the header, at most.
 const MOST_SECTIONS: usize = 5;
 impl TableKind {
     /// With the number of each in the format.
-    const ALL: [(u32, TableKind); 4] =
-        [(1, TableKind::Map), (2, TableKind::Set), (3, TableKind::Index), (4, TableKind::MultiMap)];
+    const ALL: [(u32, TableKind); 7] = [
+        (1, TableKind::Map),
+        (2, TableKind::Set),
+        (3, TableKind::Index),
+        (4, TableKind::MultiMap),
+        (5, TableKind::Set128),
+        (6, TableKind::Map128),
+        (7, TableKind::Index128),
+    ];
 
     /// The sections behind the header, in their order.
     pub(crate) fn sections(self) -> &'static [Section] {
@@ -94,23 +107,34 @@ impl TableKind {
             [Section::Slots, Section::Stash, Section::Keys, Section::Starts, Section::Values];
         match self {
             TableKind::Map | TableKind::Set => &ALL[..2],
-            TableKind::Index => &ALL[..3],
+            TableKind::Index | TableKind::Set128 | TableKind::Index128 => &ALL[..3],
             TableKind::MultiMap => &ALL,
+            TableKind::Map128 => &[Section::Slots, Section::Stash, Section::Keys, Section::Values],
         }
+    }
+    /// Whether keys lie in rows, and the table has fingerprints of them.
+    pub(crate) fn has_rows(self) -> bool {
+        matches!(self, TableKind::Set128 | TableKind::Map128 | TableKind::Index128)
+    }
+    /// How many bits keys may have.
+    fn key_bits(self) -> &'static [u64] {
+        if self.has_rows() { &[128] } else { &[32, 64] }
     }
     /// How many bits values may have.
     fn value_bits(self) -> &'static [u64] {
         match self {
-            TableKind::Map | TableKind::MultiMap => &[32, 64],
-            TableKind::Set => &[0],
-            TableKind::Index => &[32],
+            TableKind::Map | TableKind::MultiMap | TableKind::Map128 => &[32, 64],
+            TableKind::Set | TableKind::Set128 => &[0],
+            TableKind::Index | TableKind::Index128 => &[32],
         }
     }
-    /// Where the fields end that it has.
-    fn end(self) -> usize {
-        match self {
-            TableKind::MultiMap => at::VALUES + 8,
-            _ => at::SLOTS + at::OF_SECTION * self.sections().len(),
+    /// Whether the byte in this place belongs to a field that it has.
+    fn has_field(self, place: usize) -> bool {
+        let sections = at::SLOTS + at::OF_SECTION * self.sections().len();
+        match place {
+            at::VALUES..at::FINGERPRINTS => self == TableKind::MultiMap,
+            at::FINGERPRINTS..at::RESERVED => self.has_rows(),
+            _ => place < sections || place >= at::CHECKSUM,
         }
     }
 }
@@ -121,6 +145,9 @@ impl fmt::Display for TableKind {
             TableKind::Set => "a set",
             TableKind::Index => "an index",
             TableKind::MultiMap => "a multimap",
+            TableKind::Set128 => "a set of 128-bit keys",
+            TableKind::Map128 => "a map of 128-bit keys",
+            TableKind::Index128 => "an index of 128-bit keys",
         })
     }
 }
@@ -132,18 +159,25 @@ pub enum Width {
     U32,
     /// `u64`.
     U64,
+    /// `u128`: of keys alone.
+    U128,
 }
 impl Width {
-    /// 32 or 64.
+    /// 32, 64 or 128.
     pub fn bits(self) -> u32 {
         match self {
             Width::U32 => 32,
             Width::U64 => 64,
+            Width::U128 => 128,
         }
     }
-    /// Of `u32` and `u64`.
+    /// Of `u32`, `u64` and `u128`.
     pub(crate) fn of<T>() -> Width {
-        if size_of::<T>() == 4 { Width::U32 } else { Width::U64 }
+        match size_of::<T>() {
+            4 => Width::U32,
+            8 => Width::U64,
+            _ => Width::U128,
+        }
     }
 }
 impl fmt::Display for Width {
@@ -241,6 +275,8 @@ pub struct Header {
     pub stashed: u64,
     /// Values of a multimap; 0 of other kinds.
     pub values: u64,
+    /// What the function follows from that makes fingerprints of keys of 128 bits; 0 of other kinds.
+    pub fingerprints: u64,
     /// XXH3-64 of each section, as `kind` has them.
     pub checksums: [u64; MOST_SECTIONS],
 }
@@ -263,6 +299,8 @@ mod at {
     pub const OF_SECTION: usize = 24;
     pub const STASH: usize = SLOTS + OF_SECTION;
     pub const VALUES: usize = SLOTS + OF_SECTION * super::MOST_SECTIONS;
+    pub const FINGERPRINTS: usize = VALUES + 8;
+    pub const RESERVED: usize = FINGERPRINTS + 8;
     pub const CHECKSUM: usize = 4088;
 }
 
@@ -273,7 +311,7 @@ impl Header {
         match (self.kind, self.types.value) {
             (TableKind::Set, _) if narrow => [8, 4, 8],
             (TableKind::Set, _) => [4, 8, 16],
-            // Groups have numbers of 32 bits, whatever the values are.
+            // Groups and rows have numbers of 32 bits, whatever the values are.
             (TableKind::Map, Some(Width::U64)) => [4, 16, 16],
             _ if narrow => [4, 8, 8],
             _ => [4, 16, 16],
@@ -292,7 +330,7 @@ impl Header {
         match self.kind {
             TableKind::Map => u64::MAX,
             TableKind::Set => 0,
-            TableKind::Index | TableKind::MultiMap => self.pairs.saturating_sub(1),
+            _ => self.pairs.saturating_sub(1),
         }
     }
     /// How many numbers are in a section that is a column, and how wide they are.
@@ -300,7 +338,10 @@ impl Header {
         match section {
             Section::Keys => (self.pairs, self.types.key),
             Section::Starts => (self.pairs + 1, Width::U32),
-            Section::Values => (self.values, self.types.value.unwrap_or(Width::U32)),
+            Section::Values => {
+                let values = if self.kind.has_rows() { self.pairs } else { self.values };
+                (values, self.types.value.unwrap_or(Width::U32))
+            }
             Section::Header | Section::Slots | Section::Stash => (self.bytes_of(section) / 8, Width::U64),
         }
     }
@@ -358,6 +399,7 @@ impl Header {
             put(at + 16, &checksum.to_le_bytes());
         }
         put(at::VALUES, &self.values.to_le_bytes());
+        put(at::FINGERPRINTS, &self.fingerprints.to_le_bytes());
         let checksum = XxHash3_64::oneshot(&bytes[..at::CHECKSUM]);
         bytes[at::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -389,12 +431,13 @@ impl Header {
         small(at::VERSION, "version", &[VERSION.into()])?;
         let number = small(at::KIND, "kind", &TableKind::ALL.map(|(number, _)| number.into()))?;
         let kind = TableKind::ALL[number as usize - 1].1;
-        let key = if small(at::KEY_BITS, "key bits", &[32, 64])? == 32 { Width::U32 } else { Width::U64 };
-        let value = match small(at::VALUE_BITS, "value bits", kind.value_bits())? {
-            0 => None,
-            32 => Some(Width::U32),
-            _ => Some(Width::U64),
+        let width = |bits| match bits {
+            32 => Width::U32,
+            64 => Width::U64,
+            _ => Width::U128,
         };
+        let key = width(small(at::KEY_BITS, "key bits", kind.key_bits())?);
+        let value = Some(small(at::VALUE_BITS, "value bits", kind.value_bits())?).filter(|&bits| bits != 0).map(width);
         let has_held = small(at::HELD, "held", &[0, 1])? == 1;
 
         let (partitions, buckets) = (word(start, at::PARTITIONS), word(start, at::BUCKETS));
@@ -411,6 +454,7 @@ impl Header {
             shape: Shape { partitions: partitions as u32, buckets: buckets as u32 },
             stashed: 0,
             values: 0,
+            fingerprints: if kind.has_rows() { long(start, at::FINGERPRINTS) } else { 0 },
             checksums: [0; MOST_SECTIONS],
         };
         let (of_stash, stash_bytes) = (header.sizes()[2], long(start, at::STASH + 8));
@@ -453,8 +497,8 @@ impl Header {
             let section = kind.sections().last().copied().unwrap_or(Section::Header);
             return Err(FileErrorKind::Trailing { section, expected, found: file_bytes });
         }
-        if let Some(i) = start[kind.end()..at::CHECKSUM].iter().position(|&b| b != 0) {
-            small(kind.end() + i / 4 * 4, "a reserved field", &[0])?;
+        if let Some(at) = (at::SLOTS..at::CHECKSUM).find(|&at| start[at] != 0 && !kind.has_field(at)) {
+            small(at / 4 * 4, "a reserved field", &[0])?;
         }
         Ok(header)
     }

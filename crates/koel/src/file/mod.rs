@@ -1,8 +1,8 @@
 //! Files of tables: saved from any device, loaded on any device, or opened where they are.
 //!
-//! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, and so do those of [`Set`], [`Index`] and [`MultiMap`]; here is what is
-//! common to all kinds of tables: [`info`] tells what a file holds, and [`FileError`] what is wrong with it. `docs/format.md` describes the
-//! bytes, so that other programs can read them.
+//! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, and so do those of [`Set`], [`Index`] and [`MultiMap`], and of
+//! [`Map128`], [`Set128`] and [`Index128`]; here is what is common to all kinds of tables: [`info`] tells what a file holds, and [`FileError`]
+//! what is wrong with it. `docs/format.md` describes the bytes, so that other programs can read them.
 //!
 //! ```
 //! use koel::{Device, Map};
@@ -25,7 +25,7 @@
 //! | | reads | checks |
 //! |---|---|---|
 //! | [`info`], `open` | the header, 4,096 bytes; `open` the stash too, normally no bytes | length of the file, every field of the header, checksums of what was read |
-//! | `load`, `verify`, [`verify`](verify()) | the file, once | besides, the checksum of each section; that the slots hold as many entries as the header says, and no number that is of no key; that keys ascend, and so do the places where values begin, up to the number of values |
+//! | `load`, `verify`, [`verify`](verify()) | the file, once | besides, the checksum of each section; that the slots hold as many entries as the header says, and no number that is of no key; that keys of an index or a multimap ascend, and so do the places where values begin, up to the number of values |
 //!
 //! So a file that is truncated, foreign, newer, of another kind or other types, or damaged in its header or stash is always refused; a file
 //! that is damaged elsewhere only by those that read all of it. Until then lookups in it may tell nonsense, but look nowhere else: no file,
@@ -42,7 +42,7 @@ pub(crate) mod writer;
 
 use crate::error::Result;
 #[cfg(doc)]
-use crate::{Index, Map, MultiMap, Set};
+use crate::{Index, Index128, Map, Map128, MultiMap, Set, Set128};
 pub use error::{FileError, FileErrorKind};
 pub use format::{HEADER_BYTES, MAGIC, Section, TableKind, Types, VERSION, Width};
 use format::{Header, Members, Slotted};
@@ -126,9 +126,9 @@ pub fn verify(path: impl AsRef<Path>) -> Result<FileInfo> {
         (TableKind::Set, Width::U64, _) => all::<Members<u64>>(reader),
         (TableKind::Map, Width::U32, Some(Width::U64)) => all::<Wide<u32, u64>>(reader),
         (TableKind::Map, Width::U64, Some(Width::U64)) => all::<Wide<u64, u64>>(reader),
-        // Values of 32 bits, or numbers of groups.
+        // Values of 32 bits, or numbers of groups or rows.
         (_, Width::U32, _) => all::<Narrow>(reader),
-        (_, Width::U64, _) => all::<Wide<u64, u32>>(reader),
+        (_, Width::U64 | Width::U128, _) => all::<Wide<u64, u32>>(reader),
     }?;
     Ok(info)
 }

@@ -116,11 +116,7 @@ impl<R: Read + Seek> Reader<R> {
         slots.finish().map_err(|kind| self.fault(kind))
     }
     /// A column, in pieces, one after the other. It is checked when all have been taken, as [`slots`](Self::slots) are.
-    pub fn column<T: Element + Number>(
-        &mut self,
-        section: Section,
-        mut take: impl FnMut(&[T]) -> Result<()>,
-    ) -> Result<()> {
+    pub fn column<T: Element>(&mut self, section: Section, mut take: impl FnMut(&[T]) -> Result<()>) -> Result<()> {
         let mut column = Column::new(&self.header, section);
         self.pieces(section, |piece: &[T]| {
             column.add(piece);
@@ -151,6 +147,7 @@ impl<R: Read + Seek> Reader<R> {
             match self.header.column(section).1 {
                 Width::U32 => self.column::<u32>(section, |_| Ok(())),
                 Width::U64 => self.column::<u64>(section, |_| Ok(())),
+                Width::U128 => self.column::<u128>(section, |_| Ok(())),
             }?;
         }
         Ok(())
@@ -163,7 +160,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(to.buffer)
     }
     /// A column, checked, in memory of a device.
-    pub fn load_column<T: Element + Number>(&mut self, device: &Device, section: Section) -> Result<Buffer<T>> {
+    pub fn load_column<T: Element>(&mut self, device: &Device, section: Section) -> Result<Buffer<T>> {
         let mut to = Filled::new(device, self.header.column(section).0 as usize)?;
         self.column(section, |piece| to.add(piece))?;
         Ok(to.buffer)
@@ -195,7 +192,8 @@ pub struct Mapping {
     checked: OnceLock<()>,
 }
 impl Mapping {
-    /// The numbers of a section. Those of the slots begin on a multiple of 4,096 bytes, others of 8.
+    /// The numbers of a section. Those of the slots begin on a multiple of 4,096 bytes, others of 8; those of 128 bits on one of 16, as slots and
+    /// stash of their tables have slots of 16 bytes.
     pub fn numbers<T: Element>(&self, section: Section) -> &[T] {
         let (start, (n, width)) = (self.header.extent(section).offset as usize, self.header.column(section));
         bytemuck::cast_slice(&self.map[start..][..n as usize * (width.bits() / 8) as usize])
@@ -249,8 +247,8 @@ impl<S: Slotted> Slots<S> {
         }
     }
 }
-/// What is checked of a column: that it is what was written; that keys and starts ascend, and starts from 0 to the number of values; that what
-/// fills it up to whole words is 0.
+/// What is checked of a column: that it is what was written; that keys, unless they lie in rows, and starts ascend, and starts from 0 to the number
+/// of values; that what fills it up to whole words is 0.
 struct Column {
     header: Header,
     section: Section,
@@ -264,11 +262,19 @@ impl Column {
     fn new(header: &Header, section: Section) -> Column {
         Column { header: *header, section, checksum: Checksum::default(), n: 0, last: 0, fault: None }
     }
-    fn add<T: Element + Number>(&mut self, numbers: &[T]) {
+    fn add<T: Element>(&mut self, numbers: &[T]) {
         self.checksum.add(bytemuck::cast_slice(numbers));
+        match (self.section, self.header.column(self.section).1) {
+            (Section::Keys | Section::Starts, Width::U32) => self.ascend::<u32>(bytemuck::cast_slice(numbers)),
+            (Section::Keys | Section::Starts, Width::U64) => self.ascend::<u64>(bytemuck::cast_slice(numbers)),
+            // Values, and keys in rows, which have 128 bits.
+            _ => self.n += numbers.len() as u64,
+        }
+    }
+    fn ascend<T: Number>(&mut self, numbers: &[T]) {
         for number in numbers.iter().map(|number| number.widened()) {
             let expected = match (self.section, self.n) {
-                (Section::Values, _) | (Section::Keys, 0) => None,
+                (Section::Keys, 0) => None,
                 (Section::Starts, 0) => (number != 0).then(|| "0".to_owned()),
                 _ => (number <= self.last).then(|| format!("more than {}", self.last)),
             };

@@ -48,6 +48,16 @@ impl<T: Element> Stored<T> {
             Stored::Mapped(_) => None,
         }
     }
+    /// Memory of its own for so many elements, whatever they hold: what it has, if it has as much.
+    pub fn reserve(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<T>> {
+        if self.own().is_none_or(|own| own.len() < len) {
+            *self = Stored::Own(device.alloc(len)?);
+        }
+        match self {
+            Stored::Own(buffer) => Ok(buffer),
+            Stored::Mapped(_) => unreachable!("it got memory of its own"),
+        }
+    }
     /// The file that it is in.
     pub fn file(&self) -> Option<&Mapping> {
         match self {

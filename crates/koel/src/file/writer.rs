@@ -37,7 +37,7 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         sought.map(|_| ()).map_err(|e| self.fault(FileErrorKind::Write(e)))
     }
 
-    /// Writes a table of this kind; `columns` adds the sections that it has besides. `values`: of a multimap.
+    /// Writes a table of this kind; `columns` adds the sections that it has besides.
     ///
     /// Errors: what cannot be written; more pairs in the stash than a file holds, or such as cannot be read again.
     pub fn table<S: Slotted, T: Element>(
@@ -45,10 +45,9 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         kind: TableKind,
         types: Types,
         contents: Contents<'_, S, T>,
-        values: usize,
         columns: impl FnOnce(&mut Sections<'_, 'a, W>) -> Result<()>,
     ) -> Result<()> {
-        let Contents { shape, seed, pairs, duplicates, stash, slots } = contents;
+        let Contents { shape, seed, pairs, duplicates, stash, slots, values, fingerprints } = contents;
         let mut stashed = stash.iter().collect::<Vec<_>>();
         if stashed.len() as u64 > MOST_STASHED {
             return Err(Error::TooMany { what: "pairs in the stash", n: stashed.len(), max: MOST_STASHED as usize });
@@ -68,6 +67,7 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
             shape,
             stashed: stashed.len() as u64,
             values: values as u64,
+            fingerprints,
             checksums: Default::default(),
         };
         // What could not be read again is not written.

@@ -1,7 +1,7 @@
 //! Indexes and multimaps in files: see [`file`](mod@crate::file).
 use super::{Index, MultiMap};
 use crate::error::Result;
-use crate::file::filed::{Filed, Parts, in_files};
+use crate::file::filed::{Contents, Filed, Parts, in_files};
 use crate::file::format::{Section, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
@@ -29,7 +29,7 @@ impl<K: Key> Filed for Index<K> {
         Types { key: Width::of::<K>(), value: Some(Width::U32) }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.map.filed()?, 0, |sections| sections.add(self.keys()))
+        writer.table(Self::KIND, Self::types(), self.map.filed()?, |sections| sections.add(self.keys()))
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Index<K>> {
         Ok(Index { map: Map::read(parts)?, keys: parts.column(Section::Keys)? })
@@ -57,7 +57,8 @@ impl<K: Key, V: Value> Filed for MultiMap<K, V> {
         Types { key: Width::of::<K>(), value: Some(Width::of::<V>()) }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.index.map.filed()?, self.len(), |sections| {
+        let contents = Contents { values: self.len(), ..self.index.map.filed()? };
+        writer.table(Self::KIND, Self::types(), contents, |sections| {
             sections.add(self.index.keys())?;
             sections.add(self.starts())?;
             sections.add(self.values())

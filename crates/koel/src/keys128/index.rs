@@ -2,6 +2,7 @@
 use super::Report128;
 use super::set::{Set128, Set128Builder};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::groups::{IndexBuilder, IndexOptions, NO_ID, keys_of};
 use crate::set::SetOptions;
@@ -26,7 +27,7 @@ const _: () = assert!(NO_ID == NO_ROW);
 ///
 /// How it works, and what it costs: [`keys128`](super).
 pub struct Index128 {
-    keys: Set128,
+    pub(super) keys: Set128,
 }
 impl Index128 {
     /// Of host keys, with the options' defaults. Copies, and waits.
@@ -62,8 +63,8 @@ impl Index128 {
     pub fn bytes(&self) -> usize {
         self.keys.bytes()
     }
-    /// How its build went.
-    pub fn report(&self) -> Report128 {
+    /// How its build went. After a [`rebuild`](Index128Builder::rebuild) this waits for it and reads the table's header back.
+    pub fn report(&self) -> Result<Report128> {
         self.keys.report()
     }
     /// The keys in the order of ids: that of id `i` is element `i`.
@@ -74,9 +75,10 @@ impl Index128 {
     pub fn set(&self) -> &Set128 {
         &self.keys
     }
-    /// A copy on another device, or on the same one: the same ids. Copies through host memory and waits.
+    /// A copy on another device, or on the same one: the same ids. Copies through host memory and waits. What was [opened](Self::open) is
+    /// checked and then copied from where it is.
     ///
-    /// Errors: out of memory.
+    /// Errors: out of memory; of an index that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Index128> {
         Ok(Index128 { keys: self.keys.to_device(device)? })
     }
@@ -140,6 +142,10 @@ impl Index128Builder {
     /// indices reach, buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Index128> {
         Ok(Index128 { keys: self.rows.build(stream, keys)? })
+    }
+    /// Puts the distinct keys of another column into an index, whatever it held: see [`Set128Builder::rebuild`].
+    pub fn rebuild(&mut self, index: &mut Index128, stream: &Stream, keys: View<'_, u128>) -> Result<()> {
+        self.rows.rebuild_rows("index", &mut index.keys, stream, keys, Duplicates::KeepFirst)
     }
     /// The same, and how often each key comes, in the order of ids.
     ///

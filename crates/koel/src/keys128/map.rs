@@ -2,9 +2,10 @@
 use super::Report128;
 use super::host::CHUNK;
 use super::set::{Set128, Set128Builder};
-use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
+use crate::file::stored::Stored;
 use crate::map::Value;
 use crate::set::SetOptions;
 use rayon::prelude::*;
@@ -46,9 +47,9 @@ impl Default for Map128Options {
 ///
 /// How it works, and what it costs: [`keys128`](super).
 pub struct Map128<V: Value = u32> {
-    keys: Set128,
-    values: Buffer<V>,
-    report: Report128,
+    pub(super) keys: Set128,
+    /// There may be memory for more.
+    pub(super) values: Stored<V>,
 }
 impl<V: Value> Map128<V> {
     /// Of host pairs `keys[i]`, `values[i]`, with the options' defaults: load 0.8, the last of equal keys stays. Copies, and waits.
@@ -74,9 +75,9 @@ impl<V: Value> Map128<V> {
     pub fn bytes(&self) -> usize {
         self.keys.bytes() + self.values.bytes()
     }
-    /// How its build went.
-    pub fn report(&self) -> Report128 {
-        self.report
+    /// How its build went. After a [`rebuild`](Map128Builder::rebuild) this waits for it and reads the table's header back.
+    pub fn report(&self) -> Result<Report128> {
+        Ok(Report128 { bytes: self.bytes(), ..self.keys.report()? })
     }
     /// The keys, in the order in which the pairs that stayed were given.
     pub fn keys(&self) -> View<'_, u128> {
@@ -84,7 +85,7 @@ impl<V: Value> Map128<V> {
     }
     /// The values, in the order of [`keys`](Self::keys).
     pub fn values(&self) -> View<'_, V> {
-        self.values.view()
+        self.values.view().first(self.len())
     }
     /// The keys as a set, whose [rows](Set128::rows) are the places of [`values`](Self::values): for kernels of one's own.
     pub fn set(&self) -> &Set128 {
@@ -92,14 +93,15 @@ impl<V: Value> Map128<V> {
     }
     /// All pairs, in the order in which those that stayed were given. Copies and waits.
     pub fn pairs(&self) -> Result<Vec<(u128, V)>> {
-        Ok(self.keys.keys().download()?.into_iter().zip(self.values.download()?).collect())
+        Ok(self.keys().download()?.into_iter().zip(self.values().download()?).collect())
     }
-    /// A copy on another device, or on the same one: the same pairs in the same order. Copies through host memory and waits.
+    /// A copy on another device, or on the same one: the same pairs in the same order. Copies through host memory and waits. What was
+    /// [opened](Self::open) is checked and then copied from where it is.
     ///
-    /// Errors: out of memory.
+    /// Errors: out of memory; of a map that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Map128<V>> {
-        let (keys, values) = (self.keys.to_device(device)?, device.upload(&self.values.download()?)?);
-        Ok(Map128 { keys, values, report: self.report })
+        let keys = self.keys.to_device(device)?;
+        Ok(Map128 { keys, values: Stored::Own(self.values.upload(self.len(), device)?) })
     }
 
     /// Looks up host keys. Copies both ways and waits.
@@ -125,14 +127,14 @@ impl<V: Value> Map128<V> {
         check_length("values", values.len(), "keys", keys.len())?;
         check_length("found", found.len(), "keys", keys.len())?;
         let (to, to_found) = (values.arg("values", stream)?, found.arg("found", stream)?);
-        let of_rows = self.values.view().arg("map", stream)?;
+        let of_rows = self.values().arg("map", stream)?;
         self.keys.look_up(
             stream,
             keys,
             // SAFETY: `n` queries and answers; a value for each row.
             |grid, n, rows, queries| unsafe { V::find(stream, grid, n, rows, of_rows, queries, to, to_found) },
             |rows, queries| {
-                let of_rows = self.values.host().unwrap_or(&[]);
+                let of_rows = self.values().host().unwrap_or(&[]);
                 let values = values.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
                 let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
                 rows.look_up(queries, values.zip(found), |(values, found), rows| {
@@ -149,14 +151,14 @@ impl<V: Value> Map128<V> {
     /// As [`get_into`](Self::get_into), with a byte a key less to write. Errors: lengths that differ, buffers of another device.
     pub fn get_or(&self, stream: &Stream, keys: View<'_, u128>, mut values: ViewMut<'_, V>, missing: V) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
-        let (to, of_rows) = (values.arg("values", stream)?, self.values.view().arg("map", stream)?);
+        let (to, of_rows) = (values.arg("values", stream)?, self.values().arg("map", stream)?);
         self.keys.look_up(
             stream,
             keys,
             // SAFETY: as in `get_into`.
             |grid, n, rows, queries| unsafe { V::find_or(stream, grid, n, missing, rows, of_rows, queries, to) },
             |rows, queries| {
-                let of_rows = self.values.host().unwrap_or(&[]);
+                let of_rows = self.values().host().unwrap_or(&[]);
                 let values = values.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
                 rows.look_up(queries, values, |values, rows| {
                     for (value, &row) in values.iter_mut().zip(rows) {
@@ -212,14 +214,54 @@ impl Map128Builder {
     pub fn build<V: Value>(&mut self, stream: &Stream, keys: View<'_, u128>, values: View<'_, V>) -> Result<Map128<V>> {
         check_length("values", values.len(), "keys", keys.len())?;
         values.arg("values", stream)?;
-        let ((keys, values), seconds) = stream.time(|| {
+        let ((mut keys, values), seconds) = stream.time(|| {
             let keys = self.rows.build_rows(stream, keys, self.duplicates)?;
             let mut own = stream.device().alloc(keys.len())?;
             self.rows.keep(stream, values, own.view_mut())?;
             Ok((keys, own))
         })?;
-        let of_keys = keys.report;
-        let report = Report128 { bytes: of_keys.bytes + values.bytes(), device_seconds: seconds, ..of_keys };
-        Ok(Map128 { keys, values, report })
+        keys.built.device_seconds = Some(seconds);
+        Ok(Map128 { keys, values: Stored::Own(values) })
+    }
+    /// Puts other pairs into a map, whatever it held: as [`build`](Self::build), but nothing is allocated if the map and this builder have had as
+    /// many pairs before, and the device is waited for once in between, not at the end.
+    ///
+    /// ```
+    /// use koel::keys128::{Map128Builder, Map128Options};
+    ///
+    /// let device = koel::Device::cpu()?;
+    /// let stream = device.stream()?;
+    /// let mut builder = Map128Builder::new(&device, Map128Options::default())?;
+    /// let (keys, values) = (device.upload(&[9u128 << 100, 3])?, device.upload(&[1u32, 2])?);
+    /// let mut map = builder.build(&stream, keys.view(), values.view())?;
+    /// for _frame in 0..3 {
+    ///     builder.rebuild(&mut map, &stream, keys.view(), values.view())?;
+    ///     assert_eq!(map.get(&[3, 4])?, [Some(2), None]);
+    /// }
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// The map answers for the new pairs from here on in the order of the stream. Of an input with equal keys it keeps memory for a table of all
+    /// of them. How it went, [`Map128::report`] tells.
+    ///
+    /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured. After an error of the arguments the map is as
+    /// it was, after any other it holds nothing.
+    pub fn rebuild<V: Value>(
+        &mut self,
+        map: &mut Map128<V>,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        values: View<'_, V>,
+    ) -> Result<()> {
+        check_length("values", values.len(), "keys", keys.len())?;
+        values.arg("values", stream)?;
+        self.rows.rebuild_rows("map", &mut map.keys, stream, keys, self.duplicates)?;
+        let kept = map.len();
+        let own = map.values.reserve(stream.device(), kept).and_then(|own| own.view_mut().slice(..kept));
+        let done = own.and_then(|own| self.rows.keep(stream, values, own));
+        if done.is_err() {
+            map.keys.forget(stream);
+        }
+        done
     }
 }

@@ -43,7 +43,15 @@
 //! Memory: 36 bytes and a value for each key at load 0.8, of which 20 are the table. Besides, a builder keeps 13 bytes for each key of its
 //! greatest input and what a [`MapBuilder`](crate::MapBuilder) keeps.
 //!
+//! # In a loop, and in files
+//! A `rebuild` ([`Map128Builder::rebuild`], [`Set128Builder::rebuild`], [`Index128Builder::rebuild`]) builds in the memory that a table has: nothing
+//! is allocated, and it waits for the counts in between alone.
+//!
+//! `save`, `load` and `open` are as those of [`Map`](crate::Map): a file has the table, the keys and the values one after the other, and what is
+//! opened is looked up where it is: see [`file`](mod@crate::file).
+//!
 //! [fingerprint]: koel_kernels::keys128::fingerprint::Fingerprint
+mod file;
 mod host;
 mod index;
 pub(crate) mod kernels;
@@ -65,7 +73,7 @@ pub struct Report128 {
     pub keys: usize,
     /// Keys dropped because they were equal to others.
     pub duplicates: usize,
-    /// Fingerprint functions that were drawn: more than one if two keys shared a fingerprint.
+    /// Fingerprint functions that were drawn: more than one if two keys shared a fingerprint, 0 if the table came from a file.
     pub attempts: u32,
     /// Fingerprints in the stash of the table.
     pub stashed: usize,
@@ -73,6 +81,6 @@ pub struct Report128 {
     pub bytes: usize,
     /// Bytes that the build needed besides, kept by the builder.
     pub scratch_bytes: usize,
-    /// Seconds that the device worked on it.
-    pub device_seconds: f64,
+    /// Seconds that the device worked on it; `None` after a `rebuild`, and if the table came from a file.
+    pub device_seconds: Option<f64>,
 }

@@ -2,9 +2,12 @@
 use super::Report128;
 use super::host::{CHUNK, HostRows};
 use super::kernels::{THREADS, with_rows};
+use crate::device::graph::may_wait;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
+use crate::file::reader::Mapping;
+use crate::file::stored::Stored;
 use crate::map::{Map, MapBuilder, MapOptions};
 use crate::primitives::Compact;
 use crate::primitives::compact::CompactElement;
@@ -31,10 +34,22 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// How it works, and what it costs: [`keys128`](super).
 pub struct Set128 {
     /// From fingerprints to rows.
-    table: Map<u64, u32>,
-    fingerprint: Fingerprint,
-    keys: Buffer<u128>,
-    pub(super) report: Report128,
+    pub(super) table: Map<u64, u32>,
+    /// What the fingerprint function follows from.
+    pub(super) draw: u64,
+    /// There may be memory for more.
+    pub(super) keys: Stored<u128>,
+    pub(super) len: usize,
+    pub(super) built: Built,
+}
+/// How a build went, as far as it is known when it is on the stream.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Built {
+    pub duplicates: usize,
+    pub attempts: u32,
+    /// Bytes of scratch memory besides that of the table's builder.
+    pub scratch_bytes: usize,
+    pub device_seconds: Option<f64>,
 }
 impl Set128 {
     /// Of host keys, with the options' defaults: load 0.8. Equal keys are one. Copies, and waits.
@@ -46,27 +61,37 @@ impl Set128 {
     }
     /// Keys stored.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.len
     }
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.len == 0
     }
     /// The device it is on.
     pub fn device(&self) -> &Device {
-        self.keys.device()
+        self.table.device()
     }
     /// Bytes of device memory that it keeps.
     pub fn bytes(&self) -> usize {
         self.table.bytes() + self.keys.bytes()
     }
-    /// How its build went.
-    pub fn report(&self) -> Report128 {
-        self.report
+    /// How its build went. After a [`rebuild`](Set128Builder::rebuild) this waits for it and reads the table's header back.
+    pub fn report(&self) -> Result<Report128> {
+        let (of_table, Built { duplicates, attempts, scratch_bytes, device_seconds }) =
+            (self.table.report()?, self.built);
+        Ok(Report128 {
+            keys: self.len,
+            duplicates,
+            attempts,
+            stashed: of_table.stashed,
+            bytes: self.bytes(),
+            scratch_bytes: of_table.scratch_bytes + scratch_bytes,
+            device_seconds,
+        })
     }
     /// All keys, row by row: in the order in which they first came, or, of a map's set, in that of the pairs that stayed.
     pub fn keys(&self) -> View<'_, u128> {
-        self.keys.view()
+        self.keys.view().first(self.len)
     }
     /// The set as kernels see it, to look keys up inside a kernel that is launched on `stream`: hand over its parts and put them together
     /// again there. It owns nothing: do not drop the set until the kernel has run.
@@ -83,16 +108,28 @@ impl Set128 {
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// Errors: a stream of another device.
+    /// What was [opened](Self::open) is checked first, once: kernels do not look whether there is a key in the row that the file says. Errors:
+    /// a stream of another device; faults of the file.
     pub fn rows(&self, stream: &Stream) -> Result<Rows> {
-        rows_of(&self.table, self.fingerprint, self.keys.view(), stream)
+        self.keys.file().map_or(Ok(()), Mapping::verify_once)?;
+        self.unchecked_rows(stream)
     }
-    /// A copy on another device, or on the same one: the same rows, the same answers. Copies through host memory and waits.
+    /// Of what is in a file, rows may be such as there are none.
+    fn unchecked_rows(&self, stream: &Stream) -> Result<Rows> {
+        rows_of(&self.table, self.draw, self.keys(), stream)
+    }
+    /// A copy on another device, or on the same one: the same rows, the same answers. Copies through host memory and waits. What was
+    /// [opened](Self::open) is checked and then copied from where it is.
     ///
-    /// Errors: out of memory.
+    /// Errors: out of memory; of a set that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Set128> {
-        let (table, keys) = (self.table.to_device(device)?, device.upload(&self.keys.download()?)?);
-        Ok(Set128 { table, keys, ..*self })
+        let (table, keys) = (self.table.to_device(device)?, self.keys.upload(self.len, device)?);
+        Ok(Set128 { table, draw: self.draw, keys: Stored::Own(keys), len: self.len, built: self.built })
+    }
+    /// Makes it hold nothing, after a rebuild that failed.
+    pub(super) fn forget(&mut self, stream: &Stream) {
+        self.table.forget(stream);
+        (self.len, self.built) = (0, Built::default());
     }
 
     /// Whether the set holds host keys. Copies both ways and waits.
@@ -205,19 +242,20 @@ impl Set128 {
         on_host: impl FnOnce(HostRows<'_>, &[u128]) -> Result<()>,
     ) -> Result<()> {
         let n = count32("keys", queries.len())?;
-        let (rows, from) = (self.rows(stream)?, queries.arg("keys", stream)?);
-        match (self.table.finder()?, self.keys.host(), queries.host()) {
+        // Only what is not in a file is looked up by kernels.
+        let (rows, from) = (self.unchecked_rows(stream)?, queries.arg("keys", stream)?);
+        match (self.table.finder()?, self.keys().host(), queries.host()) {
             (None, ..) => launch(n.div_ceil(THREADS), n, rows, from),
             (Some(table), Some(keys), Some(queries)) => {
-                on_host(HostRows { device: self.device(), fingerprint: self.fingerprint, table, keys }, queries)
+                on_host(HostRows { device: self.device(), fingerprint: rows.fingerprint, table, keys }, queries)
             }
             _ => Ok(()),
         }
     }
 }
 /// Rows as kernels see them.
-fn rows_of(table: &Map<u64, u32>, fingerprint: Fingerprint, keys: View<'_, u128>, stream: &Stream) -> Result<Rows> {
-    Ok(Rows { fingerprint, table: table.table(stream)?, keys: keys.arg("rows", stream)? })
+fn rows_of(table: &Map<u64, u32>, draw: u64, keys: View<'_, u128>, stream: &Stream) -> Result<Rows> {
+    Ok(Rows { fingerprint: Fingerprint::new(draw), table: table.table(stream)?, keys: keys.arg("rows", stream)? })
 }
 impl fmt::Debug for Set128 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -229,8 +267,8 @@ impl fmt::Debug for Set128 {
 pub struct Set128Builder {
     device: Device,
     tables: MapBuilder<u64, u32>,
-    /// What a build tries first.
-    first: Fingerprint,
+    /// The draw that a build tries first.
+    first: u64,
     scratch: Option<Scratch>,
 }
 /// Draws of a function. The chance that none of them suits 2^31 keys is less than 2^-120.
@@ -246,12 +284,18 @@ struct Scratch {
     /// How many keys the last build had, and how many stayed.
     last: (usize, usize),
 }
+/// The draw by which all keys of an input have rows, how many were tried, and how many keys stay.
+struct ToldApart {
+    draw: u64,
+    attempts: u32,
+    kept: usize,
+}
 impl Set128Builder {
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: SetOptions) -> Result<Set128Builder> {
         let SetOptions { load, seed } = options;
         let tables = MapBuilder::new(device, MapOptions { load, seed, ..MapOptions::default() })?;
-        Ok(Set128Builder { device: device.clone(), tables, first: Fingerprint::new(seed.into()), scratch: None })
+        Ok(Set128Builder { device: device.clone(), tables, first: seed.into(), scratch: None })
     }
     /// Builds a set of these keys; equal ones are one. Waits for the device.
     ///
@@ -259,8 +303,19 @@ impl Set128Builder {
     /// indices reach, buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Set128> {
         let (mut set, seconds) = stream.time(|| self.build_rows(stream, keys, Duplicates::KeepFirst))?;
-        set.report.device_seconds = seconds;
+        set.built.device_seconds = Some(seconds);
         Ok(set)
+    }
+    /// Puts other keys into a set, whatever it held: as [`build`](Self::build), but nothing is allocated if the set and this builder have had as
+    /// many keys before, and the device is waited for once in between, not at the end.
+    ///
+    /// The set answers for the new keys from here on in the order of the stream. Of an input with equal keys it keeps memory for a table of all
+    /// of them. How it went, [`Set128::report`] tells.
+    ///
+    /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured. After an error of the arguments the set is as
+    /// it was, after any other it holds nothing.
+    pub fn rebuild(&mut self, set: &mut Set128, stream: &Stream, keys: View<'_, u128>) -> Result<()> {
+        self.rebuild_rows("set", set, stream, keys, Duplicates::KeepFirst)
     }
     /// Builds, by this policy. Of the values of the same input [`keep`](Self::keep) then keeps those of the keys that stayed.
     pub(super) fn build_rows(
@@ -269,24 +324,92 @@ impl Set128Builder {
         keys: View<'_, u128>,
         duplicates: Duplicates,
     ) -> Result<Set128> {
+        let n = self.check(stream, keys)?;
+        self.reserve(n)?;
+        let mut table = self.tables.with_room(n)?;
+        let ToldApart { draw, attempts, kept } = self.tell_apart(stream, &mut table, keys, duplicates)?;
+        let mut own = self.device.alloc(kept)?;
+        self.keep(stream, keys, own.view_mut())?;
+        if kept < n {
+            // The old one is given back first: both need not fit.
+            drop(table);
+            table = self.tables.with_room(kept)?;
+            self.put_rows(stream, &mut table, draw, own.view(), Duplicates::Unchecked)?;
+        }
+        table.report()?;
+        Ok(Set128 { table, draw, keys: Stored::Own(own), len: kept, built: self.built(n - kept, attempts) })
+    }
+    /// Builds in the memory of a set, as [`build_rows`](Self::build_rows). `name`: of what it belongs to.
+    pub(super) fn rebuild_rows(
+        &mut self,
+        name: &'static str,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+    ) -> Result<()> {
+        self.check(stream, keys)?;
+        if *set.device() != self.device {
+            let (found, expected) = (set.device().name(), self.device.name());
+            return Err(Error::WrongDevice { name, found, expected });
+        }
+        may_wait("a rebuild with keys of 128 bits", &self.device)?;
+        let done = self.replace_rows(set, stream, keys, duplicates);
+        if done.is_err() {
+            set.forget(stream);
+        }
+        done
+    }
+    fn replace_rows(
+        &mut self,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+    ) -> Result<()> {
         let n = keys.len();
-        count32("keys", n)?;
+        self.reserve(n)?;
+        let ToldApart { draw, attempts, kept } = self.tell_apart(stream, &mut set.table, keys, duplicates)?;
+        let own = set.keys.reserve(&self.device, kept)?;
+        self.keep(stream, keys, own.view_mut().slice(..kept)?)?;
+        if kept < n {
+            self.put_rows(stream, &mut set.table, draw, own.view().slice(..kept)?, Duplicates::Unchecked)?;
+        }
+        (set.draw, set.len, set.built) = (draw, kept, self.built(n - kept, attempts));
+        Ok(())
+    }
+    /// Checks what both take: how many keys there are.
+    fn check(&self, stream: &Stream, keys: View<'_, u128>) -> Result<usize> {
+        count32("keys", keys.len())?;
         keys.arg("keys", stream)?;
         if stream.device() != &self.device {
             let (found, expected) = (stream.device().name(), self.device.name());
             return Err(Error::WrongDevice { name: "stream", found, expected });
         }
-        self.reserve(n)?;
-        let (mut fingerprint, mut attempts) = (self.first, 1);
+        Ok(keys.len())
+    }
+    fn built(&self, duplicates: usize, attempts: u32) -> Built {
+        let scratch_bytes = self.scratch.as_ref().map_or(0, Scratch::bytes);
+        Built { duplicates, attempts, scratch_bytes, device_seconds: None }
+    }
+    /// Makes it the table of the rows of all these keys, by the first draw that tells them apart. Waits for the counts of each.
+    fn tell_apart(
+        &mut self,
+        stream: &Stream,
+        table: &mut Map<u64, u32>,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+    ) -> Result<ToldApart> {
+        let (n, mut draw, mut attempts) = (keys.len(), self.first, 1);
         let mut policy = match duplicates {
             Duplicates::Reject => Duplicates::KeepFirst,
             other => other,
         };
-        let (table, kept) = loop {
-            let table = self.table_of(stream, fingerprint, keys, policy)?;
-            let [unfound, kept] = self.verify(stream, &table, fingerprint, keys)?;
+        let kept = loop {
+            self.put_rows(stream, table, draw, keys, policy)?;
+            let [unfound, kept] = self.verify(stream, table, draw, keys)?;
             if unfound == 0 {
-                break (table, kept as usize);
+                break kept as usize;
             }
             if policy == Duplicates::Unchecked {
                 // Equal keys that were promised not to be there may be why.
@@ -298,7 +421,7 @@ impl Set128Builder {
             if attempts == MOST_ATTEMPTS {
                 return Err(Error::SharedFingerprints { attempts, device: self.device.name() });
             }
-            (fingerprint, attempts) = (Fingerprint::new(unforeseeable()), attempts + 1);
+            (draw, attempts) = (unforeseeable(), attempts + 1);
         };
         if kept < n && duplicates == Duplicates::Reject {
             return Err(first_duplicate(&keys.download()?));
@@ -306,27 +429,7 @@ impl Set128Builder {
         if let Some(scratch) = &mut self.scratch {
             scratch.last = (n, kept);
         }
-        let mut own = self.device.alloc(kept)?;
-        let table = if kept == n {
-            self.keep(stream, keys, own.view_mut())?;
-            table
-        } else {
-            // The old one is given back first: both need not fit.
-            drop(table);
-            self.keep(stream, keys, own.view_mut())?;
-            self.table_of(stream, fingerprint, own.view(), Duplicates::Unchecked)?
-        };
-        let of_table = table.report()?;
-        let report = Report128 {
-            keys: kept,
-            duplicates: n - kept,
-            attempts,
-            stashed: of_table.stashed,
-            bytes: table.bytes() + own.bytes(),
-            scratch_bytes: of_table.scratch_bytes + self.scratch.as_ref().map_or(0, Scratch::bytes),
-            device_seconds: 0.0,
-        };
-        Ok(Set128 { table, fingerprint, keys: own, report })
+        Ok(ToldApart { draw, attempts, kept })
     }
     /// Elements of the last build's input that belong to keys that stayed, in their order. Errors: lengths that are not those of that build.
     pub(super) fn keep<T: CompactElement>(
@@ -355,16 +458,16 @@ impl Set128Builder {
         }
         Ok(())
     }
-    /// A table of the rows of these keys. Nothing waits.
-    fn table_of(
+    /// Makes it the table of the rows of these keys, of which there is scratch memory for as many. Nothing waits.
+    fn put_rows(
         &mut self,
         stream: &Stream,
-        fingerprint: Fingerprint,
+        table: &mut Map<u64, u32>,
+        draw: u64,
         keys: View<'_, u128>,
         duplicates: Duplicates,
-    ) -> Result<Map<u64, u32>> {
-        let n = keys.len();
-        self.reserve(n)?;
+    ) -> Result<()> {
+        let (n, fingerprint) = (keys.len(), Fingerprint::new(draw));
         let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else { unreachable!("it was reserved") };
         let (mut to, mut to_rows) = (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
         let (out, out_rows) = (to.arg("fingerprints", stream)?, to_rows.arg("rows", stream)?);
@@ -383,14 +486,15 @@ impl Set128Builder {
                 })
             });
         }
-        self.tables.enqueue(duplicates, stream, fingerprints.view().slice(..n)?, rows.view().slice(..n)?)
+        let (fingerprints, rows) = (fingerprints.view().slice(..n)?, rows.view().slice(..n)?);
+        self.tables.rebuild_by(duplicates, table, stream, fingerprints, rows)
     }
     /// Looks up all keys that a table was built of, and marks those whose row is their own. Returns the [`counts`]; waits.
     fn verify(
         &mut self,
         stream: &Stream,
         table: &Map<u64, u32>,
-        fingerprint: Fingerprint,
+        draw: u64,
         keys: View<'_, u128>,
     ) -> Result<[u32; counts::WORDS]> {
         let Some(Scratch { kept, counts: of_device, .. }) = &mut self.scratch else { unreachable!("it was reserved") };
@@ -399,16 +503,17 @@ impl Set128Builder {
             (None, ..) => {
                 of_device.view_mut().fill_bytes(0, stream)?;
                 let n = count32("keys", keys.len())?;
-                let rows = rows_of(table, fingerprint, keys, stream)?;
+                let rows = rows_of(table, draw, keys, stream)?;
                 let (to, counts) = (kept.arg("kept", stream)?, of_device.view_mut().arg("counts", stream)?);
                 // SAFETY: `n` keys and flags; the table was built of them.
                 unsafe { with_rows!(rows, keys128_verify::launch, (stream, n.div_ceil(THREADS), n), (to, counts)) }?;
-                let counted = of_device.download()?;
-                Ok(std::array::from_fn(|i| counted[i]))
+                let mut counted = [0; counts::WORDS];
+                of_device.view().copy_to_host(&mut counted)?;
+                Ok(counted)
             }
             (Some(table), Some(keys), Some(kept)) => {
                 let [unfound, own] = [AtomicU32::new(0), AtomicU32::new(0)];
-                let rows = HostRows { device: &self.device, fingerprint, table, keys };
+                let rows = HostRows { device: &self.device, fingerprint: Fingerprint::new(draw), table, keys };
                 rows.look_up(keys, kept.par_chunks_mut(CHUNK).enumerate(), |(chunk, kept), rows| {
                     for ((kept, &row), i) in kept.iter_mut().zip(rows).zip((chunk * CHUNK) as u32..) {
                         *kept = (row == i) as u8;

@@ -33,7 +33,7 @@ impl<K: Key, V: Value> Filed for Map<K, V> {
         Types { key: Width::of::<K>(), value: Some(Width::of::<V>()) }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.filed()?, 0, |_| Ok(()))
+        writer.table(Self::KIND, Self::types(), self.filed()?, |_| Ok(()))
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Map<K, V>> {
         let stash = parts.stash::<LayoutOf<K, V>>()?;
@@ -75,7 +75,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let stash = if report.stashed > 0 { &stash[..] } else { &[] };
         let slots = match &self.storage {
             Storage::Cpu(OnCpu { table, .. }) => table.view(),
-            Storage::Kernels(table) => table.slots.view().slice(..self.plan.words::<LayoutOf<K, V>>())?,
+            Storage::Kernels(table) => table.slots.view(),
         };
         Ok(Contents {
             shape: self.plan.shape,
@@ -83,7 +83,9 @@ impl<K: Key, V: Value> Map<K, V> {
             pairs: report.pairs,
             duplicates: report.duplicates,
             stash: cpu::Stash::from_slots(stash, held),
-            slots,
+            slots: slots.slice(..self.plan.words::<LayoutOf<K, V>>())?,
+            values: 0,
+            fingerprints: 0,
         })
     }
 }

@@ -273,17 +273,30 @@ pub struct Scratch {
     /// Cursors, contested keys and state are as builds leave them: cleared.
     clean: bool,
 }
+/// Elements of arrays of scratch memory: by group, by partition, overflow, of each bin, contested keys, their ranks.
+type Lengths = [usize; 6];
 impl Scratch {
     pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
-        let words = Words::of::<L>(plan);
+        Scratch::alloc(device, Scratch::needs::<L>(plan))
+    }
+    /// For builds of this plan, and for those that this one is for: two sizes may take turns.
+    pub fn grown<L: Layout>(self, device: &Device, plan: &Plan) -> Result<Scratch> {
+        let mut lengths = Scratch::needs::<L>(plan);
+        lengths.iter_mut().zip(self.lengths()).for_each(|(length, had)| *length = had.max(*length));
+        // It is given back first: both need not fit.
+        drop(self);
+        Scratch::alloc(device, lengths)
+    }
+    fn alloc(device: &Device, lengths: Lengths) -> Result<Scratch> {
+        let [by_group, by_partition, overflow, bins, contested, ranks] = lengths;
         Ok(Scratch {
-            by_group: device.alloc(words.by_group)?,
-            by_partition: device.alloc(words.by_partition)?,
-            overflow: device.alloc(words.overflow)?,
-            cursors: device.alloc(plan.bins() as usize)?,
-            valid: device.alloc(plan.bins() as usize)?,
-            contested: device.alloc(contested_words(plan.contested_bits))?,
-            ranks: device.alloc(1 << plan.contested_bits)?,
+            by_group: device.alloc(by_group)?,
+            by_partition: device.alloc(by_partition)?,
+            overflow: device.alloc(overflow)?,
+            cursors: device.alloc(bins)?,
+            valid: device.alloc(bins)?,
+            contested: device.alloc(contested)?,
+            ranks: device.alloc(ranks)?,
             state: device.alloc(state::WORDS)?,
             clean: false,
         })
@@ -305,12 +318,18 @@ impl Scratch {
     }
     /// Whether there is memory for a build of this plan.
     pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
-        let words = Words::of::<L>(plan);
-        self.by_group.len() >= words.by_group
-            && self.by_partition.len() >= words.by_partition
-            && self.overflow.len() >= words.overflow
-            && self.cursors.len() >= plan.bins() as usize
-            && self.contested.len() >= contested_words(plan.contested_bits)
+        self.lengths().iter().zip(Scratch::needs::<L>(plan)).all(|(&has, needs)| has >= needs)
+    }
+    fn lengths(&self) -> Lengths {
+        let words = [&self.by_group, &self.by_partition, &self.overflow, &self.contested].map(|b| b.len());
+        let [by_group, by_partition, overflow, contested] = words;
+        [by_group, by_partition, overflow, self.cursors.len(), contested, self.ranks.len()]
+    }
+    /// What a build of this plan needs.
+    fn needs<L: Layout>(plan: &Plan) -> Lengths {
+        let Words { by_group, by_partition, overflow, .. } = Words::of::<L>(plan);
+        let (contested, ranks) = (contested_words(plan.contested_bits), 1 << plan.contested_bits);
+        [by_group, by_partition, overflow, plan.bins() as usize, contested, ranks]
     }
 }
 /// Words of the arrays of pairs.
@@ -461,7 +480,8 @@ fn partition<L: Kernels>(
     let (n, shape) = (plan.n, plan.shape);
     let groups = plan.groups.map_or(0, |g| g.count as usize);
     let bins = plan.bins() as usize;
-    let in_table = scratch.by_group.is_empty();
+    // There may be memory for another plan.
+    let in_table = Words::of::<L>(plan).by_group == 0;
     {
         let out = match plan.groups {
             Some(_) if in_table => table.slots.view_mut().arg("groups", stream)?,

@@ -241,7 +241,7 @@ impl<K: Key, V: Value> Map<K, V> {
         Ok(kernels::read_header(&table.header.download()?))
     }
     /// Makes it hold nothing, after a rebuild that failed.
-    fn forget(&mut self, stream: &Stream) {
+    pub(crate) fn forget(&mut self, stream: &Stream) {
         let emptied = match &mut self.storage {
             Storage::Kernels(table) => table.clear(stream),
             Storage::Cpu(OnCpu { table, stash, header, .. }) => {
@@ -328,7 +328,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let words = self.plan.words::<L<K, V>>();
         let slots = match &self.storage {
             Storage::Kernels(table) => Cow::Owned(table.slots.view().slice(..words)?.download()?),
-            Storage::Cpu(OnCpu { table, .. }) => Cow::Borrowed(table.host()),
+            Storage::Cpu(table) => Cow::Borrowed(table.words(self.plan.shape)),
         };
         let stash = cpu::Stash::<L<K, V>>::from_slots(&stash, held);
         let mut stashed = stash.iter().map(|pair| (L::<K, V>::key(pair), L::<K, V>::value(pair))).collect::<Vec<_>>();
@@ -367,7 +367,7 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Kernels(table) => {
                 device.upload(&table.slots.view().slice(..plan.words::<LayoutOf<K, V>>())?.download()?)?
             }
-            Storage::Cpu(OnCpu { table, .. }) => table.upload(table.len(), device)?,
+            Storage::Cpu(OnCpu { table, .. }) => table.upload(self.plan.words::<LayoutOf<K, V>>(), device)?,
         };
         // Only a stash that holds something has slots to speak of.
         let stash = if report.stashed > 0 { stash } else { vec![layout::EMPTY; LayoutOf::<K, V>::SLOT_WORDS] };
@@ -582,10 +582,11 @@ impl<K: Key, V: Value> Map<K, V> {
                 // SAFETY: the table as built; as many keys and values as it has pairs.
                 unsafe { LayoutOf::<K, V>::export(stream, grid, table, keys_arg, values_arg, count_arg) }
             }
-            Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
+            Storage::Cpu(table) => {
+                let OnCpu { stash, seed, .. } = table;
                 if let (Some(keys), Some(values), Some(count)) = (keys.host_mut(), values.host_mut(), count.host_mut())
                 {
-                    let pairs = cpu::pairs::<LayoutOf<K, V>>(self.plan.shape, table.host(), stash);
+                    let pairs = cpu::pairs::<LayoutOf<K, V>>(self.plan.shape, table.words(self.plan.shape), stash);
                     for ((mixed, value), (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
                         (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(*seed, mixed), value);
                     }
@@ -601,8 +602,12 @@ fn grid(n: u32) -> u32 {
     n.div_ceil(kernels::THREADS)
 }
 impl<L: Layout> OnCpu<L> {
+    /// Words of the buckets: there may be memory for more. None while a graph has it.
+    fn words(&self, shape: Shape) -> &[u64] {
+        self.table.host().get(..shape.all_buckets() as usize * L::WORDS).unwrap_or(&[])
+    }
     fn finder(&self, shape: Shape) -> Result<cpu::Finder<'_, L>> {
-        cpu::Finder::new(shape, self.seed, self.table.host(), &self.stash)
+        cpu::Finder::new(shape, self.seed, self.words(shape), &self.stash)
     }
 }
 impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
@@ -648,20 +653,21 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         let plan = self.check(stream, keys, values)?;
         self.build_planned(plan, stream, keys, values)
     }
-    /// As [`build`](Self::build), with this policy, but on a GPU nothing waits: how it went, [`Map::report`] tells. Not for
-    /// [`Reject`](Duplicates::Reject), which waits.
-    pub(crate) fn enqueue(
+    /// A map with memory for a table of so many pairs, to be [rebuilt](Self::rebuild).
+    pub(crate) fn with_room(&self, pairs: usize) -> Result<Map<K, V>> {
+        self.empty(Plan::new(pairs, self.options.load)?)
+    }
+    /// As [`rebuild`](Self::rebuild), with this policy.
+    pub(crate) fn rebuild_by(
         &mut self,
         duplicates: Duplicates,
+        map: &mut Map<K, V>,
         stream: &Stream,
         keys: View<'_, K>,
         values: View<'_, V>,
-    ) -> Result<Map<K, V>> {
+    ) -> Result<()> {
         self.options.duplicates = duplicates;
-        let plan = self.check(stream, keys, values)?;
-        let mut map = self.empty(plan)?;
-        self.run(&mut map, stream, keys, values, None)?;
-        Ok(map)
+        self.rebuild(map, stream, keys, values)
     }
     /// A map with memory for a table of this plan.
     fn empty(&self, plan: Plan) -> Result<Map<K, V>> {
@@ -723,7 +729,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         let fits = match &map.storage {
             Storage::Kernels(table) => table.fits::<LayoutOf<K, V>>(&plan),
             Storage::Cpu(OnCpu { table, .. }) => {
-                table.own().is_some_and(|table| table.len() == plan.words::<LayoutOf<K, V>>())
+                table.own().is_some_and(|table| table.len() >= plan.words::<LayoutOf<K, V>>())
             }
         };
         if !fits {
@@ -772,7 +778,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
                 Scratch::Cpu(scratch),
                 Storage::Cpu(OnCpu { table: Stored::Own(table), stash, seed: of_map, header: words }),
             ) => {
-                let mut view = table.view_mut();
+                let mut view = table.view_mut().slice(..plan.words::<LayoutOf<K, V>>())?;
                 let counts = match (view.host_mut(), keys.host(), values.host()) {
                     (Some(table), Some(keys), Some(values)) => {
                         let (device, shape) = (&self.device, plan.shape);
@@ -800,11 +806,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             (Scratch::Kernels(kept), Storage::Kernels(table)) => {
                 let memory = match kept.take() {
                     Some(memory) if memory.fits::<LayoutOf<K, V>>(&plan) => memory,
-                    // The old one is given back first: both need not fit.
-                    other => {
-                        drop(other);
-                        Box::new(kernels::Scratch::new::<LayoutOf<K, V>>(&self.device, &plan)?)
-                    }
+                    Some(memory) => Box::new(memory.grown::<LayoutOf<K, V>>(&self.device, &plan)?),
+                    None => Box::new(kernels::Scratch::new::<LayoutOf<K, V>>(&self.device, &plan)?),
                 };
                 let memory = kept.insert(memory);
                 let input = kernels::Input { keys, values, duplicates, seed, reproducible };

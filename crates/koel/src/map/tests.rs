@@ -381,3 +381,16 @@ fn the_ambiguous_key_is_a_key_like_others() {
     ambiguous::<u64, u32>();
     ambiguous::<u64, u64>();
 }
+
+/// Plans of which each needs more of something than the other: memory for one, then for the other, serves both.
+#[test]
+fn scratch_memory_serves_two_sizes() {
+    let device = Device::executor(1);
+    let [many, few] = [200_000, 100_000].map(|n| Plan::new(n, 0.8).unwrap());
+    let scratch = |plan| Scratch::new::<Of<u64, u32>>(&device, plan).unwrap();
+    assert!(!scratch(&many).fits::<Of<u64, u32>>(&few) && !scratch(&few).fits::<Of<u64, u32>>(&many));
+    for (first, second) in [(&many, &few), (&few, &many)] {
+        let grown = scratch(first).grown::<Of<u64, u32>>(&device, second).unwrap();
+        assert!(grown.fits::<Of<u64, u32>>(first) && grown.fits::<Of<u64, u32>>(second));
+    }
+}

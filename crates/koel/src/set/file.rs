@@ -50,8 +50,10 @@ impl<K: Key> Filed for Set<K> {
             duplicates: report.duplicates,
             stash: cpu::Stash::from_slots(stash, held),
             slots: slots.slice(..slots_of::<K>(&self.plan))?,
+            values: 0,
+            fingerprints: 0,
         };
-        writer.table::<Members<K>, K>(Self::KIND, Self::types(), contents, 0, |_| Ok(()))
+        writer.table::<Members<K>, K>(Self::KIND, Self::types(), contents, |_| Ok(()))
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Set<K>> {
         let stash = parts.stash::<Members<K>>()?;

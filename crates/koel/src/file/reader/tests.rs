@@ -11,8 +11,12 @@ const STASH: usize = 88;
 const KEYS: usize = 112;
 const STARTS: usize = 136;
 const VALUES: usize = 160;
+/// The values of a map of 128-bit keys, which has no starts.
+const VALUES128: usize = 136;
 /// How many values a multimap has.
 const COUNT: usize = 184;
+/// What the fingerprints of keys of 128 bits follow from.
+const FINGERPRINTS: usize = 192;
 
 /// The bytes of a file, not sealed yet.
 #[derive(Clone)]
@@ -52,7 +56,8 @@ impl Bytes {
     /// Where the sections are described, by the kind.
     fn sections(&self) -> &'static [usize] {
         match self.0[12] {
-            3 => &[SLOTS, STASH, KEYS],
+            3 | 5 | 7 => &[SLOTS, STASH, KEYS],
+            6 => &[SLOTS, STASH, KEYS, VALUES128],
             4 => &[SLOTS, STASH, KEYS, STARTS, VALUES],
             _ => &[SLOTS, STASH],
         }
@@ -197,7 +202,8 @@ fn every_field_is_checked() {
         (12, 4, 2, "byte 20: value bits is 32, expected 0"),
         (12, 4, 3, "byte 112: offset of the keys is 0, expected 4160"),
         (12, 4, 4, "byte 112: offset of the keys is 0, expected 4160"),
-        (12, 4, 5, "byte 12: kind is 5, expected 1 or 2 or 3 or 4"),
+        (12, 4, 5, "byte 16: key bits is 32, expected 128"),
+        (12, 4, 8, "byte 12: kind is 8, expected 1 or 2 or 3 or 4 or 5 or 6 or 7"),
         (16, 4, 33, "byte 16: key bits is 33, expected 32 or 64"),
         (20, 4, 0, "byte 20: value bits is 0, expected 32 or 64"),
         (28, 4, 2, "byte 28: held is 2, expected 0 or 1"),
@@ -216,6 +222,7 @@ fn every_field_is_checked() {
         (96, 8, 9, "byte 96: bytes of the stash is 9, expected 8"),
         (96, 8, u64::MAX, "byte 96: bytes of the stash is 18446744073709551615, expected 0 to 8388608"),
         (112, 4, 1, "byte 112: a reserved field is 1, expected 0"),
+        (FINGERPRINTS, 4, 1, "byte 192: a reserved field is 1, expected 0"),
         (4084, 4, 3, "byte 4084: a reserved field is 3, expected 0"),
     ] {
         check(&[(at, width, value)], says);
@@ -330,6 +337,25 @@ fn set() -> Bytes {
     bytes.u64(40, 4);
     bytes
 }
+/// A set, map or index of three keys of 128 bits, in no order: rows 0 and 2 in the buckets, row 1 in the stash.
+fn of_rows(kind: u32, value_bits: u32) -> Bytes {
+    let mut slots = [u64::MAX; 8];
+    (slots[0], slots[1], slots[4], slots[5]) = (50, 40, 2, 0);
+    let keys = [3u64, 1 << 40, 9, 0, u64::MAX, u64::MAX];
+    let mut sections = vec![u64s(&slots), u64s(&[60, 1]), u64s(&keys)];
+    if kind == 6 {
+        sections.push(if value_bits == 32 { u32s(&[7, 5, 6]) } else { u64s(&[7, 5, u64::MAX]) });
+    }
+    let mut bytes = Bytes::of_kind(kind, [128, value_bits], [1, 1], &sections);
+    bytes.u64(40, 3).u64(48, 2).u64(FINGERPRINTS, 77);
+    bytes
+}
+fn of_rows_fault(kind: TableKind, value: Option<Width>, bytes: &Bytes) -> String {
+    told(read_as::<Wide<u64, u32>>(kind, Types { key: Width::U128, value }, &bytes.0))
+}
+fn map128_fault(bytes: &Bytes) -> String {
+    of_rows_fault(TableKind::Map128, Some(Width::U32), bytes)
+}
 const NARROW: Types = Types { key: Width::U32, value: Some(Width::U32) };
 fn multimap_fault(bytes: &Bytes) -> String {
     told(read_as::<Narrow>(TableKind::MultiMap, NARROW, &bytes.0))
@@ -348,12 +374,22 @@ fn other_kinds_are_what_the_description_says() {
         (multimap(), multimap_fault as fn(&Bytes) -> String, TableKind::MultiMap, [3, 0, 4, 16]),
         (index(), index_fault, TableKind::Index, [1, 1, 0, 4]),
         (set(), set_fault, TableKind::Set, [4, 1, 0, 16]),
+        (of_rows(5, 0), |b| of_rows_fault(TableKind::Set128, None, b), TableKind::Set128, [3, 1, 0, 4]),
+        (of_rows(6, 32), map128_fault, TableKind::Map128, [3, 1, 0, 4]),
+        (of_rows(6, 64), |b| of_rows_fault(TableKind::Map128, Some(Width::U64), b), TableKind::Map128, [3, 1, 0, 4]),
+        (
+            of_rows(7, 32),
+            |b| of_rows_fault(TableKind::Index128, Some(Width::U32), b),
+            TableKind::Index128,
+            [3, 1, 0, 4],
+        ),
     ] {
         let mut bytes = bytes;
         assert_eq!(fault(bytes.sealed()), "nothing", "{kind:?}");
         let header = *Reader::of_bytes(&bytes.0).unwrap().header();
         assert_eq!((header.kind, header.file_bytes()), (kind, bytes.0.len() as u64));
         assert_eq!([header.pairs, header.stashed, header.values, header.all_slots()], counts);
+        assert_eq!(header.fingerprints, if header.types.key == Width::U128 { 77 } else { 0 });
         assert_eq!(header.encode(), bytes.0[..4096], "{kind:?}");
         // Every bit counts, and every length.
         for at in (0..bytes.0.len()).step_by(if cfg!(miri) { 509 } else { 1 }) {
@@ -419,11 +455,36 @@ fn fields_of_other_kinds_are_checked() {
     ] {
         assert_eq!(set_fault(&changed(set(), changes)), says);
     }
+    for (changes, says) in [
+        (&[(16, 4, 64)][..], "byte 16: key bits is 64, expected 128"),
+        (&[(20, 4, 0)], "byte 20: value bits is 0, expected 32 or 64"),
+        (&[(20, 4, 128)], "byte 20: value bits is 128, expected 32 or 64"),
+        (&[(20, 4, 64)], "byte 144: bytes of the values is 16, expected 24"),
+        (&[(28, 4, 1), (32, 8, 3), (40, 8, 4)], "byte 120: bytes of the keys is 48, expected 64"),
+        (&[(28, 4, 1), (32, 8, 3)], "byte 32: held value is 3, expected 0 to 2"),
+        (&[(40, 8, 4)], "byte 120: bytes of the keys is 48, expected 64"),
+        (&[(112, 8, 4168)], "byte 112: offset of the keys is 4168, expected 4176"),
+        (&[(136, 8, 0)], "byte 136: offset of the values is 0, expected 4224"),
+        (&[(160, 4, 1)], "byte 160: a reserved field is 1, expected 0"),
+        (&[(COUNT, 8, 3)], "byte 184: a reserved field is 3, expected 0"),
+        (&[(FINGERPRINTS, 8, u64::MAX)], "nothing"),
+        (&[(200, 4, 1)], "byte 200: a reserved field is 1, expected 0"),
+        (&[(12, 4, 5)], "byte 20: value bits is 32, expected 0"),
+        (&[(12, 4, 7)], "has 4240 bytes, expected 4224: something follows after the section of keys"),
+        (&[(12, 4, 1)], "byte 16: key bits is 128, expected 32 or 64"),
+    ] {
+        assert_eq!(map128_fault(&changed(of_rows(6, 32), changes)), says);
+    }
     // Of another kind than asked for, and of other types.
     let (set, index) = (changed(set(), &[]), changed(index(), &[]));
     assert_eq!(multimap_fault(&set), "holds a set, expected a multimap");
     assert_eq!(set_fault(&index), "holds an index, expected a set");
     assert_eq!(index_fault(&changed(multimap(), &[])), "holds a multimap, expected an index");
+    let types = Types { key: Width::U128, value: Some(Width::U64) };
+    let of_rows = changed(of_rows(6, 32), &[]);
+    let says = "holds pairs u128 -> u32, expected u128 -> u64";
+    assert_eq!(told(read_as::<Wide<u64, u32>>(TableKind::Map128, types, &of_rows.0)), says);
+    assert_eq!(index_fault(&of_rows), "holds a map of 128-bit keys, expected an index");
     let types = Types { key: Width::U64, value: None };
     assert_eq!(told(read_as::<Members<u64>>(TableKind::Set, types, &set.0)), "holds keys u32, expected u64");
 }
@@ -468,6 +529,21 @@ fn what_stands_in_sections_is_checked() {
     check(set(), (STASH, 4), 1, set_fault, "byte 4160: pair 0 of the stash has a value that is too great");
     check(set(), (SLOTS, 60), 1, set_fault, "the slots hold 4 pairs, the header tells of 3");
     check(set(), (SLOTS, 8), u32::MAX, set_fault, "the slots hold 2 pairs, the header tells of 3");
+    // Rows that are not there; keys in rows may be any.
+    let wrong = "the slots hold the number 3, expected at most 2, that of the last key";
+    let stashed = "byte 4160: pair 0 of the stash has a value that is too great";
+    for (at, number, says) in [
+        ((SLOTS, 32), 3, wrong),
+        ((SLOTS, 40), 3, wrong),
+        ((SLOTS, 48), 3, "nothing"),
+        ((STASH, 8), 3, stashed),
+        ((KEYS, 0), u32::MAX, "nothing"),
+        ((KEYS, 28), u32::MAX, "nothing"),
+        ((VALUES128, 8), 0, "nothing"),
+        ((VALUES128, 12), 9, "byte 4236: element 3 of the section of values is 9, expected 0"),
+    ] {
+        check(of_rows(6, 32), at, number, map128_fault, says);
+    }
     // A multimap of nothing has a start.
     let none = [u64s(&[u64::MAX; 4]), vec![], vec![], u32s(&[0]), vec![]];
     let mut none = Bytes::of_kind(4, [32, 32], [1, 1], &none);

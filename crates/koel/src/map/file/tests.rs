@@ -197,6 +197,7 @@ fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
             shape,
             stashed: 20,
             values: 0,
+            fingerprints: 0,
             checksums: Default::default(),
         };
         let content = |header: &Header| {

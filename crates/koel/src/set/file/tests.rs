@@ -167,6 +167,7 @@ fn nonsense_is_harmless<K: Key>(seed: u64) {
             shape,
             stashed: 0,
             values: 0,
+            fingerprints: 0,
             checksums: Default::default(),
         };
         let mut content = [&header.encode()[..], bytemuck::cast_slice(&slots)].concat();

@@ -1,0 +1,180 @@
+//! Rates of [`Map128`](koel::Map128), [`Set128`](koel::Set128) and [`Index128`](koel::Index128) on this machine's best device, beside the
+//! machine's own limits: one JSON line each.
+//!
+//!     cargo run --release --example keys128_rates -- 2^22 2^24 2^27 load=0.8,0.9 bits=32,64
+//!
+//! `gps`: 10^9 keys a second, the median of 7 runs after 2. Keys are random; `bits` are those of the values of maps. A build puts keys that are on
+//! the device into a table that is there (`rebuild`) and waits for its end. `encode` builds an index of `n` keys drawn from `distinct`, and
+//! looks the id of each up. `verified`: answers of all keys, present and absent, or all ids, were compared with the host's. `of_limit`: the
+//! rate over that of random reads of 32 bytes from as much memory, in the same run; a present key of a map takes 4.13 of them.
+use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Report128, Set128Builder};
+use koel::limits;
+use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream, Value};
+use koel_kernels::hash::mix::splitmix_at;
+use rayon::prelude::*;
+use std::collections::HashMap;
+use timing::{RUNS, median, size};
+
+mod timing;
+
+fn main() -> Result<()> {
+    let (mut sizes, mut loads, mut bits) = (vec![], vec![0.8], vec!["32", "64"]);
+    let args = std::env::args().skip(1).collect::<Vec<_>>();
+    for arg in &args {
+        match arg.split_once('=') {
+            Some(("load", list)) => {
+                loads = list.split(',').map(|l| l.parse().map_err(|_| wrong(arg))).collect::<Result<_>>()?;
+            }
+            Some(("bits", list)) => bits = list.split(',').collect(),
+            _ => sizes.push(size(arg)?),
+        }
+    }
+    if sizes.is_empty() {
+        sizes = vec![1 << 22, 1 << 24];
+    }
+    let device = Device::best()?;
+    eprintln!("{}", device.name());
+    let stream = device.stream()?;
+    let copies = limits::copies(&stream, 1 << 28, RUNS)?;
+    println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, copies.rates.median);
+    for &n in &sizes {
+        let keys = Keys {
+            stream: &stream,
+            present: device.upload(&random(0..n as u32))?,
+            absent: device.upload(&random(n as u32..2 * n as u32))?,
+        };
+        for &load in &loads {
+            for &bits in &bits {
+                match bits {
+                    "32" => keys.of_map::<u32>(load)?,
+                    "64" => keys.of_map::<u64>(load)?,
+                    _ => return Err(wrong(bits)),
+                }
+            }
+            keys.of_set(load)?;
+            for distinct in [n, n / 8, n / 4096] {
+                encode(&stream, n, distinct.max(1), load)?;
+            }
+        }
+    }
+    Ok(())
+}
+fn wrong(arg: &str) -> Error {
+    let expected = "2^k, or load= or bits= and a list".into();
+    Error::Setting { field: "argument", found: arg.into(), expected }
+}
+/// A key for each number, other ones for other numbers.
+fn key(i: u32) -> u128 {
+    splitmix_at(0, i) as u128 | (splitmix_at(1, i) as u128) << 64
+}
+fn random(numbers: std::ops::Range<u32>) -> Vec<u128> {
+    numbers.into_par_iter().map(key).collect()
+}
+
+/// As many keys that are there as keys that are not.
+struct Keys<'a> {
+    stream: &'a Stream,
+    present: Buffer<u128>,
+    absent: Buffer<u128>,
+}
+impl Keys<'_> {
+    fn of_map<V: Value>(&self, load: f64) -> Result<()> {
+        let Keys { stream, present, absent } = self;
+        let (device, n, bits) = (stream.device(), present.len(), 8 * size_of::<V>());
+        let expected = (0..n as u32).into_par_iter().map(|i| V::narrowed(splitmix_at(2, i))).collect::<Vec<V>>();
+        let of_keys = device.upload(&expected)?;
+        let mut builder = Map128Builder::new(device, Map128Options { load, ..Map128Options::default() })?;
+        let mut map = builder.build(stream, present.view(), of_keys.view())?;
+        let seconds = median(stream, || builder.rebuild(&mut map, stream, present.view(), of_keys.view()))?;
+        let (mut values, mut found) = (device.alloc::<V>(n)?, device.alloc::<u8>(n)?);
+        map.get_into(stream, present.view(), values.view_mut(), found.view_mut())?;
+        let all_present = found.download()?.par_iter().all(|&f| f == 1) && values.download()? == expected;
+        map.get_into(stream, absent.view(), values.view_mut(), found.view_mut())?;
+        let report = map.report()?;
+        let verified = all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
+        let what = format!(r#""bits":{bits},"load":{load},"n":{n}"#);
+        built("map128_build", &what, n, seconds, verified, report);
+        let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
+        for (kind, queries) in [("present", present), ("absent", absent)] {
+            for op in ["find", "find_or"] {
+                let seconds = median(stream, || match op {
+                    "find" => map.get_into(stream, queries.view(), values.view_mut(), found.view_mut()),
+                    _ => map.get_or(stream, queries.view(), values.view_mut(), V::default()),
+                })?;
+                looked_up(&format!("map128_{op}_{kind}"), &what, n, seconds, verified, limit);
+            }
+        }
+        Ok(())
+    }
+    fn of_set(&self, load: f64) -> Result<()> {
+        let Keys { stream, present, absent } = self;
+        let (device, n) = (stream.device(), present.len());
+        let mut builder = Set128Builder::new(device, SetOptions { load, ..SetOptions::default() })?;
+        let mut set = builder.build(stream, present.view())?;
+        let seconds = median(stream, || builder.rebuild(&mut set, stream, present.view()))?;
+        let (mut found, mut mask) = (device.alloc::<u8>(n)?, device.alloc::<u32>(n.div_ceil(32))?);
+        let mut count = device.alloc::<u64>(1)?;
+        set.contains_into(stream, present.view(), found.view_mut())?;
+        let all_present = found.download()?.par_iter().all(|&f| f == 1);
+        set.contains_into(stream, absent.view(), found.view_mut())?;
+        let report = set.report()?;
+        let verified = all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
+        let what = format!(r#""load":{load},"n":{n}"#);
+        built("set128_build", &what, n, seconds, verified, report);
+        let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
+        for (kind, queries, there) in [("present", present, n as u64), ("absent", absent, 0)] {
+            set.count_into(stream, queries.view(), count.view_mut())?;
+            let verified = verified && count.download()? == [there];
+            for op in ["contains", "contains_bits", "count"] {
+                let seconds = median(stream, || match op {
+                    "contains" => set.contains_into(stream, queries.view(), found.view_mut()),
+                    "contains_bits" => set.contains_bits(stream, queries.view(), mask.view_mut()),
+                    _ => set.count_into(stream, queries.view(), count.view_mut()),
+                })?;
+                looked_up(&format!("set128_{op}_{kind}"), &what, n, seconds, verified, limit);
+            }
+        }
+        Ok(())
+    }
+}
+/// An index of a column, and the ids of the column.
+fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
+    let device = stream.device();
+    let drawn = |i: u32| if distinct == n { i } else { (splitmix_at(3, i) % distinct as u64) as u32 };
+    let numbers = (0..n as u32).into_par_iter().map(drawn).collect::<Vec<_>>();
+    let column = device.upload(&numbers.par_iter().map(|&i| key(i)).collect::<Vec<_>>())?;
+    let mut builder = Index128Builder::new(device, IndexOptions { load, ..IndexOptions::default() })?;
+    let (mut index, mut ids) = (builder.build(stream, column.view())?, device.alloc::<u32>(n)?);
+    let seconds = median(stream, || {
+        builder.rebuild(&mut index, stream, column.view())?;
+        index.ids_into(stream, column.view(), ids.view_mut())
+    })?;
+    let mut first = HashMap::with_capacity(distinct);
+    let expected = numbers.iter().map(|&number| {
+        let next = first.len() as u32;
+        *first.entry(number).or_insert(next)
+    });
+    let verified = ids.download()?.into_iter().eq(expected) && index.len() == first.len();
+    let what = format!(r#""load":{load},"n":{n},"distinct":{}"#, index.len());
+    built("index128_encode", &what, n, seconds, verified, index.report()?);
+    Ok(())
+}
+fn built(op: &str, what: &str, n: usize, seconds: f64, verified: bool, report: Report128) {
+    println!(
+        r#"{{"op":"{op}",{what},"gps":{:.2},"us":{:.1},"verified":{verified},"stashed":{},"attempts":{},"bytes":{},"scratch_bytes":{}}}"#,
+        n as f64 / seconds / 1e9,
+        seconds * 1e6,
+        report.stashed,
+        report.attempts,
+        report.bytes,
+        report.scratch_bytes
+    );
+}
+fn looked_up(op: &str, what: &str, n: usize, seconds: f64, verified: bool, limit: f64) {
+    println!(
+        r#"{{"op":"{op}",{what},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
+        n as f64 / seconds / 1e9,
+        limit / 1e9,
+        n as f64 / seconds / limit
+    );
+}

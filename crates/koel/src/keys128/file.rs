@@ -1,0 +1,114 @@
+//! Keys of 128 bits in files: see [`file`](mod@crate::file).
+use super::set::Built;
+use super::{Index128, Map128, Set128};
+use crate::error::Result;
+use crate::file::filed::{Contents, Filed, Parts, in_files};
+use crate::file::format::{Section, TableKind, Types, Width};
+use crate::file::reader::Mapping;
+use crate::file::writer::Writer;
+use crate::map::{Map, Value};
+use koel_kernels::map::layout::Wide;
+use std::io::{Read, Seek, Write};
+
+#[cfg(test)]
+mod tests;
+
+/// From fingerprints to rows.
+type Rows = Wide<u64, u32>;
+
+in_files! {
+    /// ```
+    /// let device = koel::Device::cpu()?;
+    /// let mut bytes = std::io::Cursor::new(vec![]);
+    /// koel::Set128::build(&device, &[9 << 100, 3])?.save_to(&mut bytes)?;
+    /// let set = koel::Set128::load_bytes(&device, bytes.get_ref())?;
+    /// assert_eq!(set.contains(&[3, 4])?, [true, false]);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    impl[] Set128
+}
+impl Filed for Set128 {
+    const KIND: TableKind = TableKind::Set128;
+    type Slots = Rows;
+    fn types() -> Types {
+        Types { key: Width::U128, value: None }
+    }
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        writer.table(Self::KIND, Self::types(), self.filed()?, |sections| sections.add(self.keys()))
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Set128> {
+        let (table, keys) = (Map::read(parts)?, parts.column(Section::Keys)?);
+        let header = parts.header();
+        let built = Built { duplicates: header.duplicates as usize, ..Built::default() };
+        Ok(Set128 { table, draw: header.fingerprints, keys, len: header.pairs as usize, built })
+    }
+    fn file(&self) -> Option<&Mapping> {
+        self.keys.file()
+    }
+}
+impl Set128 {
+    /// What is written of it before the keys.
+    fn filed(&self) -> Result<Contents<'_, Rows, u64>> {
+        let (duplicates, fingerprints) = (self.built.duplicates, self.draw);
+        Ok(Contents { duplicates, fingerprints, ..self.table.filed()? })
+    }
+}
+
+in_files! {
+    /// ```
+    /// let device = koel::Device::cpu()?;
+    /// let mut bytes = std::io::Cursor::new(vec![]);
+    /// koel::Map128::build(&device, &[9 << 100, 3], &[90u64, 30])?.save_to(&mut bytes)?;
+    /// let map = koel::Map128::<u64>::load_bytes(&device, bytes.get_ref())?;
+    /// assert_eq!(map.get(&[3, 4])?, [Some(30), None]);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    impl[V: Value] Map128<V>
+}
+impl<V: Value> Filed for Map128<V> {
+    const KIND: TableKind = TableKind::Map128;
+    type Slots = Rows;
+    fn types() -> Types {
+        Types { key: Width::U128, value: Some(Width::of::<V>()) }
+    }
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        writer.table(Self::KIND, Self::types(), self.keys.filed()?, |sections| {
+            sections.add(self.keys())?;
+            sections.add(self.values())
+        })
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Map128<V>> {
+        Ok(Map128 { keys: Set128::read(parts)?, values: parts.column(Section::Values)? })
+    }
+    fn file(&self) -> Option<&Mapping> {
+        self.keys.file()
+    }
+}
+
+in_files! {
+    /// ```
+    /// let device = koel::Device::cpu()?;
+    /// let mut bytes = std::io::Cursor::new(vec![]);
+    /// koel::Index128::build(&device, &[9 << 100, 3])?.save_to(&mut bytes)?;
+    /// let index = koel::Index128::load_bytes(&device, bytes.get_ref())?;
+    /// assert_eq!((index.ids(&[3, 4])?, index.keys_of(&[0])?), (vec![Some(1), None], vec![Some(9 << 100)]));
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    impl[] Index128
+}
+impl Filed for Index128 {
+    const KIND: TableKind = TableKind::Index128;
+    type Slots = Rows;
+    fn types() -> Types {
+        Types { key: Width::U128, value: Some(Width::U32) }
+    }
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        writer.table(Self::KIND, Self::types(), self.keys.filed()?, |sections| sections.add(self.keys()))
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Index128> {
+        Ok(Index128 { keys: Set128::read(parts)? })
+    }
+    fn file(&self) -> Option<&Mapping> {
+        self.keys.file()
+    }
+}
