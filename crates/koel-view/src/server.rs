@@ -34,7 +34,7 @@ pub struct Options {
     /// The port, 0 for one that is free.
     pub port: u16,
     /// Viewers at one time.
-    pub viewers: usize,
+    pub viewers: u16,
     /// A viewer that does not take a message in this time is sent away.
     pub send_timeout: Duration,
     /// A connection that has not become a viewer's in this time is closed. A page's files take milliseconds.
@@ -72,7 +72,7 @@ pub struct Server {
 #[derive(Clone)]
 pub struct Handle {
     stop: watch::Sender<bool>,
-    viewers: usize,
+    viewers: u16,
     places: Arc<Semaphore>,
     frames: Arc<AtomicU64>,
 }
@@ -87,7 +87,7 @@ impl Handle {
     }
     /// Viewers connected now, and requests of others that are not yet off the list.
     pub fn viewers(&self) -> usize {
-        self.viewers - self.places.available_permits()
+        usize::from(self.viewers) - self.places.available_permits()
     }
 }
 
@@ -101,7 +101,7 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let places = Arc::new(Semaphore::new(options.viewers));
+        let places = Arc::new(Semaphore::new(options.viewers.into()));
         Ok(Server { listener, address, options, stop: watch::Sender::new(false), places, frames: Arc::default() })
     }
     /// Where it listens.
@@ -159,7 +159,7 @@ impl Server {
                 _ = &mut ended => Err(ViewError::ComputeEnded),
             };
             stop.send_replace(true);
-            let all = places.acquire_many(options.viewers as u32);
+            let all = places.acquire_many(options.viewers.into());
             let _ = timeout(FAREWELL, all).await;
             outcome
         });

@@ -95,6 +95,14 @@ const counts = (page) => Promise.all([0, 1].flatMap((cloud) => LABELS.map((label
 const changed = (page, id, from) => page.waitForFunction(([id, from]) => Number(document.getElementById(id).textContent.replaceAll(",", "")) !== from, [id, from]);
 /** Waits until no more frames come. */
 const rest = (page) => page.waitForFunction(() => document.getElementById("fps-unit").textContent.includes("at rest"));
+/** Waits until the picture is as `is` wants it. */
+async function until(page, is, what) {
+  for (const begin = performance.now(); performance.now() - begin < PATIENCE; ) {
+    if (await is()) return;
+    await page.waitForTimeout(100);
+  }
+  assert.fail(what);
+}
 /** The share of the picture that is not background, and that is yellow: the intersection. */
 async function seen(page) {
   const png = await page.locator("#canvas").screenshot();
@@ -129,8 +137,7 @@ const tests = {
     assert.ok(yellow > 0.0005, `${yellow} yellow`);
     // A name in the table is a switch.
     await page.getByRole("button", { name: "intersection" }).click();
-    await page.waitForTimeout(200);
-    assert.ok((await seen(page)).yellow < 0.2 * yellow);
+    await until(page, async () => (await seen(page)).yellow < 0.2 * yellow, "what is switched off is still drawn");
     assert.match(await page.locator("#kept").textContent(), /^Shown: 2\d,\d{3} of A/);
     await page.getByRole("button", { name: "intersection" }).click();
     await page.screenshot({ path: join(pictures, "desktop.png") });
@@ -174,9 +181,8 @@ const tests = {
     await page.mouse.down();
     await page.mouse.move(600, 450, { steps: 6 });
     await page.mouse.up();
-    await page.waitForTimeout(300);
+    await until(page, async () => (await page.locator("#canvas").screenshot()).toString("base64") !== before, "the view does not turn");
     assert.equal(await figure(page, "frame"), still);
-    assert.notEqual((await page.locator("#canvas").screenshot()).toString("base64"), before);
     return page;
   },
   async "the animation moves B until it is stopped"() {
@@ -215,10 +221,10 @@ const tests = {
         await page.screenshot({ path: join(pictures, "difference.png") });
       }
     }
-    const { lit } = await seen(page);
+    let lit = 1;
+    await until(page, async () => ({ lit } = await seen(page)).lit < 0.1, "the intersection alone is not drawn");
     await page.getByRole("radio", { name: "All points" }).check();
-    await page.waitForTimeout(200);
-    assert.ok((await seen(page)).lit > 1.5 * lit);
+    await until(page, async () => (await seen(page)).lit > 1.5 * lit, "all points are not drawn again");
     const frame = await figure(page, "frame");
     await page.getByRole("radio", { name: "Paper" }).check();
     await changed(page, "frame", frame);
