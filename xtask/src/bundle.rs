@@ -34,7 +34,7 @@ pub fn bundle(root: &Path) -> Result<(), String> {
     std::fs::write(to.join("commit"), &commit).map_err(|e| e.to_string())?;
     println!("device-bundle/ is complete, of commit {commit}. Copy it to a machine with a GPU and run there:");
     println!("    bash device-bundle/run OUT          # OUT: a folder for the results");
-    println!("or some of its parts: bash device-bundle/run OUT tests sanitize rates bench sweeps trials");
+    println!("or some of its parts: bash device-bundle/run OUT tests sanitize rates bench sweeps figures trials");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Errors of the labels of `koel_spatial::intersect` against closed forms, and the time of a frame:
+//! Errors of the labels of `koel_spatial::intersect` against closed forms, and the time of a frame, on this machine's best device:
 //! `cargo run --release -p koel-spatial --example label_errors -- POINTS GRID POSES FRAMES [FILTER]`
 
 #[path = "../tests/intersect_scenes/mod.rs"]
@@ -38,11 +38,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (points, n, poses, frames_of_pose) =
         (number(0, 160_000)?, number(1, 128)? as u32, number(2, 3)?, number(3, 20)?);
     let filter = args.get(4).cloned().unwrap_or_default();
-    let device = Device::cpu()?;
+    let device = Device::best()?;
     let h = 2.0 / f64::from(n);
     let grid = Grid::new([-1.0; 3], h, n)?;
     println!(
-        "{points} points a side, {n}^3, worst of {poses} random poses; shares of area in %, volume error in %, ms a frame (clock: least of each stage; CPU: mean, all threads)"
+        "{}: {points} points a side, {n}^3, worst of {poses} random poses; shares of area in %, volume error in %, ms a frame (clock: least of each stage; CPU: mean, all threads)",
+        device.name()
     );
     println!(
         "| scene | method | wrong beyond 2 voxels | wrong | unknown | inside share off | volume off | CPU | clock | voxelize, build, intersect, seed, fill |"
@@ -100,7 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let name_of = if matches!(method, Method::Paper(_)) { "paper" } else { "robust" };
             let volume = volume_off.map_or("-".into(), |v: f64| format!("{:.2}", v * 100.0));
             println!(
-                "| {name} | {name_of} | {:.4} | {:.3} | {:.3} | {:.3} | {volume} | {:.1} | {:.1} | {:.1}, {:.1}, {:.1}, {:.1}, {:.1} |",
+                "| {name} | {name_of} | {:.4} | {:.3} | {:.3} | {:.3} | {volume} | {:.1} | {:.2} | {:.2}, {:.2}, {:.2}, {:.2}, {:.2} |",
                 worst.far * 100.0,
                 worst.wrong * 100.0,
                 worst.unknown * 100.0,

@@ -1,14 +1,13 @@
 //! `koel lab failures`: how often builds begin again.
 use super::chart::{Axis, Chart, Look, Scale, Series};
 use super::{Common, Findings, table};
-use crate::bench::keys::Permutation;
 use crate::failure::Outcome;
 use crate::output::thousands;
 use crate::{Global, device};
 use indicatif::ProgressBar;
 use koel::classic::{Duplicates, Kind, Options, SingleLevel, TwoLevel};
 use koel::{Device, DeviceKind};
-use koel_kernels::hash::mix::splitmix_at;
+use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_lab::failures::{Build, Source, overfull_buckets};
 use koel_lab::{keys, theory};
 use rayon::prelude::*;
@@ -128,8 +127,9 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
     let runs = args.runs as usize;
     let mut built = vec![];
     if builds > 0 {
-        let keys = Permutation::new(1 << 32, seed);
-        let pool = (0..POOL as u64).into_par_iter().map(|i| keys.at(i) as u32).collect::<Vec<u32>>();
+        // All different, and as uneven as random ones.
+        let offset = splitmix_at(seed, 0) as u32;
+        let pool = (0..POOL as u32).into_par_iter().map(|i| mix(mix(i).wrapping_add(offset))).collect::<Vec<u32>>();
         for (kind, n, paper_rate) in PUBLISHED {
             progress.set_message(kind.name());
             let failures = restarts(&device, kind, &pool, n, None, builds, seed)?;
