@@ -90,27 +90,27 @@ const PUBLISHED: [(&dyn Kind, usize, f64); 3] = [
     (&TwoLevel::PUBLISHED, 5_000_000, 125.0 / 25_000.0),
     (&SingleLevel::PUBLISHED, 32_000_000, 0.0056),
 ];
-/// Keys that builds are of, more than of one build: each takes a stretch of them.
-const POOL: usize = 1 << 26;
+/// So many builds have the same keys, where they are many: they take longer than a build. Functions are drawn for each.
+const BUILDS_OF_KEYS: usize = 10;
 
 /// Of `runs` builds of `n` random keys each, with functions of their own, those that began more than once. `load`: the kind's own if `None`.
-fn restarts(
-    device: &Device,
-    kind: &dyn Kind,
-    pool: &[u32],
-    n: usize,
-    load: Option<f64>,
-    runs: usize,
-    seed: u64,
-) -> Outcome<usize> {
-    let (keys, stream) = (device.upload(pool)?, device.stream()?);
+fn restarts(device: &Device, kind: &dyn Kind, n: usize, load: Option<f64>, runs: usize, seed: u64) -> Outcome<usize> {
+    let stream = device.stream()?;
     let values = device.upload(&(0..n as u32).collect::<Vec<u32>>())?;
-    let mut failures = 0;
+    // All different, and as uneven as random ones.
+    let keys_of = |run: usize| {
+        let (first, offset) = ((run as u32).wrapping_mul(n as u32), splitmix_at(seed, 0) as u32);
+        let key = |i: u32| mix(mix(first.wrapping_add(i)).wrapping_add(offset));
+        device.upload(&(0..n as u32).into_par_iter().map(key).collect::<Vec<u32>>())
+    };
+    let of_keys = if n > 10_000_000 { BUILDS_OF_KEYS } else { 1 };
+    let (mut keys, mut failures) = (keys_of(0)?, 0);
     for run in 0..runs {
-        let seed = splitmix_at(seed, run as u32);
-        let first = (seed % (pool.len() - n + 1) as u64) as usize;
-        let options = Options { load, duplicates: Duplicates::Unchecked, seed };
-        let table = kind.build(&stream, keys.view().slice(first..first + n)?, values.view(), &options)?;
+        if run > 0 && run % of_keys == 0 {
+            keys = keys_of(run)?;
+        }
+        let options = Options { load, duplicates: Duplicates::Unchecked, seed: splitmix_at(seed, run as u32) };
+        let table = kind.build(&stream, keys.view(), values.view(), &options)?;
         failures += (table.report().attempts > 1) as usize;
     }
     Ok(failures)
@@ -127,12 +127,9 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
     let runs = args.runs as usize;
     let mut built = vec![];
     if builds > 0 {
-        // All different, and as uneven as random ones.
-        let offset = splitmix_at(seed, 0) as u32;
-        let pool = (0..POOL as u32).into_par_iter().map(|i| mix(mix(i).wrapping_add(offset))).collect::<Vec<u32>>();
         for (kind, n, paper_rate) in PUBLISHED {
             progress.set_message(kind.name());
-            let failures = restarts(&device, kind, &pool, n, None, builds, seed)?;
+            let failures = restarts(&device, kind, n, None, builds, seed)?;
             built.push(Built { kind: kind.name(), n, paper_rate, runs: builds, failures });
             progress.inc(1);
         }
@@ -286,8 +283,7 @@ mod tests {
     #[test]
     fn whole_tables_that_are_too_full_begin_again() -> Outcome<()> {
         let device = Device::cpu_with_threads(2)?;
-        let pool = (0..4000).map(|i| splitmix_at(1, i) as u32).collect::<Vec<u32>>();
-        let restarts = |load| restarts(&device, &SingleLevel::PUBLISHED, &pool, 1000, Some(load), 20, 1);
+        let restarts = |load| restarts(&device, &SingleLevel::PUBLISHED, 1000, Some(load), 20, 1);
         assert_eq!(restarts(0.3)?, 0);
         assert!(restarts(0.97)? > 10);
         Ok(())

@@ -134,6 +134,10 @@ impl<R: Placed> Partition<R> {
         self.from.hash(record)
     }
     #[inline(always)]
+    fn tag(self, record: u64) -> u32 {
+        self.from.tag(record)
+    }
+    #[inline(always)]
     fn key(self, record: u64) -> <R::Layout as Layout>::Mixed {
         R::Layout::key(self.from.pair(record))
     }
@@ -208,7 +212,7 @@ impl<R: Placed> Partition<R> {
     }
     #[inline(always)]
     fn same(self, a: u64, b: u64) -> bool {
-        a != EMPTY && b != EMPTY && self.hash(a) == self.hash(b) && self.from.same_key(a, b)
+        a != EMPTY && b != EMPTY && self.tag(a) == self.tag(b) && self.from.same_key(a, b)
     }
 }
 /// The two lists, and their lengths.
@@ -276,8 +280,8 @@ fn merge<R: Records>(
     source: Source,
     contested: Buf<u64>,
 ) -> bool {
-    let (h, there, mut alike) = (part.hash(e), part.bucket(bucket), 0u32);
-    unroll::<4>(|s| alike |= ((part.hash(there[s]) == h) as u32) << s);
+    let (tag, there, mut alike) = (part.tag(e), part.bucket(bucket), 0u32);
+    unroll::<4>(|s| alike |= ((part.tag(there[s]) == tag) as u32) << s);
     if alike == 0 {
         return false;
     }
@@ -609,8 +613,7 @@ fn build_rest<R: Records, const CHECK: bool>(
         let (records, mut word) = (part.bucket(i), part.words.load_volatile(i));
         suspects |= word & SUSPECT != 0;
         if CHECK {
-            let hashes = records.map(|e| part.hash(e));
-            let (gone, tied) = lesser_copies::<R>(part, records, hashes, !word);
+            let (gone, tied) = lesser_copies::<R>(part, records, !word);
             suspects |= tied;
             if gone != 0 {
                 dropped += gone.count_ones();
@@ -958,7 +961,7 @@ fn evict<R: Placed, const CHECK: bool>(
         } else {
             // One of the four whose other bucket has room, else any of them.
             let hashes = y.map(|e| part.hash(e));
-            let lesser = if CHECK { lesser_copies::<R>(part, y, hashes, FREE).0 } else { 0 };
+            let lesser = if CHECK { lesser_copies::<R>(part, y, FREE).0 } else { 0 };
             if lesser != 0 {
                 // It needs no slot any more.
                 let slot = lesser.trailing_zeros();
@@ -1016,8 +1019,9 @@ const TWO_OF_FOUR: [(usize, usize); 6] = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3)
 /// Of copies in a bucket, the slots of those that need not stay, a bit each; and whether some are left of which that is not known: their
 /// key is suspect. `taken`: the slots that hold a pair.
 #[inline(always)]
-fn lesser_copies<R: Placed>(part: Partition<R>, records: [u64; 4], hashes: [u32; 4], taken: u32) -> (u32, bool) {
-    let alike = |(a, b): (usize, usize)| hashes[a] == hashes[b] && taken >> a & taken >> b & 1 != 0;
+fn lesser_copies<R: Placed>(part: Partition<R>, records: [u64; 4], taken: u32) -> (u32, bool) {
+    let tags = records.map(|e| part.tag(e));
+    let alike = |(a, b): (usize, usize)| tags[a] == tags[b] && taken >> a & taken >> b & 1 != 0;
     let (mut any, mut lesser, mut tied) = (false, 0, false);
     unroll::<6>(|i| any |= alike(TWO_OF_FOUR[i]));
     if any {

@@ -1,7 +1,7 @@
 //! What stands for a pair while its partition is built: a *record* of 64 bits, whatever the pair's types.
 //!
-//! * [`Stamped`]: after the partition passes. Narrow pairs are their own records. The record of a wide pair is the hash of its key, and
-//!   where the pair is among those of the partition; the pair itself is fetched when its bucket is written out, from the cache.
+//! * [`Stamped`]: after the partition passes. Narrow pairs are their own records. The record of a wide pair is the hash of its key, but for
+//!   bits that all keys of the partition share, and where the pair is among those of the partition; the pair itself is fetched when its bucket is written out, from the cache.
 //! * [`Indexed`]: of small inputs. The hash of the key, and where the pair is in the input, which the cache holds. So it is always known
 //!   which of two equal keys stays.
 use super::layout::{EMPTY, Layout, Narrow, Number, Wide};
@@ -23,6 +23,11 @@ pub trait Placed: Copy {
     const MARKS_CHANGES: bool = false;
     /// The hash of a record's key, of this partition.
     fn hash(self, record: u64) -> u32;
+    /// Bits of a record that are different only if the keys are.
+    #[inline(always)]
+    fn tag(self, record: u64) -> u32 {
+        self.hash(record)
+    }
     /// Of equal keys the one with the greatest stamp stays; where no two are equal, nobody asks.
     #[inline(always)]
     fn stamp(self, _record: u64) -> u32 {
@@ -35,7 +40,7 @@ pub trait Placed: Copy {
     }
     /// The pair of a record.
     fn pair(self, record: u64) -> PairOf<Self>;
-    /// Whether two records of equal hashes have equal keys.
+    /// Whether two records of equal tags have equal keys.
     fn same_key(self, a: u64, b: u64) -> bool;
 }
 /// The records of a partition that is built: how to read them.
@@ -56,11 +61,13 @@ pub trait Recorded: Layout {
     fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2];
     /// The hash of a record's key.
     fn hash_of(record: u64, from: Stamped<Self>) -> u32;
+    /// The tag of a record.
+    fn tag_of(record: u64, from: Stamped<Self>) -> u32;
     /// The stamp of a record.
     fn stamp_of(record: u64, from: Stamped<Self>) -> u32;
     /// The pair of a record.
     fn pair_of(record: u64, from: Stamped<Self>) -> Self::Pair;
-    /// Whether two records of equal hashes have equal keys.
+    /// Whether two records of equal tags have equal keys.
     fn same_key(a: u64, b: u64, from: Stamped<Self>) -> bool;
 }
 /// Pairs of a partition as the partition passes leave them.
@@ -100,6 +107,10 @@ impl<L: Recorded> Placed for Stamped<L> {
     #[inline(always)]
     fn hash(self, record: u64) -> u32 {
         L::hash_of(record, self)
+    }
+    #[inline(always)]
+    fn tag(self, record: u64) -> u32 {
+        L::tag_of(record, self)
     }
     #[inline(always)]
     fn stamp(self, record: u64) -> u32 {
@@ -148,6 +159,10 @@ impl Recorded for Narrow {
         from.stamps.hash(record as u32, from.top)
     }
     #[inline(always)]
+    fn tag_of(record: u64, from: Stamped<Narrow>) -> u32 {
+        Self::hash_of(record, from)
+    }
+    #[inline(always)]
     fn stamp_of(record: u64, from: Stamped<Narrow>) -> u32 {
         from.stamps.of(record as u32)
     }
@@ -167,12 +182,11 @@ impl Recorded for Wide<u64, u64> {
     #[inline(always)]
     fn record(head: u64, number: u32, from: Stamped<Self>) -> u64 {
         let (stamps, stored) = (from.stamps, hash_in::<Self>(head));
-        let (hash, stamp) = if number < from.room {
-            (stamps.hash(stored, from.top), stamps.of(stored))
-        } else {
-            (stored, stamps.unknown())
-        };
-        ((stamp << NUMBER | number) as u64) << 32 | hash as u64
+        let stamp = if number < from.room { stamps.of(stored) } else { stamps.unknown() };
+        // In place of the bits of the hash that all keys of the partition share some of the other half of the mixed key: the pairs of
+        // a bucket have little else to differ in, where there are many partitions.
+        let tag = stamps.hash(stored, head as u32 & stamps.mask);
+        ((stamp << NUMBER | number) as u64) << 32 | tag as u64
     }
     #[inline(always)]
     fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
@@ -180,7 +194,11 @@ impl Recorded for Wide<u64, u64> {
         [pairs.get(4 * i), pairs.get(4 * i + 2)]
     }
     #[inline(always)]
-    fn hash_of(record: u64, _: Stamped<Self>) -> u32 {
+    fn hash_of(record: u64, from: Stamped<Self>) -> u32 {
+        from.stamps.hash(record as u32, from.top)
+    }
+    #[inline(always)]
+    fn tag_of(record: u64, _: Stamped<Self>) -> u32 {
         record as u32
     }
     #[inline(always)]
