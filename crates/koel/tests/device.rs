@@ -133,6 +133,32 @@ fn the_executor_names_the_fault() {
     assert!(fault.to_string().contains("kernel `random_sectors`, block 0, thread") && fault.message.contains("`out`"));
 }
 
+/// Memory of a CPU is in the pages that it was opened with.
+#[cfg(target_os = "linux")]
+#[test]
+fn pages_are_those_that_were_asked_for() {
+    use koel::device::{CpuOptions, Pages};
+    let grants = std::path::Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists();
+    for (pages, huge) in [(Pages::System, false), (Pages::Huge, grants)] {
+        let device = Device::cpu_with(CpuOptions { threads: Some(2), pages }).unwrap();
+        let buffer = device.alloc::<u64>(1 << 20).unwrap();
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        // A line with the addresses of each mapping, then what it is like; the last of these are its flags, `hg` among them.
+        let mut inside = false;
+        let flags = smaps.lines().find_map(|line| {
+            let addresses = line.split(' ').next().and_then(|range| range.split_once('-'));
+            if let Some((Ok(start), Ok(end))) =
+                addresses.map(|(start, end)| (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16)))
+            {
+                inside = (start..end).contains(&buffer.address());
+            }
+            line.strip_prefix("VmFlags:").filter(|_| inside)
+        });
+        assert_eq!(flags.unwrap().split(' ').any(|flag| flag == "hg"), huge, "{pages:?}");
+        assert_eq!(koel::Map::build(&device, &[3u32, 5], &[30u32, 50]).unwrap().get(&[5]).unwrap(), [Some(50)]);
+    }
+}
+
 #[test]
 fn no_gpu_is_not_the_end() {
     let best = Device::best().unwrap();

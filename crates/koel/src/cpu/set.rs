@@ -45,13 +45,13 @@ enum Parts<'a, K> {
     Bins(Vec<(&'a Parted, &'a [u64])>),
 }
 impl<'a, K: Member> Parts<'a, K> {
-    fn new(bins: Bins, seed: u32, keys: &'a [K], scratch: &'a mut Scratch) -> Result<Parts<'a, K>> {
+    fn new(pages: Pages, bins: Bins, seed: u32, keys: &'a [K], scratch: &'a mut Scratch) -> Result<Parts<'a, K>> {
         // Nothing needs no bins.
         if bins.count() == 1 || keys.is_empty() {
             return Ok(Parts::Input(seed, keys));
         }
         let Scratch { arena, parted } = scratch;
-        part::<K::Pairs>(Level::best(), Pages::default(), bins, seed, keys, keys, arena, parted).map(Parts::Bins)
+        part::<K::Pairs>(Level::best(), pages, bins, seed, keys, keys, arena, parted).map(Parts::Bins)
     }
     /// Each mixed key of a bin.
     fn each(&self, bin: usize, mut each: impl FnMut(K)) {
@@ -193,7 +193,7 @@ pub fn build<K: Member>(
     check_length("table", table.len(), "shape", shape.all_buckets() as usize * K::SLOTS as usize)?;
     let bins = bins::<K::Pairs>(shape);
     let outcomes = device.install(|| {
-        let parts = Parts::new(bins, seed, keys, scratch)?;
+        let parts = Parts::new(device.pages(), bins, seed, keys, scratch)?;
         let bins_of_table = table.par_chunks_mut(bin_slots::<K>(bins)).enumerate().with_max_len(1);
         let outcomes = bins_of_table.map_init(Filler::default, |filler, (bin, slots)| {
             let (kept, [held]) = filler.fill(shape, bins, bin, [&parts], slots);
@@ -237,8 +237,9 @@ pub fn combine<K: Member>(
     const SEED: u32 = 0;
     let bins = bins::<K::Pairs>(shape);
     device.install(|| {
-        let first = Parts::new(bins, SEED, first, scratch)?;
-        let second = Parts::new(bins, SEED, second, second_scratch)?;
+        let pages = device.pages();
+        let first = Parts::new(pages, bins, SEED, first, scratch)?;
+        let second = Parts::new(pages, bins, SEED, second, second_scratch)?;
         let all = (0..bins.count()).into_par_iter().with_max_len(1);
         let of_bins = all.map_init(
             || (Filler::default(), vec![K::EMPTY; bin_slots::<K>(bins)], vec![]),

@@ -115,7 +115,7 @@ impl<T: Element> Buffer<T> {
         let memory = match &device.0.backing {
             #[cfg(feature = "cuda")]
             super::Backing::Cuda(cuda) => Memory::Cuda(cuda.alloc(bytes)?),
-            _ => Memory::Host(HostMemory::new(bytes)?),
+            _ => Memory::Host(HostMemory::new(bytes, device.pages())?),
         };
         Ok(Buffer::of(Shared::new(device, memory, bytes, None), len))
     }

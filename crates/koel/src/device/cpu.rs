@@ -7,12 +7,23 @@ use rayon::prelude::*;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
+/// How the CPU is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CpuOptions {
+    /// Threads; `None`: as many as there are cores.
+    pub threads: Option<usize>,
+    /// Pages of buffers, tables and scratch memory of 2 MB and more.
+    pub pages: Pages,
+}
+
 pub struct Cpu {
     pool: rayon::ThreadPool,
+    pages: Pages,
 }
 
 impl Cpu {
-    pub fn new(threads: Option<usize>) -> Result<Cpu> {
+    pub fn new(options: CpuOptions) -> Result<Cpu> {
+        let CpuOptions { threads, pages } = options;
         let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
         if threads == 0 {
             return Err(Error::Setting { field: "threads", found: "0".into(), expected: "at least 1".into() });
@@ -25,7 +36,10 @@ impl Cpu {
                     expected: format!("startable: {e}"),
                 },
             )?;
-        Ok(Cpu { pool })
+        Ok(Cpu { pool, pages })
+    }
+    pub fn pages(&self) -> Pages {
+        self.pages
     }
     pub fn threads(&self) -> usize {
         self.pool.current_num_threads()
@@ -58,7 +72,7 @@ impl Cpu {
 
 /// Zeroed memory, aligned to a cache line pair or more.
 ///
-/// Large pieces are mappings of their own, in huge pages where the system grants them: lookups in a table of 168 MB ran at 1.3
+/// Large pieces are mappings of their own, in huge pages if those are wanted and the system grants them: lookups in a table of 168 MB ran at 1.3
 /// times the speed, and clearing new memory at twice.
 pub struct HostMemory {
     pub ptr: NonNull<u8>,
@@ -73,13 +87,13 @@ const ALIGN: usize = 128;
 const HUGE: usize = 2 << 20;
 
 impl HostMemory {
-    pub fn new(bytes: usize) -> Result<HostMemory> {
+    pub fn new(bytes: usize, pages: Pages) -> Result<HostMemory> {
         let out_of_memory = || Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 };
         // Smaller pieces stay on the heap, which gives them out again without the system.
         if bytes >= HUGE {
             let whole =
                 bytes.checked_next_multiple_of(HUGE).and_then(|b| b.checked_add(HUGE)).ok_or_else(out_of_memory)?;
-            let mut mapping = map(whole, Pages::Huge).map_err(|_| out_of_memory())?;
+            let mut mapping = map(whole, pages).map_err(|_| out_of_memory())?;
             let start = mapping.as_mut_ptr();
             // Less than HUGE bytes on: `bytes` and the rest of their last page are behind.
             let ptr = NonNull::new(start.wrapping_add(start.align_offset(HUGE))).ok_or_else(out_of_memory)?;

@@ -19,6 +19,7 @@ mod modules;
 
 use crate::error::{Error, Result};
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
+pub use cpu::CpuOptions;
 /// The release of cudarc whose types koel takes and gives.
 #[cfg(feature = "cuda")]
 pub use cudarc;
@@ -29,6 +30,7 @@ use graph::{Capture, Step};
 #[cfg(feature = "cuda")]
 pub use interop::{Lent, LentMut};
 use koel_simt::{Backend, DeviceArg, Exec, KernelBody, KernelSpec};
+pub use memory::Pages;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Once};
@@ -100,18 +102,40 @@ impl Device {
             ) => {
                 static SAID: Once = Once::new();
                 SAID.call_once(|| tracing::warn!("no GPU, using the CPU: {e}"));
-                Ok(Device::of(Backing::Cpu(cpu::Cpu::new(None)?), Some(e.to_string())))
+                let cpu = cpu::Cpu::new(CpuOptions::default())?;
+                Ok(Device::of(Backing::Cpu(cpu), Some(e.to_string())))
             }
             other => other,
         }
     }
-    /// This machine's CPU, with as many threads as it has cores.
+    /// This machine's CPU, with as many threads as it has cores, and huge pages where the system grants them.
     pub fn cpu() -> Result<Device> {
-        Ok(Device::of(Backing::Cpu(cpu::Cpu::new(None)?), None))
+        Device::cpu_with(CpuOptions::default())
     }
     /// This machine's CPU with a given number of threads, at least one.
     pub fn cpu_with_threads(threads: usize) -> Result<Device> {
-        Ok(Device::of(Backing::Cpu(cpu::Cpu::new(Some(threads))?), None))
+        Device::cpu_with(CpuOptions { threads: Some(threads), ..CpuOptions::default() })
+    }
+    /// This machine's CPU, with these threads and pages.
+    ///
+    /// ```
+    /// use koel::device::{CpuOptions, Pages};
+    ///
+    /// let device = koel::Device::cpu_with(CpuOptions { threads: Some(2), pages: Pages::System })?;
+    /// assert_eq!(device.parallelism(), 2);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    ///
+    /// Errors: no threads, or more than the system starts.
+    pub fn cpu_with(options: CpuOptions) -> Result<Device> {
+        Ok(Device::of(Backing::Cpu(cpu::Cpu::new(options)?), None))
+    }
+    /// Pages of host memory.
+    pub(crate) fn pages(&self) -> Pages {
+        match &self.0.backing {
+            Backing::Cpu(cpu) => cpu.pages(),
+            _ => Pages::default(),
+        }
     }
     /// GPU number `ordinal`, as the CUDA driver counts.
     ///

@@ -638,7 +638,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         }
         let scratch = match device.runs_kernels() {
             true => Scratch::Kernels(None),
-            false => Scratch::Cpu(Box::new(cpu::Scratch::new(cpu::Pages::default()))),
+            false => Scratch::Cpu(Box::new(cpu::Scratch::new(device.pages()))),
         };
         Ok(MapBuilder { device: device.clone(), options, scratch })
     }
