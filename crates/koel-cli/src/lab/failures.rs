@@ -123,17 +123,19 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
     let builds = args.builds.unwrap_or(if device.kind() == DeviceKind::Cuda { 1000 } else { 0 }) as usize;
     let sources = Source::all().collect::<Vec<_>>();
     let shapes = SHAPES.iter().map(|(_, loads)| loads.len()).sum::<usize>();
-    progress.set_length((PUBLISHED.len() + 4 + 6 + keys::ALL.len() * sources.len() * shapes) as u64);
+    let whole_tables = if builds > 0 { PUBLISHED.len() } else { 0 };
+    progress.set_length((whole_tables + 4 + 6 + keys::ALL.len() * sources.len() * shapes) as u64);
     let runs = args.runs as usize;
     let mut built = vec![];
     if builds > 0 {
         for (kind, n, paper_rate) in PUBLISHED {
-            progress.set_message(kind.name());
+            progress.set_message(format!("{}, {} keys", kind.name(), thousands(n)));
             let failures = restarts(&device, kind, n, None, builds, seed)?;
             built.push(Built { kind: kind.name(), n, paper_rate, runs: builds, failures });
             progress.inc(1);
         }
     }
+    progress.set_message("");
     let overfull = |(n, runs, paper_rate): (usize, usize, Option<f64>)| {
         let estimated_rate = theory::overfull(n as f64, (n as f64 / 409.0).ceil(), 512);
         let failures = overfull_buckets(n, runs, seed);

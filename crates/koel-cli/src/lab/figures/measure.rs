@@ -102,7 +102,6 @@ impl Lab {
     }
     /// Seconds of the fastest lookup of every pair's key. Fails if a key is not found.
     pub fn find_list(&self, kind: &dyn ListKind, table: &dyn ListTable, queries: &Queries) -> Outcome<f64> {
-        // Keys of a compacting table, indices of pairs in a multi-value table.
         self.find_lists(kind, table, queries, |count, _| count > 0)
     }
     /// Seconds of the fastest lookup of keys whose [numbers of values](Self::queries_of) are known. Fails if one is wrong.
@@ -128,6 +127,7 @@ impl Lab {
         let seconds =
             self.fastest(|| table.find_into(&self.stream, queries.keys.view(), starts.view_mut(), counts.view_mut()))?;
         let (starts, counts, list) = (starts.download()?, counts.download()?, table.list().download()?);
+        // Keys of a compacting table, indices of pairs in a multi-value table.
         let mut answers = starts.iter().zip(&counts).zip(&queries.expected);
         let within = |start: u32, count: u32| count == 0 || start as usize + count as usize <= list.len();
         match answers.all(|((&start, &count), &expected)| right(count, expected) && within(start, count)) {
