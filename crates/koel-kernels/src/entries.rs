@@ -21,7 +21,8 @@ entries! {
         group_sum_f32 group_sum_join_f32 group_sum_join_u32 group_sum_join_u64 group_sum_u32 group_sum_u64
     }
     (crate::groups) {
-        group_keys_u128 group_keys_u32 group_keys_u64 group_numbers group_places group_sizes group_sizes_of
+        group_keys_u128 group_keys_u32 group_keys_u64 group_numbers group_places group_sample_u32 group_sample_u64
+        group_sizes group_sizes_of
         retrieve_u32 retrieve_u64 retrieve_rest_u32 retrieve_rest_u64 runs_u32 runs_u64
     }
     (crate::histogram) { histogram_bits_global histogram_bits_shared histogram_hash_global histogram_hash_shared }
@@ -59,6 +60,9 @@ entries! {
         map_from_groups map_from_groups_wide
     }
     (crate::map::build) { map_build map_build_unchecked map_build_unchecked_wide map_build_wide }
+    (crate::map::group) {
+        map_group map_group_u32_u64 map_group_u64_u32 map_group_u64_u64
+    }
     (crate::map::small) {
         map_records map_records_u32 map_records_u64
         map_build_small map_build_small_u32_u64 map_build_small_u64_u32 map_build_small_u64_u64

@@ -2,10 +2,11 @@
 //!
 //! The groups are numbered in the order of their keys. `starts[g]..starts[g + 1]` are the places of group `g` among the sorted keys.
 use crate::compact::keep;
+use crate::hash::{mix::mix, mulhi};
 use crate::map::find::Table;
-use crate::map::layout::{Layout, Number};
+use crate::map::layout::{Layout, Narrow, Number, Wide};
 use core::ops::Range;
-use koel_simt::{Buf, In, Scalar, Thread, Word, kernel, unroll};
+use koel_simt::{Buf, In, Scalar, Thread, Word, block, kernel, unroll};
 
 /// Threads of a block of all kernels here but [`runs`](fn@runs_u32).
 pub const THREADS: u32 = 256;
@@ -279,4 +280,61 @@ keys_entries! {
     group_keys_u32 u32;
     group_keys_u64 u64;
     group_keys_u128 u128;
+}
+
+/// Keys that a block [samples](fn@group_sample_u32).
+pub const SAMPLE: u32 = 4096;
+/// Blocks that sample.
+pub const SAMPLES: u32 = 16;
+/// Slots of the table of such a block.
+const SAMPLE_SLOTS: u32 = 2 * SAMPLE;
+
+/// Each block draws [`SAMPLE`] keys at random, some of them perhaps twice, and counts the couples of equal ones.
+#[inline(always)]
+fn sample<L: Layout>(t: Thread, n: u32, keys: In<L::Key>, couples: Buf<u32>) {
+    const NONE: u32 = u32::MAX;
+    let mut shared = t.shared();
+    let table = shared.array::<u32>(SAMPLE_SLOTS);
+    let counted = shared.array::<u32>(SAMPLE_SLOTS);
+    let mut i = t.id();
+    while i < SAMPLE_SLOTS {
+        table.store(i, NONE);
+        counted.store(i, 0);
+        i += THREADS;
+    }
+    t.barrier();
+    let mut found = 0;
+    i = t.id();
+    while i < SAMPLE {
+        let key = keys.get(mulhi(mix(!(t.block() * SAMPLE + i)), n));
+        // Of the distinct keys of a sample hardly two have one hash, however wide they are.
+        let h = L::hash(L::mixed(0, key)).min(NONE - 1);
+        let mut at = h % SAMPLE_SLOTS;
+        loop {
+            let there = table.cas(at, NONE, h);
+            if there == NONE || there == h {
+                break;
+            }
+            at = (at + 1) % SAMPLE_SLOTS;
+        }
+        found += counted.fetch_add(at, 1);
+        i += THREADS;
+    }
+    let found = block::warp_inclusive_sum(t, found);
+    if t.lane() == 31 && found != 0 {
+        couples.fetch_add(0, found);
+    }
+}
+
+macro_rules! samples { ($($sample:ident $layout:ty, $t:ty;)*) => { $(
+    /// Raises `couples[0]` by the couples of equal keys that each block finds among [`SAMPLE`] keys, drawn at random, some of them perhaps
+    /// twice: [`SAMPLES`] blocks. There must be a key.
+    #[kernel(threads = 256, shared = 2 * SAMPLE_SLOTS * 4)]
+    pub fn $sample(t: Thread, n: u32, keys: In<$t>, couples: Buf<u32>) {
+        sample::<$layout>(t, n, keys, couples)
+    }
+)* } }
+samples! {
+    group_sample_u32 Narrow, u32;
+    group_sample_u64 Wide<u64, u64>, u64;
 }

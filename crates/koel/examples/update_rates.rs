@@ -17,6 +17,9 @@ use timing::{RUNS, size};
 
 mod timing;
 
+/// Load that batches lead to at most.
+const MOST_LOAD: f64 = 0.9;
+
 fn main() -> Result<()> {
     let (mut sizes, mut batches, mut loads, mut bits) = (vec![], vec![1 << 20], vec![0.5, 0.8], vec!["32"]);
     let mut kinds = vec!["map"];
@@ -200,6 +203,12 @@ impl<U: Updated> Bench<'_, U> {
 
 fn rates<U: Updated>(stream: &Stream, n: usize, batch: usize, load: f64) -> Result<()> {
     let device = stream.device();
+    // A table that would have to grow refuses operations: `enqueue` leaves that to its caller.
+    let room = (n as f64 * (MOST_LOAD / load - 1.0)) as usize;
+    if batch > room {
+        let expected = format!("at most {room}, for {n} pairs at load {load}");
+        return Err(Error::Setting { field: "batch", found: batch.to_string(), expected });
+    }
     let (there, absent) = (keys::<U::Key>(device, 0, n)?, keys::<U::Key>(device, n, batch)?);
     let mut bench =
         Bench { stream, table: U::build(stream, there.view(), load)?, outcomes: device.alloc(batch)?, verified: true };

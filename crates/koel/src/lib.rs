@@ -32,7 +32,8 @@ pub use duplicates::Duplicates;
 pub use error::{Error, Result};
 pub use groups::reduce as reduction;
 pub use groups::{
-    Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, NO_ID, Retrieved, Retriever, group_counts,
+    Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, NO_ID, Retrieved, Retriever,
+    ValueOrder, group_counts,
 };
 pub use keys128::{Index128, Map128, Set128};
 pub use map::{

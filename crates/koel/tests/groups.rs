@@ -3,7 +3,10 @@ mod support;
 
 use koel::primitives::radix_sort::SortPair;
 use koel::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
-use koel::{Device, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, NO_ID, Retriever, Value};
+use koel::{
+    Device, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, MultiMapOptions, NO_ID,
+    Retriever, Value,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use support::{Random, devices, is_fast};
@@ -142,7 +145,7 @@ where
     Max: Reduction<V, Result = V>,
 {
     for device in devices() {
-        let mut builder = MultiMapBuilder::<K, V>::new(&device, IndexOptions::default()).unwrap();
+        let mut builder = MultiMapBuilder::<K, V>::new(&device, MultiMapOptions::default()).unwrap();
         for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
             for (name, of) in COLUMNS.into_iter().skip(s % step).step_by(step) {
                 let place = format!("{name}, {n} on {}", device.name());
@@ -243,7 +246,7 @@ proptest! {
     fn any_column(keys in prop::collection::vec(0u64..200, 0..2000), spread in any::<u64>()) {
         let keys = keys.into_iter().map(|k| k.wrapping_mul(spread | 1)).collect::<Vec<_>>();
         for device in devices() {
-            let mut builder = MultiMapBuilder::<u64, u32>::new(&device, IndexOptions::default()).unwrap();
+            let mut builder = MultiMapBuilder::<u64, u32>::new(&device, MultiMapOptions::default()).unwrap();
             check_multi_map(&mut builder, &device, &keys, "any column");
             let mut builder = IndexBuilder::new(&device, IndexOptions::default()).unwrap();
             check_index(&mut builder, &device, &keys, "any column");

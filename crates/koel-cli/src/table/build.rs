@@ -9,7 +9,8 @@ use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder
 use koel::map::{Key, Value};
 use koel::primitives::radix_sort::SortPair;
 use koel::{
-    Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder, SetBuilder, SetOptions,
+    Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder, MultiMapOptions, SetBuilder,
+    SetOptions,
 };
 use serde::Serialize;
 use std::fs::File;
@@ -147,7 +148,8 @@ impl Build<'_> {
                 self.save(begin, keys.len() - index.len(), |file| index.save_to(file))
             }
             Kind::Multimap => {
-                let map = self.built(MultiMapBuilder::new(device, of_index)?.build(&stream, of_keys, of_values))?;
+                let of_multimap = MultiMapOptions { load, seed, order: ValueOrder::Input };
+                let map = self.built(MultiMapBuilder::new(device, of_multimap)?.build(&stream, of_keys, of_values))?;
                 self.save(begin, 0, |file| map.save_to(file))
             }
         }

@@ -70,6 +70,8 @@ pub struct Stamps {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Stamps {}
 impl Stamps {
+    /// No pair gets one.
+    pub const NONE: Stamps = Stamps { mask: 0, shift: 0, count: 0, per_block: 0, keep_first: 0 };
     /// The stamp of the pairs of a block: of two blocks, the one whose pairs stay never has a lesser one.
     #[inline(always)]
     pub fn of_block(self, block: u32) -> u32 {

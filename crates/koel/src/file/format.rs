@@ -36,7 +36,7 @@ pub enum Section {
     Slots,
     /// The pairs that no bucket has room for.
     Stash,
-    /// The distinct keys: of an index or a multimap in ascending order, those of 128 bits row by row.
+    /// The distinct keys: of an index in ascending order, those of 128 bits row by row.
     Keys,
     /// Where the values of each key of a multimap begin, and where those of the last one end.
     Starts,

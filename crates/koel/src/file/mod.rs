@@ -25,7 +25,7 @@
 //! | | reads | checks |
 //! |---|---|---|
 //! | [`info`], `open` | the header, 4,096 bytes; `open` the stash too, normally no bytes | length of the file, every field of the header, checksums of what was read |
-//! | `load`, `verify`, [`verify`](verify()) | the file, once | besides, the checksum of each section; that the slots hold as many entries as the header says, and no number that is of no key; that keys of an index or a multimap ascend, and so do the places where values begin, up to the number of values |
+//! | `load`, `verify`, [`verify`](verify()) | the file, once | besides, the checksum of each section; that the slots hold as many entries as the header says, and no number that is of no key; that keys of an index ascend, and so do the places where values of a multimap begin, up to the number of values |
 //!
 //! So a file that is truncated, foreign, newer, of another kind or other types, or damaged in its header or stash is always refused; a file
 //! that is damaged elsewhere only by those that read all of it. Until then lookups in it may tell nonsense, but look nowhere else: no file,

@@ -247,8 +247,8 @@ impl<S: Slotted> Slots<S> {
         }
     }
 }
-/// What is checked of a column: that it is what was written; that keys, unless they lie in rows, and starts ascend, and starts from 0 to the number
-/// of values; that what fills it up to whole words is 0.
+/// What is checked of a column: that it is what was written; that keys of an index, unless they lie in rows, and starts ascend, and
+/// starts from 0 to the number of values; that what fills it up to whole words is 0.
 struct Column {
     header: Header,
     section: Section,
@@ -265,6 +265,8 @@ impl Column {
     fn add<T: Element>(&mut self, numbers: &[T]) {
         self.checksum.add(bytemuck::cast_slice(numbers));
         match (self.section, self.header.column(self.section).1) {
+            // Their numbers may have any order.
+            (Section::Keys, _) if self.header.kind == TableKind::MultiMap => self.n += numbers.len() as u64,
             (Section::Keys | Section::Starts, Width::U32) => self.ascend::<u32>(bytemuck::cast_slice(numbers)),
             (Section::Keys | Section::Starts, Width::U64) => self.ascend::<u64>(bytemuck::cast_slice(numbers)),
             // Values, and keys in rows, which have 128 bits.

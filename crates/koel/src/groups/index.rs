@@ -1,5 +1,5 @@
 //! Dense numbers for keys, and back.
-use super::{Grouping, Groups, IndexOptions, Scratch, keys_of, reserve, sizes};
+use super::{Grouping, Groups, IndexOptions, Sorting, keys_of, sizes};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
@@ -132,13 +132,14 @@ impl<K: Key> fmt::Debug for Index<K> {
 pub struct IndexBuilder<K: Key = u32> {
     device: Device,
     map: MapBuilder<K, u32>,
-    scratch: Scratch<K, SortKeys<K>>,
+    sorting: Option<Sorting<K, SortKeys<K>>>,
+    grouping: Option<Grouping<K>>,
 }
 impl<K: Key> IndexBuilder<K> {
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: IndexOptions) -> Result<IndexBuilder<K>> {
         let map = MapBuilder::new(device, options.of_map())?;
-        Ok(IndexBuilder { device: device.clone(), map, scratch: None })
+        Ok(IndexBuilder { device: device.clone(), map, sorting: None, grouping: None })
     }
     /// The index of a column of keys, in which keys may come often. Waits.
     ///
@@ -164,22 +165,23 @@ impl<K: Key> IndexBuilder<K> {
     }
     /// Bytes of device memory that the builder keeps for sorting and grouping.
     pub fn scratch_bytes(&self) -> usize {
-        self.scratch.as_ref().map_or(0, |(sort, grouping)| sort.scratch_bytes() + grouping.bytes())
+        let sorting = self.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
+        sorting + self.grouping.as_ref().map_or(0, Grouping::bytes)
     }
     fn groups(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Groups<K>> {
-        let n = keys.len();
+        let (device, n) = (&self.device, keys.len());
         keys.arg("keys", stream)?;
-        let (sort, grouping) = reserve(&self.device, &mut self.scratch, n, || SortKeys::new(&self.device, n))?;
-        sort.run(stream, keys, grouping.sorted.view_mut().slice(..n)?)?;
-        grouping.groups(stream, n)
+        let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortKeys::new(device, n))?;
+        sorting.sort.run(stream, keys, sorting.sorted.view_mut().slice(..n)?)?;
+        Grouping::reserve(device, &mut self.grouping, n)?.of_sorted(stream, sorting, n)
     }
     fn of_groups(&mut self, stream: &Stream, keys: Buffer<K>) -> Result<Index<K>> {
-        let Some((_, grouping)) = &mut self.scratch else { unreachable!("groups come from it") };
+        let Some(grouping) = &mut self.grouping else { unreachable!("groups come from it") };
         Index::of_groups(stream, &mut self.map, grouping, keys)
     }
 }
 impl<K: Key> Index<K> {
-    /// Of distinct keys in ascending order.
+    /// Of distinct keys: the number of each is its place.
     pub(super) fn of_groups(
         stream: &Stream,
         builder: &mut MapBuilder<K, u32>,

@@ -1,9 +1,11 @@
 //! Groups of equal keys: what indexes and multimaps are made of.
 //!
-//! The keys are sorted; each run of equal ones is a group, and groups are numbered in the order of their keys.
+//! The keys are sorted; each run of equal ones is a group, and groups are numbered in the order of their keys. Where no order is asked for, a
+//! multimap's pairs are [parted](parting) by hash instead.
 mod file;
 mod index;
 mod multi_map;
+mod parting;
 pub mod reduce;
 
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
@@ -14,14 +16,14 @@ pub use index::{Index, IndexBuilder, NO_ID, group_counts};
 use koel_kernels::groups::{self as kernels, LONG, MultiTable, QUERIES, THREADS};
 use koel_kernels::map::layout::Number;
 use koel_simt::{Buf, In};
-pub use multi_map::{MultiMap, MultiMapBuilder, Retrieved, Retriever};
+pub use multi_map::{MultiMap, MultiMapBuilder, MultiMapOptions, Retrieved, Retriever, ValueOrder};
 use rayon::prelude::*;
 use std::ops::Range;
 
 #[cfg(doc)]
 use crate::Map;
 
-/// What an index or a multimap is built with.
+/// What an index is built with.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexOptions {
     /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
@@ -77,6 +79,8 @@ grouped! {
     retrieve_rest(
         n: u32, begins: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>, rest: In<u32>
     ): retrieve_rest_u32 retrieve_rest_u64;
+    /// Couples of equal keys in a sample.
+    sample(n: u32, keys: In<Self>, couples: Buf<u32>): group_sample_u32 group_sample_u64;
 }
 
 /// Keys of numbered groups: `u32`, `u64`, `u128`.
@@ -120,35 +124,52 @@ group_keys! {
     u128 group_keys_u128;
 }
 
-/// Memory for grouping sorted keys.
-struct Grouping<K> {
+/// What sorts keys and finds the groups among them: a plan for sorting, and memory.
+struct Sorting<K, S> {
+    sort: S,
     sorted: Buffer<K>,
-    distinct: Buffer<K>,
-    starts: Buffer<u32>,
-    numbers: Buffer<u32>,
-    count: Buffer<u32>,
     runs: Runs,
 }
-/// A plan for sorting, and memory for grouping what is sorted: what is kept from one build to the next.
-type Scratch<K, S> = Option<(S, Grouping<K>)>;
-/// That for `n` keys: what there is, if it is enough, or with a plan that `sort` makes.
-fn reserve<'a, K: Key, S>(
-    device: &Device,
-    kept: &'a mut Scratch<K, S>,
-    n: usize,
-    sort: impl FnOnce() -> Result<S>,
-) -> Result<&'a mut (S, Grouping<K>)> {
+impl<K: Key, S> Sorting<K, S> {
+    /// That for `n` keys: what is kept, if it is enough, or with a plan that `sort` makes.
+    fn reserve<'a>(
+        device: &Device,
+        kept: &'a mut Option<Sorting<K, S>>,
+        n: usize,
+        sort: impl FnOnce() -> Result<S>,
+    ) -> Result<&'a mut Sorting<K, S>> {
+        let make = || Ok(Sorting { sort: sort()?, sorted: device.alloc(n)?, runs: Runs::new(device, n)? });
+        reserve(kept, |kept| kept.sorted.len() >= n, make)
+    }
+    /// Bytes, of which the plan has so many.
+    fn bytes(&self, of_sort: usize) -> usize {
+        of_sort + self.sorted.bytes() + self.runs.scratch_bytes()
+    }
+}
+/// What is kept, if it is enough, or what `make` makes.
+fn reserve<T>(
+    kept: &mut Option<T>,
+    enough: impl FnOnce(&T) -> bool,
+    make: impl FnOnce() -> Result<T>,
+) -> Result<&mut T> {
     let memory = match kept.take() {
-        Some(memory) if memory.1.sorted.len() >= n => memory,
+        Some(memory) if enough(&memory) => memory,
         // The old one is given back first: both need not fit.
         old => {
             drop(old);
-            (sort()?, Grouping::new(device, n)?)
+            make()?
         }
     };
     Ok(kept.insert(memory))
 }
-/// Groups as they stay: the key of each, in ascending order, and where each begins among the sorted keys, and the last one ends.
+/// Memory for groups as they are found.
+struct Grouping<K> {
+    distinct: Buffer<K>,
+    starts: Buffer<u32>,
+    numbers: Buffer<u32>,
+    count: Buffer<u32>,
+}
+/// Groups as they stay: the key of each, and where each begins among all elements, and the last one ends.
 struct Groups<K> {
     keys: Buffer<K>,
     starts: Buffer<u32>,
@@ -157,24 +178,29 @@ impl<K: Key> Grouping<K> {
     /// For at most so many keys.
     fn new(device: &Device, max_n: usize) -> Result<Grouping<K>> {
         Ok(Grouping {
-            sorted: device.alloc(max_n)?,
             distinct: device.alloc(max_n)?,
             starts: device.alloc(max_n + 1)?,
             numbers: device.alloc(max_n)?,
             count: device.alloc(1)?,
-            runs: Runs::new(device, max_n)?,
         })
     }
+    /// That for `n` keys: what is kept, if it is enough.
+    fn reserve<'a>(device: &Device, kept: &'a mut Option<Grouping<K>>, n: usize) -> Result<&'a mut Grouping<K>> {
+        reserve(kept, |kept| kept.distinct.len() >= n, || Grouping::new(device, n))
+    }
     fn bytes(&self) -> usize {
-        let words = self.starts.bytes() + self.numbers.bytes() + self.count.bytes();
-        self.sorted.bytes() + self.distinct.bytes() + words + self.runs.scratch_bytes()
+        self.distinct.bytes() + self.starts.bytes() + self.numbers.bytes() + self.count.bytes()
     }
     /// The groups of the first `n` sorted keys. Waits.
-    fn groups(&mut self, stream: &Stream, n: usize) -> Result<Groups<K>> {
+    fn of_sorted<S>(&mut self, stream: &Stream, sorting: &mut Sorting<K, S>, n: usize) -> Result<Groups<K>> {
         let distinct = self.distinct.view_mut().slice(..n)?;
         let starts = self.starts.view_mut().slice(..n + 1)?;
-        self.runs.run(stream, self.sorted.view().slice(..n)?, distinct, starts, self.count.view_mut())?;
+        sorting.runs.run(stream, sorting.sorted.view().slice(..n)?, distinct, starts, self.count.view_mut())?;
         let groups = self.count.download()?[0] as usize;
+        self.kept(stream, groups)
+    }
+    /// As many groups as were found.
+    fn kept(&mut self, stream: &Stream, groups: usize) -> Result<Groups<K>> {
         let device = stream.device();
         let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
         keys.view_mut().copy_from(self.distinct.view().slice(..groups)?, stream)?;

@@ -1,5 +1,6 @@
 //! All values of each key.
-use super::{Groups, Index, IndexOptions, MultiTable, Scratch, places_of, reserve, retrieve, sizes_of};
+use super::parting::{Parting, PartingSizes, group};
+use super::{Grouping, Groups, Index, IndexOptions, MultiTable, Sorting, places_of, retrieve, sizes_of};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::reader::Mapping;
@@ -9,7 +10,34 @@ use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
 use std::fmt;
 
-/// A hash table that keeps every value of every key: those of a key side by side, in the order of the input.
+/// In which order a [`MultiMap`] keeps what it is built of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ValueOrder {
+    /// The values of a key as they came, the keys in ascending order: the same in every run and on every device. Pairs are sorted.
+    #[default]
+    Input,
+    /// As it comes: groups and their values may lie in another order in every run. Large inputs on a GPU are parted by hash, which moves half
+    /// as many bytes as sorting does; keys of which a few have most of the pairs are sorted nevertheless, and so is everything on a CPU.
+    Any,
+}
+/// What a multimap is built with.
+#[derive(Clone, Copy, Debug)]
+pub struct MultiMapOptions {
+    /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
+    pub load: f64,
+    /// Keys are mixed with it. With [`ValueOrder::Input`] answers do not depend on it.
+    pub seed: u32,
+    /// The order of keys and values.
+    pub order: ValueOrder,
+}
+impl Default for MultiMapOptions {
+    fn default() -> Self {
+        let IndexOptions { load, seed } = IndexOptions::default();
+        MultiMapOptions { load, seed, order: ValueOrder::default() }
+    }
+}
+
+/// A hash table that keeps every value of every key: those of a key side by side, in the order of the input unless [`ValueOrder::Any`] will do.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
@@ -23,7 +51,8 @@ use std::fmt;
 /// # How it works
 /// The pairs are sorted by key, as in the second multi-value table of Alcantara et al. 2011; an [`Index`] of the distinct keys tells the
 /// group of a key, an array where each group begins. A key may have one value or all: sorting takes as long. Answers are the same on every
-/// device and in every run.
+/// device and in every run. Where [any order](ValueOrder::Any) will do, the pairs come to the partitions of a [`Map`](crate::Map) instead,
+/// and blocks group each partition in shared memory.
 ///
 /// A lookup reads a sector of the index, 1.13 of them on average at load 0.8, and one where its group begins; then its values, side by side.
 ///
@@ -40,7 +69,7 @@ impl<K: Key + SortPair<V>, V: Value> MultiMap<K, V> {
     /// Errors: lengths that differ, more pairs than 31-bit indices reach, out of memory.
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<MultiMap<K, V>> {
         let (keys, values, stream) = (device.stage(keys)?, device.stage(values)?, device.stream()?);
-        MultiMapBuilder::new(device, IndexOptions::default())?.build(&stream, keys.view(), values.view())
+        MultiMapBuilder::new(device, MultiMapOptions::default())?.build(&stream, keys.view(), values.view())
     }
 }
 impl<K: Key, V: Value> MultiMap<K, V> {
@@ -52,7 +81,8 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The distinct keys. Those of id `i` have the values from `starts()[i]` to `starts()[i + 1]`.
+    /// The distinct keys. Those of id `i` have the values from `starts()[i]` to `starts()[i + 1]`. Ids follow the order of the keys, unless
+    /// [any order](ValueOrder::Any) was good enough.
     pub fn index(&self) -> &Index<K> {
         &self.index
     }
@@ -60,7 +90,7 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     pub fn starts(&self) -> View<'_, u32> {
         self.starts.view()
     }
-    /// All values, in the order of keys.
+    /// All values, in the order of ids.
     pub fn values(&self) -> View<'_, V> {
         self.values.view()
     }
@@ -158,37 +188,88 @@ impl<V> Retrieved<V> {
 /// Builds multimaps, and keeps the memory that building needs from one build to the next.
 ///
 /// On a GPU: a radix sort of the pairs, a launch that finds the distinct keys, and a map of those; waits once, for their number. Memory traffic
-/// of 32-bit pairs: 68 bytes a pair for the sort, 4 for the runs, and 62 a distinct key.
+/// of 32-bit pairs: 68 bytes a pair for the sort, 4 for the runs, and 62 a distinct key. In [any order](ValueOrder::Any), from 2^18 pairs on: a launch
+/// that samples the keys, three fills, two partition passes (one, up to 3.7 million pairs), a launch that groups, and the map; waits
+/// twice; 44 bytes a pair, and 62 a distinct key.
+///
+/// ```
+/// use koel::{Device, MultiMapBuilder, MultiMapOptions, ValueOrder};
+///
+/// let device = Device::cpu()?;
+/// let (keys, values) = (device.upload(&[7u32, 3, 7])?, device.upload(&[70u32, 30, 71])?);
+/// let options = MultiMapOptions { order: ValueOrder::Any, ..MultiMapOptions::default() };
+/// let map = MultiMapBuilder::new(&device, options)?.build(&device.stream()?, keys.view(), values.view())?;
+/// let mut of_seven = map.retrieve(&[7])?.of(0).to_vec();
+/// of_seven.sort();
+/// assert_eq!(of_seven, [70, 71]);
+/// # Ok::<(), koel::Error>(())
+/// ```
 pub struct MultiMapBuilder<K: Key = u32, V: Value = u32> {
     device: Device,
+    options: MultiMapOptions,
+    sizes: PartingSizes,
     map: MapBuilder<K, u32>,
-    scratch: Scratch<K, SortPairs<K, V>>,
+    parting: Option<Parting>,
+    sorting: Option<Sorting<K, SortPairs<K, V>>>,
+    grouping: Option<Grouping<K>>,
 }
 impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
     /// Errors: a load outside 0.3 to 0.95.
-    pub fn new(device: &Device, options: IndexOptions) -> Result<MultiMapBuilder<K, V>> {
-        let map = MapBuilder::new(device, options.of_map())?;
-        Ok(MultiMapBuilder { device: device.clone(), map, scratch: None })
+    pub fn new(device: &Device, options: MultiMapOptions) -> Result<MultiMapBuilder<K, V>> {
+        MultiMapBuilder::sized(device, options, PartingSizes::TUNED)
+    }
+    /// With other sizes than the best.
+    pub(super) fn sized(
+        device: &Device,
+        options: MultiMapOptions,
+        sizes: PartingSizes,
+    ) -> Result<MultiMapBuilder<K, V>> {
+        let MultiMapOptions { load, seed, .. } = options;
+        let map = MapBuilder::new(device, IndexOptions { load, seed }.of_map())?;
+        Ok(MultiMapBuilder {
+            device: device.clone(),
+            options,
+            sizes,
+            map,
+            parting: None,
+            sorting: None,
+            grouping: None,
+        })
     }
     /// The multimap of pairs `keys[i]`, `values[i]`. Waits.
     ///
-    /// Allocates the multimap, and scratch memory if there were never so many pairs before: 4 times the keys, the values, and some more.
-    /// Errors: lengths that differ, more pairs than 31-bit indices reach, buffers of another device, out of memory.
+    /// Allocates the multimap, and scratch memory if there were never so many pairs before: 4 times the keys, the values, and some more; in any order 5
+    /// times the keys and twice the values, and more the more often keys come. Errors: lengths that differ, more pairs than 31-bit indices
+    /// reach, buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<MultiMap<K, V>> {
-        let n = keys.len();
+        let (device, n) = (&self.device, keys.len());
         check_length("values", values.len(), "keys", n)?;
         keys.arg("keys", stream)?;
         values.arg("values", stream)?;
-        let (sort, grouping) = reserve(&self.device, &mut self.scratch, n, || SortPairs::new(&self.device, n))?;
-        let mut sorted_values = self.device.alloc(n)?;
-        sort.run(stream, keys, values, grouping.sorted.view_mut().slice(..n)?, sorted_values.view_mut())?;
-        let Groups { keys, starts } = grouping.groups(stream, n)?;
+        let grouping = Grouping::reserve(device, &mut self.grouping, n)?;
+        let mut grouped = device.alloc(n)?;
+        let mut found = None;
+        if self.options.order == ValueOrder::Any {
+            // The map mixes in another way: to it, keys of one partition have nothing in common.
+            let (seed, to) = (!self.options.seed, grouped.view_mut());
+            found = group(stream, self.sizes, seed, (keys, values), &mut self.parting, grouping, to)?;
+        }
+        let Groups { keys, starts } = match found {
+            Some(groups) => grouping.kept(stream, groups)?,
+            None => {
+                let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
+                let sorted = sorting.sorted.view_mut().slice(..n)?;
+                sorting.sort.run(stream, keys, values, sorted, grouped.view_mut())?;
+                grouping.of_sorted(stream, sorting, n)?
+            }
+        };
         let index = Index::of_groups(stream, &mut self.map, grouping, keys)?;
-        Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(sorted_values) })
+        Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) })
     }
-    /// Bytes of device memory that the builder keeps for sorting and grouping.
+    /// Bytes of device memory that the builder keeps for sorting, parting and grouping.
     pub fn scratch_bytes(&self) -> usize {
-        self.scratch.as_ref().map_or(0, |(sort, grouping)| sort.scratch_bytes() + grouping.bytes())
+        let sorting = self.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
+        sorting + self.parting.as_ref().map_or(0, Parting::bytes) + self.grouping.as_ref().map_or(0, Grouping::bytes)
     }
 }
 

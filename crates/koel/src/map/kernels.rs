@@ -1,6 +1,6 @@
 //! Builds and lookups by kernels: on a GPU, and on the test executor. Nothing here waits.
 use super::plan::{Plan, with_crowd};
-use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View};
+use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use koel_kernels::map::build::Source;
@@ -12,7 +12,8 @@ use koel_kernels::map::reproduce::unstashed_words;
 use koel_kernels::map::settle::{Settling, lock_words};
 use koel_kernels::map::update::Applying;
 use koel_kernels::map::{
-    build, contested_words, export, find, header, join, partition, reproduce, settle, small, sparse, state, update,
+    build, contested_words, export, find, group, header, join, partition, reproduce, settle, small, sparse, state,
+    update,
 };
 use koel_simt::{Buf, In};
 
@@ -105,6 +106,11 @@ kernels! {
         shape: Shape, source: Source, stamps: Stamps, pairs: In<u64>, counts: In<u32>, valid: In<u32>, overflow: In<u64>, slots: Buf<u64>,
         stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
     ): build map_build_unchecked build map_build_unchecked_wide build map_build_unchecked_wide build map_build_unchecked_wide;
+    /// The groups of equal keys of each partition, one block a partition.
+    group(
+        n: u32, seed: u32, partitions: u32, room: u32, epoch: u32, pairs: In<u64>, counts: In<u32>, build_state: In<u32>,
+        keys: Buf<Self::Key>, starts: Buf<u32>, values: Buf<Self::Value>, groups: Buf<u32>, status: Buf<u64>, ticket: Buf<u32>
+    ): group map_group group map_group_u32_u64 group map_group_u64_u32 group map_group_u64_u64;
     /// The buckets of each partition of a small input.
     build_small(
         shape: Shape, source: Source, seed: u32, keep_first: u32, keys: In<Self::Key>, values: In<Self::Value>, records: In<u64>,
@@ -325,6 +331,20 @@ impl Scratch {
         let [by_group, by_partition, overflow, contested] = words;
         [by_group, by_partition, overflow, self.cursors.len(), contested, self.ranks.len()]
     }
+    /// What the partition passes of this plan work in. Groups lie where the table will be, if it has room for them.
+    fn passes<'a, L: Layout>(&'a mut self, plan: &Plan, table: &'a mut Slots) -> Passes<'a> {
+        // There may be memory for another plan.
+        let in_table = Words::of::<L>(plan).by_group == 0;
+        Passes {
+            by_group: if in_table { table.slots.view_mut() } else { self.by_group.view_mut() },
+            by_partition: self.by_partition.view_mut(),
+            overflow: self.overflow.view_mut(),
+            cursors: self.cursors.view_mut(),
+            valid: self.valid.view_mut(),
+            stash: table.stash.view_mut(),
+            state: self.state.view_mut(),
+        }
+    }
     /// What a build of this plan needs.
     fn needs<L: Layout>(plan: &Plan) -> Lengths {
         let Words { by_group, by_partition, overflow, .. } = Words::of::<L>(plan);
@@ -386,16 +406,16 @@ pub fn build<L: Kernels>(
     }
     scratch.clean = false;
 
-    let aligned = (keys.is_aligned(16) && values.is_aligned(16)) as u32;
+    let aligned = keys.is_aligned(16) && values.is_aligned(16);
     let (keys, values) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
     let tile = plan.first_tile(stream.device().max_shared());
-    let tiles = n.div_ceil(tile.pairs::<L>()).max(1);
+    let tiles = tiles::<L>(plan, tile);
     let stamps = plan.stamps(duplicates, tiles);
     match plan.small_tile {
         Some(tile) => build_small::<L>(stream, plan, (seed, duplicates), tile, keys, values, table, scratch)?,
         None => {
-            let pass = (tile, tiles, stamps);
-            partition::<L>(stream, plan, (seed, duplicates), pass, aligned, keys, values, table, scratch)?;
+            let pairs = Unparted { keys, values, aligned, seed, duplicates };
+            partition::<L>(stream, plan, pairs, stamps, scratch.passes::<L>(plan, table))?;
             build_partitions::<L>(stream, plan, duplicates, stamps, table, scratch)?;
         }
     }
@@ -464,43 +484,75 @@ pub fn make_reproducible<L: Kernels>(
     unsafe { L::reproduce(stream, shape.partitions, shape, plan.stash_bits, unstashed, lists, slots, stash, header) }
 }
 
+/// Memory that the partition passes write, and the stash that they clear.
+pub struct Passes<'a> {
+    /// Pairs by group, if there are two passes.
+    pub by_group: ViewMut<'a, u64>,
+    pub by_partition: ViewMut<'a, u64>,
+    /// Behind the bins of both passes.
+    pub overflow: ViewMut<'a, u64>,
+    /// Of both passes, zero before them.
+    pub cursors: ViewMut<'a, u32>,
+    /// Of both passes, all ones before them.
+    pub valid: ViewMut<'a, u32>,
+    pub stash: ViewMut<'a, u64>,
+    pub state: ViewMut<'a, u32>,
+}
+/// Pairs to be brought to their partitions.
+#[derive(Clone, Copy)]
+pub struct Unparted<L: Layout> {
+    pub keys: In<L::Key>,
+    pub values: In<L::Value>,
+    /// Whether both begin on multiples of 16 bytes.
+    pub aligned: bool,
+    pub seed: u32,
+    pub duplicates: Duplicates,
+}
 /// The partition passes: one or two launches.
-#[allow(clippy::too_many_arguments, reason = "what a build has at hand")]
-fn partition<L: Kernels>(
+pub fn partition<L: Kernels>(
     stream: &Stream,
     plan: &Plan,
-    (seed, duplicates): (u32, Duplicates),
-    (tile, tiles, stamps): (Tile, u32, Stamps),
-    aligned: u32,
-    keys: In<L::Key>,
-    values: In<L::Value>,
-    table: &mut Slots,
-    scratch: &mut Scratch,
+    pairs: Unparted<L>,
+    stamps: Stamps,
+    memory: Passes<'_>,
 ) -> Result<()> {
     let (n, shape) = (plan.n, plan.shape);
+    let Unparted { keys, values, aligned, seed, duplicates } = pairs;
+    let Passes { mut by_group, mut by_partition, mut overflow, mut cursors, mut valid, mut stash, mut state } = memory;
+    let tile = plan.first_tile(stream.device().max_shared());
+    let tiles = tiles::<L>(plan, tile);
     let groups = plan.groups.map_or(0, |g| g.count as usize);
     let bins = plan.bins() as usize;
-    // There may be memory for another plan.
-    let in_table = Words::of::<L>(plan).by_group == 0;
+    let behind = overflow.arg("overflow", stream)?;
+    let state = state.arg("state", stream)?;
     {
-        let out = match plan.groups {
-            Some(_) if in_table => table.slots.view_mut().arg("groups", stream)?,
-            Some(_) => scratch.by_group.view_mut().arg("groups", stream)?,
-            None => scratch.by_partition.view_mut().arg("partitions", stream)?,
-        };
+        let out = if groups > 0 { &mut by_group } else { &mut by_partition }.arg("bins", stream)?;
         let first_bins = with_crowd(plan.first_bins(), duplicates, tile.pairs::<L>());
-        let overflow = scratch.overflow.view_mut().arg("overflow", stream)?;
         let ours = if groups > 0 { ..groups } else { ..bins };
-        let cursors = scratch.cursors.view_mut().slice(ours)?.arg("cursors", stream)?;
-        let valid = scratch.valid.view_mut().slice(ours)?.arg("valid", stream)?;
-        let stash = table.stash.view_mut().arg("stash", stream)?;
+        let cursors = cursors.reborrow().slice(ours)?.arg("cursors", stream)?;
+        let valid = valid.reborrow().slice(ours)?.arg("valid", stream)?;
         let words = stash_words::<L>(plan) as u32;
-        let state = scratch.state.view_mut().arg("state", stream)?;
+        let stash = stash.arg("stash", stream)?;
         // SAFETY: `n` keys and values; one cursor a bin; `out` has every bin's room, `overflow` both areas.
         unsafe {
             L::from_input(
-                stream, tiles, tile, seed, n, aligned, stamps, keys, values, first_bins, out, overflow, cursors, valid,
-                stash, words, state,
+                stream,
+                tiles,
+                tile,
+                seed,
+                n,
+                aligned as u32,
+                stamps,
+                keys,
+                values,
+                first_bins,
+                out,
+                behind,
+                cursors,
+                valid,
+                stash,
+                words,
+                state,
             )
         }?;
     }
@@ -508,14 +560,12 @@ fn partition<L: Kernels>(
         let tiles = group_bins.room.div_ceil(NARROW.pairs::<L>());
         let partition_bins = with_crowd(plan.partitions, duplicates, NARROW.pairs::<L>());
         let grid = group_bins.count * tiles;
-        let group_cursors = scratch.cursors.view().slice(..groups)?.arg("cursors", stream)?;
-        let group_valid = scratch.valid.view().slice(..groups)?.arg("valid", stream)?;
-        let input = if in_table { table.slots.view() } else { scratch.by_group.view() }.arg("groups", stream)?;
-        let out = scratch.by_partition.view_mut().arg("partitions", stream)?;
-        let overflow = scratch.overflow.view_mut().arg("overflow", stream)?;
-        let cursors = scratch.cursors.view_mut().slice(groups..bins)?.arg("cursors", stream)?;
-        let valid = scratch.valid.view_mut().slice(groups..bins)?.arg("valid", stream)?;
-        let state = scratch.state.view_mut().arg("state", stream)?;
+        let group_cursors = cursors.view().slice(..groups)?.arg("cursors", stream)?;
+        let group_valid = valid.view().slice(..groups)?.arg("valid", stream)?;
+        let input = by_group.view().arg("groups", stream)?;
+        let out = by_partition.arg("partitions", stream)?;
+        let cursors = cursors.reborrow().slice(groups..bins)?.arg("cursors", stream)?;
+        let valid = valid.reborrow().slice(groups..bins)?.arg("valid", stream)?;
         // SAFETY: as above; the input has every group's room.
         unsafe {
             L::from_groups(
@@ -530,7 +580,7 @@ fn partition<L: Kernels>(
                 input,
                 partition_bins,
                 out,
-                overflow,
+                behind,
                 cursors,
                 valid,
                 state,
@@ -538,6 +588,10 @@ fn partition<L: Kernels>(
         }?;
     }
     Ok(())
+}
+/// Blocks of the pass over the input.
+fn tiles<L: Layout>(plan: &Plan, tile: Tile) -> u32 {
+    plan.n.div_ceil(tile.pairs::<L>()).max(1)
 }
 /// What kernels that build partitions get.
 struct BuildArgs {

@@ -9,7 +9,7 @@
 pub mod compact;
 mod distribute;
 pub mod histogram;
-mod lookback;
+pub(crate) mod lookback;
 pub mod partition;
 pub mod radix_sort;
 pub mod reduce;

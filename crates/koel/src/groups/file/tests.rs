@@ -5,7 +5,7 @@ use crate::file::{self, FileErrorKind, Section};
 use crate::map::plan::Plan;
 use crate::primitives::radix_sort::SortPair;
 use crate::reduction::{Min, Reduction, Sum};
-use crate::{Device, IndexBuilder, IndexOptions, MultiMapBuilder, NO_ID, Retriever};
+use crate::{Device, IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, NO_ID, Retriever};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::map::layout::Layout;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
 }
 /// A multimap of keys, of which key `i` has the value `i`, mixed.
 fn multimap<K: Key + SortPair<V>, V: Value>(device: &Device, keys: &[K], seed: u32) -> MultiMap<K, V> {
-    let options = IndexOptions { seed, ..IndexOptions::default() };
+    let options = MultiMapOptions { seed, ..MultiMapOptions::default() };
     let values = (0..keys.len() as u32).map(|i| V::narrowed(splitmix_at(1, i))).collect::<Vec<V>>();
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
     let mut builder = MultiMapBuilder::new(device, options).unwrap();

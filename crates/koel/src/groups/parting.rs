@@ -1,0 +1,196 @@
+//! Pairs brought together by key without sorting: parted by hash, in the passes of a [`Map`](crate::Map), and grouped in each partition.
+//!
+//! How large partitions may be depends on how often keys come: a partition gets whole groups, so its pairs vary the more, the larger they are. A
+//! sample tells. Where keys are too frequent for any partition, or more pairs come to a bin than it has room for, there are no groups, and the
+//! caller sorts.
+use super::Grouping;
+use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::duplicates::Duplicates;
+use crate::error::Result;
+use crate::map::kernels::{Kernels, Passes, Unparted, partition, stash_words};
+use crate::map::plan::{Plan, Sizes};
+use crate::map::{Key, Value};
+use crate::primitives::lookback::Lookback;
+use koel_kernels::groups::{SAMPLE, SAMPLES};
+use koel_kernels::lookback::Carried;
+use koel_kernels::map::group::MOST;
+use koel_kernels::map::layout::Layout;
+use koel_kernels::map::partition::Stamps;
+use koel_kernels::map::state;
+use koel_simt::Buf;
+
+#[cfg(test)]
+mod tests;
+
+/// How pairs are parted.
+#[derive(Clone, Copy, Debug)]
+pub struct PartingSizes {
+    /// Of fewer pairs than that sorting takes no longer.
+    pub least: usize,
+    /// Narrow pairs of a partition on average, if keys come seldom; two thirds as many wide ones.
+    pub pairs: u32,
+    /// Partitions that one pass can make.
+    pub one_pass: u32,
+    /// Groups that the first of two passes makes, if that is enough: a power of two.
+    pub groups: u32,
+}
+impl PartingSizes {
+    /// Partitions as those of a map.
+    pub const TUNED: PartingSizes = PartingSizes { least: 1 << 18, pairs: 3600, one_pass: 1024, groups: 256 };
+    /// Pairs of a partition, at least: of fewer, reading the bins would cost as much as sorting.
+    const FEWEST: f64 = 1024.0;
+    /// Deviations that a partition's bin has room for; its pairs exceed them three times in 10^7. What exceeds them is sorted.
+    const DEVIATIONS: f64 = 5.0;
+
+    /// What a plan is made of, if the key of a pair has `copies` pairs on average over all pairs; `None`: too many.
+    fn of<L: Layout>(self, copies: f64) -> Option<Sizes> {
+        // The greatest mean whose deviations still fit: mean + deviations * sqrt(mean * copies) = most.
+        let spread = Self::DEVIATIONS * copies.sqrt();
+        let root = ((spread * spread + 4.0 * (MOST - 16) as f64).sqrt() - spread) / 2.0;
+        let usual = if L::SLOT_WORDS == 1 { self.pairs } else { self.pairs * 2 / 3 };
+        let pairs = (root * root).min(usual as f64);
+        let enough = pairs >= Self::FEWEST.min(usual as f64 / 3.0);
+        let PartingSizes { one_pass, groups, .. } = self;
+        enough.then_some(Sizes {
+            most: MOST,
+            shared: |_, _| 0,
+            pairs: pairs as u32,
+            copies,
+            deviations: Self::DEVIATIONS,
+            one_pass,
+            groups,
+            small: 0,
+            ..Sizes::TUNED
+        })
+    }
+}
+
+/// How many pairs the key of a pair has, on average over all `n` pairs, if a sample of them has so many couples of equal keys; rather too
+/// many than too few.
+fn copies(couples: u32, n: usize) -> f64 {
+    let of_sample = SAMPLES as f64 * SAMPLE as f64 * (SAMPLE - 1) as f64 / 2.0;
+    let one = n as f64 / of_sample;
+    // Couples are about Poisson distributed.
+    one * (couples as f64 + 2.0 * (couples as f64).sqrt()) + 4.0
+}
+
+/// Memory for parting.
+pub struct Parting {
+    by_group: Buffer<u64>,
+    by_partition: Buffer<u64>,
+    overflow: Buffer<u64>,
+    cursors: Buffer<u32>,
+    valid: Buffer<u32>,
+    stash: Buffer<u64>,
+    state: Buffer<u32>,
+    lookback: Lookback,
+}
+impl Parting {
+    fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Parting> {
+        let [by_group, by_partition, overflow, bins] = Parting::needs::<L>(plan);
+        Ok(Parting {
+            by_group: device.alloc(by_group)?,
+            by_partition: device.alloc(by_partition)?,
+            overflow: device.alloc(overflow)?,
+            cursors: device.alloc(bins)?,
+            valid: device.alloc(bins)?,
+            stash: device.alloc(stash_words::<L>(plan))?,
+            state: device.alloc(state::WORDS)?,
+            lookback: Lookback::new(device, bins * u64::WORDS as usize)?,
+        })
+    }
+    /// Words of pairs by group, by partition, behind the bins, and bins.
+    fn needs<L: Layout>(plan: &Plan) -> [usize; 4] {
+        let words = [plan.group_places(), plan.partition_places(), 2 * plan.partitions.area as usize];
+        let [by_group, by_partition, overflow] = words.map(|places| places * L::SLOT_WORDS);
+        [by_group, by_partition, overflow, plan.bins() as usize]
+    }
+    fn fits<L: Layout>(&self, plan: &Plan) -> bool {
+        let has = [&self.by_group, &self.by_partition, &self.overflow].map(|b| b.len());
+        has.into_iter().chain([self.cursors.len()]).zip(Parting::needs::<L>(plan)).all(|(has, needs)| has >= needs)
+    }
+    pub fn bytes(&self) -> usize {
+        let words = [&self.by_group, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
+        let halves = [&self.cursors, &self.valid, &self.state].map(|b| b.bytes());
+        words.iter().sum::<usize>() + halves.iter().sum::<usize>() + self.lookback.bytes()
+    }
+}
+
+/// Groups the pairs: of each group the key and where its values begin come to `grouping`, the values to `grouped`. How many groups there are;
+/// `None` if the pairs must be sorted. Waits twice.
+///
+/// On a GPU: a launch for the sample; three fills, one partition pass or two, and a launch that groups.
+pub fn group<K: Key, V: Value>(
+    stream: &Stream,
+    sizes: PartingSizes,
+    seed: u32,
+    (keys, values): (View<'_, K>, View<'_, V>),
+    kept: &mut Option<Parting>,
+    grouping: &mut Grouping<K>,
+    mut grouped: ViewMut<'_, V>,
+) -> Result<Option<usize>> {
+    let (device, n) = (stream.device(), keys.len());
+    if !device.runs_kernels() || n < sizes.least.max(1) {
+        return Ok(None);
+    }
+    let (aligned, of) = (keys.is_aligned(16) && values.is_aligned(16), keys.arg("keys", stream)?);
+    let values = values.arg("values", stream)?;
+    grouping.count.view_mut().fill_bytes(0, stream)?;
+    // SAFETY: `n` keys, more than none; one sum.
+    unsafe { K::sample(stream, SAMPLES, n as u32, of, grouping.count.view_mut().arg("couples", stream)?)? };
+    let couples = grouping.count.download()?[0];
+    let Some(sizes) = sizes.of::<K::Layout<V>>(copies(couples, n)) else { return Ok(None) };
+    // Nothing is stashed or contested, and no stretch of the input must be told from another.
+    let Ok(plan) = Plan::sized(n, 0.5, sizes).map(|plan| Plan { parts: 1, stash_bits: 0, ..plan }) else {
+        // More partitions than two passes make.
+        return Ok(None);
+    };
+    let memory =
+        super::reserve(kept, |kept| kept.fits::<K::Layout<V>>(&plan), || Parting::new::<K::Layout<V>>(device, &plan))?;
+    memory.cursors.view_mut().fill_bytes(0, stream)?;
+    memory.valid.view_mut().fill_bytes(0xFF, stream)?;
+    memory.state.view_mut().fill_bytes(0, stream)?;
+    let pairs = Unparted { keys: of, values, aligned, seed, duplicates: Duplicates::Unchecked };
+    let passes = Passes {
+        by_group: memory.by_group.view_mut(),
+        by_partition: memory.by_partition.view_mut(),
+        overflow: memory.overflow.view_mut(),
+        cursors: memory.cursors.view_mut(),
+        valid: memory.valid.view_mut(),
+        stash: memory.stash.view_mut(),
+        state: memory.state.view_mut(),
+    };
+    partition::<K::Layout<V>>(stream, &plan, pairs, Stamps::NONE, passes)?;
+    let (partitions, room) = (plan.shape.partitions, plan.partitions.room);
+    let groups = plan.groups.map_or(0, |g| g.count as usize);
+    let counts = memory.cursors.view().slice(groups..plan.bins() as usize)?.arg("counts", stream)?;
+    let (pairs, state) = (memory.by_partition.view().arg("pairs", stream)?, memory.state.view().arg("state", stream)?);
+    let to_keys = grouping.distinct.view_mut().arg("keys", stream)?;
+    let to_starts = grouping.starts.view_mut().arg("starts", stream)?;
+    let count: Buf<u32> = grouping.count.view_mut().arg("groups", stream)?;
+    let to_values = grouped.arg("values", stream)?;
+    let turn = memory.lookback.turn(stream)?;
+    // SAFETY: the bins as the passes left them, of no more room than a block has; no more groups than pairs; status words for each partition.
+    unsafe {
+        K::Layout::<V>::group(
+            stream,
+            partitions,
+            n as u32,
+            seed,
+            partitions,
+            room,
+            turn.epoch,
+            pairs,
+            counts,
+            state,
+            to_keys,
+            to_starts,
+            to_values,
+            count,
+            turn.status,
+            turn.ticket,
+        )?;
+    }
+    let found = grouping.count.download()?[0];
+    Ok((found != u32::MAX).then_some(found as usize))
+}
