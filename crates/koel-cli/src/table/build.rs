@@ -10,7 +10,7 @@ use koel::map::{Key, Value};
 use koel::primitives::radix_sort::SortPair;
 use koel::{
     Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder, MultiMapOptions, SetBuilder,
-    SetOptions,
+    SetOptions, ValueOrder,
 };
 use serde::Serialize;
 use std::fs::File;
