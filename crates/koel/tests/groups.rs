@@ -4,8 +4,8 @@ mod support;
 use koel::primitives::radix_sort::SortPair;
 use koel::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
 use koel::{
-    Device, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, MultiMapOptions, NO_ID,
-    Retriever, Value,
+    Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, MultiMapOptions,
+    NO_ID, Retriever, Value, ValueOrder,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -166,6 +166,45 @@ fn multi_maps_of_wide_pairs() {
 fn multi_maps_of_mixed_pairs() {
     multi_maps::<u32, u64>(4);
     multi_maps::<u64, u32>(4);
+}
+/// With values of a key in any order: in as many as are worth it, pairs are not sorted.
+fn in_any_order<K: Key + SortPair<V>, V: Value>() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let options = MultiMapOptions { order: ValueOrder::Any, ..MultiMapOptions::default() };
+        let mut builder = MultiMapBuilder::<K, V>::new(&device, options).unwrap();
+        // Elsewhere they are sorted, or so few.
+        let parts = device.kind() == DeviceKind::Cuda && is_fast(&device);
+        let sizes = if parts { vec![5_000_000, 300_000, 0, 1] } else { vec![1000, 0] };
+        for (n, (name, of)) in sizes.into_iter().flat_map(|n| COLUMNS.map(|column| (n, column))) {
+            let (keys, place) = (column::<K>(of, n), format!("{name}, {n} on {}", device.name()));
+            let values = (0..n as u64).map(|i| V::narrowed(!i << 3 ^ i)).collect::<Vec<_>>();
+            let (on_device, values_on) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+            let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
+            let mut sorted = keys.iter().copied().zip(values).collect::<Vec<_>>();
+            sorted.sort_unstable();
+            let mut distinct = keys;
+            distinct.sort_unstable();
+            distinct.dedup();
+            let found = map.retrieve(&distinct).unwrap();
+            assert_eq!((map.index().len(), found.values.len()), (distinct.len(), n), "{place}");
+            let of_key = |(i, &key): (usize, &K)| {
+                let mut of = found.of(i).iter().map(|&value| (key, value)).collect::<Vec<_>>();
+                of.sort_unstable();
+                of
+            };
+            assert!(distinct.iter().enumerate().flat_map(of_key).eq(sorted), "{place}");
+        }
+    }
+}
+#[test]
+fn narrow_pairs_in_any_order() {
+    in_any_order::<u32, u32>();
+}
+#[test]
+fn wide_pairs_in_any_order() {
+    in_any_order::<u64, u32>();
+    in_any_order::<u32, u64>();
 }
 #[test]
 fn floats_are_reduced() {
