@@ -91,7 +91,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 if let Ok(solids) = intersector.solids() {
                     let volumes = Boolean::ALL.map(|op| solids.volume(op));
-                    let both = volume_of_both(shapes[0], shapes[1], 160);
+                    let both = volume_of_both(shapes[0], shapes[1], 1024);
                     let (va, vb) = (a.volume(), b.volume());
                     let truth = Boolean::ALL.map(|op| match op {
                         Boolean::Union => va + vb - both,

@@ -230,7 +230,7 @@ pub fn mark_bricks(occupied: Buf<u32>, counts: Buf<u32>, shape: Shape, cloud: u3
 }
 
 /// Each word and what comes before it side by side; `bricks` of the state: how many there are. Their cells are none yet.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_number_bricks(
     t: Thread,
     n: u32,
@@ -257,7 +257,7 @@ pub fn spatial_number_bricks(
 }
 /// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. Notes the brick of each key, of level 0. One
 /// thread for four points.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_mark_cells(
     t: Thread,
     groups: u32,
@@ -277,12 +277,16 @@ pub fn spatial_mark_cells(
     while j < 4 * i + 4 {
         let key = keys.get(j);
         if key != last {
-            (last, brick_of_last) = (key, NONE);
+            // Most are in the brick of the one before.
+            let same_brick = (key ^ last) >> 6 == 0;
             let mut level = if key == NONE { shape.levels() } else { 0 };
             while level < shape.levels() {
                 let cell = key >> (3 * level);
-                let word = words.get(shape.region(level, cloud) + (cell >> 11));
-                let brick = brick_number(word, (cell >> 6) & 31);
+                let mut brick = brick_of_last;
+                if level != 0 || !same_brick {
+                    let word = words.get(shape.region(level, cloud) + (cell >> 11));
+                    brick = brick_number(word, (cell >> 6) & 31);
+                }
                 if level == 0 {
                     brick_of_last = brick;
                 }
@@ -292,13 +296,14 @@ pub fn spatial_mark_cells(
                 }
                 level += 1;
             }
+            last = key;
         }
-        bricks_of.store(j, brick_of_last);
+        bricks_of.store(j, if key == NONE { NONE } else { brick_of_last });
         j += 1;
     }
 }
 /// How many cells each brick holds.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, counts: Buf<u32>) {
     let i = t.global_id();
     if i < n {
@@ -309,7 +314,7 @@ pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, co
 /// Each brick's cells and the number of its first side by side, and behind the last the number of all; each cell's code; no
 /// voxel has a point yet. One thread for a word of bricks. And one more for each level and cloud: where it begins, and whether it is
 /// the first whose cells hold enough points.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_number_cells(
     t: Thread,
     shape: Shape,

@@ -24,6 +24,8 @@ struct Estimate {
     coherence: f32,
     /// Distance to the nearest voxel's points.
     nearest: f32,
+    /// The same distance if the surface were a sphere, or any other on which a chord makes equal angles with the normals at its ends.
+    round: f32,
 }
 /// Asks the cells of a level around a point, `reach` to each side (at most 2); weights fall off over `width` cells (so slowly that none
 /// is 0). None: there are none.
@@ -41,7 +43,7 @@ fn estimate(
     let around = around(index, cloud, x, level, reach);
     let scale = width * (1u32 << level) as f32;
     let fall = 1.0 / (scale * scale);
-    let (mut nearest, mut weight, mut flux, mut normal) = (f32::MAX, 0.0, 0.0, [0.0; 3]);
+    let (mut nearest, mut weight, mut flux, mut normal, mut moment) = (f32::MAX, 0.0, 0.0, [0.0; 3], [0.0; 3]);
     let mut corner = 0;
     while corner < CORNERS {
         let mut cells = around.corner(corner);
@@ -59,13 +61,21 @@ fn estimate(
             unroll::<3>(|a| {
                 flux += w * (x[a] - d.centre[a]) * d.normal[a];
                 normal[a] += w * d.normal[a];
+                moment[a] += w * d.area * (x[a] - d.centre[a]);
             });
         }
     }
     if nearest == f32::MAX {
         return None;
     }
-    Some(Estimate { distance: flux / weight, coherence: length(normal) / weight, nearest: sqrt(nearest) })
+    let size = length(normal);
+    let own = (normal[0] * moment[0] + normal[1] * moment[1] + normal[2] * moment[2]) / size;
+    Some(Estimate {
+        distance: flux / weight,
+        coherence: size / weight,
+        nearest: sqrt(nearest),
+        round: 0.5 * (flux + own) / weight,
+    })
 }
 /// The points in the cells of a level around a point, one to each side.
 #[inline(always)]
@@ -92,15 +102,60 @@ fn around(index: Index, cloud: u32, x: [f32; 3], level: u32, reach: i32) -> Cell
     let cell = x.map(|c| (c as u32 >> level) as i32);
     index.cells_in(level, cloud, cell.map(|c| c - reach), cell.map(|c| c + reach), None)
 }
+/// The signed distance of a place that is far from all points of a surface, from where that surface would be if it went on as it
+/// does around: a hole is closed by a piece of a sphere rather than by a lid. None where its parts disagree.
+#[inline(always)]
+#[track_caller]
+pub fn distance_across_hole(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3]) -> Option<f32> {
+    let mut level = 0;
+    while level < index.shape.top() {
+        level += 1;
+        if points_around(index, dipoles, cloud, x, level) != 0 {
+            let e = estimate(index, dipoles, cloud, x, level, 2, 1.5)?;
+            return if e.coherence >= LEAST_COHERENCE { Some(e.round) } else { None };
+        }
+    }
+    None
+}
 #[inline(always)]
 fn squared(a: [f32; 3], b: [f32; 3]) -> f32 {
     let v = [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
     v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
 }
 
+/// The signed distance of a place from a surface close to it. Where its normals give no clear answer: an error, how far away it is.
+#[inline(always)]
+#[track_caller]
+pub fn distance_nearby(
+    index: Index,
+    dipoles: In<u32>,
+    cloud: u32,
+    x: [f32; 3],
+    area: f32,
+    points: u32,
+) -> Result<f32, f32> {
+    let mut level = 0;
+    while level < LAST_LEVEL {
+        level += 1;
+        let around = points_around(index, dipoles, cloud, x, level);
+        if around == 0 {
+            continue;
+        }
+        // One level finer there may be none: then a coarse answer.
+        let fine = estimate(index, dipoles, cloud, x, level - 1, 2, 1.5);
+        let Some(e) = fine.or_else(|| estimate(index, dipoles, cloud, x, level, 1, 0.75)) else { continue };
+        let support = around as f32 * (area / points as f32) / (1u32 << (2 * level)) as f32;
+        let flat = e.nearest > 1.5 && e.distance.abs() < 0.35 * e.nearest;
+        if e.coherence >= LEAST_COHERENCE && !flat && support >= LEAST_SUPPORT {
+            return Ok(e.distance);
+        }
+        return Err(e.nearest);
+    }
+    Err(FAR)
+}
 /// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals give no clear answer, or the
 /// surface is open, the voxel goes to `undecided`, with its distance in `reach` and a winding number of 0 in `sums`.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_judge_near(
     t: Thread,
     n: u32,
@@ -124,28 +179,18 @@ pub fn spatial_judge_near(
     let (_, cloud, _) = shape.decode(codes.get(voxel));
     let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
     let x = Dipole::get(dipoles, voxel).centre;
-    let mut far = FAR;
-    let mut level = if state.load_relaxed(state::OPEN + other) != 0 { LAST_LEVEL } else { 0 };
-    while level < LAST_LEVEL {
-        level += 1;
-        let points = points_around(index, dipoles, other, x, level);
-        if points == 0 {
-            continue;
+    let far = if state.load_relaxed(state::OPEN + other) != 0 {
+        FAR
+    } else {
+        let area = f32::from_bits(state.load_relaxed(state::AREA + other));
+        match distance_nearby(index, dipoles, other, x, area, state.load_relaxed(state::POINTS + other)) {
+            Ok(distance) => {
+                margins.store(voxel, distance.to_bits());
+                return;
+            }
+            Err(far) => far,
         }
-        // One level finer there may be none: then a coarse answer.
-        let fine = estimate(index, dipoles, other, x, level - 1, 2, 1.5);
-        let Some(e) = fine.or_else(|| estimate(index, dipoles, other, x, level, 1, 0.75)) else { continue };
-        let density =
-            f32::from_bits(state.load_relaxed(state::AREA + other)) / state.load_relaxed(state::POINTS + other) as f32;
-        let support = points as f32 * density / (1u32 << (2 * level)) as f32;
-        let flat = e.nearest > 1.5 && e.distance.abs() < 0.35 * e.nearest;
-        if e.coherence >= LEAST_COHERENCE && !flat && support >= LEAST_SUPPORT {
-            margins.store(voxel, e.distance.to_bits());
-            return;
-        }
-        far = e.nearest;
-        break;
-    }
+    };
     reach.store(voxel, far.to_bits());
     let place = state.fetch_add(state::UNDECIDED, 1);
     undecided.store(place, voxel);

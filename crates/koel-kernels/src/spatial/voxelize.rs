@@ -26,7 +26,7 @@ pub const LOCAL_BITS: u32 = 10;
 ///
 /// In double precision, in the order of `Grid::to_voxel_units`: a point that does not move gets the voxel that the host
 /// would give it.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_voxelize(
     t: Thread,
     groups: u32,
@@ -64,10 +64,14 @@ pub fn spatial_voxelize(
         let inside = |c: f64| c >= 0.0 && c < side;
         let mut key = NONE;
         if inside(q[0]) && inside(q[1]) && inside(q[2]) {
-            let voxel = [q[0] as u32, q[1] as u32, q[2] as u32];
-            let place = |a: usize| ((q[a] - voxel[a] as f64) * (1 << LOCAL_BITS) as f64) as u32;
-            key = key_of(voxel);
-            local.store(j, place(0) | place(1) << LOCAL_BITS | place(2) << (2 * LOCAL_BITS));
+            // Voxel and place in it side by side: scaling by a power of two is exact.
+            let fixed = |a: usize| {
+                // SAFETY: from 0 on and below 2^20.
+                unsafe { (q[a] * (1 << LOCAL_BITS) as f64).to_int_unchecked::<i32>() as u32 }
+            };
+            let (x, y, z, mask) = (fixed(0), fixed(1), fixed(2), (1 << LOCAL_BITS) - 1);
+            key = key_of([x >> LOCAL_BITS, y >> LOCAL_BITS, z >> LOCAL_BITS]);
+            local.store(j, x & mask | (y & mask) << LOCAL_BITS | (z & mask) << (2 * LOCAL_BITS));
             if key >> 6 != last {
                 last = key >> 6;
                 mark_bricks(occupied, counts, shape, cloud, key);

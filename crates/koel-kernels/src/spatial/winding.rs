@@ -2,9 +2,10 @@
 //! grid as the hierarchy: far pieces of the surface count as one dipole a cell, nearer ones on finer levels.
 use super::dipoles::{Dipole, measure_surface};
 use super::index::{CORNERS, Index};
-use super::labels::margin_of;
+use super::labels::{FAR, margin_of};
 use super::layout::Shape;
 use super::math::sqrt;
+use super::nearby::distance_across_hole;
 use super::{NONE, state};
 use core::ops::Range;
 use koel_simt::{Buf, In, Thread, kernel};
@@ -131,7 +132,7 @@ impl Turn {
 
 /// Winding numbers of cells at their centres: first of the samples of both clouds in their own surface, then of the free cells
 /// listed in `units` in the other one. Queries times levels times `split` (1 or [`CORNERS`]), by any number of threads.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_wind_units(
     t: Thread,
     shape: Shape,
@@ -170,7 +171,7 @@ pub fn spatial_wind_units(
 }
 /// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level; from each its voxel's margin. Queries
 /// times levels times `split` (1 or [`CORNERS`]), by any number of threads: the last one of a query has its sum.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_wind_voxels(
     t: Thread,
     shape: Shape,
@@ -196,7 +197,8 @@ pub fn spatial_wind_voxels(
         turn.advance();
         let voxel = undecided.get(i);
         let (_, cloud, _) = shape.decode(codes.get(voxel));
-        let part = solid_angle(index, dipoles, 1 - cloud, Dipole::get(dipoles, voxel).centre, level, 0, corners);
+        let centre = Dipole::get(dipoles, voxel).centre;
+        let part = solid_angle(index, dipoles, 1 - cloud, centre, level, 0, corners);
         let part = (part as u64).wrapping_add(1 << SUM_BITS);
         let sum = sums.fetch_add(i, part).wrapping_add(part);
         // A negative sum has borrowed one from the count.
@@ -205,14 +207,20 @@ pub fn spatial_wind_voxels(
             let iso = f32::from_bits(state.get(state::ISO + 1 - cloud));
             let open = state.get(state::OPEN + 1 - cloud) != 0;
             let far = f32::from_bits(reach.get(voxel));
-            margins.store(voxel, margin_of(iso - from_sum(sum), far, open).to_bits());
+            let mut margin = margin_of(iso - from_sum(sum), far, open);
+            if !open && far == FAR {
+                if let Some(distance) = distance_across_hole(index, dipoles, 1 - cloud, centre) {
+                    margin = distance;
+                }
+            }
+            margins.store(voxel, margin.to_bits());
         }
     }
 }
 
 /// What is known of each surface as a whole: area and closedness, from its coarsest level, by one thread a cloud; and the median of
 /// its samples, by one thread a sample: the one in the middle answers.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_judge_surfaces(
     t: Thread,
     shape: Shape,
