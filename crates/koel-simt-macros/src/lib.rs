@@ -87,14 +87,15 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
 
     let all = |blocks: &str| {
         format!(
-            r#"for block in {blocks} {{
+            r#"{native}
+            for block in {blocks} {{
                 for id in 0..{threads} {{
                     super::{name}(::koel_simt::host::native_thread(id, block, {threads}, grid), {call});
                 }}
             }}"#
         )
     };
-    // Two closures, so that each is part of the one function that calls it.
+    // Two closures, so that each is part of the one function that calls it, and what `native` says is known there.
     let run = match native_v3 {
         true => format!("::koel_simt::host::run_v3(|| {{ {0} }}, || {{ {0} }})", all("blocks.clone()")),
         false => all("blocks"),
@@ -138,7 +139,6 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
                 let shared = ({shared}) as u32;
                 let koel_thread = move |t: ::koel_simt::Thread| super::{name}(t, {call});
                 let koel_blocks = move |blocks: ::core::ops::Range<u32>, grid: u32| {{
-                    {native}
                     {run}
                 }};
                 let koel_keep = move || ::koel_simt::KeptBody::new(koel_thread, koel_blocks);
