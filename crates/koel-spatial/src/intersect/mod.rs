@@ -14,7 +14,7 @@
 //! | build: area | cells of the area level | sums | area that a point stands for |
 //! | build: dipoles | voxels, then cells of each level | sums, area | centre, area, area x normal, count of every cell |
 //! | intersect | cells | index of both | intersections; free cells ("units"); voxels near the other surface |
-//! | seed | query and level | dipoles | winding numbers of units and of samples on the own surface; iso values; sides of units |
+//! | seed | query, level, brick | dipoles | winding numbers of units and of samples on the own surface; iso values; closedness |
 //! | fill | near voxels; voxels; undecided | all | margins by nearby normals, by unit, or by a winding number of their own; labels |
 //!
 //! Method robust never waits, so that its frames can be [recorded](Intersector::record) as one CUDA graph.
