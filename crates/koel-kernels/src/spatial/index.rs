@@ -330,9 +330,10 @@ pub fn spatial_number_cells(
 ) {
     let i = t.global_id();
     if i >= shape.words {
-        if i - shape.words < 2 * shape.levels() {
-            let padded = if i - shape.words & 1 == 0 { padded_a } else { padded_b };
-            describe_level(shape, (i - shape.words) >> 1, i - shape.words & 1, padded, words, before, state);
+        let (level, cloud) = ((i - shape.words) >> 1, (i - shape.words) & 1);
+        if level < shape.levels() {
+            let padded = if cloud == 0 { padded_a } else { padded_b };
+            describe_level(shape, level, cloud, padded, words, before, state);
         }
         return;
     }

@@ -170,7 +170,7 @@ mod tests {
                 let cell = [7919, 104_729, 1].map(|p| match i.wrapping_mul(p) % 7 {
                     0 => 0,
                     1 => last,
-                    _ => i.wrapping_mul(p) / 7 & last,
+                    _ => (i.wrapping_mul(p) / 7) & last,
                 });
                 for side in 0..6 {
                     let mut next = cell;

@@ -208,10 +208,11 @@ pub fn spatial_wind_voxels(
             let open = state.get(state::OPEN + 1 - cloud) != 0;
             let far = f32::from_bits(reach.get(voxel));
             let mut margin = margin_of(iso - from_sum(sum), far, open);
-            if !open && far == FAR {
-                if let Some(distance) = distance_across_hole(index, dipoles, 1 - cloud, centre) {
-                    margin = distance;
-                }
+            if !open
+                && far == FAR
+                && let Some(distance) = distance_across_hole(index, dipoles, 1 - cloud, centre)
+            {
+                margin = distance;
             }
             margins.store(voxel, margin.to_bits());
         }
