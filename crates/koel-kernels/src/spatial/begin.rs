@@ -74,7 +74,7 @@ pub fn spatial_begin(
         counts.store(i, 0);
     }
 }
-/// Threads of [`spatial_begin`].
+/// Threads of [`spatial_begin()`].
 pub const fn threads(shape: Shape) -> u32 {
     if shape.words > 2 * BINS { shape.words } else { 2 * BINS }
 }
