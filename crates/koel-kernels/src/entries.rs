@@ -111,20 +111,18 @@ entries! {
     (crate::spatial_search::cells) { point_bounds cell_keys mark_cells gather_points write_cells link_cells }
     (crate::spatial_search::within) { count_within list_within }
     (crate::spatial_search::nearest) { find_nearest }
+    (crate::spatial::begin) { spatial_begin }
     (crate::spatial::voxelize) { spatial_voxelize }
     (crate::spatial::index) {
-        spatial_count_bricks spatial_number_bricks spatial_mark_cells spatial_count_cells spatial_number_cells
-        spatial_find_levels
+        spatial_number_bricks spatial_mark_cells spatial_count_cells spatial_number_cells
     }
     (crate::spatial::sums) { spatial_rank_points spatial_order_points spatial_sum_points }
     (crate::spatial::area) { spatial_measure_cells spatial_area_of_points spatial_cap_area }
-    (crate::spatial::dipoles) { spatial_dipoles spatial_sum_dipoles spatial_sum_surfaces }
+    (crate::spatial::dipoles) { spatial_dipoles spatial_sum_dipoles }
     (crate::spatial::marks) { spatial_mark spatial_mark_intersections }
-    (crate::spatial::winding) { spatial_wind_units spatial_wind_voxels spatial_find_iso }
+    (crate::spatial::winding) { spatial_wind_units spatial_wind_voxels spatial_judge_surfaces }
     (crate::spatial::nearby) { spatial_judge_near }
-    (crate::spatial::labels) {
-        spatial_judge_units spatial_judge_free spatial_judge_undecided spatial_label spatial_measure spatial_label_points
-    }
+    (crate::spatial::labels) { spatial_judge_free spatial_label spatial_measure spatial_label_points }
     (crate::spatial::flood) {
         spatial_seed spatial_flood_begin spatial_flood_step spatial_flood_turn spatial_flood_conflicts spatial_flood_label
     }

@@ -5,11 +5,12 @@
 //!   * elsewhere: a module of the same name with `SPEC` (name, threads, parameter list) and a typed `launch`
 //!     that works with any `Backend`: the test executor, native loops, a CUDA launcher.
 //!
-//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, independent, starts_early,
+//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, independent, native_v3, starts_early,
 //! local_arrays)]`
 //!
 //! `threads` and `min_blocks` become the launch bounds. `independent` promises that the threads never wait for each other
-//! and use no shared memory: such a kernel can run natively on a CPU. `starts_early` promises that every thread calls
+//! and use no shared memory: such a kernel can run natively on a CPU. `native_v3`: its native loop is compiled twice, the second time for
+//! x86-64 CPUs with AVX2, BMI and POPCNT, which run it where they can: for kernels that count bits. `starts_early` promises that every thread calls
 //! `wait_for_previous` before it touches global memory that an earlier kernel of the stream wrote or still reads: it may
 //! then start while that kernel ends (programmatic dependent launch). `local_arrays` says that arrays in local memory are meant, as
 //! where something rare is not to take registers from all else; without it xtask refuses them.
@@ -25,11 +26,12 @@ pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
 
 fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
     let (mut threads, mut min_blocks, mut shared) = (None, "1".to_string(), "0".to_string());
-    let (mut independent, mut starts_early, mut local_arrays) = (false, false, false);
+    let (mut independent, mut native_v3, mut starts_early, mut local_arrays) = (false, false, false, false);
     for part in split_commas(attr) {
         let text = part.iter().map(|t| t.to_string()).collect::<Vec<_>>();
         let flag = match text.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["independent"] => Some(&mut independent),
+            ["native_v3"] => Some(&mut native_v3),
             ["starts_early"] => Some(&mut starts_early),
             ["local_arrays"] => Some(&mut local_arrays),
             _ => None,
@@ -83,6 +85,22 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
     let sizes = types.iter().map(|t| format!("<{t} as ::koel_simt::Arg>::BYTES,")).collect::<String>();
     let native = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::native({n});")).collect::<String>();
 
+    let all = |blocks: &str| {
+        format!(
+            r#"{native}
+            for block in {blocks} {{
+                for id in 0..{threads} {{
+                    super::{name}(::koel_simt::host::native_thread(id, block, {threads}, grid), {call});
+                }}
+            }}"#
+        )
+    };
+    // Two closures, so that each is part of the one function that calls it, and what `native` says is known there.
+    let run = match native_v3 {
+        true => format!("::koel_simt::host::run_v3(|| {{ {0} }}, || {{ {0} }})", all("blocks.clone()")),
+        false => all("blocks"),
+    };
+
     let docs = tokens[..at].iter().map(|t| t.to_string()).collect::<String>();
     let visibility = if docs.contains("pub") { "pub" } else { "pub(crate)" };
     let extra = format!(
@@ -121,12 +139,7 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
                 let shared = ({shared}) as u32;
                 let koel_thread = move |t: ::koel_simt::Thread| super::{name}(t, {call});
                 let koel_blocks = move |blocks: ::core::ops::Range<u32>, grid: u32| {{
-                    {native}
-                    for block in blocks {{
-                        for id in 0..{threads} {{
-                            super::{name}(::koel_simt::host::native_thread(id, block, {threads}, grid), {call});
-                        }}
-                    }}
+                    {run}
                 }};
                 let koel_keep = move || ::koel_simt::KeptBody::new(koel_thread, koel_blocks);
                 let body = ::koel_simt::KernelBody {{ thread: &koel_thread, blocks: &koel_blocks, keep: &koel_keep }};

@@ -42,17 +42,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let h = 2.0 / f64::from(n);
     let grid = Grid::new([-1.0; 3], h, n)?;
     println!(
-        "{}: {points} points a side, {n}^3, worst of {poses} random poses; shares of area in %, volume error in %, ms a frame (clock: least of each stage; CPU: mean, all threads)",
+        "{}: {points} points a side, {n}^3, worst of {poses} random poses; shares of area in %, volume error in %, ms a frame (CPU: mean, all threads; recorded: least, all stages as one graph; clock: least of each stage)",
         device.name()
     );
     println!(
-        "| scene | method | wrong beyond 2 voxels | wrong | unknown | inside share off | volume off | CPU | clock | voxelize, build, intersect, seed, fill |"
+        "| scene | method | wrong beyond 2 voxels | wrong | unknown | inside share off | volume off | CPU | recorded | clock | voxelize, build, intersect, seed, fill |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for (name, a, b, offset, noise) in cases(h).into_iter().filter(|c| c.0.contains(&filter)) {
         for method in [Method::default(), Method::Paper(PaperOptions::default())] {
             let mut random = Random(1);
             let (mut worst, mut volume_off, mut frames, mut busy) = (Errors::default(), None, vec![], 0.0);
+            let mut least_recorded: Option<f64> = None;
             for _ in 0..poses {
                 let scans = [scan(a, points, noise, h, &mut random), scan(b, points, noise, h, &mut random)];
                 let moved = random.direction().map(|c| c * offset);
@@ -67,6 +68,21 @@ fn main() -> Result<(), Box<dyn Error>> {
                     frames.push(intersector.timings()?);
                 }
                 busy += cpu_ms() - before;
+                if matches!(method, Method::Robust(_)) {
+                    let separate = Side::BOTH.map(|side| intersector.voxels(side));
+                    let mut recorded = intersector.record()?;
+                    for _ in 0..=frames_of_pose.max(1) {
+                        recorded.frame(&pose[0], &pose[1])?;
+                        let ms = recorded.milliseconds()?;
+                        least_recorded = Some(ms.min(least_recorded.unwrap_or(ms)));
+                    }
+                    intersector = recorded.into_intersector();
+                    for (side, separate) in Side::BOTH.into_iter().zip(separate) {
+                        if intersector.voxels(side)? != separate? {
+                            return Err(format!("{name}: recorded frames label {side} differently").into());
+                        }
+                    }
+                }
                 let shapes: [(Shape, &Pose); 2] = [(a, &pose[0]), (b, &pose[1])];
                 for side in Side::BOTH {
                     let (i, o) = (side as usize, 1 - side as usize);
@@ -75,7 +91,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 if let Ok(solids) = intersector.solids() {
                     let volumes = Boolean::ALL.map(|op| solids.volume(op));
-                    let both = volume_of_both(shapes[0], shapes[1], 160);
+                    let both = volume_of_both(shapes[0], shapes[1], 1024);
                     let (va, vb) = (a.volume(), b.volume());
                     let truth = Boolean::ALL.map(|op| match op {
                         Boolean::Union => va + vb - both,
@@ -100,8 +116,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             let name_of = if matches!(method, Method::Paper(_)) { "paper" } else { "robust" };
             let volume = volume_off.map_or("-".into(), |v: f64| format!("{:.2}", v * 100.0));
+            let recorded = least_recorded.map_or("-".into(), |ms| format!("{ms:.3}"));
             println!(
-                "| {name} | {name_of} | {:.4} | {:.3} | {:.3} | {:.3} | {volume} | {:.1} | {:.2} | {:.2}, {:.2}, {:.2}, {:.2}, {:.2} |",
+                "| {name} | {name_of} | {:.4} | {:.3} | {:.3} | {:.3} | {volume} | {:.1} | {recorded} | {:.2} | {:.2}, {:.2}, {:.2}, {:.2}, {:.2} |",
                 worst.far * 100.0,
                 worst.wrong * 100.0,
                 worst.unknown * 100.0,

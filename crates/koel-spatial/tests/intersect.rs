@@ -56,7 +56,7 @@ impl Scene {
     /// Of [`Boolean::ALL`].
     fn volumes(&self) -> [f64; 4] {
         let [a, b] = self.shapes.map(Shape::volume);
-        let both = volume_of_both((self.shapes[0], &self.poses[0]), (self.shapes[1], &self.poses[1]), 80);
+        let both = volume_of_both((self.shapes[0], &self.poses[0]), (self.shapes[1], &self.poses[1]), 256);
         [a + b - both, both, a - both, b - both]
     }
 }
@@ -110,6 +110,16 @@ fn outliers_flipped_normals_holes_and_densities_are_borne() {
         let scene = scene([SPHERE, TORUS], 0.4, noise, 4);
         let e = scene.errors(&mut scene.run(&device(), robust()));
         assert!(e.far <= 0.002 && e.wrong <= 0.01 && e.unknown <= 0.005, "{noise:?}: {e:?}");
+    }
+}
+/// Where nobody saw the other sphere, its surface is taken to go on as it does around, not to be a lid.
+#[test]
+fn holes_are_closed_by_round_surfaces() {
+    let closed = Method::Robust(RobustOptions { assume_closed: true });
+    for seed in [20, 21, 22] {
+        let scene = scene([SPHERE, SPHERE], 0.3, Scan { hole: 0.15, ..NOISY }, seed);
+        let e = scene.errors(&mut scene.run(&device(), closed));
+        assert!(e.far <= 0.001 && e.wrong <= 0.01 && e.unknown <= 0.02, "{e:?}");
     }
 }
 #[test]
@@ -272,6 +282,62 @@ fn frames_repeat_and_poses_matter() {
     assert_eq!(intersector.bytes(), bytes);
     let timings = intersector.timings().unwrap();
     assert!(timings.total() > 0.0 && timings.build > 0.0);
+}
+
+/// Poses one after another, each of which finds more or fewer cells and other levels than the one before; in one nothing is left.
+fn animation(scene: &Scene) -> Vec<[Pose; 2]> {
+    let [a, b] = scene.poses;
+    let moved = |x: f64| Pose { translation: [x, 0.05, -0.02], ..b };
+    vec![[a, moved(50.0)], [Pose::IDENTITY, b], [a, moved(0.9)], [moved(50.0), moved(-50.0)], [b, a], [a, a], [a, b]]
+}
+/// Every label, word by word, and every measure.
+#[track_caller]
+fn assert_same(found: &mut Intersector, expected: &mut Intersector) {
+    for side in Side::BOTH {
+        assert_eq!(found.voxels(side).unwrap(), expected.voxels(side).unwrap());
+        assert_eq!(found.point_labels(side).unwrap(), expected.point_labels(side).unwrap());
+    }
+    let measures = |i: &mut Intersector| format!("{:?}", i.summary().unwrap()); // of what is empty, NaN
+    assert_eq!(measures(found), measures(expected));
+}
+#[test]
+fn recorded_frames_have_the_labels_of_separate_ones() {
+    let scene = small(19);
+    let [a, b] = &scene.scans;
+    for device in [device(), Device::executor(4), Device::executor(5)] {
+        let new = |device: &Device| Intersector::new(device, &a.cloud, &b.cloud, scene.grid, robust()).unwrap();
+        let mut expected = new(&Device::cpu_with_threads(1).unwrap());
+        let mut first = new(&device);
+        // What has been before a recording is no part of it.
+        let far = Pose { translation: [60.0; 3], ..Pose::IDENTITY };
+        first.frame(&scene.poses[0], &far).unwrap();
+        let bytes = first.bytes();
+        let mut recorded = first.record().unwrap();
+        for [a, b] in animation(&scene) {
+            recorded.frame(&a, &b).unwrap();
+            expected.frame(&a, &b).unwrap();
+            assert_same(recorded.intersector_mut(), &mut expected);
+        }
+        assert!(recorded.milliseconds().unwrap() > 0.0);
+        let solids = recorded.intersector_mut().solids().unwrap();
+        assert_eq!(solids.mesh(Boolean::Union), expected.solids().unwrap().mesh(Boolean::Union));
+        // Between recorded frames there may be others, and after them too.
+        let [a, b] = animation(&scene)[1];
+        recorded.intersector_mut().frame(&b, &a).unwrap();
+        recorded.frame(&a, &b).unwrap();
+        expected.frame(&a, &b).unwrap();
+        assert_same(recorded.intersector_mut(), &mut expected);
+        let bent = Pose { rotation: [[0.5; 3]; 3], ..a };
+        assert!(matches!(recorded.frame(&bent, &b), Err(IntersectError::NotRigid { cloud: Side::A, .. })));
+        let mut after = recorded.into_intersector();
+        assert_eq!(after.bytes(), bytes);
+        let [a, b] = animation(&scene)[2];
+        after.frame(&a, &b).unwrap();
+        expected.frame(&a, &b).unwrap();
+        assert_same(&mut after, &mut expected);
+    }
+    let refused = scene.run(&device(), paper()).record().err();
+    assert!(matches!(refused, Some(IntersectError::NeedsRobust { what: "recorded frames" })));
 }
 
 #[test]

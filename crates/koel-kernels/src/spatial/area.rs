@@ -2,7 +2,7 @@
 //!
 //! At the level whose cells hold some 24 points nearly every cell that the surface crosses is occupied, and a cell of side h
 //! with mean normal n holds h^2 / |n|_1 of it on average over all places of the surface: independent of the normal's sign.
-use super::index::Index;
+use super::index::{CORNERS, Index};
 use super::layout::{Shape, cell_of};
 use super::math::sqrt;
 use super::sums::Sums;
@@ -16,7 +16,7 @@ const FIRST_BIN: u32 = (127 - 24) << 3;
 const MOST_MEDIANS: f32 = 8.0;
 
 /// For each cell of its cloud's area level: its surface and its points, side by side as `f32`.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_measure_cells(
     t: Thread,
     cells: u32,
@@ -60,7 +60,7 @@ pub fn side(level: u32) -> f32 {
 
 /// For each cell of its cloud's area level: the area of a point, from the cell and its neighbours; and a histogram of it
 /// over the points.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_area_of_points(
     t: Thread,
     cells: u32,
@@ -84,15 +84,20 @@ pub fn spatial_area_of_points(
     let index = Index { shape, words, bricks };
     let c = cell_of(key).map(|c| c as i32);
     let (mut area, mut points, mut around) = (0.0, 0.0, 0.0);
-    let mut near = index.cells_in(level, cloud, c.map(|c| c - 1), c.map(|c| c + 1), None);
-    loop {
-        let j = near.pop();
-        if j == NONE {
-            break;
+    let near = index.cells_in(level, cloud, c.map(|c| c - 1), c.map(|c| c + 1), None);
+    let mut corner = 0;
+    while corner < CORNERS {
+        let mut cells = near.corner(corner);
+        loop {
+            let j = cells.pop();
+            if j == NONE {
+                break;
+            }
+            area += f32::from_bits(measured.get(2 * j));
+            points += f32::from_bits(measured.get(2 * j + 1));
+            around += 1.0;
         }
-        area += f32::from_bits(measured.get(2 * j));
-        points += f32::from_bits(measured.get(2 * j + 1));
-        around += 1.0;
+        corner += 1;
     }
     // Cells of which the surface only cuts a corner stay empty: the occupied share was fitted in experiments.
     let density = points / around;
@@ -105,7 +110,7 @@ pub fn spatial_area_of_points(
 }
 
 /// The cap: so many times the median of the points. One thread a bin of each cloud; the bin of the median answers.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_cap_area(t: Thread, histogram: In<u32>, state: Buf<u32>) {
     let i = t.global_id();
     if i >= 2 * BINS {

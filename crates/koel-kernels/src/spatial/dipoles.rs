@@ -25,11 +25,34 @@ pub struct Dipole {
 /// Words of a [`Dipole`].
 pub const WORDS: u32 = 8;
 impl Dipole {
+    const NOTHING: Dipole = Dipole { centre: [0.0; 3], area: 0.0, normal: [0.0; 3], count: 0 };
+    /// Adds another; the centre becomes a sum, weighed by area.
+    #[inline(always)]
+    fn add(&mut self, d: Dipole) {
+        unroll::<3>(|a| {
+            self.centre[a] += d.area * d.centre[a];
+            self.normal[a] += d.normal[a];
+        });
+        self.area += d.area;
+        self.count += d.count;
+    }
+    /// After all have been added.
+    #[inline(always)]
+    fn centred(mut self) -> Dipole {
+        unroll::<3>(|a| self.centre[a] /= self.area);
+        self
+    }
     /// Reads that of a cell.
     #[inline(always)]
     #[track_caller]
     pub fn get(dipoles: In<u32>, cell: u32) -> Dipole {
         Dipole::of(dipoles.x4().get(2 * cell).0, dipoles.x4().get(2 * cell + 1).0)
+    }
+    /// Reads only how many points a cell has.
+    #[inline(always)]
+    #[track_caller]
+    pub fn count(dipoles: In<u32>, cell: u32) -> u32 {
+        dipoles.get(WORDS * cell + WORDS - 1)
     }
     #[inline(always)]
     fn of(a: [u32; 4], b: [u32; 4]) -> Dipole {
@@ -46,7 +69,7 @@ impl Dipole {
 }
 
 /// The dipole of each voxel.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_dipoles(
     t: Thread,
     voxels: u32,
@@ -75,12 +98,14 @@ pub fn spatial_dipoles(
     d.store(dipoles, i);
 }
 
-/// The dipoles of a level from those of the level below. One thread a cell.
-#[kernel(threads = 64, independent)]
+/// The dipoles of `levels` levels (1 or 2), from `level` on, from those of the level below. One thread a cell. Two levels at once are
+/// one launch less; each cell of the second sums up those of the first anew, in the same order.
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_sum_dipoles(
     t: Thread,
     cells: u32,
     level: u32,
+    levels: u32,
     shape: Shape,
     words: In<u64>,
     bricks: In<u64>,
@@ -89,39 +114,45 @@ pub fn spatial_sum_dipoles(
     dipoles: Buf<u32>,
 ) {
     let i = state.get(state::FIRST_CELL + 2 * level) + t.global_id();
-    if t.global_id() >= cells || i >= state.get(state::FIRST_CELL + 2 * level + 2) {
+    if t.global_id() >= cells || i >= state.get(state::FIRST_CELL + 2 * (level + levels)) {
         return;
     }
-    let (_, cloud, key) = shape.decode(codes.get(i));
+    let (own, cloud, key) = shape.decode(codes.get(i));
     let index = Index { shape, words, bricks };
+    if own == level {
+        sum_of_children(index, own, cloud, key, dipoles).store(dipoles, i);
+        return;
+    }
+    let mut sum = Dipole::NOTHING;
+    let mut children = index.brick(level, cloud, key >> 3).cells >> (key << 3 & 63) & 255;
+    while children != 0 {
+        let child = key << 3 | children.trailing_zeros();
+        children &= children - 1;
+        sum.add(sum_of_children(index, level, cloud, child, dipoles));
+    }
+    sum.centred().store(dipoles, i);
+}
+/// The dipole of a cell from those of the level below.
+#[inline(always)]
+#[track_caller]
+fn sum_of_children(index: Index, level: u32, cloud: u32, key: u32, dipoles: Buf<u32>) -> Dipole {
     // The children lie side by side, in one brick.
     let brick = index.brick(level - 1, cloud, key >> 3);
     let first_bit = key << 3 & 63;
-    let children = (brick.cells >> first_bit & 255).count_ones();
     let mut child = brick.number(first_bit);
-    let end = child + children;
-    let mut sum = Dipole { centre: [0.0; 3], area: 0.0, normal: [0.0; 3], count: 0 };
+    let end = child + (brick.cells >> first_bit & 255).count_ones();
+    let mut sum = Dipole::NOTHING;
     while child < end {
-        let d = Dipole::of(dipoles.x4().load(2 * child).0, dipoles.x4().load(2 * child + 1).0);
-        unroll::<3>(|a| {
-            sum.centre[a] += d.area * d.centre[a];
-            sum.normal[a] += d.normal[a];
-        });
-        sum.area += d.area;
-        sum.count += d.count;
+        sum.add(Dipole::of(dipoles.x4().load(2 * child).0, dipoles.x4().load(2 * child + 1).0));
         child += 1;
     }
-    unroll::<3>(|a| sum.centre[a] /= sum.area);
-    sum.store(dipoles, i);
+    sum.centred()
 }
 
-/// Area and closedness of each cloud, from its coarsest level. One thread a cloud.
-#[kernel(threads = 32, independent)]
-pub fn spatial_sum_surfaces(t: Thread, shape: Shape, assume_closed: u32, dipoles: In<u32>, state: Buf<u32>) {
-    let cloud = t.global_id();
-    if cloud >= 2 {
-        return;
-    }
+/// Area and closedness of a cloud, from its coarsest level.
+#[inline(always)]
+#[track_caller]
+pub fn measure_surface(shape: Shape, cloud: u32, assume_closed: bool, dipoles: In<u32>, state: Buf<u32>) {
     let (mut area, mut normal) = (0.0, [0.0; 3]);
     let mut cell = state.load(state::FIRST_CELL + 2 * shape.top() + cloud);
     let end = state.load(state::FIRST_CELL + 2 * shape.top() + cloud + 1);
@@ -134,5 +165,5 @@ pub fn spatial_sum_surfaces(t: Thread, shape: Shape, assume_closed: u32, dipoles
     let closedness = if area > 0.0 { length(normal) / area } else { 1.0 };
     state.store(state::AREA + cloud, area.to_bits());
     state.store(state::CLOSEDNESS + cloud, closedness.to_bits());
-    state.store(state::OPEN + cloud, (assume_closed == 0 && closedness > OPEN_ABOVE) as u32);
+    state.store(state::OPEN + cloud, (!assume_closed && closedness > OPEN_ABOVE) as u32);
 }

@@ -74,20 +74,6 @@ impl Index {
         let U64x2([cells, first]) = bricks.x2().get(number);
         Brick { cells, first: first as u32 }
     }
-    /// The first cell of a level of a cloud; of cloud 2, the end of the level.
-    #[inline(always)]
-    #[track_caller]
-    pub fn first(self, level: u32, cloud: u32) -> u32 {
-        let word = self.shape.region(level, 0) + cloud * self.shape.region_words(level);
-        let before = if word < self.shape.words {
-            (self.words.get(word) >> 32) as u32
-        } else {
-            let last = self.words.get(self.shape.words - 1);
-            brick_number(last, 31) + (last >> 31 & 1) as u32
-        };
-        let U64x2([_, first]) = self.bricks.x2().get(before);
-        first as u32
-    }
 
     /// The occupied cells of a box less another, both given by their first and last cells. The box may reach beyond the grid and
     /// spans at most 5 cells a side, or 6 from an even one: two bricks an axis.
@@ -110,15 +96,15 @@ impl Index {
             x: Span::new(from[0], to[0], last, but_from[0], but_to[0]),
             y: Span::new(from[1], to[1], last, but_from[1], but_to[1]),
             z: Span::new(from[2], to[2], last, but_from[2], but_to[2]),
-            corner: 0,
-            rest: 0,
-            brick: Brick { cells: 0, first: 0 },
         }
     }
 }
 
-/// The numbers of some cells, one by one, in a fixed order: up to eight bricks, each in key order. No closure: a kernel's loop
-/// around [`pop`](Self::pop) is one function, in which the host's native mode checks nothing but bounds.
+/// Corners of a [`Cells`]: its bricks, two an axis.
+pub const CORNERS: u32 = 8;
+
+/// Some cells, brick by brick in a fixed order, in each brick in key order. No closure: a kernel's loops are one function, in which the
+/// host's native mode checks nothing but bounds; and loop in loop, so that the threads of a warp look at their bricks together.
 #[derive(Clone, Copy)]
 pub struct Cells {
     index: Index,
@@ -127,31 +113,36 @@ pub struct Cells {
     x: Span,
     y: Span,
     z: Span,
-    /// The next brick.
-    corner: u32,
-    /// Cells of this brick that are still to come.
-    rest: u64,
-    brick: Brick,
 }
 impl Cells {
-    /// The next one, or [`NONE`].
+    /// Those of a corner, 0 to 7.
     #[inline(always)]
     #[track_caller]
+    pub fn corner(self, corner: u32) -> InBrick {
+        let (bx, cx, nx) = self.x.half(corner >> 2 & 1);
+        let (by, cy, ny) = self.y.half(corner >> 1 & 1);
+        let (bz, cz, nz) = self.z.half(corner & 1);
+        let wanted = (along_x(cx) & along_y(cy) & along_z(cz)) & !(along_x(nx) & along_y(ny) & along_z(nz));
+        if wanted == 0 {
+            return InBrick { brick: Brick { cells: 0, first: 0 }, rest: 0 };
+        }
+        let brick = self.index.brick(self.level, self.cloud, spread(bx) << 2 | spread(by) << 1 | spread(bz));
+        InBrick { brick, rest: brick.cells & wanted }
+    }
+}
+/// Cells of one brick.
+#[derive(Clone, Copy)]
+pub struct InBrick {
+    brick: Brick,
+    /// Those that are still to come.
+    rest: u64,
+}
+impl InBrick {
+    /// The number of the next one, or [`NONE`].
+    #[inline(always)]
     pub fn pop(&mut self) -> u32 {
-        while self.rest == 0 {
-            if self.corner == 8 {
-                return NONE;
-            }
-            let (bx, cx, nx) = self.x.half(self.corner >> 2 & 1);
-            let (by, cy, ny) = self.y.half(self.corner >> 1 & 1);
-            let (bz, cz, nz) = self.z.half(self.corner & 1);
-            self.corner += 1;
-            let wanted = (along_x(cx) & along_y(cy) & along_z(cz)) & !(along_x(nx) & along_y(ny) & along_z(nz));
-            if wanted != 0 {
-                let key = spread(bx) << 2 | spread(by) << 1 | spread(bz);
-                self.brick = self.index.brick(self.level, self.cloud, key);
-                self.rest = self.brick.cells & wanted;
-            }
+        if self.rest == 0 {
+            return NONE;
         }
         let cell = self.brick.number(self.rest.trailing_zeros());
         self.rest &= self.rest - 1;
@@ -221,10 +212,11 @@ fn axis(set: u32, low: u64, high: u64) -> u64 {
     pick(0, low & high) | pick(1, !low & high) | pick(2, low & !high) | pick(3, !low & !high)
 }
 
-/// Sets the bits of a voxel's bricks, from level 0 up to the first that is set: whoever set that one goes on from there.
+/// Sets the bits of a voxel's bricks, from level 0 up to the first that is set: whoever set that one goes on from there. Counts the
+/// bricks of each word.
 #[inline(always)]
 #[track_caller]
-pub fn mark_bricks(occupied: Buf<u32>, shape: Shape, cloud: u32, key: u32) {
+pub fn mark_bricks(occupied: Buf<u32>, counts: Buf<u32>, shape: Shape, cloud: u32, key: u32) {
     let mut level = 0;
     while level < shape.levels() {
         let brick = key >> (3 * level + 6);
@@ -232,34 +224,40 @@ pub fn mark_bricks(occupied: Buf<u32>, shape: Shape, cloud: u32, key: u32) {
         if occupied.load_relaxed(word) & bit != 0 || occupied.fetch_or(word, bit) & bit != 0 {
             return;
         }
+        counts.fetch_add(word, 1);
         level += 1;
     }
 }
 
-/// How many bricks each word holds.
-#[kernel(threads = 128, independent)]
-pub fn spatial_count_bricks(t: Thread, n: u32, occupied: In<u32>, counts: Buf<u32>) {
-    let i = t.global_id();
-    if i < n {
-        counts.store(i, occupied.get(i).count_ones());
-    }
-}
-/// Each word and what comes before it side by side; `bricks` of the state: how many there are.
-#[kernel(threads = 128, independent)]
-pub fn spatial_number_bricks(t: Thread, n: u32, occupied: In<u32>, before: In<u32>, words: Buf<u64>, state: Buf<u32>) {
+/// Each word and what comes before it side by side; `bricks` of the state: how many there are. Their cells are none yet.
+#[kernel(threads = 128, independent, native_v3)]
+pub fn spatial_number_bricks(
+    t: Thread,
+    n: u32,
+    occupied: In<u32>,
+    before: In<u32>,
+    words: Buf<u64>,
+    cells: Buf<u64>,
+    state: Buf<u32>,
+) {
     let i = t.global_id();
     if i >= n {
         return;
     }
     let (bits, first) = (occupied.get(i), before.get(i));
     words.store(i, (first as u64) << 32 | bits as u64);
+    let (mut brick, end) = (first, first + bits.count_ones());
+    while brick < end {
+        cells.store(brick, 0);
+        brick += 1;
+    }
     if i + 1 == n {
-        state.store(state::BRICKS, first + bits.count_ones());
+        state.store(state::BRICKS, end);
     }
 }
 /// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. Notes the brick of each key, of level 0. One
 /// thread for four points.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_mark_cells(
     t: Thread,
     groups: u32,
@@ -279,12 +277,16 @@ pub fn spatial_mark_cells(
     while j < 4 * i + 4 {
         let key = keys.get(j);
         if key != last {
-            (last, brick_of_last) = (key, NONE);
+            // Most are in the brick of the one before.
+            let same_brick = (key ^ last) >> 6 == 0;
             let mut level = if key == NONE { shape.levels() } else { 0 };
             while level < shape.levels() {
                 let cell = key >> (3 * level);
-                let word = words.get(shape.region(level, cloud) + (cell >> 11));
-                let brick = brick_number(word, (cell >> 6) & 31);
+                let mut brick = brick_of_last;
+                if level != 0 || !same_brick {
+                    let word = words.get(shape.region(level, cloud) + (cell >> 11));
+                    brick = brick_number(word, (cell >> 6) & 31);
+                }
                 if level == 0 {
                     brick_of_last = brick;
                 }
@@ -294,13 +296,14 @@ pub fn spatial_mark_cells(
                 }
                 level += 1;
             }
+            last = key;
         }
-        bricks_of.store(j, brick_of_last);
+        bricks_of.store(j, if key == NONE { NONE } else { brick_of_last });
         j += 1;
     }
 }
 /// How many cells each brick holds.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, counts: Buf<u32>) {
     let i = t.global_id();
     if i < n {
@@ -308,20 +311,30 @@ pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, co
         counts.store(i, if i < state.get(state::BRICKS) { cells.get(i).count_ones() } else { 0 });
     }
 }
-/// Each brick's cells and the number of its first side by side, and behind the last the number of all; each cell's code.
-/// One thread for a word of bricks.
-#[kernel(threads = 128, independent)]
+/// Each brick's cells and the number of its first side by side, and behind the last the number of all; each cell's code; no
+/// voxel has a point yet. One thread for a word of bricks. And one more for each level and cloud: where it begins, and whether it is
+/// the first whose cells hold enough points.
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_number_cells(
     t: Thread,
     shape: Shape,
+    padded_a: u32,
+    padded_b: u32,
     words: In<u64>,
     cells: In<u64>,
     before: In<u32>,
     bricks: Buf<u64>,
     codes: Buf<u32>,
+    points: Buf<u32>,
+    state: Buf<u32>,
 ) {
     let i = t.global_id();
     if i >= shape.words {
+        let (level, cloud) = ((i - shape.words) >> 1, (i - shape.words) & 1);
+        if level < shape.levels() {
+            let padded = if cloud == 0 { padded_a } else { padded_b };
+            describe_level(shape, level, cloud, padded, words, before, state);
+        }
         return;
     }
     let word = words.get(i);
@@ -339,6 +352,9 @@ pub fn spatial_number_cells(
             bricks.x2().store(brick, U64x2([of_brick, number as u64]));
             while of_brick != 0 {
                 codes.store(number, shape.code(level, cloud, key | of_brick.trailing_zeros()));
+                if level == 0 {
+                    points.store(number, 0);
+                }
                 of_brick &= of_brick - 1;
                 number += 1;
             }
@@ -350,42 +366,49 @@ pub fn spatial_number_cells(
         bricks.x2().store(brick, U64x2([0, before.get(brick) as u64]));
     }
 }
-/// Where each level of each cloud begins, how many cells there are, and which levels hold enough points. One thread a level and
-/// cloud, and one more.
-#[kernel(threads = 32, independent)]
-pub fn spatial_find_levels(
-    t: Thread,
-    shape: Shape,
-    padded_a: u32,
-    padded_b: u32,
-    words: In<u64>,
-    bricks: In<u64>,
-    state: Buf<u32>,
-) {
-    let i = t.global_id();
-    let index = Index { shape, words, bricks };
-    if i <= 2 * shape.levels() {
-        let (level, cloud) = if i < 2 * shape.levels() { (i >> 1, i & 1) } else { (shape.top(), 2) };
-        state.store(state::FIRST_CELL + i, index.first(level, cloud));
+/// Writes where a level of a cloud begins, behind the last one also where it ends; and its number, if it is the first whose cells
+/// hold 8 points on average, or 24. (Coarser levels have no more cells.)
+#[inline(always)]
+#[track_caller]
+fn describe_level(shape: Shape, level: u32, cloud: u32, padded: u32, words: In<u64>, before: In<u32>, state: Buf<u32>) {
+    let first = first_cell(shape, words, before, level, cloud);
+    let cells = first_cell(shape, words, before, level, cloud + 1) - first;
+    let below = if level == 0 {
+        NONE
+    } else {
+        first_cell(shape, words, before, level - 1, cloud + 1) - first_cell(shape, words, before, level - 1, cloud)
+    };
+    let points = padded - state.load(state::DROPPED + cloud);
+    state.store(state::FIRST_CELL + 2 * level + cloud, first);
+    if level == shape.top() && cloud == 1 {
+        state.store(state::FIRST_CELL + 2 * shape.levels(), first + cells);
     }
-    if i < 2 {
-        let points = if i == 0 { padded_a } else { padded_b } - state.load(state::DROPPED + i);
-        state.store(state::POINTS + i, points);
-        let (mut saturated, mut area_level) = (shape.top(), shape.top() - 2);
-        let mut level = shape.levels();
-        while level > 0 {
-            level -= 1;
-            let cells = index.first(level, i + 1) - index.first(level, i);
-            if points >= 8 * cells {
-                saturated = level;
-            }
-            if points >= 24 * cells {
-                area_level = level;
-            }
+    if level == 0 {
+        state.store(state::POINTS + cloud, points);
+    }
+    let choose = |each: u32, word: u32, otherwise: u32| {
+        let enough = |cells: u32| points as u64 >= each as u64 * cells as u64;
+        if enough(cells) && !(level != 0 && enough(below)) {
+            state.store(word + cloud, level);
+        } else if level == shape.top() && !enough(cells) {
+            state.store(word + cloud, otherwise);
         }
-        state.store(state::SATURATED + i, saturated);
-        state.store(state::AREA_LEVEL + i, area_level);
-    }
+    };
+    choose(8, state::SATURATED, shape.top());
+    choose(24, state::AREA_LEVEL, shape.top() - 2);
+}
+/// The number of the first cell of a level of a cloud, from the numbers of the first cells of the bricks; of cloud 2, the end of the level.
+#[inline(always)]
+#[track_caller]
+fn first_cell(shape: Shape, words: In<u64>, before: In<u32>, level: u32, cloud: u32) -> u32 {
+    let word = shape.region(level, 0) + cloud * shape.region_words(level);
+    let brick = if word < shape.words {
+        (words.get(word) >> 32) as u32
+    } else {
+        let last = words.get(shape.words - 1);
+        brick_number(last, 31) + (last >> 31 & 1) as u32
+    };
+    before.get(brick)
 }
 
 #[cfg(test)]

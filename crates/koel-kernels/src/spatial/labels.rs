@@ -1,7 +1,7 @@
 //! Decisions: winding numbers to margins, margins to labels, labels to sums.
 use super::dipoles::Dipole;
 use super::index::{Brick, Index};
-use super::layout::{Shape, cell_of, key_of};
+use super::layout::{Shape, beside};
 use super::winding::{SAMPLES, from_sum};
 use super::{NONE, label, mark, state};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
@@ -12,38 +12,12 @@ const UNIT_MARGIN: f32 = 0.4;
 const OPEN_MARGIN: f32 = 0.25;
 /// The margin, in voxels, of what lies in a free cell.
 const SURE: f32 = 50.0;
+/// A surface at least this far away, in voxels, is as good as any further.
+pub const FAR: f32 = 8.0;
 
-/// The label of each unit: inside, outside, or unknown: its voxels are asked one by one.
-#[kernel(threads = 64, independent)]
-pub fn spatial_judge_units(
-    t: Thread,
-    n: u32,
-    shape: Shape,
-    codes: In<u32>,
-    units: In<u32>,
-    sums: In<u64>,
-    state: In<u32>,
-    verdicts: Buf<u32>,
-) {
-    let i = t.global_id();
-    if i >= n || i >= state.get(state::UNITS) {
-        return;
-    }
-    let cell = units.get(i);
-    let (_, cloud, _) = shape.decode(codes.get(cell));
-    let iso = f32::from_bits(state.get(state::ISO + 1 - cloud));
-    let open = state.get(state::OPEN + 1 - cloud) != 0;
-    let above = from_sum(sums.get(2 * SAMPLES + i)) - iso;
-    let least = if open { OPEN_MARGIN } else { UNIT_MARGIN * if iso > 0.25 { iso } else { 0.25 } };
-    let verdict = match above.abs() >= least {
-        true if above > 0.0 => label::INSIDE,
-        true => label::OUTSIDE,
-        false => label::UNKNOWN,
-    };
-    verdicts.store(cell, verdict);
-}
-/// The margin of each voxel that a unit holds: that of the unit, or it goes to `undecided`. One thread a voxel.
-#[kernel(threads = 128, independent)]
+/// The margin of each voxel that a unit holds: that of the unit, by its winding number (those in `windings`, in the order of the
+/// `numbers`, behind the samples); or, if that is close to the surface's own, it goes to `undecided`. One thread a voxel.
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_judge_free(
     t: Thread,
     voxels: u32,
@@ -52,10 +26,12 @@ pub fn spatial_judge_free(
     bricks: In<u64>,
     codes: In<u32>,
     marks: In<u32>,
-    verdicts: In<u32>,
+    numbers: In<u32>,
+    windings: In<u64>,
     margins: Buf<u32>,
     reach: Buf<u32>,
     undecided: Buf<u32>,
+    sums: Buf<u64>,
     state: Buf<u32>,
 ) {
     let i = t.global_id();
@@ -69,45 +45,29 @@ pub fn spatial_judge_free(
     let (_, cloud, key) = shape.decode(codes.get(i));
     let level = place - mark::FREE;
     let unit = Index { shape, words, bricks }.find(level, cloud, key >> (3 * level));
-    match if unit == NONE { label::UNKNOWN } else { verdicts.get(unit) } {
-        label::INSIDE => margins.store(i, (-SURE).to_bits()),
-        label::OUTSIDE => margins.store(i, SURE.to_bits()),
-        _ => {
-            reach.store(i, 8.0f32.to_bits());
-            let place = state.fetch_add(state::UNDECIDED, 1);
-            undecided.store(place, i);
-        }
-    }
-}
-/// The margin of each voxel of `undecided`, from its winding number.
-#[kernel(threads = 64, independent)]
-pub fn spatial_judge_undecided(
-    t: Thread,
-    n: u32,
-    shape: Shape,
-    codes: In<u32>,
-    undecided: In<u32>,
-    sums: In<u64>,
-    reach: In<u32>,
-    state: In<u32>,
-    margins: Buf<u32>,
-) {
-    let i = t.global_id();
-    if i >= n || i >= state.get(state::UNDECIDED) {
+    let iso = f32::from_bits(state.load_relaxed(state::ISO + 1 - cloud));
+    let open = state.load_relaxed(state::OPEN + 1 - cloud) != 0;
+    let above = from_sum(windings.get(2 * SAMPLES + numbers.get(unit)) as i64) - iso;
+    let least = if open { OPEN_MARGIN } else { UNIT_MARGIN * if iso > 0.25 { iso } else { 0.25 } };
+    if above.abs() >= least {
+        margins.store(i, if above > 0.0 { -SURE } else { SURE }.to_bits());
         return;
     }
-    let voxel = undecided.get(i);
-    let (_, cloud, _) = shape.decode(codes.get(voxel));
-    let below = f32::from_bits(state.get(state::ISO + 1 - cloud)) - from_sum(sums.get(i));
-    let far = f32::from_bits(reach.get(voxel)).clamp(0.25, 8.0);
-    let open = state.get(state::OPEN + 1 - cloud) != 0;
-    let margin = if open && below.abs() <= OPEN_MARGIN { 0.0 } else { below * 2.0 * far };
-    margins.store(voxel, margin.to_bits());
+    reach.store(i, FAR.to_bits());
+    let place = state.fetch_add(state::UNDECIDED, 1);
+    undecided.store(place, i);
+    sums.store(place, 0);
+}
+/// The margin of an undecided voxel: `below` is how far its winding number lies below the one of the surface, `reach` how far away
+/// that surface is.
+#[inline(always)]
+pub fn margin_of(below: f32, reach: f32, open: bool) -> f32 {
+    if open && below.abs() <= OPEN_MARGIN { 0.0 } else { below * 2.0 * reach.clamp(0.25, FAR) }
 }
 
 /// The label of each voxel. Of two face neighbours on different sides the one with the smaller margin becomes unknown. One
 /// thread a voxel.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_label(
     t: Thread,
     voxels: u32,
@@ -160,7 +120,6 @@ pub struct Faces {
     index: Index,
     cloud: u32,
     key: u32,
-    cell: [u32; 3],
     own: Brick,
 }
 impl Faces {
@@ -168,19 +127,17 @@ impl Faces {
     #[inline(always)]
     #[track_caller]
     pub fn of(index: Index, cloud: u32, key: u32) -> Faces {
-        Faces { index, cloud, key, cell: cell_of(key), own: index.brick(0, cloud, key >> 6) }
+        Faces { index, cloud, key, own: index.brick(0, cloud, key >> 6) }
     }
     /// The voxel of the same cloud across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`].
     #[inline(always)]
     #[track_caller]
     pub fn across(self, side: u32) -> u32 {
-        let step = if side & 1 != 0 { 1 } else { u32::MAX };
-        let moved = |axis: usize| self.cell[axis].wrapping_add(if side >> 1 == axis as u32 { step } else { 0 });
-        let (x, y, z) = (moved(0), moved(1), moved(2));
-        if (x | y | z) >> self.index.shape.bits != 0 {
+        let key = beside(self.key, side, self.index.shape);
+        if key == NONE {
             return NONE;
         }
-        let (key, bit) = (key_of([x, y, z]), key_of([x, y, z]) & 63);
+        let bit = key & 63;
         let brick = if (key ^ self.key) >> 6 == 0 { self.own } else { self.index.brick(0, self.cloud, key >> 6) };
         if brick.cells >> bit & 1 != 0 { brick.number(bit) } else { NONE }
     }
@@ -193,7 +150,7 @@ pub const MEASURE_BITS: u32 = 16;
 /// Voxels that a thread sums up.
 pub const MEASURE_TURN: u32 = 64;
 /// The area of each label of each cloud. `threads` threads a cloud, each for every so manieth voxel.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_measure(t: Thread, threads: u32, dipoles: In<u32>, labels: In<u32>, state: In<u32>, areas: Buf<u64>) {
     let (i, cloud) = (t.global_id() >> 1, t.global_id() & 1);
     if i >= threads {
@@ -216,7 +173,7 @@ pub fn spatial_measure(t: Thread, threads: u32, dipoles: In<u32>, labels: In<u32
 }
 
 /// The label of each point: that of its voxel, unknown outside the grid.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_label_points(t: Thread, n: u32, voxels: In<u32>, labels: In<u32>, of_points: Buf<u8>) {
     let i = t.global_id();
     if i < n {

@@ -4,6 +4,8 @@
 //! Morton 1966: x highest), so that `key >> 3` is its parent and its children are neighbours in key order. Cells come in
 //! *bricks* of 4^3, whose key is `key >> 6`.
 
+use super::NONE;
+
 /// The finest grid has 2^this voxels a side.
 pub const MAX_BITS: u32 = 10;
 /// The coarsest.
@@ -118,6 +120,23 @@ pub const fn cell_of(key: u32) -> [u32; 3] {
     [gather(key >> 2), gather(key >> 1), gather(key)]
 }
 
+/// The key of the voxel across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`] outside the layout. Counts in the bits of
+/// one axis: the bits between them are 1 to carry, 0 to borrow.
+#[inline(always)]
+pub const fn beside(key: u32, side: u32, shape: Shape) -> u32 {
+    let all = (1 << (3 * shape.bits)) - 1;
+    let shift = 2 - (side >> 1);
+    let (first, axis) = (1 << shift, EVERY_THIRD << shift & all);
+    let (own, others) = (key & axis, key & !axis);
+    if side & 1 != 0 {
+        if own == axis { NONE } else { (key | !axis).wrapping_add(first) & axis | others }
+    } else if own == 0 {
+        NONE
+    } else {
+        (own - first) & axis | others
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +158,29 @@ mod tests {
             assert!(shape.side(0) >= resolution);
         }
         assert_eq!(Shape::new(0).or(Shape::new(1025)), None);
+    }
+
+    #[test]
+    fn neighbours_are_one_step_away() {
+        for resolution in [1, 16, 1024] {
+            let shape = Shape::new(resolution).unwrap();
+            let last = shape.side(0) - 1;
+            for i in 0..3000u32 {
+                // Many at the borders.
+                let cell = [7919, 104_729, 1].map(|p| match i.wrapping_mul(p) % 7 {
+                    0 => 0,
+                    1 => last,
+                    _ => (i.wrapping_mul(p) / 7) & last,
+                });
+                for side in 0..6 {
+                    let mut next = cell;
+                    let at = &mut next[side as usize / 2];
+                    *at = if side & 1 != 0 { *at + 1 } else { at.wrapping_sub(1) };
+                    let expected = if *at > last { NONE } else { key_of(next) };
+                    assert_eq!(beside(key_of(cell), side, shape), expected);
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! Which voxels both clouds occupy, and which cells of one cloud are free of the other.
 use super::index::Index;
 use super::layout::Shape;
+use super::winding::SAMPLES;
 use super::{NONE, mark, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// Marks each voxel; lists the voxels close to the other surface, and the *units*: the cells, of a saturated level, of which the
-/// other cloud is free while it occupies their parent. No surface crosses a unit: it is inside or outside as a whole.
+/// other cloud is free while it occupies their parent. No surface crosses a unit: it is inside or outside as a whole. `numbers`: of
+/// each unit its place in the list; its winding number, and those of the samples, become 0.
 ///
-/// One thread a cell. The order of the lists is not the same in every run; what follows from them does not depend on it.
-#[kernel(threads = 64, independent)]
+/// One thread a cell, and one a sample. The order of the lists is not the same in every run; what follows from them does not depend on it.
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_mark(
     t: Thread,
     cells: u32,
@@ -19,9 +21,14 @@ pub fn spatial_mark(
     marks: Buf<u32>,
     near: Buf<u32>,
     units: Buf<u32>,
+    numbers: Buf<u32>,
+    windings: Buf<u64>,
     state: Buf<u32>,
 ) {
     let i = t.global_id();
+    if i < 2 * SAMPLES {
+        windings.store(i, 0);
+    }
     if i >= cells || i >= state.load_relaxed(state::FIRST_CELL + 2 * shape.levels()) {
         return;
     }
@@ -37,6 +44,8 @@ pub fn spatial_mark(
     if level >= saturated && met == level + 1 {
         let place = state.fetch_add(state::UNITS, 1);
         units.store(place, i);
+        numbers.store(i, place);
+        windings.store(2 * SAMPLES + place, 0);
     }
     if level != 0 {
         return;
@@ -52,7 +61,7 @@ pub fn spatial_mark(
     }
 }
 /// Marks only the voxels that both clouds occupy: all that the flood asks for. One thread a voxel.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_mark_intersections(
     t: Thread,
     voxels: u32,

@@ -1,6 +1,6 @@
 //! Two clouds of oriented points in one voxel grid: where they meet, and which part of each lies inside the other.
 //!
-//! In the order in which data meets them: [`voxelize`] turns points into voxels; [`index`] numbers the occupied cells of all
+//! In the order in which data meets them: [`begin`] takes the poses; [`voxelize`] turns points into voxels; [`index`] numbers the occupied cells of all
 //! [levels](layout) without gaps and finds a cell's number; [`sums`] gathers points and normals per voxel; [`area`] tells
 //! how much surface a point stands for; [`dipoles`] turns voxels into oriented pieces of surface and sums them up the levels;
 //! [`marks`] finds intersections and free cells; [`winding`] and [`nearby`] tell inside from outside, far from the other
@@ -11,6 +11,7 @@
 //! integers, sums of floating-point numbers have a fixed order, and only operations that IEEE 754 rounds correctly are used:
 //! the labels are the same bits on every device and in every run.
 pub mod area;
+pub mod begin;
 pub mod dipoles;
 pub mod flood;
 pub mod index;

@@ -1,7 +1,8 @@
 //! Close to the other surface: the side of the voxel by the nearest normals (implicit moving least squares: C. Shen, J. F.
 //! O'Brien and J. R. Shewchuk 2004; weights by distance over the nearest).
 use super::dipoles::Dipole;
-use super::index::Index;
+use super::index::{CORNERS, Cells, Index};
+use super::labels::FAR;
 use super::layout::Shape;
 use super::math::{exp_neg, length, sqrt};
 use super::{NONE, state};
@@ -23,10 +24,11 @@ struct Estimate {
     coherence: f32,
     /// Distance to the nearest voxel's points.
     nearest: f32,
-    /// Points that were asked.
-    points: u32,
+    /// The same distance if the surface were a sphere, or any other on which a chord makes equal angles with the normals at its ends.
+    round: f32,
 }
-/// Asks the cells of a level around a point, `reach` to each side; weights fall off over `width` cells. None: there are none.
+/// Asks the cells of a level around a point, `reach` to each side (at most 2); weights fall off over `width` cells (so slowly that none
+/// is 0). None: there are none.
 #[inline(always)]
 #[track_caller]
 fn estimate(
@@ -38,41 +40,82 @@ fn estimate(
     reach: i32,
     width: f32,
 ) -> Option<Estimate> {
-    let cell = x.map(|c| (c as u32 >> level) as i32);
-    let (from, to) = (cell.map(|c| c - reach), cell.map(|c| c + reach));
-    let (mut nearest, mut points) = (f32::MAX, 0);
-    let mut cells = index.cells_in(level, cloud, from, to, None);
-    loop {
-        let c = cells.pop();
-        if c == NONE {
-            break;
-        }
-        let d = Dipole::get(dipoles, c);
-        let r2 = squared(x, d.centre);
-        nearest = if r2 < nearest { r2 } else { nearest };
-        points += d.count;
-    }
-    if points == 0 {
-        return None;
-    }
+    let around = around(index, cloud, x, level, reach);
     let scale = width * (1u32 << level) as f32;
     let fall = 1.0 / (scale * scale);
-    let (mut weight, mut flux, mut normal) = (0.0, 0.0, [0.0; 3]);
-    let mut cells = index.cells_in(level, cloud, from, to, None);
-    loop {
-        let c = cells.pop();
-        if c == NONE {
-            break;
+    let (mut nearest, mut weight, mut flux, mut normal, mut moment) = (f32::MAX, 0.0, 0.0, [0.0; 3], [0.0; 3]);
+    let mut corner = 0;
+    while corner < CORNERS {
+        let mut cells = around.corner(corner);
+        corner += 1;
+        loop {
+            let c = cells.pop();
+            if c == NONE {
+                break;
+            }
+            let d = Dipole::get(dipoles, c);
+            let r2 = squared(x, d.centre);
+            nearest = if r2 < nearest { r2 } else { nearest };
+            let w = exp_neg(r2 * fall);
+            weight += w * d.area;
+            unroll::<3>(|a| {
+                flux += w * (x[a] - d.centre[a]) * d.normal[a];
+                normal[a] += w * d.normal[a];
+                moment[a] += w * d.area * (x[a] - d.centre[a]);
+            });
         }
-        let d = Dipole::get(dipoles, c);
-        let w = exp_neg((squared(x, d.centre) - nearest) * fall);
-        weight += w * d.area;
-        unroll::<3>(|a| {
-            flux += w * (x[a] - d.centre[a]) * d.normal[a];
-            normal[a] += w * d.normal[a];
-        });
     }
-    Some(Estimate { distance: flux / weight, coherence: length(normal) / weight, nearest: sqrt(nearest), points })
+    if nearest == f32::MAX {
+        return None;
+    }
+    let size = length(normal);
+    let own = (normal[0] * moment[0] + normal[1] * moment[1] + normal[2] * moment[2]) / size;
+    Some(Estimate {
+        distance: flux / weight,
+        coherence: size / weight,
+        nearest: sqrt(nearest),
+        round: 0.5 * (flux + own) / weight,
+    })
+}
+/// The points in the cells of a level around a point, one to each side.
+#[inline(always)]
+#[track_caller]
+fn points_around(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], level: u32) -> u32 {
+    let around = around(index, cloud, x, level, 1);
+    let (mut points, mut corner) = (0, 0);
+    while corner < CORNERS {
+        let mut cells = around.corner(corner);
+        corner += 1;
+        loop {
+            let c = cells.pop();
+            if c == NONE {
+                break;
+            }
+            points += Dipole::count(dipoles, c);
+        }
+    }
+    points
+}
+/// The cells of a level around a point, `reach` to each side.
+#[inline(always)]
+fn around(index: Index, cloud: u32, x: [f32; 3], level: u32, reach: i32) -> Cells {
+    let cell = x.map(|c| (c as u32 >> level) as i32);
+    index.cells_in(level, cloud, cell.map(|c| c - reach), cell.map(|c| c + reach), None)
+}
+/// The signed distance of a place that is far from all points of a surface, from where that surface would be if it went on as it
+/// does around: a hole is closed by a piece of a sphere rather than by a lid. None where its parts disagree.
+#[inline(always)]
+#[track_caller]
+pub fn distance_across_hole(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3]) -> Option<f32> {
+    let mut level = 0;
+    while level < index.shape.top() {
+        level += 1;
+        if points_around(index, dipoles, cloud, x, level) != 0 {
+            let e = estimate(index, dipoles, cloud, x, level, 2, 1.5)?;
+            return if e.coherence >= LEAST_COHERENCE { Some(e.round) } else { None };
+        }
+    }
+    None
 }
 #[inline(always)]
 fn squared(a: [f32; 3], b: [f32; 3]) -> f32 {
@@ -80,9 +123,39 @@ fn squared(a: [f32; 3], b: [f32; 3]) -> f32 {
     v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
 }
 
+/// The signed distance of a place from a surface close to it. Where its normals give no clear answer: an error, how far away it is.
+#[inline(always)]
+#[track_caller]
+pub fn distance_nearby(
+    index: Index,
+    dipoles: In<u32>,
+    cloud: u32,
+    x: [f32; 3],
+    area: f32,
+    points: u32,
+) -> Result<f32, f32> {
+    let mut level = 0;
+    while level < LAST_LEVEL {
+        level += 1;
+        let around = points_around(index, dipoles, cloud, x, level);
+        if around == 0 {
+            continue;
+        }
+        // One level finer there may be none: then a coarse answer.
+        let fine = estimate(index, dipoles, cloud, x, level - 1, 2, 1.5);
+        let Some(e) = fine.or_else(|| estimate(index, dipoles, cloud, x, level, 1, 0.75)) else { continue };
+        let support = around as f32 * (area / points as f32) / (1u32 << (2 * level)) as f32;
+        let flat = e.nearest > 1.5 && e.distance.abs() < 0.35 * e.nearest;
+        if e.coherence >= LEAST_COHERENCE && !flat && support >= LEAST_SUPPORT {
+            return Ok(e.distance);
+        }
+        return Err(e.nearest);
+    }
+    Err(FAR)
+}
 /// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals give no clear answer, or the
-/// surface is open, the voxel goes to `undecided`, with its distance in `reach`.
-#[kernel(threads = 64, independent)]
+/// surface is open, the voxel goes to `undecided`, with its distance in `reach` and a winding number of 0 in `sums`.
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_judge_near(
     t: Thread,
     n: u32,
@@ -95,6 +168,7 @@ pub fn spatial_judge_near(
     margins: Buf<u32>,
     reach: Buf<u32>,
     undecided: Buf<u32>,
+    sums: Buf<u64>,
     state: Buf<u32>,
 ) {
     let i = t.global_id();
@@ -105,26 +179,20 @@ pub fn spatial_judge_near(
     let (_, cloud, _) = shape.decode(codes.get(voxel));
     let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
     let x = Dipole::get(dipoles, voxel).centre;
-    let mut far = 8.0;
-    let mut level = if state.load_relaxed(state::OPEN + other) != 0 { LAST_LEVEL } else { 0 };
-    while level < LAST_LEVEL {
-        level += 1;
-        let Some(coarse) = estimate(index, dipoles, other, x, level, 1, 0.75) else { continue };
-        // One level finer there may be none: the coarse answer stands.
-        let fine = estimate(index, dipoles, other, x, level - 1, 2, 1.5);
-        let e = fine.unwrap_or(coarse);
-        let density =
-            f32::from_bits(state.load_relaxed(state::AREA + other)) / state.load_relaxed(state::POINTS + other) as f32;
-        let support = coarse.points as f32 * density / (1u32 << (2 * level)) as f32;
-        let flat = e.nearest > 1.5 && e.distance.abs() < 0.35 * e.nearest;
-        if e.coherence >= LEAST_COHERENCE && !flat && support >= LEAST_SUPPORT {
-            margins.store(voxel, e.distance.to_bits());
-            return;
+    let far = if state.load_relaxed(state::OPEN + other) != 0 {
+        FAR
+    } else {
+        let area = f32::from_bits(state.load_relaxed(state::AREA + other));
+        match distance_nearby(index, dipoles, other, x, area, state.load_relaxed(state::POINTS + other)) {
+            Ok(distance) => {
+                margins.store(voxel, distance.to_bits());
+                return;
+            }
+            Err(far) => far,
         }
-        far = e.nearest;
-        break;
-    }
+    };
     reach.store(voxel, far.to_bits());
     let place = state.fetch_add(state::UNDECIDED, 1);
     undecided.store(place, voxel);
+    sums.store(place, 0);
 }

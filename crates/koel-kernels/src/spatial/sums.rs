@@ -1,9 +1,10 @@
 //! Sums over the points of each voxel. Points are brought together by voxel first, one atomic addition for several of them; then a
 //! thread sums up a voxel, in integers: whatever order the points come in, the sums are the same.
+use super::begin::Motion;
 use super::index::Index;
 use super::layout::Shape;
-use super::voxelize::{LOCAL_BITS, Motion};
-use super::{NONE, mark};
+use super::voxelize::LOCAL_BITS;
+use super::{NONE, mark, state};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Units of a normal's component, 1 / 2^this.
@@ -36,7 +37,7 @@ impl Sums {
 
 /// The voxel of each point, in place of its brick, and how many of its points have come before in no particular order; how many
 /// there are. One thread for four points, neighbours in the same voxel together.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_rank_points(
     t: Thread,
     groups: u32,
@@ -71,7 +72,7 @@ pub fn spatial_rank_points(
     }
 }
 /// The points of each voxel one after another.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_order_points(t: Thread, n: u32, voxels: In<u32>, ranks: In<u32>, starts: In<u32>, order: Buf<u32>) {
     let i = t.global_id();
     if i >= n {
@@ -84,14 +85,13 @@ pub fn spatial_order_points(t: Thread, n: u32, voxels: In<u32>, ranks: In<u32>, 
 }
 /// The sums of each voxel, or only of those marked as [intersections](super::mark::INTERSECTION). Normals are of length 1, or 0 where
 /// unknown.
-#[kernel(threads = 64, independent)]
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_sum_points(
     t: Thread,
     voxels: u32,
     only_intersections: u32,
     shape: Shape,
-    motion_a: Motion,
-    motion_b: Motion,
+    motions: In<u64>,
     codes: In<u32>,
     marks: In<u32>,
     starts: In<u32>,
@@ -101,21 +101,21 @@ pub fn spatial_sum_points(
     nx: In<u32>,
     ny: In<u32>,
     nz: In<u32>,
+    state: In<u32>,
     sums: Buf<u32>,
 ) {
     let i = t.global_id();
-    if i >= voxels {
+    if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
         return;
     }
     let count = counts.get(i);
-    // There may be more threads than voxels.
-    if count == 0 || only_intersections != 0 && marks.get(i) != mark::INTERSECTION {
+    if only_intersections != 0 && marks.get(i) != mark::INTERSECTION {
         return;
     }
     let (_, cloud, _) = shape.decode(codes.get(i));
-    let motion = if cloud == 0 { motion_a } else { motion_b };
+    let rotation = Motion::rotation(motions, cloud);
     let mut r = [0.0f32; 9];
-    unroll::<9>(|c| r[c] = motion.rotation[c] as f32);
+    unroll::<9>(|c| r[c] = rotation[c] as f32);
     let (mut place, mut normal, mut taxicab) = ([0u64; 3], [0i64; 3], 0u64);
     let mut j = starts.get(i);
     let end = j + count;

@@ -1,21 +1,10 @@
 //! Points to voxels: moved, rounded down, marked in the index.
+use super::begin::Motion;
 use super::index::mark_bricks;
 use super::layout::{Shape, key_of};
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Where a cloud stands, in the units of its points: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Debug)]
-#[repr(C)]
-pub struct Motion {
-    /// Rows of the rotation.
-    pub rotation: [f64; 9],
-    /// Added after it.
-    pub translation: [f64; 3],
-}
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Motion {}
 /// The grid in space: a kernel's argument.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(C)]
@@ -33,25 +22,25 @@ unsafe impl koel_simt::Arg for Frame {}
 pub const LOCAL_BITS: u32 = 10;
 
 /// Each point's voxel key ([`NONE`] outside the grid) and its place in the voxel, 10 bits an axis; the voxels' bricks are
-/// marked. One thread for four points: `x`, `y`, `z` hold `f32`, those of A first, both clouds padded to fours with NaN.
+/// marked and counted. One thread for four points: `x`, `y`, `z` hold `f32`, those of A first, both clouds padded to fours with NaN.
 ///
 /// In double precision, in the order of `Grid::to_voxel_units`: a point that does not move gets the voxel that the host
 /// would give it.
-#[kernel(threads = 128, independent)]
+#[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_voxelize(
     t: Thread,
     groups: u32,
     groups_a: u32,
     shape: Shape,
     frame: Frame,
-    motion_a: Motion,
-    motion_b: Motion,
+    motions: In<u64>,
     x: In<u32>,
     y: In<u32>,
     z: In<u32>,
     keys: Buf<u32>,
     local: Buf<u32>,
     occupied: Buf<u32>,
+    counts: Buf<u32>,
     state: Buf<u32>,
 ) {
     let i = t.global_id();
@@ -59,7 +48,7 @@ pub fn spatial_voxelize(
         return;
     }
     let cloud = (i >= groups_a) as u32;
-    let motion = if cloud == 0 { motion_a } else { motion_b };
+    let motion = Motion::get(motions, cloud);
     let (mut last, mut dropped, mut j) = (NONE, 0, 4 * i);
     while j < 4 * i + 4 {
         let p = [float(x.get_stream(j)), float(y.get_stream(j)), float(z.get_stream(j))];
@@ -75,13 +64,17 @@ pub fn spatial_voxelize(
         let inside = |c: f64| c >= 0.0 && c < side;
         let mut key = NONE;
         if inside(q[0]) && inside(q[1]) && inside(q[2]) {
-            let voxel = [q[0] as u32, q[1] as u32, q[2] as u32];
-            let place = |a: usize| ((q[a] - voxel[a] as f64) * (1 << LOCAL_BITS) as f64) as u32;
-            key = key_of(voxel);
-            local.store(j, place(0) | place(1) << LOCAL_BITS | place(2) << (2 * LOCAL_BITS));
+            // Voxel and place in it side by side: scaling by a power of two is exact.
+            let fixed = |a: usize| {
+                // SAFETY: from 0 on and below 2^20.
+                unsafe { (q[a] * (1 << LOCAL_BITS) as f64).to_int_unchecked::<i32>() as u32 }
+            };
+            let (x, y, z, mask) = (fixed(0), fixed(1), fixed(2), (1 << LOCAL_BITS) - 1);
+            key = key_of([x >> LOCAL_BITS, y >> LOCAL_BITS, z >> LOCAL_BITS]);
+            local.store(j, x & mask | (y & mask) << LOCAL_BITS | (z & mask) << (2 * LOCAL_BITS));
             if key >> 6 != last {
                 last = key >> 6;
-                mark_bricks(occupied, shape, cloud, key);
+                mark_bricks(occupied, counts, shape, cloud, key);
             }
         } else {
             dropped += 1;

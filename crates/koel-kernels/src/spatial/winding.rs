@@ -1,23 +1,39 @@
 //! Generalised winding numbers of oriented points (Barill, Dickson, Schmidt, Levin and Jacobson 2018), with the levels of the
 //! grid as the hierarchy: far pieces of the surface count as one dipole a cell, nearer ones on finer levels.
-use super::dipoles::Dipole;
-use super::index::Index;
+use super::dipoles::{Dipole, measure_surface};
+use super::index::{CORNERS, Index};
+use super::labels::{FAR, margin_of};
 use super::layout::Shape;
 use super::math::sqrt;
+use super::nearby::distance_across_hole;
 use super::{NONE, state};
+use core::ops::Range;
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// Points of each cloud at whose voxels its own winding number is sampled.
 pub const SAMPLES: u32 = 256;
-/// Winding numbers are summed in units of 1 / 2^this, as integers: the levels come in any order.
+/// 4 pi times winding numbers are summed in units of 1 / this, as integers: the parts come in any order.
 const UNIT: f32 = 4_294_967_296.0;
+/// No part adds more (some 5,000 times around): all of them, 8 a level, stay below 2^[`SUM_BITS`] units.
+const MOST_OF_PART: f32 = 65_536.0;
+/// Bits of a sum with its sign; above them it counts the parts that it has.
+const SUM_BITS: u32 = 57;
 const FOUR_PI: f32 = 4.0 * core::f32::consts::PI;
 
-/// What one level adds to 4 pi times the winding number of `cloud` at `x`, if `finest` is the finest level to look at: the cells
-/// around the parent of x's cell, less the 27 around its own, which finer levels resolve; on the finest level all.
+/// What a part of one level adds to the [sum](from_sum) of the winding number of `cloud` at `x`, if `finest` is the finest level
+/// to look at: the cells around the parent of x's cell, less the 27 around its own, which finer levels resolve; on the finest level
+/// all. `corners`: of the up to eight bricks that they lie in; the sum over corners is the same however they are shared out.
 #[inline(always)]
 #[track_caller]
-pub fn solid_angle(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], level: u32, finest: u32) -> f32 {
+pub fn solid_angle(
+    index: Index,
+    dipoles: In<u32>,
+    cloud: u32,
+    x: [f32; 3],
+    level: u32,
+    finest: u32,
+    corners: Range<u32>,
+) -> i64 {
     let cell = x.map(|c| (c as u32 >> level) as i32);
     let from = cell.map(|c| (c >> 1) * 2 - 2);
     let to = cell.map(|c| (c >> 1) * 2 + 3);
@@ -25,31 +41,42 @@ pub fn solid_angle(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], leve
     let near = (cell.map(|c| c - 1), cell.map(|c| c + 1));
     // Half a cell, squared: dipoles of the finest level are spread out.
     let softening = if last { 0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32) } else { 0.0 };
-    let mut cells = index.cells_in(level, cloud, from, to, if last { None } else { Some(near) });
-    let mut sum = 0.0;
-    loop {
-        let c = cells.pop();
-        if c == NONE {
-            return sum;
+    let around = index.cells_in(level, cloud, from, to, if last { None } else { Some(near) });
+    let (mut all, mut corner) = (0, corners.start);
+    while corner < corners.end {
+        let (mut cells, mut sum) = (around.corner(corner), 0.0);
+        corner += 1;
+        loop {
+            let c = cells.pop();
+            if c == NONE {
+                break;
+            }
+            let d = Dipole::get(dipoles, c);
+            let v = [d.centre[0] - x[0], d.centre[1] - x[1], d.centre[2] - x[2]];
+            let r2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + softening;
+            let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
+            sum += flux / (r2 * sqrt(r2));
         }
-        let d = Dipole::get(dipoles, c);
-        let v = [d.centre[0] - x[0], d.centre[1] - x[1], d.centre[2] - x[2]];
-        let r2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + softening;
-        let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
-        sum += flux / (r2 * sqrt(r2));
+        all += (sum.clamp(-MOST_OF_PART, MOST_OF_PART) * UNIT) as i64;
     }
+    all
 }
 /// The whole winding number.
 #[inline(always)]
 #[track_caller]
 pub fn winding_number(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], finest: u32) -> f32 {
-    let (mut sum, mut level) = (0.0, index.shape.top());
+    let (mut sum, mut level) = (0, index.shape.top());
     // The coarsest level has no cell that is not near.
     while level > finest {
         level -= 1;
-        sum += solid_angle(index, dipoles, cloud, x, level, finest);
+        sum += solid_angle(index, dipoles, cloud, x, level, finest, 0..CORNERS);
     }
-    sum / FOUR_PI
+    from_sum(sum)
+}
+/// A winding number from the sum of its parts.
+#[inline(always)]
+pub fn from_sum(sum: i64) -> f32 {
+    sum as f32 / UNIT / FOUR_PI
 }
 /// The finest level that the winding number of a free cell of a level looks at.
 #[inline(always)]
@@ -66,12 +93,50 @@ fn sample(voxels: In<u32>, padded_a: u32, padded: u32, i: u32) -> u32 {
     voxels.get(first + ((i % SAMPLES) as u64 * n as u64 / SAMPLES as u64) as u32)
 }
 
+/// Queries, shared out in parts to any number of threads: thread by thread the queries of one part, then those of the next. A part is a
+/// level, or one of the bricks around the query on a level.
+#[derive(Clone, Copy)]
+struct Turn {
+    query: u32,
+    part: u32,
+    queries: u32,
+    step: (u32, u32),
+}
+impl Turn {
+    /// The first one of a thread. There is at least one query.
+    #[inline(always)]
+    fn first(t: Thread, queries: u32) -> Turn {
+        let threads = t.grid_dim() * t.block_dim();
+        // No panic for a divisor of 0, which is ruled out.
+        let times = |n: u32| n.checked_div(queries).unwrap_or(0);
+        let (part, ahead) = (times(t.global_id()), times(threads));
+        let step = (ahead, threads - ahead * queries);
+        Turn { query: t.global_id() - part * queries, part, queries, step }
+    }
+    /// The next one of the thread.
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.part += self.step.0;
+        self.query += self.step.1;
+        if self.query >= self.queries {
+            self.query -= self.queries;
+            self.part += 1;
+        }
+    }
+    /// The level and corners of the part, if a level is `split` ones: 1 or 8.
+    #[inline(always)]
+    fn of_level(self, split: u32) -> (u32, Range<u32>) {
+        if split == 1 { (self.part, 0..CORNERS) } else { (self.part >> 3, self.part & 7..(self.part & 7) + 1) }
+    }
+}
+
 /// Winding numbers of cells at their centres: first of the samples of both clouds in their own surface, then of the free cells
-/// listed in `units` in the other one. Queries times levels, by any number of threads.
-#[kernel(threads = 64, independent)]
+/// listed in `units` in the other one. Queries times levels times `split` (1 or [`CORNERS`]), by any number of threads.
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_wind_units(
     t: Thread,
     shape: Shape,
+    split: u32,
     padded_a: u32,
     padded: u32,
     voxels: In<u32>,
@@ -84,12 +149,10 @@ pub fn spatial_wind_units(
     sums: Buf<u64>,
 ) {
     let index = Index { shape, words, bricks };
-    let queries = 2 * SAMPLES + state.get(state::UNITS);
-    let mut turn = t.global_id();
-    while turn < queries * shape.top() {
-        // No panic for a divisor of 0, which the loop rules out.
-        let level = turn.checked_div(queries).unwrap_or(0);
-        let i = turn - level * queries;
+    let mut turn = Turn::first(t, 2 * SAMPLES + state.get(state::UNITS));
+    while turn.part < shape.top() * split {
+        let (i, (level, corners)) = (turn.query, turn.of_level(split));
+        turn.advance();
         let (cell, cloud, finest) = if i < 2 * SAMPLES {
             (sample(voxels, padded_a, padded, i), i / SAMPLES, 0)
         } else {
@@ -98,50 +161,79 @@ pub fn spatial_wind_units(
             (cell, 1 - cloud, finest_for(of_cell))
         };
         if cell != NONE && level >= finest {
-            let part = solid_angle(index, dipoles, cloud, Dipole::get(dipoles, cell).centre, level, finest);
-            sums.fetch_add(i, (part * UNIT) as i64 as u64);
+            let centre = Dipole::get(dipoles, cell).centre;
+            let part = solid_angle(index, dipoles, cloud, centre, level, finest, corners);
+            if part != 0 {
+                sums.fetch_add(i, part as u64);
+            }
         }
-        turn += t.grid_dim() * t.block_dim();
     }
 }
-/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level. Queries times levels, by any
-/// number of threads.
-#[kernel(threads = 64, independent)]
+/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level; from each its voxel's margin. Queries
+/// times levels times `split` (1 or [`CORNERS`]), by any number of threads: the last one of a query has its sum.
+#[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_wind_voxels(
     t: Thread,
     shape: Shape,
+    split: u32,
     words: In<u64>,
     bricks: In<u64>,
     codes: In<u32>,
     dipoles: In<u32>,
     state: In<u32>,
     undecided: In<u32>,
+    reach: In<u32>,
     sums: Buf<u64>,
+    margins: Buf<u32>,
 ) {
     let index = Index { shape, words, bricks };
     let queries = state.get(state::UNDECIDED);
-    let mut turn = t.global_id();
-    while turn < queries * shape.top() {
-        // No panic for a divisor of 0, which the loop rules out.
-        let level = turn.checked_div(queries).unwrap_or(0);
-        let i = turn - level * queries;
+    if queries == 0 {
+        return;
+    }
+    let (mut turn, parts) = (Turn::first(t, queries), shape.top() * split);
+    while turn.part < parts {
+        let (i, (level, corners)) = (turn.query, turn.of_level(split));
+        turn.advance();
         let voxel = undecided.get(i);
         let (_, cloud, _) = shape.decode(codes.get(voxel));
-        let part = solid_angle(index, dipoles, 1 - cloud, Dipole::get(dipoles, voxel).centre, level, 0);
-        sums.fetch_add(i, (part * UNIT) as i64 as u64);
-        turn += t.grid_dim() * t.block_dim();
+        let centre = Dipole::get(dipoles, voxel).centre;
+        let part = solid_angle(index, dipoles, 1 - cloud, centre, level, 0, corners);
+        let part = (part as u64).wrapping_add(1 << SUM_BITS);
+        let sum = sums.fetch_add(i, part).wrapping_add(part);
+        // A negative sum has borrowed one from the count.
+        if sum.wrapping_add(1 << (SUM_BITS - 1)) >> SUM_BITS == parts as u64 {
+            let sum = sum.wrapping_sub((parts as u64) << SUM_BITS) as i64;
+            let iso = f32::from_bits(state.get(state::ISO + 1 - cloud));
+            let open = state.get(state::OPEN + 1 - cloud) != 0;
+            let far = f32::from_bits(reach.get(voxel));
+            let mut margin = margin_of(iso - from_sum(sum), far, open);
+            if !open
+                && far == FAR
+                && let Some(distance) = distance_across_hole(index, dipoles, 1 - cloud, centre)
+            {
+                margin = distance;
+            }
+            margins.store(voxel, margin.to_bits());
+        }
     }
 }
-/// A winding number from the sum of its levels.
-#[inline(always)]
-pub fn from_sum(sum: u64) -> f32 {
-    sum as i64 as f32 / UNIT / FOUR_PI
-}
 
-/// The median of the samples of each cloud. One thread a sample: the one in the middle answers.
-#[kernel(threads = 64, independent)]
-pub fn spatial_find_iso(t: Thread, sums: In<u64>, state: Buf<u32>) {
+/// What is known of each surface as a whole: area and closedness, from its coarsest level, by one thread a cloud; and the median of
+/// its samples, by one thread a sample: the one in the middle answers.
+#[kernel(threads = 64, independent, native_v3)]
+pub fn spatial_judge_surfaces(
+    t: Thread,
+    shape: Shape,
+    assume_closed: u32,
+    dipoles: In<u32>,
+    sums: In<u64>,
+    state: Buf<u32>,
+) {
     let i = t.global_id();
+    if i < 2 {
+        measure_surface(shape, i, assume_closed != 0, dipoles, state);
+    }
     if i >= 2 * SAMPLES {
         return;
     }
@@ -154,6 +246,6 @@ pub fn spatial_find_iso(t: Thread, sums: In<u64>, state: Buf<u32>) {
         j += 1;
     }
     if less == SAMPLES / 2 {
-        state.store(state::ISO + cloud, from_sum(own as u64).to_bits());
+        state.store(state::ISO + cloud, from_sum(own).to_bits());
     }
 }

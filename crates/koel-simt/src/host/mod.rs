@@ -21,7 +21,7 @@ pub use exec::{Exec, Stats};
 pub use fault::{Fault, FaultKind};
 pub use launch::{Arg, ArrayArg, Backend, DeviceArg, KeptBody, KernelBody, KernelSpec};
 pub use memory::{Mem, Rmw};
-pub use native::{native_thread, run_native};
+pub use native::{native_thread, run_native, run_v3};
 use std::panic::Location;
 
 /// Where a thread is.

@@ -25,3 +25,29 @@ pub unsafe fn run_native(spec: &KernelSpec, blocks: Range<u32>, grid: u32, body:
 pub fn native_thread(id: u32, block: u32, threads: u32, grid: u32) -> Thread {
     Thread::on_host(id, Place { block, threads, grid })
 }
+
+/// For kernels marked `native_v3`: `v3` with the instructions of x86-64-v3 that count and move bits, where the CPU has them, else
+/// `plain`: the same loop.
+#[doc(hidden)]
+#[inline(always)]
+pub fn run_v3(v3: impl FnOnce(), plain: impl FnOnce()) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("popcnt")
+    {
+        // SAFETY: the CPU has them.
+        return unsafe { compiled_for_v3(v3) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    drop(v3);
+    plain()
+}
+/// No fused operations: sums keep their bits.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn compiled_for_v3(work: impl FnOnce()) {
+    work()
+}

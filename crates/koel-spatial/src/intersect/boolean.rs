@@ -109,7 +109,7 @@ impl Intersector {
         }
         let s = &self.stream;
         let (words, bricks) = self.index.args(s)?;
-        let cells = self.index.cells(&self.state);
+        let cells = self.index.cells(s, &self.state);
         let voxels = 1usize << (3 * self.shape.bits);
         let mut inside: Buffer<u32> = s.device().alloc(voxels / 32)?;
         let n = self.grid.resolution();

@@ -36,7 +36,7 @@ impl Flood {
     }
     /// Marks intersections.
     pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
-        let ((words, bricks), voxels) = (index.args(s)?, index.voxels(state));
+        let ((words, bricks), voxels) = (index.args(s)?, index.voxels(s, state));
         // SAFETY: a mark a voxel.
         unsafe {
             spatial_mark_intersections::launch(
@@ -61,7 +61,7 @@ impl Flood {
         options: PaperOptions,
         state: &Buffer<u32>,
     ) -> Result<()> {
-        let ((words, bricks), voxels) = (index.args(s)?, index.voxels(state));
+        let ((words, bricks), voxels) = (index.args(s)?, index.voxels(s, state));
         let bits = |degrees: f64| (degrees.to_radians().cos() as f32).to_bits();
         // SAFETY: six neighbours and a seed a voxel.
         unsafe {
@@ -92,7 +92,7 @@ impl Flood {
         labels: &mut Buffer<u32>,
         state: &mut Buffer<u32>,
     ) -> Result<()> {
-        let voxels = index.voxels(state);
+        let voxels = index.voxels(s, state);
         let mut cleared_before = 0;
         for _ in 0..options.rounds.max(1) {
             self.flood(s, voxels, state)?;
@@ -150,7 +150,7 @@ impl Flood {
             if (on_host || step % STEPS_BETWEEN_LOOKS == 0) && read(state, count)? == 0 {
                 break;
             }
-            let threads = bound(state, count, voxels);
+            let threads = bound(s, state, count, voxels);
             let [even, odd] = &mut self.frontiers;
             let (from, to) = if step & 1 == 0 { (even, odd) } else { (odd, even) };
             // SAFETY: as above.

@@ -1,13 +1,14 @@
 //! The two-way index of the occupied cells of all levels: its buffers, and how it is built in a frame.
 
 use super::cloud::Points;
-use super::{Side, blocks, bound};
+use super::{Side, blocks, bound, counted};
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Result, Stream};
 use koel_kernels::spatial::index::*;
 use koel_kernels::spatial::layout::Shape;
 use koel_kernels::spatial::state;
 use koel_simt::{Buf, In};
+use std::ops::Range;
 
 /// Key to number by ranks, number to key by an array. See [`koel_kernels::spatial::index`].
 pub struct CellIndex {
@@ -58,47 +59,41 @@ impl CellIndex {
         self.most_voxels
     }
     /// Cells of all levels to launch threads for.
-    pub fn cells(&self, state: &Buffer<u32>) -> usize {
-        bound(state, state::FIRST_CELL + 2 * self.shape.levels(), self.most_cells)
+    pub fn cells(&self, s: &Stream, state: &Buffer<u32>) -> usize {
+        bound(s, state, state::FIRST_CELL + 2 * self.shape.levels(), self.most_cells)
     }
     /// Voxels to launch threads for.
-    pub fn voxels(&self, state: &Buffer<u32>) -> usize {
-        bound(state, state::FIRST_CELL + 2, self.most_voxels)
+    pub fn voxels(&self, s: &Stream, state: &Buffer<u32>) -> usize {
+        bound(s, state, state::FIRST_CELL + 2, self.most_voxels)
     }
-    /// Cells of a level to launch threads for.
-    pub fn cells_of(&self, level: u32, state: &Buffer<u32>) -> usize {
-        let most = self.most_voxels.min(2usize << (3 * (self.shape.bits - level)));
-        let first = state::FIRST_CELL + 2 * level;
-        state.view().host().map_or(most, |s| (s[first as usize + 2] - s[first as usize]) as usize)
+    /// Cells of a level, or of several, to launch threads for.
+    pub fn cells_of(&self, s: &Stream, levels: Range<u32>, state: &Buffer<u32>) -> usize {
+        let first = |level: u32| (state::FIRST_CELL + 2 * level) as usize;
+        match counted(s, state) {
+            Some(state) => (state[first(levels.end)] - state[first(levels.start)]) as usize,
+            None => levels.map(|level| self.most_voxels.min(2usize << (3 * (self.shape.bits - level)))).sum(),
+        }
     }
     /// For kernels: words and bricks.
     pub fn args(&self, s: &Stream) -> Result<(In<u64>, In<u64>)> {
         Ok((self.words.view().arg("words", s)?, self.bricks.view().arg("bricks", s)?))
     }
-    /// The bitmap of bricks, for the kernel that marks them.
-    pub fn occupied(&mut self, s: &Stream) -> Result<Buf<u32>> {
-        self.occupied.view_mut().arg("occupied", s)
-    }
-    /// No brick is occupied.
-    pub fn clear(&mut self, s: &Stream) -> Result<()> {
-        self.occupied.view_mut().fill_bytes(0, s)
+    /// The bitmap of bricks and the counts of its words, for kernels that clear and set them.
+    pub fn occupied(&mut self, s: &Stream) -> Result<(Buf<u32>, Buf<u32>)> {
+        Ok((self.occupied.view_mut().arg("occupied", s)?, self.counts.view_mut().arg("counts", s)?))
     }
 
-    /// From the bitmap of bricks and the points' keys. Nine launches on a GPU.
-    pub fn build(&mut self, s: &Stream, points: &mut Points, state: &mut Buffer<u32>) -> Result<()> {
+    /// From the bitmap of bricks and the points' keys. `of_voxels`: a word a voxel, becomes 0. Six launches on a GPU.
+    pub fn build(
+        &mut self,
+        s: &Stream,
+        points: &mut Points,
+        of_voxels: &mut Buffer<u32>,
+        state: &mut Buffer<u32>,
+    ) -> Result<()> {
         let (shape, n_words) = (self.shape, self.shape.words as usize);
-        // SAFETY: `shape.words` words.
-        unsafe {
-            spatial_count_bricks::launch(
-                s,
-                blocks(n_words, 128),
-                shape.words,
-                self.occupied.view().arg("occupied", s)?,
-                self.counts.view_mut().arg("counts", s)?,
-            )?
-        };
         self.scan.exclusive(s, self.counts.view().slice(..n_words)?, self.before.view_mut().slice(..n_words)?)?;
-        // SAFETY: `shape.words` words.
+        // SAFETY: `shape.words` words, of whose bricks there are at most `most_bricks`.
         unsafe {
             spatial_number_bricks::launch(
                 s,
@@ -107,11 +102,11 @@ impl CellIndex {
                 self.occupied.view().arg("occupied", s)?,
                 self.before.view().arg("before", s)?,
                 self.words.view_mut().arg("words", s)?,
+                self.cells.view_mut().arg("cells", s)?,
                 state.view_mut().arg("state", s)?,
             )?
         };
-        let bricks = bound(state, state::BRICKS, self.most_bricks);
-        self.cells.view_mut().slice(..bricks)?.fill_bytes(0, s)?;
+        let bricks = bound(s, state, state::BRICKS, self.most_bricks);
         // SAFETY: four keys a group, whose bricks are all marked: their numbers are below `most_bricks`.
         unsafe {
             spatial_mark_cells::launch(
@@ -141,16 +136,18 @@ impl CellIndex {
         unsafe {
             spatial_number_cells::launch(
                 s,
-                blocks(n_words, 128),
+                blocks(n_words + 2 * shape.levels() as usize, 128),
                 shape,
+                a,
+                b,
                 self.words.view().arg("words", s)?,
                 self.cells.view().arg("cells", s)?,
                 self.before.view().arg("before", s)?,
                 self.bricks.view_mut().arg("bricks", s)?,
                 self.codes.view_mut().arg("codes", s)?,
-            )?;
-            let (words, bricks) = self.args(s)?;
-            spatial_find_levels::launch(s, 1, shape, a, b, words, bricks, state.view_mut().arg("state", s)?)
+                of_voxels.view_mut().arg("points", s)?,
+                state.view_mut().arg("state", s)?,
+            )
         }
     }
     /// Bytes on the device.

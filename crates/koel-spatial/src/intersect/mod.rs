@@ -8,14 +8,16 @@
 //!
 //! | stage | threads | from | to |
 //! |---|---|---|---|
-//! | voxelize | 4 points | points, poses | voxel keys (Morton), places in the voxel, bitmap of occupied 4^3-voxel bricks of all levels |
+//! | voxelize | words, 4 points | points, poses | voxel keys (Morton), places in the voxel, bitmap of occupied 4^3-voxel bricks of all levels |
 //! | build: index | words, points, bricks | bitmap | cells of each brick; ranks: key -> number, number -> key |
 //! | build: sums | 4 points, points, voxels | keys, places, normals | points by voxel; count, sums of places, normals, \|n\|_1 (integers) |
 //! | build: area | cells of the area level | sums | area that a point stands for |
 //! | build: dipoles | voxels, then cells of each level | sums, area | centre, area, area x normal, count of every cell |
 //! | intersect | cells | index of both | intersections; free cells ("units"); voxels near the other surface |
-//! | seed | query and level | dipoles | winding numbers of units and of samples on the own surface; iso values; sides of units |
+//! | seed | query, level, brick | dipoles | winding numbers of units and of samples on the own surface; iso values; closedness |
 //! | fill | near voxels; voxels; undecided | all | margins by nearby normals, by unit, or by a winding number of their own; labels |
+//!
+//! Method robust never waits, so that its frames can be [recorded](Intersector::record) as one CUDA graph.
 //!
 //! The levels are those of an octree, numbered in one index: a cell of level l has 2^l voxels a side. Method
 //! [`Robust`](Method::Robust): a generalised winding number (Barill et al. 2018) decides whole free cells, not voxels, so that
@@ -35,12 +37,14 @@ mod cloud;
 mod flood;
 mod index;
 mod pose;
+mod recorded;
 mod robust;
 mod summary;
 mod surface;
 
 pub use boolean::{Boolean, BooleanMesh, LabelledPoints, Solids};
 pub use pose::Pose;
+pub use recorded::RecordedFrames;
 pub use summary::{LabelCounts, Summary, Surface};
 
 use crate::grid::Grid;
@@ -48,8 +52,9 @@ use crate::mesh::PointCloud;
 use cloud::Points;
 use flood::Flood;
 use index::CellIndex;
-use koel::device::Event;
+use koel::device::{DeviceKind, Event};
 use koel::{Buffer, Device, Stream};
+use koel_kernels::spatial::begin::{self, Motion, spatial_begin};
 use koel_kernels::spatial::labels::spatial_label_points;
 use koel_kernels::spatial::layout::{MAX_BITS, Shape};
 use koel_kernels::spatial::state;
@@ -264,6 +269,7 @@ pub struct Intersector {
     sums: SurfaceSums,
     way: Way,
     labels: Buffer<u32>,
+    motions: Buffer<u64>,
     state: Buffer<u32>,
     marks: Vec<Event>,
 }
@@ -308,6 +314,7 @@ impl Intersector {
             method,
             sums: SurfaceSums::new(device, &index, matches!(method, Method::Robust(_)))?,
             labels: device.alloc(index.most_voxels())?,
+            motions: device.alloc(2 * Motion::WORDS as usize)?,
             state: device.alloc(state::WORDS)?,
             points,
             index,
@@ -323,74 +330,108 @@ impl Intersector {
     /// A pose that is no rigid motion; a device that fails.
     pub fn frame(&mut self, a: &Pose, b: &Pose) -> Result<(), IntersectError> {
         let motions = [a.motion(Side::A)?, b.motion(Side::B)?];
-        self.marks.clear();
-        self.mark()?;
-        self.voxelize(motions)?;
-        self.mark()?;
-        self.index.build(&self.stream, &mut self.points, &mut self.state)?;
-        self.sums.gather(&self.stream, &mut self.points, &self.index, &self.state)?;
-        if let Method::Robust(options) = self.method {
-            self.sums.add(&self.stream, &self.points, motions, &self.index, None, &self.state)?;
-            self.sums.measure(&self.stream, &self.index, options.assume_closed, &mut self.state)?;
+        let (stream, mut marks) = (self.stream.clone(), std::mem::take(&mut self.marks));
+        marks.clear();
+        let mut mark = || stream.record().map(|event| marks.push(event));
+        mark()?;
+        self.begin(&stream, motions)?;
+        match self.method {
+            Method::Robust(options) => self.label_robustly(&stream, options, &mut mark)?,
+            Method::Paper(options) => self.flood(&stream, options, &mut mark)?,
         }
-        self.mark()?;
-        match (&mut self.way, self.method) {
-            (Way::Robust(robust), _) => {
-                let (stream, marks) = (&self.stream, &mut self.marks);
-                robust.mark(stream, &self.index, &mut self.state)?;
-                marks.push(stream.record()?);
-                robust.wind_units(stream, &self.index, &self.sums, &self.points, &mut self.state)?;
-                marks.push(stream.record()?);
-                robust.label(stream, &self.index, &self.sums, &mut self.labels, &mut self.state)?;
-            }
-            (Way::Paper(flood), Method::Paper(options)) => {
-                let (stream, marks) = (&self.stream, &mut self.marks);
-                flood.mark(stream, &self.index, &self.state)?;
-                marks.push(stream.record()?);
-                // Of the normals, only those of shared voxels are asked for.
-                let marked = Some(flood.marks());
-                self.sums.add(stream, &self.points, motions, &self.index, marked, &self.state)?;
-                flood.seed(stream, &self.index, &self.sums, options, &self.state)?;
-                marks.push(stream.record()?);
-                flood.fill(stream, &self.index, options, &mut self.labels, &mut self.state)?;
-            }
-            (Way::Paper(_), Method::Robust(_)) => unreachable!("made together"),
-        }
-        self.mark()
-    }
-    fn mark(&mut self) -> Result<(), IntersectError> {
-        self.marks.push(self.stream.record()?);
+        self.marks = marks;
         Ok(())
     }
-    fn voxelize(&mut self, [a, b]: [koel_kernels::spatial::voxelize::Motion; 2]) -> Result<(), IntersectError> {
-        let s = &self.stream;
-        self.state.view_mut().fill_bytes(0, s)?;
-        self.index.clear(s)?;
+    /// Takes the poses; nothing is counted yet. A launch.
+    fn begin(&mut self, s: &Stream, [a, b]: [Motion; 2]) -> Result<(), IntersectError> {
+        let (occupied, counts) = self.index.occupied(s)?;
+        // SAFETY: two motions; words of the shape; a histogram and a state as the kernel knows them.
+        unsafe {
+            spatial_begin::launch(
+                s,
+                begin::threads(self.shape).div_ceil(128),
+                self.shape,
+                a,
+                b,
+                self.motions.view_mut().arg("motions", s)?,
+                occupied,
+                counts,
+                self.sums.histogram.view_mut().arg("histogram", s)?,
+                self.state.view_mut().arg("state", s)?,
+            )?
+        };
+        Ok(())
+    }
+    /// Voxels, their index, and the points of each together. `mark` is called when the points have voxels.
+    fn find_voxels(&mut self, s: &Stream, mut mark: impl FnMut() -> koel::Result<()>) -> koel::Result<()> {
+        let (points, index, sums, state) = (&mut self.points, &mut self.index, &mut self.sums, &mut self.state);
         let frame = Frame { origin: self.grid.origin(), voxel_size: self.grid.voxel_size() };
-        let [x, y, z] = self.points.positions(s)?;
-        let groups = self.points.groups();
-        let occupied = self.index.occupied(s)?;
+        let [x, y, z] = points.positions(s)?;
+        let groups = points.groups();
+        let (occupied, counts) = index.occupied(s)?;
         // SAFETY: four points a group; a word for each 32 bricks of the shape; keys of voxels inside it only.
         unsafe {
             spatial_voxelize::launch(
                 s,
                 groups.div_ceil(128),
                 groups,
-                self.points.groups_a(),
+                points.groups_a(),
                 self.shape,
                 frame,
-                a,
-                b,
+                self.motions.view().arg("motions", s)?,
                 x,
                 y,
                 z,
-                self.points.keys.view_mut().arg("keys", s)?,
-                self.points.local.view_mut().arg("local", s)?,
+                points.keys.view_mut().arg("keys", s)?,
+                points.local.view_mut().arg("local", s)?,
                 occupied,
-                self.state.view_mut().arg("state", s)?,
+                counts,
+                state.view_mut().arg("state", s)?,
             )?
         };
-        Ok(())
+        mark()?;
+        index.build(s, points, &mut sums.counts, state)?;
+        sums.gather(s, points, index, state)
+    }
+    /// After [`begin`](Self::begin): everything by method robust. `mark` is called after each stage.
+    fn label_robustly(
+        &mut self,
+        s: &Stream,
+        options: RobustOptions,
+        mut mark: impl FnMut() -> koel::Result<()>,
+    ) -> koel::Result<()> {
+        self.find_voxels(s, &mut mark)?;
+        let Way::Robust(robust) = &mut self.way else { unreachable!("made together with the method") };
+        let (points, index, sums, state) = (&self.points, &self.index, &mut self.sums, &mut self.state);
+        sums.add(s, points, &self.motions, index, None, state)?;
+        sums.measure(s, index, state)?;
+        mark()?;
+        robust.mark(s, index, state)?;
+        mark()?;
+        robust.wind_units(s, index, sums, points, options.assume_closed, state)?;
+        mark()?;
+        robust.label(s, index, sums, &mut self.labels, state)?;
+        mark()
+    }
+    /// After [`begin`](Self::begin): everything by method paper. `mark` is called after each stage.
+    fn flood(
+        &mut self,
+        s: &Stream,
+        options: PaperOptions,
+        mut mark: impl FnMut() -> koel::Result<()>,
+    ) -> koel::Result<()> {
+        self.find_voxels(s, &mut mark)?;
+        mark()?;
+        let Way::Paper(flood) = &mut self.way else { unreachable!("made together with the method") };
+        let (points, index, sums, state) = (&self.points, &self.index, &mut self.sums, &mut self.state);
+        flood.mark(s, index, state)?;
+        mark()?;
+        // Of the normals, only those of shared voxels are asked for.
+        sums.add(s, points, &self.motions, index, Some(flood.marks()), state)?;
+        flood.seed(s, index, sums, options, state)?;
+        mark()?;
+        flood.fill(s, index, options, &mut self.labels, state)?;
+        mark()
     }
 
     /// How long the stages of the last frame took. Waits for it.
@@ -476,7 +517,8 @@ impl Intersector {
             Way::Robust(robust) => robust.bytes(),
             Way::Paper(flood) => flood.bytes(),
         };
-        self.points.bytes() + self.index.bytes() + self.sums.bytes() + self.labels.bytes() + self.state.bytes() + way
+        let own = self.labels.bytes() + self.motions.bytes() + self.state.bytes();
+        self.points.bytes() + self.index.bytes() + self.sums.bytes() + own + way
     }
 }
 
@@ -484,7 +526,12 @@ impl Intersector {
 fn blocks(n: usize, threads: u32) -> u32 {
     (n as u32).div_ceil(threads)
 }
+/// The state, where the host can read it now: what is recorded on a GPU or the executor has not run.
+fn counted<'a>(s: &Stream, state: &'a Buffer<u32>) -> Option<&'a [u32]> {
+    let runs_now = s.device().kind() == DeviceKind::Cpu || !s.is_capturing();
+    state.view().host().filter(|_| runs_now)
+}
 /// A word of the state where the host can read it now, else `most`: how many threads to launch.
-fn bound(state: &Buffer<u32>, word: u32, most: usize) -> usize {
-    state.view().host().map_or(most, |state| (state[word as usize] as usize).min(most))
+fn bound(s: &Stream, state: &Buffer<u32>, word: u32, most: usize) -> usize {
+    counted(s, state).map_or(most, |state| (state[word as usize] as usize).min(most))
 }

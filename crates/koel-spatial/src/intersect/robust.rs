@@ -5,11 +5,12 @@ use super::index::CellIndex;
 use super::surface::SurfaceSums;
 use super::{Side, blocks, bound};
 use koel::{Buffer, Device, DeviceKind, Result, Stream};
+use koel_kernels::spatial::index::CORNERS;
 use koel_kernels::spatial::labels::*;
 use koel_kernels::spatial::marks::spatial_mark;
 use koel_kernels::spatial::nearby::spatial_judge_near;
 use koel_kernels::spatial::state;
-use koel_kernels::spatial::winding::{SAMPLES, spatial_find_iso, spatial_wind_units, spatial_wind_voxels};
+use koel_kernels::spatial::winding::{SAMPLES, spatial_judge_surfaces, spatial_wind_units, spatial_wind_voxels};
 
 /// What the method knows of cells and voxels.
 pub struct Robust {
@@ -17,12 +18,15 @@ pub struct Robust {
     marks: Buffer<u32>,
     near: Buffer<u32>,
     units: Buffer<u32>,
-    verdicts: Buffer<u32>,
-    undecided: Buffer<u32>,
-    margins: Buffer<u32>,
-    reach: Buffer<u32>,
-    /// Winding numbers of samples and units, then of undecided voxels.
+    /// Each unit's place in `units`, by its cell.
+    numbers: Buffer<u32>,
+    /// Winding numbers of samples and units.
     windings: Buffer<u64>,
+    undecided: Buffer<u32>,
+    /// Winding numbers of these.
+    sums: Buffer<u64>,
+    reach: Buffer<u32>,
+    margins: Buffer<u32>,
     /// Areas by cloud and label.
     measures: Buffer<u64>,
 }
@@ -35,23 +39,24 @@ impl Robust {
             marks: device.alloc(voxels)?,
             near: device.alloc(voxels)?,
             units: device.alloc(cells)?,
-            verdicts: device.alloc(cells)?,
-            undecided: device.alloc(voxels)?,
-            margins: device.alloc(voxels)?,
-            reach: device.alloc(voxels)?,
+            numbers: device.alloc(cells)?,
             windings: device.alloc(cells + 2 * SAMPLES as usize)?,
+            undecided: device.alloc(voxels)?,
+            sums: device.alloc(voxels)?,
+            reach: device.alloc(voxels)?,
+            margins: device.alloc(voxels)?,
             measures: device.alloc(MEASURES as usize)?,
         })
     }
-    /// Intersections, units, near voxels.
+    /// Intersections, units, near voxels. A launch.
     pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
         let (words, bricks) = index.args(s)?;
-        let cells = index.cells(state);
+        let cells = index.cells(s, state);
         // SAFETY: lists have room for every cell and voxel.
         unsafe {
             spatial_mark::launch(
                 s,
-                blocks(cells, 64),
+                blocks(cells.max(2 * SAMPLES as usize), 64),
                 cells as u32,
                 index.shape,
                 words,
@@ -60,57 +65,57 @@ impl Robust {
                 self.marks.view_mut().arg("marks", s)?,
                 self.near.view_mut().arg("near", s)?,
                 self.units.view_mut().arg("units", s)?,
+                self.numbers.view_mut().arg("numbers", s)?,
+                self.windings.view_mut().arg("windings", s)?,
                 state.view_mut().arg("state", s)?,
             )
         }
     }
-    /// Winding numbers of units and samples, iso values, the sides of the units.
+    /// Winding numbers of units and samples; areas, closedness, iso values. Two launches.
     pub fn wind_units(
         &mut self,
         s: &Stream,
         index: &CellIndex,
         sums: &SurfaceSums,
         points: &Points,
+        assume_closed: bool,
         state: &mut Buffer<u32>,
     ) -> Result<()> {
         let (shape, (words, bricks)) = (index.shape, index.args(s)?);
         let codes = index.codes.view().arg("codes", s)?;
-        let units = bound(state, state::UNITS, self.most_units);
-        let queries = units + 2 * SAMPLES as usize;
-        self.windings.view_mut().slice(..queries)?.fill_bytes(0, s)?;
+        let units = bound(s, state, state::UNITS, self.most_units);
+        let (queries, dipoles) = (units + 2 * SAMPLES as usize, sums.dipoles.view().arg("dipoles", s)?);
+        let split = split(s);
         // SAFETY: a winding number for each query; units are cells.
         unsafe {
             spatial_wind_units::launch(
                 s,
-                turns(s, queries * shape.top() as usize),
+                turns(s, queries * (shape.top() * split) as usize),
                 shape,
+                split,
                 points.padded_of(Side::A) as u32,
                 points.padded() as u32,
                 points.voxels.view().arg("voxels", s)?,
                 words,
                 bricks,
                 codes,
-                sums.dipoles.view().arg("dipoles", s)?,
+                dipoles,
                 state.view().arg("state", s)?,
                 self.units.view().arg("units", s)?,
                 self.windings.view_mut().arg("windings", s)?,
             )?;
-            let windings = self.windings.view().arg("windings", s)?;
-            spatial_find_iso::launch(s, 2 * SAMPLES / 64, windings, state.view_mut().arg("state", s)?)?;
-            spatial_judge_units::launch(
+            spatial_judge_surfaces::launch(
                 s,
-                blocks(units, 64),
-                units as u32,
+                2 * SAMPLES / 64,
                 shape,
-                codes,
-                self.units.view().arg("units", s)?,
-                windings,
-                state.view().arg("state", s)?,
-                self.verdicts.view_mut().arg("verdicts", s)?,
+                assume_closed as u32,
+                dipoles,
+                self.windings.view().arg("windings", s)?,
+                state.view_mut().arg("state", s)?,
             )
         }
     }
-    /// Margins and labels of all voxels.
+    /// Margins and labels of all voxels. Four launches.
     pub fn label(
         &mut self,
         s: &Stream,
@@ -122,8 +127,8 @@ impl Robust {
         let (shape, (words, bricks)) = (index.shape, index.args(s)?);
         let codes = index.codes.view().arg("codes", s)?;
         let dipoles = sums.dipoles.view().arg("dipoles", s)?;
-        let voxels = index.voxels(state);
-        let near = bound(state, state::NEAR, voxels);
+        let voxels = index.voxels(s, state);
+        let near = bound(s, state, state::NEAR, voxels);
         // SAFETY: lists hold voxels and have room for all; every buffer has a word a voxel.
         unsafe {
             spatial_judge_near::launch(
@@ -139,6 +144,7 @@ impl Robust {
                 self.margins.view_mut().arg("margins", s)?,
                 self.reach.view_mut().arg("reach", s)?,
                 self.undecided.view_mut().arg("undecided", s)?,
+                self.sums.view_mut().arg("sums", s)?,
                 state.view_mut().arg("state", s)?,
             )?;
             spatial_judge_free::launch(
@@ -150,37 +156,29 @@ impl Robust {
                 bricks,
                 codes,
                 self.marks.view().arg("marks", s)?,
-                self.verdicts.view().arg("verdicts", s)?,
+                self.numbers.view().arg("numbers", s)?,
+                self.windings.view().arg("windings", s)?,
                 self.margins.view_mut().arg("margins", s)?,
                 self.reach.view_mut().arg("reach", s)?,
                 self.undecided.view_mut().arg("undecided", s)?,
+                self.sums.view_mut().arg("sums", s)?,
                 state.view_mut().arg("state", s)?,
             )?;
-            let queries = bound(state, state::UNDECIDED, voxels);
-            self.windings.view_mut().slice(..queries)?.fill_bytes(0, s)?;
-            let (undecided, shared) = (self.undecided.view().arg("undecided", s)?, state.view().arg("state", s)?);
+            let queries = bound(s, state, state::UNDECIDED, voxels);
+            let (split, shared) = (split(s), state.view().arg("state", s)?);
             spatial_wind_voxels::launch(
                 s,
-                turns(s, queries * shape.top() as usize),
+                turns(s, queries * (shape.top() * split) as usize),
                 shape,
+                split,
                 words,
                 bricks,
                 codes,
                 dipoles,
                 shared,
-                undecided,
-                self.windings.view_mut().arg("windings", s)?,
-            )?;
-            spatial_judge_undecided::launch(
-                s,
-                blocks(queries, 64),
-                queries as u32,
-                shape,
-                codes,
-                undecided,
-                self.windings.view().arg("windings", s)?,
+                self.undecided.view().arg("undecided", s)?,
                 self.reach.view().arg("reach", s)?,
-                shared,
+                self.sums.view_mut().arg("sums", s)?,
                 self.margins.view_mut().arg("margins", s)?,
             )?;
             spatial_label::launch(
@@ -208,7 +206,7 @@ impl Robust {
         state: &Buffer<u32>,
     ) -> Result<Vec<u64>> {
         self.measures.view_mut().fill_bytes(0, s)?;
-        let threads = blocks(index.voxels(state), MEASURE_TURN);
+        let threads = blocks(index.voxels(s, state), MEASURE_TURN);
         // SAFETY: a label and a dipole for each voxel.
         unsafe {
             spatial_measure::launch(
@@ -225,11 +223,18 @@ impl Robust {
     }
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
-        let words = [&self.marks, &self.near, &self.units, &self.verdicts, &self.undecided, &self.margins, &self.reach];
-        words.iter().map(|b| b.bytes()).sum::<usize>() + self.windings.bytes() + self.measures.bytes()
+        let words = [&self.marks, &self.near, &self.units, &self.numbers, &self.undecided, &self.margins, &self.reach];
+        words.iter().map(|b| b.bytes()).sum::<usize>()
+            + self.windings.bytes()
+            + self.sums.bytes()
+            + self.measures.bytes()
     }
 }
 
+/// Parts of each level of a winding number: one a brick where threads abound.
+fn split(s: &Stream) -> u32 {
+    if s.device().kind() == DeviceKind::Cpu { 1 } else { CORNERS }
+}
 /// Blocks of 64 for `n` turns that any number of threads can share: on a GPU no more than fill it, as `n` is a bound there.
 fn turns(s: &Stream, n: usize) -> u32 {
     const BLOCKS_PER_MULTIPROCESSOR: usize = 32;

@@ -4,22 +4,23 @@ use super::blocks;
 use super::cloud::Points;
 use super::index::CellIndex;
 use koel::primitives::Scan;
-use koel::{Buffer, Device, Result, Stream};
+use koel::{Buffer, Device, DeviceKind, Result, Stream};
 use koel_kernels::spatial::area::{BINS, spatial_area_of_points, spatial_cap_area, spatial_measure_cells};
-use koel_kernels::spatial::dipoles::{self, spatial_dipoles, spatial_sum_dipoles, spatial_sum_surfaces};
+use koel_kernels::spatial::dipoles::{self, spatial_dipoles, spatial_sum_dipoles};
 use koel_kernels::spatial::sums::{self, spatial_order_points, spatial_rank_points, spatial_sum_points};
-use koel_kernels::spatial::voxelize::Motion;
 
 /// What is summed up of the points.
 pub struct SurfaceSums {
-    counts: Buffer<u32>,
+    /// Points of each voxel.
+    pub counts: Buffer<u32>,
     starts: Buffer<u32>,
     scan: Scan<u32>,
     /// Eight words a voxel.
     pub sums: Buffer<u32>,
     measured: Buffer<u32>,
     areas: Buffer<u32>,
-    histogram: Buffer<u32>,
+    /// Points by area.
+    pub histogram: Buffer<u32>,
     /// Eight words a cell.
     pub dipoles: Buffer<u32>,
 }
@@ -39,11 +40,10 @@ impl SurfaceSums {
             dipoles: device.alloc(cells * dipoles::WORDS as usize)?,
         })
     }
-    /// Brings the points of each voxel together. A fill and three launches.
+    /// Brings the points of each voxel together. Three launches. Clear the counts before.
     pub fn gather(&mut self, s: &Stream, points: &mut Points, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
-        let (n, voxels) = (points.padded(), index.voxels(state));
+        let (n, voxels) = (points.padded(), index.voxels(s, state));
         let (_, bricks) = index.args(s)?;
-        self.counts.view_mut().slice(..voxels)?.fill_bytes(0, s)?;
         // SAFETY: four points a group, whose bricks and keys are in the index; a count for each voxel.
         unsafe {
             spatial_rank_points::launch(
@@ -76,12 +76,12 @@ impl SurfaceSums {
         &mut self,
         s: &Stream,
         points: &Points,
-        [a, b]: [Motion; 2],
+        motions: &Buffer<u64>,
         index: &CellIndex,
         marks: Option<&Buffer<u32>>,
         state: &Buffer<u32>,
     ) -> Result<()> {
-        let voxels = index.voxels(state);
+        let voxels = index.voxels(s, state);
         let counts = self.counts.view().arg("counts", s)?;
         let [nx, ny, nz] = points.normals(s)?;
         // SAFETY: as many points in order as counted; eight words a voxel; marks are read only if there are any.
@@ -92,8 +92,7 @@ impl SurfaceSums {
                 voxels as u32,
                 marks.is_some() as u32,
                 index.shape,
-                a,
-                b,
+                motions.view().arg("motions", s)?,
                 index.codes.view().arg("codes", s)?,
                 marks.map_or(Ok(counts), |marks| marks.view().arg("marks", s))?,
                 self.starts.view().arg("starts", s)?,
@@ -103,22 +102,16 @@ impl SurfaceSums {
                 nx,
                 ny,
                 nz,
+                state.view().arg("state", s)?,
                 self.sums.view_mut().arg("sums", s)?,
             )
         }
     }
-    /// Areas, dipoles, closedness. A fill and five launches, and one a level.
-    pub fn measure(
-        &mut self,
-        s: &Stream,
-        index: &CellIndex,
-        assume_closed: bool,
-        state: &mut Buffer<u32>,
-    ) -> Result<()> {
+    /// Areas and dipoles. Four launches, and one for two levels. Clear the histogram before.
+    pub fn measure(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
         let (shape, (words, bricks)) = (index.shape, index.args(s)?);
         let codes = index.codes.view().arg("codes", s)?;
-        let cells = index.cells(state);
-        self.histogram.view_mut().fill_bytes(0, s)?;
+        let cells = index.cells(s, state);
         let shared = state.view().arg("state", s)?;
         let sums = self.sums.view().arg("sums", s)?;
         // SAFETY: two words measured, one area, eight words of dipole a cell; numbers of cells come from the index.
@@ -150,7 +143,7 @@ impl SurfaceSums {
             )?;
             let histogram = self.histogram.view().arg("histogram", s)?;
             spatial_cap_area::launch(s, (2 * BINS).div_ceil(64), histogram, state.view_mut().arg("state", s)?)?;
-            let voxels = index.voxels(state);
+            let voxels = index.voxels(s, state);
             spatial_dipoles::launch(
                 s,
                 blocks(voxels, 128),
@@ -164,13 +157,17 @@ impl SurfaceSums {
                 shared,
                 self.dipoles.view_mut().arg("dipoles", s)?,
             )?;
-            for level in 1..shape.levels() {
-                let cells = index.cells_of(level, state);
+            // Where launches count, two levels in one.
+            let at_once = if s.device().kind() == DeviceKind::Cpu { 1 } else { 2 };
+            for level in (1..shape.levels()).step_by(at_once as usize) {
+                let end = (level + at_once).min(shape.levels());
+                let cells = index.cells_of(s, level..end, state);
                 spatial_sum_dipoles::launch(
                     s,
                     blocks(cells, 64),
                     cells as u32,
                     level,
+                    end - level,
                     shape,
                     words,
                     bricks,
@@ -179,15 +176,8 @@ impl SurfaceSums {
                     self.dipoles.view_mut().arg("dipoles", s)?,
                 )?;
             }
-            spatial_sum_surfaces::launch(
-                s,
-                1,
-                shape,
-                assume_closed as u32,
-                self.dipoles.view().arg("dipoles", s)?,
-                state.view_mut().arg("state", s)?,
-            )
         }
+        Ok(())
     }
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {

@@ -58,7 +58,7 @@ impl Cpu {
             return Err(Error::NotIndependent { kernel: spec.name });
         }
         // Chunks small enough to balance, large enough not to be felt.
-        let chunk = (1 << 13) / spec.threads.min(1 << 13);
+        let chunk = (1 << 10) / spec.threads.min(1 << 10);
         // SAFETY: the caller's.
         let run = |first: u32| unsafe { run_native(spec, first..first.saturating_add(chunk).min(grid), grid, body) };
         if grid <= chunk {
