@@ -1,5 +1,5 @@
 //! Edges, their even choice and their maps: what kernels make (here on the test executor) has the bytes of what the CPU makes.
-use koel::{Device, Stream};
+use koel::{Device, DeviceKind, Stream};
 use koel_vision::corners::{Corner, corners, evenly};
 use koel_vision::edges::{DeviceEdges, Edge, edges, spread, strongest_first};
 use koel_vision::maps::Maps;
@@ -10,6 +10,10 @@ use std::collections::HashMap;
 
 fn cpu() -> Stream {
     Device::cpu().unwrap().stream().unwrap()
+}
+/// Where kernels run: the executor, and a GPU if there is one.
+fn kernels(seed: u64) -> impl Iterator<Item = Stream> {
+    [Some(Device::executor(seed)), Device::cuda(0).ok()].into_iter().flatten().map(|d| d.stream().unwrap())
 }
 fn image(width: usize, height: usize, at: impl Fn(usize, usize) -> f32) -> Grey {
     Grey { width, height, pixels: (0..width * height).map(|i| at(i % width, i / width)).collect() }
@@ -50,10 +54,11 @@ fn bits(edges: &[Edge]) -> Vec<[u32; 7]> {
 fn kernels_find_the_edges_of_the_cpu() {
     let mut found = 0;
     for (seed, (name, image)) in (1..).zip(images()) {
-        let stream = Device::executor(seed).stream().unwrap();
         let expected = edges(&image);
-        let kernels = DeviceEdges::find(&stream, &image).unwrap();
-        assert_eq!(bits(&kernels.download().unwrap()), bits(&expected), "{name}");
+        for stream in kernels(seed) {
+            let found = DeviceEdges::find(&stream, &image).unwrap();
+            assert_eq!(bits(&found.download().unwrap()), bits(&expected), "{name}, {stream:?}");
+        }
         let rows = DeviceEdges::find(&cpu(), &image).unwrap();
         assert_eq!(bits(&rows.download().unwrap()), bits(&expected), "{name}");
         found += expected.len();
@@ -65,16 +70,16 @@ fn kernels_find_the_edges_of_the_cpu() {
 fn kernels_choose_the_edges_of_the_cpu() {
     for (seed, (name, image)) in (1..).zip(images()) {
         for (apart, most) in [(5.0, 8192), (2.0, 60), (9.5, 3), (1.0, 8192)] {
-            let stream = Device::executor(seed).stream().unwrap();
-            let kernels = DeviceEdges::find(&stream, &image).unwrap();
-            let (points, words) = kernels.spread(&stream, apart, most).unwrap();
             let all = edges(&image);
             let expected = spread(&all, strongest_first(&all, |e| e.contrast).into_iter(), apart, most);
-            let numbers = words.chunks_exact(4).map(|p| p[3] as usize).collect::<Vec<usize>>();
-            assert_eq!(numbers, expected, "{name}, {apart} px");
             let place = |&i: &usize| [all[i].x.to_bits(), all[i].y.to_bits(), all[i].direction, i as u32];
-            assert_eq!(words, expected.iter().flat_map(place).collect::<Vec<u32>>(), "{name}, {apart} px");
-            assert_eq!(points.view().slice(..words.len()).unwrap().download().unwrap(), words);
+            let expected = expected.iter().flat_map(place).collect::<Vec<u32>>();
+            for stream in kernels(seed).chain([cpu()]) {
+                let found = DeviceEdges::find(&stream, &image).unwrap();
+                let (points, words) = found.spread(&stream, apart, most).unwrap();
+                assert_eq!(words, expected, "{name}, {apart} px, {stream:?}");
+                assert_eq!(points.view().slice(..words.len()).unwrap().download().unwrap(), words);
+            }
         }
     }
 }
@@ -101,35 +106,42 @@ fn chosen_edges_are_apart_and_no_other_fits() {
     }
 }
 
+/// Where the bytes of two scenes' maps differ first.
+fn same_maps(expected: &Maps, found: &Maps, what: &str) {
+    let differ = |of: fn(&Maps) -> &koel::Buffer<u8>| {
+        let (expected, found) = (of(expected).download().unwrap(), of(found).download().unwrap());
+        assert_eq!(expected.len(), found.len());
+        expected.iter().zip(&found).position(|(a, b)| a != b).map(|at| (at, expected[at], found[at]))
+    };
+    assert_eq!(differ(|m| &m.nearest), None, "{what}: nearest");
+    assert_eq!(differ(|m| &m.loose), None, "{what}: loose");
+    assert_eq!(differ(|m| &m.fine), None, "{what}: fine");
+    assert_eq!(expected.index.download().unwrap(), found.index.download().unwrap(), "{what}");
+    assert_eq!(expected.offsets.download().unwrap(), found.offsets.download().unwrap());
+}
+
 #[test]
 fn kernels_make_the_maps_of_the_cpu() {
     for (seed, (name, image)) in (1..).zip(images()) {
-        let [rows, kernels] = [cpu(), Device::executor(seed).stream().unwrap()].map(|stream| {
-            let edges = DeviceEdges::find(&stream, &image).unwrap();
-            Maps::of(&stream, &edges).unwrap()
-        });
-        let bytes = |of: fn(&Maps) -> &koel::Buffer<u8>| {
-            let (expected, found) = (of(&rows).download().unwrap(), of(&kernels).download().unwrap());
-            expected.iter().zip(&found).position(|(a, b)| a != b).map(|at| (at, expected[at], found[at]))
-        };
-        assert_eq!(bytes(|m| &m.nearest), None, "{name}: nearest");
-        assert_eq!(bytes(|m| &m.loose), None, "{name}: loose");
-        assert_eq!(bytes(|m| &m.fine), None, "{name}: fine");
-        assert_eq!(rows.index.download().unwrap(), kernels.index.download().unwrap(), "{name}");
-        assert_eq!(rows.offsets.download().unwrap(), kernels.offsets.download().unwrap());
+        let maps = |stream: &Stream| Maps::of(stream, &DeviceEdges::find(stream, &image).unwrap()).unwrap();
+        let expected = maps(&cpu());
+        for stream in kernels(seed) {
+            same_maps(&expected, &maps(&stream), &format!("{name}, {stream:?}"));
+        }
     }
 }
 
-/// More rows than a strip, more columns than a window: what leaves the window is taken away.
+/// More rows than a strip, more columns than a window: what leaves the window is taken away. On a GPU a whole frame.
 #[test]
 fn maps_of_larger_scenes_are_the_same_too() {
-    let image = texture(90, 150, 8);
-    let [rows, kernels] =
-        [cpu(), Device::executor(3).stream().unwrap()].map(|stream| Scene::of(&stream, &image).unwrap());
-    assert_eq!(rows.maps.loose.download().unwrap(), kernels.maps.loose.download().unwrap());
-    assert_eq!(rows.maps.fine.download().unwrap(), kernels.maps.fine.download().unwrap());
-    assert_eq!(rows.point_words, kernels.point_words);
-    assert!(rows.points() > 50);
+    for stream in kernels(3) {
+        let on_gpu = stream.device().kind() == DeviceKind::Cuda;
+        let image = if on_gpu { texture(1111, 777, 8) } else { texture(90, 150, 8) };
+        let [expected, found] = [&cpu(), &stream].map(|stream| Scene::of(stream, &image).unwrap());
+        same_maps(&expected.maps, &found.maps, &format!("{stream:?}"));
+        assert_eq!(expected.point_words, found.point_words);
+        assert!(expected.points() > 50);
+    }
 }
 
 #[test]
@@ -137,8 +149,9 @@ fn kernels_find_the_corners_of_the_cpu() {
     let mut found = 0;
     for (seed, (name, image)) in (1..).zip(images()) {
         let expected = corners(&cpu(), &image).unwrap();
-        let kernels = corners(&Device::executor(seed).stream().unwrap(), &image).unwrap();
-        assert_eq!(kernels, expected, "{name}");
+        for stream in kernels(seed) {
+            assert_eq!(corners(&stream, &image).unwrap(), expected, "{name}, {stream:?}");
+        }
         found += expected.len();
     }
     assert!(found > 50, "{found}");
