@@ -1,7 +1,7 @@
 //! Corners: pixels that differ from most of a circle around them (FAST: Rosten and Drummond 2006; 9 of 16, as ORB takes them).
 //!
-//! In the order of the launches: [`vision_corner_scores`], [`vision_corner_peaks`], then [`super::edges::vision_pixels`] and
-//! [`vision_corners`]. What is said of one pixel is a function here, which the CPU engine calls too: both have the same bits.
+//! In the order of the launches: [`vision_corner_scores()`], [`vision_corner_peaks()`], then [`super::edges::vision_pixels()`] and
+//! [`vision_corners()`]. What is said of one pixel is a function here, which the CPU engine calls too: both have the same bits.
 use super::at_least_one;
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
@@ -77,7 +77,7 @@ pub fn is_peak(at: impl Fn(u32, u32) -> f32) -> bool {
 }
 
 /// `scores` = of each pixel its [`corner_score`], a float; 0 near the border. A thread a pixel. `median`: as
-/// [`super::edges::vision_median`] leaves it.
+/// [`super::edges::vision_median()`] leaves it.
 #[kernel(threads = 256, independent)]
 pub fn vision_corner_scores(t: Thread, width: u32, height: u32, image: In<u32>, median: In<u32>, scores: Buf<u32>) {
     let (i, width) = (t.global_id(), at_least_one(width));

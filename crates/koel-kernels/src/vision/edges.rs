@@ -1,7 +1,7 @@
 //! Edges of an image: where the luminance changes most, to a fraction of a pixel, with the direction of the change.
 //!
-//! In the order of the launches: [`vision_gradient`], [`vision_noise`], [`vision_median`], [`vision_row_sums`],
-//! [`vision_ridges`], [`vision_pixels`], [`vision_edges`]. What is said of one pixel is a function here, which the CPU engine calls too: both have the same bits. Sums over
+//! In the order of the launches: [`vision_gradient()`], [`vision_noise()`], [`vision_median()`], [`vision_row_sums()`],
+//! [`vision_ridges()`], [`vision_pixels()`], [`vision_edges()`]. What is said of one pixel is a function here, which the CPU engine calls too: both have the same bits. Sums over
 //! windows are integers, so that their order does not matter.
 use super::at_least_one;
 use super::direction::direction;
@@ -167,7 +167,7 @@ pub fn edge_at(
 }
 
 const THREADS: u32 = 256;
-/// Pixels of a block of [`vision_gradient`].
+/// Pixels of a block of [`vision_gradient()`].
 pub const TILE: (u32, u32) = (32, 16);
 /// What is blurred for them, and what is read for that.
 const SOFT: (u32, u32) = (TILE.0 + 2, TILE.1 + 2);

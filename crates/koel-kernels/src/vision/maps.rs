@@ -1,9 +1,9 @@
 //! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how much likelier a model's
 //! edge is to be here than anywhere.
 //!
-//! In the order of the launches: [`vision_members`] notes in every pixel which classes of direction its edges belong to, a bit for
-//! each class and tolerance (a plane); [`vision_nearest`] turns these into rows of bits, in which the nearest one is found by
-//! counting zeros; [`vision_log_ratios`] and [`vision_likelihoods`] count how near edges are around each pixel, and judge.
+//! In the order of the launches: [`vision_members()`] notes in every pixel which classes of direction its edges belong to, a bit for
+//! each class and tolerance (a plane); [`vision_nearest()`] turns these into rows of bits, in which the nearest one is found by
+//! counting zeros; [`vision_log_ratios()`] and [`vision_likelihoods()`] count how near edges are around each pixel, and judge.
 use super::refine::FAR;
 use super::vote::OUTSIDE;
 use super::{CLASSES, at_least_one, class};
@@ -101,7 +101,7 @@ pub fn step(bin: u32, counts: [u32; BINS as usize], rows: f32, part: f32) -> u32
 }
 
 /// `members[p]` |= the planes of the edges in pixel `p`, `index[p]` = the first of them. A thread an edge. `members` begins as
-/// zero, `index` as all ones. `places` and `traits`: as of [`super::edges::vision_edges`].
+/// zero, `index` as all ones. `places` and `traits`: as of [`super::edges::vision_edges()`].
 #[kernel(threads = 256, independent)]
 pub fn vision_members(
     t: Thread,
@@ -125,7 +125,7 @@ pub fn vision_members(
 
 const THREADS: u32 = 256;
 const WARPS: u32 = THREADS / 32;
-/// Pixels of a block of [`vision_nearest`].
+/// Pixels of a block of [`vision_nearest()`].
 pub const TILE: (u32, u32) = (32, 16);
 const ROWS: u32 = TILE.1 + 2 * REACH;
 
@@ -214,7 +214,7 @@ pub fn vision_nearest(
 }
 
 /// `table`: of each plane what each step of each bin says ([`ENTRIES`] bytes, signed). A block a plane. `bits`: as of
-/// [`vision_nearest`].
+/// [`vision_nearest()`].
 #[kernel(threads = 256, shared = 3 * 32 * 4)]
 pub fn vision_log_ratios(t: Thread, width: u32, height: u32, bits: In<u32>, table: Buf<u8>) {
     let mut shared = t.shared();
@@ -245,7 +245,7 @@ pub fn vision_log_ratios(t: Thread, width: u32, height: u32, bits: In<u32>, tabl
     });
 }
 
-/// Rows that a warp of [`vision_likelihoods`] goes down.
+/// Rows that a warp of [`vision_likelihoods()`] goes down.
 pub const STRIP: u32 = 64;
 
 /// `loose` and `fine`: what the table says of each class and pixel, in the wide and in the narrow tolerance. Behind the last of
@@ -317,7 +317,7 @@ pub fn vision_likelihoods(
     }
 }
 
-/// One question of [`vision_inliers`].
+/// One question of [`vision_inliers()`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Placed {
@@ -335,7 +335,7 @@ pub struct Placed {
 unsafe impl koel_simt::Arg for Placed {}
 
 /// `partners`: for each model point the nearest scene edge of its direction: x, y and the normal's x, y; the normal is zero where
-/// there is none within [`REACH`]. A thread a point. The other arrays: as of [`super::refine::vision_moments`].
+/// there is none within [`REACH`]. A thread a point. The other arrays: as of [`super::refine::vision_moments()`].
 #[kernel(threads = 128, independent)]
 pub fn vision_inliers(
     t: Thread,

@@ -1,8 +1,8 @@
 //! Refinement: each candidate, an affine map from model to scene, is moved to where its points lie on edges.
 //!
 //! Iterated closest points. Each step pairs the moved model points with the nearest scene edge of their direction, by one
-//! read of a map ([`vision_moments`], [`STRIPS`] threads a candidate), and solves for the affine change that brings them there: mostly
-//! across the edge, a little along it ([`vision_step`], a thread a candidate).
+//! read of a map ([`vision_moments()`], [`STRIPS`] threads a candidate), and solves for the affine change that brings them there: mostly
+//! across the edge, a little along it ([`vision_step()`], a thread a candidate).
 use super::class;
 use super::direction::direction;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
@@ -21,7 +21,7 @@ const STRETCH: f32 = 2.6;
 /// Scores that differ by less than this part are equal.
 const TIE: f32 = 0.02;
 
-/// Threads that share a candidate in [`vision_moments`]: each takes every eighth point. Sums over them have a fixed order.
+/// Threads that share a candidate in [`vision_moments()`]: each takes every eighth point. Sums over them have a fixed order.
 pub const STRIPS: u32 = 8;
 /// Words of a candidate's state, each of all candidates one behind the other: the map (six words: the linear part by rows, pixels a
 /// unit, and the place of the model's centre), ...
@@ -200,7 +200,7 @@ pub fn vision_moments(
     put(25, pairs);
 }
 
-/// A step of each candidate that goes on, by the sums of [`vision_moments`]. A thread a candidate. `models` and `of`: as there.
+/// A step of each candidate that goes on, by the sums of [`vision_moments()`]. A thread a candidate. `models` and `of`: as there.
 #[kernel(threads = 32, independent)]
 pub fn vision_step(t: Thread, refinement: Refinement, models: In<u32>, of: In<u32>, sums: In<u32>, states: Buf<u32>) {
     let Refinement { candidates, damping, last, .. } = refinement;

@@ -43,7 +43,7 @@ pub fn vision_ranks(t: Thread, edges: u32, order: In<u32>, traits: In<u32>, rank
     }
 }
 
-/// What [`vision_spread`] works on.
+/// What [`vision_spread()`] works on.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Spread {
