@@ -151,6 +151,7 @@ fn bad_usage_and_bad_input_are_said_in_a_line() {
         (&["match", "model.png", ".", "--overlay", "out.png"], "expected a pattern such as out-%04d.png"),
         (&["match", "model.png", "scene.png", "--overlay", "nowhere/out.png"], "nowhere/out.png: cannot be written"),
         (&["match", "--models", "text.png", "scene.png"], "text.png: not a file of models"),
+        (&["match", "model.png", "scene.png", "--features", "corners"], "--features corners: only for --method paper"),
     ] {
         let error = refused(&folder, arguments);
         assert!(error.contains(said), "{arguments:?}: {error}");

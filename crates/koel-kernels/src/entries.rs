@@ -106,8 +106,14 @@ entries! {
         keys128_rows keys128_contains keys128_contains_bits keys128_count
         keys128_find_u32 keys128_find_or_u32 keys128_find_u64 keys128_find_or_u64
     }
+    (crate::vision::edges) {
+        vision_gradient vision_noise vision_median vision_row_sums vision_ridges vision_pixels vision_edges
+    }
+    (crate::vision::corners) { vision_corner_scores vision_corner_peaks vision_corners }
+    (crate::vision::spread) { vision_order vision_ranks vision_spread vision_points }
+    (crate::vision::maps) { vision_members vision_nearest vision_log_ratios vision_likelihoods vision_inliers }
     (crate::vision::vote) { vision_vote }
-    (crate::vision::refine) { vision_refine }
+    (crate::vision::refine) { vision_moments vision_step }
     (crate::spatial_search::cells) { point_bounds cell_keys mark_cells gather_points write_cells link_cells }
     (crate::spatial_search::within) { count_within list_within }
     (crate::spatial_search::nearest) { find_nearest }

@@ -2,10 +2,11 @@
 //!
 //! `cargo run --release -p koel-vision --example quality -- FIRST_SEED PAIRS PHOTOGRAPH... [LEVEL...]`
 //!
-//! Photographs are files (at least three); levels are names from the table's first column, all if none is given.
+//! Photographs are files (at least three); levels are names from the table's first column, all if none is given; `quick` among them takes
+//! `Options::quick`.
 //! `QUALITY_PAIRS=1` prints every pair too.
 use koel_vision::synthetic::{Level, pair};
-use koel_vision::{Grey, Matcher, Model, Options, Scene, read};
+use koel_vision::{Grey, Matcher, Model, Options, read};
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,13 +29,14 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let (first, pairs) = (first.parse::<u64>()?, pairs.parse::<u64>()?.max(1));
     let mut levels = Level::ALL.to_vec();
     levels.retain(|level| others.iter().any(|o| o == level.name()));
-    let files = others.iter().filter(|o| Level::ALL.iter().all(|level| *o != level.name()));
+    let quick = others.iter().any(|o| o == "quick");
+    let files = others.iter().filter(|o| *o != "quick" && Level::ALL.iter().all(|level| *o != level.name()));
     let photographs = files.map(|f| Ok(read(Path::new(f))?.grey)).collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
     if photographs.len() < 3 {
         return Err("expected at least three photographs".into());
     }
     let device = koel::Device::cpu()?;
-    let matcher = Matcher::new(&device, Options::default())?;
+    let matcher = Matcher::new(&device, if quick { Options::quick() } else { Options::default() })?;
     let every_pair = std::env::var_os("QUALITY_PAIRS").is_some();
     println!("Seeds {first} to {}, {} photographs, {}.\n", first + pairs - 1, photographs.len(), device.name());
     println!("| level | within, px | goal | reached | median error, px | evidence, nats | s a pair | of it votes |");
@@ -46,8 +48,7 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         for seed in first..first + pairs {
             let pair = pair(level, &photographs, seed);
             let begin = Instant::now();
-            let (model, scene) = (Model::of(&pair.model)?, Scene::of(&pair.scene));
-            let outcome = matcher.find(&model, &matcher.stage(&scene)?)?;
+            let outcome = matcher.find(&Model::of(&pair.model)?, &matcher.scene(&pair.scene)?)?;
             seconds += begin.elapsed().as_secs_f64();
             voting += outcome.seconds[0];
             let error = match (&outcome.found, &pair.truth) {

@@ -28,6 +28,9 @@ pub struct Pass {
     pub a_point: usize,
     /// And of all.
     pub quota: usize,
+    /// The points that vote for a basis are from this part of the model's points, those around the basis: where the basis is seen, the
+    /// rest may be covered. 1: from all.
+    pub around: f32,
 }
 
 /// A pair of model points under a tilt.
@@ -35,6 +38,8 @@ pub struct Pass {
 pub struct Basis {
     /// The tilt, by number.
     pub tilt: usize,
+    /// The points that vote for it, by number.
+    pub tests: usize,
     /// The first point after the tilt, pixels.
     pub origin: (f32, f32),
     /// To the second point, pixels.
@@ -47,7 +52,7 @@ pub struct Basis {
 pub struct Bases {
     /// The tilts: maps of determinant 1.
     pub tilts: Vec<Affine>,
-    /// Of each tilt [`TESTS`] points: where and in which direction.
+    /// Of each tilt, of each neighbourhood, [`TESTS`] points: where and in which direction.
     pub tests: Vec<[(f32, f32, u32); TESTS as usize]>,
     /// By the directions of the two ends, nine neighbouring bins each.
     pub table: DenseMultiTable<Basis>,
@@ -69,17 +74,20 @@ fn tilts(pass: &Pass) -> Vec<Affine> {
     all
 }
 
-/// Indices of points such that the first 8, 16 and all are spread over the model: farthest first, with some chance.
-fn test_points(model: &Model, random: &mut Random) -> Vec<usize> {
-    let points = &model.points;
-    let mut distance2 = vec![f32::MAX; points.len()];
-    let mut chosen = vec![0];
+/// Neighbourhoods that bases are told apart by, where not all points vote.
+const NEIGHBOURHOODS: usize = 8;
+
+/// Some of the points, such that the first 8, 16 and all are spread: farthest first, with some chance.
+fn test_points(model: &Model, among: &[usize], random: &mut Random) -> Vec<usize> {
+    let mut distance2 = vec![f32::MAX; among.len()];
+    let mut chosen = vec![among[0]];
     while chosen.len() < TESTS as usize {
-        let last = points[chosen[chosen.len() - 1]];
-        let mut farthest = (-1.0, 0);
-        for (i, p) in points.iter().enumerate() {
-            distance2[i] = distance2[i].min((p.x - last.x).powi(2) + (p.y - last.y).powi(2));
-            let off = distance2[i].sqrt() * random.between(0.6, 1.0);
+        let last = &model.points[chosen[chosen.len() - 1]];
+        let mut farthest = (-1.0, among[0]);
+        for (distance2, &i) in distance2.iter_mut().zip(among) {
+            let p = &model.points[i];
+            *distance2 = distance2.min((p.x - last.x).powi(2) + (p.y - last.y).powi(2));
+            let off = distance2.sqrt() * random.between(0.6, 1.0);
             if off > farthest.0 {
                 farthest = (off, i);
             }
@@ -87,6 +95,28 @@ fn test_points(model: &Model, random: &mut Random) -> Vec<usize> {
         chosen.push(farthest.1);
     }
     chosen
+}
+
+/// Sets of points that vote, each around a point of its own: `part` of all that is.
+fn neighbourhoods(model: &Model, part: f32, random: &mut Random) -> Vec<((f32, f32), Vec<usize>)> {
+    let all = (0..model.points.len()).collect::<Vec<usize>>();
+    let spread = test_points(model, &all, random);
+    let place = |i: usize| (model.points[i].x, model.points[i].y);
+    if part >= 1.0 {
+        return vec![(place(spread[0]), spread)];
+    }
+    let around = |&center: &usize| {
+        let mut near = all.clone();
+        near.sort_by(|&i, &j| off2(place(i), place(center)).total_cmp(&off2(place(j), place(center))));
+        near.truncate(((part * all.len() as f32) as usize).max(1));
+        // Strongest first again.
+        near.sort_unstable();
+        (place(center), test_points(model, &near, random))
+    };
+    spread[..NEIGHBOURHOODS].iter().map(around).collect()
+}
+fn off2(a: (f32, f32), b: (f32, f32)) -> f32 {
+    (a.0 - b.0).powi(2) + (a.1 - b.1).powi(2)
 }
 
 impl Bases {
@@ -109,7 +139,7 @@ impl Bases {
                 }
             }
         }
-        let tests = test_points(model, random);
+        let tests = neighbourhoods(model, pass.around, random);
         let tilts = tilts(pass);
         let (mut entries, mut of_tilts) = (vec![], vec![]);
         let mut lengths = (f32::MAX, 0.0f32);
@@ -119,14 +149,20 @@ impl Bases {
                 let (nx, ny) = tilt.apply_normal(points[i].normal);
                 (x, y, direction(nx, ny))
             };
-            of_tilts.push(std::array::from_fn(|k| placed(tests[k])));
+            let first_tests = of_tilts.len();
+            of_tilts.extend(tests.iter().map(|(_, set)| std::array::from_fn(|k| placed(set[k]))));
             for &(i, j) in &pairs {
                 let ((xi, yi, di), (xj, yj, dj)) = (placed(i), placed(j));
                 let vector = (xj - xi, yj - yi);
                 let length = vector.0.hypot(vector.1);
                 lengths = (lengths.0.min(length), lengths.1.max(length));
                 let along = direction(vector.0, vector.1);
-                let basis = Basis { tilt: number, origin: (xi, yi), vector, direction: along };
+                let (p, q) = (&points[i], &points[j]);
+                let middle = (0.5 * (p.x + q.x), 0.5 * (p.y + q.y));
+                let off = |set: &usize| off2(tests[*set].0, middle);
+                let nearest = (0..tests.len()).min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(0);
+                let own_tests = first_tests + nearest;
+                let basis = Basis { tilt: number, tests: own_tests, origin: (xi, yi), vector, direction: along };
                 let bin = key(BINS, di, dj, along);
                 for first in BINS - 1..=BINS + 1 {
                     for second in BINS - 1..=BINS + 1 {

@@ -1,18 +1,15 @@
 //! Edges: where the luminance changes most, to a fraction of a pixel, with the direction of the change.
+//!
+//! A GPU (and the test executor) finds them by kernels and keeps them; the CPU by rows, which SIMD likes. What is said of one pixel is
+//! the same code: [`koel_kernels::vision::edges`].
+use crate::device::{ALL_ONES, grid, in_kernels};
 use crate::picture::Grey;
+use koel::{Buffer, Stream, primitives};
+use koel_kernels::compact::TILE;
 use koel_kernels::vision::direction::direction;
+use koel_kernels::vision::edges::{self as pixel, *};
+use koel_kernels::vision::spread::*;
 use rayon::prelude::*;
-
-/// Blur before the derivative: standard deviation, pixels.
-const SIGMA: f32 = 1.8;
-/// Half the side of the window of the local mean, pixels.
-const WINDOW: usize = 20;
-/// An edge is at least this much stronger than the mean of its window.
-const CONTRAST: f32 = 0.7;
-/// The second difference of a ridge's gradient, across it, over the gradient: a step blurred by [`SIGMA`] has about 0.3.
-const FLATTEST: f32 = 0.01;
-/// Nothing is looked for this close to the border.
-const MARGIN: usize = 3;
 
 /// A point of an edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,29 +40,20 @@ fn by_rows(width: usize, height: usize, f: impl Fn(usize, &mut [f32]) + Sync) ->
     out
 }
 
-/// Mirrors an index at both ends, without repeating the last.
-fn mirrored(i: isize, n: usize) -> usize {
-    let period = 2 * (n as isize - 1).max(1);
-    let i = i.rem_euclid(period);
-    if i < n as isize { i as usize } else { (period - i) as usize }
-}
-
 fn blurred(image: &Grey) -> Vec<f32> {
     let (w, h) = (image.width, image.height);
-    let reach = (3.6 * SIGMA).ceil() as isize;
-    let mut taps = (-reach..=reach).map(|d| (-0.5 * (d as f32 / SIGMA).powi(2)).exp()).collect::<Vec<f32>>();
-    let sum = taps.iter().sum::<f32>();
-    taps.iter_mut().for_each(|t| *t /= sum);
+    let reach = REACH as isize;
+    let inside = |i: isize, n: usize| mirrored(i as i32, n as u32) as usize;
     let columns = by_rows(w, h, |y, row| {
-        for (k, &tap) in taps.iter().enumerate() {
-            let from = mirrored(y as isize + k as isize - reach, h) * w;
+        for (k, &tap) in TAPS.iter().enumerate() {
+            let from = inside(y as isize + k as isize - reach, h) * w;
             row.iter_mut().zip(&image.pixels[from..from + w]).for_each(|(o, &v)| *o += tap * v);
         }
     });
     by_rows(w, h, |y, row| {
         let from = &columns[y * w..][..w];
-        let padded = (-reach..w as isize + reach).map(|x| from[mirrored(x, w)]).collect::<Vec<f32>>();
-        for (k, &tap) in taps.iter().enumerate() {
+        let padded = (-reach..w as isize + reach).map(|x| from[inside(x, w)]).collect::<Vec<f32>>();
+        for (k, &tap) in TAPS.iter().enumerate() {
             row.iter_mut().zip(&padded[k..]).for_each(|(o, &v)| *o += tap * v);
         }
     })
@@ -73,126 +61,325 @@ fn blurred(image: &Grey) -> Vec<f32> {
 
 /// The mean over a square window, as much of it as is inside.
 fn local_mean(values: &[f32], w: usize, h: usize) -> Vec<f32> {
-    let sums = by_rows(w, h, |y, row| {
-        // Of each row: running sums, so that a window is a difference.
-        let mut prefix = Vec::with_capacity(w + 1);
-        let mut sum = 0.0f64;
-        prefix.push(sum);
-        prefix.extend(values[y * w..][..w].iter().map(|&v| {
-            sum += v as f64;
-            sum
-        }));
-        for (x, o) in row.iter_mut().enumerate() {
-            let (begin, end) = (x.saturating_sub(WINDOW), (x + WINDOW + 1).min(w));
-            *o = ((prefix[end] - prefix[begin]) / (end - begin) as f64) as f32;
+    let extent = |i: usize, n: usize| pixel::window(i as u32, WINDOW, n as u32);
+    let columns = (0..w).map(|x| extent(x, w)).collect::<Vec<(u32, u32)>>();
+    let mut sums = vec![0u32; w * h];
+    sums.par_chunks_mut(w).zip(values.par_chunks(w)).for_each_init(
+        || vec![0u32; w + 1],
+        |prefix, (row, values)| {
+            // Of each row: running sums, so that a window is a difference.
+            for (x, &v) in values.iter().enumerate() {
+                prefix[x + 1] = prefix[x].wrapping_add(summand(v));
+            }
+            for (o, &(begin, end)) in row.iter_mut().zip(&columns) {
+                *o = prefix[end as usize].wrapping_sub(prefix[begin as usize]);
+            }
+        },
+    );
+    let mut out = vec![0.0; w * h];
+    out.par_chunks_mut(w * ROWS).enumerate().for_each(|(block, rows)| {
+        // Down the rows: what enters the window is added, what leaves it is taken away.
+        let (mut sum, mut inside) = (vec![0u32; w], (0, 0));
+        for (y, row) in (block * ROWS..).zip(rows.chunks_mut(w)) {
+            let (begin, end) = extent(y, h);
+            if y == block * ROWS {
+                inside = (begin, begin);
+            }
+            for entering in inside.1..end {
+                sum.iter_mut().zip(&sums[entering as usize * w..]).for_each(|(s, v)| *s += v);
+            }
+            for leaving in inside.0..begin {
+                sum.iter_mut().zip(&sums[leaving as usize * w..]).for_each(|(s, v)| *s -= v);
+            }
+            inside = (begin, end);
+            for ((o, &sum), &(left, right)) in row.iter_mut().zip(&sum).zip(&columns) {
+                *o = mean(sum, (end - begin) * (right - left));
+            }
         }
     });
-    by_rows(w, h, |y, row| {
-        let (begin, end) = (y.saturating_sub(WINDOW), (y + WINDOW + 1).min(h));
-        for from in sums[begin * w..end * w].chunks_exact(w) {
-            row.iter_mut().zip(from).for_each(|(o, v)| *o += v);
-        }
-        row.iter_mut().for_each(|o| *o /= (end - begin) as f32);
-    })
+    out
 }
 
-/// The standard deviation of the noise (J. Immerkaer, Fast noise variance estimation, 1996, with a median): grey levels.
-fn noise(image: &Grey) -> f32 {
+/// The bin of the median of an image's noise, by rows on the host.
+pub(crate) fn noise_median(image: &Grey) -> u32 {
     let (w, h) = (image.width, image.height);
-    const BINS: usize = 4096;
+    let bins = NOISE_BINS as usize;
     let counts = (1..h - 1)
         .into_par_iter()
         .fold(
-            || vec![0u32; BINS],
+            || vec![0u32; bins],
             |mut counts, y| {
                 let row = |dy: usize| &image.pixels[(y + dy - 1) * w..][..w];
-                let (above, here, below) = (row(0), row(1), row(2));
-                for x in 1..w - 1 {
-                    let second = |r: &[f32]| r[x - 1] - 2.0 * r[x] + r[x + 1];
-                    let v = (second(above) - 2.0 * second(here) + second(below)).abs() / 6.0;
-                    counts[((v * 16.0) as usize).min(BINS - 1)] += 1;
+                let rows = [row(0), row(1), row(2)];
+                for x in 0..w - 2 {
+                    counts[noise_bin(|dx, dy| rows[dy as usize][x + dx as usize]) as usize] += 1;
                 }
                 counts
             },
         )
         .reduce(
-            || vec![0; BINS],
+            || vec![0; bins],
             |mut a, b| {
                 a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
                 a
             },
         );
-    let half = counts.iter().map(|&c| c as u64).sum::<u64>() / 2;
+    let half = counts.iter().sum::<u32>() / 2;
     let mut below = 0;
     let bin = counts.iter().position(|&c| {
-        below += c as u64;
+        below += c;
         below > half
     });
-    bin.unwrap_or(0) as f32 / 16.0 / 0.6745
+    bin.unwrap_or(0) as u32
 }
 
 /// The edges of an image, from the top, row by row: Gauss, Sobel, then the places where the gradient is largest along its own
 /// direction, above the noise and above the local mean.
 ///
-/// None in an image of less than 8 pixels a side. About 25 passes over the image; the same for any number of threads.
+/// None in an image of less than 8 pixels a side. About 25 passes over the image, on the host; the same for any number of threads, and
+/// the same bits as [`DeviceEdges::find`] on any device.
 pub fn edges(image: &Grey) -> Vec<Edge> {
     let (w, h) = (image.width, image.height);
-    if w < 8 || h < 8 {
+    if w.min(h) < LEAST_SIDE as usize {
         return vec![];
     }
-    let threshold = (3.0 * noise(image) / (5.0 * SIGMA * SIGMA)).clamp(0.8, 4.0);
+    let least = threshold(noise_median(image));
     let smooth = blurred(image);
-    let gradient = |x: usize, y: usize| {
-        let at = |dx: usize, dy: usize| smooth[(y + dy - 1) * w + x + dx - 1];
-        let gx = (at(2, 0) - at(0, 0)) + 2.0 * (at(2, 1) - at(0, 1)) + (at(2, 2) - at(0, 2));
-        let gy = (at(0, 2) - at(0, 0)) + 2.0 * (at(1, 2) - at(1, 0)) + (at(2, 2) - at(2, 0));
-        (gx / 8.0, gy / 8.0)
-    };
-    let magnitude = by_rows(w, h, |y, row| {
+    let slope =
+        |x: usize, y: usize| gradient(|dx: u32, dy: u32| smooth[(y + dy as usize - 1) * w + x + dx as usize - 1]);
+    let magnitudes = by_rows(w, h, |y, row| {
         if y > 0 && y + 1 < h {
             for (x, o) in row.iter_mut().enumerate().take(w - 1).skip(1) {
-                let (gx, gy) = gradient(x, y);
-                *o = (gx * gx + gy * gy).sqrt();
+                *o = magnitude(slope(x, y));
             }
         }
     });
-    let mean = local_mean(&magnitude, w, h);
-    let between = |x: f32, y: f32| {
-        let (x0, y0) = (x as usize, y as usize);
-        let (u, v) = (x - x0 as f32, y - y0 as f32);
-        let m = &magnitude[y0 * w + x0..];
-        let (top, bottom) = (m[0] + (m[1] - m[0]) * u, m[w] + (m[w + 1] - m[w]) * u);
-        top + (bottom - top) * v
+    let means = local_mean(&magnitudes, w, h);
+    let edge = |x: usize, y: usize| {
+        let strength = |x: u32, y: u32| magnitudes[y as usize * w + x as usize];
+        let e = edge_at((x as u32, y as u32), least, strength, || slope(x, y), || means[y * w + x])?;
+        let EdgePoint { x, y, normal, strength, contrast } = e;
+        Some(Edge { x, y, normal, direction: direction(normal.0, normal.1), strength, contrast })
     };
-    let edge_at = |x: usize, y: usize| {
-        let m = magnitude[y * w + x];
-        let contrast = m / (mean[y * w + x] + 0.5);
-        if m <= threshold || contrast <= CONTRAST {
-            return None;
+    let (edge, margin) = (&edge, MARGIN as usize);
+    let rows = (margin..h - margin).into_par_iter();
+    rows.flat_map_iter(|y| (margin..w - margin).filter_map(move |x| edge(x, y))).collect()
+}
+
+impl Edge {
+    pub(crate) fn place(&self) -> [u32; 4] {
+        [self.x, self.y, self.normal.0, self.normal.1].map(f32::to_bits)
+    }
+    fn of(place: &[u32], traits: &[u32]) -> Edge {
+        let [x, y, nx, ny] = [place[0], place[1], place[2], place[3]].map(f32::from_bits);
+        let (strength, contrast) = (f32::from_bits(traits[1]), f32::from_bits(traits[2]));
+        Edge { x, y, normal: (nx, ny), direction: traits[0], strength, contrast }
+    }
+}
+
+/// An image's noise, measured by kernels.
+pub(crate) struct Noise {
+    /// The bin of its median.
+    pub median: Buffer<u32>,
+}
+impl Noise {
+    /// Of an image of floats, at least 8 pixels a side. 2 launches, a fill.
+    pub fn measure(stream: &Stream, image: &Buffer<u32>, width: usize, height: usize) -> koel::Result<Noise> {
+        let device = stream.device();
+        let (mut counts, mut median) = (device.alloc::<u32>(NOISE_BINS as usize)?, device.alloc::<u32>(1)?);
+        counts.view_mut().fill_bytes(0, stream)?;
+        let (w, h) = (width as u32, height as u32);
+        // SAFETY: a word a pixel, 4096 counts.
+        unsafe {
+            let pixels = image.view().arg("image", stream)?;
+            let counted = counts.view_mut().arg("counts", stream)?;
+            vision_noise::launch(stream, (w * h).div_ceil(NOISE_BINS), w, h, pixels, counted)?;
+            let counts = counts.view().arg("counts", stream)?;
+            vision_median::launch(stream, 1, counts, median.view_mut().arg("out", stream)?)?;
         }
-        let (gx, gy) = gradient(x, y);
-        let normal = (gx / m, gy / m);
-        let ahead = between(x as f32 + normal.0, y as f32 + normal.1);
-        let behind = between(x as f32 - normal.0, y as f32 - normal.1);
-        // A ridge, and not the rounding errors of a slope.
-        let curvature = 2.0 * m - ahead - behind;
-        if m <= ahead || m < behind || curvature < FLATTEST * m {
-            return None;
+        Ok(Noise { median })
+    }
+}
+/// The numbers of the pixels whose flag is set, in their order, and how many they are. One launch, 2 fills.
+pub(crate) fn flagged_pixels(stream: &Stream, flags: &Buffer<u8>) -> koel::Result<(Buffer<u32>, Buffer<u32>)> {
+    let (device, n) = (stream.device(), flags.len() as u32);
+    let tiles = n.div_ceil(TILE);
+    let (mut status, mut ticket) = (device.alloc::<u64>(tiles as usize)?, device.alloc::<u32>(1)?);
+    let (mut pixels, mut count) = (device.alloc::<u32>(flags.len())?, device.alloc::<u32>(1)?);
+    status.view_mut().fill_bytes(0, stream)?;
+    ticket.view_mut().fill_bytes(0, stream)?;
+    // SAFETY: a byte and a word a pixel, a status word a tile.
+    unsafe {
+        vision_pixels::launch(
+            stream,
+            tiles,
+            n,
+            flags.view().arg("flags", stream)?,
+            pixels.view_mut().arg("pixels", stream)?,
+            count.view_mut().arg("count", stream)?,
+            status.view_mut().arg("status", stream)?,
+            ticket.view_mut().arg("ticket", stream)?,
+        )?;
+    }
+    Ok((pixels, count))
+}
+
+/// The edges of an image in the memory of a device.
+pub struct DeviceEdges {
+    /// Pixels a row of the image.
+    pub width: usize,
+    /// Rows of the image.
+    pub height: usize,
+    /// How many edges there are.
+    pub count: usize,
+    /// Of each x, y and the normal's x, y, as floats; there is room for one a pixel.
+    pub places: Buffer<u32>,
+    /// Of each its direction, strength, contrast (floats), and the number of the pixel where it was found.
+    pub traits: Buffer<u32>,
+}
+
+impl DeviceEdges {
+    /// The [`edges`] of an image, found where `stream` works.
+    ///
+    /// By kernels: 7 launches and 2 fills; the image is written to the device, 4 bytes (how many there are) are read back, which waits.
+    /// 60 bytes a pixel are allocated, 28 of which go back at the end.
+    pub fn find(stream: &Stream, image: &Grey) -> koel::Result<DeviceEdges> {
+        let (width, height) = (image.width, image.height);
+        let (pixels, device) = (width * height, stream.device());
+        if !in_kernels(stream) {
+            let edges = edges(image);
+            let places = edges.iter().flat_map(Edge::place).collect::<Vec<u32>>();
+            // The pixel is for the kernels' own use.
+            let traits = |e: &Edge| [e.direction, e.strength.to_bits(), e.contrast.to_bits(), 0];
+            let traits = edges.iter().flat_map(traits).collect::<Vec<u32>>();
+            let (places, traits) = (device.upload(&places)?, device.upload(&traits)?);
+            return Ok(DeviceEdges { width, height, count: edges.len(), places, traits });
         }
-        // The top of the parabola through the three.
-        let off = (0.5 * (ahead - behind) / curvature).clamp(-0.5, 0.5);
-        Some(Edge {
-            x: x as f32 + off * normal.0,
-            y: y as f32 + off * normal.1,
-            normal,
-            direction: direction(normal.0, normal.1),
-            strength: m * contrast.min(3.0),
-            contrast,
-        })
-    };
-    let edge_at = &edge_at;
-    let rows = (MARGIN..h - MARGIN).into_par_iter();
-    rows.flat_map_iter(|y| (MARGIN..w - MARGIN).filter_map(move |x| edge_at(x, y))).collect()
+        let (mut places, mut traits) = (device.alloc::<u32>(4 * pixels)?, device.alloc::<u32>(4 * pixels)?);
+        if width.min(height) < LEAST_SIDE as usize {
+            return Ok(DeviceEdges { width, height, count: 0, places, traits });
+        }
+        let bits = image.pixels.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
+        let (w, h, n) = (width as u32, height as u32, pixels as u32);
+        let (image, mut smooth) = (device.upload(&bits)?, device.alloc::<u32>(pixels)?);
+        let (mut magnitudes, mut row_sums) = (device.alloc::<u32>(pixels)?, device.alloc::<u32>(pixels)?);
+        let mut flags = device.alloc::<u8>(pixels)?;
+        let of_tiles = w.div_ceil(pixel::TILE.0) * h.div_ceil(pixel::TILE.1);
+        let noise = Noise::measure(stream, &image, width, height)?;
+        // SAFETY: arrays of a word a pixel, of four for edges, a byte for flags. Sides are at least 8 pixels.
+        unsafe {
+            vision_gradient::launch(
+                stream,
+                of_tiles,
+                w,
+                h,
+                image.view().arg("image", stream)?,
+                smooth.view_mut().arg("smooth", stream)?,
+                magnitudes.view_mut().arg("magnitudes", stream)?,
+            )?;
+            let magnitudes = magnitudes.view().arg("magnitudes", stream)?;
+            vision_row_sums::launch(stream, grid(n), w, h, magnitudes, row_sums.view_mut().arg("sums", stream)?)?;
+            let (smooth, row_sums) = (smooth.view().arg("smooth", stream)?, row_sums.view().arg("row_sums", stream)?);
+            let median = noise.median.view().arg("median", stream)?;
+            let flagged = flags.view_mut().arg("flags", stream)?;
+            vision_ridges::launch(stream, grid(n), w, h, smooth, magnitudes, row_sums, median, flagged)?;
+            let (found, count) = flagged_pixels(stream, &flags)?;
+            vision_edges::launch(
+                stream,
+                grid(n),
+                w,
+                h,
+                smooth,
+                magnitudes,
+                row_sums,
+                median,
+                found.view().arg("pixels", stream)?,
+                count.view().arg("count", stream)?,
+                places.view_mut().arg("places", stream)?,
+                traits.view_mut().arg("traits", stream)?,
+            )?;
+            Ok(DeviceEdges { width, height, count: count.download()?[0] as usize, places, traits })
+        }
+    }
+    /// A copy in host memory: 32 bytes an edge. Waits.
+    pub fn download(&self) -> koel::Result<Vec<Edge>> {
+        let words = |of: &Buffer<u32>| of.view().slice(..4 * self.count)?.download();
+        let (places, traits) = (words(&self.places)?, words(&self.traits)?);
+        Ok(places.chunks_exact(4).zip(traits.chunks_exact(4)).map(|(p, t)| Edge::of(p, t)).collect())
+    }
+    /// [`spread`] of the edges that stand out most: of each x, y, direction and number, four words in the memory of the device;
+    /// and a copy of these.
+    ///
+    /// By kernels: a radix sort, 4 launches, a compaction and 3 fills; reads back the points, which waits.
+    pub fn spread(&self, stream: &Stream, apart: f32, most: usize) -> koel::Result<(Buffer<u32>, Vec<u32>)> {
+        let (device, n) = (stream.device(), self.count);
+        if !in_kernels(stream) {
+            let edges = self.download()?;
+            let kept = spread(&edges, strongest_first(&edges, |e| e.contrast).into_iter(), apart, most);
+            let point = |i: usize| [edges[i].x.to_bits(), edges[i].y.to_bits(), edges[i].direction, i as u32];
+            let points = kept.into_iter().flat_map(point).collect::<Vec<u32>>();
+            return Ok((device.upload(&points)?, points));
+        }
+        let most = most.min(n);
+        let mut points = device.alloc::<u32>(4 * most)?;
+        if n == 0 {
+            return Ok((points, vec![]));
+        }
+        let words = |n: usize| device.alloc::<u32>(n);
+        let (mut keys, mut numbers, mut sorted, mut order) = (words(n)?, words(n)?, words(n)?, words(n)?);
+        let (mut ranks, mut at, mut states) = (words(n)?, words(self.width * self.height)?, words(n)?);
+        let (mut flags, mut ticket) = (device.alloc::<u8>(n)?, words(1)?);
+        let (mut chosen, mut count) = (words(n)?, words(1)?);
+        at.view_mut().fill_bytes(ALL_ONES, stream)?;
+        states.view_mut().fill_bytes(0, stream)?;
+        ticket.view_mut().fill_bytes(0, stream)?;
+        let (places, traits) = (self.places.view().arg("places", stream)?, self.traits.view().arg("traits", stream)?);
+        let blocks = grid(n as u32);
+        let (n32, width, height) = (n as u32, self.width as u32, self.height as u32);
+        // SAFETY: a word an edge, four of places and traits; a word a pixel, whose numbers are those of edges.
+        unsafe {
+            let numbers = numbers.view_mut().arg("numbers", stream)?;
+            vision_order::launch(stream, blocks, n32, traits, keys.view_mut().arg("keys", stream)?, numbers)?;
+        }
+        primitives::sort_pairs(stream, keys.view(), numbers.view(), sorted.view_mut(), order.view_mut())?;
+        // SAFETY: the same.
+        unsafe {
+            let ordered = order.view().arg("order", stream)?;
+            let numbered = ranks.view_mut().arg("ranks", stream)?;
+            vision_ranks::launch(stream, blocks, n32, ordered, traits, numbered, at.view_mut().arg("at", stream)?)?;
+            vision_spread::launch(
+                stream,
+                blocks,
+                Spread { edges: n32, width, height, apart },
+                places,
+                traits,
+                ordered,
+                ranks.view().arg("ranks", stream)?,
+                at.view().arg("at", stream)?,
+                states.view_mut().arg("states", stream)?,
+                flags.view_mut().arg("flags", stream)?,
+                ticket.view_mut().arg("ticket", stream)?,
+            )?;
+        }
+        let mut compact = primitives::Compact::new(device, n)?;
+        compact.run(stream, flags.view(), order.view(), chosen.view_mut(), count.view_mut())?;
+        // SAFETY: `most` places of four words; as many are chosen as `count` says.
+        unsafe {
+            vision_points::launch(
+                stream,
+                grid(most as u32),
+                most as u32,
+                count.view().arg("count", stream)?,
+                chosen.view().arg("chosen", stream)?,
+                places,
+                traits,
+                points.view_mut().arg("points", stream)?,
+            )?;
+        }
+        let kept = (count.download()?[0] as usize).min(most);
+        let words = points.view().slice(..4 * kept)?.download()?;
+        Ok((points, words))
+    }
 }
 
 /// At most `most` of the edges, the first in `order` first, such that no two of like direction (within 60 degrees) are closer than `apart`
@@ -213,9 +400,8 @@ pub fn spread(edges: &[Edge], order: impl Iterator<Item = usize>, apart: f32, mo
                 let mut j = heads[y * columns + x];
                 while j != NONE {
                     let o = &edges[j as usize];
-                    let (dx, dy) = (e.x - o.x, e.y - o.y);
-                    let alike = e.normal.0 * o.normal.0 + e.normal.1 * o.normal.1 > 0.5;
-                    if alike && dx * dx + dy * dy < apart * apart {
+                    let four = |e: &Edge| [e.x, e.y, e.normal.0, e.normal.1];
+                    if crowd(four(e), four(o), apart * apart) {
                         return true;
                     }
                     j = next[j as usize];

@@ -1,34 +1,22 @@
 //! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how much likelier a model's
 //! edge is to be here than anywhere.
-use crate::edges::Edge;
+//!
+//! A GPU (and the test executor) makes them by kernels, the CPU by rows, which SIMD likes; what is judged how is said in
+//! [`koel_kernels::vision::maps`].
+use crate::device::{ALL_ONES, grid, in_kernels};
+use crate::edges::{DeviceEdges, Edge};
+use koel::{Buffer, Stream};
+use koel_kernels::vision::maps::{self as judging, *};
 use koel_kernels::vision::refine::FAR;
 use koel_kernels::vision::vote::OUTSIDE;
-use koel_kernels::vision::{CLASSES, class};
+use koel_kernels::vision::{CLASSES, edges};
 use rayon::prelude::*;
 use std::sync::LazyLock;
 
-/// How far the nearest edge is looked for, pixels. 253 pixels are within it: their numbers fit a byte.
-const REACH: i32 = 9;
-const SIDE: usize = 2 * REACH as usize + 1;
-/// Half the side of the window of local frequencies, pixels.
-const WINDOW: usize = 30;
-/// Edges belong to every class within 30 degrees, where poses are fine, 20.
-const TOLERANCE: u32 = (1 << 30) / 3;
-const FINE_TOLERANCE: u32 = (1 << 30) / 9 * 2;
-
-/// How distances are judged: bins, and how often a true model point falls into each.
-struct Judgement {
-    /// Upper ends of the bins, pixels; the last bin has none.
-    radii: [f32; 3],
-    /// Of 1.
-    found: [f32; 4],
-    /// What is said where the scene has no edge of the direction.
-    nothing: i8,
-}
-/// While poses are coarse.
-const LOOSE: Judgement = Judgement { radii: [2.0, 4.0, 7.0], found: [0.34, 0.22, 0.14, 0.30], nothing: -10 };
-/// For poses that are refined.
-const FINE: Judgement = Judgement { radii: [1.01, 2.3, 4.3], found: [0.42, 0.16, 0.10, 0.32], nothing: -12 };
+/// How far the nearest edge is looked for, pixels.
+const REACH: i32 = judging::REACH as i32;
+const SIDE: usize = judging::SIDE as usize;
+const WINDOW: usize = judging::WINDOW as usize;
 
 /// Offsets in the order of distance: a number in a map stands for one of these.
 struct Disc {
@@ -50,81 +38,148 @@ static DISC: LazyLock<Disc> = LazyLock::new(|| {
 });
 
 /// The offset that each number in [`Maps::nearest`] stands for: x in the lower half of the word, y in the upper.
-pub fn offsets() -> Vec<u32> {
+fn offsets() -> Vec<u32> {
     let pack = |&(dx, dy): &(i32, i32)| dx as i16 as u16 as u32 | (dy as i16 as u16 as u32) << 16;
     DISC.offsets.iter().map(pack).collect()
 }
 
-/// The maps of a scene. Those of 16 directions lie one behind the other, each row by row.
+/// The maps of a scene, in the memory of a device. Those of 16 directions lie one behind the other, each row by row.
 pub struct Maps {
     /// Pixels a row.
     pub width: usize,
     /// Rows.
     pub height: usize,
     /// The number of the offset to the nearest edge pixel, or [`FAR`].
-    pub nearest: Vec<u8>,
-    /// Of each pixel, the edge there; 0 where there is none.
-    pub index: Vec<u32>,
+    pub nearest: Buffer<u8>,
+    /// What the numbers stand for: x in the lower half of the word, y in the upper, signed.
+    pub offsets: Buffer<u32>,
+    /// Of each pixel, the first edge there; all ones where there is none.
+    pub index: Buffer<u32>,
     /// 16 times the logarithm of how much likelier a model's edge is to have an edge at this distance than a random point, while poses are
     /// coarse; signed. Behind the last: what a place outside the image says.
-    pub loose: Vec<u8>,
+    pub loose: Buffer<u8>,
     /// The same for refined poses.
-    pub fine: Vec<u8>,
+    pub fine: Buffer<u8>,
 }
 
 impl Maps {
-    /// The maps of an image's edges. 3 bytes a pixel and direction, 4 a pixel.
-    pub fn of(edges: &[Edge], width: usize, height: usize) -> Maps {
-        let pixels = width * height;
-        let place = |e: &Edge| {
-            let clamp = |v: f32, n: usize| ((v + 0.5) as usize).min(n - 1);
-            (clamp(e.x, width), clamp(e.y, height))
-        };
-        let mut index = vec![u32::MAX; pixels];
-        for (i, e) in edges.iter().enumerate() {
-            let (x, y) = place(e);
-            // The first one stays.
-            let there = &mut index[y * width + x];
-            *there = (*there).min(i as u32);
-        }
-        index.iter_mut().filter(|i| **i == u32::MAX).for_each(|i| *i = 0);
+    /// The maps of an image's edges, made where `stream` works: 3 bytes a pixel and direction, 4 a pixel. The same bytes everywhere.
+    ///
+    /// By kernels: 4 launches and 2 fills, 16 more bytes a pixel for a while; nothing is waited for.
+    pub fn of(stream: &Stream, edges: &DeviceEdges) -> koel::Result<Maps> {
+        let (width, height, device) = (edges.width, edges.height, stream.device());
+        let (pixels, planes) = (width * height, width * height * CLASSES as usize);
         let mut maps = Maps {
             width,
             height,
-            nearest: vec![FAR; pixels * CLASSES as usize],
-            index,
-            loose: vec![LOOSE.nothing as u8; pixels * CLASSES as usize + 1],
-            fine: vec![FINE.nothing as u8; pixels * CLASSES as usize],
+            nearest: device.alloc(planes)?,
+            offsets: device.upload(&offsets())?,
+            index: device.alloc(pixels)?,
+            loose: device.alloc(planes + 1)?,
+            fine: device.alloc(planes)?,
         };
-        let planes = maps.nearest.par_chunks_mut(pixels).zip(maps.loose.par_chunks_mut(pixels));
-        planes.zip(maps.fine.par_chunks_mut(pixels)).enumerate().for_each(|(class, ((nearest, loose), fine))| {
-            let axis = (class as u32) << 28;
-            let places = |tolerance: u32| {
-                let alike = |e: &&Edge| (e.direction.wrapping_sub(axis) as i32).unsigned_abs() < tolerance;
-                edges.iter().filter(alike).map(place).collect::<Vec<_>>()
-            };
-            let (wide, narrow) = (places(TOLERANCE), places(FINE_TOLERANCE));
-            if !narrow.is_empty() {
-                // What the wide tolerance finds overwrites it below.
-                nearest_edges(&narrow, width, nearest);
-                likelihoods(nearest, width, &FINE, fine);
-                nearest.fill(FAR);
+        if !in_kernels(stream) {
+            let edges = edges.download()?;
+            let (mut nearest, mut index) = (maps.nearest.view_mut(), maps.index.view_mut());
+            let (mut loose, mut fine) = (maps.loose.view_mut(), maps.fine.view_mut());
+            if let (Some(nearest), Some(index), Some(loose), Some(fine)) =
+                (nearest.host_mut(), index.host_mut(), loose.host_mut(), fine.host_mut())
+            {
+                fill(&edges, width, HostMaps { nearest, index, loose, fine });
             }
-            if !wide.is_empty() {
-                nearest_edges(&wide, width, nearest);
-                likelihoods(nearest, width, &LOOSE, loose);
+            return Ok(maps);
+        }
+        let (w, h, n) = (width as u32, height as u32, edges.count as u32);
+        let groups = w.div_ceil(32);
+        let numbers = device.upload(DISC.numbers.as_flattened())?;
+        let mut members = device.alloc::<u32>(pixels)?;
+        let mut bits = device.alloc::<u32>((PLANES * judging::BINS * groups * h) as usize)?;
+        let mut table = device.alloc::<u8>((PLANES * ENTRIES) as usize)?;
+        members.view_mut().fill_bytes(0, stream)?;
+        maps.index.view_mut().fill_bytes(ALL_ONES, stream)?;
+        let tiles = w.div_ceil(judging::TILE.0) * h.div_ceil(judging::TILE.1);
+        let warps = PLANES * groups * h.div_ceil(STRIP);
+        // SAFETY: four words an edge, a word a pixel; a byte a class and pixel, and one more of `loose`; a bit a plane, bin and
+        // pixel in rows of whole words; 361 numbers.
+        unsafe {
+            vision_members::launch(
+                stream,
+                grid(n),
+                n,
+                w,
+                h,
+                edges.places.view().arg("places", stream)?,
+                edges.traits.view().arg("traits", stream)?,
+                members.view_mut().arg("members", stream)?,
+                maps.index.view_mut().arg("index", stream)?,
+            )?;
+            vision_nearest::launch(
+                stream,
+                tiles,
+                w,
+                h,
+                members.view().arg("members", stream)?,
+                numbers.view().arg("numbers", stream)?,
+                maps.nearest.view_mut().arg("nearest", stream)?,
+                bits.view_mut().arg("bits", stream)?,
+            )?;
+            let bits = bits.view().arg("bits", stream)?;
+            vision_log_ratios::launch(stream, PLANES, w, h, bits, table.view_mut().arg("table", stream)?)?;
+            vision_likelihoods::launch(
+                stream,
+                (warps * 32).div_ceil(256),
+                w,
+                h,
+                bits,
+                table.view().arg("table", stream)?,
+                maps.loose.view_mut().arg("loose", stream)?,
+                maps.fine.view_mut().arg("fine", stream)?,
+            )?;
+        }
+        Ok(maps)
+    }
+}
+
+/// [`Maps`] in host memory.
+struct HostMaps<'a> {
+    nearest: &'a mut [u8],
+    index: &'a mut [u32],
+    loose: &'a mut [u8],
+    fine: &'a mut [u8],
+}
+
+/// Makes the maps on the host, direction by direction.
+fn fill(all: &[Edge], width: usize, maps: HostMaps) {
+    let HostMaps { nearest, index, loose, fine } = maps;
+    let (pixels, height) = (index.len(), index.len() / width);
+    let place = |e: &Edge| (pixel(e.x, width as u32) as usize, pixel(e.y, height as u32) as usize);
+    index.fill(edges::NONE);
+    for (i, e) in all.iter().enumerate() {
+        let (x, y) = place(e);
+        // The first one stays.
+        let there = &mut index[y * width + x];
+        *there = (*there).min(i as u32);
+    }
+    let (loose, outside) = loose.split_at_mut(pixels * CLASSES as usize);
+    outside.fill(OUTSIDE as u8);
+    let members = all.iter().map(|e| judging::planes(e.direction)).collect::<Vec<u32>>();
+    let planes = nearest.par_chunks_mut(pixels).zip(loose.par_chunks_mut(pixels)).zip(fine.par_chunks_mut(pixels));
+    planes.enumerate().for_each(|(class, ((nearest, loose), fine))| {
+        let places = |plane: usize| {
+            let members = all.iter().zip(&members).filter(|(_, planes)| *planes >> plane & 1 != 0);
+            members.map(|(e, _)| place(e)).collect::<Vec<_>>()
+        };
+        // What the wide tolerance finds overwrites what the narrow one does.
+        for (tolerance, out) in [(1, fine), (0, loose)] {
+            let (places, judgement) = (places(class + tolerance * CLASSES as usize), &JUDGEMENTS[tolerance]);
+            nearest.fill(FAR);
+            out.fill(judgement.nothing as i8 as u8);
+            if !places.is_empty() {
+                nearest_edges(&places, width, nearest);
+                likelihoods(nearest, width, judgement, out);
             }
-        });
-        maps.loose[pixels * CLASSES as usize] = OUTSIDE as u8;
-        maps
-    }
-    /// The edge of this direction nearest to a pixel of the image, if one is near.
-    pub fn nearest_edge(&self, direction: u32, x: usize, y: usize) -> Option<usize> {
-        let place = (class(direction) as usize * self.height + y) * self.width + x;
-        let &(dx, dy) = DISC.offsets.get(self.nearest[place] as usize)?;
-        let (x, y) = (x.checked_add_signed(dx as isize)?, y.checked_add_signed(dy as isize)?);
-        Some(self.index[y * self.width + x] as usize)
-    }
+        }
+    });
 }
 
 /// The number of the offset from each pixel to the nearest place, exactly, as far as [`REACH`].
@@ -165,14 +220,13 @@ fn nearest_edges(places: &[(usize, usize)], width: usize, nearest: &mut [u8]) {
     }
 }
 
-/// The likelihood ratios of one direction: how often a true point is this far from an edge, over how often any point of the
-/// neighbourhood (four parts of five; one part, of the whole image) is.
+/// The likelihood ratios of one direction: see [`judged`].
 fn likelihoods(nearest: &[u8], width: usize, judgement: &Judgement, out: &mut [u8]) {
     let height = nearest.len() / width;
     let bin_of = std::array::from_fn::<u8, 256, _>(|code| match DISC.offsets.get(code) {
         Some(&(dx, dy)) => {
-            let distance2 = (dx * dx + dy * dy) as f32;
-            judgement.radii.iter().position(|r| distance2 <= r * r).unwrap_or(3) as u8
+            let distance2 = (dx * dx + dy * dy) as u32;
+            judgement.radii2.iter().position(|&r| distance2 <= r).unwrap_or(3) as u8
         }
         None => 3,
     });
@@ -193,16 +247,10 @@ fn likelihoods(nearest: &[u8], width: usize, judgement: &Judgement, out: &mut [u
             total[bin_of[row[x] as usize] as usize] += 1;
         }
     }
-    const STEPS: usize = 1024;
     let tables = std::array::from_fn::<_, 4, _>(|bin| {
         let everywhere = total[bin] as f32 / nearest.len() as f32;
-        (0..=STEPS)
-            .map(|step| {
-                let local = step as f32 / STEPS as f32;
-                let background = (0.8 * local + 0.2 * everywhere + 0.01) / 1.04;
-                (16.0 * (judgement.found[bin] / background).ln()).round().clamp(-100.0, 100.0) as i8 as u8
-            })
-            .collect::<Vec<u8>>()
+        let said = |at: u32| judged(judgement.found[bin], at as f32 / STEPS as f32, everywhere) as i8 as u8;
+        (0..=STEPS).map(said).collect::<Vec<u8>>()
     });
     let extent = |at: usize, n: usize| ((at + WINDOW + 1).min(n) - at.saturating_sub(WINDOW)) as f32;
     let part = (0..width).map(|x| STEPS as f32 / extent(x, width)).collect::<Vec<f32>>();
@@ -225,12 +273,8 @@ fn likelihoods(nearest: &[u8], width: usize, judgement: &Judgement, out: &mut [u
         let line = y * width..(y + 1) * width;
         for (((out, &code), &sum), &part) in out[line.clone()].iter_mut().zip(&nearest[line]).zip(&sums).zip(&part) {
             let bin = bin_of[code as usize];
-            let counts = [sum & 0xFFFF, sum >> 16 & 0xFFFF, sum >> 32];
-            let step = match bin {
-                3 => STEPS as f32 - (counts[0] + counts[1] + counts[2]) as f32 / rows * part,
-                bin => counts[bin as usize] as f32 / rows * part,
-            };
-            *out = tables[bin as usize][(step + 0.5) as usize];
+            let counts = [sum as u32 & 0xFFFF, (sum >> 16) as u32 & 0xFFFF, (sum >> 32) as u32];
+            *out = tables[bin as usize][step(bin as u32, counts, rows, part) as usize];
         }
     }
 }
@@ -274,11 +318,11 @@ mod tests {
         let mut nearest = vec![FAR; width * height];
         nearest_edges(&places, width, &mut nearest);
         let mut out = vec![0; width * height];
-        likelihoods(&nearest, width, &LOOSE, &mut out);
+        likelihoods(&nearest, width, &JUDGEMENTS[0], &mut out);
         let bin = |i: usize| match DISC.offsets.get(nearest[i] as usize) {
             Some(&(dx, dy)) => {
                 let d = ((dx * dx + dy * dy) as f32).sqrt();
-                LOOSE.radii.iter().position(|&r| d <= r).unwrap_or(3)
+                [2.0, 4.0, 7.0].iter().position(|&r| d <= r).unwrap_or(3)
             }
             None => 3,
         };
@@ -291,7 +335,7 @@ mod tests {
             let local = window.iter().filter(|i| same(i)).count() as f32 / window.len() as f32;
             let everywhere = (0..width * height).filter(same).count() as f32 / (width * height) as f32;
             let background = (0.8 * local + 0.2 * everywhere + 0.01) / 1.04;
-            let expected = 16.0 * (LOOSE.found[bin(i)] / background).ln();
+            let expected = 16.0 * (JUDGEMENTS[0].found[bin(i)] / background).ln();
             assert!((out[i] as i8 as f32 - expected).abs() < 1.0, "({x}, {y}): {} {expected}", out[i] as i8);
         }
     }

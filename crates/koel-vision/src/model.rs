@@ -56,10 +56,13 @@ impl Model {
     /// The model that an image shows. Errors: an image without structure.
     pub fn of(image: &Grey) -> Result<Model, TooFewEdges> {
         let (small, to_image) = working_size(image);
-        let edges = edges(&small);
-        let order = strongest_first(&edges, |e| e.strength);
+        Model::of_edges(&edges(&small), image, to_image)
+    }
+    /// The model of an image's edges; `to_image` leads from their coordinates to pixels of the image.
+    fn of_edges(edges: &[Edge], image: &Grey, to_image: Affine) -> Result<Model, TooFewEdges> {
+        let order = strongest_first(edges, |e| e.strength);
         let chosen = |(most, apart): (usize, f32)| {
-            let kept = spread(&edges, order.iter().copied(), apart, most);
+            let kept = spread(edges, order.iter().copied(), apart, most);
             kept.into_iter().map(|i| edges[i]).collect::<Vec<Edge>>()
         };
         let points = chosen(POINTS);

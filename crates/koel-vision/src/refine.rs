@@ -2,10 +2,10 @@
 use crate::affine::Affine;
 use crate::edges::Edge;
 use crate::model::Model;
-use crate::scene::StagedScene;
-use koel::device::Staged;
+use crate::scene::Scene;
 use koel::{Buffer, Device, Stream};
-use koel_kernels::vision::refine::{Refinement, vision_refine};
+use koel_kernels::vision::maps::{Placed, vision_inliers};
+use koel_kernels::vision::refine::*;
 
 /// How a batch is refined.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,8 @@ pub struct Frame {
     unit: f32,
 }
 impl Frame {
+    /// Of no points.
+    pub const NONE: Frame = Frame { center: (0.0, 0.0), unit: 1.0 };
     /// Of the model's points.
     pub fn of(model: &Model) -> Frame {
         let n = model.points.len() as f32;
@@ -50,47 +52,62 @@ impl Frame {
         let (x, y) = map.apply(self.center);
         [a, b, c, d, x, y].map(f32::to_bits)
     }
-    fn leave(&self, words: &[u32]) -> Affine {
+    fn leave(&self, words: &[u32; 6]) -> Affine {
         let v = |k: usize| f32::from_bits(words[k]);
         let linear = [[v(0) / self.unit, v(1) / self.unit], [v(2) / self.unit, v(3) / self.unit]];
         Affine { linear, shift: [0.0; 2] }.moving(self.center, (v(4), v(5)))
     }
+    fn place(&self, p: &Edge) -> [u32; 4] {
+        let (x, y) = ((p.x - self.center.0) / self.unit, (p.y - self.center.1) / self.unit);
+        [x, y, p.normal.0, p.normal.1].map(f32::to_bits)
+    }
 }
 
-/// Model points on a device.
+/// Points of some models, one behind the other, and the weights of their votes: in host memory.
+#[derive(Default)]
+pub struct PointLists {
+    frames: Vec<Frame>,
+    /// Of each model its first point, their number, the unit, 0.
+    models: Vec<u32>,
+    points: Vec<u32>,
+    weights: Vec<u32>,
+}
+impl PointLists {
+    /// The points of one more model. Without weights all have 1.
+    pub fn push<'e>(&mut self, frame: Frame, points: impl Iterator<Item = &'e Edge>, weights: Option<&[f32]>) {
+        let first = self.weights.len();
+        self.points.extend(points.flat_map(|p| frame.place(p)));
+        match weights {
+            Some(weights) => self.weights.extend(weights.iter().map(|w| w.to_bits())),
+            None => self.weights.resize(self.points.len() / 4, 1f32.to_bits()),
+        }
+        self.models.extend([first as u32, (self.weights.len() - first) as u32, frame.unit.to_bits(), 0]);
+        self.frames.push(frame);
+    }
+    /// The same on a device.
+    pub fn upload(self, device: &Device) -> koel::Result<Points> {
+        Ok(Points {
+            models: device.upload(&self.models)?,
+            points: device.upload(&self.points)?,
+            weights: device.upload(&self.weights)?,
+            frames: self.frames,
+        })
+    }
+}
+
+/// Points of some models on a device.
 pub struct Points {
-    frame: Frame,
-    count: u32,
+    frames: Vec<Frame>,
+    models: Buffer<u32>,
     points: Buffer<u32>,
     weights: Buffer<u32>,
-}
-impl Points {
-    /// Uploads points and the weights of their votes (all 1 where there are none).
-    pub fn upload<'e>(
-        device: &Device,
-        frame: Frame,
-        points: impl Iterator<Item = &'e Edge>,
-        weights: Option<&[f32]>,
-    ) -> koel::Result<Points> {
-        let words = points
-            .flat_map(|p| {
-                let (x, y) = ((p.x - frame.center.0) / frame.unit, (p.y - frame.center.1) / frame.unit);
-                [x, y, p.normal.0, p.normal.1].map(f32::to_bits)
-            })
-            .collect::<Vec<u32>>();
-        let count = words.len() / 4;
-        let weights = match weights {
-            Some(weights) => weights.iter().map(|w| w.to_bits()).collect::<Vec<u32>>(),
-            None => vec![1f32.to_bits(); count],
-        };
-        let (points, weights) = (device.upload(&words)?, device.upload(&weights)?);
-        Ok(Points { frame, count: count as u32, points, weights })
-    }
 }
 
 /// A candidate and what speaks for it: the sum of its points' log-likelihood ratios.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
+    /// Of which of the models.
+    pub model: usize,
     /// From model points to scene points.
     pub map: Affine,
     /// In nats.
@@ -99,68 +116,154 @@ pub struct Scored {
 
 /// Candidates after refinement, each with the best score it had on the way, in their order. No steps: only the scores.
 ///
-/// One launch of a thread a candidate; the same answer on every device.
+/// Two launches a step, and two for the last score, whatever the models; 2 uploads, a download. The same answer on every device, and
+/// for each candidate whatever the others are.
 pub fn refined(
     stream: &Stream,
-    scene: &StagedScene,
+    scene: &Scene,
     points: &Points,
     likelihood: Likelihood,
     schedule: Schedule,
-    candidates: &[Affine],
+    candidates: &[Scored],
 ) -> koel::Result<Vec<Scored>> {
     if candidates.is_empty() {
         return Ok(vec![]);
     }
-    let device = stream.device();
-    let words = candidates.iter().flat_map(|m| points.frame.enter(m)).collect::<Vec<u32>>();
-    let mut maps = device.upload(&words)?;
-    let mut scores = device.alloc::<u32>(candidates.len())?;
+    let (device, n) = (stream.device(), candidates.len());
+    let of = device.upload(&candidates.iter().map(|c| c.model as u32).collect::<Vec<u32>>())?;
+    // Map, best map, best score, top score, whether it goes on.
+    let mut words = vec![f32::MIN.to_bits(); STATE as usize * n];
+    for (i, c) in candidates.iter().enumerate() {
+        let map = points.frames[c.model].enter(&c.map);
+        for (k, word) in map.into_iter().enumerate() {
+            words[(MAP as usize + k) * n + i] = word;
+            words[(BEST as usize + k) * n + i] = word;
+        }
+    }
+    words[GOES_ON as usize * n..].fill(1);
+    let mut states = device.upload(&words)?;
+    let mut sums = device.alloc::<u32>((SUMS * STRIPS) as usize * n)?;
+    let likelihood = match likelihood {
+        Likelihood::Loose => &scene.maps.loose,
+        Likelihood::Fine => &scene.maps.fine,
+    };
     let (first, last) = schedule.radii;
-    let refinement = Refinement {
-        candidates: candidates.len() as u32,
-        points: points.count,
-        width: scene.scene.maps.width as u32,
-        height: scene.scene.maps.height as u32,
-        steps: schedule.steps,
-        unit: points.frame.unit,
+    let shrink = (last / first).powf(1.0 / schedule.steps.saturating_sub(1).max(1) as f32);
+    let mut refinement = Refinement {
+        candidates: n as u32,
+        width: scene.maps.width as u32,
+        height: scene.maps.height as u32,
         radius: first,
-        shrink: (last / first).powf(1.0 / schedule.steps.saturating_sub(1).max(1) as f32),
         along: schedule.along,
         damping: schedule.damping,
+        last: 0,
     };
-    let likelihood: &Staged<u8> = match likelihood {
-        Likelihood::Loose => &scene.loose,
-        Likelihood::Fine => &scene.fine,
+    for step in 0..=schedule.steps {
+        refinement.last = (step == schedule.steps) as u32;
+        // SAFETY: 4 words a model, a point and an edge, a weight a point; maps of every class and pixel, whose numbers are those of
+        // offsets that stay inside the scene and lead to edges; a model, a state and the sums of all strips a candidate.
+        unsafe {
+            let (models, of) = (points.models.view().arg("models", stream)?, of.view().arg("of", stream)?);
+            vision_moments::launch(
+                stream,
+                (refinement.candidates * STRIPS).div_ceil(128),
+                refinement,
+                models,
+                of,
+                points.points.view().arg("points", stream)?,
+                points.weights.view().arg("weights", stream)?,
+                scene.edges.places.view().arg("edges", stream)?,
+                scene.maps.index.view().arg("index", stream)?,
+                scene.maps.nearest.view().arg("nearest", stream)?,
+                scene.maps.offsets.view().arg("offsets", stream)?,
+                likelihood.view().arg("likelihood", stream)?,
+                states.view().arg("states", stream)?,
+                sums.view_mut().arg("sums", stream)?,
+            )?;
+            vision_step::launch(
+                stream,
+                refinement.candidates.div_ceil(32),
+                refinement,
+                models,
+                of,
+                sums.view().arg("sums", stream)?,
+                states.view_mut().arg("states", stream)?,
+            )?;
+        }
+        refinement.radius *= shrink;
+    }
+    let words = states.view().slice(BEST as usize * n..(BEST_SCORE as usize + 1) * n)?.download()?;
+    let scored = |(i, c): (usize, &Scored)| Scored {
+        map: points.frames[c.model].leave(&std::array::from_fn(|k| words[k * n + i])),
+        score: f32::from_bits(words[(BEST_SCORE - BEST) as usize * n + i]) / 16.0,
+        ..*c
     };
-    // SAFETY: 4 words a point and an edge, a weight a point; maps of every class and pixel, whose numbers are those of
-    // offsets that stay inside the scene; 6 words and a score a candidate.
-    unsafe {
-        vision_refine::launch(
-            stream,
-            refinement.candidates.div_ceil(32),
-            refinement,
-            points.points.view().arg("points", stream)?,
-            points.weights.view().arg("weights", stream)?,
-            scene.edges.view().arg("edges", stream)?,
-            scene.index.view().arg("index", stream)?,
-            scene.nearest.view().arg("nearest", stream)?,
-            scene.offsets.view().arg("offsets", stream)?,
-            likelihood.view().arg("likelihood", stream)?,
-            maps.view_mut().arg("maps", stream)?,
-            scores.view_mut().arg("scores", stream)?,
-        )
-    }?;
-    let (maps, scores) = (maps.download()?, scores.download()?);
-    let scored = |(words, &score): (&[u32], &u32)| Scored {
-        map: points.frame.leave(words),
-        score: f32::from_bits(score) / 16.0,
-    };
-    Ok(maps.chunks_exact(6).zip(&scores).map(scored).collect())
+    Ok(candidates.iter().enumerate().map(scored).collect())
 }
 
-/// The `most` with the highest scores, best first; equal ones as they stand.
+/// Of each model the `most` with the highest scores, best first; equal ones as they stand. Candidates stand model by model, before and
+/// after.
 pub fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
-    scored.sort_by(|a, b| b.score.total_cmp(&a.score));
-    scored.truncate(most);
+    scored.sort_by(|a, b| a.model.cmp(&b.model).then(b.score.total_cmp(&a.score)));
+    let (mut model, mut rank) = (usize::MAX, 0);
+    scored.retain(|s| {
+        rank = if s.model == model { rank + 1 } else { 0 };
+        model = s.model;
+        rank < most
+    });
     scored
+}
+
+/// A model point that lies on an edge of its direction.
+pub struct Inlier {
+    /// The model point.
+    pub point: (f32, f32),
+    /// The normal of the edge.
+    pub normal: (f32, f32),
+    /// Where, in the scene.
+    pub at: (f32, f32),
+    /// How far the edge is, pixels.
+    pub off: f32,
+    /// How far across the edge, signed.
+    pub across: f32,
+}
+
+/// The model points that lie at most `most` pixels from an edge of their direction.
+///
+/// One launch of a thread a point; the same answer on every device.
+pub fn inliers(stream: &Stream, map: &Affine, points: &[Edge], scene: &Scene, most: f32) -> koel::Result<Vec<Inlier>> {
+    let device = stream.device();
+    let places = points.iter().flat_map(Edge::place).collect::<Vec<u32>>();
+    let (places, mut partners) = (device.upload(&places)?, device.alloc::<u32>(places.len())?);
+    let [[a, b], [c, d]] = map.linear;
+    let placed = Placed {
+        points: points.len() as u32,
+        width: scene.maps.width as u32,
+        height: scene.maps.height as u32,
+        map: [a, b, c, d, map.shift[0], map.shift[1]],
+    };
+    // SAFETY: 4 words a point and an edge; maps as in `refined`.
+    unsafe {
+        vision_inliers::launch(
+            stream,
+            placed.points.div_ceil(128),
+            placed,
+            places.view().arg("points", stream)?,
+            scene.edges.places.view().arg("edges", stream)?,
+            scene.maps.index.view().arg("index", stream)?,
+            scene.maps.nearest.view().arg("nearest", stream)?,
+            scene.maps.offsets.view().arg("offsets", stream)?,
+            partners.view_mut().arg("partners", stream)?,
+        )
+    }?;
+    let partners = partners.download()?;
+    let inlier = |(p, partner): (&Edge, &[u32])| {
+        let [x, y, nx, ny] = [partner[0], partner[1], partner[2], partner[3]].map(f32::from_bits);
+        let at = map.apply((p.x, p.y));
+        let (ex, ey) = (x - at.0, y - at.1);
+        let (off, across) = (ex.hypot(ey), nx * ex + ny * ey);
+        let there = (nx, ny) != (0.0, 0.0) && off <= most;
+        there.then_some(Inlier { point: (p.x, p.y), normal: (nx, ny), at, off, across })
+    };
+    Ok(points.iter().zip(partners.chunks_exact(4)).filter_map(inlier).collect())
 }

@@ -1,11 +1,10 @@
-//! What is kept of a scene: its edges and their maps.
+//! What is kept of a scene: its edges and their maps, in the memory of a device.
 use crate::affine::Affine;
-use crate::edges::{Edge, edges, spread, strongest_first};
-use crate::maps::{Maps, offsets};
+use crate::edges::DeviceEdges;
+use crate::maps::Maps;
 use crate::model::working_size;
 use crate::picture::Grey;
-use koel::device::Staged;
-use koel::{Buffer, Device};
+use koel::{Buffer, Stream};
 
 /// How far points that pairs are made of are apart, pixels.
 const APART: f32 = 5.0;
@@ -21,61 +20,33 @@ pub struct Scene {
     /// From the edges' coordinates to pixels of the image.
     pub to_image: Affine,
     /// All edges.
-    pub edges: Vec<Edge>,
-    /// Edges evenly spread, those that stand out most first.
-    pub points: Vec<Edge>,
-    /// What they say about every pixel.
+    pub edges: DeviceEdges,
+    /// Edges evenly spread, those that stand out most first: four words each, x, y (floats), direction and number.
+    pub points: Buffer<u32>,
+    /// A copy of the points.
+    pub point_words: Vec<u32>,
+    /// What the edges say about every pixel.
     pub maps: Maps,
-    offsets: Vec<u32>,
-    on_edges: Vec<u32>,
-}
-
-/// A scene where the kernels of a device read it.
-pub struct StagedScene<'a> {
-    /// The scene.
-    pub scene: &'a Scene,
-    /// [`Maps::nearest`].
-    pub nearest: Staged<'a, u8>,
-    /// [`Maps::loose`].
-    pub loose: Staged<'a, u8>,
-    /// [`Maps::fine`].
-    pub fine: Staged<'a, u8>,
-    /// [`Maps::index`].
-    pub index: Staged<'a, u32>,
-    /// [`offsets`].
-    pub offsets: Staged<'a, u32>,
-    /// x, y and normal of each edge.
-    pub edges: Buffer<u32>,
 }
 
 impl Scene {
-    /// The scene that an image shows.
-    pub fn of(image: &Grey) -> Scene {
+    /// The scene that an image shows, made and kept where `stream` works. The same bytes everywhere.
+    ///
+    /// About 60 bytes of memory a pixel stay, images larger than 1024 pixels a side being shrunk on the host first. On a GPU about
+    /// 25 launches; what is read back is the number of edges and the chosen points.
+    pub fn of(stream: &Stream, image: &Grey) -> koel::Result<Scene> {
         let (small, to_image) = working_size(image);
-        let edges = edges(&small);
-        Scene::of_edges(edges, &small, image, to_image)
+        let edges = DeviceEdges::find(stream, &small)?;
+        let (points, point_words) = edges.spread(stream, APART, MOST_POINTS)?;
+        let maps = Maps::of(stream, &edges)?;
+        Ok(Scene { width: image.width, height: image.height, to_image, edges, points, point_words, maps })
     }
-    fn of_edges(edges: Vec<Edge>, small: &Grey, image: &Grey, to_image: Affine) -> Scene {
-        let order = strongest_first(&edges, |e| e.contrast);
-        let kept = spread(&edges, order.into_iter(), APART, MOST_POINTS);
-        let points = kept.into_iter().map(|i| edges[i]).collect();
-        let maps = Maps::of(&edges, small.width, small.height);
-        let on_edges = if edges.is_empty() { vec![0; 4] } else { edges.iter().flat_map(words).collect() };
-        Scene { width: image.width, height: image.height, to_image, edges, points, maps, offsets: offsets(), on_edges }
+    /// How many points there are.
+    pub fn points(&self) -> usize {
+        self.point_words.len() / 4
     }
-    /// Its maps where the kernels of the device read them: themselves on the CPU, copies elsewhere.
-    pub fn stage<'a>(&'a self, device: &Device) -> koel::Result<StagedScene<'a>> {
-        Ok(StagedScene {
-            scene: self,
-            nearest: device.stage(&self.maps.nearest)?,
-            loose: device.stage(&self.maps.loose)?,
-            fine: device.stage(&self.maps.fine)?,
-            index: device.stage(&self.maps.index)?,
-            offsets: device.stage(&self.offsets)?,
-            edges: device.upload(&self.on_edges)?,
-        })
+    /// Where a point is, pixels.
+    pub fn point(&self, i: usize) -> (f32, f32) {
+        (f32::from_bits(self.point_words[4 * i]), f32::from_bits(self.point_words[4 * i + 1]))
     }
-}
-fn words(e: &Edge) -> [u32; 4] {
-    [e.x.to_bits(), e.y.to_bits(), e.normal.0.to_bits(), e.normal.1.to_bits()]
 }

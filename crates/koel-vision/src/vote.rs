@@ -1,92 +1,92 @@
 //! Votes: the best hypotheses of a search, by the kernel of [`koel_kernels::vision::vote`].
 use crate::affine::Affine;
-use crate::bases::{BINS, Bases, Pass};
+use crate::bases::{BINS, Pass};
+use crate::joint::{JointTable, Prepared};
 use crate::refine::Scored;
-use crate::scene::StagedScene;
-use koel::Stream;
-use koel_kernels::vision::vote::{KEEP, STRIPS, Search, TESTS, unpack, vision_vote};
+use crate::scene::Scene;
+use koel::{Error, Stream};
+use koel_kernels::vision::vote::{STRIPS, Search, unpack, vision_vote};
+use rayon::prelude::*;
 
-/// The best candidates of a pass, best first: maps from the model's points to the scene's.
+/// The best candidates of pass number `pass`, model by model, best first: maps from the model's points to the scene's.
 ///
-/// One launch; reads back 32 bytes for each scene point and strip. The same answer on every device.
-pub fn candidates(stream: &Stream, scene: &StagedScene, bases: &Bases, pass: &Pass) -> koel::Result<Vec<Scored>> {
-    let points = &scene.scene.points[..scene.scene.points.len().min(pass.scene_points)];
-    let entries = bases.table.values();
-    if points.len() < 2 || entries.is_empty() {
+/// One fill, and a launch for each of the table's parts, in which each pair of scene points looks up all models at once; reads back 8 bytes
+/// for each model, scene point and hypothesis kept. The same answer on every device, and of each model whatever others are there.
+pub fn candidates(
+    stream: &Stream,
+    scene: &Scene,
+    table: &JointTable,
+    pass: usize,
+    Pass { scene_points, scales, a_point, quota, .. }: &Pass,
+) -> koel::Result<Vec<Scored>> {
+    let points = scene.points().min(*scene_points);
+    let models = table.slots().len();
+    if points < 2 || models == 0 || *a_point == 0 {
         return Ok(vec![]);
     }
-    let device = stream.device();
-    let on_points = points.iter().flat_map(|p| [p.x.to_bits(), p.y.to_bits(), p.direction, 0]).collect::<Vec<u32>>();
-    let on_entries = entries.iter().flat_map(|e| {
-        let length2 = e.vector.0 * e.vector.0 + e.vector.1 * e.vector.1;
-        let first = TESTS / 4 * e.tilt as u32;
-        let inverse = (e.vector.0 / length2, e.vector.1 / length2);
-        let [bx, by, ox, oy] = [inverse.0, inverse.1, e.origin.0, e.origin.1].map(f32::to_bits);
-        [bx, by, ox, oy, e.direction, first, 0, 0]
-    });
-    let fours = |of: &[(f32, f32, u32)]| -> [u32; 12] {
-        std::array::from_fn(|k| match (k / 4, of[k % 4]) {
-            (0, (x, _, _)) => x.to_bits(),
-            (1, (_, y, _)) => y.to_bits(),
-            (_, (_, _, direction)) => direction,
-        })
-    };
-    let tests = bases.tests.iter().flat_map(|tests| tests.chunks_exact(4).flat_map(fours));
-    let (on_entries, tests) = (on_entries.collect::<Vec<u32>>(), tests.collect::<Vec<u32>>());
-    let starts = device.upload(bases.table.starts())?;
-    let (on_points, on_entries, tests) =
-        (device.upload(&on_points)?, device.upload(&on_entries)?, device.upload(&tests)?);
-    let threads = points.len() as u32 * STRIPS;
-    let mut best = device.alloc::<u64>((threads * KEEP) as usize)?;
-    let search = Search {
-        points: points.len() as u32,
-        width: scene.scene.maps.width as u32,
-        height: scene.scene.maps.height as u32,
-        pixels: (scene.scene.maps.width * scene.scene.maps.height) as u32,
-        bins: BINS,
-        shortest2: (pass.scales.0 * bases.lengths.0).powi(2).max(1.0),
-        longest2: (pass.scales.1 * bases.lengths.1).powi(2),
-        smallest2: pass.scales.0 * pass.scales.0,
-        largest2: pass.scales.1 * pass.scales.1,
-    };
-    // SAFETY: 4 words a point and a test, 8 an entry; keys are below BINS^2, one less than there are starts; tests of all
-    // tilts; a likelihood for each class and pixel; KEEP slots a thread.
-    unsafe {
-        vision_vote::launch(
-            stream,
-            threads.div_ceil(256),
-            search,
-            on_points.view().arg("points", stream)?,
-            starts.view().arg("starts", stream)?,
-            on_entries.view().arg("entries", stream)?,
-            tests.view().arg("tests", stream)?,
-            scene.loose.view().arg("likelihood", stream)?,
-            best.view_mut().arg("best", stream)?,
-        )
-    }?;
-    let best = best.download()?;
-
-    // Of each point the best, then of all; equal scores by entry and point, so that the order is always the same.
-    let mut kept = vec![];
-    let mut of_point: Vec<u64> = vec![];
-    for (i, slots) in best.chunks_exact((STRIPS * KEEP) as usize).enumerate() {
-        of_point.clear();
-        of_point.extend(slots.iter().filter(|&&slot| slot != 0));
-        of_point.sort_unstable_by(|a, b| b.cmp(a));
-        kept.extend(of_point.iter().take(pass.a_point).map(|&slot| (slot, i)));
+    let slots = models as u64 * points as u64 * *a_point as u64;
+    if slots >= 1 << 32 {
+        let (n, max) = (slots as usize, u32::MAX as usize);
+        return Err(Error::TooMany { what: "hypotheses: models x scene points x those kept of each", n, max });
     }
-    kept.sort_unstable_by(|a, b| b.cmp(a));
-    kept.truncate(pass.quota);
-    let affine = |(slot, i): (u64, usize)| {
-        let (score, entry, second) = unpack(slot)?;
-        let (basis, from, to) = (&entries[entry as usize], &points[i], &points[second as usize]);
-        let length2 = basis.vector.0 * basis.vector.0 + basis.vector.1 * basis.vector.1;
-        let (dx, dy) = (to.x - from.x, to.y - from.y);
-        let cos = (dx * basis.vector.0 + dy * basis.vector.1) / length2;
-        let sin = (dy * basis.vector.0 - dx * basis.vector.1) / length2;
-        let similarity = Affine { linear: [[cos, -sin], [sin, cos]], shift: [0.0; 2] };
-        let map = similarity.moving(basis.origin, (from.x, from.y)).after(&bases.tilts[basis.tilt]);
-        Some(Scored { map, score: score as f32 / 16.0 })
+    let mut best = stream.device().alloc::<u64>(slots as usize)?;
+    best.view_mut().fill_bytes(0, stream)?;
+    for part in table.parts() {
+        let of_pass = &part.passes[pass];
+        let search = Search {
+            points: points as u32,
+            width: scene.maps.width as u32,
+            height: scene.maps.height as u32,
+            pixels: (scene.maps.width * scene.maps.height) as u32,
+            bins: BINS,
+            // Only to save lookups: the scale of each hypothesis decides.
+            shortest2: (0.99 * scales.0 * of_pass.lengths.0).powi(2).max(1.0),
+            longest2: (1.01 * scales.1 * of_pass.lengths.1).powi(2),
+            smallest2: scales.0 * scales.0,
+            largest2: scales.1 * scales.1,
+            keep: *a_point as u32,
+        };
+        // SAFETY: 4 words a point and a test, 8 an entry; keys are below BINS^2, one less than there are starts; tests of all
+        // tilts of all models; a word of `alive` and the slots of all points for each model that entries name; a likelihood for each
+        // class and pixel, and one more.
+        unsafe {
+            vision_vote::launch(
+                stream,
+                (search.points * STRIPS).div_ceil(256),
+                search,
+                scene.points.view().arg("points", stream)?,
+                of_pass.starts.view().arg("starts", stream)?,
+                of_pass.entries.view().arg("entries", stream)?,
+                of_pass.tests.view().arg("tests", stream)?,
+                table.alive().view().arg("alive", stream)?,
+                scene.maps.loose.view().arg("likelihood", stream)?,
+                best.view_mut().arg("best", stream)?,
+            )
+        }?;
+    }
+    let best = best.download()?;
+    let of_model = |(slot, kept): (usize, &[u64])| {
+        let Some(Prepared { bases, .. }) = &table.slots()[slot] else { return vec![] };
+        let bases = &bases[pass];
+        let hypotheses = kept.iter().enumerate().filter(|(_, kept)| **kept != 0);
+        let mut hypotheses = hypotheses.map(|(k, &kept)| (kept, k / a_point)).collect::<Vec<(u64, usize)>>();
+        // Equal scores by basis and points, so that the order is always the same.
+        hypotheses.sort_unstable_by(|a, b| b.cmp(a));
+        hypotheses.truncate(*quota);
+        let scored = |(kept, i): (u64, usize)| {
+            let (score, number, second) = unpack(kept)?;
+            let (basis, from, to) =
+                (&bases.table.values()[number as usize], scene.point(i), scene.point(second as usize));
+            let length2 = basis.vector.0 * basis.vector.0 + basis.vector.1 * basis.vector.1;
+            let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+            let cos = (dx * basis.vector.0 + dy * basis.vector.1) / length2;
+            let sin = (dy * basis.vector.0 - dx * basis.vector.1) / length2;
+            let similarity = Affine { linear: [[cos, -sin], [sin, cos]], shift: [0.0; 2] };
+            let map = similarity.moving(basis.origin, from).after(&bases.tilts[basis.tilt]);
+            Some(Scored { model: slot, map, score: score as f32 / 16.0 })
+        };
+        hypotheses.into_iter().filter_map(scored).collect()
     };
-    Ok(kept.into_iter().filter_map(affine).collect())
+    let all = best.par_chunks_exact(points * a_point).enumerate().map(of_model).collect::<Vec<Vec<Scored>>>();
+    Ok(all.into_iter().flatten().collect())
 }

@@ -4,20 +4,27 @@ use koel_vision::bases::Pass;
 use koel_vision::random::Random;
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::textures::texture;
-use koel_vision::{Affine, Freedom, Grey, Matcher, Model, Options, Outcome, Scene};
+use koel_vision::{Affine, Freedom, Grey, Matcher, Model, Options, Outcome};
 
 fn textures() -> Vec<Grey> {
     (0..4).map(|seed| texture(420, 340, seed)).collect()
 }
 fn find(device: &Device, options: Options, model: &Grey, scene: &Grey) -> Outcome {
     let matcher = Matcher::new(device, options).unwrap();
-    let (model, scene) = (Model::of(model).unwrap(), Scene::of(scene));
-    let outcome = matcher.find(&model, &matcher.stage(&scene).unwrap()).unwrap();
+    let outcome = matcher.find(&Model::of(model).unwrap(), &matcher.scene(scene).unwrap()).unwrap();
     Outcome { seconds: [0.0; 3], ..outcome }
 }
 /// A tenth of the default's work.
 fn little() -> Options {
-    let pass = Pass { tilts: vec![(1.4, 2)], bases: 40, scene_points: 700, scales: (0.6, 1.5), a_point: 4, quota: 600 };
+    let pass = Pass {
+        tilts: vec![(1.4, 2)],
+        bases: 40,
+        scene_points: 700,
+        scales: (0.6, 1.5),
+        a_point: 4,
+        quota: 600,
+        around: 0.5,
+    };
     Options { passes: vec![pass], ..Options::default() }
 }
 
@@ -67,7 +74,15 @@ fn the_number_of_threads_changes_nothing() {
 /// What a GPU will run, checked for races and bounds, gives the same bits.
 #[test]
 fn the_kernels_say_the_same_on_the_executor() {
-    let pass = Pass { tilts: vec![(1.4, 1)], bases: 30, scene_points: 100, scales: (0.6, 1.5), a_point: 2, quota: 20 };
+    let pass = Pass {
+        tilts: vec![(1.4, 1)],
+        bases: 30,
+        scene_points: 100,
+        scales: (0.6, 1.5),
+        a_point: 2,
+        quota: 20,
+        around: 1.0,
+    };
     let options = Options { passes: vec![pass], evidence: -1e9, ..Options::default() };
     let scene = texture(150, 120, 6);
     let at = |i: usize| scene.pixels[(20 + i / 100) * 150 + 30 + i % 100];

@@ -1,6 +1,7 @@
 //! What `koel match` and `koel models` understand.
 use crate::failure::{Failure, Outcome};
 use koel_vision::Freedom;
+use koel_vision::paper::Features;
 use std::path::{Path, PathBuf};
 
 const MATCH_EXAMPLES: &str = "\
@@ -10,6 +11,7 @@ Examples:
   koel match box.png frames/ --json -                     every image of a folder: a JSON object a line
   koel match box.png frame-%04d.png --overlay out-%04d.png
   koel match --models signs.koelmodels street.jpg         which of many models
+  koel match --models signs.koelmodels frames/ --quick --json -
 
 Exit status 0 whether found or not; 2 if an image cannot be read.";
 
@@ -29,6 +31,12 @@ pub struct MatchArgs {
     /// How: by the default matcher, or as published (geometric hashing of points)
     #[arg(long, value_enum, default_value_t = Method::Default)]
     pub method: Method,
+    /// Which points --method paper uses: edges or corners
+    #[arg(long, value_name = "KIND", default_value = "edges")]
+    pub features: Features,
+    /// A fortieth of the work: for many models, where they are seen clearly
+    #[arg(long)]
+    pub quick: bool,
     /// Draw the scene with the model's outline and inliers; for frames a pattern such as out-%04d.png
     #[arg(long, value_name = "FILE.png")]
     pub overlay: Option<PathBuf>,
@@ -68,6 +76,14 @@ pub enum Wanted<'a> {
 impl MatchArgs {
     /// What is looked for, and where.
     pub fn sides(&self) -> Outcome<(Wanted<'_>, &Path)> {
+        if self.features == Features::Corners {
+            let refused = |why: &str| Err(Failure::Usage(format!("--features corners: {why}")));
+            match (self.method, &self.models) {
+                (Method::Default, _) => return refused("only for --method paper"),
+                (_, Some(_)) => return refused("a file of models holds edges alone"),
+                _ => (),
+            }
+        }
         match (&self.models, self.images.as_slice()) {
             (None, [model, scene]) => Ok((Wanted::Model(model), scene)),
             (Some(models), [scene]) => Ok((Wanted::Models(models), scene)),

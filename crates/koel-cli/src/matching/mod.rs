@@ -11,8 +11,8 @@ pub use args::{MatchArgs, ModelsArgs};
 use frames::{Frames, Pattern};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Stream;
-use koel_vision::paper::{PaperOptions, match_model};
-use koel_vision::{Found, Matcher, Model, Models, Options, Picture, Scene};
+use koel_vision::paper::{Features, PaperOptions, PointSet, match_points};
+use koel_vision::{Found, JointTable, Matcher, Model, Models, Options, Picture};
 use report::{Match, Report, Timings, matrix};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -33,6 +33,7 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     if let Some(file) = json_file {
         output::check_writable(file)?;
     }
+    let mut only = None;
     let models = match wanted {
         Wanted::Models(db) => Models::load(db).map_err(Failure::input)?,
         Wanted::Model(path) => {
@@ -43,18 +44,29 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
                 // Nothing can be found: said for each scene.
                 Err(e) => return without_model(global, path, &frames, &e.to_string()),
             }
+            only = Some(picture.grey);
             models
         }
     };
     let opened = device::open(global.device, global.threads)?;
-    let options = Options { seed: global.seed, freedom: args.freedom(), ..Options::default() };
+    let options = if args.quick { Options::quick() } else { Options::default() };
+    let options = Options { seed: global.seed, freedom: args.freedom(), ..options };
     let paper = (args.method == Method::Paper).then(|| PaperOptions {
         freedom: args.paper_freedom(),
         seed: global.seed,
         ..PaperOptions::default()
     });
     let stream = opened.device.stream()?;
-    let search = Search { matcher: Matcher::new(&opened.device, options)?, paper, stream, models, args: &args };
+    let corners = match (&paper, &only) {
+        (Some(options), Some(image)) if args.features == Features::Corners => {
+            Some(PointSet::of_corners(&stream, image, options)?)
+        }
+        _ => None,
+    };
+    let matcher = Matcher::new(&opened.device, options)?;
+    let of_default = if paper.is_none() { models.iter().map(|(_, model)| model).collect() } else { vec![] };
+    let table = matcher.table(of_default)?;
+    let search = Search { matcher, table, paper, corners, stream, models, args: &args };
     let mut printer = Printer::new(global, json_file, many);
     match frames {
         Frames::One(path) => {
@@ -101,8 +113,12 @@ fn without_model(global: &Global, model: &Path, frames: &Frames, reason: &str) -
 
 struct Search<'a> {
     matcher: Matcher,
+    /// The models, in their order.
+    table: JointTable,
     /// The published method instead.
     paper: Option<PaperOptions>,
+    /// The only model's, if these are its features.
+    corners: Option<PointSet>,
     stream: Stream,
     models: Models,
     args: &'a MatchArgs,
@@ -117,16 +133,25 @@ impl Search<'_> {
     fn scene(&self, path: &Path, picture: &Picture, number: Option<u64>, begin: Instant) -> Outcome<Report> {
         let name = path.display().to_string();
         let read = begin.elapsed();
-        let scene = Scene::of(&picture.grey);
-        let staged = self.matcher.stage(&scene)?;
+        let scene = self.matcher.scene(&picture.grey)?;
         let features = begin.elapsed();
         let (mut stages, mut hypotheses, mut evidence) = ([0.0; 3], vec![], f32::MIN);
         let mut all = vec![];
-        for (model_name, model) in self.models.iter() {
-            let mut outcome = match &self.paper {
-                None => self.matcher.find(model, &staged)?,
-                Some(options) => match_model(&self.stream, model, &scene, options)?,
-            };
+        let outcomes = match &self.paper {
+            None => self.matcher.find_all(&self.table, &scene)?.into_iter().map(|(_, outcome)| outcome).collect(),
+            Some(options) => {
+                let scene = match self.corners {
+                    Some(_) => PointSet::of_corners(&self.stream, &picture.grey, options)?,
+                    None => PointSet::of_scene(&scene, options)?,
+                };
+                let one = |(_, model)| {
+                    let own = || PointSet::of_model(model, options);
+                    match_points(&self.stream, &self.corners.clone().unwrap_or_else(own), &scene, options)
+                };
+                self.models.iter().map(one).collect::<koel::Result<Vec<_>>>()?
+            }
+        };
+        for ((model_name, model), mut outcome) in self.models.iter().zip(outcomes) {
             stages.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
             evidence = evidence.max(outcome.evidence);
             hypotheses.append(&mut outcome.hypotheses);
@@ -139,7 +164,7 @@ impl Search<'_> {
         let mut report = match all.first() {
             Some((model, _, outcome, found)) => Report::found(name, (*model).into(), outcome, found),
             None => {
-                let reason = match scene.edges.is_empty() {
+                let reason = match scene.edges.count == 0 {
                     true => "the scene has no edges".into(),
                     false if self.models.iter().len() == 0 => "there are no models".into(),
                     false => format!("nothing speaks enough for it ({evidence:.0} nats)"),

@@ -1,7 +1,8 @@
 //! Refinement: each candidate, an affine map from model to scene, is moved to where its points lie on edges.
 //!
 //! Iterated closest points. Each step pairs the moved model points with the nearest scene edge of their direction, by one
-//! read of a map, and solves for the affine change that brings them there: mostly across the edge, a little along it.
+//! read of a map ([`vision_moments()`], [`STRIPS`] threads a candidate), and solves for the affine change that brings them there: mostly
+//! across the edge, a little along it ([`vision_step()`], a thread a candidate).
 use super::class;
 use super::direction::direction;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
@@ -20,30 +21,41 @@ const STRETCH: f32 = 2.6;
 /// Scores that differ by less than this part are equal.
 const TIE: f32 = 0.02;
 
-/// One batch.
+/// Threads that share a candidate in [`vision_moments()`]: each takes every eighth point. Sums over them have a fixed order.
+pub const STRIPS: u32 = 8;
+/// Words of a candidate's state, each of all candidates one behind the other: the map (six words: the linear part by rows, pixels a
+/// unit, and the place of the model's centre), ...
+pub const MAP: u32 = 0;
+/// ... the last of the best maps so far, ...
+pub const BEST: u32 = 6;
+/// ... its score and the top score, ...
+pub const BEST_SCORE: u32 = 12;
+const TOP: u32 = 13;
+/// ... and whether it goes on.
+pub const GOES_ON: u32 = 14;
+/// In all.
+pub const STATE: u32 = 15;
+/// Words of the sums of a strip: moments for xx, xy and yy of the directions, the right sides, the score, the number of pairs.
+pub const SUMS: u32 = 3 * 6 + 2 * 3 + 2;
+
+/// One step of a batch.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Refinement {
     /// Candidates.
     pub candidates: u32,
-    /// Model points.
-    pub points: u32,
     /// Scene width, pixels.
     pub width: u32,
     /// Scene height, pixels.
     pub height: u32,
-    /// Steps.
-    pub steps: u32,
-    /// Model points are given in units of this many pixels, about their centre.
-    pub unit: f32,
-    /// How far an edge may be, pixels: in the first step.
+    /// How far an edge may be, pixels.
     pub radius: f32,
-    /// The factor from step to step.
-    pub shrink: f32,
     /// Weight of the distance along the edge against that across.
     pub along: f32,
     /// Damping, relative to the mean of the diagonal.
     pub damping: f32,
+    /// 1 if nothing moves any more, and only the score counts; else 0.
+    pub last: u32,
 }
 // SAFETY: `repr(C)`, plain numbers.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -90,17 +102,19 @@ fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
     good.then_some(b)
 }
 
-/// Candidate `i` refined: `maps` holds six words of each, the linear part (by rows, pixels a unit) and the place of the
-/// model's centre; it is left with the last of the best steps, and `scores` with its score.
+/// The sums over one strip of the points of each candidate that goes on. Thread `s n + i`: strip `s` of candidate `i` of `n`.
 ///
-/// `points`: x, y (in units, about the centre), and the normal's x, y, of each model point; `weights`: of their votes.
+/// `models`: of each its first point, their number, the unit of their coordinates (pixels, a float), 0; `of`: each candidate's.
+/// `points`: x, y (in units, about the model's centre), and the normal's x, y, of each model point; `weights`: of their votes.
 /// `edges`: x, y and the normal's x, y of each scene edge; `index`: of each pixel its edge. `nearest`: class by class, row by row, a
 /// number of `offsets`, to the nearest edge pixel, in the order of distance; [`FAR`] if there is none.
-/// `offsets`: x and y, as signed 16-bit halves. `likelihood`: class by class, signed, sixteenths.
-#[kernel(threads = 32, independent)]
-pub fn vision_refine(
+/// `offsets`: x and y, as signed 16-bit halves. `likelihood`: class by class, signed, sixteenths. `sums[w STRIPS n + thread]`.
+#[kernel(threads = 128, independent)]
+pub fn vision_moments(
     t: Thread,
     refinement: Refinement,
+    models: In<u32>,
+    of: In<u32>,
     points: In<u32>,
     weights: In<u32>,
     edges: In<u32>,
@@ -108,81 +122,117 @@ pub fn vision_refine(
     nearest: In<u8>,
     offsets: In<u32>,
     likelihood: In<u8>,
-    maps: Buf<u32>,
-    scores: Buf<u32>,
+    states: In<u32>,
+    sums: Buf<u32>,
 ) {
-    let Refinement { candidates, points: count, width, height, steps, unit, .. } = refinement;
-    let i = t.global_id();
-    if i >= candidates {
+    let Refinement { candidates, width, height, radius, along, .. } = refinement;
+    let (id, candidates) = (t.global_id(), super::at_least_one(candidates));
+    let (i, strip) = (id % candidates, id / candidates);
+    if strip >= STRIPS || states.get(GOES_ON * candidates + i) == 0 {
         return;
     }
+    let U32x4([first, count, _, _]) = models.x4().get(of.get(i));
     let mut m = [0.0f32; 6];
-    unroll::<6>(|k| m[k] = f32::from_bits(maps.load(6 * i + k as u32)));
-    let (mut best, mut best_score, mut top) = (m, f32::MIN, f32::MIN);
-    let mut radius = refinement.radius;
-    let mut step = 0;
-    loop {
-        let [a, b, c, d, x0, y0] = m;
-        // The normal equations: `n` of the pairs' moments, three times for xx, xy and yy of the directions.
-        let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
-        let (mut rx, mut ry) = ([0.0f32; 3], [0.0f32; 3]);
-        let (mut score, mut pairs) = (0.0f32, 0);
-        let sharpness = 2.0 / (radius * radius);
-        let mut k = 0;
-        while k < count {
-            let U32x4([px, py, nx, ny]) = points.x4().get(k);
-            let (px, py, nx, ny) = (f32::from_bits(px), f32::from_bits(py), f32::from_bits(nx), f32::from_bits(ny));
-            let weight = f32::from_bits(weights.get(k));
-            let (qx, qy) = (a * px + b * py + x0, c * px + d * py + y0);
-            let (x, y) = ((qx + 0.5) as i32 as u32, (qy + 0.5) as i32 as u32);
-            k += 1;
-            if x >= width || y >= height {
-                score += weight * OUTSIDE as f32;
-                continue;
-            }
-            let class = class(direction(d * nx - c * ny, a * ny - b * nx));
-            let place = (class * height + y) * width + x;
-            score += weight * (likelihood.get(place) as i8 as f32);
-            let code = nearest.get(place);
-            if code == FAR {
-                continue;
-            }
-            let offset = offsets.get(code as u32);
-            let (ox, oy) = (offset as i16 as i32, (offset >> 16) as i16 as i32);
-            if (ox * ox + oy * oy) as f32 > radius * radius {
-                continue;
-            }
-            let edge = index.get((y.wrapping_add(oy as u32)) * width + x.wrapping_add(ox as u32));
-            let U32x4([ex, ey, ux, uy]) = edges.x4().get(edge);
-            let (ex, ey) = (f32::from_bits(ex) - qx, f32::from_bits(ey) - qy);
-            let (ux, uy) = (f32::from_bits(ux), f32::from_bits(uy));
-            // exp(-z), nearly.
-            let z = (ex * ex + ey * ey) * sharpness;
-            let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
-            let v = w * refinement.along;
-            pairs += 1;
-            let (sxx, sxy, syy) = (w * ux * ux + v * uy * uy, (w - v) * ux * uy, w * uy * uy + v * ux * ux);
-            let (fx, fy) = (sxx * ex + sxy * ey, sxy * ex + syy * ey);
-            let moments = [px * px, px * py, py * py, px, py, 1.0];
-            unroll::<6>(|n| {
-                xx[n] += sxx * moments[n];
-                xy[n] += sxy * moments[n];
-                yy[n] += syy * moments[n];
-            });
-            unroll::<3>(|n| {
-                rx[n] += fx * moments[3 + n];
-                ry[n] += fy * moments[3 + n];
-            });
+    unroll::<6>(|k| m[k] = f32::from_bits(states.get((MAP + k as u32) * candidates + i)));
+    let [a, b, c, d, x0, y0] = m;
+    // The normal equations: `n` of the pairs' moments, three times for xx, xy and yy of the directions.
+    let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
+    let (mut rx, mut ry) = ([0.0f32; 3], [0.0f32; 3]);
+    let (mut score, mut pairs) = (0.0f32, 0);
+    let sharpness = 2.0 / (radius * radius);
+    let mut k = first + strip;
+    while k < first + count {
+        let U32x4([px, py, nx, ny]) = points.x4().get(k);
+        let (px, py, nx, ny) = (f32::from_bits(px), f32::from_bits(py), f32::from_bits(nx), f32::from_bits(ny));
+        let weight = f32::from_bits(weights.get(k));
+        let (qx, qy) = (a * px + b * py + x0, c * px + d * py + y0);
+        let (x, y) = ((qx + 0.5) as i32 as u32, (qy + 0.5) as i32 as u32);
+        k += STRIPS;
+        if x >= width || y >= height {
+            score += weight * OUTSIDE as f32;
+            continue;
         }
-        // Scores are coarse, steps are not: a later one is closer, unless it lost something.
-        top = if score > top { score } else { top };
-        if score >= top - TIE * top.abs() {
-            (best, best_score) = (m, score);
+        let class = class(direction(d * nx - c * ny, a * ny - b * nx));
+        let place = (class * height + y) * width + x;
+        score += weight * (likelihood.get(place) as i8 as f32);
+        let code = nearest.get(place);
+        if code == FAR {
+            continue;
         }
-        if step == steps || pairs < FEWEST_PAIRS {
-            break;
+        let offset = offsets.get(code as u32);
+        let (ox, oy) = (offset as i16 as i32, (offset >> 16) as i16 as i32);
+        if (ox * ox + oy * oy) as f32 > radius * radius {
+            continue;
         }
+        let edge = index.get((y.wrapping_add(oy as u32)) * width + x.wrapping_add(ox as u32));
+        let U32x4([ex, ey, ux, uy]) = edges.x4().get(edge);
+        let (ex, ey) = (f32::from_bits(ex) - qx, f32::from_bits(ey) - qy);
+        let (ux, uy) = (f32::from_bits(ux), f32::from_bits(uy));
+        // exp(-z), nearly.
+        let z = (ex * ex + ey * ey) * sharpness;
+        let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
+        let v = w * along;
+        pairs += 1;
+        let (sxx, sxy, syy) = (w * ux * ux + v * uy * uy, (w - v) * ux * uy, w * uy * uy + v * ux * ux);
+        let (fx, fy) = (sxx * ex + sxy * ey, sxy * ex + syy * ey);
+        let moments = [px * px, px * py, py * py, px, py, 1.0];
+        unroll::<6>(|n| {
+            xx[n] += sxx * moments[n];
+            xy[n] += sxy * moments[n];
+            yy[n] += syy * moments[n];
+        });
+        unroll::<3>(|n| {
+            rx[n] += fx * moments[3 + n];
+            ry[n] += fy * moments[3 + n];
+        });
+    }
+    let put = |word: usize, bits: u32| sums.store(word as u32 * STRIPS * candidates + id, bits);
+    unroll::<6>(|n| {
+        put(n, xx[n].to_bits());
+        put(6 + n, xy[n].to_bits());
+        put(12 + n, yy[n].to_bits());
+    });
+    unroll::<3>(|n| {
+        put(18 + n, rx[n].to_bits());
+        put(21 + n, ry[n].to_bits());
+    });
+    put(24, score.to_bits());
+    put(25, pairs);
+}
+
+/// A step of each candidate that goes on, by the sums of [`vision_moments()`]. A thread a candidate. `models` and `of`: as there.
+#[kernel(threads = 32, independent)]
+pub fn vision_step(t: Thread, refinement: Refinement, models: In<u32>, of: In<u32>, sums: In<u32>, states: Buf<u32>) {
+    let Refinement { candidates, damping, last, .. } = refinement;
+    let i = t.global_id();
+    if i >= candidates || states.load(GOES_ON * candidates + i) == 0 {
+        return;
+    }
+    let part = |word: usize, strip: usize| sums.get((word as u32 * STRIPS + strip as u32) * candidates + i);
+    let sum = |word: usize| {
+        let mut sum = 0.0;
+        unroll::<{ STRIPS as usize }>(|strip| sum += f32::from_bits(part(word, strip)));
+        sum
+    };
+    let state = |word: u32| states.load(word * candidates + i);
+    let set = |word: u32, bits: u32| states.store(word * candidates + i, bits);
+    let mut m = [0.0f32; 6];
+    unroll::<6>(|k| m[k] = f32::from_bits(state(MAP + k as u32)));
+    let mut pairs = 0;
+    unroll::<{ STRIPS as usize }>(|strip| pairs += part(25, strip));
+    // Scores are coarse, steps are not: a later one is closer, unless it lost something.
+    let (score, top) = (sum(24), f32::from_bits(state(TOP)));
+    let top = if score > top { score } else { top };
+    set(TOP, top.to_bits());
+    if score >= top - TIE * top.abs() {
+        unroll::<6>(|k| set(BEST + k as u32, m[k].to_bits()));
+        set(BEST_SCORE, score.to_bits());
+    }
+    let mut goes_on = last == 0 && pairs >= FEWEST_PAIRS;
+    if goes_on {
         // Unknowns: the change of a, b, x0, then of c, d, y0. Moments of (px, py, 1) with itself: xx xy x / yy y / 1.
+        let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
+        unroll::<6>(|n| (xx[n], xy[n], yy[n]) = (sum(n), sum(6 + n), sum(12 + n)));
         let mut n: Triangle = [
             xx[0], //
             xx[1], xx[2], //
@@ -193,22 +243,23 @@ pub fn vision_refine(
         ];
         let mut trace = 0.0;
         unroll::<6>(|j| trace += n[at(j, j)]);
-        unroll::<6>(|j| n[at(j, j)] += refinement.damping * trace * (1.0 / 6.0));
-        let Some(change) = solve(n, [rx[0], rx[1], rx[2], ry[0], ry[1], ry[2]]) else { break };
-        m = [a + change[0], b + change[1], c + change[3], d + change[4], x0 + change[2], y0 + change[5]];
-        let determinant = (m[0] * m[3] - m[1] * m[2]) / (unit * unit);
-        let frobenius = (m[0] * m[0] + m[1] * m[1] + m[2] * m[2] + m[3] * m[3]) / (unit * unit);
+        unroll::<6>(|j| n[at(j, j)] += damping * trace * (1.0 / 6.0));
+        let change = solve(n, [sum(18), sum(19), sum(20), sum(21), sum(22), sum(23)]);
+        goes_on = change.is_some();
+        let [a, b, x, c, d, y] = change.unwrap_or([0.0; 6]);
+        m = [m[0] + a, m[1] + b, m[2] + c, m[3] + d, m[4] + x, m[5] + y];
+        let U32x4([_, _, unit, _]) = models.x4().get(of.get(i));
+        let unit2 = f32::from_bits(unit) * f32::from_bits(unit);
+        let determinant = (m[0] * m[3] - m[1] * m[2]) / unit2;
+        let frobenius = (m[0] * m[0] + m[1] * m[1] + m[2] * m[2] + m[3] * m[3]) / unit2;
         // Written so that no number passes that is not one.
-        let sound = determinant >= DETERMINANTS.0
+        goes_on &= determinant >= DETERMINANTS.0
             && determinant <= DETERMINANTS.1
             && frobenius <= 2.0 * STRETCH * determinant
             && m[4].abs() + m[5].abs() < 1e6;
-        if !sound {
-            break;
-        }
-        radius *= refinement.shrink;
-        step += 1;
+        unroll::<6>(|k| set(MAP + k as u32, m[k].to_bits()));
     }
-    unroll::<6>(|k| maps.store(6 * i + k as u32, best[k].to_bits()));
-    scores.store(i, best_score.to_bits());
+    if !goes_on {
+        set(GOES_ON, 0);
+    }
 }

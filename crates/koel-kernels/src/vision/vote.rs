@@ -7,12 +7,10 @@
 use super::direction::direction;
 use super::{CLASSES, class};
 use crate::hash::mulhi;
-use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
+use koel_simt::{Buf, In, Thread, U32x4, kernel};
 
 /// Threads that share a first point: each takes every 32nd second point.
 pub const STRIPS: u32 = 32;
-/// The best hypotheses that each thread keeps.
-pub const KEEP: u32 = 4;
 /// Points of the model that vote.
 pub const TESTS: u32 = 32;
 /// What a point that falls outside the scene adds to a score.
@@ -42,6 +40,8 @@ pub struct Search {
     pub smallest2: f32,
     /// Square of the greatest.
     pub largest2: f32,
+    /// Hypotheses that are kept of each model and scene point.
+    pub keep: u32,
 }
 // SAFETY: `repr(C)`, plain numbers.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -54,12 +54,12 @@ pub fn key(bins: u32, first: u32, second: u32, pair: u32) -> u32 {
     bin(first) * bins + bin(second)
 }
 
-/// A kept hypothesis: its score in the upper 16 bits (plus 1, so that 0 is none), the table entry, the second point.
+/// A kept hypothesis: its score in the upper 16 bits (plus 1, so that 0 is none), the number of the basis, the second point.
 #[inline(always)]
-fn pack(score: i32, entry: u32, second: u32) -> u64 {
-    ((score + 1) as u64) << 48 | (entry as u64) << 24 | second as u64
+fn pack(score: i32, number: u32, second: u32) -> u64 {
+    ((score + 1) as u64) << 48 | (number as u64) << 24 | second as u64
 }
-/// Score, table entry and second point of a kept hypothesis; `None` for an empty slot.
+/// Score, number of the basis and second point of a kept hypothesis; `None` for an empty slot.
 pub fn unpack(kept: u64) -> Option<(u32, u32, u32)> {
     let score = (kept >> 48) as u32;
     (score > 0).then(|| (score - 1, (kept >> 24) as u32 & 0xFF_FFFF, kept as u32 & 0xFF_FFFF))
@@ -100,13 +100,34 @@ fn four_votes(pose: Pose, group: u32, scene: Search, tests: In<u32>, likelihood:
     vote(at[0]) + vote(at[1]) + vote(at[2]) + vote(at[3])
 }
 
-/// The best hypotheses of each scene point: thread `32 i + s` tries the pairs from point `i` to points `s, s + 32, ...`
-/// and leaves its best [`KEEP`] in `best`.
+/// Keeps a hypothesis among the best of its `slots`, if it is one. Whatever the order in which many come, the best stay: a slot only
+/// ever takes a better one, and what is replaced was the worst of all. Returns what none of the slots is below any more.
+#[inline(always)]
+#[track_caller]
+fn keep(best: Buf<u64>, first: u32, slots: u32, kept: u64) -> u64 {
+    loop {
+        let (mut worst, mut at, mut slot) = (u64::MAX, first, 0);
+        while slot < slots {
+            let other = best.load_relaxed(first + slot);
+            if other < worst {
+                (worst, at) = (other, first + slot);
+            }
+            slot += 1;
+        }
+        if kept <= worst || best.cas(at, worst, kept) == worst {
+            return worst;
+        }
+    }
+}
+
+/// The best hypotheses of each model and scene point, in no order: thread `32 i + s` tries the pairs from point `i` to points
+/// `s, s + 32, ...`.
 ///
 /// `points`: x, y, direction, 0 of each scene point. `starts`: of each key where its entries begin, and their end.
 /// `entries`, 8 words each: basis vector over its squared length (x, y), basis origin (x, y); direction of the basis,
-/// first group of test points of its tilt, 0, 0. `tests`, 12 words for each four points: their x, their y, their directions.
-/// `likelihood`: class by class, row by row, signed; behind them [`OUTSIDE`].
+/// first group of test points of its tilt, its model, its number there. `tests`, 12 words for each four points: their x, their y,
+/// their directions. `alive[m]`: 0 if model `m` is not looked for. `likelihood`: class by class, row by row, signed; behind them
+/// [`OUTSIDE`]. `best`: for each model and point [`Search::keep`] slots, which begin as zero or as another table has left them.
 #[kernel(threads = 256, independent)]
 pub fn vision_vote(
     t: Thread,
@@ -115,6 +136,7 @@ pub fn vision_vote(
     starts: In<u32>,
     entries: In<u32>,
     tests: In<u32>,
+    alive: In<u32>,
     likelihood: In<u8>,
     best: Buf<u64>,
 ) {
@@ -122,12 +144,10 @@ pub fn vision_vote(
     if i >= search.points {
         return;
     }
-    let slots = t.global_id() * KEEP;
-    unroll::<{ KEEP as usize }>(|slot| best.store(slots + slot as u32, 0));
-    let (mut worst, mut worst_slot) = (0, slots);
-
     let U32x4([xi, yi, di, _]) = points.x4().get(i);
     let (xi, yi) = (f32::from_bits(xi), f32::from_bits(yi));
+    // Of the slots used last, what none is below any more.
+    let (mut known, mut least) = (u32::MAX, 0);
     let mut j = strip;
     while j < search.points {
         let U32x4([xj, yj, dj, _]) = points.x4().get(j);
@@ -143,27 +163,22 @@ pub fn vision_vote(
                 let (cos, sin) = (dx * bx + dy * by, dy * bx - dx * by);
                 let scale2 = cos * cos + sin * sin;
                 if scale2 >= search.smallest2 && scale2 <= search.largest2 {
-                    let U32x4([turned, first, _, _]) = entries.x4().get(2 * e + 1);
+                    let U32x4([turned, first, model, number]) = entries.x4().get(2 * e + 1);
                     let origin = (f32::from_bits(ox), f32::from_bits(oy));
                     let turn = pair.wrapping_sub(turned);
                     // Half a pixel more: places are rounded.
                     let pose = Pose { cos, sin, origin, x: xi + 0.5, y: yi + 0.5, turn };
                     let some = |group| four_votes(pose, group, search, tests, likelihood);
-                    let mut score = some(first) + some(first + 1);
+                    let mut score = if alive.get(model) != 0 { some(first) + some(first + 1) } else { i32::MIN };
                     if score >= STAGES[0] {
                         score += some(first + 2) + some(first + 3);
                         if score >= STAGES[1] {
                             score += some(first + 4) + some(first + 5) + some(first + 6) + some(first + 7);
-                            let kept = pack(score, e, j);
-                            if score >= STAGES[2] && kept > worst {
-                                best.store(worst_slot, kept);
-                                worst = u64::MAX;
-                                unroll::<{ KEEP as usize }>(|slot| {
-                                    let other = best.load(slots + slot as u32);
-                                    if other < worst {
-                                        (worst, worst_slot) = (other, slots + slot as u32);
-                                    }
-                                });
+                            if score >= STAGES[2] {
+                                let (kept, slots) = (pack(score, number, j), (model * search.points + i) * search.keep);
+                                if slots != known || kept > least {
+                                    (known, least) = (slots, keep(best, slots, search.keep, kept));
+                                }
                             }
                         }
                     }
@@ -172,5 +187,45 @@ pub fn vision_vote(
             }
         }
         j += STRIPS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use koel_simt::Exec;
+
+    /// Every thread keeps eight values in one of two lists.
+    #[kernel(threads = 64)]
+    fn keep_all(t: Thread, values: In<u64>, slots: u32, best: Buf<u64>) {
+        let mut i = t.global_id();
+        while i < 8 * t.grid_dim() * t.block_dim() {
+            keep(best, i % 2 * slots, slots, values.get(i));
+            i += t.grid_dim() * t.block_dim();
+        }
+    }
+
+    #[test]
+    fn the_best_stay_whoever_comes_first() {
+        for (seed, slots) in [(1, 1), (2, 4), (3, 8), (4, 8), (5, 4)] {
+            // All different, as hypotheses are; in the last round they rise, in the one before they fall.
+            let value = |i: u64| match seed {
+                4 => 5000 - i,
+                5 => 1 + i,
+                _ => 1 + (i * 2_654_435_761 + seed * 77) % 65_537,
+            };
+            let values = (0..1024).map(value).collect::<Vec<u64>>();
+            let mut best = vec![0; 2 * slots];
+            // SAFETY: 8 values a thread of two blocks, two lists.
+            unsafe {
+                keep_all::launch(&Exec::new(seed), 2, In::new(&values), slots as u32, Buf::new(&mut best)).unwrap()
+            };
+            for (list, kept) in best.chunks_exact_mut(slots).enumerate() {
+                let mut expected = values.iter().skip(list).step_by(2).copied().collect::<Vec<u64>>();
+                expected.sort_by(|a, b| b.cmp(a));
+                kept.sort_by(|a, b| b.cmp(a));
+                assert_eq!(kept, &expected[..slots], "seed {seed}, list {list}");
+            }
+        }
     }
 }

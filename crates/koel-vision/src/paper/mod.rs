@@ -13,10 +13,12 @@ pub mod verify;
 pub mod votes;
 
 use crate::affine::Affine;
+use crate::corners::{corners, evenly};
 use crate::edges::{Edge, spread, strongest_first};
 use crate::fit::Freedom;
 use crate::matcher::{Found, Outcome};
-use crate::model::Model;
+use crate::model::{Model, working_size};
+use crate::picture::Grey;
 use crate::random::Random;
 use crate::scene::Scene;
 use basis::{BasisRules, PointBasis, choose};
@@ -29,6 +31,26 @@ use votes::{Hypothesis, Weights, count};
 
 /// A point of the plane.
 pub type Point = (f32, f32);
+
+/// Which points of an image the published method uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Features {
+    /// The strongest edges, evenly spread.
+    #[default]
+    Edges,
+    /// Corners (FAST), the strongest of each cell of the image first.
+    Corners,
+}
+impl std::str::FromStr for Features {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Features, String> {
+        match text {
+            "edges" => Ok(Features::Edges),
+            "corners" => Ok(Features::Corners),
+            _ => Err("expected edges or corners".into()),
+        }
+    }
+}
 
 /// What the published method does. Every remedy against noise is a switch.
 #[derive(Clone, Debug)]
@@ -107,10 +129,44 @@ pub fn points_of(edges: &[Edge], options: &PaperOptions) -> Vec<Point> {
         .collect()
 }
 
-/// [`find`] for a model and a scene that were made ready for the default matcher: their strongest points.
-pub fn match_model(stream: &Stream, model: &Model, scene: &Scene, options: &PaperOptions) -> koel::Result<Outcome> {
-    let chosen = points_of(&model.points, options);
-    let outcome = find(stream, &chosen, &points_of(&scene.edges, options), options)?;
+/// An image as the published method sees it.
+#[derive(Clone, Debug)]
+pub struct PointSet {
+    /// The points.
+    pub points: Vec<Point>,
+    /// The image's size in pixels.
+    pub size: (usize, usize),
+    /// From the points' coordinates to pixels of the image.
+    pub to_image: Affine,
+}
+impl PointSet {
+    /// A model's strongest edges.
+    pub fn of_model(model: &Model, options: &PaperOptions) -> PointSet {
+        let points = points_of(&model.points, options);
+        PointSet { points, size: (model.width, model.height), to_image: model.to_image }
+    }
+    /// A scene's strongest edges. Reads its edges back.
+    pub fn of_scene(scene: &Scene, options: &PaperOptions) -> koel::Result<PointSet> {
+        let points = points_of(&scene.edges.download()?, options);
+        Ok(PointSet { points, size: (scene.width, scene.height), to_image: scene.to_image })
+    }
+    /// An image's corners.
+    pub fn of_corners(stream: &Stream, image: &Grey, options: &PaperOptions) -> koel::Result<PointSet> {
+        let (small, to_image) = working_size(image);
+        let chosen = evenly(&corners(stream, &small)?, options.points);
+        let points = chosen.into_iter().map(|c| (c.x as f32, c.y as f32)).collect();
+        Ok(PointSet { points, size: (image.width, image.height), to_image })
+    }
+}
+
+/// [`find`] for images, with the answer in their pixels.
+pub fn match_points(
+    stream: &Stream,
+    model: &PointSet,
+    scene: &PointSet,
+    options: &PaperOptions,
+) -> koel::Result<Outcome> {
+    let outcome = find(stream, &model.points, &scene.points, options)?;
     let to_points = model.to_image.inverse().unwrap_or(Affine::IDENTITY);
     let shrunk = scene.to_image.determinant().abs().sqrt();
     let votes = outcome.hypotheses.first().map_or(0, |h| h.votes as usize);
@@ -121,7 +177,7 @@ pub fn match_model(stream: &Stream, model: &Model, scene: &Scene, options: &Pape
         rmse: v.rmse * shrunk,
         inlier_points: v.inliers.iter().map(|&p| scene.to_image.apply(p)).collect(),
     });
-    let middle = to_points.apply((0.5 * (model.width - 1) as f32, 0.5 * (model.height - 1) as f32));
+    let middle = to_points.apply((0.5 * (model.size.0 - 1) as f32, 0.5 * (model.size.1 - 1) as f32));
     let place = |(map, votes): &(Affine, f32)| (scene.to_image.apply(map.apply(middle)), *votes);
     Ok(Outcome {
         evidence: outcome.found.map_or(0.0, |v| v.evidence),

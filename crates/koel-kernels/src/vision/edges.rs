@@ -1,0 +1,423 @@
+//! Edges of an image: where the luminance changes most, to a fraction of a pixel, with the direction of the change.
+//!
+//! In the order of the launches: [`vision_gradient()`], [`vision_noise()`], [`vision_median()`], [`vision_row_sums()`],
+//! [`vision_ridges()`], [`vision_pixels()`], [`vision_edges()`]. What is said of one pixel is a function here, which the CPU engine calls too: both have the same bits. Sums over
+//! windows are integers, so that their order does not matter.
+use super::at_least_one;
+use super::direction::direction;
+use crate::compact::keep;
+use crate::spatial::math::sqrt;
+use koel_simt::{Buf, In, Thread, U32x4, block, kernel, unroll};
+
+/// Blur before the derivative: standard deviation, pixels.
+pub const SIGMA: f32 = 1.8;
+/// Half the side of the blur's window, pixels: 3.6 deviations.
+pub const REACH: u32 = 7;
+/// The blur's weights.
+pub const TAPS: [f32; 2 * REACH as usize + 1] = [
+    1.152474e-4,
+    8.568422e-4,
+    4.678744e-3,
+    0.0187636,
+    0.055266432,
+    0.11955432,
+    0.18994486,
+    0.22164008,
+    0.18994486,
+    0.11955432,
+    0.055266432,
+    0.0187636,
+    4.678744e-3,
+    8.568422e-4,
+    1.152474e-4,
+];
+/// Half the side of the window of the local mean, pixels.
+pub const WINDOW: u32 = 20;
+/// An edge is at least this much stronger than the mean of its window.
+const CONTRAST: f32 = 0.7;
+/// The second difference of a ridge's gradient, across it, over the gradient: a step blurred by [`SIGMA`] has about 0.3.
+const FLATTEST: f32 = 0.01;
+/// Nothing is looked for this close to the border.
+pub const MARGIN: u32 = 3;
+/// No smaller side has edges.
+pub const LEAST_SIDE: u32 = 8;
+/// Bins of the noise, 16 to the grey level.
+pub const NOISE_BINS: u32 = 4096;
+/// Magnitudes are summed in units of 1/4096 grey level a pixel, up to 256: a window of 41 x 41 fits 32 bits.
+const UNIT: f32 = 4096.0;
+const MOST: u32 = 1 << 20;
+/// No edge.
+pub const NONE: u32 = u32::MAX;
+
+/// Mirrors an index at both ends of `n` elements, without repeating the last.
+#[inline(always)]
+pub fn mirrored(i: i32, n: u32) -> u32 {
+    let last = n.saturating_sub(1);
+    let period = at_least_one(2 * last);
+    let i = i.unsigned_abs() % period;
+    if i <= last { i } else { period - i }
+}
+
+/// The gradient (Sobel) of a window of 3 x 3 pixels, grey levels a pixel.
+#[inline(always)]
+pub fn gradient(at: impl Fn(u32, u32) -> f32) -> (f32, f32) {
+    let gx = (at(2, 0) - at(0, 0)) + 2.0 * (at(2, 1) - at(0, 1)) + (at(2, 2) - at(0, 2));
+    let gy = (at(0, 2) - at(0, 0)) + 2.0 * (at(1, 2) - at(1, 0)) + (at(2, 2) - at(2, 0));
+    (gx / 8.0, gy / 8.0)
+}
+/// Its length.
+#[inline(always)]
+pub fn magnitude((gx, gy): (f32, f32)) -> f32 {
+    sqrt(gx * gx + gy * gy)
+}
+/// A magnitude as it is summed.
+#[inline(always)]
+pub fn summand(magnitude: f32) -> u32 {
+    let units = (magnitude * UNIT) as u32;
+    if units < MOST { units } else { MOST }
+}
+/// The mean of so many summands.
+#[inline(always)]
+pub fn mean(sum: u32, pixels: u32) -> f32 {
+    sum as f32 * (1.0 / UNIT) / pixels as f32
+}
+/// `i - reach..=i + reach`, as much of it as is in `0..n`: where it begins, and where it ends.
+#[inline(always)]
+pub fn window(i: u32, reach: u32, n: u32) -> (u32, u32) {
+    let end = i + reach + 1;
+    (i.saturating_sub(reach), if end < n { end } else { n })
+}
+
+/// The bin of what a window of 3 x 3 pixels says of the noise: a second difference in both directions, which structure hardly has
+/// (J. Immerkaer, Fast noise variance estimation, 1996).
+#[inline(always)]
+pub fn noise_bin(at: impl Fn(u32, u32) -> f32) -> u32 {
+    let second = |y: u32| at(0, y) - 2.0 * at(1, y) + at(2, y);
+    let v = (second(0) - 2.0 * second(1) + second(2)).abs() / 6.0;
+    let bin = (v * 16.0) as u32;
+    if bin < NOISE_BINS { bin } else { NOISE_BINS - 1 }
+}
+/// The least magnitude of an edge, from the bin of the median.
+#[inline(always)]
+pub fn threshold(bin: u32) -> f32 {
+    let noise = bin as f32 / 16.0 / 0.6745;
+    (3.0 * noise / (5.0 * SIGMA * SIGMA)).clamp(0.8, 4.0)
+}
+
+/// A point of an edge.
+#[derive(Clone, Copy)]
+pub struct EdgePoint {
+    /// Pixels from the centre of the leftmost ones.
+    pub x: f32,
+    /// Pixels from the centre of the topmost ones.
+    pub y: f32,
+    /// Unit vector from dark to bright.
+    pub normal: (f32, f32),
+    /// Grey levels a pixel, times the contrast (at most 3).
+    pub strength: f32,
+    /// How much stronger than its surroundings.
+    pub contrast: f32,
+}
+
+/// The edge at a pixel, if the gradient is largest there along its own direction, above the threshold and above the local mean.
+#[inline(always)]
+pub fn edge_at(
+    (x, y): (u32, u32),
+    threshold: f32,
+    magnitude: impl Fn(u32, u32) -> f32,
+    gradient: impl Fn() -> (f32, f32),
+    mean: impl Fn() -> f32,
+) -> Option<EdgePoint> {
+    let m = magnitude(x, y);
+    if m <= threshold {
+        return None;
+    }
+    let (gx, gy) = gradient();
+    let normal = (gx / m, gy / m);
+    let between = |x: f32, y: f32| {
+        let (x0, y0) = (x as u32, y as u32);
+        let (u, v) = (x - x0 as f32, y - y0 as f32);
+        let row = |y: u32| {
+            let (a, b) = (magnitude(x0, y), magnitude(x0 + 1, y));
+            a + (b - a) * u
+        };
+        let (top, bottom) = (row(y0), row(y0 + 1));
+        top + (bottom - top) * v
+    };
+    let ahead = between(x as f32 + normal.0, y as f32 + normal.1);
+    let behind = between(x as f32 - normal.0, y as f32 - normal.1);
+    // A ridge, and not the rounding errors of a slope.
+    let curvature = 2.0 * m - ahead - behind;
+    if m <= ahead || m < behind || curvature < FLATTEST * m {
+        return None;
+    }
+    let contrast = m / (mean() + 0.5);
+    if contrast <= CONTRAST {
+        return None;
+    }
+    // The top of the parabola through the three.
+    let off = (0.5 * (ahead - behind) / curvature).clamp(-0.5, 0.5);
+    Some(EdgePoint {
+        x: x as f32 + off * normal.0,
+        y: y as f32 + off * normal.1,
+        normal,
+        strength: m * if contrast < 3.0 { contrast } else { 3.0 },
+        contrast,
+    })
+}
+
+const THREADS: u32 = 256;
+/// Pixels of a block of [`vision_gradient()`].
+pub const TILE: (u32, u32) = (32, 16);
+/// What is blurred for them, and what is read for that.
+const SOFT: (u32, u32) = (TILE.0 + 2, TILE.1 + 2);
+const RAW: (u32, u32) = (SOFT.0 + 2 * REACH, SOFT.1 + 2 * REACH);
+
+/// Gauss and Sobel: `smooth` = the blurred image, `magnitudes` = the lengths of its gradients, 0 at the border. A block takes a
+/// [`TILE`]; all are floats.
+///
+/// Every pixel is read 3 times, 8 bytes are written.
+#[kernel(threads = 256, shared = (RAW.0 * RAW.1 + RAW.0 * SOFT.1 + SOFT.0 * SOFT.1) * 4)]
+pub fn vision_gradient(t: Thread, width: u32, height: u32, image: In<u32>, smooth: Buf<u32>, magnitudes: Buf<u32>) {
+    let mut shared = t.shared();
+    let raw = shared.array::<u32>(RAW.0 * RAW.1);
+    let tall = shared.array::<u32>(RAW.0 * SOFT.1);
+    let soft = shared.array::<u32>(SOFT.0 * SOFT.1);
+    let columns = at_least_one(width.div_ceil(TILE.0));
+    let (left, top) = (t.block() % columns * TILE.0, t.block() / columns * TILE.1);
+
+    let mut i = t.id();
+    while i < RAW.0 * RAW.1 {
+        let (x, y) = (left + i % RAW.0, top + i / RAW.0);
+        let outside = (REACH + 1) as i32;
+        let (x, y) = (mirrored(x as i32 - outside, width), mirrored(y as i32 - outside, height));
+        raw.store(i, image.get(y * width + x));
+        i += THREADS;
+    }
+    t.barrier();
+    i = t.id();
+    while i < RAW.0 * SOFT.1 {
+        let mut sum = 0.0;
+        unroll::<{ TAPS.len() }>(|k| sum += TAPS[k] * f32::from_bits(raw.load(i + k as u32 * RAW.0)));
+        tall.store(i, sum.to_bits());
+        i += THREADS;
+    }
+    t.barrier();
+    i = t.id();
+    while i < SOFT.0 * SOFT.1 {
+        let first = i / SOFT.0 * RAW.0 + i % SOFT.0;
+        let mut sum = 0.0;
+        unroll::<{ TAPS.len() }>(|k| sum += TAPS[k] * f32::from_bits(tall.load(first + k as u32)));
+        soft.store(i, sum.to_bits());
+        i += THREADS;
+    }
+    t.barrier();
+    i = t.id();
+    while i < TILE.0 * TILE.1 {
+        let (x, y) = (left + i % TILE.0, top + i / TILE.0);
+        if x < width && y < height {
+            let corner = i / TILE.0 * SOFT.0 + i % TILE.0;
+            let at = |dx: u32, dy: u32| f32::from_bits(soft.load(corner + dy * SOFT.0 + dx));
+            smooth.store(y * width + x, at(1, 1).to_bits());
+            let inside = x > 0 && y > 0 && x + 1 < width && y + 1 < height;
+            let m = if inside { magnitude(gradient(at)) } else { 0.0 };
+            magnitudes.store(y * width + x, m.to_bits());
+        }
+        i += THREADS;
+    }
+}
+
+/// `counts[b]` += pixels, but those of the border, whose [`noise_bin`] is `b`. Any grid.
+#[kernel(threads = 256, shared = NOISE_BINS * 4)]
+pub fn vision_noise(t: Thread, width: u32, height: u32, image: In<u32>, counts: Buf<u32>) {
+    let own = t.shared().array::<u32>(NOISE_BINS);
+    let mut bin = t.id();
+    while bin < NOISE_BINS {
+        own.store(bin, 0);
+        bin += THREADS;
+    }
+    t.barrier();
+    let (mut i, width) = (t.global_id(), at_least_one(width));
+    while i < width * height {
+        let (x, y) = (i % width, i / width);
+        if x > 0 && y > 0 && x + 1 < width && y + 1 < height {
+            let corner = i - width - 1;
+            own.fetch_add(noise_bin(|dx, dy| f32::from_bits(image.get(corner + dy * width + dx))), 1);
+        }
+        i = i.saturating_add(t.grid_dim() * THREADS);
+    }
+    t.barrier();
+    bin = t.id();
+    while bin < NOISE_BINS {
+        let count = own.load(bin);
+        if count != 0 {
+            counts.fetch_add(bin, count);
+        }
+        bin += THREADS;
+    }
+}
+
+/// `out[0]` = the bin of the median of what `counts` count. One block.
+#[kernel(threads = 256, shared = 32 * 4)]
+pub fn vision_median(t: Thread, counts: In<u32>, out: Buf<u32>) {
+    const BINS: u32 = NOISE_BINS / THREADS;
+    let sums = t.shared().array::<u32>(32);
+    let first = t.id() * BINS;
+    let mut own = 0;
+    unroll::<{ BINS as usize }>(|k| own += counts.get(first + k as u32));
+    let (mut below, all) = block::exclusive_sum(t, own, sums);
+    let half = all / 2;
+    if below <= half && below + own > half {
+        let mut bin = first;
+        loop {
+            below += counts.get(bin);
+            if below > half {
+                break;
+            }
+            bin += 1;
+        }
+        out.store(0, bin);
+    }
+}
+
+/// `sums` = of each pixel the sum of the [`summand`]s of its row, [`WINDOW`] pixels to both sides. A thread a pixel.
+#[kernel(threads = 256, independent)]
+pub fn vision_row_sums(t: Thread, width: u32, height: u32, magnitudes: In<u32>, sums: Buf<u32>) {
+    let (i, width) = (t.global_id(), at_least_one(width));
+    if i >= width * height {
+        return;
+    }
+    let x = i % width;
+    let (begin, end) = window(x, WINDOW, width);
+    let (mut at, last) = (i - x + begin, i - x + end);
+    let mut sum = 0;
+    while at < last {
+        sum += summand(f32::from_bits(magnitudes.get(at)));
+        at += 1;
+    }
+    sums.store(i, sum);
+}
+
+/// What [`edge_at`] reads, on a device.
+#[derive(Clone, Copy)]
+struct Slopes {
+    width: u32,
+    height: u32,
+    smooth: In<u32>,
+    magnitudes: In<u32>,
+    row_sums: In<u32>,
+}
+impl Slopes {
+    /// The edge at pixel `i`.
+    #[inline(always)]
+    #[track_caller]
+    fn edge(self, i: u32, threshold: f32) -> Option<EdgePoint> {
+        let Slopes { width, height, .. } = self;
+        let (x, y) = (i % width, i / width);
+        if x < MARGIN || y < MARGIN || x + MARGIN >= width || y + MARGIN >= height {
+            return None;
+        }
+        let corner = i - width - 1;
+        let strength = |x: u32, y: u32| f32::from_bits(self.magnitudes.get(y * width + x));
+        let slope = || gradient(|dx, dy| f32::from_bits(self.smooth.get(corner + dy * width + dx)));
+        let mean = || {
+            let (begin, end) = window(y, WINDOW, height);
+            let (mut sum, mut row) = (0, begin);
+            while row < end {
+                sum += self.row_sums.get(row * width + x);
+                row += 1;
+            }
+            let (left, right) = window(x, WINDOW, width);
+            mean(sum, (end - begin) * (right - left))
+        };
+        edge_at((x, y), threshold, strength, slope, mean)
+    }
+}
+
+/// `flags[p]` = 1 if pixel `p` has an edge, else 0. A thread a pixel.
+#[kernel(threads = 256, independent)]
+pub fn vision_ridges(
+    t: Thread,
+    width: u32,
+    height: u32,
+    smooth: In<u32>,
+    magnitudes: In<u32>,
+    row_sums: In<u32>,
+    median: In<u32>,
+    flags: Buf<u8>,
+) {
+    let i = t.global_id();
+    if i < width * height {
+        let slopes = Slopes { width: at_least_one(width), height, smooth, magnitudes, row_sums };
+        flags.store(i, slopes.edge(i, threshold(median.get(0))).is_some() as u8);
+    }
+}
+
+/// `pixels` = the numbers of the pixels whose flag is not 0, in their order; `count[0]` = how many. One block a tile of
+/// [`crate::compact::TILE`] pixels; `status` and `ticket` begin as zero.
+#[kernel(threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
+pub fn vision_pixels(
+    t: Thread,
+    n: u32,
+    flags: In<u8>,
+    pixels: Buf<u32>,
+    count: Buf<u32>,
+    status: Buf<u64>,
+    ticket: Buf<u32>,
+) {
+    let end = |kept| count.store(0, kept);
+    keep(t, n, 1, |i| flags.get_stream(i) != 0, |to, i| pixels.store(to, i), end, status, ticket)
+}
+
+/// Of each of the `count[0]` edges, `places`: x, y and the normal's x, y; `traits`: its direction, strength, contrast and the number
+/// of its pixel. A thread a pixel that may be one.
+#[kernel(threads = 256, independent)]
+pub fn vision_edges(
+    t: Thread,
+    width: u32,
+    height: u32,
+    smooth: In<u32>,
+    magnitudes: In<u32>,
+    row_sums: In<u32>,
+    median: In<u32>,
+    pixels: In<u32>,
+    count: In<u32>,
+    places: Buf<u32>,
+    traits: Buf<u32>,
+) {
+    let to = t.global_id();
+    if to >= width * height || to >= count.get(0) {
+        return;
+    }
+    let i = pixels.get(to);
+    let slopes = Slopes { width: at_least_one(width), height, smooth, magnitudes, row_sums };
+    if let Some(e) = slopes.edge(i, threshold(median.get(0))) {
+        let turned = direction(e.normal.0, e.normal.1);
+        let place = [e.x, e.y, e.normal.0, e.normal.1].map(f32::to_bits);
+        places.x4().store(to, U32x4(place));
+        traits.x4().store(to, U32x4([turned, e.strength.to_bits(), e.contrast.to_bits(), i]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taps_are_a_gauss() {
+        let gauss = (-7..=7).map(|d| (-0.5 * (d as f64 / SIGMA as f64).powi(2)).exp()).collect::<Vec<f64>>();
+        let sum = gauss.iter().sum::<f64>();
+        for (tap, exact) in TAPS.iter().zip(gauss) {
+            assert!((*tap as f64 - exact / sum).abs() < 1e-7 * exact, "{tap} {}", exact / sum);
+        }
+    }
+
+    #[test]
+    fn indices_are_mirrored() {
+        let expected = [2, 1, 0, 1, 2, 3, 2, 1, 0, 1];
+        for (i, expected) in (-2..8).zip(expected) {
+            assert_eq!(mirrored(i, 4), expected, "{i}");
+        }
+        assert!((-20..20).all(|i| mirrored(i, 1) == 0));
+    }
+}

@@ -1,0 +1,395 @@
+//! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how much likelier a model's
+//! edge is to be here than anywhere.
+//!
+//! In the order of the launches: [`vision_members()`] notes in every pixel which classes of direction its edges belong to, a bit for
+//! each class and tolerance (a plane); [`vision_nearest()`] turns these into rows of bits, in which the nearest one is found by
+//! counting zeros; [`vision_log_ratios()`] and [`vision_likelihoods()`] count how near edges are around each pixel, and judge.
+use super::refine::FAR;
+use super::vote::OUTSIDE;
+use super::{CLASSES, at_least_one, class};
+use koel_simt::{Buf, In, Thread, U32x4, block, kernel, unroll};
+
+/// How far the nearest edge is looked for, pixels. 253 pixels are within it: their numbers fit a byte.
+pub const REACH: u32 = 9;
+/// Side of the window that is searched, pixels.
+pub const SIDE: u32 = 2 * REACH + 1;
+/// Half the side of the window of local frequencies, pixels.
+pub const WINDOW: u32 = 30;
+/// Edges belong to every class within 30 degrees, where poses are fine, 20.
+const TOLERANCES: [u32; 2] = [(1 << 30) / 3, (1 << 30) / 9 * 2];
+/// A plane for each class and tolerance; those of the wide tolerance first.
+pub const PLANES: u32 = 2 * CLASSES;
+/// Distances are in three bins, or in none.
+pub const BINS: u32 = 3;
+/// Frequencies are told apart in so many steps.
+pub const STEPS: u32 = 1024;
+/// Entries of the table of one plane: steps of the three bins, and of none.
+pub const ENTRIES: u32 = (BINS + 1) * (STEPS + 1);
+
+/// How distances are judged: bins, and how often a true model point falls into each.
+#[derive(Clone, Copy)]
+pub struct Judgement {
+    /// Upper ends of the bins, squares of pixels; the last bin has none.
+    pub radii2: [u32; BINS as usize],
+    /// Of 1.
+    pub found: [f32; BINS as usize + 1],
+    /// What is said where the scene has no edge of the direction.
+    pub nothing: i32,
+}
+/// While poses are coarse: 2, 4 and 7 pixels. For poses that are refined: 1, 2.3 and 4.3.
+pub const JUDGEMENTS: [Judgement; 2] = [
+    Judgement { radii2: [4, 16, 49], found: [0.34, 0.22, 0.14, 0.30], nothing: -10 },
+    Judgement { radii2: [1, 5, 18], found: [0.42, 0.16, 0.10, 0.32], nothing: -12 },
+];
+#[inline(always)]
+fn judgement(plane: u32) -> Judgement {
+    if plane < CLASSES { JUDGEMENTS[0] } else { JUDGEMENTS[1] }
+}
+
+/// The planes that an edge of this direction belongs to, a bit each.
+#[inline(always)]
+pub fn planes(direction: u32) -> u32 {
+    let mut planes = 0;
+    unroll::<16>(|class| {
+        let off = (direction.wrapping_sub((class as u32) << 28) as i32).unsigned_abs();
+        planes |= ((off < TOLERANCES[0]) as u32) << class;
+        planes |= ((off < TOLERANCES[1]) as u32) << (class + CLASSES as usize);
+    });
+    planes
+}
+/// The pixel of a place, along one axis of `n` pixels.
+#[inline(always)]
+pub fn pixel(v: f32, n: u32) -> u32 {
+    let i = (v + 0.5) as u32;
+    if i < n { i } else { n - 1 }
+}
+
+/// The natural logarithm of a positive number, within 3e-7 of the value or of 1.
+#[inline(always)]
+pub fn ln(x: f32) -> f32 {
+    // x = m 2^e, m from 1/sqrt(2) to sqrt(2); ln m = 2 artanh((m - 1) / (m + 1)).
+    let bits = x.to_bits().wrapping_sub(0x3F35_04F3);
+    let m = f32::from_bits((bits & 0x7F_FFFF) + 0x3F35_04F3);
+    let s = (m - 1.0) / (m + 1.0);
+    let q = s * s;
+    let series = 2.0 * s * (1.0 + q * (1.0 / 3.0 + q * (0.2 + q * (1.0 / 7.0 + q * (1.0 / 9.0)))));
+    ((bits as i32) >> 23) as f32 * core::f32::consts::LN_2 + series
+}
+/// 16 times the logarithm of `found / background`, to the nearest, from -100 to 100.
+#[inline(always)]
+pub fn log_ratio(found: f32, background: f32) -> i32 {
+    let v = 16.0 * ln(found / background);
+    let rounded = if v < 0.0 { -((0.5 - v) as i32) } else { (v + 0.5) as i32 };
+    rounded.clamp(-100, 100)
+}
+/// What is said of a bin: how often a true point falls into it, over how often any point of the neighbourhood (four parts of
+/// five; one part, of the whole image) does. `local` and `everywhere` are parts of 1.
+#[inline(always)]
+pub fn judged(found: f32, local: f32, everywhere: f32) -> i32 {
+    log_ratio(found, (0.8 * local + 0.2 * everywhere + 0.01) / 1.04)
+}
+/// The step of a frequency: `counts` of the three bins in a window of `rows` rows, `part` = steps over its columns. Bin 3 is none.
+#[inline(always)]
+pub fn step(bin: u32, counts: [u32; BINS as usize], rows: f32, part: f32) -> u32 {
+    let step = match bin {
+        0 => counts[0] as f32 / rows * part,
+        1 => counts[1] as f32 / rows * part,
+        2 => counts[2] as f32 / rows * part,
+        _ => STEPS as f32 - (counts[0] + counts[1] + counts[2]) as f32 / rows * part,
+    };
+    (step + 0.5) as u32
+}
+
+/// `members[p]` |= the planes of the edges in pixel `p`, `index[p]` = the first of them. A thread an edge. `members` begins as
+/// zero, `index` as all ones. `places` and `traits`: as of [`super::edges::vision_edges()`].
+#[kernel(threads = 256, independent)]
+pub fn vision_members(
+    t: Thread,
+    edges: u32,
+    width: u32,
+    height: u32,
+    places: In<u32>,
+    traits: In<u32>,
+    members: Buf<u32>,
+    index: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= edges {
+        return;
+    }
+    let (x, y) = (f32::from_bits(places.get(4 * i)), f32::from_bits(places.get(4 * i + 1)));
+    let at = pixel(y, height) * width + pixel(x, width);
+    members.fetch_or(at, planes(traits.get(4 * i)));
+    index.fetch_min(at, i);
+}
+
+const THREADS: u32 = 256;
+const WARPS: u32 = THREADS / 32;
+/// Pixels of a block of [`vision_nearest()`].
+pub const TILE: (u32, u32) = (32, 16);
+const ROWS: u32 = TILE.1 + 2 * REACH;
+
+/// `nearest`: of every class and pixel the number of the offset to the nearest edge pixel ([`FAR`]: none within [`REACH`]); of
+/// equally near ones the leftmost, then the topmost. `bits`: for each plane, bin and row the pixels in the bin, a bit each, in
+/// words of 32. A block takes a [`TILE`]. `numbers[(dy + 9) * 19 + dx + 9]` is the number of an offset.
+///
+/// Reads 4 bytes a pixel (6 with what lies around the tile), writes 28.
+#[kernel(threads = 256, shared = ROWS * PLANES * 8)]
+pub fn vision_nearest(
+    t: Thread,
+    width: u32,
+    height: u32,
+    members: In<u32>,
+    numbers: In<u8>,
+    nearest: Buf<u8>,
+    bits: Buf<u32>,
+) {
+    let rows = t.shared().array::<u64>(ROWS * PLANES);
+    let columns = at_least_one(width.div_ceil(TILE.0));
+    let (group, top) = (t.block() % columns, t.block() / columns * TILE.1);
+    let left = group * TILE.0;
+
+    // Of each row the 50 pixels that the tile needs: bit k of a plane's word is column left - 9 + k.
+    let mut row = t.warp_id();
+    while row < ROWS {
+        let y = (top + row).wrapping_sub(REACH);
+        let member = |k: u32| {
+            let x = (left + k).wrapping_sub(REACH);
+            if k < TILE.0 + 2 * REACH && x < width && y < height { members.get(y * width + x) } else { 0 }
+        };
+        let (low, high) = (member(t.lane()), member(t.lane() + 32));
+        let mut word = 0;
+        unroll::<32>(|plane| {
+            let pair = (t.warp().ballot(low >> plane & 1 != 0), t.warp().ballot(high >> plane & 1 != 0));
+            if t.lane() == plane as u32 {
+                word = pair.0 as u64 | (pair.1 as u64) << 32;
+            }
+        });
+        rows.store(row * PLANES + t.lane(), word);
+        row += WARPS;
+    }
+    t.barrier();
+
+    let x = left + t.lane();
+    row = t.warp_id();
+    while row < TILE.1 && top + row < height {
+        let y = top + row;
+        let mut plane = 0;
+        while plane < PLANES {
+            // Squared distance, then dx, then dy: the least is the nearest.
+            let mut best = u32::MAX;
+            unroll::<{ SIDE as usize }>(|k| {
+                let dy = k as i32 - REACH as i32;
+                let window = (rows.load((row + k as u32) * PLANES + plane) >> t.lane()) as u32 & ((1 << SIDE) - 1);
+                if window != 0 {
+                    // Bits 0 to 8 are to the left, bit 9 is this column. Where one side has none, its distance is 10 or more.
+                    let (before, after) = (window & ((1 << REACH) - 1), window >> REACH);
+                    let (before, after) = (before.leading_zeros() - (31 - REACH), after.trailing_zeros());
+                    let dx = if before <= after { -(before as i32) } else { after as i32 };
+                    let code = ((dx * dx + dy * dy) << 10 | (dx + REACH as i32) << 5 | k as i32) as u32;
+                    best = if code < best { code } else { best };
+                }
+            });
+            let distance2 = best >> 10;
+            let inside = x < width;
+            if plane < CLASSES && inside {
+                let number =
+                    if distance2 <= REACH * REACH { numbers.get((best & 31) * SIDE + (best >> 5 & 31)) } else { FAR };
+                nearest.store((plane * height + y) * width + x, number);
+            }
+            let judgement = judgement(plane);
+            let in_bin = |bin: usize| {
+                let above = bin > 0 && distance2 <= judgement.radii2[bin.saturating_sub(1)];
+                t.warp().ballot(inside && distance2 <= judgement.radii2[bin] && !above)
+            };
+            let words = [in_bin(0), in_bin(1), in_bin(2)];
+            let at = |bin: u32| ((plane * BINS + bin) * height + y) * columns + group;
+            if t.lane() == 0 {
+                unroll::<{ BINS as usize }>(|bin| bits.store(at(bin as u32), words[bin]));
+            }
+            plane += 1;
+        }
+        row += WARPS;
+    }
+}
+
+/// `table`: of each plane what each step of each bin says ([`ENTRIES`] bytes, signed). A block a plane. `bits`: as of
+/// [`vision_nearest()`].
+#[kernel(threads = 256, shared = 3 * 32 * 4)]
+pub fn vision_log_ratios(t: Thread, width: u32, height: u32, bits: In<u32>, table: Buf<u8>) {
+    let mut shared = t.shared();
+    let sums = [shared.array::<u32>(32), shared.array::<u32>(32), shared.array::<u32>(32)];
+    let (plane, words) = (t.block(), width.div_ceil(32) * height);
+    let mut everywhere = [0.0; BINS as usize + 1];
+    let (mut rest, pixels) = (width * height, (width * height) as f32);
+    unroll::<{ BINS as usize }>(|bin| {
+        let (mut own, mut i) = (0, t.id());
+        while i < words {
+            own += bits.get((plane * BINS + bin as u32) * words + i).count_ones();
+            i += THREADS;
+        }
+        let (_, all) = block::exclusive_sum(t, own, sums[bin]);
+        rest -= all;
+        everywhere[bin] = all as f32 / pixels;
+    });
+    everywhere[BINS as usize] = rest as f32 / pixels;
+    let judgement = judgement(plane);
+    unroll::<{ BINS as usize + 1 }>(|bin| {
+        let mut step = t.id();
+        while step <= STEPS {
+            let said = judged(judgement.found[bin], step as f32 / STEPS as f32, everywhere[bin]);
+            let said = if everywhere[0] == 0.0 { judgement.nothing } else { said };
+            table.store(plane * ENTRIES + bin as u32 * (STEPS + 1) + step, said as i8 as u8);
+            step += THREADS;
+        }
+    });
+}
+
+/// Rows that a warp of [`vision_likelihoods()`] goes down.
+pub const STRIP: u32 = 64;
+
+/// `loose` and `fine`: what the table says of each class and pixel, in the wide and in the narrow tolerance. Behind the last of
+/// `loose`: [`OUTSIDE`]. A warp takes 32 columns and [`STRIP`] rows of a plane.
+#[kernel(threads = 256, independent)]
+pub fn vision_likelihoods(
+    t: Thread,
+    width: u32,
+    height: u32,
+    bits: In<u32>,
+    table: In<u8>,
+    loose: Buf<u8>,
+    fine: Buf<u8>,
+) {
+    let (columns, strips) = (at_least_one(width.div_ceil(32)), at_least_one(height.div_ceil(STRIP)));
+    let job = t.global_id() / 32;
+    let (plane, group, strip) = (job / columns / strips, job % columns, job / columns % strips);
+    let x = group * 32 + t.lane();
+    if plane >= PLANES || x >= width {
+        return;
+    }
+    if job == 0 && t.lane() == 0 {
+        loose.store(CLASSES * width * height, OUTSIDE as u8);
+    }
+    // Pixels of a bin in the row, 30 to both sides: from bit lane + 2 of three words on, 61 bits.
+    let in_row = |bin: u32, y: u32| {
+        let row = ((plane * BINS + bin) * height + y) * columns;
+        let word = |g: u32| if g < columns { bits.get(row + g) as u64 } else { 0 };
+        let (low, high) = (word(group.wrapping_sub(1)) | word(group) << 32, word(group + 1));
+        let window = low >> (t.lane() + 2) | high << (62 - t.lane());
+        (window & ((1 << (2 * WINDOW + 1)) - 1)).count_ones()
+    };
+    let first = strip * STRIP;
+    let last = if first + STRIP < height { first + STRIP } else { height };
+    let mut counts = [0u32; BINS as usize];
+    let (mut begin, mut end) = (first.saturating_sub(WINDOW), first.saturating_sub(WINDOW));
+    let (from, to) = super::edges::window(x, WINDOW, width);
+    let part = STEPS as f32 / (to - from) as f32;
+    let mut y = first;
+    while y < last {
+        let (next_begin, next_end) = super::edges::window(y, WINDOW, height);
+        while end < next_end {
+            unroll::<{ BINS as usize }>(|bin| counts[bin] += in_row(bin as u32, end));
+            end += 1;
+        }
+        while begin < next_begin {
+            unroll::<{ BINS as usize }>(|bin| counts[bin] -= in_row(bin as u32, begin));
+            begin += 1;
+        }
+        let own = |bin: u32| bits.get(((plane * BINS + bin) * height + y) * columns + group) >> t.lane() & 1 != 0;
+        let bin = if own(0) {
+            0
+        } else if own(1) {
+            1
+        } else if own(2) {
+            2
+        } else {
+            BINS
+        };
+        let step = step(bin, counts, (end - begin) as f32, part);
+        let said = table.get(plane * ENTRIES + bin * (STEPS + 1) + step);
+        let at = (plane % CLASSES * height + y) * width + x;
+        if plane < CLASSES {
+            loose.store(at, said);
+        } else {
+            fine.store(at, said);
+        }
+        y += 1;
+    }
+}
+
+/// One question of [`vision_inliers()`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Placed {
+    /// Model points.
+    pub points: u32,
+    /// Scene width, pixels.
+    pub width: u32,
+    /// Scene height, pixels.
+    pub height: u32,
+    /// From the model to the scene: a, b, c, d, x, y of `x' = a x + b y + x`, `y' = c x + d y + y`; it does not mirror.
+    pub map: [f32; 6],
+}
+// SAFETY: `repr(C)`, plain numbers.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Placed {}
+
+/// `partners`: for each model point the nearest scene edge of its direction: x, y and the normal's x, y; the normal is zero where
+/// there is none within [`REACH`]. A thread a point. The other arrays: as of [`super::refine::vision_moments()`].
+#[kernel(threads = 128, independent)]
+pub fn vision_inliers(
+    t: Thread,
+    placed: Placed,
+    points: In<u32>,
+    edges: In<u32>,
+    index: In<u32>,
+    nearest: In<u8>,
+    offsets: In<u32>,
+    partners: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i >= placed.points {
+        return;
+    }
+    let U32x4(point) = points.x4().get(i);
+    let [px, py, nx, ny] = point.map(f32::from_bits);
+    let [a, b, c, d, x0, y0] = placed.map;
+    let (x, y) = (a * px + b * py + x0 + 0.5, c * px + d * py + y0 + 0.5);
+    let mut partner = U32x4([0; 4]);
+    if x >= 0.0 && y >= 0.0 && x < placed.width as f32 && y < placed.height as f32 {
+        let (x, y) = (x as u32, y as u32);
+        let class = class(super::direction::direction(d * nx - c * ny, a * ny - b * nx));
+        let code = nearest.get((class * placed.height + y) * placed.width + x);
+        if code != FAR {
+            let offset = offsets.get(code as u32);
+            let (x, y) = (x.wrapping_add(offset as i16 as u32), y.wrapping_add((offset >> 16) as i16 as u32));
+            partner = edges.x4().get(index.get(y * placed.width + x));
+        }
+    }
+    partners.x4().store(i, partner);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithms_are_near() {
+        for i in 1..40_000 {
+            let x = i as f32 * 0.0025;
+            let off = (ln(x) as f64 - (x as f64).ln()).abs();
+            assert!(off <= 3e-7 * (x as f64).ln().abs().max(1.0), "{x}: {off}");
+        }
+    }
+
+    #[test]
+    fn edges_are_in_the_planes_of_their_direction() {
+        for k in 0..16u32 {
+            // Along an axis: its own class and the two beside it, 22.5 degrees off; narrow: its own.
+            let around = |c: u32| 1 << (c % 16);
+            assert_eq!(planes(k << 28), around(k) | around(k + 1) | around(k + 15) | around(k) << 16);
+            // Halfway: both, narrow too.
+            assert_eq!(planes((k << 28) + (1 << 27)), (around(k) | around(k + 1)) * 0x1_0001);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A choice of edges that is spread evenly: the first in an order first, none too close to a chosen one.
+//!
+//! The same choice as going through them one by one. An edge is decided once those before it that could crowd it out are; a
+//! thread waits for these. Blocks take tickets in the order of the edges, so that what is waited for is always running.
+use super::edges::NONE;
+use crate::lookback::take_tile;
+use koel_simt::{Buf, In, Thread, U32x4, kernel};
+
+const THREADS: u32 = 256;
+/// Edges whose directions differ by less than 60 degrees are alike: the cosine.
+pub const ALIKE: f32 = 0.5;
+/// What is known of an edge: nothing, at the beginning.
+const OPEN: u32 = 0;
+const DROPPED: u32 = 1;
+const KEPT: u32 = 2;
+
+/// Whether one of two edges crowds out the other: x, y, normal x, normal y of each; less than the root of `apart2` pixels apart.
+#[inline(always)]
+pub fn crowd(e: [f32; 4], o: [f32; 4], apart2: f32) -> bool {
+    let (dx, dy) = (e[0] - o[0], e[1] - o[1]);
+    e[2] * o[2] + e[3] * o[3] > ALIKE && dx * dx + dy * dy < apart2
+}
+
+/// Keys that bring those edges forward that stand out most, and the edges' numbers: to be sorted. A thread an edge.
+#[kernel(threads = 256, independent)]
+pub fn vision_order(t: Thread, edges: u32, traits: In<u32>, keys: Buf<u32>, numbers: Buf<u32>) {
+    let i = t.global_id();
+    if i < edges {
+        // Positive floats are ordered as their bits are.
+        keys.store(i, !traits.get(4 * i + 2));
+        numbers.store(i, i);
+    }
+}
+
+/// `ranks[order[r]]` = r; `at[p]` = the edge found in pixel `p`. A thread an edge. `at` begins as all ones.
+#[kernel(threads = 256, independent)]
+pub fn vision_ranks(t: Thread, edges: u32, order: In<u32>, traits: In<u32>, ranks: Buf<u32>, at: Buf<u32>) {
+    let r = t.global_id();
+    if r < edges {
+        let edge = order.get(r);
+        ranks.store(edge, r);
+        at.store(traits.get(4 * edge + 3), edge);
+    }
+}
+
+/// What [`vision_spread()`] works on.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Spread {
+    /// Edges.
+    pub edges: u32,
+    /// Width of the image, pixels.
+    pub width: u32,
+    /// Height of the image, pixels.
+    pub height: u32,
+    /// How far alike edges are apart, pixels.
+    pub apart: f32,
+}
+// SAFETY: `repr(C)`, plain numbers.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Spread {}
+
+/// `flags[r]` = 1 if the edge of rank `r` is chosen, else 0. A thread a rank; `states` (one an edge) begins as zero, as does
+/// `ticket`.
+#[kernel(threads = 256, shared = 4)]
+pub fn vision_spread(
+    t: Thread,
+    spread: Spread,
+    places: In<u32>,
+    traits: In<u32>,
+    order: In<u32>,
+    ranks: In<u32>,
+    at: In<u32>,
+    states: Buf<u32>,
+    flags: Buf<u8>,
+    ticket: Buf<u32>,
+) {
+    let Spread { edges, height, apart, .. } = spread;
+    let width = super::at_least_one(spread.width);
+    let slot = t.shared().array::<u32>(1);
+    take_tile(t, ticket, slot);
+    t.barrier();
+    let rank = slot.load(0) * THREADS + t.id();
+    let (mut open, mut edge, mut place, mut pixel) = (rank < edges, 0, [0.0; 4], 0);
+    if open {
+        edge = order.get(rank);
+        place = places.x4().get(edge).0.map(f32::from_bits);
+        pixel = traits.get(4 * edge + 3);
+    }
+    // An edge lies at most half a pixel from the centre of its own.
+    let reach = apart as u32 + 1;
+    let (left, right) = super::edges::window(pixel % width, reach, width);
+    let (top, bottom) = super::edges::window(pixel / width, reach, height);
+    loop {
+        if open {
+            let (mut crowded, mut waits) = (false, false);
+            let mut y = top;
+            while y < bottom {
+                let mut x = left;
+                while x < right {
+                    let other = at.get(y * width + x);
+                    if other != NONE && ranks.get(other) < rank {
+                        let U32x4(words) = places.x4().get(other);
+                        if crowd(place, words.map(f32::from_bits), apart * apart) {
+                            let state = states.load_relaxed(other);
+                            crowded |= state == KEPT;
+                            waits |= state == OPEN;
+                        }
+                    }
+                    x += 1;
+                }
+                y += 1;
+            }
+            if crowded || !waits {
+                open = false;
+                states.store_relaxed(edge, if crowded { DROPPED } else { KEPT });
+                flags.store(rank, !crowded as u8);
+            }
+        }
+        if !t.warp().any(open) {
+            break;
+        }
+    }
+}
+
+/// `points`: x, y, direction and number of each chosen edge. A thread a place in `chosen`, of which `count[0]` are meant.
+#[kernel(threads = 256, independent)]
+pub fn vision_points(
+    t: Thread,
+    most: u32,
+    count: In<u32>,
+    chosen: In<u32>,
+    places: In<u32>,
+    traits: In<u32>,
+    points: Buf<u32>,
+) {
+    let i = t.global_id();
+    if i < most && i < count.get(0) {
+        let edge = chosen.get(i);
+        let words = [places.get(4 * edge), places.get(4 * edge + 1), traits.get(4 * edge), edge];
+        points.x4().store(i, U32x4(words));
+    }
+}

@@ -1,0 +1,257 @@
+//! Many models in one table: a pair of scene points looks up the bases of all of them at once.
+use crate::bases::{BINS, Bases, Basis, Pass};
+use crate::model::Model;
+use crate::random::Random;
+use crate::refine::{Frame, PointLists, Points};
+use koel::{Buffer, Device, Error};
+use koel_kernels::vision::vote::TESTS;
+
+/// Model points of the coarse refinement.
+const COARSE_POINTS: usize = 100;
+/// Numbers of a model's entries have 24 bits.
+const MOST_ENTRIES: usize = 1 << 24;
+/// The newer models, or the dead entries, are merged into the table, or dropped from it, when they are more than one to this many.
+const MERGE: usize = 4;
+
+/// A model, and what is computed from it once: it follows from the model, the passes and the seed alone.
+pub struct Prepared {
+    /// The model.
+    pub model: Model,
+    /// Its bases, for each pass.
+    pub bases: Vec<Bases>,
+    frame: Frame,
+    /// Points of the coarse refinement, by number.
+    coarse: Vec<usize>,
+}
+impl Prepared {
+    fn new(model: &Model, passes: &[Pass], seed: u64) -> koel::Result<Prepared> {
+        let mut random = Random::new(seed);
+        let bases = passes.iter().map(|pass| Bases::of(model, pass, &mut random)).collect::<Vec<Bases>>();
+        let mut coarse = (0..model.points.len()).collect::<Vec<usize>>();
+        random.shuffle(&mut coarse);
+        coarse.truncate(COARSE_POINTS);
+        match bases.iter().map(|b| b.table.values().len()).max() {
+            Some(n) if n > MOST_ENTRIES => {
+                Err(Error::TooMany { what: "entries of a model in one pass", n, max: MOST_ENTRIES })
+            }
+            _ => Ok(Prepared { model: model.clone(), bases, frame: Frame::of(model), coarse }),
+        }
+    }
+    fn entries(&self) -> usize {
+        self.bases.iter().map(|b| b.table.values().len()).sum()
+    }
+}
+
+/// The entries of some models for one pass, on a device: by key, then by model.
+pub struct PassTable {
+    /// Of each key where its entries begin; behind them where the last ones end.
+    pub starts: Buffer<u32>,
+    /// 8 words each: see [`koel_kernels::vision::vote::vision_vote()`].
+    pub entries: Buffer<u32>,
+    /// Points that vote, of each model's tilts: 12 words for each four.
+    pub tests: Buffer<u32>,
+    /// The shortest and the longest basis, pixels.
+    pub lengths: (f32, f32),
+}
+impl PassTable {
+    fn build(device: &Device, pass: usize, models: &[(usize, &Prepared)]) -> koel::Result<PassTable> {
+        let (mut starts, mut entries, mut tests) = (vec![0], vec![], vec![]);
+        let mut first_tests = vec![];
+        let (mut shortest, mut longest) = (f32::MAX, 0.0f32);
+        for (_, prepared) in models {
+            let bases = &prepared.bases[pass];
+            first_tests.push((tests.len() / 12) as u32);
+            tests.extend(bases.tests.iter().flat_map(|of| of.chunks_exact(4).flat_map(fours)));
+            (shortest, longest) = (shortest.min(bases.lengths.0), longest.max(bases.lengths.1));
+        }
+        for key in 0..(BINS * BINS) as usize {
+            for (&(slot, prepared), first) in models.iter().zip(&first_tests) {
+                let table = &prepared.bases[pass].table;
+                let run = table.starts()[key]..table.starts()[key + 1];
+                entries.extend(run.flat_map(|n| words(&table.values()[n as usize], *first, slot as u32, n)));
+            }
+            starts.push((entries.len() / 8) as u32);
+        }
+        let (starts, entries, tests) = (device.upload(&starts)?, device.upload(&entries)?, device.upload(&tests)?);
+        Ok(PassTable { starts, entries, tests, lengths: (shortest, longest) })
+    }
+}
+/// An entry; `tests`: the first group of test points of its model.
+fn words(basis: &Basis, tests: u32, model: u32, number: u32) -> [u32; 8] {
+    let length2 = basis.vector.0 * basis.vector.0 + basis.vector.1 * basis.vector.1;
+    let inverse = (basis.vector.0 / length2, basis.vector.1 / length2);
+    let [bx, by, ox, oy] = [inverse.0, inverse.1, basis.origin.0, basis.origin.1].map(f32::to_bits);
+    [bx, by, ox, oy, basis.direction, tests + TESTS / 4 * basis.tests as u32, model, number]
+}
+/// Four test points: their x, their y, their directions.
+fn fours(of: &[(f32, f32, u32)]) -> [u32; 12] {
+    std::array::from_fn(|k| match (k / 4, of[k % 4]) {
+        (0, (x, _, _)) => x.to_bits(),
+        (1, (_, y, _)) => y.to_bits(),
+        (_, (_, _, direction)) => direction,
+    })
+}
+
+/// Some of the models: by the numbers of their slots.
+pub struct Part {
+    slots: Vec<usize>,
+    /// Their entries, for each pass.
+    pub passes: Vec<PassTable>,
+}
+
+/// The points of all models on the device, by slot.
+pub struct AllPoints {
+    /// Few, for many candidates.
+    pub few: Points,
+    /// All that vote.
+    pub all: Points,
+    /// The same, with weights.
+    pub weighted: Points,
+    /// The contours.
+    pub contour: Points,
+}
+
+/// Many models in one multi-value table: keys are the invariants of a pair of points, values (model, basis).
+///
+/// Models are added to a second, small table, and removed by a mark: no entry of another model is touched. When the second table has more
+/// than a quarter as many models as the first, or more than a quarter of the models in both are marked, both become one, without the marked
+/// ones: entries are copied, none is computed again. What a search finds of a model is the same as if it were alone.
+pub struct JointTable {
+    device: Device,
+    passes: Vec<Pass>,
+    seed: u64,
+    /// By number; `None`: free, or marked as removed.
+    slots: Vec<Option<Prepared>>,
+    /// Numbers that no part names.
+    free: Vec<usize>,
+    parts: Vec<Part>,
+    alive: Buffer<u32>,
+    points: AllPoints,
+}
+
+impl JointTable {
+    /// Of no models; everything random follows from the seed.
+    pub fn new(device: &Device, passes: &[Pass], seed: u64) -> koel::Result<JointTable> {
+        Ok(JointTable {
+            device: device.clone(),
+            passes: passes.to_vec(),
+            seed,
+            slots: vec![],
+            free: vec![],
+            parts: vec![],
+            alive: device.alloc(0)?,
+            points: all_points(device, &[])?,
+        })
+    }
+    /// Adds models; their numbers, which they keep as long as they are there.
+    ///
+    /// Time for the bases of the new ones, and for a copy of the entries in the second table and of all models' points.
+    /// Errors: out of memory; more bases than numbers. The table is then as it was.
+    pub fn add<'m>(&mut self, models: impl IntoIterator<Item = &'m Model>) -> koel::Result<Vec<usize>> {
+        let prepare = |model| Prepared::new(model, &self.passes, self.seed);
+        let prepared = models.into_iter().map(prepare).collect::<koel::Result<Vec<Prepared>>>()?;
+        let (before, free) = (self.slots.len(), self.free.clone());
+        let mut numbers = vec![];
+        for one in prepared {
+            let number = self.free.pop().unwrap_or(self.slots.len());
+            self.slots.resize_with(self.slots.len().max(number + 1), || None);
+            self.slots[number] = Some(one);
+            numbers.push(number);
+        }
+        let changed = self.with(&numbers);
+        if changed.is_err() {
+            numbers.iter().for_each(|&n| self.slots[n] = None);
+            self.slots.truncate(before);
+            self.free = free;
+        }
+        changed.map(|()| numbers)
+    }
+    /// Brings the parts and what belongs to them up to date with the slots, of which `new` are in no part.
+    fn with(&mut self, new: &[usize]) -> koel::Result<()> {
+        let base = self.parts.first().map_or(0, |p| p.slots.len());
+        let delta = self.parts.get(1).map_or(&[][..], |p| &p.slots).iter().chain(new).copied().collect::<Vec<usize>>();
+        let named = base + delta.len();
+        let living = self.slots.iter().flatten().count();
+        let merge = delta.len() * MERGE > base || (named - living) * MERGE > named;
+        let points = all_points(&self.device, &self.slots)?;
+        let alive = self.device.upload(&self.slots.iter().map(|s| s.is_some() as u32).collect::<Vec<u32>>())?;
+        if merge {
+            let all = (0..self.slots.len()).filter(|&n| self.slots[n].is_some()).collect::<Vec<usize>>();
+            let part = self.part(all)?;
+            self.parts = vec![part];
+            self.free = (0..self.slots.len()).rev().filter(|&n| self.slots[n].is_none()).collect();
+        } else if !new.is_empty() {
+            let part = self.part(delta)?;
+            self.parts.truncate(1);
+            self.parts.push(part);
+        }
+        (self.points, self.alive) = (points, alive);
+        Ok(())
+    }
+    fn part(&self, mut slots: Vec<usize>) -> koel::Result<Part> {
+        slots.retain(|&n| self.slots[n].is_some());
+        let models = slots.iter().filter_map(|&n| Some((n, self.slots[n].as_ref()?))).collect::<Vec<_>>();
+        let of_pass = |pass| PassTable::build(&self.device, pass, &models);
+        let passes = (0..self.passes.len()).map(of_pass).collect::<koel::Result<Vec<PassTable>>>()?;
+        Ok(Part { slots, passes })
+    }
+    /// Removes a model by its number; whether it was there. Its number goes to another model when the tables are merged, not before.
+    pub fn remove(&mut self, number: usize) -> koel::Result<bool> {
+        let Some(removed) = self.slots.get_mut(number).and_then(Option::take) else { return Ok(false) };
+        let changed = self.with(&[]);
+        if changed.is_err() {
+            self.slots[number] = Some(removed);
+        }
+        changed.map(|()| true)
+    }
+    /// The models and their numbers, in the order of these.
+    pub fn models(&self) -> impl Iterator<Item = (usize, &Model)> {
+        self.slots.iter().enumerate().filter_map(|(n, slot)| Some((n, &slot.as_ref()?.model)))
+    }
+    /// Entries in each part of the table, dead ones among them: the first, and the newer models'.
+    pub fn entries(&self) -> Vec<usize> {
+        let of_part = |p: &Part| p.passes.iter().map(|t| t.entries.len() / 8).sum();
+        self.parts.iter().map(of_part).collect()
+    }
+    /// Entries of the models that are there.
+    pub fn living_entries(&self) -> usize {
+        self.slots.iter().flatten().map(Prepared::entries).sum()
+    }
+    pub(crate) fn passes(&self) -> &[Pass] {
+        &self.passes
+    }
+    pub(crate) fn slots(&self) -> &[Option<Prepared>] {
+        &self.slots
+    }
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+    pub(crate) fn alive(&self) -> &Buffer<u32> {
+        &self.alive
+    }
+    pub(crate) fn points(&self) -> &AllPoints {
+        &self.points
+    }
+}
+
+fn all_points(device: &Device, slots: &[Option<Prepared>]) -> koel::Result<AllPoints> {
+    let mut lists = [(); 4].map(|()| PointLists::default());
+    for slot in slots {
+        let Some(Prepared { model, frame, coarse, .. }) = slot else {
+            lists.iter_mut().for_each(|list| list.push(Frame::NONE, [].iter(), None));
+            continue;
+        };
+        let [few, all, weighted, contour] = &mut lists;
+        few.push(*frame, coarse.iter().map(|&i| &model.points[i]), None);
+        all.push(*frame, model.points.iter(), None);
+        weighted.push(*frame, model.points.iter(), Some(&model.weights));
+        contour.push(*frame, model.contour.iter(), None);
+    }
+    let [few, all, weighted, contour] = lists;
+    Ok(AllPoints {
+        few: few.upload(device)?,
+        all: all.upload(device)?,
+        weighted: weighted.upload(device)?,
+        contour: contour.upload(device)?,
+    })
+}
