@@ -235,15 +235,19 @@ fn no_inside_voxel_touches_an_outside_one() {
 }
 
 fn small(seed: u64) -> Scene {
+    small_scans(seed, CLEAN)
+}
+fn small_scans(seed: u64, noise: Scan) -> Scene {
     let (mut random, grid) = (Random(seed), grid(16));
-    let scans = [SPHERE, TORUS].map(|s| scan(s, 700, CLEAN, grid.voxel_size(), &mut random));
+    let scans = [SPHERE, TORUS].map(|s| scan(s, 700, noise, grid.voxel_size(), &mut random));
     let poses = [random.pose([-0.2, 0.0, 0.0]), random.pose([0.2, 0.0, 0.0])];
     Scene { shapes: [SPHERE, TORUS], scans, poses, grid }
 }
 #[test]
 fn the_executor_gives_the_labels_of_the_cpu() {
-    for method in [robust(), paper()] {
-        let scene = small(11);
+    // So rough that many voxels are asked one by one.
+    let rough = Scan { noise: 0.6, degrees: 40.0, outliers: 0.05, hole: 0.05, ..CLEAN };
+    for (method, scene) in [(robust(), small(11)), (paper(), small(11)), (robust(), small_scans(23, rough))] {
         let mut expected = scene.run(&device(), method);
         for seed in [1, 2] {
             let mut checked = scene.run(&Device::executor(seed), method);
