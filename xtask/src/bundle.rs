@@ -3,7 +3,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Packages whose tests run on a GPU.
-const TESTED: [&str; 1] = ["koel"];
+const TESTED: [&str; 3] = ["koel", "koel-spatial", "koel-vision"];
+/// Packages and which of their programs measure something there.
+const PROGRAMS: [&[&str]; 4] = [
+    &["-p", "koel", "--examples"],
+    &["-p", "koel-cli", "--bins"],
+    &["-p", "koel-spatial", "--example", "label_errors"],
+    &["-p", "koel-vision", "--example", "many_models"],
+];
 
 /// Builds everything in release mode, strips it and lays it out under `device-bundle/`.
 pub fn bundle(root: &Path) -> Result<(), String> {
@@ -18,7 +25,7 @@ pub fn bundle(root: &Path) -> Result<(), String> {
     for program in executables(cargo.arg("--tests").current_dir(root))? {
         put(&program, &to.join("tests").join(&program.name))?;
     }
-    for programs in [["-p", "koel", "--examples"], ["-p", "koel-cli", "--bins"]] {
+    for programs in PROGRAMS {
         let mut cargo = Command::new("cargo");
         cargo.args(["build", "--release", "--message-format=json-render-diagnostics"]).args(programs);
         for program in executables(cargo.current_dir(root))? {
@@ -34,7 +41,9 @@ pub fn bundle(root: &Path) -> Result<(), String> {
     std::fs::write(to.join("commit"), &commit).map_err(|e| e.to_string())?;
     println!("device-bundle/ is complete, of commit {commit}. Copy it to a machine with a GPU and run there:");
     println!("    bash device-bundle/run OUT          # OUT: a folder for the results");
-    println!("or some of its parts: bash device-bundle/run OUT tests sanitize rates bench sweeps figures trials");
+    println!(
+        "or some of its parts: bash device-bundle/run OUT tests sanitize rates bench sweeps figures trials labels"
+    );
     Ok(())
 }
 
