@@ -22,6 +22,10 @@ fn grid(n: u32) -> Grid {
 fn device() -> Device {
     Device::cpu_with_threads(2).unwrap()
 }
+/// Where kernels run: executors of these seeds, and a GPU if there is one.
+fn kernels<const N: usize>(seeds: [u64; N]) -> impl Iterator<Item = Device> {
+    seeds.into_iter().map(Device::executor).chain(Device::cuda(0).ok())
+}
 struct Scene {
     shapes: [Shape; 2],
     scans: [Scanned; 2],
@@ -244,13 +248,13 @@ fn small_scans(seed: u64, noise: Scan) -> Scene {
     Scene { shapes: [SPHERE, TORUS], scans, poses, grid }
 }
 #[test]
-fn the_executor_gives_the_labels_of_the_cpu() {
+fn kernels_give_the_labels_of_the_cpu() {
     // So rough that many voxels are asked one by one.
     let rough = Scan { noise: 0.6, degrees: 40.0, outliers: 0.05, hole: 0.05, ..CLEAN };
     for (method, scene) in [(robust(), small(11)), (paper(), small(11)), (robust(), small_scans(23, rough))] {
         let mut expected = scene.run(&device(), method);
-        for seed in [1, 2] {
-            let mut checked = scene.run(&Device::executor(seed), method);
+        for device in kernels([1, 2]) {
+            let mut checked = scene.run(&device, method);
             for side in Side::BOTH {
                 assert_eq!(checked.voxels(side).unwrap(), expected.voxels(side).unwrap());
                 assert_eq!(checked.point_labels(side).unwrap(), expected.point_labels(side).unwrap());
@@ -266,9 +270,12 @@ fn the_executor_gives_the_labels_of_the_cpu() {
     }
     let scene = small(12);
     let solids = |device: &Device| scene.run(device, robust()).solids().unwrap();
-    let (a, b) = (solids(&device()), solids(&Device::executor(3)));
-    for op in Boolean::ALL {
-        assert_eq!(a.mesh(op), b.mesh(op));
+    let expected = solids(&device());
+    for device in kernels([3]) {
+        let solids = solids(&device);
+        for op in Boolean::ALL {
+            assert_eq!(solids.mesh(op), expected.mesh(op));
+        }
     }
 }
 #[test]
@@ -308,7 +315,7 @@ fn assert_same(found: &mut Intersector, expected: &mut Intersector) {
 fn recorded_frames_have_the_labels_of_separate_ones() {
     let scene = small(19);
     let [a, b] = &scene.scans;
-    for device in [device(), Device::executor(4), Device::executor(5)] {
+    for device in kernels([4, 5]).chain([device()]) {
         let new = |device: &Device| Intersector::new(device, &a.cloud, &b.cloud, scene.grid, robust()).unwrap();
         let mut expected = new(&Device::cpu_with_threads(1).unwrap());
         let mut first = new(&device);

@@ -5,8 +5,13 @@ use crate::joint::{JointTable, Prepared};
 use crate::refine::Scored;
 use crate::scene::Scene;
 use koel::{Error, Stream};
-use koel_kernels::vision::vote::{STRIPS, Search, unpack, vision_vote};
+use koel_kernels::vision::vote::{Search, unpack, vision_vote};
 use rayon::prelude::*;
+
+/// Threads that share a scene point, at least.
+const STRIPS: usize = 32;
+/// Threads of a multiprocessor, where there are as many pairs: each waits for its reads most of the time.
+const RESIDENT: usize = 4096;
 
 /// The best candidates of pass number `pass`, model by model, best first: maps from the model's points to the scene's.
 ///
@@ -31,6 +36,7 @@ pub fn candidates(
     }
     let mut best = stream.device().alloc::<u64>(slots as usize)?;
     best.view_mut().fill_bytes(0, stream)?;
+    let strips = (stream.device().parallelism() * RESIDENT / points).clamp(STRIPS, points.max(STRIPS)) as u32;
     for part in table.parts() {
         let of_pass = &part.passes[pass];
         let search = Search {
@@ -45,6 +51,7 @@ pub fn candidates(
             smallest2: scales.0 * scales.0,
             largest2: scales.1 * scales.1,
             keep: *a_point as u32,
+            strips,
         };
         // SAFETY: 4 words a point and a test, 8 an entry; keys are below BINS^2, one less than there are starts; tests of all
         // tilts of all models; a word of `alive` and the slots of all points for each model that entries name; a likelihood for each
@@ -52,7 +59,7 @@ pub fn candidates(
         unsafe {
             vision_vote::launch(
                 stream,
-                (search.points * STRIPS).div_ceil(256),
+                (search.points * strips).div_ceil(256),
                 search,
                 scene.points.view().arg("points", stream)?,
                 of_pass.starts.view().arg("starts", stream)?,

@@ -2,7 +2,7 @@
 //!
 //! At the level whose cells hold some 24 points nearly every cell that the surface crosses is occupied, and a cell of side h
 //! with mean normal n holds h^2 / |n|_1 of it on average over all places of the surface: independent of the normal's sign.
-use super::index::{CORNERS, Index};
+use super::index::Index;
 use super::layout::{Shape, cell_of};
 use super::math::sqrt;
 use super::sums::Sums;
@@ -85,20 +85,11 @@ pub fn spatial_area_of_points(
     let c = cell_of(key).map(|c| c as i32);
     let (mut area, mut points, mut around) = (0.0, 0.0, 0.0);
     let near = index.cells_in(level, cloud, c.map(|c| c - 1), c.map(|c| c + 1), None);
-    let mut corner = 0;
-    while corner < CORNERS {
-        let mut cells = near.corner(corner);
-        loop {
-            let j = cells.pop();
-            if j == NONE {
-                break;
-            }
-            area += f32::from_bits(measured.get(2 * j));
-            points += f32::from_bits(measured.get(2 * j + 1));
-            around += 1.0;
-        }
-        corner += 1;
-    }
+    each_cell!(near, |j| (measured.get(2 * j), measured.get(2 * j + 1)), |cell| {
+        area += f32::from_bits(cell.0);
+        points += f32::from_bits(cell.1);
+        around += 1.0;
+    });
     // Cells of which the surface only cuts a corner stay empty: the occupied share was fitted in experiments.
     let density = points / around;
     let occupied = 1.0 - 0.48 / sqrt(if density > 4.0 { density } else { 4.0 });
@@ -117,13 +108,11 @@ pub fn spatial_cap_area(t: Thread, histogram: In<u32>, state: Buf<u32>) {
         return;
     }
     let (cloud, bin) = (i / BINS, i % BINS);
-    let (mut before, mut all, mut j) = (0, 0, 0);
-    while j < BINS {
-        let count = histogram.get(cloud * BINS + j);
-        before += if j < bin { count } else { 0 };
-        all += count;
-        j += 1;
-    }
+    let (mut before, mut all) = (0, 0);
+    each_of!(0, BINS, |j| (j, histogram.get(cloud * BINS + j)), |of_bin| {
+        before += if of_bin.0 < bin { of_bin.1 } else { 0 };
+        all += of_bin.1;
+    });
     let here = histogram.get(i);
     if here != 0 && before <= all / 2 && all / 2 < before + here {
         let median = f32::from_bits((FIRST_BIN + bin) << 20 | 1 << 19);

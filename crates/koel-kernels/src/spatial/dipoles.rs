@@ -139,13 +139,12 @@ fn sum_of_children(index: Index, level: u32, cloud: u32, key: u32, dipoles: Buf<
     // The children lie side by side, in one brick.
     let brick = index.brick(level - 1, cloud, key >> 3);
     let first_bit = key << 3 & 63;
-    let mut child = brick.number(first_bit);
-    let end = child + (brick.cells >> first_bit & 255).count_ones();
+    let first = brick.number(first_bit);
+    let end = first + (brick.cells >> first_bit & 255).count_ones();
     let mut sum = Dipole::NOTHING;
-    while child < end {
-        sum.add(Dipole::of(dipoles.x4().load(2 * child).0, dipoles.x4().load(2 * child + 1).0));
-        child += 1;
-    }
+    each_of!(first, end, |child| Dipole::of(dipoles.x4().load(2 * child).0, dipoles.x4().load(2 * child + 1).0), |d| {
+        sum.add(d)
+    });
     sum.centred()
 }
 
@@ -154,14 +153,12 @@ fn sum_of_children(index: Index, level: u32, cloud: u32, key: u32, dipoles: Buf<
 #[track_caller]
 pub fn measure_surface(shape: Shape, cloud: u32, assume_closed: bool, dipoles: In<u32>, state: Buf<u32>) {
     let (mut area, mut normal) = (0.0, [0.0; 3]);
-    let mut cell = state.load(state::FIRST_CELL + 2 * shape.top() + cloud);
+    let first = state.load(state::FIRST_CELL + 2 * shape.top() + cloud);
     let end = state.load(state::FIRST_CELL + 2 * shape.top() + cloud + 1);
-    while cell < end {
-        let d = Dipole::get(dipoles, cell);
+    each_of!(first, end, |cell| Dipole::get(dipoles, cell), |d| {
         area += d.area;
         unroll::<3>(|a| normal[a] += d.normal[a]);
-        cell += 1;
-    }
+    });
     let closedness = if area > 0.0 { length(normal) / area } else { 1.0 };
     state.store(state::AREA + cloud, area.to_bits());
     state.store(state::CLOSEDNESS + cloud, closedness.to_bits());

@@ -124,7 +124,7 @@ impl Cells {
         let (bz, cz, nz) = self.z.half(corner & 1);
         let wanted = (along_x(cx) & along_y(cy) & along_z(cz)) & !(along_x(nx) & along_y(ny) & along_z(nz));
         if wanted == 0 {
-            return InBrick { brick: Brick { cells: 0, first: 0 }, rest: 0 };
+            return InBrick::NOTHING;
         }
         let brick = self.index.brick(self.level, self.cloud, spread(bx) << 2 | spread(by) << 1 | spread(bz));
         InBrick { brick, rest: brick.cells & wanted }
@@ -138,6 +138,7 @@ pub struct InBrick {
     rest: u64,
 }
 impl InBrick {
+    const NOTHING: InBrick = InBrick { brick: Brick { cells: 0, first: 0 }, rest: 0 };
     /// The number of the next one, or [`NONE`].
     #[inline(always)]
     pub fn pop(&mut self) -> u32 {
@@ -229,7 +230,8 @@ pub fn mark_bricks(occupied: Buf<u32>, counts: Buf<u32>, shape: Shape, cloud: u3
     }
 }
 
-/// Each word and what comes before it side by side; `bricks` of the state: how many there are. Their cells are none yet.
+/// Each word and what comes before it side by side; `bricks` of the state: how many there are. Their cells are none yet; `places`: of each
+/// its place among all bricks, occupied or not.
 #[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_number_bricks(
     t: Thread,
@@ -238,21 +240,23 @@ pub fn spatial_number_bricks(
     before: In<u32>,
     words: Buf<u64>,
     cells: Buf<u64>,
+    places: Buf<u32>,
     state: Buf<u32>,
 ) {
     let i = t.global_id();
     if i >= n {
         return;
     }
-    let (bits, first) = (occupied.get(i), before.get(i));
-    words.store(i, (first as u64) << 32 | bits as u64);
-    let (mut brick, end) = (first, first + bits.count_ones());
-    while brick < end {
+    let (mut bits, mut brick) = (occupied.get(i), before.get(i));
+    words.store(i, (brick as u64) << 32 | bits as u64);
+    while bits != 0 {
         cells.store(brick, 0);
+        places.store(brick, i << 5 | bits.trailing_zeros());
+        bits &= bits - 1;
         brick += 1;
     }
     if i + 1 == n {
-        state.store(state::BRICKS, end);
+        state.store(state::BRICKS, brick);
     }
 }
 /// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. Notes the brick of each key, of level 0. One
@@ -312,58 +316,57 @@ pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, co
     }
 }
 /// Each brick's cells and the number of its first side by side, and behind the last the number of all; each cell's code; no
-/// voxel has a point yet. One thread for a word of bricks. And one more for each level and cloud: where it begins, and whether it is
+/// voxel has a point yet. One thread for a brick, of `most`. And one more for each level and cloud: where it begins, and whether it is
 /// the first whose cells hold enough points.
 #[kernel(threads = 128, independent, native_v3)]
 pub fn spatial_number_cells(
     t: Thread,
+    most: u32,
     shape: Shape,
     padded_a: u32,
     padded_b: u32,
     words: In<u64>,
     cells: In<u64>,
     before: In<u32>,
+    places: In<u32>,
     bricks: Buf<u64>,
     codes: Buf<u32>,
     points: Buf<u32>,
     state: Buf<u32>,
 ) {
     let i = t.global_id();
-    if i >= shape.words {
-        let (level, cloud) = ((i - shape.words) >> 1, (i - shape.words) & 1);
+    if i >= most {
+        let (level, cloud) = ((i - most) >> 1, (i - most) & 1);
         if level < shape.levels() {
             let padded = if cloud == 0 { padded_a } else { padded_b };
             describe_level(shape, level, cloud, padded, words, before, state);
         }
         return;
     }
-    let word = words.get(i);
-    let (mut bits, mut brick) = (word as u32, (word >> 32) as u32);
-    if bits != 0 {
-        let mut level = 0;
-        while i >= shape.region(level, 0) + 2 * shape.region_words(level) {
-            level += 1;
-        }
-        let cloud = (i >= shape.region(level, 1)) as u32;
-        let first_brick = (i - shape.region(level, cloud)) << 5;
-        while bits != 0 {
-            let key = (first_brick | bits.trailing_zeros()) << 6;
-            let (mut of_brick, mut number) = (cells.get(brick), before.get(brick));
-            bricks.x2().store(brick, U64x2([of_brick, number as u64]));
-            while of_brick != 0 {
-                codes.store(number, shape.code(level, cloud, key | of_brick.trailing_zeros()));
-                if level == 0 {
-                    points.store(number, 0);
-                }
-                of_brick &= of_brick - 1;
-                number += 1;
-            }
-            bits &= bits - 1;
-            brick += 1;
-        }
+    let all = state.load(state::BRICKS);
+    if i > all {
+        return;
     }
-    if i + 1 == shape.words {
-        bricks.x2().store(brick, U64x2([0, before.get(brick) as u64]));
+    let mut number = before.get(i);
+    if i == all {
+        bricks.x2().store(i, U64x2([0, number as u64]));
+        return;
+    }
+    let (mut of_brick, place) = (cells.get(i), places.get(i));
+    bricks.x2().store(i, U64x2([of_brick, number as u64]));
+    let (word, mut level) = (place >> 5, 0);
+    while word >= shape.region(level, 0) + 2 * shape.region_words(level) {
+        level += 1;
+    }
+    let cloud = (word >= shape.region(level, 1)) as u32;
+    let key = (place - (shape.region(level, cloud) << 5)) << 6;
+    while of_brick != 0 {
+        codes.store(number, shape.code(level, cloud, key | of_brick.trailing_zeros()));
+        if level == 0 {
+            points.store(number, 0);
+        }
+        of_brick &= of_brick - 1;
+        number += 1;
     }
 }
 /// Writes where a level of a cloud begins, behind the last one also where it ends; and its number, if it is the first whose cells

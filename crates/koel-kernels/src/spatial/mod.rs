@@ -10,6 +10,8 @@
 //! Every kernel is `independent`: one source for the GPU, the executor and the CPU's native loops. Sums over points are
 //! integers, sums of floating-point numbers have a fixed order, and only operations that IEEE 754 rounds correctly are used:
 //! the labels are the same bits on every device and in every run.
+#[macro_use]
+mod at_once;
 pub mod area;
 pub mod begin;
 pub mod dipoles;

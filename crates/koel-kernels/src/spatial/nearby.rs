@@ -1,11 +1,11 @@
 //! Close to the other surface: the side of the voxel by the nearest normals (implicit moving least squares: C. Shen, J. F.
 //! O'Brien and J. R. Shewchuk 2004; weights by distance over the nearest).
 use super::dipoles::Dipole;
-use super::index::{CORNERS, Cells, Index};
+use super::index::{Cells, Index};
 use super::labels::FAR;
 use super::layout::Shape;
 use super::math::{exp_neg, length, sqrt};
-use super::{NONE, state};
+use super::state;
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// The coarsest level whose neighbours are asked.
@@ -44,27 +44,17 @@ fn estimate(
     let scale = width * (1u32 << level) as f32;
     let fall = 1.0 / (scale * scale);
     let (mut nearest, mut weight, mut flux, mut normal, mut moment) = (f32::MAX, 0.0, 0.0, [0.0; 3], [0.0; 3]);
-    let mut corner = 0;
-    while corner < CORNERS {
-        let mut cells = around.corner(corner);
-        corner += 1;
-        loop {
-            let c = cells.pop();
-            if c == NONE {
-                break;
-            }
-            let d = Dipole::get(dipoles, c);
-            let r2 = squared(x, d.centre);
-            nearest = if r2 < nearest { r2 } else { nearest };
-            let w = exp_neg(r2 * fall);
-            weight += w * d.area;
-            unroll::<3>(|a| {
-                flux += w * (x[a] - d.centre[a]) * d.normal[a];
-                normal[a] += w * d.normal[a];
-                moment[a] += w * d.area * (x[a] - d.centre[a]);
-            });
-        }
-    }
+    each_cell!(around, |c| Dipole::get(dipoles, c), |d| {
+        let r2 = squared(x, d.centre);
+        nearest = if r2 < nearest { r2 } else { nearest };
+        let w = exp_neg(r2 * fall);
+        weight += w * d.area;
+        unroll::<3>(|a| {
+            flux += w * (x[a] - d.centre[a]) * d.normal[a];
+            normal[a] += w * d.normal[a];
+            moment[a] += w * d.area * (x[a] - d.centre[a]);
+        });
+    });
     if nearest == f32::MAX {
         return None;
     }
@@ -82,18 +72,8 @@ fn estimate(
 #[track_caller]
 fn points_around(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], level: u32) -> u32 {
     let around = around(index, cloud, x, level, 1);
-    let (mut points, mut corner) = (0, 0);
-    while corner < CORNERS {
-        let mut cells = around.corner(corner);
-        corner += 1;
-        loop {
-            let c = cells.pop();
-            if c == NONE {
-                break;
-            }
-            points += Dipole::count(dipoles, c);
-        }
-    }
+    let mut points = 0;
+    each_cell!(around, |c| Dipole::count(dipoles, c), |count| { points += count });
     points
 }
 /// The cells of a level around a point, `reach` to each side.

@@ -44,19 +44,14 @@ pub fn solid_angle(
     let around = index.cells_in(level, cloud, from, to, if last { None } else { Some(near) });
     let (mut all, mut corner) = (0, corners.start);
     while corner < corners.end {
-        let (mut cells, mut sum) = (around.corner(corner), 0.0);
+        let (cells, mut sum) = (around.corner(corner), 0.0);
         corner += 1;
-        loop {
-            let c = cells.pop();
-            if c == NONE {
-                break;
-            }
-            let d = Dipole::get(dipoles, c);
+        each_cell!(corner cells, |c| Dipole::get(dipoles, c), |d| {
             let v = [d.centre[0] - x[0], d.centre[1] - x[1], d.centre[2] - x[2]];
             let r2 = v[0] * v[0] + v[1] * v[1] + v[2] * v[2] + softening;
             let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
             sum += flux / (r2 * sqrt(r2));
-        }
+        });
         all += (sum.clamp(-MOST_OF_PART, MOST_OF_PART) * UNIT) as i64;
     }
     all
@@ -239,12 +234,10 @@ pub fn spatial_judge_surfaces(
     }
     // A point outside the grid has no winding number: 0, which counts like any other.
     let (cloud, own) = (i / SAMPLES, sums.get(i) as i64);
-    let (mut less, mut j) = (0, cloud * SAMPLES);
-    while j < (cloud + 1) * SAMPLES {
-        let other = sums.get(j) as i64;
-        less += (other < own || other == own && j < i) as u32;
-        j += 1;
-    }
+    let mut less = 0;
+    each_of!(cloud * SAMPLES, (cloud + 1) * SAMPLES, |j| (j, sums.get(j) as i64), |other| {
+        less += (other.1 < own || other.1 == own && other.0 < i) as u32;
+    });
     if less == SAMPLES / 2 {
         state.store(state::ISO + cloud, from_sum(own).to_bits());
     }

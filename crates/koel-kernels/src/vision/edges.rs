@@ -119,7 +119,8 @@ pub struct EdgePoint {
     pub contrast: f32,
 }
 
-/// The edge at a pixel, if the gradient is largest there along its own direction, above the threshold and above the local mean.
+/// The edge at a pixel, if the gradient is largest there along its own direction, above the threshold and above the local mean. There
+/// is none where pixels that are not numbers count.
 #[inline(always)]
 pub fn edge_at(
     (x, y): (u32, u32),
@@ -129,7 +130,8 @@ pub fn edge_at(
     mean: impl Fn() -> f32,
 ) -> Option<EdgePoint> {
     let m = magnitude(x, y);
-    if m <= threshold {
+    let is_strong = m > threshold;
+    if !is_strong {
         return None;
     }
     let (gx, gy) = gradient();
@@ -148,11 +150,13 @@ pub fn edge_at(
     let behind = between(x as f32 - normal.0, y as f32 - normal.1);
     // A ridge, and not the rounding errors of a slope.
     let curvature = 2.0 * m - ahead - behind;
-    if m <= ahead || m < behind || curvature < FLATTEST * m {
+    let is_ridge = m > ahead && m >= behind && curvature >= FLATTEST * m;
+    if !is_ridge {
         return None;
     }
     let contrast = m / (mean() + 0.5);
-    if contrast <= CONTRAST {
+    let stands_out = contrast > CONTRAST;
+    if !stands_out {
         return None;
     }
     // The top of the parabola through the three.

@@ -5,12 +5,10 @@
 //! of a pair are the directions of its two ends relative to its own, so that one lookup gives whole hypotheses, and the
 //! votes are reads of a likelihood map instead of increments of counters.
 use super::direction::direction;
-use super::{CLASSES, class};
+use super::{CLASSES, at_least_one, class};
 use crate::hash::mulhi;
 use koel_simt::{Buf, In, Thread, U32x4, kernel};
 
-/// Threads that share a first point: each takes every 32nd second point.
-pub const STRIPS: u32 = 32;
 /// Points of the model that vote.
 pub const TESTS: u32 = 32;
 /// What a point that falls outside the scene adds to a score.
@@ -42,6 +40,8 @@ pub struct Search {
     pub largest2: f32,
     /// Hypotheses that are kept of each model and scene point.
     pub keep: u32,
+    /// Threads that share a first point: each takes a second point of so many. At least 1.
+    pub strips: u32,
 }
 // SAFETY: `repr(C)`, plain numbers.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -120,15 +120,15 @@ fn keep(best: Buf<u64>, first: u32, slots: u32, kept: u64) -> u64 {
     }
 }
 
-/// The best hypotheses of each model and scene point, in no order: thread `32 i + s` tries the pairs from point `i` to points
-/// `s, s + 32, ...`.
+/// The best hypotheses of each model and scene point, in no order: of [`Search::strips`] threads a point, thread `s` tries the pairs from it
+/// to points `s, s + strips, ...`.
 ///
 /// `points`: x, y, direction, 0 of each scene point. `starts`: of each key where its entries begin, and their end.
 /// `entries`, 8 words each: basis vector over its squared length (x, y), basis origin (x, y); direction of the basis,
 /// first group of test points of its tilt, its model, its number there. `tests`, 12 words for each four points: their x, their y,
 /// their directions. `alive[m]`: 0 if model `m` is not looked for. `likelihood`: class by class, row by row, signed; behind them
 /// [`OUTSIDE`]. `best`: for each model and point [`Search::keep`] slots, which begin as zero or as another table has left them.
-#[kernel(threads = 256, independent)]
+#[kernel(threads = 256, min_blocks = 4, independent)]
 pub fn vision_vote(
     t: Thread,
     search: Search,
@@ -140,7 +140,8 @@ pub fn vision_vote(
     likelihood: In<u8>,
     best: Buf<u64>,
 ) {
-    let (i, strip) = (t.global_id() / STRIPS, t.global_id() % STRIPS);
+    let strips = at_least_one(search.strips);
+    let (i, strip) = (t.global_id() / strips, t.global_id() % strips);
     if i >= search.points {
         return;
     }
@@ -186,7 +187,7 @@ pub fn vision_vote(
                 e += 1;
             }
         }
-        j += STRIPS;
+        j += strips;
     }
 }
 

@@ -23,6 +23,8 @@ pub struct CellIndex {
     words: Buffer<u64>,
     cells: Buffer<u64>,
     bricks: Buffer<u64>,
+    /// Of each occupied brick its place among all.
+    places: Buffer<u32>,
     /// The code of each cell.
     pub codes: Buffer<u32>,
 }
@@ -47,6 +49,7 @@ impl CellIndex {
             words: device.alloc(shape.words as usize)?,
             cells: device.alloc(most_bricks)?,
             bricks: device.alloc(2 * (most_bricks + 1))?,
+            places: device.alloc(most_bricks)?,
             codes: device.alloc(most_cells)?,
         })
     }
@@ -103,6 +106,7 @@ impl CellIndex {
                 self.before.view().arg("before", s)?,
                 self.words.view_mut().arg("words", s)?,
                 self.cells.view_mut().arg("cells", s)?,
+                self.places.view_mut().arg("places", s)?,
                 state.view_mut().arg("state", s)?,
             )?
         };
@@ -136,13 +140,15 @@ impl CellIndex {
         unsafe {
             spatial_number_cells::launch(
                 s,
-                blocks(n_words + 2 * shape.levels() as usize, 128),
+                blocks(bricks + 1 + 2 * shape.levels() as usize, 128),
+                bricks as u32 + 1,
                 shape,
                 a,
                 b,
                 self.words.view().arg("words", s)?,
                 self.cells.view().arg("cells", s)?,
                 self.before.view().arg("before", s)?,
+                self.places.view().arg("places", s)?,
                 self.bricks.view_mut().arg("bricks", s)?,
                 self.codes.view_mut().arg("codes", s)?,
                 of_voxels.view_mut().arg("points", s)?,
@@ -159,6 +165,7 @@ impl CellIndex {
             + self.words.bytes()
             + self.cells.bytes()
             + self.bricks.bytes()
+            + self.places.bytes()
             + self.codes.bytes()
     }
 }
