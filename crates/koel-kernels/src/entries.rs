@@ -127,7 +127,7 @@ entries! {
     (crate::spatial::dipoles) { spatial_dipoles spatial_sum_dipoles }
     (crate::spatial::marks) { spatial_mark spatial_mark_intersections }
     (crate::spatial::winding) { spatial_wind_units spatial_wind_voxels spatial_judge_surfaces }
-    (crate::spatial::nearby) { spatial_judge_near }
+    (crate::spatial::nearby) { spatial_judge_near spatial_judge_holes }
     (crate::spatial::labels) { spatial_judge_free spatial_label spatial_measure spatial_label_points }
     (crate::spatial::flood) {
         spatial_seed spatial_flood_begin spatial_flood_step spatial_flood_turn spatial_flood_conflicts spatial_flood_label

@@ -86,7 +86,7 @@ fn around(index: Index, cloud: u32, x: [f32; 3], level: u32, reach: i32) -> Cell
 /// does around: a hole is closed by a piece of a sphere rather than by a lid. None where its parts disagree.
 #[inline(always)]
 #[track_caller]
-pub fn distance_across_hole(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3]) -> Option<f32> {
+fn distance_across_hole(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3]) -> Option<f32> {
     let mut level = 0;
     while level < index.shape.top() {
         level += 1;
@@ -133,12 +133,27 @@ pub fn distance_nearby(
     }
     Err(FAR)
 }
+/// In `reach`: the voxel has its margin.
+pub const DECIDED: f32 = -1.0;
+/// Places in a list, shared out to any number of threads, of which every `apart`-th works: threads of a warp wait for the one that has most
+/// cells around its voxel, and there are few voxels. `None`: no more.
+#[inline(always)]
+fn following(t: Thread, turn: &mut u32, apart: u32, places: u32) -> Option<u32> {
+    // No panic for 0, which is ruled out.
+    let place = turn.checked_div(apart).unwrap_or(0);
+    if place * apart != *turn || place >= places {
+        return None;
+    }
+    *turn += t.grid_dim() * t.block_dim();
+    Some(place)
+}
 /// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals give no clear answer, or the
-/// surface is open, the voxel goes to `undecided`, with its distance in `reach` and a winding number of 0 in `sums`.
+/// surface is open, the voxel goes to `undecided`, with its distance in `reach` and a winding number of 0 in `sums`. By any number of threads, a
+/// multiple of `apart`, of which every `apart`-th works.
 #[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_judge_near(
     t: Thread,
-    n: u32,
+    apart: u32,
     shape: Shape,
     words: In<u64>,
     bricks: In<u64>,
@@ -151,28 +166,57 @@ pub fn spatial_judge_near(
     sums: Buf<u64>,
     state: Buf<u32>,
 ) {
-    let i = t.global_id();
-    if i >= n || i >= state.load_relaxed(state::NEAR) {
-        return;
-    }
-    let voxel = near.get(i);
-    let (_, cloud, _) = shape.decode(codes.get(voxel));
-    let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
-    let x = Dipole::get(dipoles, voxel).centre;
-    let far = if state.load_relaxed(state::OPEN + other) != 0 {
-        FAR
-    } else {
-        let area = f32::from_bits(state.load_relaxed(state::AREA + other));
-        match distance_nearby(index, dipoles, other, x, area, state.load_relaxed(state::POINTS + other)) {
-            Ok(distance) => {
-                margins.store(voxel, distance.to_bits());
-                return;
+    let (mut turn, places) = (t.global_id(), state.load_relaxed(state::NEAR));
+    while let Some(i) = following(t, &mut turn, apart, places) {
+        let voxel = near.get(i);
+        let (_, cloud, _) = shape.decode(codes.get(voxel));
+        let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
+        let x = Dipole::get(dipoles, voxel).centre;
+        let far = if state.load_relaxed(state::OPEN + other) != 0 {
+            FAR
+        } else {
+            let area = f32::from_bits(state.load_relaxed(state::AREA + other));
+            match distance_nearby(index, dipoles, other, x, area, state.load_relaxed(state::POINTS + other)) {
+                Ok(distance) => {
+                    margins.store(voxel, distance.to_bits());
+                    continue;
+                }
+                Err(far) => far,
             }
-            Err(far) => far,
+        };
+        reach.store(voxel, far.to_bits());
+        let place = state.fetch_add(state::UNDECIDED, 1);
+        undecided.store(place, voxel);
+        sums.store(place, 0);
+    }
+}
+/// Of the voxels in `undecided` those that are far from a closed surface, but close to where it [would go on](distance_across_hole): their margins;
+/// `reach` is [`DECIDED`]. By threads as [`spatial_judge_near()`].
+#[kernel(threads = 64, independent, native_v3)]
+pub fn spatial_judge_holes(
+    t: Thread,
+    apart: u32,
+    shape: Shape,
+    words: In<u64>,
+    bricks: In<u64>,
+    codes: In<u32>,
+    dipoles: In<u32>,
+    state: In<u32>,
+    undecided: In<u32>,
+    reach: Buf<u32>,
+    margins: Buf<u32>,
+) {
+    let (mut turn, places) = (t.global_id(), state.get(state::UNDECIDED));
+    while let Some(i) = following(t, &mut turn, apart, places) {
+        let voxel = undecided.get(i);
+        let (_, cloud, _) = shape.decode(codes.get(voxel));
+        let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
+        if f32::from_bits(reach.load(voxel)) == FAR
+            && state.get(state::OPEN + other) == 0
+            && let Some(distance) = distance_across_hole(index, dipoles, other, Dipole::get(dipoles, voxel).centre)
+        {
+            margins.store(voxel, distance.to_bits());
+            reach.store(voxel, DECIDED.to_bits());
         }
-    };
-    reach.store(voxel, far.to_bits());
-    let place = state.fetch_add(state::UNDECIDED, 1);
-    undecided.store(place, voxel);
-    sums.store(place, 0);
+    }
 }

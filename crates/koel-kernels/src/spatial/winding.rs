@@ -2,10 +2,10 @@
 //! grid as the hierarchy: far pieces of the surface count as one dipole a cell, nearer ones on finer levels.
 use super::dipoles::{Dipole, measure_surface};
 use super::index::{CORNERS, Index};
-use super::labels::{FAR, margin_of};
+use super::labels::margin_of;
 use super::layout::Shape;
 use super::math::sqrt;
-use super::nearby::distance_across_hole;
+use super::nearby::DECIDED;
 use super::{NONE, state};
 use core::ops::Range;
 use koel_simt::{Buf, In, Thread, kernel};
@@ -164,8 +164,8 @@ pub fn spatial_wind_units(
         }
     }
 }
-/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level; from each its voxel's margin. Queries
-/// times levels times `split` (1 or [`CORNERS`]), by any number of threads: the last one of a query has its sum.
+/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level, but for those that are [`DECIDED`]; from each
+/// its voxel's margin. Queries times levels times `split` (1 or [`CORNERS`]), by any number of threads: the last one of a query has its sum.
 #[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_wind_voxels(
     t: Thread,
@@ -191,6 +191,10 @@ pub fn spatial_wind_voxels(
         let (i, (level, corners)) = (turn.query, turn.of_level(split));
         turn.advance();
         let voxel = undecided.get(i);
+        let far = f32::from_bits(reach.get(voxel));
+        if far == DECIDED {
+            continue;
+        }
         let (_, cloud, _) = shape.decode(codes.get(voxel));
         let centre = Dipole::get(dipoles, voxel).centre;
         let part = solid_angle(index, dipoles, 1 - cloud, centre, level, 0, corners);
@@ -201,15 +205,7 @@ pub fn spatial_wind_voxels(
             let sum = sum.wrapping_sub((parts as u64) << SUM_BITS) as i64;
             let iso = f32::from_bits(state.get(state::ISO + 1 - cloud));
             let open = state.get(state::OPEN + 1 - cloud) != 0;
-            let far = f32::from_bits(reach.get(voxel));
-            let mut margin = margin_of(iso - from_sum(sum), far, open);
-            if !open
-                && far == FAR
-                && let Some(distance) = distance_across_hole(index, dipoles, 1 - cloud, centre)
-            {
-                margin = distance;
-            }
-            margins.store(voxel, margin.to_bits());
+            margins.store(voxel, margin_of(iso - from_sum(sum), far, open).to_bits());
         }
     }
 }

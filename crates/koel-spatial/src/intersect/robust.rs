@@ -8,7 +8,7 @@ use koel::{Buffer, Device, DeviceKind, Result, Stream};
 use koel_kernels::spatial::index::CORNERS;
 use koel_kernels::spatial::labels::*;
 use koel_kernels::spatial::marks::spatial_mark;
-use koel_kernels::spatial::nearby::spatial_judge_near;
+use koel_kernels::spatial::nearby::{spatial_judge_holes, spatial_judge_near};
 use koel_kernels::spatial::state;
 use koel_kernels::spatial::winding::{SAMPLES, spatial_judge_surfaces, spatial_wind_units, spatial_wind_voxels};
 
@@ -115,7 +115,7 @@ impl Robust {
             )
         }
     }
-    /// Margins and labels of all voxels. Four launches.
+    /// Margins and labels of all voxels. Five launches.
     pub fn label(
         &mut self,
         s: &Stream,
@@ -128,13 +128,13 @@ impl Robust {
         let codes = index.codes.view().arg("codes", s)?;
         let dipoles = sums.dipoles.view().arg("dipoles", s)?;
         let voxels = index.voxels(s, state);
-        let near = bound(s, state, state::NEAR, voxels);
+        let (near, apart) = (bound(s, state, state::NEAR, voxels), apart(s));
         // SAFETY: lists hold voxels and have room for all; every buffer has a word a voxel.
         unsafe {
             spatial_judge_near::launch(
                 s,
-                blocks(near, 64),
-                near as u32,
+                turns(s, near * apart as usize),
+                apart,
                 shape,
                 words,
                 bricks,
@@ -166,6 +166,20 @@ impl Robust {
             )?;
             let queries = bound(s, state, state::UNDECIDED, voxels);
             let (split, shared) = (split(s), state.view().arg("state", s)?);
+            spatial_judge_holes::launch(
+                s,
+                turns(s, queries * apart as usize),
+                apart,
+                shape,
+                words,
+                bricks,
+                codes,
+                dipoles,
+                shared,
+                self.undecided.view().arg("undecided", s)?,
+                self.reach.view_mut().arg("reach", s)?,
+                self.margins.view_mut().arg("margins", s)?,
+            )?;
             spatial_wind_voxels::launch(
                 s,
                 turns(s, queries * (shape.top() * split) as usize),
@@ -234,6 +248,10 @@ impl Robust {
 /// Parts of each level of a winding number: one a brick where threads abound.
 fn split(s: &Stream) -> u32 {
     if s.device().kind() == DeviceKind::Cpu { 1 } else { CORNERS }
+}
+/// Of the threads that walk over the cells around voxels, every so manieth works: see [`spatial_judge_near()`].
+fn apart(s: &Stream) -> u32 {
+    if s.device().kind() == DeviceKind::Cpu { 1 } else { 8 }
 }
 /// Blocks of 64 for `n` turns that any number of threads can share: on a GPU no more than fill it, as `n` is a bound there.
 fn turns(s: &Stream, n: usize) -> u32 {
