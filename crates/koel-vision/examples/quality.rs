@@ -1,10 +1,10 @@
 //! The quality of the default matcher on synthetic pairs of known truth: a table, by level.
 //!
-//! `cargo run --release -p koel-vision --example quality -- FIRST_SEED PAIRS PHOTOGRAPH... [LEVEL...]`
+//! `cargo run --release -p koel-vision --example quality -- FIRST_SEED PAIRS PHOTOGRAPH... [LEVEL...] [quick] [cpu]`
 //!
-//! Photographs are files (at least three); levels are names from the table's first column, all if none is given; `quick` among them takes
-//! `Options::quick`.
-//! `QUALITY_PAIRS=1` prints every pair too.
+//! Photographs are files (at least three); levels are names from the table's first column, all if none is given; `quick` takes
+//! `Options::quick`, `cpu` the CPU and not this machine's best device. `QUALITY_PAIRS=1` prints every pair too.
+use koel::Device;
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::{Grey, Matcher, Model, Options, read};
 use std::error::Error;
@@ -29,13 +29,14 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let (first, pairs) = (first.parse::<u64>()?, pairs.parse::<u64>()?.max(1));
     let mut levels = Level::ALL.to_vec();
     levels.retain(|level| others.iter().any(|o| o == level.name()));
-    let quick = others.iter().any(|o| o == "quick");
-    let files = others.iter().filter(|o| *o != "quick" && Level::ALL.iter().all(|level| *o != level.name()));
+    let [quick, cpu] = ["quick", "cpu"].map(|word| others.iter().any(|o| o == word));
+    let is_level = |o: &str| Level::ALL.iter().any(|level| o == level.name());
+    let files = others.iter().filter(|o| *o != "quick" && *o != "cpu" && !is_level(o));
     let photographs = files.map(|f| Ok(read(Path::new(f))?.grey)).collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
     if photographs.len() < 3 {
         return Err("expected at least three photographs".into());
     }
-    let device = koel::Device::cpu()?;
+    let device = if cpu { Device::cpu()? } else { Device::best()? };
     let matcher = Matcher::new(&device, if quick { Options::quick() } else { Options::default() })?;
     let every_pair = std::env::var_os("QUALITY_PAIRS").is_some();
     println!("Seeds {first} to {}, {} photographs, {}.\n", first + pairs - 1, photographs.len(), device.name());
@@ -66,7 +67,7 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         errors.sort_by(f32::total_cmp);
         evidence.sort_by(f32::total_cmp);
         println!(
-            "| {} | {within} | {:.0} % | {:.0} % | {:.2} | {:.0} to {:.0} | {:.2} | {:.0} % |",
+            "| {} | {within} | {:.0} % | {:.1} % | {:.2} | {:.0} to {:.0} | {:.3} | {:.0} % |",
             level.name(),
             100.0 * goal,
             100.0 * good as f32 / pairs as f32,

@@ -135,25 +135,40 @@ pub fn distance_nearby(
 }
 /// In `reach`: the voxel has its margin.
 pub const DECIDED: f32 = -1.0;
-/// Places in a list, shared out to any number of threads, of which every `apart`-th works: threads of a warp wait for the one that has most
-/// cells around its voxel, and there are few voxels. `None`: no more.
-#[inline(always)]
-fn following(t: Thread, turn: &mut u32, apart: u32, places: u32) -> Option<u32> {
-    // No panic for 0, which is ruled out.
-    let place = turn.checked_div(apart).unwrap_or(0);
-    if place * apart != *turn || place >= places {
-        return None;
+/// Places in a list, shared out to any number of threads.
+#[derive(Clone, Copy)]
+struct Turn {
+    next: u32,
+    step: u32,
+    places: u32,
+}
+impl Turn {
+    /// The first one of a thread. Where threads abound only every eighth works: those of a warp wait for the one that has most cells around
+    /// its voxel.
+    #[inline(always)]
+    fn first(t: Thread, places: u32) -> Turn {
+        let (i, threads) = (t.global_id(), t.grid_dim() * t.block_dim());
+        if places > threads / 8 {
+            return Turn { next: i, step: threads, places };
+        }
+        Turn { next: if i & 7 == 0 { i >> 3 } else { places }, step: places, places }
     }
-    *turn += t.grid_dim() * t.block_dim();
-    Some(place)
+    /// The next one of the thread; `None`: no more.
+    #[inline(always)]
+    fn pop(&mut self) -> Option<u32> {
+        if self.next >= self.places {
+            return None;
+        }
+        let place = self.next;
+        self.next += self.step;
+        Some(place)
+    }
 }
 /// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals give no clear answer, or the
-/// surface is open, the voxel goes to `undecided`, with its distance in `reach` and a winding number of 0 in `sums`. By any number of threads, a
-/// multiple of `apart`, of which every `apart`-th works.
+/// surface is open, the voxel goes to `undecided`, with its distance in `reach` and a winding number of 0 in `sums`. By any number of threads.
 #[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_judge_near(
     t: Thread,
-    apart: u32,
     shape: Shape,
     words: In<u64>,
     bricks: In<u64>,
@@ -166,8 +181,8 @@ pub fn spatial_judge_near(
     sums: Buf<u64>,
     state: Buf<u32>,
 ) {
-    let (mut turn, places) = (t.global_id(), state.load_relaxed(state::NEAR));
-    while let Some(i) = following(t, &mut turn, apart, places) {
+    let mut turn = Turn::first(t, state.load_relaxed(state::NEAR));
+    while let Some(i) = turn.pop() {
         let voxel = near.get(i);
         let (_, cloud, _) = shape.decode(codes.get(voxel));
         let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
@@ -191,11 +206,10 @@ pub fn spatial_judge_near(
     }
 }
 /// Of the voxels in `undecided` those that are far from a closed surface, but close to where it [would go on](distance_across_hole): their margins;
-/// `reach` is [`DECIDED`]. By threads as [`spatial_judge_near()`].
+/// `reach` is [`DECIDED`]. By any number of threads.
 #[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_judge_holes(
     t: Thread,
-    apart: u32,
     shape: Shape,
     words: In<u64>,
     bricks: In<u64>,
@@ -206,8 +220,8 @@ pub fn spatial_judge_holes(
     reach: Buf<u32>,
     margins: Buf<u32>,
 ) {
-    let (mut turn, places) = (t.global_id(), state.get(state::UNDECIDED));
-    while let Some(i) = following(t, &mut turn, apart, places) {
+    let mut turn = Turn::first(t, state.get(state::UNDECIDED));
+    while let Some(i) = turn.pop() {
         let voxel = undecided.get(i);
         let (_, cloud, _) = shape.decode(codes.get(voxel));
         let (index, other) = (Index { shape, words, bricks }, 1 - cloud);

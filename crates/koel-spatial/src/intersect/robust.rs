@@ -128,13 +128,12 @@ impl Robust {
         let codes = index.codes.view().arg("codes", s)?;
         let dipoles = sums.dipoles.view().arg("dipoles", s)?;
         let voxels = index.voxels(s, state);
-        let (near, apart) = (bound(s, state, state::NEAR, voxels), apart(s));
+        let near = bound(s, state, state::NEAR, voxels);
         // SAFETY: lists hold voxels and have room for all; every buffer has a word a voxel.
         unsafe {
             spatial_judge_near::launch(
                 s,
-                turns(s, near * apart as usize),
-                apart,
+                turns(s, near),
                 shape,
                 words,
                 bricks,
@@ -168,8 +167,7 @@ impl Robust {
             let (split, shared) = (split(s), state.view().arg("state", s)?);
             spatial_judge_holes::launch(
                 s,
-                turns(s, queries * apart as usize),
-                apart,
+                turns(s, queries),
                 shape,
                 words,
                 bricks,
@@ -248,10 +246,6 @@ impl Robust {
 /// Parts of each level of a winding number: one a brick where threads abound.
 fn split(s: &Stream) -> u32 {
     if s.device().kind() == DeviceKind::Cpu { 1 } else { CORNERS }
-}
-/// Of the threads that walk over the cells around voxels, every so manieth works: see [`spatial_judge_near()`].
-fn apart(s: &Stream) -> u32 {
-    if s.device().kind() == DeviceKind::Cpu { 1 } else { 8 }
 }
 /// Blocks of 64 for `n` turns that any number of threads can share: on a GPU no more than fill it, as `n` is a bound there.
 fn turns(s: &Stream, n: usize) -> u32 {
