@@ -32,7 +32,7 @@ impl Default for Options {
         let level = Pass {
             tilts: vec![],
             bases: 200,
-            scene_points: 3000,
+            scene_points: 2400,
             scales: (0.6, 1.5),
             a_point: 4,
             quota: 4000,
@@ -41,7 +41,7 @@ impl Default for Options {
         let tilted = Pass {
             tilts: vec![(1.4, 4), (1.9, 6)],
             bases: 60,
-            scene_points: 1500,
+            scene_points: 1200,
             scales: (0.45, 1.5),
             a_point: 8,
             quota: 6000,
