@@ -205,7 +205,7 @@ pub fn spatial_judge_near(
         sums.store(place, 0);
     }
 }
-/// Of the voxels in `undecided` those that are far from a closed surface, but close to where it [would go on](distance_across_hole): their margins;
+/// Of the voxels in `undecided` those that are far from a closed surface, but close to where it would go on if it were a sphere there: their margins;
 /// `reach` is [`DECIDED`]. By any number of threads.
 #[kernel(threads = 64, independent, native_v3)]
 pub fn spatial_judge_holes(
