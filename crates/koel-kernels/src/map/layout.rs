@@ -41,8 +41,6 @@ use koel_simt::{Buf, In, Scalar, U32x4, U64x2, Word, unroll};
 
 /// Pairs of a bucket.
 pub const BUCKET: usize = 4;
-/// The low 31 bits of a filler's hash are less.
-pub const MOST_FILLER: u32 = 64;
 /// The head of an empty slot.
 pub const EMPTY: u64 = u64::MAX;
 
@@ -101,15 +99,8 @@ impl Shape {
     pub fn belongs(self, h: u32, place: u32) -> bool {
         self.first_place(h) == place || self.second_place(h) == place
     }
-    /// Whether a slot of the bucket in this place that has this hash is a [filler](Self::filler), if the bucket is full.
-    #[inline(always)]
-    pub fn is_filler(self, h: u32, place: u32) -> bool {
-        // Of almost all hashes two instructions tell that they are not.
-        h << 1 < 2 * MOST_FILLER && !self.belongs(h, place)
-    }
     /// A hash, from `h` on, that does not belong to the bucket in this place: no lookup that comes there has it. Search begins at 0.
-    /// There must be two buckets. Of four such hashes the low 31 bits are less than [`MOST_FILLER`]: all of these hashes have the same first
-    /// bucket, and second buckets of hashes that follow each other are not the same.
+    /// There must be two buckets.
     #[inline(always)]
     pub fn filler(self, place: u32, h: u32) -> u32 {
         // Low hashes belong to the first bucket of all, those from the middle on do not.
@@ -471,7 +462,6 @@ mod tests {
                 for _ in 0..4 {
                     h = shape.filler(place, h);
                     assert!(shape.first_place(h) != place && shape.second_place(h) != place && h != u32::MAX);
-                    assert!(shape.is_filler(h, place));
                     h += 1;
                 }
             }

@@ -119,7 +119,7 @@ impl<L: Layout> Far<L> {
     fn free(self, bucket: u32, heads: [u64; BUCKET]) -> u32 {
         let (is_full, place, mut free) = (heads[BUCKET - 1] != EMPTY, self.place(bucket) as u32, 0);
         unroll::<BUCKET>(|s| {
-            let is_free = if is_full { self.shape.is_filler(self.hash(heads[s]), place) } else { heads[s] == EMPTY };
+            let is_free = if is_full { !self.shape.belongs(self.hash(heads[s]), place) } else { heads[s] == EMPTY };
             free |= (is_free as u32) << s;
         });
         free

@@ -951,7 +951,7 @@ fn read<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) ->
                 let place = shape.place(from.p, bucket) as u32;
                 let (mut records, mut free, mut bits) = ([EMPTY; BUCKET], FREE, 0);
                 unroll::<BUCKET>(|s| {
-                    if heads[s] != EMPTY && !shape.is_filler(L::hash(L::key_in(heads[s])), place) {
+                    if heads[s] != EMPTY && shape.belongs(L::hash(L::key_in(heads[s])), place) {
                         records[s] = from.record(heads[s], bucket * BUCKET as u32 + s as u32);
                         free &= !(1 << s);
                     }

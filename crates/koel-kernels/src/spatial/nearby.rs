@@ -137,26 +137,26 @@ pub fn distance_nearby(
 pub const DECIDED: f32 = -1.0;
 /// Places in a list, shared out to any number of threads.
 #[derive(Clone, Copy)]
-struct Turn {
+struct Places {
     next: u32,
     step: u32,
-    places: u32,
+    end: u32,
 }
-impl Turn {
+impl Places {
     /// The first one of a thread. Where threads abound only every eighth works: those of a warp wait for the one that has most cells around
     /// its voxel.
     #[inline(always)]
-    fn first(t: Thread, places: u32) -> Turn {
+    fn first(t: Thread, places: u32) -> Places {
         let (i, threads) = (t.global_id(), t.grid_dim() * t.block_dim());
         if places > threads / 8 {
-            return Turn { next: i, step: threads, places };
+            return Places { next: i, step: threads, end: places };
         }
-        Turn { next: if i & 7 == 0 { i >> 3 } else { places }, step: places, places }
+        Places { next: if i & 7 == 0 { i >> 3 } else { places }, step: places, end: places }
     }
     /// The next one of the thread; `None`: no more.
     #[inline(always)]
     fn pop(&mut self) -> Option<u32> {
-        if self.next >= self.places {
+        if self.next >= self.end {
             return None;
         }
         let place = self.next;
@@ -181,8 +181,8 @@ pub fn spatial_judge_near(
     sums: Buf<u64>,
     state: Buf<u32>,
 ) {
-    let mut turn = Turn::first(t, state.load_relaxed(state::NEAR));
-    while let Some(i) = turn.pop() {
+    let mut places = Places::first(t, state.load_relaxed(state::NEAR));
+    while let Some(i) = places.pop() {
         let voxel = near.get(i);
         let (_, cloud, _) = shape.decode(codes.get(voxel));
         let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
@@ -220,8 +220,8 @@ pub fn spatial_judge_holes(
     reach: Buf<u32>,
     margins: Buf<u32>,
 ) {
-    let mut turn = Turn::first(t, state.get(state::UNDECIDED));
-    while let Some(i) = turn.pop() {
+    let mut places = Places::first(t, state.get(state::UNDECIDED));
+    while let Some(i) = places.pop() {
         let voxel = undecided.get(i);
         let (_, cloud, _) = shape.decode(codes.get(voxel));
         let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
