@@ -87,8 +87,11 @@ entries! {
         map_join_u64_u32 map_join_direct_u64_u32 map_join_u64_u64 map_join_direct_u64_u64
         map_filter map_filter_direct map_filter_u32 map_filter_direct_u32 map_filter_u64 map_filter_direct_u64
     }
-    (crate::map::update) { map_update map_update_u32_u64 map_update_u64_u32 map_update_u64_u64 }
-    (crate::map::sparse) { map_update_sparse map_update_sparse_u32_u64 map_update_sparse_u64_u32 map_update_sparse_u64_u64 }
+    (crate::map::update) {
+        map_update map_update_u32_u64 map_update_u64_u32 map_update_u64_u64
+        map_update_left map_update_left_u32_u64 map_update_left_u64_u32 map_update_left_u64_u64
+    }
+    (crate::map::few) { map_update_few map_update_few_u32_u64 map_update_few_u64_u32 map_update_few_u64_u64 }
     (crate::set::partition) {
         set_from_input_u32 set_from_input_many_u32 set_from_input_u64 set_from_input_many_u64
         set_from_groups_u32 set_from_groups_u64

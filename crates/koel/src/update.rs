@@ -3,9 +3,10 @@ use crate::cpu;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::stored::Stored;
-use crate::map::join::{Arrived, Route, Rule, Sent, reserve, send};
+use crate::map::join::{Arrived, Route, Rule, Sent, reserve, reserve_route, send};
 use crate::map::kernels::{self, Kernels, Slots};
 use crate::map::plan::Plan;
+use koel_kernels::map::few::Few;
 use koel_kernels::map::join::Numbered;
 use koel_kernels::map::layout::{Layout, Shape};
 use koel_kernels::map::reproduce::{self, unstashed_words};
@@ -95,8 +96,9 @@ pub(crate) trait Changed: Sized {
     type Options: Copy;
     /// Its name in errors, and that of its shape.
     const NAMES: [&'static str; 2];
-    /// Whether few operations can be done in the buckets of their keys alone.
-    const DOES_FEW: bool;
+
+    /// What does operations in the buckets of their keys alone, if anything does.
+    const FEW: Option<FewKernels<Self>>;
 
     /// The load to build it for.
     fn load(options: &Self::Options) -> f64;
@@ -119,11 +121,20 @@ pub(crate) trait Changed: Sized {
     /// Bytes of shared memory of a block that changes a partition of so many buckets by operations on so many keys, which differ (`each`) or not;
     /// `None`: it cannot.
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32>;
-    /// Launches what applies operations that have been sent; `few`: first in the buckets of their keys alone.
+    /// Launches what applies operations that have been sent.
     ///
     /// # Safety
-    /// The arguments must fit the kernels.
-    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, few: bool, on: Launch<Self>) -> Result<()>;
+    /// The arguments must fit the kernel.
+    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, on: Launch<Self>) -> Result<()>;
+}
+/// What does operations in the buckets of their keys alone: launches, whose arguments must fit the kernels, and what they need.
+pub(crate) struct FewKernels<T: Changed> {
+    /// Bytes of shared memory of a block.
+    pub shared_bytes: fn(Few) -> u32,
+    /// Applies operations that have been sent, in a block for each bin.
+    pub launch: unsafe fn(&Stream, u32, Shape, Few, &Launch<T>) -> Result<()>,
+    /// Applies what that left, in so many blocks.
+    pub left: unsafe fn(&Stream, u32, Shape, Applying, Launch<T>) -> Result<()>,
 }
 pub(crate) type PairsOnHost<T> = HashMap<<PairsOf<T> as Layout>::Key, <PairsOf<T> as Layout>::Value>;
 type PairsOf<T> = <T as Changed>::Pairs;
@@ -167,8 +178,8 @@ pub(crate) struct Memory {
     state: Buffer<u32>,
     /// Operations of a batch that has one for all.
     no_operations: Buffer<u8>,
-    /// Batches that were done in the buckets of their keys, since one was done in whole partitions.
-    sparse: u32,
+    /// Operations that were done in the buckets of their keys, since some were done in whole partitions.
+    done_few: usize,
     of_cpu: cpu::Updates,
 }
 
@@ -184,10 +195,12 @@ pub(crate) struct Limits {
     pub spare: u32,
     /// Of a partition's slots that pairs may take.
     pub most_load: f64,
-    /// Operations for a bucket up to which only the buckets of their keys are read; then partitions are read as a whole.
-    pub sparse: f64,
-    /// The same of the load that the table was built for, where keys may be new: above, too many have to evict others.
-    pub sparse_load: f64,
+    /// Whether only the buckets of the keys are read, or partitions as a whole.
+    pub few: bool,
+    /// The load that the table was built for from which on it is partitions where keys are inserted: too many would have to evict others.
+    pub few_load: f64,
+    /// Of those operations of a group on average, at most.
+    pub group: u32,
 }
 impl Limits {
     /// Of maps.
@@ -197,8 +210,9 @@ impl Limits {
         deviations: 6.0,
         spare: 24,
         most_load: 0.97,
-        sparse: 0.5,
-        sparse_load: 0.65,
+        few: true,
+        few_load: 0.7,
+        group: 1200,
     };
     /// Of sets: partitions have up to twice the keys.
     pub const OF_SETS: Limits = Limits { operations: 1000, ..Limits::TUNED };
@@ -214,18 +228,20 @@ impl Limits {
             std::iter::successors(Some(self.operations), |&mean| Some(mean * 3 / 4).filter(|&mean| mean > 0));
         means.find(fits)
     }
-    /// Whether so many operations are done in the buckets of their keys, as far as they can be.
-    fn are_few(self, n: usize, code: u32, plan: &Plan, slots: usize) -> bool {
-        let buckets = plan.shape.all_buckets();
-        let evicts = code != operation::ERASE && plan.n as f64 > self.sparse_load * slots as f64;
-        code != operation::EACH && !evicts && buckets > 1 && n as f64 <= self.sparse * buckets as f64
+    /// Whether operations are done in the buckets of their keys, as far as they can be.
+    fn are_few<T: Changed>(self, code: u32, plan: &Plan, slots: usize) -> bool {
+        let evicts = code == operation::INSERT && plan.n as f64 > self.few_load * slots as f64;
+        T::FEW.is_some() && self.few && !evicts && plan.shape.all_buckets() > 1
     }
     fn most_pairs<T: Changed>(self, shape: Shape) -> u32 {
         (shape.buckets as f64 * slots_of_bucket::<T>() as f64 * self.most_load) as u32
     }
 }
-/// Batches in a row that read the buckets of their keys alone, at most: class bits of erased keys stay until one reads all.
-const MOST_SPARSE: u32 = 15;
+/// Words for claims of buckets, for an operation of a group on average; and of a group at most.
+const CLAIMS: usize = 4;
+const MOST_CLAIMS: usize = 1 << 13;
+/// Blocks of whole partitions behind few operations, at most: nearly always they have nothing to do, and the fewer leave the sooner.
+const LEFT_BLOCKS: u32 = 528;
 /// Blocks that empty a stash, at most.
 const MOST_UNSTASHING: u32 = 64;
 /// The load of tables that have grown, at most.
@@ -251,6 +267,12 @@ impl<K: Element, V: Element> Batch<'_, K, V> {
             values: if self.values.is_empty() { self.values } else { self.values.slice(range)? },
         })
     }
+}
+/// How `n` operations are applied that take this route, where they are few.
+fn few(route: &Route, n: usize, shape: Shape, operation: u32, stash_bits: u32) -> Few {
+    let groups = route.bins(shape.partitions)[1] as usize;
+    let claims = (CLAIMS * n / groups).clamp(4, MOST_CLAIMS).next_power_of_two() as u32 - 1;
+    Few { pass: route.last, operation, claims, stash_bits }
 }
 /// What was left to do.
 #[derive(Clone, Copy, Debug, Default)]
@@ -278,7 +300,7 @@ impl<T: Changed> Updater<T> {
             are_ones: false,
             state: device.alloc(state::LEFT as usize)?,
             no_operations: device.alloc(0)?,
-            sparse: 0,
+            done_few: 0,
             of_cpu: cpu::Updates::default(),
         };
         Ok(Updater { device: device.clone(), options, limits, memory })
@@ -344,17 +366,30 @@ impl<T: Changed> Updater<T> {
     }
     /// Whether the table's partitions fit the blocks that would change them.
     fn can_update(&self, table: &T, batch: BatchOf<'_, T>) -> bool {
-        !self.device.runs_kernels() || self.piece(table.plan().shape, batch).is_some()
+        !self.device.runs_kernels() || self.piece(table.plan().shape, batch, false).is_some()
     }
     /// Operations that are done at once, at most, and how they are partitioned.
-    fn piece(&self, shape: Shape, batch: BatchOf<'_, T>) -> Option<(usize, Rule)> {
+    fn piece(&self, shape: Shape, batch: BatchOf<'_, T>, are_few: bool) -> Option<(usize, Rule)> {
         let max_shared = self.device.max_shared();
         let each = batch.operations.code() == operation::EACH;
-        let most = self.limits.most_operations::<T>(shape, each, max_shared)? as usize * shape.partitions as usize;
+        let mut most = self.limits.most_operations::<T>(shape, each, max_shared)? as usize * shape.partitions as usize;
+        let mut rule = self.limits.rule;
+        if let Some(kernels) = T::FEW.filter(|_| are_few) {
+            // There is one pass.
+            rule = Rule { smallest: true, shared: false, part: usize::MAX, ..rule };
+            let groups = self.route(1, shape, rule)?.bins(shape.partitions)[1] as usize;
+            let fits = |&each: &usize| {
+                let route = self.route(each * groups, shape, rule);
+                route.is_some_and(|route| (kernels.shared_bytes)(few(&route, each * groups, shape, 0, 0)) <= max_shared)
+            };
+            let halves = |&each: &usize| (each > 1).then_some(each / 2);
+            most = most.min(std::iter::successors(Some(self.limits.group as usize), halves).find(fits)? * groups);
+        }
         let piece = most.min(batch.keys.len()).max(1);
         // The overflow area has room for all.
-        let rule = Rule { area: self.limits.rule.area + piece as u32, ..self.limits.rule };
-        self.route(piece, shape, rule).is_some_and(|route| route.shared).then_some((piece, rule))
+        rule.area += piece as u32;
+        let fits = self.route(piece, shape, rule).is_some_and(|route| route.shared == rule.shared);
+        fits.then_some((piece, rule))
     }
     fn route(&self, n: usize, shape: Shape, rule: Rule) -> Option<Route> {
         Route::new::<T::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), rule)
@@ -466,13 +501,35 @@ impl<T: Changed> Updater<T> {
                     let expected = "partitions that fit a block's shared memory".into();
                     Error::Setting { field: T::NAMES[1], found: format!("{shape:?}"), expected }
                 };
-                let (piece, rule) = self.piece(shape, part).ok_or_else(unfit)?;
+                let (code, all) = (part.operations.code(), slots_of::<T>(shape));
+                // Class bits of keys that are gone stay until whole partitions are read.
+                let can = !again && self.memory.done_few < all;
+                let are_few = can && self.limits.are_few::<T>(code, &plan, all);
+                self.memory.done_few = if are_few { self.memory.done_few + range.len() } else { 0 };
+                // Whichever way a later batch of as many operations goes, it finds memory.
+                for are_few in [false, true] {
+                    let Some((piece, rule)) = self.piece(shape, part, are_few) else { continue };
+                    let route = self.route(range.len().min(piece), shape, rule).ok_or_else(unfit)?;
+                    let Memory { sent, counters, .. } = &mut self.memory;
+                    reserve_route::<T::Pairs, Numbered>(&route, shape, sent, counters)?;
+                }
+                let (piece, rule) = self.piece(shape, part, are_few).ok_or_else(unfit)?;
                 for start in range.clone().step_by(piece) {
                     let range = start..range.end.min(start + piece);
                     let route = self.route(range.len(), shape, rule).ok_or_else(unfit)?;
                     let outcomes = outcomes.reborrow().slice(range.clone())?;
                     let (memory, limits) = (&mut self.memory, self.limits);
-                    memory.run::<T>(stream, &plan, &route, limits, slots, batch.part(range)?, outcomes, again)?;
+                    memory.run::<T>(
+                        stream,
+                        &plan,
+                        &route,
+                        limits,
+                        slots,
+                        batch.part(range)?,
+                        outcomes,
+                        again,
+                        are_few,
+                    )?;
                 }
                 table.changed_by_kernels(self.scratch_bytes());
             }
@@ -560,7 +617,8 @@ impl<T: Changed> Updater<T> {
 }
 
 impl Memory {
-    /// Puts a piece of a batch on the stream: a fill and three to five launches.
+    /// Puts a piece of a batch on the stream: a fill and three to five launches; `are_few`: the buckets of the keys alone are read, as far as
+    /// that will do.
     #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
     fn run<T: Changed>(
         &mut self,
@@ -572,8 +630,14 @@ impl Memory {
         batch: BatchOf<'_, T>,
         mut outcomes: ViewMut<'_, u8>,
         again: bool,
+        are_few: bool,
     ) -> Result<()> {
         let (n, shape) = (batch.keys.len(), plan.shape);
+        let (code, operations) = match batch.operations {
+            Operations::Each(each) => (operation::EACH, each),
+            all => (all.code(), self.no_operations.view()),
+        };
+        let (values, operations) = (batch.values.arg("values", stream)?, operations.arg("operations", stream)?);
         let in_header = table.header.view().arg("header", stream)?;
         let (sent, counters) = (&mut self.sent, &mut self.counters);
         let came = send::<T::Pairs, Numbered>(stream, route, shape, in_header, batch.keys, sent, counters)?;
@@ -590,33 +654,34 @@ impl Memory {
         let lists = self.lists.view_mut().arg("lists", stream)?;
         let slots = table.slots.view_mut().arg("slots", stream)?;
         let stash = table.stash.view_mut().arg("stash", stream)?;
-        let grid = (1u32 << plan.stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
-        // SAFETY: a table that is built; a word for each partition, and as many for the stash as it takes.
-        unsafe { T::Pairs::unstash(stream, grid, shape, plan.stash_bits, stash, unstashed, lists, in_header) }?;
-
-        let (code, operations) = match batch.operations {
-            Operations::Each(each) => (operation::EACH, each),
-            all => (all.code(), self.no_operations.view()),
-        };
-        let few =
-            T::DOES_FEW && !again && limits.are_few(n, code, plan, slots_of::<T>(shape)) && self.sparse < MOST_SPARSE;
-        self.sparse = if few { self.sparse + 1 } else { 0 };
         let applying = Applying {
             pass: route.last,
             group: route.groups.map_or(0, |groups| groups.each),
             operation: code,
-            again: (again || few) as u32,
+            again: (again || are_few) as u32,
             entries: limits.entries(n as f64 / shape.partitions as f64),
             most: limits.most_pairs::<T>(shape),
             stash_bits: plan.stash_bits,
         };
-        let (values, operations) = (batch.values.arg("values", stream)?, operations.arg("operations", stream)?);
         let statuses = outcomes.arg("outcomes", stream)?;
         let header = table.header.view_mut().arg("header", stream)?;
         let state = self.state.view_mut().arg("state", stream)?;
         let on = Launch { came, values, operations, unstashed, lists, slots, stash, statuses, header, state };
-        // SAFETY: the operations as sent, `n` of everything that they have; the table as built with this plan, its stash as it was left.
-        unsafe { T::launch(stream, shape, applying, few, on) }?;
+        let few_kernels = T::FEW.filter(|_| are_few);
+        if let Some(kernels) = &few_kernels {
+            let few = few(route, n, shape, code, plan.stash_bits);
+            // SAFETY: the operations as sent, `n` of everything that they have; the table as built with this plan.
+            unsafe { (kernels.launch)(stream, route.bins(shape.partitions)[1], shape, few, &on) }?;
+        }
+        let grid = (1u32 << plan.stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
+        // SAFETY: a table that is built; a word for each partition, and as many for the stash as it takes.
+        unsafe { T::Pairs::unstash(stream, grid, shape, plan.stash_bits, stash, unstashed, lists, in_header) }?;
+        match few_kernels {
+            // SAFETY: as above; the stash as it was left.
+            Some(kernels) => unsafe { (kernels.left)(stream, LEFT_BLOCKS.min(shape.partitions), shape, applying, on) },
+            // SAFETY: the same.
+            None => unsafe { T::launch(stream, shape, applying, on) },
+        }?;
         self.are_ones = true;
         Ok(())
     }

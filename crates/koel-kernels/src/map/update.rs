@@ -30,7 +30,6 @@ use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::layout::{class, class_bit, empty_last, filled, with_class_bits};
 use super::records::Placed;
 use super::reproduce::NONE;
-use super::sparse::DONE;
 use super::{header, stash};
 use crate::hash::mulhi;
 use core::marker::PhantomData;
@@ -103,12 +102,15 @@ pub mod state {
     /// New keys of those, as far as they were looked for, and an estimate of what comes later.
     pub const WANTED: u32 = 1;
     /// Partitions with more keys in the batch than there are entries.
-    pub const CROWDED: u32 = 3;
+    pub const CROWDED: u32 = 2;
+    /// Not 0: [few](crate::map::few) operations are not all done yet.
+    pub const NEEDED: u32 = 3;
     /// From here on a word for each partition: not 0 if an earlier part of the batch left operations of it; then how many of 256 wanted
     /// new keys, plus 1.
     pub const LEFT: u32 = 4;
 }
 /// The value that a key has after an operation, if it had this one before.
+#[inline(always)]
 pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option<V> {
     match (operation, before) {
         (operation::ERASE, _) => None,
@@ -122,7 +124,7 @@ pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Applying {
-    /// The last pass of the operations: its bins are partitions.
+    /// The last pass of the operations: its bins are partitions, or some of them if operations are [few](crate::map::few).
     pub pass: Pass,
     /// Partitions of a bin of the first of two passes; 0: there was one pass.
     pub group: u32,
@@ -141,7 +143,8 @@ pub struct Applying {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Applying {}
 impl Applying {
-    /// How many operations are in the bin of a partition, and how many in the overflow area, where those of other partitions are too.
+    /// How many operations are in the bin of a partition, and how many in the overflow area, where those of other partitions are too; or
+    /// in both.
     #[inline(always)]
     pub(super) fn came(
         &self,
@@ -153,11 +156,12 @@ impl Applying {
     ) -> (u32, u32) {
         let of_group = p.checked_div(self.group).map_or(0, |group| group_spilled.get(group));
         // What a bin had no room for is in the overflow area.
-        let behind = match spilled.get(p) | of_group {
+        let bin = self.pass.bin(p);
+        let behind = match spilled.get(bin) | of_group {
             0 => 0,
             _ => sent_state.get(join::state::OVERFLOWED).min(self.pass.area),
         };
-        (self.pass.came(p, cursors, spilled), behind)
+        (self.pass.came(bin, cursors, spilled), behind)
     }
 }
 
@@ -191,8 +195,6 @@ pub(crate) const COUNTS: u32 = 8;
 pub(crate) const WAS_THERE: u32 = 1;
 pub(crate) const IS_THERE: u32 = 2;
 pub(crate) const IS_OTHER: u32 = 4;
-/// Nothing: its operations are not done yet.
-pub(super) const IS_LEFT: u32 = 8;
 
 // Bits of a bucket's word besides those of a build.
 /// The class bits that it had in the table.
@@ -449,13 +451,15 @@ impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
         let mut i = t.id();
         while i < self.came + self.behind {
             let query = if i < self.came {
-                <Numbered as Form<L>>::array(self.sent).get(self.p * self.applying.pass.room + i)
+                <Numbered as Form<L>>::array(self.sent)
+                    .get(self.applying.pass.bin(self.p) * self.applying.pass.room + i)
             } else {
                 <Numbered as Form<L>>::array(self.overflow).get(i - self.came)
             };
             let (sent, number) = <Numbered as Form<L>>::split(query);
             let key = L::mixed_of(self.seed, sent);
-            let is_ours = i < self.came || self.shape.partition(L::hash(key)) == self.p;
+            let is_alone = i < self.came && self.applying.pass.each == 1;
+            let is_ours = is_alone || self.shape.partition(L::hash(key)) == self.p;
             if is_ours && (self.applying.again == 0 || self.statuses.load(number) == status::NOT_DONE) {
                 apply(key, number);
             }
@@ -551,10 +555,20 @@ impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
         }
     }
 }
+/// Whether a block has nothing to do, because all was done as [few](crate::map::few) operations, and nothing of its partitions was in the stash.
+#[inline(always)]
+pub(crate) fn is_idle<const THREADS: u32>(t: Thread, shape: Shape, lists: Buf<u32>, batch_state: Buf<u32>) -> bool {
+    let (mut p, mut is_needed) = (t.block() + t.id() * t.grid_dim(), batch_state.load(state::NEEDED) != 0);
+    while p < shape.partitions {
+        is_needed |= lists.load(p) != NONE;
+        p += t.grid_dim() * THREADS;
+    }
+    t.barrier_count(is_needed) == 0
+}
 /// What the block of a partition has to do, if anything.
 #[inline(always)]
 pub(crate) fn begin<L: Routed, const VALUES: bool>(
-    t: Thread,
+    p: u32,
     shape: Shape,
     applying: Applying,
     sent: In<u64>,
@@ -570,20 +584,10 @@ pub(crate) fn begin<L: Routed, const VALUES: bool>(
     table_header: Buf<u32>,
     batch_state: Buf<u32>,
 ) -> Option<Work<L, VALUES>> {
-    t.wait_for_previous();
-    t.let_next_start();
-    let (id, p) = (t.id(), t.block());
-    let (came, behind) = applying.came(p, cursors, spilled, group_spilled, sent_state);
     let list = lists.load(p);
+    let (came, behind) = applying.came(p, cursors, spilled, group_spilled, sent_state);
     // Every thread of the block leaves, or none.
     if came + behind == 0 && list == NONE {
-        return None;
-    }
-    if list == DONE {
-        t.barrier();
-        if id == 0 {
-            lists.store(p, NONE);
-        }
         return None;
     }
     let seed = table_header.load(header::SEED);
@@ -902,9 +906,6 @@ pub(crate) fn tell<L: Routed, const VALUES: bool, const THREADS: u32>(
         let Some(at) = entries.of::<L>(key) else { return };
         let (was_first, operation) = (entries.first.load(at) == number, batch.operation(number));
         let fate = entries.assigned.load(at);
-        if fate & IS_LEFT != 0 {
-            return batch.statuses.store(number, status::NOT_DONE);
-        }
         let mut was_there = if was_first { fate & WAS_THERE != 0 } else { operation != operation::ERASE };
         if batch.all() == operation::EACH {
             was_there |= !was_first;
@@ -1120,7 +1121,7 @@ fn other<L: Layout>(part: Partition<Moving<L>>, bucket: u32) -> Option<[L::Pair;
     if is_other(word) { Some(finished(part, bucket, word)) } else { None }
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $value:ty, $wide:literal, $threads:literal $min_blocks:literal;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $layout:ty, $value:ty, $wide:literal, $threads:literal $min_blocks:literal;)*) => { $(
     $(#[$doc])*
     #[kernel(threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
     pub fn $name(
@@ -1143,12 +1144,54 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $value:ty, $w
         table_header: Buf<u32>,
         batch_state: Buf<u32>,
     ) {
+        t.wait_for_previous();
+        t.let_next_start();
         if let Some(work) = begin::<$layout, true>(
-            t, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
+            t.block(), shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
             table_header, batch_state,
         ) {
             let done = apply::<$layout, $threads>(t, work, values, slots, stash, table_header, batch_state);
             end::<$layout, true, $threads>(t, work, done, lists, stash, batch_state);
+        }
+    }
+    /// The same behind [few](crate::map::few) operations, of partitions `t.block()`, `t.block() + t.grid_dim()` and so on.
+    #[kernel(threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
+    pub fn $left(
+        t: Thread,
+        shape: Shape,
+        applying: Applying,
+        sent: In<u64>,
+        overflow: In<u64>,
+        cursors: In<u32>,
+        spilled: In<u32>,
+        group_spilled: In<u32>,
+        sent_state: In<u32>,
+        values: In<$value>,
+        operations: In<u8>,
+        unstashed: Buf<u64>,
+        lists: Buf<u32>,
+        slots: Buf<u64>,
+        stash: Buf<u64>,
+        statuses: Buf<u8>,
+        table_header: Buf<u32>,
+        batch_state: Buf<u32>,
+    ) {
+        t.wait_for_previous();
+        t.let_next_start();
+        if is_idle::<$threads>(t, shape, lists, batch_state) {
+            return;
+        }
+        let mut p = t.block();
+        while p < shape.partitions {
+            if let Some(work) = begin::<$layout, true>(
+                p, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
+                table_header, batch_state,
+            ) {
+                let done = apply::<$layout, $threads>(t, work, values, slots, stash, table_header, batch_state);
+                end::<$layout, true, $threads>(t, work, done, lists, stash, batch_state);
+                t.barrier();
+            }
+            p += t.grid_dim();
         }
     }
 )* } }
@@ -1157,11 +1200,11 @@ entries! {
     /// Applies the operations of partition `t.block()`: see the module. `sent`, `overflow` and what follows up to `sent_state`: as the
     /// passes of a [join](super::join) leave them. `values` and `operations`, if these differ, and `statuses`: of each operation.
     /// `unstashed` and `lists`: as [`map_unstash`](fn@super::reproduce::map_unstash) leaves them; leaves all ones in `lists`.
-    map_update Narrow, u32, false, 256 4;
+    map_update map_update_left Narrow, u32, false, 256 4;
     /// The same.
-    map_update_u32_u64 Wide<u32, u64>, u64, true, 512 1;
+    map_update_u32_u64 map_update_left_u32_u64 Wide<u32, u64>, u64, true, 512 1;
     /// The same.
-    map_update_u64_u32 Wide<u64, u32>, u32, false, 512 1;
+    map_update_u64_u32 map_update_left_u64_u32 Wide<u64, u32>, u32, false, 512 1;
     /// The same.
-    map_update_u64_u64 Wide<u64, u64>, u64, true, 512 1;
+    map_update_u64_u64 map_update_left_u64_u64 Wide<u64, u64>, u64, true, 512 1;
 }

@@ -396,8 +396,10 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal;)
         table_header: Buf<u32>,
         batch_state: Buf<u32>,
     ) {
+        t.wait_for_previous();
+        t.let_next_start();
         if let Some(work) = begin::<<$key as Member>::Pairs, false>(
-            t, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
+            t.block(), shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
             table_header, batch_state,
         ) {
             let done = apply::<$key>(t, work, slots, stash, table_header);

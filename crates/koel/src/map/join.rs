@@ -79,6 +79,8 @@ pub(crate) struct Rule {
     /// Bins of a pass, and of a first pass that makes many.
     pub bins: u32,
     pub many_bins: u32,
+    /// The first pass makes many bins, also where fewer would do.
+    pub smallest: bool,
     /// Places of the overflow area besides an eighth of the queries.
     pub area: u32,
     /// Blocks that answer, at least, where a partition has queries for several.
@@ -92,6 +94,7 @@ impl Rule {
         part: 16 << 20,
         bins: BINS,
         many_bins: MANY_BINS,
+        smallest: false,
         area: 1 << 12,
         blocks: 1 << 11,
     };
@@ -129,7 +132,7 @@ impl Route {
         let most = if max_shared >= MANY_SHARED { rule.many_bins } else { rule.bins };
         let each = match all.div_ceil(rule.bins) {
             _ if all <= most => 1,
-            few if few <= rule.bins => few,
+            few if few <= rule.bins && !rule.smallest => few,
             _ => all.div_ceil(most),
         };
         let pass = |each: u32| {
@@ -148,7 +151,7 @@ impl Route {
         (fits && route.places(all).into_iter().all(|places| places < 1 << 31)).then_some(route)
     }
     /// Bins of the first of two passes, and of the last.
-    fn bins(&self, partitions: u32) -> [u32; 2] {
+    pub(crate) fn bins(&self, partitions: u32) -> [u32; 2] {
         [self.groups.map_or(0, |g| partitions.div_ceil(g.each)), partitions.div_ceil(self.last.each)]
     }
     /// Places of the bins of both passes, and of the overflow area.
@@ -187,7 +190,9 @@ pub(crate) fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<
 pub(crate) struct Arrived<T> {
     pub queries: In<T>,
     pub overflow: In<T>,
+    /// Queries of each bin; and to change.
     pub cursors: In<u32>,
+    pub to_cursors: Option<Buf<u32>>,
     pub spilled: In<u32>,
     /// Of the bins of the first of two passes.
     pub group_spilled: In<u32>,
@@ -209,7 +214,7 @@ impl<T: Copy> Arrived<T> {
     {
         let (none, words) = (sent.overflow.view().arg("queries", stream)?, counters.view().arg("state", stream)?);
         let [cursors, spilled, group_spilled, state] = [words; 4];
-        Ok(Arrived { queries: none, overflow: none, cursors, spilled, group_spilled, state })
+        Ok(Arrived { queries: none, overflow: none, cursors, to_cursors: None, spilled, group_spilled, state })
     }
     /// What is looked up in device memory of `n` queries, in this order.
     fn direct(&self, n: u32, route: Option<&Route>, partitions: u32, device: &Device) -> [Option<Direct<T>>; 2] {
@@ -346,6 +351,23 @@ macro_rules! form {
 form! { Numbered, u64, size_of::<L::Key>() / 4, join_from_input join_from_input_many join_from_groups }
 form! { Alone, L::Key, 1, filter_from_input filter_from_input_many filter_from_groups }
 
+/// Makes memory long enough for queries on this route. Tells the words of the first pass's cursors and of the last one's, and of all counters:
+/// of each pass cursors, and where bins were left: whole lines, so that none is read in a launch before the one that changes it.
+pub(crate) fn reserve_route<L: Kernels, F: Form<L>>(
+    route: &Route,
+    shape: Shape,
+    sent: &mut Sent<F::Element>,
+    counters: &mut Buffer<u32>,
+) -> Result<(usize, usize, usize)> {
+    let places = route.places(shape.partitions).map(|queries| queries * F::ELEMENTS);
+    reserve(&mut sent.by_group, places[0])?;
+    reserve(&mut sent.by_bin, places[1])?;
+    reserve(&mut sent.overflow, places[2])?;
+    let [of_groups, of_bins] = route.bins(shape.partitions).map(|bins| (bins as usize).next_multiple_of(state::WORDS));
+    let words = state::WORDS + 2 * (of_groups + of_bins);
+    reserve(counters, words)?;
+    Ok((of_groups, of_bins, words))
+}
 /// Sends queries to the bins of a table of this shape and with this header: a fill, a launch, with two passes another one.
 pub(crate) fn send<L: Kernels, F: Form<L>>(
     stream: &Stream,
@@ -357,15 +379,7 @@ pub(crate) fn send<L: Kernels, F: Form<L>>(
     counters: &mut Buffer<u32>,
 ) -> Result<Arrived<F::Element>> {
     let n = queries.len() as u32;
-    let places = route.places(shape.partitions).map(|queries| queries * F::ELEMENTS);
-    reserve(&mut sent.by_group, places[0])?;
-    reserve(&mut sent.by_bin, places[1])?;
-    reserve(&mut sent.overflow, places[2])?;
-    // Of each pass cursors, and where bins were left: whole lines, so that none is read in a launch before the one that changes it.
-    let [groups, bins] = route.bins(shape.partitions);
-    let [of_groups, of_bins] = [groups, bins].map(|bins| (bins as usize).next_multiple_of(state::WORDS));
-    let words = state::WORDS + 2 * (of_groups + of_bins);
-    reserve(counters, words)?;
+    let (of_groups, of_bins, words) = reserve_route::<L, F>(route, shape, sent, counters)?;
     counters.view_mut().slice(..words)?.fill_bytes(0, stream)?;
     let section = |start: usize, len| [start..start + len, start + len..start + 2 * len];
     let of_bins = section(state::WORDS + 2 * of_groups, of_bins);
@@ -406,7 +420,7 @@ pub(crate) fn send<L: Kernels, F: Form<L>>(
         let cursors = counters.view_mut().slice(cursors.clone())?.arg("cursors", stream)?;
         let spilled = counters.view_mut().slice(spilled.clone())?.arg("spilled", stream)?;
         let state = counters.view_mut().slice(..state::WORDS)?.arg("state", stream)?;
-        let grid = groups * tiles;
+        let grid = route.bins(shape.partitions)[0] * tiles;
         // SAFETY: as above; the input has every group's room.
         unsafe {
             F::from_groups(
@@ -431,7 +445,8 @@ pub(crate) fn send<L: Kernels, F: Form<L>>(
     Ok(Arrived {
         queries: sent.by_bin.view().arg("queries by bin", stream)?,
         overflow: sent.overflow.view().arg("overflow", stream)?,
-        cursors: counters.view().slice(cursors)?.arg("cursors", stream)?,
+        cursors: counters.view().slice(cursors.clone())?.arg("cursors", stream)?,
+        to_cursors: Some(counters.view_mut().slice(cursors)?.arg("cursors", stream)?),
         spilled: counters.view().slice(spilled)?.arg("spilled", stream)?,
         group_spilled: counters.view().slice(of_all_groups)?.arg("spilled", stream)?,
         state: counters.view().slice(..state::WORDS)?.arg("state", stream)?,

@@ -4,6 +4,7 @@ use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use koel_kernels::map::build::Source;
+use koel_kernels::map::few::Few;
 use koel_kernels::map::find::Table;
 use koel_kernels::map::join::{Answering, Pass};
 use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
@@ -12,8 +13,7 @@ use koel_kernels::map::reproduce::unstashed_words;
 use koel_kernels::map::settle::{Settling, lock_words};
 use koel_kernels::map::update::Applying;
 use koel_kernels::map::{
-    build, contested_words, export, find, group, header, join, partition, reproduce, settle, small, sparse, state,
-    update,
+    build, contested_words, export, few, find, group, header, join, partition, reproduce, settle, small, state, update,
 };
 use koel_simt::{Buf, In};
 
@@ -124,18 +124,24 @@ kernels! {
     reproduce(
         shape: Shape, stash_bits: u32, unstashed: In<u64>, lists: Buf<u32>, slots: Buf<u64>, stash: Buf<u64>, table_header: Buf<u32>
     ): reproduce map_reproduce reproduce map_reproduce_wide reproduce map_reproduce_wide reproduce map_reproduce_wide;
-    /// The operations of each partition, one block a partition, as far as that is done in few buckets.
-    update_sparse(
-        shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,
-        sent_state: In<u32>, values: In<Self::Value>, operations: In<u8>, lists: Buf<u32>, slots: Buf<u64>, statuses: Buf<u8>,
-        table_header: Buf<u32>, batch_state: Buf<u32>
-    ): sparse map_update_sparse sparse map_update_sparse_u32_u64 sparse map_update_sparse_u64_u32 sparse map_update_sparse_u64_u64;
+    /// The operations of each group, one block a group, as far as that is done in few buckets.
+    update_few(
+        shape: Shape, few: Few, sent: In<u64>, overflow: In<u64>, cursors: Buf<u32>, spilled: In<u32>, sent_state: In<u32>,
+        values: In<Self::Value>, operations: In<u8>, slots: Buf<u64>, stash: Buf<u64>, statuses: Buf<u8>, table_header: Buf<u32>,
+        batch_state: Buf<u32>
+    ): few map_update_few few map_update_few_u32_u64 few map_update_few_u64_u32 few map_update_few_u64_u64;
     /// The operations of each partition, one block a partition.
     update(
         shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,
         sent_state: In<u32>, values: In<Self::Value>, operations: In<u8>, unstashed: Buf<u64>, lists: Buf<u32>, slots: Buf<u64>,
         stash: Buf<u64>, statuses: Buf<u8>, table_header: Buf<u32>, batch_state: Buf<u32>
     ): update map_update update map_update_u32_u64 update map_update_u64_u32 update map_update_u64_u64;
+    /// What few operations left.
+    update_left(
+        shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,
+        sent_state: In<u32>, values: In<Self::Value>, operations: In<u8>, unstashed: Buf<u64>, lists: Buf<u32>, slots: Buf<u64>,
+        stash: Buf<u64>, statuses: Buf<u8>, table_header: Buf<u32>, batch_state: Buf<u32>
+    ): update map_update_left update map_update_left_u32_u64 update map_update_left_u64_u32 update map_update_left_u64_u64;
     /// The end of a build, in blocks that are resident all at once.
     settle(
         shape: Shape, settling: Settling, stamps: Stamps, keys: In<Self::Key>, values: In<Self::Value>, slots: Buf<u64>, stash: Buf<u64>,

@@ -6,8 +6,11 @@ use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::map::kernels::Kernels;
 use crate::map::plan::Plan;
-use crate::update::{Batch, Changed, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater};
-use koel_kernels::map::layout::Shape;
+use crate::update::{
+    Batch, Changed, FewKernels, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
+};
+use koel_kernels::map::few::{Few, shared_bytes as few_shared_bytes};
+use koel_kernels::map::layout::{Layout, Shape};
 use koel_kernels::map::update::{Applying, MOST_BUCKETS, operation, shared_bytes};
 
 #[cfg(test)]
@@ -51,16 +54,20 @@ pub enum Operation {
 /// ```
 ///
 /// # Cost
-/// On a GPU the operations are partitioned as the table is, and one block a partition reads it, changes it in shared memory and writes the
-/// buckets that changed. Of 32-bit keys and values that is 41 bytes of memory traffic an operation for the partitions, values and outcomes, the
-/// partitions that have operations read once, and the changed buckets written; wider pairs cost twice as much. Operations without order
-/// inside a key (all but mixed ones) cost the same however often a key comes. A fill and four launches (three up to 1,024
-/// partitions), for each 600 operations a partition, some 2.9 million in a map of 2^24 pairs. Scratch memory is about 27 bytes an
-/// operation, 54 for 64-bit keys.
+/// On a GPU one pass brings the operations into groups, each of some partitions, and one block a group reads and writes the buckets of its
+/// keys, where they lie: of 32-bit keys and values, 8 bytes of memory traffic an operation for the groups and 9 for values and outcomes, and 1 to 2
+/// buckets of 32 bytes read and written at random; wider pairs cost twice as much. What is not done so, the kernel of whole partitions
+/// does behind it: it reads those once, in order, changes them in shared memory and writes the buckets that changed. That are keys for which no other key
+/// makes room in two steps, operations behind 31 others on the same bucket, and what is in the stash. Two fills and four launches,
+/// for each 1,200 operations a group, a million in a map of 2^24 pairs. Scratch memory is about 21 bytes an operation, 40 for
+/// 64-bit keys.
 ///
-/// A batch of one kind of operation that has at most one for two buckets takes a launch more, which reads only the buckets of its keys and does what
-/// it can there: all, nearly always. If keys may be new, only in maps built for a load of 0.65 at most. Every sixteenth such batch is done in whole
-/// partitions, so that what erased keys leave behind in the buckets does not become more and more.
+/// All is done in whole partitions where keys are [inserted](Operation::Insert) into a map that was built for a load above 0.7, because a third of them
+/// would have to evict others; and once, whenever as many operations were done as the map has slots, so that what erased keys leave behind in
+/// the buckets does not become more and more. Then it is two passes and 41 bytes an operation, the partitions that have operations read once, and the
+/// changed buckets written; operations without order inside a key (all but mixed ones) cost the same however often a key comes.
+/// Two fills and four launches (three up to 1,024 partitions), for each 600 operations a partition. Scratch memory is about 33 bytes an
+/// operation, 66 for 64-bit keys.
 ///
 /// On a CPU operations are sorted by partition, and partitions with operations taken apart and put together again, by all threads.
 ///
@@ -144,12 +151,46 @@ impl<K: Key, V: Value> std::fmt::Debug for MapUpdater<K, V> {
     }
 }
 
+/// Launches a kernel of whole partitions.
+macro_rules! launch_whole {
+    ($kernel:ident, $stream:expr, $grid:expr, $shape:expr, $applying:expr, $on:expr) => {{
+        let Launch { came, values, operations, unstashed, lists, slots, stash, statuses, header, state } = $on;
+        // SAFETY: the caller's.
+        unsafe {
+            LayoutOf::<K, V>::$kernel(
+                $stream,
+                $grid,
+                $shape,
+                $applying,
+                came.queries,
+                came.overflow,
+                came.cursors,
+                came.spilled,
+                came.group_spilled,
+                came.state,
+                values,
+                operations,
+                unstashed,
+                lists,
+                slots,
+                stash,
+                statuses,
+                header,
+                state,
+            )
+        }
+    }};
+}
 impl<K: Key, V: Value> Changed for Map<K, V> {
     type Pairs = LayoutOf<K, V>;
     type Buckets = cpu::OfMap<LayoutOf<K, V>>;
     type Options = MapOptions;
     const NAMES: [&'static str; 2] = ["map", "map.shape"];
-    const DOES_FEW: bool = true;
+    const FEW: Option<FewKernels<Self>> = Some(FewKernels {
+        shared_bytes: |few| few_shared_bytes(few, size_of::<<LayoutOf<K, V> as Layout>::Mixed>() as u32),
+        launch: launch_few::<K, V>,
+        left: launch_left::<K, V>,
+    });
 
     fn load(options: &MapOptions) -> f64 {
         options.load
@@ -196,58 +237,52 @@ impl<K: Key, V: Value> Changed for Map<K, V> {
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
         (buckets <= MOST_BUCKETS).then(|| shared_bytes(buckets, entries, each, size_of::<V>() > 4))
     }
-    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, few: bool, on: Launch<Self>) -> Result<()> {
-        type L<K, V> = LayoutOf<K, V>;
-        let Launch { came, values, operations, unstashed, lists, slots, stash, statuses, header, state } = on;
-        if few {
-            let applying = Applying { again: 0, ..applying };
-            // SAFETY: the caller's.
-            unsafe {
-                L::<K, V>::update_sparse(
-                    stream,
-                    shape.partitions,
-                    shape,
-                    applying,
-                    came.queries,
-                    came.overflow,
-                    came.cursors,
-                    came.spilled,
-                    came.group_spilled,
-                    came.state,
-                    values,
-                    operations,
-                    lists,
-                    slots,
-                    statuses,
-                    header,
-                    state,
-                )
-            }?;
-        }
-        // SAFETY: the caller's.
-        unsafe {
-            L::<K, V>::update(
-                stream,
-                shape.partitions,
-                shape,
-                applying,
-                came.queries,
-                came.overflow,
-                came.cursors,
-                came.spilled,
-                came.group_spilled,
-                came.state,
-                values,
-                operations,
-                unstashed,
-                lists,
-                slots,
-                stash,
-                statuses,
-                header,
-                state,
-            )
-        }
+    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, on: Launch<Self>) -> Result<()> {
+        launch_whole!(update, stream, shape.partitions, shape, applying, on)
+    }
+}
+/// # Safety
+/// The arguments must fit the kernel.
+unsafe fn launch_left<K: Key, V: Value>(
+    stream: &Stream,
+    grid: u32,
+    shape: Shape,
+    applying: Applying,
+    on: Launch<Map<K, V>>,
+) -> Result<()> {
+    launch_whole!(update_left, stream, grid, shape, applying, on)
+}
+/// # Safety
+/// The arguments must fit the kernel.
+unsafe fn launch_few<K: Key, V: Value>(
+    stream: &Stream,
+    grid: u32,
+    shape: Shape,
+    few: Few,
+    on: &Launch<Map<K, V>>,
+) -> Result<()> {
+    let &Launch { ref came, values, operations, slots, stash, statuses, header, state, .. } = on;
+    let Some(cursors) = came.to_cursors else { return Ok(()) };
+    // SAFETY: the caller's.
+    unsafe {
+        LayoutOf::<K, V>::update_few(
+            stream,
+            grid,
+            shape,
+            few,
+            came.queries,
+            came.overflow,
+            cursors,
+            came.spilled,
+            came.state,
+            values,
+            operations,
+            slots,
+            stash,
+            statuses,
+            header,
+            state,
+        )
     }
 }
 

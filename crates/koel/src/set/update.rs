@@ -6,7 +6,9 @@ use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::map::Key;
 use crate::map::plan::Plan;
-use crate::update::{Batch, Changed, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater};
+use crate::update::{
+    Batch, Changed, FewKernels, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
+};
 use koel_kernels::map::layout::Shape;
 use koel_kernels::map::update::{Applying, operation};
 use koel_kernels::set::update::shared_bytes;
@@ -142,7 +144,7 @@ impl<K: Key> Changed for Set<K> {
     type Buckets = cpu::OfSet<K>;
     type Options = SetOptions;
     const NAMES: [&'static str; 2] = ["set", "set.shape"];
-    const DOES_FEW: bool = false;
+    const FEW: Option<FewKernels<Self>> = None;
 
     fn load(options: &SetOptions) -> f64 {
         options.load
@@ -187,7 +189,7 @@ impl<K: Key> Changed for Set<K> {
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
         Some(shared_bytes(buckets, entries, each, size_of::<K>() as u32))
     }
-    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, _: bool, on: Launch<Self>) -> Result<()> {
+    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, on: Launch<Self>) -> Result<()> {
         let Launch { came, operations, unstashed, lists, slots, stash, statuses, header, state, .. } = on;
         // SAFETY: the caller's.
         unsafe {

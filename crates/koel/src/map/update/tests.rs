@@ -5,15 +5,14 @@ use super::super::tests::check_layout;
 use super::*;
 use crate::error::Error;
 use crate::map::kernels::Scratch;
-use crate::update::tests::{FEW, FULL, ONE, SEED, TWO, Tested, WHOLE, World, device, plan};
+use crate::update::tests::{FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, plan};
 use crate::update::tests::{
     batches, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
 };
+use koel_kernels::map::header;
+use koel_kernels::map::layout::{EMPTY, Narrow, class_bit, with_class_bits};
 use koel_kernels::map::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
 use std::sync::Mutex;
-
-/// Only the buckets of the keys are read, if that is enough.
-const SPARSE: Limits = Limits { sparse: 99.0, sparse_load: 1.0, ..ONE };
 
 impl<K: Key, V: Value> Tested for Map<K, V> {
     fn options() -> MapOptions {
@@ -61,14 +60,18 @@ fn every_kind_of_batch_and_pairing() {
     batches::<Map<u32, u64>>(2, WHOLE);
     batches::<Map<u64, u32>>(3, WHOLE);
     batches::<Map<u64, u64>>(4, ONE);
+    batches::<Map<u32, u32>>(5, GROUPS);
 }
 /// Batches that are done where the table lies: slots are claimed, keys evicted at once or by a third one, fillers come and go.
 fn few<K: Key, V: Value>(seed: u64, load: f64) {
-    let mut world = World::<Map<K, V>>::new(&device(seed), plan::<Map<K, V>>(900, load), SPARSE);
+    let limits = Limits { few_load: 1.0, ..if seed % 2 == 0 { ONE } else { GROUPS } };
+    let mut world = World::<Map<K, V>>::new(&device(seed), plan::<Map<K, V>>(900, load), limits);
     let slots = world.slots();
     for round in 0..4 {
         world.apply(INSERT, &(900 + round * 12..912 + round * 12).collect::<Vec<_>>());
-        for (operation, n) in [(ASSIGN, 60), (ADD, 90), (ERASE, 200), (INSERT, 170), (ERASE, 1), (INSERT, 1)] {
+        for (operation, n) in
+            [(ASSIGN, 60), (ADD, 90), (ERASE, 200), (INSERT, 170), (EACH, 150), (ERASE, 1), (INSERT, 1)]
+        {
             let numbers = world.some(n, 950);
             world.apply(operation, &numbers);
         }
@@ -86,6 +89,34 @@ fn few_keys_beside_the_pairs() {
     few::<u32, u64>(5, 0.9);
     few::<u64, u32>(6, 0.8);
     few::<u64, u64>(7, 0.93);
+}
+/// Fillers are what does not belong to its bucket, with whatever hash: other programs may have others than ours.
+#[test]
+fn fillers_of_other_programs() {
+    const FILLERS: usize = 20;
+    for limits in [ONE, WHOLE] {
+        let mut world = World::<Map>::new(&device(1), plan::<Map>(900, 0.8), limits);
+        let shape = world.table.plan.shape;
+        let Storage::Kernels(table) = &mut world.table.storage else { unreachable!("kernels build it") };
+        let (mut slots, mut header) = (table.slots.download().unwrap(), table.header.download().unwrap());
+        let full = slots.chunks_exact_mut(4).enumerate().filter(|(_, bucket)| bucket[3] != EMPTY);
+        for (place, bucket) in full.take(FILLERS) {
+            let mut heads: [u64; 4] = std::array::from_fn(|s| bucket[s]);
+            let bits = (0..4).map(|c| (class_bit::<Narrow>(heads, c) as u32) << c).sum();
+            world.oracle.remove(&Narrow::unmixed(header[header::SEED as usize], heads[0] as u32)).unwrap();
+            let foreign = (0xC000_0000..).find(|&h| !shape.belongs(h, place as u32)).unwrap();
+            heads[0] = 77 << 32 | foreign as u64;
+            bucket.copy_from_slice(&with_class_bits::<Narrow>(heads, bits));
+        }
+        header[header::PAIRS as usize] -= FILLERS as u32;
+        table.slots.view_mut().copy_from_host(&slots).unwrap();
+        table.header.view_mut().copy_from_host(&header).unwrap();
+        world.check();
+        for operation in [ERASE, INSERT, EACH, INSERT] {
+            let numbers = world.some(150, 1000);
+            world.apply(operation, &numbers);
+        }
+    }
 }
 #[test]
 fn in_two_passes() {
