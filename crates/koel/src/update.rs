@@ -197,8 +197,10 @@ pub(crate) struct Limits {
     pub most_load: f64,
     /// Whether only the buckets of the keys are read, or partitions as a whole.
     pub few: bool,
-    /// The load that the table was built for from which on it is partitions where keys are inserted: too many would have to evict others.
+    /// From which load that the table was built for on, and from how many operations a bucket on (of narrow pairs; twice as many of wide
+    /// ones), it is partitions where keys are inserted: too many would have to evict others.
     pub few_load: f64,
+    pub few_share: f64,
     /// Of those operations of a group on average, at most.
     pub group: u32,
 }
@@ -212,6 +214,7 @@ impl Limits {
         most_load: 0.97,
         few: true,
         few_load: 0.7,
+        few_share: 0.15,
         group: 1200,
     };
     /// Of sets: partitions have up to twice the keys.
@@ -229,8 +232,10 @@ impl Limits {
         means.find(fits)
     }
     /// Whether operations are done in the buckets of their keys, as far as they can be.
-    fn are_few<T: Changed>(self, code: u32, plan: &Plan, slots: usize) -> bool {
-        let evicts = code == operation::INSERT && plan.n as f64 > self.few_load * slots as f64;
+    fn are_few<T: Changed>(self, n: usize, code: u32, plan: &Plan, slots: usize) -> bool {
+        let is_dense = plan.n as f64 > self.few_load * slots as f64;
+        let share = self.few_share * <T::Pairs as Layout>::SLOT_WORDS as f64;
+        let evicts = code == operation::INSERT && is_dense && n as f64 > share * plan.shape.all_buckets() as f64;
         T::FEW.is_some() && self.few && !evicts && plan.shape.all_buckets() > 1
     }
     fn most_pairs<T: Changed>(self, shape: Shape) -> u32 {
@@ -504,7 +509,7 @@ impl<T: Changed> Updater<T> {
                 let (code, all) = (part.operations.code(), slots_of::<T>(shape));
                 // Class bits of keys that are gone stay until whole partitions are read.
                 let can = !again && self.memory.done_few < all;
-                let are_few = can && self.limits.are_few::<T>(code, &plan, all);
+                let are_few = can && self.limits.are_few::<T>(range.len(), code, &plan, all);
                 self.memory.done_few = if are_few { self.memory.done_few + range.len() } else { 0 };
                 // Whichever way a later batch of as many operations goes, it finds memory.
                 for are_few in [false, true] {

@@ -416,10 +416,9 @@ impl<T: Bucketed> Work<T> {
         if !SECOND && may_be_elsewhere && bucket.bits >> class(h) & 1 != 0 {
             return Fate::Goes;
         }
-        if SECOND && may_be_elsewhere && self.has_stash {
-            if stash::slot_of::<T::Pairs>(self.stash, self.few.stash_bits, key).is_some() {
-                return Fate::Left;
-            }
+        let in_stash = || stash::slot_of::<T::Pairs>(self.stash, self.few.stash_bits, key).is_some();
+        if SECOND && may_be_elsewhere && self.has_stash && in_stash() {
+            return Fate::Left;
         }
         let before = slot.map(|slot| bucket.pair(slot).1);
         let operation = self.operation(number);

@@ -62,8 +62,8 @@ pub enum Operation {
 /// for each 1,200 operations a group, a million in a map of 2^24 pairs. Scratch memory is about 21 bytes an operation, 40 for
 /// 64-bit keys.
 ///
-/// All is done in whole partitions where keys are [inserted](Operation::Insert) into a map that was built for a load above 0.7, because a third of them
-/// would have to evict others; and once, whenever as many operations were done as the map has slots, so that what erased keys leave behind in
+/// All is done in whole partitions where keys are [inserted](Operation::Insert) into a map that was built for a load above 0.7, one for seven buckets
+/// or more (for three of wide pairs), because a third of them would have to evict others; and once, whenever as many operations were done as the map has slots, so that what erased keys leave behind in
 /// the buckets does not become more and more. Then it is two passes and 41 bytes an operation, the partitions that have operations read once, and the
 /// changed buckets written; operations without order inside a key (all but mixed ones) cost the same however often a key comes.
 /// Two fills and four launches (three up to 1,024 partitions), for each 600 operations a partition. Scratch memory is about 33 bytes an

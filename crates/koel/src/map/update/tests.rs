@@ -64,7 +64,7 @@ fn every_kind_of_batch_and_pairing() {
 }
 /// Batches that are done where the table lies: slots are claimed, keys evicted at once or by a third one, fillers come and go.
 fn few<K: Key, V: Value>(seed: u64, load: f64) {
-    let limits = Limits { few_load: 1.0, ..if seed % 2 == 0 { ONE } else { GROUPS } };
+    let limits = Limits { few_load: 1.0, ..if seed.is_multiple_of(2) { ONE } else { GROUPS } };
     let mut world = World::<Map<K, V>>::new(&device(seed), plan::<Map<K, V>>(900, load), limits);
     let slots = world.slots();
     for round in 0..4 {
