@@ -124,8 +124,8 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         self.updater.apply(map, stream, Batch { operations, keys, values }, outcomes)
     }
     /// As [`apply`](Self::apply), but on a GPU it does not wait, and the map does not grow: operations for which there is no room are
-    /// [not done](Outcome::NotDone), and it is for the caller to look for those among the outcomes. Of operations on one key either all are done
-    /// or none. It can be recorded in a [graph](Stream::capture) if it has been called with as many operations before.
+    /// [not done](Outcome::NotDone), and it is for the caller to look for those among the outcomes. Of operations on one key none is
+    /// done behind one that is not. It can be recorded in a [graph](Stream::capture) if it has been called with as many operations before.
     ///
     /// On a CPU, operations behind one of the same partition that was not done are not done either.
     ///
