@@ -511,14 +511,14 @@ impl<T: Changed> Updater<T> {
                 let can = !again && self.memory.done_few < all;
                 let are_few = can && self.limits.are_few::<T>(range.len(), code, &plan, all);
                 self.memory.done_few = if are_few { self.memory.done_few + range.len() } else { 0 };
+                let ways = [false, true].map(|are_few| self.piece(shape, part, are_few));
                 // Whichever way a later batch of as many operations goes, it finds memory.
-                for are_few in [false, true] {
-                    let Some((piece, rule)) = self.piece(shape, part, are_few) else { continue };
+                for &(piece, rule) in ways.iter().flatten() {
                     let route = self.route(range.len().min(piece), shape, rule).ok_or_else(unfit)?;
                     let Memory { sent, counters, .. } = &mut self.memory;
                     reserve_route::<T::Pairs, Numbered>(&route, shape, sent, counters)?;
                 }
-                let (piece, rule) = self.piece(shape, part, are_few).ok_or_else(unfit)?;
+                let (piece, rule) = ways[are_few as usize].ok_or_else(unfit)?;
                 for start in range.clone().step_by(piece) {
                     let range = start..range.end.min(start + piece);
                     let route = self.route(range.len(), shape, rule).ok_or_else(unfit)?;

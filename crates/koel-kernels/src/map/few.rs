@@ -283,11 +283,7 @@ impl<T: Bucketed> Work<T> {
     /// What an operation does.
     #[inline(always)]
     fn operation(self, number: u32) -> u32 {
-        match self.few.operation {
-            operation::EACH => operation::of(self.operations.get(number), T::VALUES),
-            all if T::VALUES || all == operation::ERASE => all,
-            _ => operation::INSERT,
-        }
+        operation::of_number(self.few.operation, self.operations, number, T::VALUES)
     }
     /// Appends to a list.
     #[inline(always)]
@@ -566,7 +562,7 @@ enum Fate {
     Goes,
     /// It needs a bucket that another one has claimed.
     Waits,
-    /// The key is in the stash.
+    /// The key is in the stash, or no way leads to room.
     Left,
 }
 /// The list of those that need their second buckets.

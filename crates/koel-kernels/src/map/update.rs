@@ -48,6 +48,8 @@ const BATCH: usize = 2;
 
 /// What an operation does.
 pub mod operation {
+    use koel_simt::In;
+
     /// The key gets the value if it is missing.
     pub const INSERT: u32 = 0;
     /// The key gets the value.
@@ -64,6 +66,19 @@ pub mod operation {
     pub fn of(byte: u8, values: bool) -> u32 {
         let code = byte as u32 & 3;
         if values || code == ERASE { code } else { INSERT }
+    }
+    /// What all operations of a batch do. Of a set what does not erase inserts.
+    #[inline(always)]
+    pub(crate) fn of_all(all: u32, values: bool) -> u32 {
+        if values || all == EACH || all == ERASE { all } else { INSERT }
+    }
+    /// What an operation of a batch does.
+    #[inline(always)]
+    pub(crate) fn of_number(all: u32, operations: In<u8>, number: u32, values: bool) -> u32 {
+        match of_all(all, values) {
+            EACH => of(operations.get(number), values),
+            all => all,
+        }
     }
 }
 /// What became of an operation.
@@ -434,16 +449,12 @@ impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
     /// What all operations do.
     #[inline(always)]
     fn all(self) -> u32 {
-        let all = self.applying.operation;
-        if VALUES || all == operation::EACH || all == operation::ERASE { all } else { operation::INSERT }
+        operation::of_all(self.applying.operation, VALUES)
     }
     /// What an operation does.
     #[inline(always)]
     fn operation(self, number: u32) -> u32 {
-        match self.all() {
-            operation::EACH => operation::of(self.operations.get(number), VALUES),
-            all => all,
-        }
+        operation::of_number(self.applying.operation, self.operations, number, VALUES)
     }
     /// The operations of a thread, always in the same order: mixed key, number.
     #[inline(always)]

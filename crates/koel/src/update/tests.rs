@@ -227,7 +227,9 @@ pub fn growth<T: Tested>(seed: u64) {
         // Many more than there are.
         world.apply(*first, &(0..6000).collect::<Vec<_>>());
         let grown = world.slots();
-        assert!((6200..9000).contains(&grown), "{grown}");
+        // What was done in the buckets of its keys is not counted among what the rest will want.
+        let least = if device.runs_kernels() && T::FEW.is_some() { 6200 } else { 7000 };
+        assert!((least..9000).contains(&grown), "{grown}");
         // Many times as many as there are slots.
         let mut other = World::<T>::new(&device, plan::<T>(10, 0.8), ONE);
         other.apply(*first, &(0..9000).map(|i| i % 4000).collect::<Vec<_>>());
