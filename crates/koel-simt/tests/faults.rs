@@ -155,6 +155,45 @@ fn a_removed_barrier_is_a_race_in_shared_and_in_global_memory() {
     }
 }
 
+/// Writes its own place; behind a sync of the warp adds to it, and to a neighbour's, or reads it, which then another warp does too.
+#[kernel(threads = 64, shared = 256)]
+fn behind_a_sync(t: Thread, how: u32) {
+    let s = t.shared().array::<u32>(64);
+    for _ in 0..2 {
+        s.store(t.id(), 0);
+        t.warp().sync();
+        if how == 0 {
+            s.fetch_add(t.id(), 1);
+            s.fetch_add(t.id() ^ 1, 1);
+        } else {
+            s.load(t.id());
+            if how == 2 {
+                t.barrier();
+            }
+            s.load(if how == 3 { t.id() ^ 1 } else { t.id() ^ 32 });
+            if how == 2 {
+                t.barrier();
+            }
+        }
+        t.warp().sync();
+    }
+}
+#[test]
+fn a_sync_orders_what_a_warp_did_before_and_only_for_itself() {
+    for seed in SEEDS {
+        for how in 0..4 {
+            // SAFETY: no arrays.
+            let ran = unsafe { behind_a_sync::launch(&Exec::new(seed), 2, how) };
+            if how == 1 {
+                let kind = ran.unwrap_err().kind;
+                assert!(matches!(kind, FaultKind::SharedRace | FaultKind::UninitialisedShared));
+            } else {
+                ran.unwrap();
+            }
+        }
+    }
+}
+
 #[kernel(threads = 64, shared = 4)]
 fn counts(t: Thread, how: u32, counter: Buf<u32>) {
     let s = t.shared().array::<u32>(1);
