@@ -102,7 +102,8 @@ entries! {
         set_contains_u32 set_contains_bits_u32 set_count_u32 set_contains_u64 set_contains_bits_u64 set_count_u64
     }
     (crate::set::export) { set_export_u32 set_export_u64 }
-    (crate::set::update) { set_update_u32 set_update_u64 }
+    (crate::set::update) { set_update_u32 set_update_u64 set_update_left_u32 set_update_left_u64 }
+    (crate::set::few) { set_update_few_u32 set_update_few_u64 }
     (crate::set::combine) { set_combine_u32 set_combine_u64 set_combined_u32 set_combined_u64 }
     (crate::keys128::build) { keys128_fingerprints keys128_verify }
     (crate::keys128::find) {

@@ -168,14 +168,13 @@ fn slots_of_bucket<T: Changed>() -> usize {
 /// What updates need besides the table.
 pub(crate) struct Memory {
     sent: Sent<u64>,
-    /// What the passes share.
+    /// What the passes share; behind that, from `state` on, what blocks tell.
     counters: Buffer<u32>,
+    state: usize,
     /// Pairs of the stash, and of each partition the first of its own: all ones between batches.
     unstashed: Buffer<u64>,
     pub(crate) lists: Buffer<u32>,
     are_ones: bool,
-    /// What blocks tell.
-    state: Buffer<u32>,
     /// Operations of a batch that has one for all.
     no_operations: Buffer<u8>,
     /// Operations that were done in the buckets of their keys, since some were done in whole partitions.
@@ -197,8 +196,8 @@ pub(crate) struct Limits {
     pub most_load: f64,
     /// Whether only the buckets of the keys are read, or partitions as a whole.
     pub few: bool,
-    /// From which load that the table was built for on, and from how many operations a bucket on (of narrow pairs; twice as many of wide
-    /// ones), it is partitions where keys are inserted: too many would have to evict others.
+    /// From which load on, of what the table was built for and what comes, and from how many operations a bucket on (of narrow pairs; twice as many
+    /// of wide ones), it is partitions where keys are inserted: too many would have to evict others.
     pub few_load: f64,
     pub few_share: f64,
     /// Of those operations of a group on average, at most.
@@ -213,12 +212,12 @@ impl Limits {
         spare: 24,
         most_load: 0.97,
         few: true,
-        few_load: 0.7,
+        few_load: 0.8,
         few_share: 0.15,
-        group: 1200,
+        group: 2100,
     };
     /// Of sets: partitions have up to twice the keys.
-    pub const OF_SETS: Limits = Limits { operations: 1000, ..Limits::TUNED };
+    pub const OF_SETS: Limits = Limits { operations: 1000, few_share: 0.5, ..Limits::TUNED };
     /// Keys that a block has room for, if there are so many operations for it on average.
     fn entries(self, mean: f64) -> u32 {
         ((mean + self.deviations * mean.sqrt()) * 1.2) as u32 + self.spare
@@ -233,7 +232,7 @@ impl Limits {
     }
     /// Whether operations are done in the buckets of their keys, as far as they can be.
     fn are_few<T: Changed>(self, n: usize, code: u32, plan: &Plan, slots: usize) -> bool {
-        let is_dense = plan.n as f64 > self.few_load * slots as f64;
+        let is_dense = (plan.n as usize + n) as f64 > self.few_load * slots as f64;
         let share = self.few_share * <T::Pairs as Layout>::SLOT_WORDS as f64;
         let evicts = code == operation::INSERT && is_dense && n as f64 > share * plan.shape.all_buckets() as f64;
         T::FEW.is_some() && self.few && !evicts && plan.shape.all_buckets() > 1
@@ -243,7 +242,7 @@ impl Limits {
     }
 }
 /// Words for claims of buckets, for an operation of a group on average; and of a group at most.
-const CLAIMS: usize = 4;
+const CLAIMS: usize = 3;
 const MOST_CLAIMS: usize = 1 << 13;
 /// Blocks of whole partitions behind few operations, at most: nearly always they have nothing to do, and the fewer leave the sooner.
 const LEFT_BLOCKS: u32 = 528;
@@ -279,6 +278,10 @@ fn few(route: &Route, n: usize, shape: Shape, operation: u32, stash_bits: u32) -
     let claims = (CLAIMS * n / groups).clamp(4, MOST_CLAIMS).next_power_of_two() as u32 - 1;
     Few { pass: route.last, operation, claims, stash_bits }
 }
+/// Words that blocks tell the host.
+fn state_words(shape: Shape) -> usize {
+    state::LEFT as usize + shape.partitions as usize
+}
 /// What was left to do.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
@@ -299,11 +302,11 @@ impl<T: Changed> Updater<T> {
     pub fn new(device: &Device, options: T::Options, limits: Limits) -> Result<Updater<T>> {
         let memory = Memory {
             sent: Sent::new(device)?,
-            counters: device.alloc(0)?,
+            counters: device.alloc(state::LEFT as usize)?,
+            state: 0,
             unstashed: device.alloc(0)?,
             lists: device.alloc(0)?,
             are_ones: false,
-            state: device.alloc(state::LEFT as usize)?,
             no_operations: device.alloc(0)?,
             done_few: 0,
             of_cpu: cpu::Updates::default(),
@@ -312,8 +315,8 @@ impl<T: Changed> Updater<T> {
     }
     /// Bytes that it keeps: what the greatest batch so far needed.
     pub fn scratch_bytes(&self) -> usize {
-        let Memory { sent, counters, unstashed, lists, state, of_cpu, .. } = &self.memory;
-        let words = sent.bytes() + unstashed.bytes() + counters.bytes() + lists.bytes() + state.bytes();
+        let Memory { sent, counters, unstashed, lists, of_cpu, .. } = &self.memory;
+        let words = sent.bytes() + unstashed.bytes() + counters.bytes() + lists.bytes();
         words + of_cpu.bytes()
     }
     /// All operations are done when it returns.
@@ -326,6 +329,9 @@ impl<T: Changed> Updater<T> {
     ) -> Result<()> {
         self.check(table, stream, batch, &mut outcomes)?;
         let all = 0..batch.keys.len();
+        if all.is_empty() {
+            return Ok(());
+        }
         let left = self.begin(table, stream, batch, &mut outcomes)?;
         self.finish(table, stream, batch, &mut outcomes, all, left)
     }
@@ -338,7 +344,10 @@ impl<T: Changed> Updater<T> {
         mut outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
         self.check(table, stream, batch, &mut outcomes)?;
-        self.launch(table, stream, batch, &mut outcomes, 0..batch.keys.len(), false)
+        match batch.keys.len() {
+            0 => Ok(()),
+            n => self.launch(table, stream, batch, &mut outcomes, 0..n, false),
+        }
     }
     /// What it is, in words.
     pub fn describe(&self, f: &mut std::fmt::Formatter<'_>, name: &str) -> std::fmt::Result {
@@ -416,12 +425,13 @@ impl<T: Changed> Updater<T> {
         let is_much = n / 2 >= first && self.can_update(table, batch);
         if is_much {
             outcomes.fill_bytes(status::NOT_DONE, stream)?;
+            let before = table.len()?;
             self.launch(table, stream, batch, outcomes, 0..first, true)?;
             let Left { refused, wanted, .. } = self.left()?;
             if refused > 0 {
-                // The others want as much.
-                let more = (wanted as f64 * n as f64 / first as f64).min(n as f64);
-                self.rebuild(table, stream, table.len()? + more as usize)?;
+                // The others bring, and want, as much.
+                let more = (table.len()? + wanted).saturating_sub(before) as f64;
+                self.rebuild(table, stream, before + (more * n as f64 / first as f64).min(n as f64) as usize)?;
             }
         }
         if self.can_update(table, batch) {
@@ -472,7 +482,8 @@ impl<T: Changed> Updater<T> {
     }
     /// What the last launches left to do. Waits for them.
     fn left(&mut self) -> Result<Left> {
-        let state = self.memory.state.view().slice(..state::LEFT as usize)?.download()?;
+        let at = self.memory.state;
+        let state = self.memory.counters.view().slice(at..at + state::LEFT as usize)?.download()?;
         let word = |word: u32| state[word as usize] as usize;
         Ok(Left { refused: word(state::REFUSED), wanted: word(state::WANTED), crowded: word(state::CROWDED) })
     }
@@ -496,9 +507,6 @@ impl<T: Changed> Updater<T> {
     ) -> Result<()> {
         let plan = *table.plan();
         let shape = plan.shape;
-        let words = state::LEFT as usize + shape.partitions as usize;
-        reserve(&mut self.memory.state, words)?;
-        self.memory.state.view_mut().slice(..words)?.fill_bytes(0, stream)?;
         let part = batch.part(range.clone())?;
         match table.parts() {
             Parts::Kernels(slots) => {
@@ -516,25 +524,19 @@ impl<T: Changed> Updater<T> {
                 for &(piece, rule) in ways.iter().flatten() {
                     let route = self.route(range.len().min(piece), shape, rule).ok_or_else(unfit)?;
                     let Memory { sent, counters, .. } = &mut self.memory;
-                    reserve_route::<T::Pairs, Numbered>(&route, shape, sent, counters)?;
+                    reserve_route::<T::Pairs, Numbered>(&route, shape, sent, counters, state_words(shape))?;
                 }
                 let (piece, rule) = ways[are_few as usize].ok_or_else(unfit)?;
+                // Pieces as long as each other.
+                let piece = range.len().div_ceil(range.len().div_ceil(piece).max(1)).max(1);
+                let first = range.start;
                 for start in range.clone().step_by(piece) {
                     let range = start..range.end.min(start + piece);
                     let route = self.route(range.len(), shape, rule).ok_or_else(unfit)?;
                     let outcomes = outcomes.reborrow().slice(range.clone())?;
                     let (memory, limits) = (&mut self.memory, self.limits);
-                    memory.run::<T>(
-                        stream,
-                        &plan,
-                        &route,
-                        limits,
-                        slots,
-                        batch.part(range)?,
-                        outcomes,
-                        again,
-                        are_few,
-                    )?;
+                    let (is_first, part) = (start == first, batch.part(range)?);
+                    memory.run::<T>(stream, &plan, &route, limits, slots, part, outcomes, again, are_few, is_first)?;
                 }
                 table.changed_by_kernels(self.scratch_bytes());
             }
@@ -548,7 +550,8 @@ impl<T: Changed> Updater<T> {
                 }
                 let (stashed, bytes) = (stash.len(), words.bytes() + stash.bytes() + header.bytes());
                 table.changed_on_cpu(updated, stashed, bytes);
-                if let Some(state) = self.memory.state.view_mut().host_mut() {
+                if let Some(state) = self.memory.counters.view_mut().host_mut() {
+                    state.fill(0);
                     state[state::REFUSED as usize] = updated.refused as u32;
                     state[state::WANTED as usize] = updated.wanted as u32;
                 }
@@ -623,7 +626,7 @@ impl<T: Changed> Updater<T> {
 
 impl Memory {
     /// Puts a piece of a batch on the stream: a fill and three to five launches; `are_few`: the buckets of the keys alone are read, as far as
-    /// that will do.
+    /// that will do; `is_first`: of the pieces, so that what blocks tell is cleared.
     #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
     fn run<T: Changed>(
         &mut self,
@@ -636,6 +639,7 @@ impl Memory {
         mut outcomes: ViewMut<'_, u8>,
         again: bool,
         are_few: bool,
+        is_first: bool,
     ) -> Result<()> {
         let (n, shape) = (batch.keys.len(), plan.shape);
         let (code, operations) = match batch.operations {
@@ -645,7 +649,10 @@ impl Memory {
         let (values, operations) = (batch.values.arg("values", stream)?, operations.arg("operations", stream)?);
         let in_header = table.header.view().arg("header", stream)?;
         let (sent, counters) = (&mut self.sent, &mut self.counters);
-        let came = send::<T::Pairs, Numbered>(stream, route, shape, in_header, batch.keys, sent, counters)?;
+        let words = state_words(shape);
+        self.state = reserve_route::<T::Pairs, Numbered>(route, shape, sent, counters, words)?.2;
+        let behind = if is_first { words } else { 0 };
+        let came = send::<T::Pairs, Numbered>(stream, route, shape, in_header, batch.keys, sent, counters, behind)?;
 
         let partitions = shape.partitions as usize;
         reserve(&mut self.unstashed, unstashed_words::<T::Pairs>(plan.stash_bits))?;
@@ -670,7 +677,7 @@ impl Memory {
         };
         let statuses = outcomes.arg("outcomes", stream)?;
         let header = table.header.view_mut().arg("header", stream)?;
-        let state = self.state.view_mut().arg("state", stream)?;
+        let state = self.counters.view_mut().slice(self.state..self.state + words)?.arg("state", stream)?;
         let on = Launch { came, values, operations, unstashed, lists, slots, stash, statuses, header, state };
         let few_kernels = T::FEW.filter(|_| are_few);
         if let Some(kernels) = &few_kernels {

@@ -1,4 +1,4 @@
-//! Updates of few keys beside the pairs of a table: each operation by a thread, in the one or two buckets where its key may lie.
+//! Updates of few keys beside the pairs of a table, a map or a [set](crate::set::few): each operation by a thread, in the one or two buckets where its key may lie.
 //!
 //! What [`update`](super::update) does for whole partitions reads all of the table. Where operations are few, it is less to read and write
 //! the buckets of their keys. Operations are brought together as for that, but by the first pass alone: its bins, each of some partitions, are
@@ -101,8 +101,8 @@ pub(crate) trait Bucketed: Copy + 'static {
     /// Writes the value of a slot of a bucket that has these pairs.
     fn store_value(slots: Buf<Self::Word>, place: u32, slot: u32, key: MixedOf<Self>, value: ValueOf<Self>);
 }
-type MixedOf<T> = <<T as Bucketed>::Pairs as Layout>::Mixed;
-type ValueOf<T> = <<T as Bucketed>::Pairs as Layout>::Value;
+pub(crate) type MixedOf<T> = <<T as Bucketed>::Pairs as Layout>::Mixed;
+pub(crate) type ValueOf<T> = <<T as Bucketed>::Pairs as Layout>::Value;
 
 /// Buckets of a map.
 #[derive(Clone, Copy)]
@@ -425,7 +425,7 @@ impl<T: Bucketed> Work<T> {
         let (mut gone, mut fate) = (0, Fate::Done);
         match (slot, after) {
             (Some(slot), Some(after)) => {
-                if before != Some(after) {
+                if T::VALUES && before != Some(after) {
                     // The order of the pairs does not depend on their values.
                     T::store_value(self.slots, self.shape.place(p, bucket.b) as u32, slot, key, after);
                 }
@@ -573,7 +573,7 @@ const WAY: u32 = 20;
 const IS_LATE: u32 = 1 << 31;
 
 #[inline(always)]
-fn update_few<T: Bucketed>(
+pub(crate) fn update_few<T: Bucketed>(
     t: Thread,
     shape: Shape,
     few: Few,

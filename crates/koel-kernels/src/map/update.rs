@@ -562,7 +562,11 @@ impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
         // What comes later must not be done before.
         match self.left {
             0 => Ok(()),
-            left => Err((state::REFUSED, (self.batch.came as u64 * (left - 1) as u64 / 256) as u32)),
+            left => {
+                // Of the bin, which may have operations of several partitions: an equal share.
+                let (pass, wanted) = (self.batch.applying.pass, self.batch.came as u64 * (left - 1) as u64);
+                Err((state::REFUSED, pass.bin(wanted.div_ceil(256) as u32 + pass.each - 1)))
+            }
         }
     }
 }
@@ -623,13 +627,21 @@ pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
         stashed.for_each::<THREADS>(t, |slot, _| {
             stash::insert::<L>(stash, batch.applying.stash_bits, stashed.pair::<L>(slot));
         });
-        batch.for_each::<THREADS>(t, |_, number| batch.statuses.store(number, status::NOT_DONE));
+        let word = state::LEFT + p;
+        batch.for_each::<THREADS>(t, |_, number| {
+            batch.statuses.store(number, status::NOT_DONE);
+            if left == 0 {
+                // Nothing was left before: it counts from 0.
+                batch_state.fetch_add(word, 1);
+            }
+        });
         t.barrier();
         if id == 0 {
             batch_state.fetch_add(state::WANTED, new);
             if left == 0 {
+                let not_done = batch_state.load(word);
                 batch_state.fetch_add(why, 1);
-                batch_state.store(state::LEFT + p, 1 + (new * 256).checked_div(batch.came).unwrap_or(0).min(256));
+                batch_state.store(word, 1 + (new * 256).checked_div(not_done).unwrap_or(0).min(256));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The keys of a set, as an array.
 use super::find::Table;
-use super::layout::{Member, in_bucket, unmixed};
+use super::layout::{Member, fillers, in_bucket, unmixed};
 use crate::map::header;
 use crate::map::join::{SUMS, append};
 use crate::map::layout::{EMPTY, Layout, Shape};
@@ -33,7 +33,9 @@ fn export<K: Member>(t: Thread, table: Table<K>, keys: Buf<K>, count: Buf<u64>) 
         [half(0), half(1)]
     };
     let held = i == 0 && table.header.get(header::HELD) != 0;
-    let has = with_keys::<K>(bucket) | (held as u32) << HELD;
+    let of_stash = i >= buckets;
+    let fillers = if of_stash { 0 } else { fillers::<K>(table.shape, i as u32, &bucket) };
+    let has = with_keys::<K>(bucket) & !fillers | (held as u32) << HELD;
     append_keys::<K>(t, seed, bucket, has, sums, keys, count);
 }
 /// A bit for each slot of a bucket that has a key.

@@ -9,6 +9,9 @@
 //! keys whether one of them *overflowed* from here. For eight keys, the bit of class `c` is set if key `2 c` is greater than key `2 c + 1`;
 //! for four, the bits are those of a [map's bucket](crate::map::layout). A lookup reads the second bucket only if the first is full, does
 //! not hold the key and has the bit of its class set, and the stash only if the second is full too.
+//!
+//! Where a key was erased from a full bucket from which others overflowed, a *filler* may keep it full: a key that does not
+//! [belong](Shape::belongs) to the bucket, as in a map.
 use crate::map::join::{Carried, Routed};
 use crate::map::layout::{Layout, Narrow, Shape, Wide, class, class_bit, with_class_bits};
 use core::fmt::Debug;
@@ -199,6 +202,63 @@ pub fn taken<K: Member>(half: K::Half) -> u32 {
 pub fn is_full<K: Member>(bucket: &[K::Half; 2]) -> bool {
     in_bucket::<K>(bucket, K::SLOTS as usize - 1) != K::EMPTY
 }
+/// The class bits of a full bucket.
+#[inline(always)]
+pub fn class_bits<K: Member>(bucket: [K::Half; 2]) -> u32 {
+    let mut bits = 0;
+    unroll::<4>(|c| bits |= (K::class_bit(bucket, c as u32) as u32) << c);
+    bits
+}
+/// The bucket with this key in a slot.
+#[inline(always)]
+pub fn with_key<K: Member>(mut bucket: [K::Half; 2], slot: usize, key: K) -> [K::Half; 2] {
+    let of_half = K::SLOTS as usize / 2;
+    let half = bucket[slot / of_half];
+    bucket[slot / of_half] =
+        K::half(|i| if i as usize == slot % of_half { key } else { K::in_half(&half, i as usize) });
+    bucket
+}
+/// A bit for each slot of the bucket in this place that has a [filler](Shape::filler): only full buckets have some.
+#[inline(always)]
+pub fn fillers<K: Member>(shape: Shape, place: u32, bucket: &[K::Half; 2]) -> u32 {
+    let mut fillers = 0;
+    if is_full::<K>(bucket) {
+        unroll::<8>(|s| {
+            if s < K::SLOTS as usize {
+                fillers |= (!shape.belongs(hash(in_bucket::<K>(bucket, s)), place) as u32) << s;
+            }
+        });
+    }
+    fillers
+}
+/// A bucket with [fillers](Shape::filler) in the slots that have a bit in `gone`, so that it is full. There must be two buckets.
+#[inline(always)]
+pub fn filled<K: Member>(shape: Shape, place: u32, mut bucket: [K::Half; 2], gone: u32) -> [K::Half; 2] {
+    let mut filler = 0;
+    unroll::<8>(|s| {
+        if s < K::SLOTS as usize && gone >> s & 1 != 0 {
+            filler = shape.filler(place, filler);
+            bucket = with_key::<K>(bucket, s, K::narrowed((filler as u64) << K::Pairs::HASH_SHIFT));
+            filler += 1;
+        }
+    });
+    bucket
+}
+/// The same keys, the empty slots behind them.
+#[inline(always)]
+pub fn empty_last<K: Member>(mut bucket: [K::Half; 2]) -> [K::Half; 2] {
+    // No key is greater than what is empty.
+    unroll::<8>(|round| {
+        unroll::<4>(|i| {
+            let s = 2 * i + round % 2;
+            if round < K::SLOTS as usize && s + 1 < K::SLOTS as usize {
+                let (a, b) = (in_bucket::<K>(&bucket, s), in_bucket::<K>(&bucket, s + 1));
+                bucket = with_key::<K>(with_key::<K>(bucket, s, a.min(b)), s + 1, a.max(b));
+            }
+        });
+    });
+    bucket
+}
 /// A bucket as it is written out, with these classes overflowed.
 #[inline(always)]
 pub fn finished<K: Member>(bucket: [K::Half; 2], bits: u32) -> [K::Half; 2] {
@@ -254,6 +314,36 @@ mod tests {
     fn every_code_can_be_written_and_read() {
         every_code::<u32>();
         every_code::<u64>();
+    }
+    fn gaps<K: Member>() {
+        let shape = Shape { partitions: 3, buckets: 50 };
+        let keys = (0..).map(|i| K::narrowed(splitmix_at(1, i)));
+        for place in 0..150 {
+            let ours = keys.clone().filter(|&key| shape.belongs(hash(key), place));
+            let ours = ours.take(K::SLOTS as usize).collect::<Vec<_>>();
+            for gone in 0..1u32 << K::SLOTS {
+                let slot = |i: u32| if gone >> i & 1 != 0 { K::EMPTY } else { ours[i as usize] };
+                let bucket = [K::half(slot), K::half(|i| slot(i + K::SLOTS / 2))];
+                let all = |bucket: [K::Half; 2]| (0..K::SLOTS as usize).map(move |i| in_bucket::<K>(&bucket, i));
+                let mut kept =
+                    (0..K::SLOTS).filter(|i| gone >> i & 1 == 0).map(|i| ours[i as usize]).collect::<Vec<_>>();
+                kept.sort_unstable();
+                let last = all(empty_last::<K>(bucket)).take(kept.len()).collect::<Vec<_>>();
+                assert_eq!(last, kept);
+                assert!(all(empty_last::<K>(bucket)).skip(kept.len()).all(|key| key == K::EMPTY));
+                let full = filled::<K>(shape, place, bucket, gone);
+                assert_eq!((is_full::<K>(&full), fillers::<K>(shape, place, &full)), (true, gone));
+                // No two fillers are equal: there is a code for all class bits.
+                for bits in 0..16 {
+                    assert_eq!(class_bits::<K>(finished::<K>(full, bits)), bits);
+                }
+            }
+        }
+    }
+    #[test]
+    fn gaps_are_closed_or_filled() {
+        gaps::<u32>();
+        gaps::<u64>();
     }
     fn halves<K: Member>() {
         for filled in 0..=K::SLOTS / 2 {

@@ -7,18 +7,18 @@
 //! * New keys take slots by compare-and-swap of themselves, and evict by it, as in a [build](super::fill), when all that are erased are gone:
 //!   from then on no slot becomes empty.
 //! * A key of which the first bucket is no longer full *comes home* from its second one. That leaves a gap there, to which others may come home, so
-//!   it is done in rounds, until nobody moves. So no key is ever in a second bucket beside a first one that has room: sets need no
-//!   [fillers](crate::map::layout::Shape::filler), and lookups in a set that was updated read no more than in one that was built.
+//!   it is done in rounds, until nobody moves. [Fillers](crate::map::layout::Shape::filler) are erased too. So no key of the partition is in a second
+//!   bucket beside a first one that has room, and lookups there read no more than in a set that was built.
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
-use super::layout::{Member, finished, hash, in_bucket, is_full, taken};
+use super::layout::{Member, class_bits, fillers, finished, hash, in_bucket, is_full, taken};
 use crate::map::header;
 use crate::map::layout::{Layout, Shape, class};
 use crate::map::reproduce::NONE;
 use crate::map::stash;
 use crate::map::update::{
     Applying, Batch, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed, TAKEN, There, WAS_THERE, Work,
-    add_counts, begin, end, entry_bytes, gather, has_room, operation, state, tell, write_header, written,
+    add_counts, begin, end, entry_bytes, gather, has_room, is_idle, operation, state, tell, write_header, written,
 };
 use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
@@ -109,10 +109,10 @@ impl<K: Member> Near<K> {
             bucket += THREADS;
         }
     }
-    /// Reads the partition. Tells how many keys the thread has read.
+    /// Reads the partition; fillers are erased. Tells how many keys and fillers the thread has read, and how many of those are fillers.
     #[inline(always)]
-    fn read(self, t: Thread, p: u32, slots: Buf<K>) -> u32 {
-        let (mut i, mut keys) = (t.id(), 0);
+    fn read(self, t: Thread, p: u32, slots: Buf<K>) -> (u32, u32) {
+        let (mut i, mut keys, mut gone) = (t.id(), 0, 0);
         while i < self.shape.buckets {
             let mut all = [[K::half(|_| K::EMPTY); 2]; BATCH];
             unroll::<BATCH>(|j| {
@@ -123,9 +123,11 @@ impl<K: Member> Near<K> {
             unroll::<BATCH>(|j| {
                 let (bucket, there) = (i + j as u32 * THREADS, all[j]);
                 if bucket < self.shape.buckets {
-                    let mut bits = 0;
-                    unroll::<4>(|c| bits |= (K::class_bit(there, c as u32) as u32) << c);
-                    self.words.store(bucket, if is_full::<K>(&there) { bits << BEFORE } else { 0 });
+                    let bits = if is_full::<K>(&there) { class_bits::<K>(there) } else { 0 };
+                    let fillers = fillers::<K>(self.shape, self.shape.place(p, bucket) as u32, &there);
+                    let changed = if fillers != 0 { CHANGED | fillers } else { 0 };
+                    self.words.store(bucket, bits << BEFORE | changed);
+                    gone += fillers.count_ones();
                     unroll::<2>(|half| {
                         K::store_shared_half(self.slots, 2 * bucket + half as u32, there[half]);
                         keys += taken::<K>(there[half]);
@@ -134,7 +136,7 @@ impl<K: Member> Near<K> {
             });
             i += BATCH as u32 * THREADS;
         }
-        keys
+        (keys, gone)
     }
     /// Closes the gaps that erased keys leave in a bucket, which no other thread touches.
     #[inline(always)]
@@ -237,10 +239,8 @@ fn apply<K: Member>(
         counts.store(id, 0);
     }
     t.barrier();
-    let keys = part.read(t, p, slots);
-    if keys != 0 {
-        counts.fetch_add(TAKEN, keys);
-    }
+    let (keys, fillers) = part.read(t, p, slots);
+    add_counts(counts, [(TAKEN, keys), (REMOVED, fillers), (GONE, 0)]);
     if gather::<K::Pairs, false, THREADS>(t, batch, entries, counts, |_| K::narrowed(0)) {
         return Err((state::CROWDED, 0));
     }
@@ -374,7 +374,7 @@ fn apply<K: Member>(
     Ok(())
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $key:ty, $bytes:literal;)*) => { $(
     $(#[$doc])*
     #[kernel(threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
     pub fn $name(
@@ -406,12 +406,51 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal;)
             end::<<$key as Member>::Pairs, false, THREADS>(t, work, done, lists, stash, batch_state);
         }
     }
+    /// The same behind [few](super::few) operations, of partitions `t.block()`, `t.block() + t.grid_dim()` and so on.
+    #[kernel(threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
+    pub fn $left(
+        t: Thread,
+        shape: Shape,
+        applying: Applying,
+        sent: In<u64>,
+        overflow: In<u64>,
+        cursors: In<u32>,
+        spilled: In<u32>,
+        group_spilled: In<u32>,
+        sent_state: In<u32>,
+        operations: In<u8>,
+        unstashed: Buf<u64>,
+        lists: Buf<u32>,
+        slots: Buf<$key>,
+        stash: Buf<u64>,
+        statuses: Buf<u8>,
+        table_header: Buf<u32>,
+        batch_state: Buf<u32>,
+    ) {
+        t.wait_for_previous();
+        t.let_next_start();
+        if is_idle::<THREADS>(t, shape, lists, batch_state) {
+            return;
+        }
+        let mut p = t.block();
+        while p < shape.partitions {
+            if let Some(work) = begin::<<$key as Member>::Pairs, false>(
+                p, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
+                table_header, batch_state,
+            ) {
+                let done = apply::<$key>(t, work, slots, stash, table_header);
+                end::<<$key as Member>::Pairs, false, THREADS>(t, work, done, lists, stash, batch_state);
+                t.barrier();
+            }
+            p += t.grid_dim();
+        }
+    }
 )* } }
 const _: () = assert!(THREADS == 512);
 entries! {
     /// Applies the operations of partition `t.block()`: see the module. What it is given, and leaves:
     /// [`map_update`](fn@crate::map::update::map_update), without values.
-    set_update_u32 u32, 4;
+    set_update_u32 set_update_left_u32 u32, 4;
     /// The same.
-    set_update_u64 u64, 8;
+    set_update_u64 set_update_left_u64 u64, 8;
 }

@@ -10,7 +10,7 @@ use crate::error::{Result, check_length};
 use koel_kernels::map::layout::{Layout, Shape};
 use koel_kernels::set::combine::how;
 use koel_kernels::set::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
-use koel_kernels::set::layout::{Member, finished, in_bucket, mixed, search, unmixed};
+use koel_kernels::set::layout::{Member, fillers, finished, in_bucket, mixed, search, unmixed};
 use rayon::prelude::*;
 use std::cell::Cell;
 
@@ -201,8 +201,7 @@ pub fn build<K: Member>(
             let table = host(shape, bins, bin, slots, marks);
             let stashed = waiting.iter().filter_map(|&key| evict(table, key)).collect::<Vec<_>>();
             for (slots, &bits) in slots.chunks_exact_mut(K::SLOTS as usize).zip(&*marks) {
-                let half = |half: usize| K::half(|i| slots[half * K::SLOTS as usize / 2 + i as usize]);
-                let bucket = finished::<K>([half(0), half(1)], bits.into());
+                let bucket = finished::<K>(bucket(slots), bits.into());
                 slots.iter_mut().enumerate().for_each(|(i, slot)| *slot = in_bucket::<K>(&bucket, i));
             }
             (kept, held, stashed)
@@ -289,6 +288,23 @@ pub fn combine<K: Member>(
     })
 }
 
+/// The bucket in these slots.
+fn bucket<K: Member>(slots: &[K]) -> [K::Half; 2] {
+    let half = |half: usize| K::half(|i| slots[half * K::SLOTS as usize / 2 + i as usize]);
+    [half(0), half(1)]
+}
+/// The mixed keys in the slots of the bucket in this place.
+pub fn keys_of_bucket<K: Member>(shape: Shape, place: u32, slots: &[K]) -> impl Iterator<Item = K> {
+    let fillers = fillers::<K>(shape, place, &bucket(slots));
+    let is_key = move |&(s, &key): &(u32, &K)| key != K::EMPTY && fillers >> s & 1 == 0;
+    (0..).zip(slots).filter(is_key).map(|(_, &key)| key)
+}
+/// The mixed keys in the slots of a set, in their order.
+pub fn keys<K: Member>(shape: Shape, table: &[K]) -> impl Iterator<Item = K> {
+    let buckets = (0..).zip(table.chunks_exact(K::SLOTS as usize));
+    buckets.flat_map(move |(place, slots)| keys_of_bucket(shape, place, slots))
+}
+
 /// A set to look keys up in.
 #[derive(Clone, Copy)]
 pub struct Finder<'a, K: Member> {
@@ -299,9 +315,7 @@ pub struct Finder<'a, K: Member> {
 }
 impl<K: Member> Finder<'_, K> {
     fn bucket(&self, place: u32) -> [K::Half; 2] {
-        let bucket = &self.table[place as usize * K::SLOTS as usize..][..K::SLOTS as usize];
-        let half = |half: usize| K::half(|i| bucket[half * K::SLOTS as usize / 2 + i as usize]);
-        [half(0), half(1)]
+        bucket(&self.table[place as usize * K::SLOTS as usize..][..K::SLOTS as usize])
     }
     /// Whether each key is there: `tell(i, found)`, in order.
     fn each(&self, queries: &[K], mut tell: impl FnMut(usize, bool)) {

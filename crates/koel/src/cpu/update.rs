@@ -62,7 +62,7 @@ impl<L: Layout> Buckets for OfMap<L> {
         }
     }
 }
-/// Those of a set. A key of which the first bucket has room comes home from its second one, so that none is missed.
+/// Those of a set. A key of which the first bucket has room comes home from its second one: no [filler](Shape::filler) is needed.
 pub struct OfSet<K>(PhantomData<K>);
 impl<K: Member + Send> Buckets for OfSet<K> {
     type Pairs = K::Pairs;
@@ -250,7 +250,7 @@ enum There {
 }
 impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
     fn update(&mut self, shape: Shape, seed: u32, batch: &Batch<'_, L>, task: &mut Task<'_, B>) {
-        let mut count = self.read(shape, task);
+        let (mut count, has_gaps) = self.read(shape, task);
         let mut refused = false;
         for (&of, status) in task.order.iter().zip(&mut *task.statuses) {
             let i = of as u32 as usize;
@@ -285,23 +285,24 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
                 (There::Nowhere, None) => {}
             }
         }
-        if !B::VALUES && task.updated.gone > 0 {
+        if !B::VALUES && (has_gaps || task.updated.gone > 0) {
             while self.come_home(shape) {}
         }
         self.write(shape, task);
     }
 
-    /// Takes the partition apart, and its pairs out of the stash, if there is room. Tells how many pairs it has.
-    fn read(&mut self, shape: Shape, task: &mut Task<'_, B>) -> usize {
+    /// Takes the partition apart, and its pairs out of the stash, if there is room. Tells how many pairs it has, and whether there were fillers.
+    fn read(&mut self, shape: Shape, task: &mut Task<'_, B>) -> (usize, bool) {
         self.pairs.clear();
         self.stashed.clear();
         let first = shape.place(task.partition, 0) as u32;
-        let mut count = 0;
+        let (mut count, mut has_gaps) = (0, false);
         for bucket in 0..shape.buckets {
             self.pairs.extend((0..B::SLOTS).map(|slot| {
                 let pair = B::pair(task.words, bucket as usize, slot);
                 // Fillers do not belong where they are.
                 if L::head(pair) == EMPTY || !shape.belongs(L::hash(L::key(pair)), first + bucket) {
+                    has_gaps |= L::head(pair) != EMPTY;
                     return L::EMPTY_PAIR;
                 }
                 count += 1;
@@ -310,7 +311,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         }
         count += task.stashed.len();
         std::mem::take(&mut task.stashed).into_iter().for_each(|pair| self.place(shape, pair));
-        count
+        (count, has_gaps)
     }
 
     /// The slots of a bucket.

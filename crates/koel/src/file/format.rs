@@ -2,6 +2,7 @@
 //!
 //! [`Header::decode`] checks a header against the length of the file, so that whoever has a [`Header`] may allocate what it says.
 use super::FileErrorKind;
+use crate::cpu;
 use bytemuck::Pod;
 use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use koel_kernels::map::stash;
@@ -239,9 +240,9 @@ impl<K: Member + Pod> Slotted for Members<K> {
     type Pairs = K::Pairs;
     const BUCKET_WORDS: usize = K::SLOTS as usize * size_of::<K>() / 8;
     #[inline(always)]
-    fn entries(_: Shape, _: u32, bucket: &[u64]) -> (u64, u64) {
+    fn entries(shape: Shape, place: u32, bucket: &[u64]) -> (u64, u64) {
         let keys: &[K] = bytemuck::cast_slice(bucket);
-        (keys.iter().filter(|&&key| key != K::EMPTY).count() as u64, 0)
+        (cpu::set::keys_of_bucket(shape, place, keys).count() as u64, 0)
     }
 }
 

@@ -358,6 +358,7 @@ pub(crate) fn reserve_route<L: Kernels, F: Form<L>>(
     shape: Shape,
     sent: &mut Sent<F::Element>,
     counters: &mut Buffer<u32>,
+    behind: usize,
 ) -> Result<(usize, usize, usize)> {
     let places = route.places(shape.partitions).map(|queries| queries * F::ELEMENTS);
     reserve(&mut sent.by_group, places[0])?;
@@ -365,10 +366,11 @@ pub(crate) fn reserve_route<L: Kernels, F: Form<L>>(
     reserve(&mut sent.overflow, places[2])?;
     let [of_groups, of_bins] = route.bins(shape.partitions).map(|bins| (bins as usize).next_multiple_of(state::WORDS));
     let words = state::WORDS + 2 * (of_groups + of_bins);
-    reserve(counters, words)?;
+    reserve(counters, words + behind)?;
     Ok((of_groups, of_bins, words))
 }
-/// Sends queries to the bins of a table of this shape and with this header: a fill, a launch, with two passes another one.
+/// Sends queries to the bins of a table of this shape and with this header: a fill, a launch, with two passes another one. So many words
+/// `behind` the counters are filled with zeros too.
 pub(crate) fn send<L: Kernels, F: Form<L>>(
     stream: &Stream,
     route: &Route,
@@ -377,10 +379,11 @@ pub(crate) fn send<L: Kernels, F: Form<L>>(
     queries: View<'_, L::Key>,
     sent: &mut Sent<F::Element>,
     counters: &mut Buffer<u32>,
+    behind: usize,
 ) -> Result<Arrived<F::Element>> {
     let n = queries.len() as u32;
-    let (of_groups, of_bins, words) = reserve_route::<L, F>(route, shape, sent, counters)?;
-    counters.view_mut().slice(..words)?.fill_bytes(0, stream)?;
+    let (of_groups, of_bins, words) = reserve_route::<L, F>(route, shape, sent, counters, behind)?;
+    counters.view_mut().slice(..words + behind)?.fill_bytes(0, stream)?;
     let section = |start: usize, len| [start..start + len, start + len..start + 2 * len];
     let of_bins = section(state::WORDS + 2 * of_groups, of_bins);
     let of_groups = section(state::WORDS, of_groups);
@@ -466,7 +469,7 @@ fn answer<L: Kernels, F: Form<L>>(
 ) -> Result<()> {
     let (n, partitions) = (queries.len() as u32, table.shape.partitions);
     let came = match &route {
-        Some(route) => send::<L, F>(stream, route, table.shape, table.header, queries, sent, counters)?,
+        Some(route) => send::<L, F>(stream, route, table.shape, table.header, queries, sent, counters, 0)?,
         None => Arrived::nothing(stream, sent, counters)?,
     };
     if let Some(route) = route.filter(|route| route.shared) {

@@ -58,15 +58,15 @@ pub enum Operation {
 /// keys, where they lie. Of 32-bit keys and values that is 20 bytes of memory traffic an operation for the groups, 1 for the outcome, 4 for a
 /// value, and 1 to 2 buckets of 32 bytes read and written at random; wider pairs cost twice as much. What is not done so, the kernel of whole
 /// partitions does behind it: it reads those once, in order, changes them in shared memory and writes the buckets that changed. That are keys
-/// for which no other key makes room in two steps, operations behind 31 others on the same bucket, and what is in the stash. Two fills
-/// and four launches, for each 1,200 operations a group, a million in a map of 2^24 pairs.
+/// for which no other key makes room in two steps, operations behind 31 others on the same bucket, and what is in the stash. A fill
+/// and four launches, for each 2,100 operations a group, two million in a map of 2^24 pairs.
 ///
-/// All is done in whole partitions where keys are [inserted](Operation::Insert) into a map that was built for a load above 0.7, one for seven
-/// buckets or more (for three of wide pairs), because a third of them would have to evict others. And so it is once whenever as many
+/// All is done in whole partitions where keys are [inserted](Operation::Insert), one for seven buckets or more (for three of wide pairs), and a map
+/// as full as it was built for would pass a load of 0.8, because a third of them would have to evict others. And so it is once whenever as many
 /// operations were done as the map has slots, so that what erased keys leave behind in the buckets does not become more and more. Then there are
 /// two passes and 41 bytes an operation, the partitions that have operations read once, and the changed buckets written; operations without
 /// order inside a key (all but mixed ones) cost the same however often a key comes.
-/// Two fills and four launches (three up to 1,024 partitions), for each 600 operations a partition.
+/// A fill and four launches (three up to 1,024 partitions), for each 600 operations a partition.
 ///
 /// Scratch memory for either way is about 32 bytes an operation, 64 for 64-bit keys.
 ///

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::map::kernels::{Slots, resident, stash_words};
 use crate::map::plan::{Plan, Sizes, with_crowd};
 use koel_kernels::map::build::Source;
+use koel_kernels::map::few::Few;
 use koel_kernels::map::layout::Shape;
 use koel_kernels::map::partition::Bins;
 use koel_kernels::map::state;
@@ -14,7 +15,7 @@ use koel_kernels::set::find::Table;
 use koel_kernels::set::layout::Member;
 use koel_kernels::set::partition::{FEW_BINS, MANY_BINS};
 use koel_kernels::set::settle::{Settling, mark_words};
-use koel_kernels::set::{build, combine, export, find, partition, settle, update};
+use koel_kernels::set::{build, combine, export, few, find, partition, settle, update};
 use koel_simt::{Buf, In};
 
 macro_rules! kernels { ($($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),* $(; table; $($more:ident: $more_of:ty),*)?): $module:ident $u32:ident $u64:ident;)*) => {
@@ -87,6 +88,18 @@ kernels! {
         sent_state: In<u32>, operations: In<u8>, unstashed: Buf<u64>, lists: Buf<u32>, slots: Buf<Self>, stash: Buf<u64>, statuses: Buf<u8>,
         table_header: Buf<u32>, batch_state: Buf<u32>
     ): update set_update_u32 set_update_u64;
+    /// What few operations left.
+    update_left(
+        shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,
+        sent_state: In<u32>, operations: In<u8>, unstashed: Buf<u64>, lists: Buf<u32>, slots: Buf<Self>, stash: Buf<u64>, statuses: Buf<u8>,
+        table_header: Buf<u32>, batch_state: Buf<u32>
+    ): update set_update_left_u32 set_update_left_u64;
+    /// The operations of each group, one block a group, as far as that is done in few buckets.
+    update_few(
+        shape: Shape, few: Few, sent: In<u64>, overflow: In<u64>, cursors: Buf<u32>, spilled: In<u32>, sent_state: In<u32>,
+        values: In<Self>, operations: In<u8>, slots: Buf<Self>, stash: Buf<u64>, statuses: Buf<u8>, table_header: Buf<u32>,
+        batch_state: Buf<u32>
+    ): few set_update_few_u32 set_update_few_u64;
     /// What is made of two arrays, one block a partition.
     combine(
         what: u32, seed: u32, shape: Shape, source: Source, arrived: In<Self>, counts: In<u32>, valid: In<u32>, overflow: In<Self>,

@@ -394,8 +394,7 @@ impl<K: Key> Set<K> {
             }
             Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
                 if let (Some(keys), Some(count)) = (keys.host_mut(), count.host_mut()) {
-                    let in_slots =
-                        table.host()[..slots_of::<K>(&self.plan)].iter().copied().filter(|&key| key != K::EMPTY);
+                    let in_slots = cpu::set::keys(self.plan.shape, &table.host()[..slots_of::<K>(&self.plan)]);
                     let held = stash.held().map(|_| K::EMPTY);
                     let all = in_slots.chain(stash.iter().map(K::Pairs::key)).chain(held);
                     keys.iter_mut().zip(all).for_each(|(to, mixed)| *to = unmixed(*seed, mixed));

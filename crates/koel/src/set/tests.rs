@@ -7,7 +7,7 @@ use crate::map::kernels::{Header, Slots, read_header};
 use crate::map::plan::{Plan, Sizes};
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::layout::{EMPTY, Layout, class};
-use koel_kernels::set::layout::{hash, in_bucket, mixed, unmixed};
+use koel_kernels::set::layout::{fillers, hash, in_bucket, mixed, unmixed};
 use std::collections::HashSet;
 
 fn executor(seed: u64) -> Stream {
@@ -47,7 +47,7 @@ impl<K: Key> Bench<K> {
         let dropped = (self.keys.len() - oracle.len()) as u32;
         assert_eq!((header.pairs, header.dropped), (oracle.len() as u32, dropped), "{header:?}");
         assert_eq!(header.held.is_some(), oracle.contains(&unmixed(header.seed, K::EMPTY)));
-        check_layout(plan, &header, set, &oracle);
+        check_layout(plan, &header, set, &oracle, false);
         let found = table(set, &self.stream, plan).unwrap();
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
         for key in self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)]) {
@@ -56,8 +56,14 @@ impl<K: Key> Bench<K> {
         header
     }
 }
-/// That a set holds what the oracle does, laid out as lookups rely on.
-pub(super) fn check_layout<K: Key>(plan: &Plan, header: &Header<u32>, set: &Slots<K>, oracle: &HashSet<K>) {
+/// That a set holds what the oracle does, laid out as lookups rely on; `may_fill`: whether there may be fillers.
+pub(super) fn check_layout<K: Key>(
+    plan: &Plan,
+    header: &Header<u32>,
+    set: &Slots<K>,
+    oracle: &HashSet<K>,
+    may_fill: bool,
+) {
     let (shape, slots) = (plan.shape, set.slots.download().unwrap());
     let mut held = HashSet::new();
     let mut overflowed = vec![0; shape.all_buckets() as usize];
@@ -70,8 +76,9 @@ pub(super) fn check_layout<K: Key>(plan: &Plan, header: &Header<u32>, set: &Slot
     };
     let keys = |place: usize| (0..K::SLOTS as usize).map(move |i| in_bucket::<K>(&bucket(place), i));
     for place in 0..shape.all_buckets() as usize {
-        let mut ended = false;
-        for key in keys(place) {
+        let (mut ended, gone) = (false, fillers::<K>(shape, place as u32, &bucket(place)));
+        assert!(gone == 0 || may_fill);
+        for key in keys(place).enumerate().filter(|(s, _)| gone >> s & 1 == 0).map(|(_, key)| key) {
             assert!(key == K::EMPTY || !ended, "empty slots are last");
             ended |= key == K::EMPTY;
             if key != K::EMPTY {

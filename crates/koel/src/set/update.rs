@@ -9,6 +9,7 @@ use crate::map::plan::Plan;
 use crate::update::{
     Batch, Changed, FewKernels, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
 };
+use koel_kernels::map::few::{Few, shared_bytes as few_shared_bytes};
 use koel_kernels::map::layout::Shape;
 use koel_kernels::map::update::{Applying, operation};
 use koel_kernels::set::update::shared_bytes;
@@ -52,17 +53,24 @@ pub enum SetOperation {
 /// ```
 ///
 /// # Cost
-/// On a GPU the operations are partitioned as the set is, and one block a partition reads it, changes it in shared memory and writes the
-/// buckets that changed. Of 32-bit keys that is 37 bytes of memory traffic an operation for the partitions and outcomes, the
-/// partitions that have operations read once (5 bytes a key at load 0.8), and 32 bytes written for each bucket that changed; 64-bit keys cost twice
-/// as much. Batches of one operation cost the same however often a key comes. A fill and four launches (three up to 1,024
-/// partitions), for each 1,000 operations a partition, some 2.3 million in a set of 2^24 keys of 32 bits. Scratch memory is about 27 bytes an
-/// operation, 54 for 64-bit keys.
+/// On a GPU it works as a [`MapUpdater`](crate::MapUpdater): one pass brings the operations to groups of partitions, and a block a group does them in
+/// the buckets of their keys: of 32-bit keys 21 bytes of memory traffic an operation, a bucket of 32 read for each (two if the first is full), and 32
+/// written for each that changed. What that cannot do goes to whole partitions. A fill and four launches, for each 2,100 operations a group, two
+/// million in a set of 2^24 keys of 32 bits.
+///
+/// All is done in whole partitions where keys are inserted, one for two buckets or more (of 64-bit keys one for each), and a set as full as it was
+/// built for would pass a load of 0.8; and once whenever as many operations were done as the set has slots. Then a block a partition
+/// reads it, changes it in shared memory and writes the buckets that changed: 37 bytes an operation, and 5 bytes a key of the partitions at load 0.8.
+/// 64-bit keys cost twice as much. Batches of one operation cost the same there however often a key comes. A fill and four launches (three up to 1,024
+/// partitions), for each 1,000 operations a partition.
+///
+/// Scratch memory is about 32 bytes an operation, 64 for 64-bit keys.
 ///
 /// On a CPU operations are sorted by partition, and partitions with operations taken apart and put together again, by all threads.
 ///
-/// A set is after any number of updates as good for lookups as one that was just built: where a key is erased from a full bucket, keys that
-/// found it full come back to it.
+/// Where a key is erased from a full bucket, fillers keep it full, so that keys which found it full are found: lookups of absent keys read a few
+/// second buckets more, until a batch is done in whole partitions. Then, and on a CPU always, keys that found it full come back to it, and
+/// lookups are as good as in a set that was just built.
 ///
 /// # Growth
 /// A partition that new keys would fill to more than 97 % stays as it was. Then [`apply`](Self::apply) builds the set again, for as many
@@ -139,12 +147,45 @@ impl<K: Key> std::fmt::Debug for SetUpdater<K> {
     }
 }
 
+/// Launches a kernel of whole partitions.
+macro_rules! launch_whole {
+    ($kernel:ident, $stream:expr, $grid:expr, $shape:expr, $applying:expr, $on:expr) => {{
+        let Launch { came, operations, unstashed, lists, slots, stash, statuses, header, state, .. } = $on;
+        // SAFETY: the caller's.
+        unsafe {
+            K::$kernel(
+                $stream,
+                $grid,
+                $shape,
+                $applying,
+                came.queries,
+                came.overflow,
+                came.cursors,
+                came.spilled,
+                came.group_spilled,
+                came.state,
+                operations,
+                unstashed,
+                lists,
+                slots,
+                stash,
+                statuses,
+                header,
+                state,
+            )
+        }
+    }};
+}
 impl<K: Key> Changed for Set<K> {
     type Pairs = K::Pairs;
     type Buckets = cpu::OfSet<K>;
     type Options = SetOptions;
     const NAMES: [&'static str; 2] = ["set", "set.shape"];
-    const FEW: Option<FewKernels<Self>> = None;
+    const FEW: Option<FewKernels<Self>> = Some(FewKernels {
+        shared_bytes: |few| few_shared_bytes(few, size_of::<K>() as u32),
+        launch: launch_few::<K>,
+        left: launch_left::<K>,
+    });
 
     fn load(options: &SetOptions) -> f64 {
         options.load
@@ -190,30 +231,45 @@ impl<K: Key> Changed for Set<K> {
         Some(shared_bytes(buckets, entries, each, size_of::<K>() as u32))
     }
     unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, on: Launch<Self>) -> Result<()> {
-        let Launch { came, operations, unstashed, lists, slots, stash, statuses, header, state, .. } = on;
-        // SAFETY: the caller's.
-        unsafe {
-            K::update(
-                stream,
-                shape.partitions,
-                shape,
-                applying,
-                came.queries,
-                came.overflow,
-                came.cursors,
-                came.spilled,
-                came.group_spilled,
-                came.state,
-                operations,
-                unstashed,
-                lists,
-                slots,
-                stash,
-                statuses,
-                header,
-                state,
-            )
-        }
+        launch_whole!(update, stream, shape.partitions, shape, applying, on)
+    }
+}
+/// # Safety
+/// The arguments must fit the kernel.
+unsafe fn launch_left<K: Key>(
+    stream: &Stream,
+    grid: u32,
+    shape: Shape,
+    applying: Applying,
+    on: Launch<Set<K>>,
+) -> Result<()> {
+    launch_whole!(update_left, stream, grid, shape, applying, on)
+}
+/// # Safety
+/// The arguments must fit the kernel.
+unsafe fn launch_few<K: Key>(stream: &Stream, grid: u32, shape: Shape, few: Few, on: &Launch<Set<K>>) -> Result<()> {
+    let &Launch { ref came, values, operations, slots, stash, statuses, header, state, .. } = on;
+    let Some(cursors) = came.to_cursors else { return Ok(()) };
+    // SAFETY: the caller's.
+    unsafe {
+        K::update_few(
+            stream,
+            grid,
+            shape,
+            few,
+            came.queries,
+            came.overflow,
+            cursors,
+            came.spilled,
+            came.state,
+            values,
+            operations,
+            slots,
+            stash,
+            statuses,
+            header,
+            state,
+        )
     }
 }
 

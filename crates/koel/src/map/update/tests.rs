@@ -7,11 +7,11 @@ use crate::error::Error;
 use crate::map::kernels::Scratch;
 use crate::update::tests::{FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, plan};
 use crate::update::tests::{
-    batches, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
+    batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
 };
 use koel_kernels::map::header;
 use koel_kernels::map::layout::{EMPTY, Narrow, class_bit, with_class_bits};
-use koel_kernels::map::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
+use koel_kernels::map::update::operation::{EACH, ERASE, INSERT};
 use std::sync::Mutex;
 
 impl<K: Key, V: Value> Tested for Map<K, V> {
@@ -62,33 +62,15 @@ fn every_kind_of_batch_and_pairing() {
     batches::<Map<u64, u64>>(4, ONE);
     batches::<Map<u32, u32>>(5, GROUPS);
 }
-/// Batches that are done where the table lies: slots are claimed, keys evicted at once or by a third one, fillers come and go.
-fn few<K: Key, V: Value>(seed: u64, load: f64) {
-    let limits = Limits { few_load: 1.0, ..if seed.is_multiple_of(2) { ONE } else { GROUPS } };
-    let mut world = World::<Map<K, V>>::new(&device(seed), plan::<Map<K, V>>(900, load), limits);
-    let slots = world.slots();
-    for round in 0..4 {
-        world.apply(INSERT, &(900 + round * 12..912 + round * 12).collect::<Vec<_>>());
-        for (operation, n) in
-            [(ASSIGN, 60), (ADD, 90), (ERASE, 200), (INSERT, 170), (EACH, 150), (ERASE, 1), (INSERT, 1)]
-        {
-            let numbers = world.some(n, 950);
-            world.apply(operation, &numbers);
-        }
-    }
-    assert!(world.slots() == slots || load > 0.8, "nothing must grow");
-    world.apply(ERASE, &(0..950).collect::<Vec<_>>());
-    assert!(world.oracle.is_empty());
-}
 #[test]
 fn few_keys_beside_the_pairs() {
     for seed in 1..4 {
-        few::<u32, u32>(seed, 0.9);
+        few::<Map<u32, u32>>(seed, 0.9);
     }
-    few::<u32, u32>(4, 0.5);
-    few::<u32, u64>(5, 0.9);
-    few::<u64, u32>(6, 0.8);
-    few::<u64, u64>(7, 0.93);
+    few::<Map<u32, u32>>(4, 0.5);
+    few::<Map<u32, u64>>(5, 0.9);
+    few::<Map<u64, u32>>(6, 0.8);
+    few::<Map<u64, u64>>(7, 0.93);
 }
 /// Fillers are what does not belong to its bucket, with whatever hash: other programs may have others than ours.
 #[test]

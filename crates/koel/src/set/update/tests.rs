@@ -5,12 +5,14 @@ use super::*;
 use crate::error::Error;
 use crate::map::kernels::read_header;
 use crate::map::plan::Sizes;
-use crate::update::tests::{FEW, FULL, ONE, SEED, TWO, Tested, World, device, plan};
+use crate::update::tests::{FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, key, plan};
 use crate::update::tests::{
-    batches, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
+    batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
 };
+use koel_kernels::map::header;
 use koel_kernels::map::update::operation::{EACH, ERASE, INSERT};
-use koel_kernels::set::layout::{Member, hash, mixed};
+use koel_kernels::set::layout::{Member, class_bits, finished, hash, in_bucket, mixed, unmixed, with_key};
+use std::collections::HashSet;
 use std::sync::Mutex;
 
 impl<K: Key> Tested for Set<K> {
@@ -41,7 +43,7 @@ impl<K: Key> Tested for Set<K> {
     fn check_layout(&self, oracle: &PairsOnHost<Self>) {
         if let Storage::Kernels(table) = &self.storage {
             let header = read_header::<u32>(&table.header.download().unwrap());
-            check_layout(&self.plan, &header, table, &oracle.keys().copied().collect());
+            check_layout(&self.plan, &header, table, &oracle.keys().copied().collect(), true);
         }
     }
     fn shrink_to(&mut self, load: f64) {
@@ -51,9 +53,56 @@ impl<K: Key> Tested for Set<K> {
 
 #[test]
 fn every_kind_of_batch() {
+    for (seed, limits) in [(1, ONE), (2, WHOLE), (3, GROUPS)] {
+        batches::<Set<u32>>(seed, limits);
+        batches::<Set<u64>>(seed, limits);
+    }
+}
+#[test]
+fn few_keys_beside_others() {
     for seed in 1..4 {
-        batches::<Set<u32>>(seed, ONE);
-        batches::<Set<u64>>(seed, ONE);
+        few::<Set<u32>>(seed, 0.93);
+    }
+    few::<Set<u32>>(4, 0.5);
+    few::<Set<u64>>(5, 0.9);
+    few::<Set<u64>>(6, 0.5);
+}
+/// Fillers are what does not belong to its bucket, with whatever hash: other programs may have others than ours. A set on a CPU meets those of
+/// a GPU's.
+#[test]
+fn fillers_of_other_programs() {
+    const FILLERS: usize = 20;
+    for limits in [ONE, WHOLE] {
+        let mut world = World::<Set>::new(&device(1), plan::<Set>(900, 0.8), limits);
+        let shape = world.table.plan.shape;
+        let Storage::Kernels(table) = &mut world.table.storage else { unreachable!("kernels build it") };
+        let (mut slots, mut header) = (table.slots.download().unwrap(), table.header.download().unwrap());
+        let full = slots.chunks_exact_mut(8).enumerate().filter(|(_, bucket)| bucket[7] != u32::EMPTY);
+        for (place, slots) in full.take(FILLERS) {
+            let bucket = [u32::half(|i| slots[i as usize]), u32::half(|i| slots[4 + i as usize])];
+            world.oracle.remove(&unmixed(header[header::SEED as usize], slots[0])).unwrap();
+            let foreign = (0xC000_0000..).find(|&h| !shape.belongs(h, place as u32)).unwrap();
+            let bucket = finished::<u32>(with_key::<u32>(bucket, 0, foreign), class_bits::<u32>(bucket));
+            slots.iter_mut().enumerate().for_each(|(i, slot)| *slot = in_bucket::<u32>(&bucket, i));
+        }
+        header[header::PAIRS as usize] -= FILLERS as u32;
+        table.slots.view_mut().copy_from_host(&slots).unwrap();
+        table.header.view_mut().copy_from_host(&header).unwrap();
+        world.check();
+        let on_cpu = |world: &World<Set>| world.table.to_device(&Device::cpu_with_threads(1).unwrap()).unwrap();
+        let mut other = on_cpu(&world);
+        for operation in [INSERT, ERASE, EACH, INSERT] {
+            let numbers = world.some(150, 1000);
+            world.apply(operation, &numbers);
+            let kept = on_cpu(&world);
+            assert!(kept.keys().unwrap().into_iter().collect::<HashSet<_>>() == world.oracle.keys().copied().collect());
+        }
+        // Some of what comes takes the place of fillers there.
+        let new = (2000..2300).map(key::<Set>).collect::<Vec<_>>();
+        let before = other.len().unwrap();
+        assert_eq!(other.insert(&new).unwrap(), vec![Outcome::Inserted; new.len()]);
+        assert_eq!((other.len().unwrap(), other.keys().unwrap().len()), (before + new.len(), before + new.len()));
+        assert!(other.contains(&new).unwrap().into_iter().all(|found| found));
     }
 }
 #[test]
@@ -96,7 +145,7 @@ fn the_stash_is_emptied_when_there_is_room() {
     stash::<Set<u32>>(1, 140);
     stash::<Set<u64>>(2, 80);
 }
-/// A set is as good for lookups as a new one: after most keys are erased, hardly one is in its second bucket.
+/// A set is as good for lookups as a new one: after most keys are erased in whole partitions, hardly one is in its second bucket.
 fn home<K: Key>(seed: u64) {
     for device in [device(seed), Device::cpu_with_threads(2).unwrap()] {
         let away = |set: &Set<K>| {
@@ -107,7 +156,7 @@ fn home<K: Key>(seed: u64) {
             let keys = buckets.flat_map(|(place, keys)| keys.iter().map(move |&key| (place, key)));
             keys.filter(|&(place, key)| key != K::EMPTY && shape.first_place(hash(key)) != place).count()
         };
-        let mut world = World::<Set<K>>::new(&device, plan::<Set<K>>(900, 0.95), ONE);
+        let mut world = World::<Set<K>>::new(&device, plan::<Set<K>>(900, 0.95), WHOLE);
         assert!(away(&world.table) > 90);
         world.apply(ERASE, &(0..900).filter(|i| i % 3 != 0).collect::<Vec<_>>());
         assert!(away(&world.table) < 20, "{}", away(&world.table));
