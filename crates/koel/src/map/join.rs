@@ -371,6 +371,7 @@ pub(crate) fn reserve_route<L: Kernels, F: Form<L>>(
 }
 /// Sends queries to the bins of a table of this shape and with this header: a fill, a launch, with two passes another one. So many words
 /// `behind` the counters are filled with zeros too.
+#[allow(clippy::too_many_arguments, reason = "what sending has at hand")]
 pub(crate) fn send<L: Kernels, F: Form<L>>(
     stream: &Stream,
     route: &Route,
