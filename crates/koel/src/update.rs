@@ -97,8 +97,8 @@ pub(crate) trait Changed: Sized {
     /// Its name in errors, and that of its shape.
     const NAMES: [&'static str; 2];
 
-    /// What does operations in the buckets of their keys alone, if anything does.
-    const FEW: Option<FewKernels<Self>>;
+    /// What does operations in the buckets of their keys alone.
+    const FEW: FewKernels<Self>;
 
     /// The load to build it for.
     fn load(options: &Self::Options) -> f64;
@@ -235,7 +235,7 @@ impl Limits {
         let is_dense = (plan.n as usize + n) as f64 > self.few_load * slots as f64;
         let share = self.few_share * <T::Pairs as Layout>::SLOT_WORDS as f64;
         let evicts = code == operation::INSERT && is_dense && n as f64 > share * plan.shape.all_buckets() as f64;
-        T::FEW.is_some() && self.few && !evicts && plan.shape.all_buckets() > 1
+        self.few && !evicts && plan.shape.all_buckets() > 1
     }
     fn most_pairs<T: Changed>(self, shape: Shape) -> u32 {
         (shape.buckets as f64 * slots_of_bucket::<T>() as f64 * self.most_load) as u32
@@ -388,13 +388,13 @@ impl<T: Changed> Updater<T> {
         let each = batch.operations.code() == operation::EACH;
         let mut most = self.limits.most_operations::<T>(shape, each, max_shared)? as usize * shape.partitions as usize;
         let mut rule = self.limits.rule;
-        if let Some(kernels) = T::FEW.filter(|_| are_few) {
+        if are_few {
             // There is one pass.
             rule = Rule { smallest: true, shared: false, part: usize::MAX, ..rule };
             let groups = self.route(1, shape, rule)?.bins(shape.partitions)[1] as usize;
             let fits = |&each: &usize| {
                 let route = self.route(each * groups, shape, rule);
-                route.is_some_and(|route| (kernels.shared_bytes)(few(&route, each * groups, shape, 0, 0)) <= max_shared)
+                route.is_some_and(|route| (T::FEW.shared_bytes)(few(&route, each * groups, shape, 0, 0)) <= max_shared)
             };
             let halves = |&each: &usize| (each > 1).then_some(each / 2);
             most = most.min(std::iter::successors(Some(self.limits.group as usize), halves).find(fits)? * groups);
@@ -650,9 +650,9 @@ impl Memory {
         let in_header = table.header.view().arg("header", stream)?;
         let (sent, counters) = (&mut self.sent, &mut self.counters);
         let words = state_words(shape);
-        self.state = reserve_route::<T::Pairs, Numbered>(route, shape, sent, counters, words)?.2;
         let behind = if is_first { words } else { 0 };
         let came = send::<T::Pairs, Numbered>(stream, route, shape, in_header, batch.keys, sent, counters, behind)?;
+        self.state = came.counters;
 
         let partitions = shape.partitions as usize;
         reserve(&mut self.unstashed, unstashed_words::<T::Pairs>(plan.stash_bits))?;
@@ -679,20 +679,19 @@ impl Memory {
         let header = table.header.view_mut().arg("header", stream)?;
         let state = self.counters.view_mut().slice(self.state..self.state + words)?.arg("state", stream)?;
         let on = Launch { came, values, operations, unstashed, lists, slots, stash, statuses, header, state };
-        let few_kernels = T::FEW.filter(|_| are_few);
-        if let Some(kernels) = &few_kernels {
+        if are_few {
             let few = few(route, n, shape, code, plan.stash_bits);
             // SAFETY: the operations as sent, `n` of everything that they have; the table as built with this plan.
-            unsafe { (kernels.launch)(stream, route.bins(shape.partitions)[1], shape, few, &on) }?;
+            unsafe { (T::FEW.launch)(stream, route.bins(shape.partitions)[1], shape, few, &on) }?;
         }
         let grid = (1u32 << plan.stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
         // SAFETY: a table that is built; a word for each partition, and as many for the stash as it takes.
         unsafe { T::Pairs::unstash(stream, grid, shape, plan.stash_bits, stash, unstashed, lists, in_header) }?;
-        match few_kernels {
+        match are_few {
             // SAFETY: as above; the stash as it was left.
-            Some(kernels) => unsafe { (kernels.left)(stream, LEFT_BLOCKS.min(shape.partitions), shape, applying, on) },
+            true => unsafe { (T::FEW.left)(stream, LEFT_BLOCKS.min(shape.partitions), shape, applying, on) },
             // SAFETY: the same.
-            None => unsafe { T::launch(stream, shape, applying, on) },
+            false => unsafe { T::launch(stream, shape, applying, on) },
         }?;
         self.are_ones = true;
         Ok(())

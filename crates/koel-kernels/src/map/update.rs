@@ -947,8 +947,8 @@ pub(crate) fn tell<L: Routed, const VALUES: bool, const THREADS: u32>(
     });
 }
 #[inline(always)]
-pub(crate) fn add_counts(counts: Shared<u32>, adds: [(u32, u32); 3]) {
-    unroll::<3>(|j| {
+pub(crate) fn add_counts<const N: usize>(counts: Shared<u32>, adds: [(u32, u32); N]) {
+    unroll::<N>(|j| {
         if adds[j].1 != 0 {
             counts.fetch_add(adds[j].0, adds[j].1);
         }

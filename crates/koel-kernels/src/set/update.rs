@@ -240,7 +240,7 @@ fn apply<K: Member>(
     }
     t.barrier();
     let (keys, fillers) = part.read(t, p, slots);
-    add_counts(counts, [(TAKEN, keys), (REMOVED, fillers), (GONE, 0)]);
+    add_counts(counts, [(TAKEN, keys), (REMOVED, fillers)]);
     if gather::<K::Pairs, false, THREADS>(t, batch, entries, counts, |_| K::narrowed(0)) {
         return Err((state::CROWDED, 0));
     }

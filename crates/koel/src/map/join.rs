@@ -197,6 +197,8 @@ pub(crate) struct Arrived<T> {
     /// Of the bins of the first of two passes.
     pub group_spilled: In<u32>,
     pub state: In<u32>,
+    /// Words of all counters: what is behind them is the caller's.
+    pub counters: usize,
 }
 /// Which queries a launch looks up in device memory.
 struct Direct<T> {
@@ -214,7 +216,16 @@ impl<T: Copy> Arrived<T> {
     {
         let (none, words) = (sent.overflow.view().arg("queries", stream)?, counters.view().arg("state", stream)?);
         let [cursors, spilled, group_spilled, state] = [words; 4];
-        Ok(Arrived { queries: none, overflow: none, cursors, to_cursors: None, spilled, group_spilled, state })
+        Ok(Arrived {
+            queries: none,
+            overflow: none,
+            cursors,
+            to_cursors: None,
+            spilled,
+            group_spilled,
+            state,
+            counters: 0,
+        })
     }
     /// What is looked up in device memory of `n` queries, in this order.
     fn direct(&self, n: u32, route: Option<&Route>, partitions: u32, device: &Device) -> [Option<Direct<T>>; 2] {
@@ -454,6 +465,7 @@ pub(crate) fn send<L: Kernels, F: Form<L>>(
         spilled: counters.view().slice(spilled)?.arg("spilled", stream)?,
         group_spilled: counters.view().slice(of_all_groups)?.arg("spilled", stream)?,
         state: counters.view().slice(..state::WORDS)?.arg("state", stream)?,
+        counters: words,
     })
 }
 /// Sends the queries if they have a route, and launches what answers them: `shared` with its blocks, `direct` for each part.

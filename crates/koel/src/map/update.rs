@@ -187,11 +187,11 @@ impl<K: Key, V: Value> Changed for Map<K, V> {
     type Buckets = cpu::OfMap<LayoutOf<K, V>>;
     type Options = MapOptions;
     const NAMES: [&'static str; 2] = ["map", "map.shape"];
-    const FEW: Option<FewKernels<Self>> = Some(FewKernels {
+    const FEW: FewKernels<Self> = FewKernels {
         shared_bytes: |few| few_shared_bytes(few, size_of::<<LayoutOf<K, V> as Layout>::Mixed>() as u32),
         launch: launch_few::<K, V>,
         left: launch_left::<K, V>,
-    });
+    };
 
     fn load(options: &MapOptions) -> f64 {
         options.load

@@ -119,8 +119,8 @@ impl<K: Key> SetUpdater<K> {
         self.updater.apply(set, stream, batch(operations, keys)?, outcomes)
     }
     /// As [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow: operations for which there is no room are
-    /// [not done](Outcome::NotDone), and it is for the caller to look for those among the outcomes. Of operations on one key either all are done
-    /// or none. It can be recorded in a [graph](Stream::capture) if it has been called with as many operations before.
+    /// [not done](Outcome::NotDone), and it is for the caller to look for those among the outcomes. Of operations on one key none is
+    /// done behind one that is not. It can be recorded in a [graph](Stream::capture) if it has been called with as many operations before.
     ///
     /// On a CPU, operations behind one of the same partition that was not done are not done either.
     ///
@@ -181,11 +181,11 @@ impl<K: Key> Changed for Set<K> {
     type Buckets = cpu::OfSet<K>;
     type Options = SetOptions;
     const NAMES: [&'static str; 2] = ["set", "set.shape"];
-    const FEW: Option<FewKernels<Self>> = Some(FewKernels {
+    const FEW: FewKernels<Self> = FewKernels {
         shared_bytes: |few| few_shared_bytes(few, size_of::<K>() as u32),
         launch: launch_few::<K>,
         left: launch_left::<K>,
-    });
+    };
 
     fn load(options: &SetOptions) -> f64 {
         options.load
