@@ -1,10 +1,14 @@
 //! The pairs of each partition grouped by key, without sorting: what a multimap is made of, in any order.
 //!
-//! Behind the [passes](super::partition), which drop nothing and stamp nothing here, one block a partition:
-//! * A. Every key finds or takes its slot of a table in shared memory and counts itself there: its number among the pairs of its key.
-//! * B. Sums over the table tell where the values of each key go; a [look-back](crate::lookback) over the partitions tells where those of
-//!   the partition do. The distinct keys, and where their groups begin, are written in the order of the table.
-//! * C. Every value goes to its place in shared memory, and from there to memory, coalesced.
+//! Behind the [passes](super::partition), which drop nothing and stamp nothing here, one block a partition, whose pairs have finer *bins*, by
+//! what the partition leaves of the hash:
+//! * A. Pairs are counted: each gets its number among those of its bin, whatever their keys are.
+//! * B. Sums over the bins tell where each begins, and every pair goes to its place in shared memory. Equal keys are in one bin; mostly it has
+//!   no others.
+//! * C. Where neighbours in a bin differ, the bin is listed. A thread puts the pairs of a
+//!   listed bin in order, or all of them do, if it is long.
+//! * D. Now a group begins wherever neighbours differ. A [look-back](crate::lookback) over the partitions tells where those of this
+//!   one go: keys, starts and values are written as they lie, coalesced.
 //!
 //! A pair is read twice, the second time from the cache; its value and, once for each key, the key and a start are written. The order of the
 //! groups of a partition, and of the values of a group, is that in which threads came.
@@ -12,7 +16,7 @@ use super::layout::{Layout, Narrow, Wide};
 use super::state;
 use crate::hash::mulhi;
 use crate::lookback::{sum_before, take_tile};
-use koel_simt::{Buf, In, Thread, U32x4, block, kernel, unroll};
+use koel_simt::{Buf, In, Shared, Thread, U32x4, block, kernel, unroll};
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
@@ -23,13 +27,33 @@ const BATCHES: usize = 5;
 /// Pairs that a partition has room for, at most.
 pub const MOST: u32 = THREADS * (BATCH * BATCHES) as u32;
 
-/// Slots of the table of a partition with room for so many pairs.
-pub const fn slots(room: u32) -> u32 {
-    room.next_multiple_of(4)
+/// Bins of more pairs are ordered by all threads of a block.
+const LONG: u32 = 64;
+/// They are so many at most.
+const MOST_LONG: u32 = MOST / LONG;
+/// Pairs of such a bin that a thread holds at a time.
+const HELD: usize = 5;
+/// Keys of a bin that is ordered, at most: where there are more, pairs are sorted. Distinct hashes give no bin so many.
+const MOST_KEYS: u32 = 32;
+
+/// Bins come by so many: half of what a block sums at a time, two in a word, four words a thread.
+const BINS: u32 = 4 * THREADS;
+/// Bins of a partition with room for so many pairs: about as many.
+const fn bins(room: u32) -> u32 {
+    let nearest = (room + BINS / 2) / BINS;
+    (nearest + (nearest == 0) as u32) * BINS
 }
-/// Bytes of shared memory, with mixed keys of so many bytes.
-pub const fn shared_bytes(room: u32, key_bytes: u32) -> u32 {
-    slots(room) * (key_bytes + 4) + 32 * 4 + 8 + 4
+/// Bins that can be listed. Of those with a pair of one key on average, a quarter have others.
+const fn listable(room: u32) -> u32 {
+    bins(room) * 3 / 8
+}
+/// Places for keys, and for values: one is before the first.
+const fn places(room: u32) -> u32 {
+    (room + 1).next_multiple_of(4)
+}
+/// Bytes of shared memory, with mixed keys and values of so many bytes together.
+pub const fn shared_bytes(room: u32, pair_bytes: u32) -> u32 {
+    places(room) * pair_bytes + bins(room) * 2 + (listable(room) + bins(room) / 32 + 2 + MOST_LONG + 32 + 1) * 4 + 4 + 8
 }
 /// Whether the passes have left all pairs in their bins: the ambiguous key is not among them, and none is behind its bin.
 #[inline(always)]
@@ -38,10 +62,161 @@ fn all_arrived(build_state: In<u32>) -> bool {
     word(state::OVERFLOW_FIRST) | word(state::OVERFLOW_SECOND) | word(state::FAILED) | word(state::HELD_COPIES) == 0
 }
 
-/// A partition's pairs and groups, packed so that both are summed at once. Neither reaches 2^32 in all, nor 2^16 in a block.
-#[inline(always)]
-fn in_all(of_block: u32) -> u64 {
-    ((of_block >> 16) as u64) << 32 | (of_block & 0xFFFF) as u64
+/// The pairs of a partition in shared memory.
+#[derive(Clone, Copy)]
+struct Near<L: Layout> {
+    /// From place 1 on; before them what no key is.
+    keys: Shared<L::Mixed>,
+    values: Shared<L::Value>,
+    /// Two bins a word: how many pairs each has, and then where it begins.
+    begins: Shared<u32>,
+    partitions: u32,
+    bins: u32,
+    count: u32,
+}
+impl<L: Layout> Near<L> {
+    /// The bin of a key: what the partition leaves of the hash, scaled.
+    #[inline(always)]
+    fn bin(self, key: L::Mixed) -> u32 {
+        mulhi(L::hash(key).wrapping_mul(self.partitions), self.bins)
+    }
+    /// Counts a pair of this bin. Gives its number there.
+    #[inline(always)]
+    fn count(self, bin: u32) -> u32 {
+        let shift = bin % 2 * 16;
+        self.begins.fetch_add(bin / 2, 1 << shift) >> shift & 0xFFFF
+    }
+    /// Where a bin begins.
+    #[inline(always)]
+    fn begin(self, bin: u32) -> u32 {
+        self.begins.load(bin / 2) >> (bin % 2 * 16) & 0xFFFF
+    }
+    /// Where it ends.
+    #[inline(always)]
+    fn end(self, bin: u32) -> u32 {
+        if bin + 1 < self.bins { self.begin(bin + 1) } else { self.count }
+    }
+    /// From the pairs of each bin to where it begins. All threads of the block call it, with barriers before and after it.
+    #[inline(always)]
+    fn sum(self, t: Thread, sums: Shared<u32>) {
+        // No half overflows: a block has fewer than 2^16 pairs.
+        let halves = |words: [u32; 4]| {
+            let both = words[0] + words[1] + words[2] + words[3];
+            (both & 0xFFFF) + (both >> 16)
+        };
+        // Each warp has a stretch, four neighbouring words a lane.
+        let of_warp = self.bins / THREADS * 4;
+        let first = t.warp_id() * of_warp;
+        let behind = first + of_warp;
+        let four = |i: u32| if i < behind { self.begins.x4().load(i).0 } else { [0; 4] };
+        let (mut mine, mut row) = (0, first);
+        while row < behind {
+            mine += halves(four(row + t.lane()));
+            row += 32;
+        }
+        let (before, _) = block::exclusive_sum(t, mine, sums);
+        // Of the warps before this one.
+        let mut before = t.warp().shfl(before, 0);
+        row = first;
+        while row < behind {
+            let at = row + t.lane();
+            let mut words = four(at);
+            let inclusive = block::warp_inclusive_sum(t, halves(words));
+            let mut here = before + (inclusive - halves(words));
+            unroll::<4>(|l| {
+                let (low, high) = (words[l] & 0xFFFF, words[l] >> 16);
+                words[l] = here | (here + low) << 16;
+                here += low + high;
+            });
+            if at < behind {
+                self.begins.x4().store(at, U32x4(words));
+            }
+            before += t.warp().shfl(inclusive, 31);
+            row += 32;
+        }
+    }
+    #[inline(always)]
+    fn key(self, place: u32) -> L::Mixed {
+        self.keys.load(place + 1)
+    }
+    #[inline(always)]
+    fn put(self, place: u32, key: L::Mixed, value: L::Value) {
+        self.keys.store(place + 1, key);
+        self.values.store(place, value);
+    }
+    /// The key in this place, and whether it differs from that before it.
+    #[inline(always)]
+    fn begins_group(self, place: u32) -> (L::Mixed, bool) {
+        let key = self.key(place);
+        (key, key != self.keys.load(place))
+    }
+    /// Calls a function with places from `first` to `behind`, each lane of a warp with every 32nd; and whether there is such a place.
+    #[inline(always)]
+    fn each(self, t: Thread, first: u32, behind: u32, mut each: impl FnMut(u32, bool)) {
+        let mut row = first;
+        while row < behind {
+            unroll::<4>(|l| {
+                let place = row + l as u32 * 32 + t.lane();
+                each(place, place < behind);
+            });
+            row += 4 * 32;
+        }
+    }
+    /// Brings equal keys of a bin together, by one thread. Whether they are few.
+    #[inline(always)]
+    fn order(self, mut begin: u32, end: u32) -> bool {
+        let mut keys = 0;
+        while begin < end && keys < MOST_KEYS {
+            let key = self.key(begin);
+            begin += 1;
+            let mut i = begin;
+            while i < end {
+                if self.key(i) == key {
+                    if i != begin {
+                        let value = self.values.load(i);
+                        self.put(i, self.key(begin), self.values.load(begin));
+                        self.put(begin, key, value);
+                    }
+                    begin += 1;
+                }
+                i += 1;
+            }
+            keys += 1;
+        }
+        begin >= end
+    }
+    /// The same of a long bin, by all threads of the block, which all get the answer: one key after the other. The next barrier is before
+    /// the end.
+    #[inline(always)]
+    fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> bool {
+        let mut keys = 0;
+        while begin < end && keys < MOST_KEYS && end - begin <= THREADS * HELD as u32 {
+            let first = self.key(begin);
+            let mut held = [(L::Mixed::default(), L::Value::default()); HELD];
+            let mut mine = 0;
+            unroll::<HELD>(|h| {
+                let i = begin + h as u32 * THREADS + t.id();
+                if i < end {
+                    held[h] = (self.key(i), self.values.load(i));
+                    mine += if held[h].0 == first { 1 } else { 1 << 16 };
+                }
+            });
+            // All have read what they hold.
+            let (before, all) = block::exclusive_sum(t, mine, sums);
+            let (mut equal, mut other) = (begin + (before & 0xFFFF), begin + (all & 0xFFFF) + (before >> 16));
+            unroll::<HELD>(|h| {
+                if begin + (h as u32 * THREADS + t.id()) < end {
+                    let to = if held[h].0 == first { &mut equal } else { &mut other };
+                    self.put(*to, held[h].0, held[h].1);
+                    *to += 1;
+                }
+            });
+            begin += all & 0xFFFF;
+            keys += 1;
+            t.barrier();
+        }
+        begin >= end
+    }
 }
 
 #[inline(always)]
@@ -65,142 +240,184 @@ fn group<L: Layout>(
     // All blocks leave, or none.
     if !all_arrived(build_state) {
         if t.global_id() == 0 {
-            groups.store(0, u32::MAX);
+            groups.fetch_max(0, u32::MAX);
         }
         return;
     }
-    let slots = slots(room);
+    let bins = bins(room);
     let mut shared = t.shared();
-    let table = shared.array::<L::Mixed>(slots);
-    let counted = shared.array::<u32>(slots);
-    let sums = shared.array::<u32>(32);
+    let begins = shared.array::<u32>(bins / 2);
+    let keys_here = shared.array::<L::Mixed>(places(room));
+    let values_here = shared.array::<L::Value>(places(room));
+    let (list, marks) = (shared.array::<u32>(listable(room)), shared.array::<u32>(bins / 32));
+    // How many bins are listed, and how many of them are long; those.
+    let (listed, long) = (shared.array::<u32>(2), shared.array::<u32>(MOST_LONG));
+    let (sums, tile) = (shared.array::<u32>(32), shared.array::<u32>(1));
     let carry = shared.array::<u64>(1);
-    let tile = shared.array::<u32>(1);
     take_tile(t, ticket, tile);
     let mut i = t.id();
-    while i < slots {
-        table.store(i, L::AMBIGUOUS);
-        counted.store(i, 0);
+    while i < bins / 8 {
+        begins.x4().store(i, U32x4([0; 4]));
         i += THREADS;
+    }
+    i = t.id();
+    while i < bins / 32 {
+        marks.store(i, 0);
+        i += THREADS;
+    }
+    if t.id() == 0 {
+        listed.store(0, 0);
+        listed.store(1, 0);
+        keys_here.store(0, L::AMBIGUOUS);
     }
     t.barrier();
     let p = tile.load(0);
     let count = counts.get(p).min(room);
-    let word = |i: u32| (p * room + i) * L::SLOT_WORDS as u32;
-    let number = |j: usize| j as u32 * THREADS + t.id();
+    let near = Near::<L> { keys: keys_here, values: values_here, begins, partitions, bins, count };
+    // Words of the pairs of a batch, and whether all of them are there.
+    let load = |id: u32, batch: usize, word: u32| {
+        let mut of = [0; BATCH];
+        let first = id + (batch * BATCH) as u32 * THREADS;
+        let all = (batch * BATCH + BATCH) as u32 * THREADS <= count;
+        if all {
+            let at = (p * room + first) * L::SLOT_WORDS as u32 + word;
+            unroll::<BATCH>(|l| of[l] = pairs.get(at as u64 + (l * THREADS as usize * L::SLOT_WORDS) as u64));
+        } else {
+            unroll::<BATCH>(|l| {
+                let i = (first + l as u32 * THREADS).min(count - 1);
+                of[l] = pairs.get((p * room + i) * L::SLOT_WORDS as u32 + word);
+            });
+        }
+        (of, all)
+    };
+    let is_there = |id: u32, batch: usize, l: usize| id + (batch * BATCH + l) as u32 * THREADS < count;
 
     // A.
     let mut places = [[0u32; BATCH]; BATCHES];
     unroll::<BATCHES>(|batch| {
-        if number(batch * BATCH) < count {
-            let mut heads = [0; BATCH];
-            unroll::<BATCH>(|l| heads[l] = pairs.get(word(number(batch * BATCH + l).min(count - 1))));
-            unroll::<BATCH>(|l| {
-                if number(batch * BATCH + l) < count {
-                    let key = L::key_in(heads[l]);
-                    // What the partition leaves of the hash.
-                    let mut at = mulhi(L::hash(key).wrapping_mul(partitions), slots);
-                    // There are as many slots as keys at least.
-                    loop {
-                        let mut there = table.load_volatile(at);
-                        if there == L::AMBIGUOUS {
-                            there = table.cas(at, L::AMBIGUOUS, key);
-                        }
-                        if there == L::AMBIGUOUS || there == key {
-                            break;
-                        }
-                        at = if at + 1 < slots { at + 1 } else { 0 };
+        if (batch * BATCH) as u32 * THREADS < count {
+            let (heads, all) = load(t.id(), batch, 0);
+            let mut place = |l: usize| {
+                let bin = near.bin(L::key_in(heads[l]));
+                places[batch][l] = bin << 16 | near.count(bin);
+            };
+            if all {
+                unroll::<BATCH>(&mut place);
+            } else {
+                unroll::<BATCH>(|l| {
+                    if is_there(t.id(), batch, l) {
+                        place(l);
                     }
-                    places[batch][l] = at << 16 | counted.fetch_add(at, 1);
-                }
-            });
+                });
+            }
         }
     });
     t.barrier();
 
-    // B. Each warp has a stretch of the table, four neighbours a lane.
-    let of_warp = (slots / 4).div_ceil(THREADS / 32);
+    // B.
+    near.sum(t, sums);
+    t.barrier();
+    // Addresses are not kept from A on.
+    let id = t.anew(t.id());
+    unroll::<BATCHES>(|batch| {
+        if (batch * BATCH) as u32 * THREADS < count {
+            let (heads, all) = load(id, batch, 0);
+            let behind = if L::SLOT_WORDS == 1 { [0; BATCH] } else { load(id, batch, 1).0 };
+            let put = |l: usize| {
+                let place = near.begin(places[batch][l] >> 16) + (places[batch][l] & 0xFFFF);
+                near.put(place, L::key_in(heads[l]), L::value_in(heads[l], behind[l]));
+            };
+            if all {
+                unroll::<BATCH>(put);
+            } else {
+                unroll::<BATCH>(|l| {
+                    if is_there(id, batch, l) {
+                        put(l);
+                    }
+                });
+            }
+        }
+    });
+    t.barrier();
+
+    // Each warp has a stretch of the pairs.
+    let of_warp = count.div_ceil(THREADS) * 32;
     let first = t.warp_id() * of_warp;
-    let behind = (first + of_warp).min(slots / 4);
-    let four = |i: u32| if i < behind { counted.x4().load(i).0 } else { [0; 4] };
-    let packed = |counts: [u32; 4]| {
-        let mut sum = 0;
-        unroll::<4>(|l| sum += counts[l] << 16 | (counts[l] != 0) as u32);
-        sum
-    };
-    let (mut mine, mut row) = (0, first);
-    while row < behind {
-        mine += packed(four(row + t.lane()));
-        row += 32;
+    let behind = (first + of_warp).min(count);
+
+    // C.
+    near.each(t, first, behind, |at, is_there| {
+        if is_there {
+            let ((key, differs), before) = (near.begins_group(at), near.keys.load(at));
+            let bin = near.bin(key);
+            if differs && bin == near.bin(before) && marks.fetch_or(bin / 32, 1 << (bin % 32)) >> (bin % 32) & 1 == 0 {
+                let at = listed.fetch_add(0, 1);
+                if at < listable(room) {
+                    list.store(at, bin);
+                }
+            }
+        }
+    });
+    t.barrier();
+    let all_listed = listed.load(0);
+    let mut ordered = all_listed <= listable(room);
+    i = t.id();
+    while i < all_listed.min(listable(room)) {
+        let bin = list.load(i);
+        let (begin, end) = (near.begin(bin), near.end(bin));
+        if end - begin > LONG {
+            long.store(listed.fetch_add(1, 1), bin);
+        } else if end - begin > 2 {
+            ordered &= near.order(begin, end);
+        }
+        i += THREADS;
     }
+    t.barrier();
+    i = 0;
+    while i < listed.load(1) {
+        let bin = long.load(i);
+        ordered &= near.order_long(t, near.begin(bin), near.end(bin), sums);
+        i += 1;
+    }
+    if !ordered {
+        groups.fetch_max(0, u32::MAX);
+    }
+    t.barrier();
+
+    // D.
+    let mut mine = 0;
+    near.each(t, first, behind, |at, is_there| mine += (is_there && near.begins_group(at).1) as u32);
     let (before, own) = block::exclusive_sum(t, mine, sums);
     // Of the warps before this one.
     let mut before = t.warp().shfl(before, 0);
     if t.warp_id() == 0 {
-        let of_others = sum_before(t, status, epoch, p, in_all(own));
+        // Pairs and groups are summed at once: neither reaches 2^32 in all.
+        let here = (count as u64) << 32 | own as u64;
+        let of_others = sum_before(t, status, epoch, p, here);
         if t.lane() == 0 {
             carry.store(0, of_others);
             if p == t.grid_dim() - 1 {
-                let all = of_others + in_all(own);
-                groups.store(0, all as u32);
-                starts.store(all as u32, n);
+                let all = (of_others + here) as u32;
+                groups.fetch_max(0, all);
+                starts.store(all, n);
             }
         }
     }
     t.barrier();
     let (first_value, first_group) = ((carry.load(0) >> 32) as u32, carry.load(0) as u32);
-    row = first;
-    while row < behind {
-        let at = row + t.lane();
-        let mut counts = four(at);
-        let sum = packed(counts);
-        let inclusive = block::warp_inclusive_sum(t, sum);
-        let mut here = before + (inclusive - sum);
-        unroll::<4>(|l| {
-            let begin = here >> 16;
-            if counts[l] != 0 {
-                let id = first_group + (here & 0xFFFF);
-                keys.store(id, L::unmixed(seed, table.load(4 * at + l as u32)));
-                starts.store(id, first_value + begin);
-                here += counts[l] << 16 | 1;
-            }
-            counts[l] = begin;
-        });
-        if at < behind {
-            counted.x4().store(at, U32x4(counts));
+    near.each(t, first, behind, |at, is_there| {
+        let (key, begins) = if is_there { near.begins_group(at) } else { (L::AMBIGUOUS, false) };
+        let all = t.warp().ballot(begins);
+        if begins {
+            let id = first_group + before + (all & ((1 << t.lane()) - 1)).count_ones();
+            keys.store(id, L::unmixed(seed, key));
+            starts.store(id, first_value + at);
         }
-        before += t.warp().shfl(inclusive, 31);
-        row += 32;
-    }
-    t.barrier();
-
-    // C. The keys have been written.
-    let grouped = t.shared().array::<L::Value>(slots);
-    // Places are not kept from A on.
-    let id = t.anew(t.id());
-    let number = |j: usize| j as u32 * THREADS + id;
-    unroll::<BATCHES>(|batch| {
-        if number(batch * BATCH) < count {
-            let mut of = [L::Value::default(); BATCH];
-            unroll::<BATCH>(|l| {
-                let at = word(number(batch * BATCH + l).min(count - 1));
-                of[l] =
-                    if L::SLOT_WORDS == 1 { L::value_in(pairs.get(at), 0) } else { L::value_in(0, pairs.get(at + 1)) };
-            });
-            unroll::<BATCH>(|l| {
-                if number(batch * BATCH + l) < count {
-                    let place = places[batch][l];
-                    grouped.store(counted.load(place >> 16) + (place & 0xFFFF), of[l]);
-                }
-            });
+        if is_there {
+            values.store(first_value + at, near.values.load(at));
         }
+        before += all.count_ones();
     });
-    t.barrier();
-    i = t.id();
-    while i < count {
-        values.store(first_value + i, grouped.load(i));
-        i += THREADS;
-    }
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty, $bytes:literal, $blocks:literal;)*) => { $(
@@ -230,15 +447,15 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $val
 )* } }
 entries! {
     /// The pairs of partition after partition by key: group `g` is of `keys[g]`, its values begin at `values[starts[g]]`; `groups[0]` = how many
-    /// there are, and `starts` behind the last of them is `n`. If the passes did not bring all pairs to their bins, `groups[0]` is all ones and
-    /// nothing else is written.
+    /// there are, and `starts` behind the last of them is `n`. It is zero before. If the passes did not bring all pairs to their bins, or keys
+    /// are too alike, it is all ones, and the rest means nothing.
     ///
     /// One block a partition; `counts`: pairs of each bin of the last pass; `room`: places of a bin, [`MOST`] at most.
-    map_group Narrow, u32, u32, 4, 4;
+    map_group Narrow, u32, u32, 8, 4;
     /// The same.
-    map_group_u32_u64 Wide<u32, u64>, u32, u64, 8, 3;
+    map_group_u32_u64 Wide<u32, u64>, u32, u64, 16, 3;
     /// The same.
-    map_group_u64_u32 Wide<u64, u32>, u64, u32, 8, 3;
+    map_group_u64_u32 Wide<u64, u32>, u64, u32, 12, 3;
     /// The same.
-    map_group_u64_u64 Wide<u64, u64>, u64, u64, 8, 3;
+    map_group_u64_u64 Wide<u64, u64>, u64, u64, 16, 3;
 }

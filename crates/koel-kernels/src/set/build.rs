@@ -9,7 +9,7 @@
 //!
 //! Equal keys meet in A and B, so C has each key once, and what was dropped is what came less what is there.
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
-use super::layout::{Member, finished, hash};
+use super::layout::{Member, finished, has_copies, hash};
 use crate::map::build::Source;
 use crate::map::layout::{Layout, Shape};
 use crate::map::{stash, state};
@@ -81,42 +81,18 @@ impl<K: Member> Partition<K> {
     pub fn nothing(self) -> Partition<K> {
         Partition { count: 0, behind_first: 0, all_behind: 0, ..self }
     }
+    /// The keys in the bin, each once, for one of the threads of a block, all of which call it.
     #[inline(always)]
-    fn most(&self) -> u32 {
-        self.count + self.all_behind
+    fn rounds(self, t: Thread) -> Rounds<K> {
+        let mut rounds = Rounds { of: self, t, next: 0, more: true, loaded: ([K::EMPTY; BATCH], 0) };
+        rounds.load();
+        rounds
     }
-    /// Each key, once, by one of the threads of a block, all of which call it. Gives how many were this thread's.
+    /// Those behind the bins, in the same way. Gives how many were this thread's.
     #[inline(always)]
-    pub fn each(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
-        const ROUND: u32 = THREADS * BATCH as u32;
-        let load = |first: u32| {
-            let count = self.count.saturating_sub(first);
-            if count == 0 {
-                return ([K::EMPTY; BATCH], 0);
-            }
-            let from = self.number * self.of.source.room + first;
-            load_run::<K, { THREADS as usize }, BATCH>(t, self.of.keys, from, count, K::EMPTY)
-        };
-        let (mut came, mut first) = (0, 0);
-        let mut next = load(0);
-        while first < self.count {
-            let (keys, live) = next;
-            first += ROUND;
-            next = load(first);
-            unroll::<BATCH>(|j| {
-                if live >> j & 1 != 0 {
-                    each(keys[j]);
-                }
-            });
-            came += live.count_ones();
-        }
-        came + self.each_from(t, self.count, each)
-    }
-    /// The same from key `from` on, for what is rare.
-    #[inline(always)]
-    fn each_from(&self, t: Thread, from: u32, mut each: impl FnMut(K)) -> u32 {
-        let (mut came, mut i) = (0, from + t.id());
-        while i < self.most() {
+    fn each_behind(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
+        let (mut came, mut i) = (0, self.count + t.id());
+        while i < self.count + self.all_behind {
             if let Some(key) = self.key(i) {
                 each(key);
                 came += 1;
@@ -125,6 +101,65 @@ impl<K: Member> Partition<K> {
         }
         came
     }
+    /// All of them.
+    #[inline(always)]
+    pub fn each(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
+        let mut came = 0;
+        let mut rounds = self.rounds(t);
+        while let Some((mut keys, mut live)) = rounds.batch() {
+            came += live.count_ones();
+            // A loop, because what is done with a key is long: eight of it would not stay in the instruction cache.
+            while live != 0 {
+                if live & 1 != 0 {
+                    each(keys[0]);
+                }
+                live >>= 1;
+                rotate(&mut keys);
+            }
+        }
+        came + self.each_behind(t, each)
+    }
+}
+/// Keys of a bin that come to a thread.
+#[derive(Clone, Copy)]
+struct Rounds<K> {
+    of: Partition<K>,
+    t: Thread,
+    /// The first key of the block's next round.
+    next: u32,
+    /// Whether there are some that were loaded.
+    more: bool,
+    /// What comes next, and a bit for each that is there.
+    loaded: ([K; BATCH], u32),
+}
+impl<K: Member> Rounds<K> {
+    #[inline(always)]
+    fn load(&mut self) {
+        self.more = self.next < self.of.count;
+        if self.more {
+            let (from, count) = (self.of.number * self.of.of.source.room + self.next, self.of.count - self.next);
+            self.loaded = load_run::<K, { THREADS as usize }, BATCH>(self.t, self.of.of.keys, from, count, K::EMPTY);
+            self.next += THREADS * BATCH as u32;
+        }
+    }
+    /// Some of them, with a bit for each that is there, while the next ones are on their way.
+    #[inline(always)]
+    fn batch(&mut self) -> Option<([K; BATCH], u32)> {
+        self.more.then(|| {
+            let now = self.loaded;
+            self.load();
+            now
+        })
+    }
+}
+
+/// The second key becomes the first one, and the first one the last.
+#[inline(always)]
+fn rotate<K: Member>(keys: &mut [K; BATCH]) {
+    // If the last one stayed, the compiler would take a loop that does this apart: nothing would change any more after seven times.
+    let first = keys[0];
+    unroll::<{ BATCH - 1 }>(|j| keys[j] = keys[j + 1]);
+    keys[BATCH - 1] = first;
 }
 
 /// A partition in shared memory.
@@ -132,22 +167,30 @@ impl<K: Member> Partition<K> {
 pub(super) struct Near<K> {
     pub shape: Shape,
     pub slots: Shared<K>,
-    /// Four bits a bucket: the classes that overflowed.
-    marks: Shared<u32>,
+    /// A word for each bucket: how many keys came when slots were counted, and from bit [`MARKS`] on the classes that overflowed.
+    words: Shared<u32>,
     /// Keys that found their first bucket full, and how many.
     listed: Shared<K>,
     /// Those that found the second full too, in a table of as many slots.
     pub waiting: Shared<K>,
     list: u32,
-    lengths: Shared<u32>,
+    counts: Shared<u32>,
 }
-/// Words of the marks.
-const fn mark_words(buckets: u32) -> u32 {
-    buckets.div_ceil(8)
-}
+/// The bits of classes in a bucket's word.
+const MARKS: u32 = 28;
+
+// What a block counts.
+/// Keys that found their first bucket full.
+const LISTED: u32 = 0;
+/// Keys that evict.
+const EVICTING: u32 = 1;
+/// Not 0 if many copies are expected.
+const COPIES: u32 = 2;
+const COUNTS: u32 = 3;
+
 /// Bytes of shared memory for partitions of this many buckets, with lists of this many keys of so many bytes.
 pub const fn shared_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
-    buckets * 32 + 2 * list * key_bytes + mark_words(buckets) * 4 + 4
+    buckets * 36 + 2 * list * key_bytes + COUNTS * 4
 }
 impl<K: Member> Filling<K> for Near<K> {
     #[inline(always)]
@@ -176,7 +219,7 @@ impl<K: Member> Filling<K> for Near<K> {
     #[inline(always)]
     #[track_caller]
     fn mark(self, bucket: u32, class: u32) {
-        self.marks.fetch_or(bucket / 8, 1 << (bucket % 8 * 4 + class));
+        self.words.fetch_or(bucket, 1 << (MARKS + class));
     }
 }
 impl<K: Member> Near<K> {
@@ -188,8 +231,8 @@ impl<K: Member> Near<K> {
             slots: shared.array::<K>(shape.buckets * K::SLOTS),
             listed: shared.array::<K>(list),
             waiting: shared.array::<K>(list),
-            marks: shared.array::<u32>(mark_words(shape.buckets)),
-            lengths: shared.array::<u32>(1u32),
+            words: shared.array::<u32>(shape.buckets),
+            counts: shared.array::<u32>(COUNTS),
             list,
         }
     }
@@ -202,23 +245,120 @@ impl<K: Member> Near<K> {
             i += THREADS;
         }
         i = t.id();
+        while i < self.shape.buckets {
+            self.words.store(i, 0);
+            i += THREADS;
+        }
+        i = t.id();
         while i < self.list {
             self.waiting.store(i, K::EMPTY);
             i += THREADS;
         }
-        i = t.id();
-        while i < mark_words(self.shape.buckets) {
-            self.marks.store(i, 0);
-            i += THREADS;
-        }
+    }
+    /// Looks at what blocks before this one met. All threads of the block call it; a barrier must follow.
+    #[inline(always)]
+    pub fn begin(self, t: Thread, build_state: Buf<u32>) {
         if t.id() == 0 {
-            self.lengths.store(0u32, 0);
+            self.counts.store(LISTED, 0);
+            self.counts.store(EVICTING, 0);
+            let crowded = build_state.load_relaxed(state::COPIED) > 2 + t.block() / 128;
+            self.counts.store(COPIES, crowded as u32);
         }
+    }
+    /// Phase A for some keys where few are equal: each takes the next slot of its first bucket, whatever is in the others. Gives how many.
+    #[inline(always)]
+    fn count_in(self, (mut keys, mut live): ([K; BATCH], u32)) -> u32 {
+        let came = live.count_ones();
+        if live == u32::MAX >> (32 - BATCH) {
+            self.count_in_all::<BATCH>(keys);
+            return came;
+        }
+        while live != 0 {
+            if live & 1 != 0 {
+                self.count_in_all([keys[0]]);
+            }
+            live >>= 1;
+            rotate(&mut keys);
+        }
+        came
+    }
+    #[inline(always)]
+    fn count_in_all<const KEYS: usize>(self, keys: [K; KEYS]) {
+        let (mut slot, mut over) = ([0; KEYS], 0);
+        unroll::<KEYS>(|j| {
+            slot[j] = self.words.fetch_add(self.first(hash(keys[j])), 1);
+            over += (slot[j] >= K::SLOTS) as u32;
+        });
+        unroll::<KEYS>(|j| {
+            if slot[j] < K::SLOTS {
+                self.slots.store(self.first(hash(keys[j])) * K::SLOTS + slot[j], keys[j]);
+            }
+        });
+        if over != 0 {
+            let mut at = self.counts.fetch_add(LISTED, over);
+            if at + over <= self.list {
+                unroll::<KEYS>(|j| {
+                    if slot[j] >= K::SLOTS {
+                        self.listed.store(at, keys[j]);
+                        at += 1;
+                    }
+                });
+            }
+        }
+    }
+    /// Of equal keys that were counted into a bucket, one stays. Gives how many are there then. No other thread touches the bucket.
+    #[inline(always)]
+    #[track_caller]
+    fn drop_copies(self, bucket: u32) -> u32 {
+        let count = self.words.load(bucket).min(K::SLOTS);
+        if !has_copies::<K>(&self.bucket(bucket)) {
+            return count;
+        }
+        let (first, mut kept, mut s) = (bucket * K::SLOTS, 0, 0);
+        while s < count {
+            let key = self.slots.load(first + s);
+            let mut i = 0;
+            while i < kept && self.slots.load(first + i) != key {
+                i += 1;
+            }
+            if i == kept {
+                self.slots.store(first + kept, key);
+                kept += 1;
+            }
+            s += 1;
+        }
+        s = kept;
+        while s < count {
+            self.slots.store(first + s, K::EMPTY);
+            s += 1;
+        }
+        kept
+    }
+    /// Notes that a key found its first bucket full.
+    #[inline(always)]
+    #[track_caller]
+    fn list(self, key: K) {
+        let at = self.counts.fetch_add(LISTED, 1);
+        if at < self.list {
+            self.listed.store(at, key);
+        }
+    }
+    /// A key meets its first bucket, or is listed: 1 if it was not there.
+    #[inline(always)]
+    fn meet_first(self, key: K) -> u32 {
+        let outcome = meet(self, self.first(hash(key)), key);
+        if outcome == Outcome::Full {
+            self.list(key);
+        }
+        (outcome == Outcome::New) as u32
     }
     /// Phase B for one key: 1 if it was not there.
     #[inline(always)]
-    fn meet_rest(self, key: K, build_state: Buf<u32>) -> u32 {
-        let mut outcome = meet_second(self, key);
+    fn meet_both(self, key: K, build_state: Buf<u32>) -> u32 {
+        let mut outcome = meet(self, self.first(hash(key)), key);
+        if outcome == Outcome::Full {
+            outcome = meet_second(self, key);
+        }
         if outcome == Outcome::Full {
             outcome = claim(self.list, self.list, key, |at| self.waiting.cas(at, K::EMPTY, key));
             if outcome == Outcome::Full {
@@ -233,38 +373,78 @@ impl<K: Member> Near<K> {
     pub fn put<const ARRAYS: usize>(self, t: Thread, arrays: [Partition<K>; ARRAYS], build_state: Buf<u32>) {
         let (mut came, mut new) = (0u32, 0u32);
         // A.
-        let array = |a: usize| if a + 1 < ARRAYS { arrays[0] } else { arrays[ARRAYS - 1] };
-        let mut a = 0;
-        while a < ARRAYS {
-            came += array(a).each(t, |key| match meet(self, self.first(hash(key)), key) {
-                Outcome::Met => {}
-                Outcome::New => new += 1,
-                Outcome::Full => {
-                    let at = self.lengths.fetch_add(0u32, 1);
-                    if at < self.list {
-                        self.listed.store(at, key);
-                    }
+        let mut rounds = arrays[0].rounds(t);
+        let mut meets = self.counts.load(COPIES) != 0;
+        if !meets {
+            // If a round shows many copies, in a stretch of buckets or because buckets are full already, the rest meets.
+            came += rounds.batch().map_or(0, |batch| self.count_in(batch));
+            t.barrier();
+            let sampled = THREADS.min(self.shape.buckets);
+            let shows = t.id() < sampled && has_copies::<K>(&self.bucket(t.id()));
+            let listed = self.counts.load(LISTED);
+            meets = t.barrier_count(shows) + listed > sampled / 8;
+            if !meets {
+                while let Some(batch) = rounds.batch() {
+                    came += self.count_in(batch);
                 }
-            });
-            a += 1;
+                came += arrays[0].each_behind(t, |key| self.count_in_all([key]));
+                t.barrier();
+            } else {
+                if listed > self.list / 8 {
+                    // Most of those that are listed are copies of what is there.
+                    (rounds, came) = (arrays[0].rounds(t), 0);
+                }
+                if t.id() == 0 {
+                    if listed > self.list / 8 {
+                        self.counts.store(LISTED, 0);
+                    }
+                    build_state.fetch_add(state::COPIED, 1);
+                }
+            }
+            let mut bucket = t.id();
+            while bucket < self.shape.buckets {
+                new += self.drop_copies(bucket);
+                bucket += THREADS;
+            }
+            t.barrier();
         }
-        t.barrier();
+        // What is in has been counted.
+        let mut a = !meets as usize;
+        if a < ARRAYS {
+            while a < ARRAYS {
+                let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
+                if a != 0 {
+                    rounds = array.rounds(t);
+                }
+                while let Some((keys, live)) = rounds.batch() {
+                    came += live.count_ones();
+                    unroll::<BATCH>(|j| {
+                        if live >> j & 1 != 0 {
+                            new += self.meet_first(keys[j]);
+                        }
+                    });
+                }
+                came += array.each_behind(t, |key| new += self.meet_first(key));
+                a += 1;
+            }
+            t.barrier();
+        }
         // B.
-        let listed = self.lengths.load(0u32);
+        let listed = self.counts.load(LISTED);
         if listed <= self.list {
             let mut i = t.id();
             while i < listed {
-                new += self.meet_rest(self.listed.load(i), build_state);
+                new += self.meet_both(self.listed.load(i), build_state);
                 i += THREADS;
             }
         } else {
+            if t.id() == 0 {
+                build_state.fetch_add(state::COPIED, 1);
+            }
             a = 0;
             while a < ARRAYS {
-                array(a).each_from(t, 0, |key| match meet(self, self.first(hash(key)), key) {
-                    Outcome::Met => {}
-                    Outcome::New => new += 1,
-                    Outcome::Full => new += self.meet_rest(key, build_state),
-                });
+                let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
+                array.each(t, |key| new += self.meet_both(key, build_state));
                 a += 1;
             }
         }
@@ -289,6 +469,7 @@ fn build<K: Member>(t: Thread, arrived: Arrived<K>, slots: Buf<K>, stash: Buf<u6
     table.clear(t);
     t.wait_for_previous();
     t.let_next_start();
+    table.begin(t, build_state);
     let keys = arrived.partition(p);
     t.barrier();
     table.put(t, [keys], build_state);
@@ -298,9 +479,17 @@ fn build<K: Member>(t: Thread, arrived: Arrived<K>, slots: Buf<K>, stash: Buf<u6
     let mut i = id;
     while i < source.list {
         let key = table.waiting.load(i);
-        if key != K::EMPTY
-            && let Some(key) = evict(table, key)
-        {
+        if key != K::EMPTY {
+            // Side by side, so that few warps evict.
+            table.listed.store(table.counts.fetch_add(EVICTING, 1), key);
+        }
+        i += THREADS;
+    }
+    t.barrier();
+    let evicting = table.counts.load(EVICTING);
+    i = id;
+    while i < evicting {
+        if let Some(key) = evict(table, table.listed.load(i)) {
             let done = stash::insert::<K::Pairs>(stash, source.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
             build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
         }
@@ -311,7 +500,7 @@ fn build<K: Member>(t: Thread, arrived: Arrived<K>, slots: Buf<K>, stash: Buf<u6
     // D.
     i = id;
     while i < shape.buckets {
-        let bits = table.marks.load(i / 8) >> (i % 8 * 4) & 0xF;
+        let bits = table.words.load(i) >> MARKS;
         write_bucket::<K>(slots, shape.place(p, i), finished::<K>(table.bucket(i), bits));
         i += THREADS;
     }

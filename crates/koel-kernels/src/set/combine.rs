@@ -99,6 +99,7 @@ fn combine<K: Member>(
     }
     t.wait_for_previous();
     t.let_next_start();
+    table.begin(t, first.build_state);
     let (of_first, of_second) = (first.partition(p), second.partition(p));
     let (also, looked_up) = if what == how::UNION {
         (of_second, of_second.nothing())

@@ -185,6 +185,25 @@ pub fn holds<K: Member>(half: K::Half, mixed: K) -> bool {
     });
     any
 }
+/// Whether two keys of a bucket are equal. Empty slots are its last ones.
+#[inline(always)]
+pub fn has_copies<K: Member>(bucket: &[K::Half; 2]) -> bool {
+    let mut any = false;
+    unroll::<8>(|i| {
+        let later = 7 - i;
+        if later < K::SLOTS as usize {
+            let key = in_bucket::<K>(bucket, later);
+            unroll::<8>(|earlier| {
+                if earlier < later {
+                    any |= in_bucket::<K>(bucket, earlier) == key;
+                }
+            });
+            // Slots behind this one are empty too, and equal.
+            any &= key != K::EMPTY;
+        }
+    });
+    any
+}
 /// How many keys half a bucket has: where its first empty slot is. Others may have been filling it, and its words need not be of one moment.
 #[inline(always)]
 pub fn taken<K: Member>(half: K::Half) -> u32 {

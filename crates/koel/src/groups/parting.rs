@@ -119,7 +119,7 @@ impl Parting {
 /// Groups the pairs: of each group the key and where its values begin come to `grouping`, the values to `grouped`. How many groups there are;
 /// `None` if the pairs must be sorted. Waits twice.
 ///
-/// On a GPU: a launch for the sample; three fills, one partition pass or two, and a launch that groups.
+/// On a GPU: a launch for the sample; five fills, one partition pass or two, and a launch that groups.
 pub fn group<K: Key, V: Value>(
     stream: &Stream,
     sizes: PartingSizes,
@@ -139,6 +139,7 @@ pub fn group<K: Key, V: Value>(
     // SAFETY: `n` keys, more than none; one sum.
     unsafe { K::sample(stream, SAMPLES, n as u32, of, grouping.count.view_mut().arg("couples", stream)?)? };
     let couples = grouping.count.download()?[0];
+    grouping.count.view_mut().fill_bytes(0, stream)?;
     let Some(sizes) = sizes.of::<K::Layout<V>>(copies(couples, n)) else { return Ok(None) };
     // Nothing is stashed or contested, and no stretch of the input must be told from another.
     let Ok(plan) = Plan::sized(n, 0.5, sizes).map(|plan| Plan { parts: 1, stash_bits: 0, ..plan }) else {
