@@ -331,7 +331,7 @@ pub(super) struct Target {
 
 /// A partition and its lists in shared memory, not cleared yet.
 #[inline(always)]
-fn in_shared<R: Placed>(t: Thread, shape: Shape, to: Target, from: R) -> (Partition<R>, Lists) {
+pub(super) fn in_shared<R: Placed>(t: Thread, shape: Shape, to: Target, from: R) -> (Partition<R>, Lists) {
     let mut shared = t.shared();
     let part = Partition {
         shape,
@@ -349,7 +349,7 @@ fn in_shared<R: Placed>(t: Thread, shape: Shape, to: Target, from: R) -> (Partit
     (part, lists)
 }
 #[inline(always)]
-fn clear<R: Placed>(t: Thread, part: Partition<R>, lists: Lists) {
+pub(super) fn clear<R: Placed>(t: Thread, part: Partition<R>, lists: Lists) {
     let mut i = t.id();
     while i < part.shape.buckets * 2 {
         part.slots.x2().store(i, U64x2([EMPTY; 2]));
@@ -464,7 +464,7 @@ pub(super) fn build_indexed<L: Layout>(
     valid: In<u32>,
     to: Target,
 ) {
-    let (source, id, p) = (to.source, t.id(), t.block());
+    let (source, p) = (to.source, t.block());
     let (part, lists) = in_shared(t, shape, to, from);
     clear(t, part, lists);
     t.wait_for_previous();
@@ -472,9 +472,23 @@ pub(super) fn build_indexed<L: Layout>(
     let valid_here = valid.get(p);
     let count = counts.get(p).min(valid_here).min(source.room);
     t.barrier();
+    build_in_loops::<_, true>(t, part, lists, to, count, valid_here == !0)
+}
 
+/// Everything behind the clearing of a partition, and a barrier behind that, for `count` pairs, [`MOST_IN_LOOPS`] at most. `valid`: whether none are
+/// behind the bins.
+#[inline(always)]
+pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+    to: Target,
+    count: u32,
+    valid: bool,
+) {
     // A.
-    let number = |j| j * THREADS + id;
+    let (shape, from, list) = (part.shape, part.from, to.source.list);
+    let number = |j| j * THREADS + t.id();
     let (mut missed, mut j) = (0u32, 0);
     while number(j) < count {
         let mut e = [EMPTY; INDEXED];
@@ -486,7 +500,7 @@ pub(super) fn build_indexed<L: Layout>(
         unroll::<INDEXED>(|l| {
             if e[l] != EMPTY && !part.count_in(shape.first(part.hash(e[l])), e[l]) {
                 let at = lists.lengths.fetch_add(LISTED, 1);
-                if at < source.list {
+                if at < list {
                     lists.first.store(at, e[l]);
                 } else {
                     missed |= 1 << (j + l as u32);
@@ -495,8 +509,10 @@ pub(super) fn build_indexed<L: Layout>(
         });
         j += INDEXED as u32;
     }
-    build_rest::<_, true>(t, part, lists, to, count, missed, number, [true, valid_here == !0])
+    build_rest::<_, CHECK>(t, part, lists, to, count, missed, number, [true, valid])
 }
+/// So many pairs are built in loops, at most: a thread has a bit for each of its own.
+pub(super) const MOST_IN_LOOPS: u32 = 32 * THREADS;
 
 /// Everything behind phase A. `count`: pairs in the bin. `missed`: pairs of this thread for which the list had no room, pair `number(j)`
 /// of the bin for bit `j`. `valid`: whether no pairs are behind the bins of each pass.

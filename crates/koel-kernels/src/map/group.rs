@@ -38,10 +38,10 @@ const MOST_KEYS: u32 = 32;
 
 /// Bins come by so many: half of what a block sums at a time, two in a word, four words a thread.
 const BINS: u32 = 4 * THREADS;
-/// Bins of a partition with room for so many pairs: about as many.
+/// Bins of a partition with room for so many pairs: about as many, but no more, so that many blocks fit a multiprocessor.
 const fn bins(room: u32) -> u32 {
-    let nearest = (room + BINS / 2) / BINS;
-    (nearest + (nearest == 0) as u32) * BINS
+    let fitting = room / BINS;
+    (fitting + (fitting == 0) as u32) * BINS
 }
 /// Bins that can be listed. Of those with a pair of one key on average, a quarter have others.
 const fn listable(room: u32) -> u32 {
@@ -233,6 +233,7 @@ fn group<L: Layout>(
     keys: Buf<L::Key>,
     starts: Buf<u32>,
     values: Buf<L::Value>,
+    firsts: Buf<u32>,
     groups: Buf<u32>,
     status: Buf<u64>,
     ticket: Buf<u32>,
@@ -396,6 +397,7 @@ fn group<L: Layout>(
         let of_others = sum_before(t, status, epoch, p, here);
         if t.lane() == 0 {
             carry.store(0, of_others);
+            firsts.store(p, of_others as u32);
             if p == t.grid_dim() - 1 {
                 let all = (of_others + here) as u32;
                 groups.fetch_max(0, all);
@@ -436,19 +438,20 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $val
         keys: Buf<$key>,
         starts: Buf<u32>,
         values: Buf<$value>,
+        firsts: Buf<u32>,
         groups: Buf<u32>,
         status: Buf<u64>,
         ticket: Buf<u32>,
     ) {
         group::<$layout>(
-            t, n, seed, partitions, room, epoch, pairs, counts, build_state, keys, starts, values, groups, status, ticket,
+            t, n, seed, partitions, room, epoch, pairs, counts, build_state, keys, starts, values, firsts, groups, status, ticket,
         )
     }
 )* } }
 entries! {
     /// The pairs of partition after partition by key: group `g` is of `keys[g]`, its values begin at `values[starts[g]]`; `groups[0]` = how many
     /// there are, and `starts` behind the last of them is `n`. It is zero before. If the passes did not bring all pairs to their bins, or keys
-    /// are too alike, it is all ones, and the rest means nothing.
+    /// are too alike, it is all ones, and the rest means nothing. Those of partition `p` begin with group `firsts[p]`.
     ///
     /// One block a partition; `counts`: pairs of each bin of the last pass; `room`: places of a bin, [`MOST`] at most.
     map_group Narrow, u32, u32, 8, 4;

@@ -6,7 +6,8 @@
 //! [`stash`] keeps what found no place; [`settle`] ends a build: it settles what [`build`] left open and writes the header;
 //! [`reproduce`] places all pairs anew where the same bytes are wanted every time;
 //! [`find`] looks keys up, [`join`] does so in any order, [`export`] gives all pairs back; [`update`] changes a table that is there, in
-//! batches, and [`few`] does so where these are small. [`group`] makes groups of equal keys of the partitions, for multimaps. Nothing in between needs the host.
+//! batches, and [`few`] does so where these are small. [`group`] makes groups of equal keys of the partitions, for multimaps, and [`of_groups`] a table of
+//! their keys. Nothing in between needs the host.
 pub mod build;
 pub mod export;
 pub mod few;
@@ -14,6 +15,7 @@ pub mod find;
 pub mod group;
 pub mod join;
 pub mod layout;
+pub mod of_groups;
 pub mod partition;
 pub mod records;
 pub mod reproduce;

@@ -246,6 +246,10 @@ pub(crate) fn place(
             bin * bins.room + before
         } else {
             valid.fetch_min(bin, before);
+            // Where all is lost, nobody queues for counters.
+            if build_state.load_relaxed(state::FAILED) != 0 {
+                return NOWHERE;
+            }
             let place = build_state.fetch_add(bins.overflow_word, run);
             if fits(bins.area, place, run) {
                 ELSEWHERE | (bins.overflow + place)

@@ -64,17 +64,11 @@ impl<K: Member> Arrived<K> {
     }
 }
 impl<K: Member> Partition<K> {
-    /// Key `i`, of fewer than [`most`](Self::most); those behind the bins may be of another partition.
+    /// Key `i` of those behind the bins, which may be of another partition.
     #[inline(always)]
-    fn key(&self, i: u32) -> Option<K> {
-        let Source { room, area, .. } = self.of.source;
-        if i < self.count {
-            return Some(self.of.keys.get(self.number * room + i));
-        }
-        let behind = i - self.count;
-        let key =
-            self.of.overflow.get(if behind < self.behind_first { behind } else { area + behind - self.behind_first });
-        (self.of.shape.partition(hash(key)) == self.number).then_some(key)
+    fn behind(&self, i: u32) -> K {
+        let area = self.of.source.area;
+        self.of.overflow.get(if i < self.behind_first { i } else { area + i - self.behind_first })
     }
     /// None of them.
     #[inline(always)]
@@ -91,13 +85,25 @@ impl<K: Member> Partition<K> {
     /// Those behind the bins, in the same way. Gives how many were this thread's.
     #[inline(always)]
     fn each_behind(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
-        let (mut came, mut i) = (0, self.count + t.id());
-        while i < self.count + self.all_behind {
-            if let Some(key) = self.key(i) {
-                each(key);
-                came += 1;
-            }
-            i += THREADS;
+        let (mut came, mut first) = (0, t.id());
+        while first < self.all_behind {
+            // All blocks look at all of them: what takes long is to wait for them.
+            let (mut keys, mut live) = ([K::EMPTY; BATCH], 0u32);
+            unroll::<BATCH>(|j| {
+                let i = first + j as u32 * THREADS;
+                if i < self.all_behind {
+                    keys[j] = self.behind(i);
+                    live |= 1 << j;
+                }
+            });
+            unroll::<BATCH>(|j| {
+                if self.of.shape.partition(hash(keys[j])) != self.number {
+                    live &= !(1 << j);
+                }
+            });
+            came += live.count_ones();
+            each_live(keys, live, &mut each);
+            first += BATCH as u32 * THREADS;
         }
         came
     }
@@ -106,16 +112,9 @@ impl<K: Member> Partition<K> {
     pub fn each(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
         let mut came = 0;
         let mut rounds = self.rounds(t);
-        while let Some((mut keys, mut live)) = rounds.batch() {
+        while let Some((keys, live)) = rounds.batch() {
             came += live.count_ones();
-            // A loop, because what is done with a key is long: eight of it would not stay in the instruction cache.
-            while live != 0 {
-                if live & 1 != 0 {
-                    each(keys[0]);
-                }
-                live >>= 1;
-                rotate(&mut keys);
-            }
+            each_live(keys, live, &mut each);
         }
         came + self.each_behind(t, each)
     }
@@ -153,6 +152,18 @@ impl<K: Member> Rounds<K> {
     }
 }
 
+/// Calls a function with each key that is there: with a bit of `live`.
+#[inline(always)]
+fn each_live<K: Member>(mut keys: [K; BATCH], mut live: u32, mut each: impl FnMut(K)) {
+    // A loop, because what is done with a key is long: eight of it would not stay in the instruction cache.
+    while live != 0 {
+        if live & 1 != 0 {
+            each(keys[0]);
+        }
+        live >>= 1;
+        rotate(&mut keys);
+    }
+}
 /// The second key becomes the first one, and the first one the last.
 #[inline(always)]
 fn rotate<K: Member>(keys: &mut [K; BATCH]) {
@@ -186,7 +197,9 @@ const LISTED: u32 = 0;
 const EVICTING: u32 = 1;
 /// Not 0 if many copies are expected.
 const COPIES: u32 = 2;
-const COUNTS: u32 = 3;
+/// Not 0 if something failed before.
+const LOST: u32 = 3;
+const COUNTS: u32 = 4;
 
 /// Bytes of shared memory for partitions of this many buckets, with lists of this many keys of so many bytes.
 pub const fn shared_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
@@ -255,32 +268,34 @@ impl<K: Member> Near<K> {
             i += THREADS;
         }
     }
-    /// Looks at what blocks before this one met. All threads of the block call it; a barrier must follow.
+    /// Looks at what blocks before this one met, and the passes over one array or two. All threads of the block call it; a barrier must
+    /// follow.
     #[inline(always)]
-    pub fn begin(self, t: Thread, build_state: Buf<u32>) {
+    pub fn begin<const ARRAYS: usize>(self, t: Thread, build_states: [Buf<u32>; ARRAYS]) {
         if t.id() == 0 {
             self.counts.store(LISTED, 0);
             self.counts.store(EVICTING, 0);
-            let crowded = build_state.load_relaxed(state::COPIED) > 2 + t.block() / 128;
+            let crowded = build_states[0].load_relaxed(state::COPIED) > 2 + t.block() / 128;
             self.counts.store(COPIES, crowded as u32);
+            let mut failed = 0;
+            unroll::<ARRAYS>(|a| failed |= build_states[a].load_relaxed(state::FAILED));
+            self.counts.store(LOST, failed);
         }
+    }
+    /// Whether everything will be done again, whatever this block does.
+    #[inline(always)]
+    pub fn is_lost(self) -> bool {
+        self.counts.load(LOST) != 0
     }
     /// Phase A for some keys where few are equal: each takes the next slot of its first bucket, whatever is in the others. Gives how many.
     #[inline(always)]
-    fn count_in(self, (mut keys, mut live): ([K; BATCH], u32)) -> u32 {
-        let came = live.count_ones();
+    fn count_in(self, (keys, live): ([K; BATCH], u32)) -> u32 {
         if live == u32::MAX >> (32 - BATCH) {
             self.count_in_all::<BATCH>(keys);
-            return came;
+        } else {
+            each_live(keys, live, |key| self.count_in_all([key]));
         }
-        while live != 0 {
-            if live & 1 != 0 {
-                self.count_in_all([keys[0]]);
-            }
-            live >>= 1;
-            rotate(&mut keys);
-        }
-        came
+        live.count_ones()
     }
     #[inline(always)]
     fn count_in_all<const KEYS: usize>(self, keys: [K; KEYS]) {
@@ -469,9 +484,12 @@ fn build<K: Member>(t: Thread, arrived: Arrived<K>, slots: Buf<K>, stash: Buf<u6
     table.clear(t);
     t.wait_for_previous();
     t.let_next_start();
-    table.begin(t, build_state);
+    table.begin(t, [build_state]);
     let keys = arrived.partition(p);
     t.barrier();
+    if table.is_lost() {
+        return;
+    }
     table.put(t, [keys], build_state);
     t.barrier();
 

@@ -99,7 +99,7 @@ fn combine<K: Member>(
     }
     t.wait_for_previous();
     t.let_next_start();
-    table.begin(t, first.build_state);
+    table.begin(t, [first.build_state, second.build_state]);
     let (of_first, of_second) = (first.partition(p), second.partition(p));
     let (also, looked_up) = if what == how::UNION {
         (of_second, of_second.nothing())
@@ -109,6 +109,9 @@ fn combine<K: Member>(
         (of_second.nothing(), of_second)
     };
     t.barrier();
+    if table.is_lost() {
+        return;
+    }
     table.put(t, [of_first, also], first.build_state);
     t.barrier();
     looked_up.each(t, |key| {

@@ -176,7 +176,7 @@ impl<K: Key> IndexBuilder<K> {
         Grouping::reserve(device, &mut self.grouping, n)?.of_sorted(stream, sorting, n)
     }
     fn of_groups(&mut self, stream: &Stream, keys: Buffer<K>) -> Result<Index<K>> {
-        let Some(grouping) = &mut self.grouping else { unreachable!("groups come from it") };
+        let Some(grouping) = &self.grouping else { unreachable!("groups come from it") };
         Index::of_groups(stream, &mut self.map, grouping, keys)
     }
 }
@@ -185,10 +185,10 @@ impl<K: Key> Index<K> {
     pub(super) fn of_groups(
         stream: &Stream,
         builder: &mut MapBuilder<K, u32>,
-        grouping: &mut Grouping<K>,
+        grouping: &Grouping<K>,
         keys: Buffer<K>,
     ) -> Result<Index<K>> {
-        let numbers = grouping.numbers(stream, keys.len())?;
+        let numbers = grouping.numbers.view().slice(..keys.len())?;
         Ok(Index { map: builder.build(stream, keys.view(), numbers)?, keys: Stored::Own(keys) })
     }
 }

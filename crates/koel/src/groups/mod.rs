@@ -14,7 +14,9 @@ use crate::map::{Key, MapOptions};
 use crate::primitives::Runs;
 pub use index::{Index, IndexBuilder, NO_ID, group_counts};
 use koel_kernels::groups::{self as kernels, LONG, MultiTable, QUERIES, THREADS};
-use koel_kernels::map::layout::Number;
+use koel_kernels::map::build::Source;
+use koel_kernels::map::layout::{Number, Shape};
+use koel_kernels::map::of_groups::{self, Ordered};
 use koel_simt::{Buf, In};
 pub use multi_map::{MultiMap, MultiMapBuilder, MultiMapOptions, Retrieved, Retriever, ValueOrder};
 use rayon::prelude::*;
@@ -44,7 +46,7 @@ impl IndexOptions {
     }
 }
 
-macro_rules! grouped { ($(#[$of_trait:meta])* $trait:ident; $($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),*): $u32:ident $u64:ident;)*) => {
+macro_rules! grouped { ($(#[$of_trait:meta])* $trait:ident; $($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),*): $module:ident $u32:ident $u64:ident;)*) => {
     $(#[$of_trait])*
     #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
     pub trait $trait: GroupKey + Number {
@@ -56,14 +58,14 @@ macro_rules! grouped { ($(#[$of_trait:meta])* $trait:ident; $($(#[$doc:meta])* $
             unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()>;
         )*
     }
-    grouped!(@of $trait u32 $($f($($arg: $of),*): $u32;)*);
-    grouped!(@of $trait u64 $($f($($arg: $of),*): $u64;)*);
+    grouped!(@of $trait u32 $($f($($arg: $of),*): $module $u32;)*);
+    grouped!(@of $trait u64 $($f($($arg: $of),*): $module $u64;)*);
 };
-    (@of $trait:ident $t:ident $($f:ident($($arg:ident: $of:ty),*): $kernel:ident;)*) => {
+    (@of $trait:ident $t:ident $($f:ident($($arg:ident: $of:ty),*): $module:ident $kernel:ident;)*) => {
         impl $trait for $t {
             $(unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()> {
                 // SAFETY: the caller's.
-                unsafe { kernels::$kernel::launch(stream, grid, $($arg),*) }
+                unsafe { $module::$kernel::launch(stream, grid, $($arg),*) }
             })*
         }
     };
@@ -74,13 +76,18 @@ grouped! {
     /// The values of groups.
     retrieve(
         n: u32, begins: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>, rest: Buf<u32>
-    ): retrieve_u32 retrieve_u64;
+    ): kernels retrieve_u32 retrieve_u64;
     /// Those of long groups beyond what that writes.
     retrieve_rest(
         n: u32, begins: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>, rest: In<u32>
-    ): retrieve_rest_u32 retrieve_rest_u64;
+    ): kernels retrieve_rest_u32 retrieve_rest_u64;
     /// Couples of equal keys in a sample.
-    sample(n: u32, keys: In<Self>, couples: Buf<u32>): group_sample_u32 group_sample_u64;
+    sample(n: u32, keys: In<Self>, couples: Buf<u32>): kernels group_sample_u32 group_sample_u64;
+    /// The table of groups in the order of partitions.
+    of_groups(
+        shape: Shape, source: Source, ordered: Ordered, keys: In<Self>, starts: In<u32>, firsts: In<u32>, keys_kept: Buf<Self>,
+        starts_kept: Buf<u32>, slots: Buf<u64>, stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
+    ): of_groups map_of_groups map_of_groups_u64;
 }
 
 /// Keys of numbered groups: `u32`, `u64`, `u128`.
@@ -166,6 +173,7 @@ fn reserve<T>(
 struct Grouping<K> {
     distinct: Buffer<K>,
     starts: Buffer<u32>,
+    /// From 0 on.
     numbers: Buffer<u32>,
     count: Buffer<u32>,
 }
@@ -180,7 +188,7 @@ impl<K: Key> Grouping<K> {
         Ok(Grouping {
             distinct: device.alloc(max_n)?,
             starts: device.alloc(max_n + 1)?,
-            numbers: device.alloc(max_n)?,
+            numbers: numbers(device, max_n)?,
             count: device.alloc(1)?,
         })
     }
@@ -207,21 +215,23 @@ impl<K: Key> Grouping<K> {
         starts.view_mut().copy_from(self.starts.view().slice(..groups + 1)?, stream)?;
         Ok(Groups { keys, starts })
     }
-    /// The numbers from 0 on.
-    fn numbers(&mut self, stream: &Stream, n: usize) -> Result<View<'_, u32>> {
-        let mut numbers = self.numbers.view_mut().slice(..n)?;
-        let to = numbers.arg("numbers", stream)?;
-        if !stream.device().runs_kernels() {
-            for (number, i) in numbers.host_mut().unwrap_or(&mut []).iter_mut().zip(0..) {
-                *number = i;
-            }
-        } else if n > 0 {
-            let n = count32("groups", n)?;
-            // SAFETY: `n` numbers.
-            unsafe { kernels::group_numbers::launch(stream, n.div_ceil(THREADS), n, to)? };
+}
+/// The numbers from 0 on.
+fn numbers(device: &Device, n: usize) -> Result<Buffer<u32>> {
+    let (mut numbers, stream) = (device.alloc(n)?, device.stream()?);
+    let mut view = numbers.view_mut();
+    let to = view.arg("numbers", &stream)?;
+    if !device.runs_kernels() {
+        for (number, i) in view.host_mut().unwrap_or(&mut []).iter_mut().zip(0..) {
+            *number = i;
         }
-        self.numbers.view().slice(..n)
+    } else if n > 0 {
+        let n = count32("groups", n)?;
+        // SAFETY: `n` numbers.
+        unsafe { kernels::group_numbers::launch(&stream, n.div_ceil(THREADS), n, to)? };
+        stream.synchronize()?;
     }
+    Ok(numbers)
 }
 
 /// `out[i]` = the key of group `ids[i]`, or `missing`.

@@ -1,10 +1,11 @@
 //! All values of each key.
-use super::parting::{Parting, PartingSizes, group};
+use super::parting::{Parted, Parting, PartingSizes, group};
 use super::{Grouping, Groups, Index, IndexOptions, MultiTable, Sorting, places_of, retrieve, sizes_of};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
+use crate::map::kernels::OrderedGroups;
 use crate::map::{Key, MapBuilder, Value};
 use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
@@ -248,14 +249,28 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         values.arg("values", stream)?;
         let grouping = Grouping::reserve(device, &mut self.grouping, n)?;
         let mut grouped = device.alloc(n)?;
-        let mut found = None;
+        // The map of groups that are in the order of partitions mixes in the same way; one that is made of them without minding that does not: to
+        // it, keys of one partition have nothing in common.
+        let (seed, mut parted) = (!self.options.seed, None);
         if self.options.order == ValueOrder::Any {
-            // The map mixes in another way: to it, keys of one partition have nothing in common.
-            let (seed, to) = (!self.options.seed, grouped.view_mut());
-            found = group(stream, self.sizes, seed, (keys, values), &mut self.parting, grouping, to)?;
+            let (kept, to) = (&mut self.parting, grouped.view_mut());
+            parted = group(stream, self.sizes, seed, (keys, values), kept, grouping, to)?;
         }
-        let Groups { keys, starts } = match found {
-            Some(groups) => grouping.kept(stream, groups)?,
+        let mut map = None;
+        let Groups { keys, starts } = match parted {
+            Some(Parted { groups, firsts }) => {
+                let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
+                let ordered = OrderedGroups {
+                    keys: grouping.distinct.view().slice(..groups)?,
+                    starts: grouping.starts.view().slice(..groups + 1)?,
+                    numbers: grouping.numbers.view().slice(..groups)?,
+                    firsts,
+                    seed,
+                    kept: (keys.view_mut(), starts.view_mut()),
+                };
+                map = self.map.build_of_groups(stream, ordered, self.sizes.keys)?;
+                if map.is_none() { grouping.kept(stream, groups)? } else { Groups { keys, starts } }
+            }
             None => {
                 let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
                 let sorted = sorting.sorted.view_mut().slice(..n)?;
@@ -263,7 +278,10 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
                 grouping.of_sorted(stream, sorting, n)?
             }
         };
-        let index = Index::of_groups(stream, &mut self.map, grouping, keys)?;
+        let index = match map {
+            Some(map) => Index { map, keys: Stored::Own(keys) },
+            None => Index::of_groups(stream, &mut self.map, grouping, keys)?,
+        };
         Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) })
     }
     /// Bytes of device memory that the builder keeps for sorting, parting and grouping.

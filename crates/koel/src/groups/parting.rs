@@ -33,10 +33,13 @@ pub struct PartingSizes {
     pub one_pass: u32,
     /// Groups that the first of two passes makes, if that is enough: a power of two.
     pub groups: u32,
+    /// Keys of a partition of their table on average, at least, if it is made of the partitions that the pairs had.
+    pub keys: u32,
 }
 impl PartingSizes {
     /// Partitions as those of a map.
-    pub const TUNED: PartingSizes = PartingSizes { least: 1 << 18, pairs: 3600, one_pass: 1024, groups: 256 };
+    pub const TUNED: PartingSizes =
+        PartingSizes { least: 1 << 18, pairs: 3000, one_pass: 1024, groups: 256, keys: 1500 };
     /// Pairs of a partition, at least: of fewer, reading the bins would cost as much as sorting.
     const FEWEST: f64 = 1024.0;
     /// Deviations that a partition's bin has room for; its pairs exceed them three times in 10^7. What exceeds them is sorted.
@@ -83,6 +86,8 @@ pub struct Parting {
     valid: Buffer<u32>,
     stash: Buffer<u64>,
     state: Buffer<u32>,
+    /// The first group of each partition.
+    firsts: Buffer<u32>,
     lookback: Lookback,
 }
 impl Parting {
@@ -96,6 +101,7 @@ impl Parting {
             valid: device.alloc(bins)?,
             stash: device.alloc(stash_words::<L>(plan))?,
             state: device.alloc(state::WORDS)?,
+            firsts: device.alloc(bins)?,
             lookback: Lookback::new(device, bins * u64::WORDS as usize)?,
         })
     }
@@ -111,24 +117,31 @@ impl Parting {
     }
     pub fn bytes(&self) -> usize {
         let words = [&self.by_group, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
-        let halves = [&self.cursors, &self.valid, &self.state].map(|b| b.bytes());
+        let halves = [&self.cursors, &self.valid, &self.state, &self.firsts].map(|b| b.bytes());
         words.iter().sum::<usize>() + halves.iter().sum::<usize>() + self.lookback.bytes()
     }
 }
 
-/// Groups the pairs: of each group the key and where its values begin come to `grouping`, the values to `grouped`. How many groups there are;
-/// `None` if the pairs must be sorted. Waits twice.
+/// How pairs were grouped.
+pub struct Parted<'a> {
+    /// How many groups there are.
+    pub groups: usize,
+    /// Groups are in the order of partitions: the first of each.
+    pub firsts: View<'a, u32>,
+}
+/// Groups the pairs: of each group the key and where its values begin come to `grouping`, the values to `grouped`. `None` if the pairs must
+/// be sorted. Waits twice.
 ///
 /// On a GPU: a launch for the sample; five fills, one partition pass or two, and a launch that groups.
-pub fn group<K: Key, V: Value>(
+pub fn group<'a, K: Key, V: Value>(
     stream: &Stream,
     sizes: PartingSizes,
     seed: u32,
     (keys, values): (View<'_, K>, View<'_, V>),
-    kept: &mut Option<Parting>,
+    kept: &'a mut Option<Parting>,
     grouping: &mut Grouping<K>,
     mut grouped: ViewMut<'_, V>,
-) -> Result<Option<usize>> {
+) -> Result<Option<Parted<'a>>> {
     let (device, n) = (stream.device(), keys.len());
     if !device.runs_kernels() || n < sizes.least.max(1) {
         return Ok(None);
@@ -170,8 +183,9 @@ pub fn group<K: Key, V: Value>(
     let to_starts = grouping.starts.view_mut().arg("starts", stream)?;
     let count: Buf<u32> = grouping.count.view_mut().arg("groups", stream)?;
     let to_values = grouped.arg("values", stream)?;
+    let firsts = memory.firsts.view_mut().arg("firsts", stream)?;
     let turn = memory.lookback.turn(stream)?;
-    // SAFETY: the bins as the passes left them, of no more room than a block has; no more groups than pairs; status words for each partition.
+    // SAFETY: the bins as the passes left them, of no more room than a block has; no more groups than pairs; a first and status words for each partition.
     unsafe {
         K::Layout::<V>::group(
             stream,
@@ -187,11 +201,13 @@ pub fn group<K: Key, V: Value>(
             to_keys,
             to_starts,
             to_values,
+            firsts,
             count,
             turn.status,
             turn.ticket,
         )?;
     }
-    let found = grouping.count.download()?[0];
-    Ok((found != u32::MAX).then_some(found as usize))
+    let groups = grouping.count.download()?[0];
+    let firsts = memory.firsts.view().slice(..partitions as usize)?;
+    Ok((groups != u32::MAX).then_some(Parted { groups: groups as usize, firsts }))
 }

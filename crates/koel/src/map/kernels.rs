@@ -1,4 +1,5 @@
 //! Builds and lookups by kernels: on a GPU, and on the test executor. Nothing here waits.
+use super::Key;
 use super::plan::{Plan, with_crowd};
 use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
@@ -8,6 +9,7 @@ use koel_kernels::map::few::Few;
 use koel_kernels::map::find::Table;
 use koel_kernels::map::join::{Answering, Pass};
 use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
+use koel_kernels::map::of_groups::Ordered;
 use koel_kernels::map::partition::{Bins, NARROW, SMALL, Stamps, Tile};
 use koel_kernels::map::reproduce::unstashed_words;
 use koel_kernels::map::settle::{Settling, lock_words};
@@ -109,7 +111,8 @@ kernels! {
     /// The groups of equal keys of each partition, one block a partition.
     group(
         n: u32, seed: u32, partitions: u32, room: u32, epoch: u32, pairs: In<u64>, counts: In<u32>, build_state: In<u32>,
-        keys: Buf<Self::Key>, starts: Buf<u32>, values: Buf<Self::Value>, groups: Buf<u32>, status: Buf<u64>, ticket: Buf<u32>
+        keys: Buf<Self::Key>, starts: Buf<u32>, values: Buf<Self::Value>, firsts: Buf<u32>, groups: Buf<u32>, status: Buf<u64>,
+        ticket: Buf<u32>
     ): group map_group group map_group_u32_u64 group map_group_u64_u32 group map_group_u64_u64;
     /// The buckets of each partition of a small input.
     build_small(
@@ -337,6 +340,18 @@ impl Scratch {
         let [by_group, by_partition, overflow, contested] = words;
         [by_group, by_partition, overflow, self.cursors.len(), contested, self.ranks.len()]
     }
+    /// What builds share, as they need it: cleared by the build before, unless there is none or it was not put on a stream as a whole.
+    fn begin(&mut self, stream: &Stream) -> Result<()> {
+        if !self.clean {
+            self.state.view_mut().fill_bytes(0, stream)?;
+            self.cursors.view_mut().fill_bytes(0, stream)?;
+            self.valid.view_mut().fill_bytes(0xFF, stream)?;
+            self.contested.view_mut().fill_bytes(0xFF, stream)?;
+            self.ranks.view_mut().fill_bytes(0, stream)?;
+        }
+        self.clean = false;
+        Ok(())
+    }
     /// What the partition passes of this plan work in. Groups lie where the table will be, if it has room for them.
     fn passes<'a, L: Layout>(&'a mut self, plan: &Plan, table: &'a mut Slots) -> Passes<'a> {
         // There may be memory for another plan.
@@ -401,17 +416,8 @@ pub fn build<L: Kernels>(
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let (n, shape) = (plan.n, plan.shape);
     let Input { keys, values, duplicates, seed, reproducible } = input;
-    if !scratch.clean {
-        scratch.state.view_mut().fill_bytes(0, stream)?;
-        scratch.cursors.view_mut().fill_bytes(0, stream)?;
-        scratch.valid.view_mut().fill_bytes(0xFF, stream)?;
-        scratch.contested.view_mut().fill_bytes(0xFF, stream)?;
-        scratch.ranks.view_mut().fill_bytes(0, stream)?;
-    }
-    scratch.clean = false;
-
+    scratch.begin(stream)?;
     let aligned = keys.is_aligned(16) && values.is_aligned(16);
     let (keys, values) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
     let tile = plan.first_tile(stream.device().max_shared());
@@ -425,18 +431,81 @@ pub fn build<L: Kernels>(
             build_partitions::<L>(stream, plan, duplicates, stamps, table, scratch)?;
         }
     }
-    let grid = resident(stream, n, SETTLED);
+    settle::<L>(stream, plan, (seed, reproducible), stamps, keys, values, table, scratch)?;
+    if reproducible {
+        make_reproducible::<L>(stream, plan, table, scratch)?;
+    }
+    scratch.clean = true;
+    Ok(())
+}
+/// Groups of pairs in the order of partitions, none of them of the ambiguous key.
+pub struct OrderedGroups<'a, K: Key> {
+    pub keys: View<'a, K>,
+    /// Where the values of each begin, and of the last one end.
+    pub starts: View<'a, u32>,
+    /// The numbers from 0 on.
+    pub numbers: View<'a, u32>,
+    /// The first group of each partition.
+    pub firsts: View<'a, u32>,
+    /// The seed of the hash that tells partitions.
+    pub seed: u32,
+    /// Where keys and starts are to be.
+    pub kept: (ViewMut<'a, K>, ViewMut<'a, u32>),
+}
+/// As [`build`], of the keys of groups, with their numbers as values; copies keys and starts. Launches: the build, the end of the build.
+pub fn build_of_groups<K: Key>(
+    stream: &Stream,
+    plan: &Plan,
+    ordered: OrderedGroups<'_, K>,
+    table: &mut Slots,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let OrderedGroups { keys, starts, numbers, firsts, seed, kept: (mut keys_kept, mut starts_kept) } = ordered;
+    scratch.begin(stream)?;
+    table.stash.view_mut().fill_bytes(0xFF, stream)?;
+    let (partitions, source) = (plan.shape.partitions, plan.source());
+    let ordered = Ordered { groups: plan.n, each: firsts.len() as u32 / partitions, seed };
+    let (keys, values) = (keys.arg("keys", stream)?, numbers.arg("numbers", stream)?);
+    let (starts, firsts) = (starts.arg("starts", stream)?, firsts.arg("firsts", stream)?);
+    let (to_keys, to_starts) = (keys_kept.arg("keys", stream)?, starts_kept.arg("starts", stream)?);
+    let BuildArgs { slots, stash, contested, state, .. } = BuildArgs::new(stream, table, scratch)?;
+    // SAFETY: `n` keys, a start more, and room for as many; the first of `each` partitions for each of the table's; the rest as in
+    // `build_partitions`.
+    unsafe {
+        K::of_groups(
+            stream, partitions, plan.shape, source, ordered, keys, starts, firsts, to_keys, to_starts, slots, stash,
+            contested, state,
+        )
+    }?;
+    settle::<K::Layout<u32>>(stream, plan, (seed, false), Stamps::NONE, keys, values, table, scratch)?;
+    scratch.clean = true;
+    Ok(())
+}
+/// The end of a build.
+#[allow(clippy::too_many_arguments, reason = "what a build has at hand")]
+fn settle<L: Kernels>(
+    stream: &Stream,
+    plan: &Plan,
+    (seed, keeps_seed): (u32, bool),
+    stamps: Stamps,
+    keys: In<L::Key>,
+    values: In<L::Value>,
+    table: &mut Slots,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let tile = plan.first_tile(stream.device().max_shared());
     let settling = Settling {
-        n,
+        n: plan.n,
         tile: tile.pairs::<L>(),
-        tiles,
+        tiles: tiles::<L>(plan, tile),
         seed,
         stash_bits: plan.stash_bits,
         contested_bits: plan.contested_bits,
         bins: plan.bins(),
         waiting: (Words::of::<L>(plan).waiting / L::SLOT_WORDS) as u32,
-        keeps_seed: reproducible as u32,
+        keeps_seed: keeps_seed as u32,
     };
+    let grid = resident(stream, plan.n, SETTLED);
     let slots = table.slots.view_mut().arg("slots", stream)?;
     let stash = table.stash.view_mut().arg("stash", stream)?;
     let contested = scratch.contested.view_mut().arg("contested", stream)?;
@@ -449,15 +518,10 @@ pub fn build<L: Kernels>(
     // SAFETY: everything as the build left it.
     unsafe {
         L::settle(
-            stream, grid, shape, settling, stamps, keys, values, slots, stash, contested, ranks, locks, cursors, valid,
-            state, header,
+            stream, grid, plan.shape, settling, stamps, keys, values, slots, stash, contested, ranks, locks, cursors,
+            valid, state, header,
         )
-    }?;
-    if reproducible {
-        make_reproducible::<L>(stream, plan, table, scratch)?;
     }
-    scratch.clean = true;
-    Ok(())
 }
 /// Blocks that wait for each other, for `n` pairs of which `each` are enough for one. All must be resident at once: on a GPU two for each
 /// multiprocessor.

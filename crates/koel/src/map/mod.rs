@@ -804,12 +804,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
                 })
             }
             (Scratch::Kernels(kept), Storage::Kernels(table)) => {
-                let memory = match kept.take() {
-                    Some(memory) if memory.fits::<LayoutOf<K, V>>(&plan) => memory,
-                    Some(memory) => Box::new(memory.grown::<LayoutOf<K, V>>(&self.device, &plan)?),
-                    None => Box::new(kernels::Scratch::new::<LayoutOf<K, V>>(&self.device, &plan)?),
-                };
-                let memory = kept.insert(memory);
+                let memory = reserve::<LayoutOf<K, V>>(kept, &self.device, &plan)?;
                 let input = kernels::Input { keys, values, duplicates, seed, reproducible };
                 kernels::build::<LayoutOf<K, V>>(stream, &plan, input, table, memory)?;
                 Report::InHeader(memory.bytes(), seconds_since(stream, start)?)
@@ -823,6 +818,43 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         }
         Ok(())
     }
+}
+impl<K: Key> MapBuilder<K, u32> {
+    /// A map of the keys of groups, with their numbers as values; keys and starts are copied. `None` if the table's partitions would have fewer
+    /// keys than `least` on average, or too many, or there are no kernels: then [`build`](Self::build) does it. Waits.
+    pub(crate) fn build_of_groups(
+        &mut self,
+        stream: &Stream,
+        ordered: kernels::OrderedGroups<'_, K>,
+        least: u32,
+    ) -> Result<Option<Map<K, u32>>> {
+        let (n, partitions) = (ordered.keys.len(), ordered.firsts.len() as u32);
+        let Some(plan) = Plan::of_ordered(n, self.options.load, partitions, least)? else { return Ok(None) };
+        let mut map = self.empty(plan)?;
+        let (Scratch::Kernels(kept), Storage::Kernels(table)) = (&mut self.scratch, &mut map.storage) else {
+            return Ok(None);
+        };
+        let memory = reserve::<LayoutOf<K, u32>>(kept, &self.device, &plan)?;
+        let start = stream.record()?;
+        kernels::build_of_groups(stream, &plan, ordered, table, memory)?;
+        let report = Report::InHeader(memory.bytes(), seconds_since(stream, Some(&start))?);
+        *map.report.lock().unwrap_or_else(|e| e.into_inner()) = report;
+        map.report()?;
+        Ok(Some(map))
+    }
+}
+/// Memory for a build of this plan: what is kept, if it is enough, or more.
+fn reserve<'a, L: kernels::Kernels>(
+    kept: &'a mut Option<Box<kernels::Scratch>>,
+    device: &Device,
+    plan: &Plan,
+) -> Result<&'a mut kernels::Scratch> {
+    let memory = match kept.take() {
+        Some(memory) if memory.fits::<L>(plan) => memory,
+        Some(memory) => Box::new(memory.grown::<L>(device, plan)?),
+        None => Box::new(kernels::Scratch::new::<L>(device, plan)?),
+    };
+    Ok(kept.insert(memory))
 }
 /// Seconds since a mark on the stream.
 pub(crate) fn seconds_since(stream: &Stream, start: Option<&Event>) -> Result<Option<f64>> {

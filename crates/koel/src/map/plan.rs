@@ -49,6 +49,18 @@ impl Sizes {
         small_partitions: 512,
     };
 
+    /// Buckets for so many pairs.
+    fn buckets(self, pairs: f64, load: f64) -> u32 {
+        (pairs / (self.bucket as f64 * load)).ceil().max(1.0) as u32
+    }
+    /// Of so many pairs those that may miss their first bucket.
+    fn list(self, pairs: f64, load: f64) -> u32 {
+        ((pairs * missed(self.bucket, self.bucket as f64 * load) * 1.2) as u32 + 96) & !1
+    }
+    /// Whether a partition of so many pairs fits shared memory.
+    fn fit(self, pairs: f64, load: f64) -> bool {
+        (self.shared)(self.buckets(pairs, load), self.list(pairs, load)) <= SHARED
+    }
     /// Pairs of a partition of `n` pairs in all. Of a small input so few that all multiprocessors of a big GPU have work, but so many
     /// that hardly a partition gets more than it has slots for: its load has a deviation of one over the root of its pairs.
     fn pairs_of(self, n: u32, load: f64) -> u32 {
@@ -63,6 +75,8 @@ const SMALL_INPUT: u32 = 1 << 17;
 const LEAST_PAIRS: u32 = 500;
 /// The load that two choices of four slots reach: 0.9768.
 const MOST_LOCAL_LOAD: f64 = 0.97;
+/// Keys of a partition on average, at most, where they are in order.
+const MOST_ORDERED: f64 = 4000.0;
 /// Pairs of a block of the pass over a small input, at least, and how many blocks there are then at most.
 const LEAST_TILE: u32 = 256;
 const SMALL_BLOCKS: u32 = 512;
@@ -70,6 +84,8 @@ const SMALL_BLOCKS: u32 = 512;
 const SHARED: u32 = 64 << 10;
 /// Pairs that the overflow area of a pass has room for, at least.
 const LEAST_OVERFLOW: u32 = 1 << 16;
+/// Of more than 2^30 pairs bins have room for no more copies than this.
+const MANY_COPIES: f64 = 6.0;
 /// Groups at most.
 const MOST_GROUPS: u32 = 1024;
 
@@ -106,12 +122,9 @@ impl Plan {
     /// With other sizes than the best: small ones, so that tests take every way.
     pub fn sized(n: usize, load: f64, sizes: Sizes) -> Result<Plan> {
         let n = count32("pairs", n)?;
-        let of_bucket = sizes.bucket as f64 * load;
-        let lists = |pairs: f64| ((pairs * missed(sizes.bucket, of_bucket) * 1.2) as u32 + 96) & !1;
-        let buckets = |pairs: f64| (pairs / of_bucket).ceil().max(1.0) as u32;
         // Low loads need many buckets for few pairs.
         let mut pairs = sizes.pairs_of(n, load);
-        while (sizes.shared)(buckets(pairs as f64), lists(pairs as f64)) > SHARED {
+        while !sizes.fit(pairs as f64, load) {
             pairs -= 100;
         }
         let wanted = n.div_ceil(pairs).max(1);
@@ -136,7 +149,7 @@ impl Plan {
             });
         }
         let mean = n as f64 / partitions as f64;
-        let shape = Shape { partitions, buckets: buckets(mean) };
+        let shape = Shape { partitions, buckets: sizes.buckets(mean, load) };
         let (last, groups) = divide(n, partitions, groups, sizes)?;
         // Near what two choices can place, some partitions have more pairs than that; elsewhere hardly one comes here.
         let lg = n.max(1).ilog2();
@@ -152,7 +165,7 @@ impl Plan {
         Ok(Plan {
             n,
             shape,
-            list: lists(mean),
+            list: sizes.list(mean, load),
             stash_bits,
             contested_bits,
             partitions: last,
@@ -160,6 +173,22 @@ impl Plan {
             parts,
             small_tile,
         })
+    }
+    /// For `n` keys that are in the order of `ordered` partitions: as many of those as possible are one of the table's. `None` if the
+    /// table's would have too many keys, or on average fewer than `least`.
+    pub fn of_ordered(n: usize, load: f64, ordered: u32, least: u32) -> Result<Option<Plan>> {
+        let (sizes, whole) = (Sizes::TUNED, Plan::new(n, load)?);
+        let mean = |partitions: u32| n as f64 / partitions as f64;
+        let fits = |&partitions: &u32| mean(partitions) <= MOST_ORDERED && sizes.fit(mean(partitions), load);
+        let divided = (0..32).rev().map(|bits| 1 << bits).filter(|&each: &u32| ordered.is_multiple_of(each));
+        let Some(partitions) = divided.map(|each| ordered / each).find(fits) else { return Ok(None) };
+        if mean(partitions) < least as f64 {
+            return Ok(None);
+        }
+        let shape = Shape { partitions, buckets: sizes.buckets(mean(partitions), load) };
+        let (last, _) = divide(whole.n, partitions, 1, sizes)?;
+        let list = sizes.list(mean(partitions), load);
+        Ok(Some(Plan { shape, list, partitions: last, groups: None, parts: 1, small_tile: None, ..whole }))
     }
     /// For another array of `n` keys that are brought to the same partitions.
     pub fn with_the_same_partitions(&self, n: usize, sizes: Sizes) -> Result<Plan> {
@@ -234,9 +263,11 @@ impl Plan {
 /// The bins of the last pass, and those of the first if there are several groups.
 fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, Option<Bins>)> {
     let area = (n / 256).next_multiple_of(2).clamp(LEAST_OVERFLOW, MOST_OVERFLOW);
+    // Much room for copies would be more than places can be counted.
+    let copies = if n <= 1 << 30 { sizes.copies } else { sizes.copies.min(MANY_COPIES) };
     let bins = |count: u32, all: u32, deviations: f64, most: u32, overflow, overflow_word| {
         let mean = n as f64 / all as f64;
-        let room = (mean + deviations * (mean * sizes.copies).sqrt()) as u32 / 2 * 2 + 8;
+        let room = (mean + deviations * (mean * copies).sqrt()) as u32 / 2 * 2 + 8;
         Bins { count, room: room.min(most), crowd: !0, area, overflow, overflow_word }
     };
     let last = bins(partitions / groups, partitions, sizes.deviations, sizes.most, area, state::OVERFLOW_SECOND);

@@ -9,6 +9,9 @@ use koel_kernels::set::combine::how;
 
 /// Slots that the tables of a combination have for each key: not asked for by anybody, so what builds fastest.
 const LOAD: f64 = 0.8;
+/// Times that each key of an array may come without more of them coming to a partition than there is room for: a partition has so few
+/// distinct keys then that their number varies.
+const COPIES: f64 = 64.0;
 /// The seed of what is combined. Results do not depend on it.
 const SEED: u32 = 0;
 
@@ -57,7 +60,7 @@ enum Scratch<K: Key> {
 impl<K: Key> SetCombiner<K> {
     /// Without memory yet.
     pub fn new(device: &Device) -> Result<SetCombiner<K>> {
-        SetCombiner::with_sizes(device, kernels::sizes::<K>())
+        SetCombiner::with_sizes(device, Sizes { copies: COPIES, ..kernels::sizes::<K>() })
     }
     /// With other sizes than the best, so that tests take every way.
     pub(super) fn with_sizes(device: &Device, sizes: Sizes) -> Result<SetCombiner<K>> {

@@ -1,13 +1,16 @@
 //! Pairs parted by hash, in partitions so small that a few thousand pairs fill many, against an oracle.
 use super::*;
-use crate::groups::{Grouped, Groups};
+use crate::groups::{Grouped, Groups, IndexOptions};
+use crate::map::MapBuilder;
+use crate::map::kernels::OrderedGroups;
+use crate::primitives::radix_sort::SortPair;
 use crate::{MultiMapBuilder, MultiMapOptions, ValueOrder};
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_kernels::map::layout::{Narrow, Wide};
+use koel_kernels::map::layout::{Narrow, Shape, Wide};
 use std::collections::BTreeMap;
 
 /// One pass up to four partitions, from there on two.
-const SMALL: PartingSizes = PartingSizes { least: 1, pairs: 300, one_pass: 4, groups: 4 };
+const SMALL: PartingSizes = PartingSizes { least: 1, pairs: 300, one_pass: 4, groups: 4, keys: 20 };
 const SEED: u32 = 7;
 
 fn executor(seed: u64) -> Stream {
@@ -34,8 +37,10 @@ fn check<K: Key, V: Value>(stream: &Stream, kept: &mut Option<Parting>, sizes: P
     let (mut grouping, mut grouped) = (Grouping::new(device, n).unwrap(), device.alloc::<V>(n).unwrap());
     let to = grouped.view_mut();
     let found = group(stream, sizes, SEED, (on_device.view(), values.view()), kept, &mut grouping, to).unwrap();
-    let Some(found) = found else { return false };
+    let Some(Parted { groups: found, firsts }) = found else { return false };
     assert_eq!(found, oracle.len());
+    let firsts = firsts.download().unwrap();
+    assert!(firsts[0] == 0 && firsts.is_sorted() && firsts.iter().all(|&first| first as usize <= found));
     let Groups { keys, starts } = grouping.kept(stream, found).unwrap();
     let (keys, starts, grouped) = (keys.download().unwrap(), starts.download().unwrap(), grouped.download().unwrap());
     assert_eq!((starts[0], starts[found]), (0, n as u32));
@@ -146,24 +151,24 @@ fn partitions_fit_blocks() {
             assert!(room <= MOST && room as f64 >= mean + 4.9 * (mean * copies).sqrt(), "{plan:?}");
         }
     }
-    assert!(PartingSizes::TUNED.of::<Narrow>(4.0).unwrap().pairs == 3600);
+    assert!(PartingSizes::TUNED.of::<Narrow>(4.0).unwrap().pairs == PartingSizes::TUNED.pairs);
     assert!(PartingSizes::TUNED.of::<Wide<u64, u64>>(5000.0).is_none());
 }
-/// Multimaps of both orders answer alike.
-#[test]
-fn multimaps_in_any_order() {
+/// Multimaps of both orders answer alike, whether the table is made of the partitions of the pairs or not.
+fn in_any_order<K: Key + SortPair<u32>>(keys_at_least: u32) {
     let stream = executor(8);
     let device = stream.device();
     let options = MultiMapOptions { order: ValueOrder::Any, seed: 3, ..MultiMapOptions::default() };
-    let mut builder = MultiMapBuilder::<u32, u32>::sized(device, options, SMALL).unwrap();
-    for (of, n) in [(FOUR, 5000), (HALF, 900), (SIXTEEN, 3000), (RANDOM, 0), (RANDOM, 1)] {
-        let keys = column::<u32>(of, n);
+    let sizes = PartingSizes { keys: keys_at_least, ..SMALL };
+    let mut builder = MultiMapBuilder::<K, u32>::sized(device, options, sizes).unwrap();
+    for (of, n) in [(FOUR, 5000), (HALF, 900), (SIXTEEN, 3000), (RANDOM, 0), (RANDOM, 1), (RANDOM, 2000)] {
+        let keys = column::<K>(of, n);
         let values = (0..n as u32).collect::<Vec<_>>();
         let (on_device, values_on) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
         let sorted = crate::MultiMap::build(device, &keys, &values).unwrap();
         assert_eq!((map.len(), map.index().len()), (sorted.len(), sorted.index().len()));
-        let queries = keys.iter().step_by(7).copied().chain([1, 2, u32::MAX]).collect::<Vec<_>>();
+        let queries = keys.iter().step_by(7).copied().chain([1, 2, u64::MAX].map(K::narrowed)).collect::<Vec<_>>();
         let (found, expected) = (map.retrieve(&queries).unwrap(), sorted.retrieve(&queries).unwrap());
         assert_eq!(found.offsets, expected.offsets);
         for i in 0..queries.len() {
@@ -176,8 +181,90 @@ fn multimaps_in_any_order() {
         assert!(map.index().keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some)));
         let mut file = std::io::Cursor::new(vec![]);
         map.save_to(&mut file).unwrap();
-        let loaded = crate::MultiMap::<u32, u32>::load_bytes(&Device::cpu().unwrap(), file.get_ref()).unwrap();
+        let loaded = crate::MultiMap::<K, u32>::load_bytes(&Device::cpu().unwrap(), file.get_ref()).unwrap();
         assert!(loaded.retrieve(&queries).unwrap() == found);
     }
     assert!(builder.scratch_bytes() > 0);
+}
+#[test]
+fn multimaps_in_any_order() {
+    in_any_order::<u32>(SMALL.keys);
+    in_any_order::<u64>(SMALL.keys);
+    in_any_order::<u32>(u32::MAX);
+}
+
+/// Groups of keys in the order of so many partitions, those of partition `p` so many; their table, keys and starts.
+fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize, exec_seed: u64) {
+    let stream = executor(exec_seed);
+    let device = stream.device();
+    let shape = Shape { partitions, buckets: 1 };
+    let partition = |key: K| shape.partition(<K::Layout<u32>>::hash(<K::Layout<u32>>::mixed(SEED, key)));
+    let mut of = vec![vec![]; partitions as usize];
+    let mut missing = (0..partitions).map(keys_of).sum::<usize>();
+    let mut i = 0;
+    while missing > 0 {
+        let key = K::narrowed(splitmix_at(11, i));
+        let p = partition(key);
+        if of[p as usize].len() < keys_of(p) && !of[p as usize].contains(&key) {
+            of[p as usize].push(key);
+            missing -= 1;
+        }
+        i += 1;
+    }
+    let firsts = of.iter().scan(0, |first, keys| Some(std::mem::replace(first, *first + keys.len() as u32)));
+    let firsts = device.upload(&firsts.collect::<Vec<_>>()).unwrap();
+    let keys = of.concat();
+    let (n, starts) = (keys.len(), (0..=keys.len() as u32).map(|i| i * 3 + 1).collect::<Vec<_>>());
+    let (keys_on, starts_on) = (device.upload(&keys).unwrap(), device.upload(&starts).unwrap());
+    let (mut keys_kept, mut starts_kept) = (device.alloc(n).unwrap(), device.alloc(n + 1).unwrap());
+    let numbers = super::super::numbers(device, n).unwrap();
+    let mut builder = MapBuilder::<K, u32>::new(device, IndexOptions { load, seed: 0 }.of_map()).unwrap();
+    for _ in 0..2 {
+        let ordered = OrderedGroups {
+            keys: keys_on.view(),
+            starts: starts_on.view(),
+            numbers: numbers.view(),
+            firsts: firsts.view(),
+            seed: SEED,
+            kept: (keys_kept.view_mut(), starts_kept.view_mut()),
+        };
+        let map = builder.build_of_groups(&stream, ordered, 1).unwrap().unwrap();
+        assert!(keys_kept.download().unwrap() == keys && starts_kept.download().unwrap() == starts);
+        let report = map.report().unwrap();
+        assert_eq!((report.pairs, report.duplicates), (n, 0));
+        assert!(map.get(&keys).unwrap().into_iter().eq((0..n as u32).map(Some)), "{partitions} partitions");
+        let absent = (0..500).map(|i| K::narrowed(splitmix_at(12, i))).filter(|key| !keys.contains(key));
+        assert!(map.get(&absent.collect::<Vec<_>>()).unwrap().into_iter().all(|value| value.is_none()));
+        // The numbers of keys that find their buckets full are in other buckets, or in the stash.
+        assert!(load < 0.9 || report.stashed > 0 || report.attempts > 1, "{report:?}");
+    }
+}
+#[test]
+fn tables_of_groups() {
+    for exec_seed in 0..3 {
+        // One partition of the table; four; one with none; of a thread, a warp and a round of keys, and of one more.
+        table_of_groups::<u32>(1, 0.8, |_| 700, exec_seed);
+        table_of_groups::<u64>(12, 0.8, |_| 1100, exec_seed);
+        table_of_groups::<u32>(3, 0.7, |p| [1, 1500, 0][p as usize], exec_seed);
+        table_of_groups::<u64>(5, 0.5, |p| [0, 1, 1024, 1025, 255][p as usize], exec_seed);
+    }
+}
+/// More than a partition has slots for, and more than a block takes on.
+#[test]
+fn groups_that_are_not_spread() {
+    table_of_groups::<u32>(3, 0.95, |p| [300, 100, 10][p as usize], 1);
+    table_of_groups::<u64>(7, 0.95, |p| if p == 3 { 900 } else { 60 }, 2);
+    table_of_groups::<u32>(8, 0.8, |p| if p == 7 { 9000 } else { 2 }, 3);
+}
+#[test]
+fn partitions_of_tables_consist_of_those_of_pairs() {
+    for (n, ordered) in [(1 << 25, 37376), (1 << 25, 44800), (1 << 21, 44800), (1 << 27, 44800), (3000, 1), (5000, 6)] {
+        let plan = Plan::of_ordered(n, 0.8, ordered, 1500).unwrap().unwrap();
+        let mean = n as f64 / plan.shape.partitions as f64;
+        assert!(ordered.is_multiple_of(plan.shape.partitions) && (1500.0..=4000.0).contains(&mean), "{plan:?}");
+    }
+    // Too few keys for any, too many for each, and a number of partitions that is not divided.
+    for (n, ordered) in [(1000, 16), (9000, 2), (1 << 20, 2047)] {
+        assert!(Plan::of_ordered(n, 0.8, ordered, 1500).unwrap().is_none());
+    }
 }
