@@ -5,8 +5,8 @@
 //! * A. Pairs are counted: each gets its number among those of its bin, whatever their keys are.
 //! * B. Sums over the bins tell where each begins, and every pair goes to its place in shared memory. Equal keys are in one bin; mostly it has
 //!   no others.
-//! * C. Where neighbours in a bin differ, the bin is listed. A thread puts the pairs of a
-//!   listed bin in order, or all of them do, if it is long.
+//! * C. A group begins where a bin does. Where neighbours in a bin differ, the bin is listed. A thread puts the pairs of a listed bin in
+//!   order, or all of them do, if it is long, and counts its other groups.
 //! * D. Now a group begins wherever neighbours differ. A [look-back](crate::lookback) over the partitions tells where those of this
 //!   one go: keys, starts and values are written as they lie, coalesced.
 //!
@@ -36,6 +36,15 @@ const HELD: usize = 5;
 /// Keys of a bin that is ordered, at most: where there are more, pairs are sorted. Distinct hashes give no bin so many.
 const MOST_KEYS: u32 = 32;
 
+// What a block counts.
+/// Bins with several keys.
+const LISTED: u32 = 0;
+/// The long ones of them.
+const LISTED_LONG: u32 = 1;
+/// Groups.
+const GROUPS: u32 = 2;
+const TALLIES: u32 = 3;
+
 /// Bins come by so many: half of what a block sums at a time, two in a word, four words a thread.
 const BINS: u32 = 4 * THREADS;
 /// Bins of a partition with room for so many pairs: about as many, but no more, so that many blocks fit a multiprocessor.
@@ -53,7 +62,11 @@ const fn places(room: u32) -> u32 {
 }
 /// Bytes of shared memory, with mixed keys and values of so many bytes together.
 pub const fn shared_bytes(room: u32, pair_bytes: u32) -> u32 {
-    places(room) * pair_bytes + bins(room) * 2 + (listable(room) + bins(room) / 32 + 2 + MOST_LONG + 32 + 1) * 4 + 4 + 8
+    places(room) * pair_bytes
+        + bins(room) * 2
+        + (listable(room) + bins(room) / 32 + TALLIES + MOST_LONG + 32 + 1) * 4
+        + 4
+        + 8
 }
 /// Whether the passes have left all pairs in their bins: the ambiguous key is not among them, and none is behind its bin.
 #[inline(always)]
@@ -162,9 +175,9 @@ impl<L: Layout> Near<L> {
             row += 4 * 32;
         }
     }
-    /// Brings equal keys of a bin together, by one thread. Whether they are few.
+    /// Brings equal keys of a bin together, by one thread. How many there are; `None`: too many.
     #[inline(always)]
-    fn order(self, mut begin: u32, end: u32) -> bool {
+    fn order(self, mut begin: u32, end: u32) -> Option<u32> {
         let mut keys = 0;
         while begin < end && keys < MOST_KEYS {
             let key = self.key(begin);
@@ -183,12 +196,12 @@ impl<L: Layout> Near<L> {
             }
             keys += 1;
         }
-        begin >= end
+        (begin >= end).then_some(keys)
     }
     /// The same of a long bin, by all threads of the block, which all get the answer: one key after the other. The next barrier is before
     /// the end.
     #[inline(always)]
-    fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> bool {
+    fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> Option<u32> {
         let mut keys = 0;
         while begin < end && keys < MOST_KEYS && end - begin <= THREADS * HELD as u32 {
             let first = self.key(begin);
@@ -215,7 +228,7 @@ impl<L: Layout> Near<L> {
             keys += 1;
             t.barrier();
         }
-        begin >= end
+        (begin >= end).then_some(keys)
     }
 }
 
@@ -251,8 +264,8 @@ fn group<L: Layout>(
     let keys_here = shared.array::<L::Mixed>(places(room));
     let values_here = shared.array::<L::Value>(places(room));
     let (list, marks) = (shared.array::<u32>(listable(room)), shared.array::<u32>(bins / 32));
-    // How many bins are listed, and how many of them are long; those.
-    let (listed, long) = (shared.array::<u32>(2), shared.array::<u32>(MOST_LONG));
+    // How many bins are listed, and how many of them are long, and groups; the long bins.
+    let (tallies, long) = (shared.array::<u32>(TALLIES), shared.array::<u32>(MOST_LONG));
     let (sums, tile) = (shared.array::<u32>(32), shared.array::<u32>(1));
     let carry = shared.array::<u64>(1);
     take_tile(t, ticket, tile);
@@ -267,8 +280,9 @@ fn group<L: Layout>(
         i += THREADS;
     }
     if t.id() == 0 {
-        listed.store(0, 0);
-        listed.store(1, 0);
+        tallies.store(LISTED, 0);
+        tallies.store(LISTED_LONG, 0);
+        tallies.store(GROUPS, 0);
         keys_here.store(0, L::AMBIGUOUS);
     }
     t.barrier();
@@ -347,12 +361,15 @@ fn group<L: Layout>(
     let behind = (first + of_warp).min(count);
 
     // C.
+    let mut own = 0;
     near.each(t, first, behind, |at, is_there| {
         if is_there {
-            let ((key, differs), before) = (near.begins_group(at), near.keys.load(at));
+            let (before, (key, differs)) = (near.keys.load(at), near.begins_group(at));
             let bin = near.bin(key);
-            if differs && bin == near.bin(before) && marks.fetch_or(bin / 32, 1 << (bin % 32)) >> (bin % 32) & 1 == 0 {
-                let at = listed.fetch_add(0, 1);
+            if differs && (at == 0 || bin != near.bin(before)) {
+                own += 1;
+            } else if differs && marks.fetch_or(bin / 32, 1 << (bin % 32)) >> (bin % 32) & 1 == 0 {
+                let at = tallies.fetch_add(LISTED, 1);
                 if at < listable(room) {
                     list.store(at, bin);
                 }
@@ -360,40 +377,49 @@ fn group<L: Layout>(
         }
     });
     t.barrier();
-    let all_listed = listed.load(0);
-    let mut ordered = all_listed <= listable(room);
+    let listed = tallies.load(LISTED);
+    let mut ordered = listed <= listable(room);
+    // One group of a listed bin is counted already.
+    let mut tally = |keys: Option<u32>| match keys {
+        Some(keys) => own += keys - 1,
+        None => ordered = false,
+    };
     i = t.id();
-    while i < all_listed.min(listable(room)) {
+    while i < listed.min(listable(room)) {
         let bin = list.load(i);
         let (begin, end) = (near.begin(bin), near.end(bin));
         if end - begin > LONG {
-            long.store(listed.fetch_add(1, 1), bin);
-        } else if end - begin > 2 {
-            ordered &= near.order(begin, end);
+            long.store(tallies.fetch_add(LISTED_LONG, 1), bin);
+        } else {
+            tally(if end - begin > 2 { near.order(begin, end) } else { Some(2) });
         }
         i += THREADS;
     }
     t.barrier();
     i = 0;
-    while i < listed.load(1) {
+    while i < tallies.load(LISTED_LONG) {
         let bin = long.load(i);
-        ordered &= near.order_long(t, near.begin(bin), near.end(bin), sums);
+        let keys = near.order_long(t, near.begin(bin), near.end(bin), sums);
+        if t.id() == 0 {
+            tally(keys);
+        }
         i += 1;
     }
     if !ordered {
         groups.fetch_max(0, u32::MAX);
+        // As many groups as there can be: each has its place, whatever is in it.
+        tallies.fetch_add(GROUPS, count);
+    }
+    let of_warp = block::warp_inclusive_sum(t, own);
+    if t.lane() == 31 {
+        tallies.fetch_add(GROUPS, of_warp);
     }
     t.barrier();
 
-    // D.
-    let mut mine = 0;
-    near.each(t, first, behind, |at, is_there| mine += (is_there && near.begins_group(at).1) as u32);
-    let (before, own) = block::exclusive_sum(t, mine, sums);
-    // Of the warps before this one.
-    let mut before = t.warp().shfl(before, 0);
+    // D. While others count, a warp looks back.
     if t.warp_id() == 0 {
         // Pairs and groups are summed at once: neither reaches 2^32 in all.
-        let here = (count as u64) << 32 | own as u64;
+        let here = (count as u64) << 32 | tallies.load(GROUPS).min(count) as u64;
         let of_others = sum_before(t, status, epoch, p, here);
         if t.lane() == 0 {
             carry.store(0, of_others);
@@ -405,7 +431,11 @@ fn group<L: Layout>(
             }
         }
     }
-    t.barrier();
+    let mut mine = 0;
+    near.each(t, first, behind, |at, is_there| mine += (is_there && near.begins_group(at).1) as u32);
+    let (before, _) = block::exclusive_sum(t, mine, sums);
+    // Of the warps before this one.
+    let mut before = t.warp().shfl(before, 0);
     let (first_value, first_group) = ((carry.load(0) >> 32) as u32, carry.load(0) as u32);
     near.each(t, first, behind, |at, is_there| {
         let (key, begins) = if is_there { near.begins_group(at) } else { (L::AMBIGUOUS, false) };

@@ -1,13 +1,19 @@
 //! One block turns one partition into its buckets, in shared memory, and writes them out once: a key is read once and written once.
 //!
 //! Phases, with a barrier between each two; [`fill`](super::fill) has the reasons:
-//! * A. Every key meets its first bucket; those that find it full are listed. So do keys of this partition that wait behind the bins.
-//! * B. The listed ones mark their class in the first bucket and meet the second; those that find that full too wait in a table. If the list
-//!   was too short, all keys go through A and B again: those that have a place are met there.
-//! * C. Each key that waits evicts. One that finds no place goes to the stash.
+//! * A. Every key takes the next slot of its first bucket by counting, without looking what is there: an addition and a store in shared
+//!   memory. Those that find the bucket full are listed. Then of equal keys in a bucket one stays.
+//! * B. The listed ones meet their first bucket, where slots may have become free, mark their class there and meet the second; those that
+//!   find that full too wait in a table. If the list was too short, all keys do so: those that have a place are met there.
+//! * C. The keys that wait are put side by side, and each evicts. One that finds no place goes to the stash.
 //! * D. Full buckets are ordered so that they tell their class bits, and everything is written out.
 //!
-//! Equal keys meet in A and B, so C has each key once, and what was dropped is what came less what is there.
+//! Where copies are many, counting would list most of them. So the first keys of a partition are a sample; if it shows that many are equal, the
+//! other keys meet their first bucket in A: they look whether they are there before they take a slot. Blocks that come later do so from
+//! the beginning if it was so in many. A union's second array, of which half the keys may be in the first, always meets. Keys of
+//! this partition that wait behind the bins come after those in its bin.
+//!
+//! Equal keys are one before C, so C has each key once, and what was dropped is what came less what is there.
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, has_copies, hash};
 use crate::map::build::Source;
@@ -18,8 +24,6 @@ use koel_simt::{Buf, In, Shared, SharedMem, Thread, block, kernel, unroll};
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
-/// Keys of a thread that are on their way at a time.
-const BATCH: usize = 8;
 
 /// Keys of a set that have come to their partitions.
 #[derive(Clone, Copy)]
@@ -77,14 +81,14 @@ impl<K: Member> Partition<K> {
     }
     /// The keys in the bin, each once, for one of the threads of a block, all of which call it.
     #[inline(always)]
-    fn rounds(self, t: Thread) -> Rounds<K> {
+    fn rounds<const BATCH: usize>(self, t: Thread) -> Rounds<K, BATCH> {
         let mut rounds = Rounds { of: self, t, next: 0, more: true, loaded: ([K::EMPTY; BATCH], 0) };
         rounds.load();
         rounds
     }
     /// Those behind the bins, in the same way. Gives how many were this thread's.
     #[inline(always)]
-    fn each_behind(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
+    fn each_behind<const BATCH: usize>(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
         let (mut came, mut first) = (0, t.id());
         while first < self.all_behind {
             // All blocks look at all of them: what takes long is to wait for them.
@@ -109,19 +113,19 @@ impl<K: Member> Partition<K> {
     }
     /// All of them.
     #[inline(always)]
-    pub fn each(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
+    pub fn each<const BATCH: usize>(&self, t: Thread, mut each: impl FnMut(K)) -> u32 {
         let mut came = 0;
-        let mut rounds = self.rounds(t);
+        let mut rounds = self.rounds::<BATCH>(t);
         while let Some((keys, live)) = rounds.batch() {
             came += live.count_ones();
             each_live(keys, live, &mut each);
         }
-        came + self.each_behind(t, each)
+        came + self.each_behind::<BATCH>(t, each)
     }
 }
 /// Keys of a bin that come to a thread.
 #[derive(Clone, Copy)]
-struct Rounds<K> {
+struct Rounds<K, const BATCH: usize> {
     of: Partition<K>,
     t: Thread,
     /// The first key of the block's next round.
@@ -131,7 +135,7 @@ struct Rounds<K> {
     /// What comes next, and a bit for each that is there.
     loaded: ([K; BATCH], u32),
 }
-impl<K: Member> Rounds<K> {
+impl<K: Member, const BATCH: usize> Rounds<K, BATCH> {
     #[inline(always)]
     fn load(&mut self) {
         self.more = self.next < self.of.count;
@@ -154,7 +158,7 @@ impl<K: Member> Rounds<K> {
 
 /// Calls a function with each key that is there: with a bit of `live`.
 #[inline(always)]
-fn each_live<K: Member>(mut keys: [K; BATCH], mut live: u32, mut each: impl FnMut(K)) {
+fn each_live<K: Member, const BATCH: usize>(mut keys: [K; BATCH], mut live: u32, mut each: impl FnMut(K)) {
     // A loop, because what is done with a key is long: eight of it would not stay in the instruction cache.
     while live != 0 {
         if live & 1 != 0 {
@@ -166,11 +170,10 @@ fn each_live<K: Member>(mut keys: [K; BATCH], mut live: u32, mut each: impl FnMu
 }
 /// The second key becomes the first one, and the first one the last.
 #[inline(always)]
-fn rotate<K: Member>(keys: &mut [K; BATCH]) {
+fn rotate<K: Member, const BATCH: usize>(keys: &mut [K; BATCH]) {
     // If the last one stayed, the compiler would take a loop that does this apart: nothing would change any more after seven times.
     let first = keys[0];
-    unroll::<{ BATCH - 1 }>(|j| keys[j] = keys[j + 1]);
-    keys[BATCH - 1] = first;
+    unroll::<BATCH>(|j| keys[j] = if j + 1 < BATCH { keys[(j + 1) % BATCH] } else { first });
 }
 
 /// A partition in shared memory.
@@ -289,7 +292,7 @@ impl<K: Member> Near<K> {
     }
     /// Phase A for some keys where few are equal: each takes the next slot of its first bucket, whatever is in the others. Gives how many.
     #[inline(always)]
-    fn count_in(self, (keys, live): ([K; BATCH], u32)) -> u32 {
+    fn count_in<const BATCH: usize>(self, (keys, live): ([K; BATCH], u32)) -> u32 {
         if live == u32::MAX >> (32 - BATCH) {
             self.count_in_all::<BATCH>(keys);
         } else {
@@ -382,66 +385,85 @@ impl<K: Member> Near<K> {
         }
         (outcome == Outcome::New) as u32
     }
+    /// The same of all buckets. Gives how many keys are in those of this thread then.
+    #[inline(always)]
+    fn drop_all_copies(self, t: Thread) -> u32 {
+        let (mut kept, mut bucket) = (0, t.id());
+        while bucket < self.shape.buckets {
+            kept += self.drop_copies(bucket);
+            bucket += THREADS;
+        }
+        kept
+    }
+    /// Whether the keys that were counted in so far show that many are equal, because buckets hold copies or are full already; and whether
+    /// most of what is listed are copies, and the list was emptied. All threads of the block call it, with a barrier before what they
+    /// do with the buckets next.
+    #[inline(always)]
+    fn shows_copies(self, t: Thread, build_state: Buf<u32>) -> (bool, bool) {
+        t.barrier();
+        let sampled = THREADS.min(self.shape.buckets);
+        let shows = t.id() < sampled && has_copies::<K>(&self.bucket(t.id()));
+        let listed = self.counts.load(LISTED);
+        let many = t.barrier_count(shows) + listed > sampled / 8;
+        let empties = many && listed > self.list / 8;
+        if t.id() == 0 && many {
+            if empties {
+                self.counts.store(LISTED, 0);
+            }
+            build_state.fetch_add(state::COPIED, 1);
+        }
+        (many, empties)
+    }
     /// Phases A and B: puts in the keys of one partition, of one array or two. All threads of the block call it, with barriers before and
     /// after it. Counts what was dropped.
     #[inline(always)]
-    pub fn put<const ARRAYS: usize>(self, t: Thread, arrays: [Partition<K>; ARRAYS], build_state: Buf<u32>) {
+    pub fn put<const ARRAYS: usize, const BATCH: usize>(
+        self,
+        t: Thread,
+        arrays: [Partition<K>; ARRAYS],
+        build_state: Buf<u32>,
+    ) {
         let (mut came, mut new) = (0u32, 0u32);
         // A.
-        let mut rounds = arrays[0].rounds(t);
+        let mut rounds = arrays[0].rounds::<BATCH>(t);
         let mut meets = self.counts.load(COPIES) != 0;
         if !meets {
-            // If a round shows many copies, in a stretch of buckets or because buckets are full already, the rest meets.
-            came += rounds.batch().map_or(0, |batch| self.count_in(batch));
-            t.barrier();
-            let sampled = THREADS.min(self.shape.buckets);
-            let shows = t.id() < sampled && has_copies::<K>(&self.bucket(t.id()));
-            let listed = self.counts.load(LISTED);
-            meets = t.barrier_count(shows) + listed > sampled / 8;
+            came = rounds.batch().map_or(0, |batch| self.count_in(batch));
+            let (many, empties) = self.shows_copies(t, build_state);
+            meets = many;
+            if empties {
+                (rounds, came) = (arrays[0].rounds::<BATCH>(t), 0);
+            }
             if !meets {
                 while let Some(batch) = rounds.batch() {
                     came += self.count_in(batch);
                 }
-                came += arrays[0].each_behind(t, |key| self.count_in_all([key]));
+                came += arrays[0].each_behind::<BATCH>(t, |key| self.count_in_all([key]));
                 t.barrier();
-            } else {
-                if listed > self.list / 8 {
-                    // Most of those that are listed are copies of what is there.
-                    (rounds, came) = (arrays[0].rounds(t), 0);
-                }
-                if t.id() == 0 {
-                    if listed > self.list / 8 {
-                        self.counts.store(LISTED, 0);
-                    }
-                    build_state.fetch_add(state::COPIED, 1);
-                }
             }
-            let mut bucket = t.id();
-            while bucket < self.shape.buckets {
-                new += self.drop_copies(bucket);
-                bucket += THREADS;
-            }
+            new = self.drop_all_copies(t);
             t.barrier();
         }
-        // What is in has been counted.
-        let mut a = !meets as usize;
-        if a < ARRAYS {
-            while a < ARRAYS {
-                let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
-                if a != 0 {
-                    rounds = array.rounds(t);
-                }
-                while let Some((keys, live)) = rounds.batch() {
-                    came += live.count_ones();
-                    unroll::<BATCH>(|j| {
-                        if live >> j & 1 != 0 {
-                            new += self.meet_first(keys[j]);
-                        }
-                    });
-                }
-                came += array.each_behind(t, |key| new += self.meet_first(key));
-                a += 1;
+        // Of the arrays, which are not the same code twice, those that were not counted in.
+        let first = !meets as usize;
+        let mut a = first;
+        while a < ARRAYS {
+            let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
+            if a != 0 {
+                rounds = array.rounds::<BATCH>(t);
             }
+            while let Some((keys, live)) = rounds.batch() {
+                came += live.count_ones();
+                unroll::<BATCH>(|j| {
+                    if live >> j & 1 != 0 {
+                        new += self.meet_first(keys[j]);
+                    }
+                });
+            }
+            came += array.each_behind::<BATCH>(t, |key| new += self.meet_first(key));
+            a += 1;
+        }
+        if first < ARRAYS {
             t.barrier();
         }
         // B.
@@ -459,7 +481,7 @@ impl<K: Member> Near<K> {
             a = 0;
             while a < ARRAYS {
                 let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
-                array.each(t, |key| new += self.meet_both(key, build_state));
+                array.each::<BATCH>(t, |key| new += self.meet_both(key, build_state));
                 a += 1;
             }
         }
@@ -477,7 +499,7 @@ impl<K: Member> Near<K> {
 }
 
 #[inline(always)]
-fn build<K: Member>(t: Thread, arrived: Arrived<K>, slots: Buf<K>, stash: Buf<u64>) {
+fn build<K: Member, const BATCH: usize>(t: Thread, arrived: Arrived<K>, slots: Buf<K>, stash: Buf<u64>) {
     let Arrived { shape, source, build_state, .. } = arrived;
     let (id, p) = (t.id(), t.block());
     let table = Near::new(&mut t.shared(), shape, source.list);
@@ -490,7 +512,7 @@ fn build<K: Member>(t: Thread, arrived: Arrived<K>, slots: Buf<K>, stash: Buf<u6
     if table.is_lost() {
         return;
     }
-    table.put(t, [keys], build_state);
+    table.put::<1, BATCH>(t, [keys], build_state);
     t.barrier();
 
     // C.
@@ -531,7 +553,7 @@ pub(super) fn write_bucket<K: Member>(slots: Buf<K>, place: u64, [low, high]: [K
     K::write_half(slots, 2 * place + 1, high);
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, $batch:literal;)*) => { $(
     $(#[$doc])*
     #[kernel(threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list, $bytes), starts_early)]
     pub fn $name(
@@ -546,7 +568,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal;)
         stash: Buf<u64>,
         build_state: Buf<u32>,
     ) {
-        build::<$key>(t, Arrived { shape, source, keys, counts, valid, overflow, build_state }, slots, stash)
+        build::<$key, $batch>(t, Arrived { shape, source, keys, counts, valid, overflow, build_state }, slots, stash)
     }
 )* } }
 entries! {
@@ -554,8 +576,8 @@ entries! {
     ///
     /// `counts`, `valid`: keys that came to each bin of both passes, and at most how many of them are in it: all ones if all are.
     /// `overflow`: the overflow areas of the passes, whose keys `build_state` counts. The stash is empty, but for what other blocks put
-    /// there.
-    set_build_u32 u32, 4;
+    /// there. A thread has eight keys on their way at a time, or as many bytes.
+    set_build_u32 u32, 4, 8;
     /// The same.
-    set_build_u64 u64, 8;
+    set_build_u64 u64, 8, 4;
 }

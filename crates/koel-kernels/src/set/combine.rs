@@ -77,7 +77,7 @@ fn slot_of<K: Member>(table: Near<K>, list: u32, key: K) -> Option<u32> {
 }
 
 #[inline(always)]
-fn combine<K: Member>(
+fn combine<K: Member, const BATCH: usize>(
     t: Thread,
     what: u32,
     seed: u32,
@@ -112,9 +112,9 @@ fn combine<K: Member>(
     if table.is_lost() {
         return;
     }
-    table.put(t, [of_first, also], first.build_state);
+    table.put::<2, BATCH>(t, [of_first, also], first.build_state);
     t.barrier();
-    looked_up.each(t, |key| {
+    looked_up.each::<BATCH>(t, |key| {
         if let Some(slot) = slot_of(table, list, key) {
             hits.fetch_or(slot / 32, 1 << (slot % 32));
         }
@@ -291,7 +291,7 @@ fn put_again<K: Member>(t: Thread, seed: u32, n: u32, slots: u32, input: In<K>, 
     }
 }
 
-macro_rules! entries { ($($key:ty, $bytes:literal: $combine:ident $combined:ident;)*) => { $(
+macro_rules! entries { ($($key:ty, $bytes:literal, $batch:literal: $combine:ident $combined:ident;)*) => { $(
     /// Appends to `keys`, of which `count` are taken, what `what` makes of partition `t.block()` of two arrays.
     ///
     /// Of each array what [`set_build_u32`](fn@super::build::set_build_u32) takes; if there is no second, the first stands for it. The
@@ -327,7 +327,7 @@ macro_rules! entries { ($($key:ty, $bytes:literal: $combine:ident $combined:iden
             overflow: second_overflow,
             build_state: second_state,
         };
-        combine::<$key>(t, what, seed, first, second, keys, count)
+        combine::<$key, $batch>(t, what, seed, first, second, keys, count)
     }
     /// Leaves the memory of [`set_combine_u32`](fn@set_combine_u32) and its passes as they found it; if something failed, does everything again, see the
     /// module. `spare` has the [words](spare_words) of `ending.slots`. At most as many blocks as can be resident at once.
@@ -361,6 +361,6 @@ macro_rules! entries { ($($key:ty, $bytes:literal: $combine:ident $combined:iden
     }
 )* } }
 entries! {
-    u32, 4: set_combine_u32 set_combined_u32;
-    u64, 8: set_combine_u64 set_combined_u64;
+    u32, 4, 8: set_combine_u32 set_combined_u32;
+    u64, 8, 4: set_combine_u64 set_combined_u64;
 }

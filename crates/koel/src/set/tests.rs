@@ -304,6 +304,41 @@ fn copies_of_skewed_keys_do_not_overflow() {
     skewed::<u32>();
     skewed::<u64>();
 }
+/// Partitions of several rounds, the first of which tells whether copies are many: there are none, few, many, or many later.
+fn large_partitions<K: Key>() {
+    let n = 22_000;
+    let sizes = Sizes { pairs: super::kernels::sizes::<K>().pairs, one_pass: 64, ..small_sizes::<K>() };
+    for seed in 1..3u64 {
+        let random = |i: usize| splitmix_at(seed, i as u32);
+        let kinds: [Box<dyn Fn(usize) -> u64>; 6] = [
+            Box::new(random),
+            Box::new(|i| random(if i % 300 == 7 { 5 } else { i })),
+            Box::new(|i| random(i % (n * 3 / 4))),
+            Box::new(|i| random(i % 4000)),
+            Box::new(|i| random(i % 900)),
+            Box::new(|i| random(if i < n / 2 { i } else { i % 1500 })),
+        ];
+        for of in &kinds {
+            let mut bench = Bench::<K>::new(seed, (0..n).map(of));
+            let mut plan = Plan::sized(n, 0.8, sizes).unwrap();
+            assert!(n / plan.shape.partitions as usize > 2 * 1024);
+            assert_eq!(bench.check(&plan).attempts, 1);
+            // Some keys are behind the bins.
+            plan.partitions.room = plan.partitions.room * 6 / 8 / 2 * 2;
+            assert_eq!(bench.check(&plan).attempts, 1);
+        }
+        let stream = executor(seed);
+        let mut combiner = SetCombiner::with_sizes(stream.device(), sizes).unwrap();
+        let [a, b] = [&kinds[3], &kinds[5]].map(|of| (0..n / 2).map(|i| K::narrowed(of(2 * i))).collect::<Vec<_>>());
+        combine(&mut combiner, &stream, &a, &b);
+        combine(&mut combiner, &stream, &b, &a);
+    }
+}
+#[test]
+fn partitions_of_several_rounds() {
+    large_partitions::<u32>();
+    large_partitions::<u64>();
+}
 /// Keys that share their hash but are not equal.
 #[test]
 fn wide_keys_of_one_hash_are_told_apart() {

@@ -122,6 +122,32 @@ fn what_does_not_come_to_its_bin_is_sorted() {
     // And the next build is not disturbed.
     assert!(check::<u32, u32>(&stream, &mut kept, SMALL, &column(RANDOM, 3000)));
 }
+/// Keys of one bin of a partition, so many, each with so many pairs, far apart among `n` others. Whether they are grouped, or sorted.
+fn alike<K: Key, V: Value>(of_bin: impl Fn(u64) -> K, keys: u64, each: u64, n: u64, sizes: PartingSizes) -> bool {
+    let mut column = column::<K>(RANDOM, n);
+    column.extend((0..keys * each).map(|i| of_bin(i % keys)));
+    column.sort_by_cached_key(|&key| mix(key.widened() as u32));
+    let apart = |i: usize| i * 7919 % column.len();
+    let column = (0..column.len()).map(|i| column[apart(i)]).collect::<Vec<_>>();
+    (0..2).all(|seed| check::<K, V>(&executor(seed), &mut None, sizes, &column))
+}
+/// Bins with more than one key: two pairs, those that a thread brings in order, those that need a block, and those that are not ordered.
+#[test]
+fn bins_of_several_keys() {
+    let narrow = |i: u64| Narrow::unmixed(SEED, 0x4000_0000 + i as u32);
+    // Equal hashes, too.
+    let wide = |i: u64| <Wide<u64, u64>>::unmixed(SEED, 0x4000_0000_4000_0000 + ((i / 2) << 32 | i % 2));
+    for (keys, each) in [(2, 1), (3, 1), (8, 3), (31, 2), (5, 14), (32, 4), (2, 90)] {
+        assert!(alike::<u32, u32>(narrow, keys, each, 3001, SMALL), "{keys} keys of {each} pairs");
+        assert!(alike::<u64, u64>(wide, keys, each, 3001, SMALL), "{keys} keys of {each} pairs");
+    }
+    let large = PartingSizes { pairs: PartingSizes::TUNED.pairs, ..SMALL };
+    assert!(alike::<u32, u32>(narrow, 6, 200, 6000, large));
+    // Too many keys, for a thread and for a block; too many pairs.
+    assert!(!alike::<u32, u32>(narrow, 40, 1, 3001, SMALL));
+    assert!(!alike::<u64, u64>(wide, 35, 4, 3001, SMALL));
+    assert!(!alike::<u32, u32>(narrow, 7, 230, 9000, large));
+}
 #[test]
 fn samples_tell_how_often_keys_come() {
     let stream = executor(6);
