@@ -1,4 +1,5 @@
-//! Updates of few keys beside the pairs of a table, a map or a [set](crate::set::few): each operation by a thread, in the one or two buckets where its key may lie.
+//! Updates of few keys beside the pairs of a table, a map or a [set](crate::set::few): each operation by a thread, in the one or two
+//! buckets where its key may lie.
 //!
 //! What [`update`](super::update) does for whole partitions reads all of the table. Where operations are few, it is less to read and write
 //! the buckets of their keys. Operations are brought together as for that, but by the first pass alone: its bins, each of some partitions, are

@@ -2,7 +2,8 @@
 //!
 //! * First nothing moves. A key takes the first empty slot of its first bucket, of its second bucket if that is full, or else waits in a
 //!   small table; each slot is taken by compare-and-swap of the key itself. So equal keys [meet](fn@meet): all copies come to the same
-//!   slots in the same order, none of which becomes empty again, and find there the copy that came first.
+//!   slots in the same order, none of which becomes empty again, and find there the copy that came first. (In a [build](super::build) most
+//!   keys have been counted into their first bucket before, each once.)
 //! * Then each key that waits [evicts](fn@evict): it takes the slot of another key, which goes to its other bucket, and so on. A key is in a
 //!   slot or in the hands of one thread. No slot becomes empty, so a bucket that was full once is full for good.
 use super::layout::{Member, hash, holds, in_bucket, is_full, taken};

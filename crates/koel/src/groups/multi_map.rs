@@ -6,6 +6,7 @@ use crate::error::{Error, Result, check_length};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
 use crate::map::kernels::OrderedGroups;
+use crate::map::plan::Plan;
 use crate::map::{Key, MapBuilder, Value};
 use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
@@ -53,7 +54,8 @@ impl Default for MultiMapOptions {
 /// The pairs are sorted by key, as in the second multi-value table of Alcantara et al. 2011; an [`Index`] of the distinct keys tells the
 /// group of a key, an array where each group begins. A key may have one value or all: sorting takes as long. Answers are the same on every
 /// device and in every run. Where [any order](ValueOrder::Any) will do, the pairs come to the partitions of a [`Map`](crate::Map) instead,
-/// and blocks group each partition in shared memory.
+/// blocks group each partition in shared memory, and
+/// the index is made of the same partitions.
 ///
 /// A lookup reads a sector of the index, 1.13 of them on average at load 0.8, and one where its group begins; then its values, side by side.
 ///
@@ -190,8 +192,8 @@ impl<V> Retrieved<V> {
 ///
 /// On a GPU: a radix sort of the pairs, a launch that finds the distinct keys, and a map of those; waits once, for their number. Memory traffic
 /// of 32-bit pairs: 68 bytes a pair for the sort, 4 for the runs, and 62 a distinct key. In [any order](ValueOrder::Any), from 2^18 pairs on: a launch
-/// that samples the keys, three fills, two partition passes (one, up to 3.7 million pairs), a launch that groups, and the map; waits
-/// twice; 44 bytes a pair, and 62 a distinct key.
+/// that samples the keys, five fills, two partition passes (one, up to 3 million pairs), a launch that groups, and two for the map, of which
+/// the partitions are some of those (a map like others, if keys are few for that); waits three times; 44 bytes a pair, and 34 a distinct key.
 ///
 /// ```
 /// use koel::{Device, MultiMapBuilder, MultiMapOptions, ValueOrder};
@@ -249,27 +251,29 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         values.arg("values", stream)?;
         let grouping = Grouping::reserve(device, &mut self.grouping, n)?;
         let mut grouped = device.alloc(n)?;
-        // The map of groups that are in the order of partitions mixes in the same way; one that is made of them without minding that does not: to
-        // it, keys of one partition have nothing in common.
-        let (seed, mut parted) = (!self.options.seed, None);
-        if self.options.order == ValueOrder::Any {
+        // Where the map is not made of the partitions of the pairs, it mixes in another way: to it, keys of one partition have nothing in common.
+        let (MultiMapOptions { load, seed, order }, mut parted) = (self.options, None);
+        if order == ValueOrder::Any {
             let (kept, to) = (&mut self.parting, grouped.view_mut());
-            parted = group(stream, self.sizes, seed, (keys, values), kept, grouping, to)?;
+            parted = group(stream, self.sizes, !seed, (keys, values), kept, grouping, to)?;
         }
-        let mut map = None;
         let Groups { keys, starts } = match parted {
             Some(Parted { groups, firsts }) => {
-                let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
-                let ordered = OrderedGroups {
-                    keys: grouping.distinct.view().slice(..groups)?,
-                    starts: grouping.starts.view().slice(..groups + 1)?,
-                    numbers: grouping.numbers.view().slice(..groups)?,
-                    firsts,
-                    seed,
-                    kept: (keys.view_mut(), starts.view_mut()),
-                };
-                map = self.map.build_of_groups(stream, ordered, self.sizes.keys)?;
-                if map.is_none() { grouping.kept(stream, groups)? } else { Groups { keys, starts } }
+                if let Some(plan) = Plan::of_ordered(groups, load, firsts.len() as u32, self.sizes.keys)? {
+                    let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
+                    let ordered = OrderedGroups {
+                        keys: grouping.distinct.view().slice(..groups)?,
+                        starts: grouping.starts.view().slice(..groups + 1)?,
+                        numbers: grouping.numbers.view().slice(..groups)?,
+                        firsts,
+                        seed: !seed,
+                        kept: (keys.view_mut(), starts.view_mut()),
+                    };
+                    let map = self.map.build_of_groups(stream, plan, ordered)?;
+                    let index = Index { map, keys: Stored::Own(keys) };
+                    return Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) });
+                }
+                grouping.kept(stream, groups)?
             }
             None => {
                 let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
@@ -278,10 +282,7 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
                 grouping.of_sorted(stream, sorting, n)?
             }
         };
-        let index = match map {
-            Some(map) => Index { map, keys: Stored::Own(keys) },
-            None => Index::of_groups(stream, &mut self.map, grouping, keys)?,
-        };
+        let index = Index::of_groups(stream, &mut self.map, grouping, keys)?;
         Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) })
     }
     /// Bytes of device memory that the builder keeps for sorting, parting and grouping.

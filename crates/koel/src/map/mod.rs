@@ -820,19 +820,17 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 }
 impl<K: Key> MapBuilder<K, u32> {
-    /// A map of the keys of groups, with their numbers as values; keys and starts are copied. `None` if the table's partitions would have fewer
-    /// keys than `least` on average, or too many, or there are no kernels: then [`build`](Self::build) does it. Waits.
+    /// A map of the keys of groups that kernels have made, with their numbers as values; keys and starts are copied. `plan`:
+    /// [of as many](Plan::of_ordered). Waits.
     pub(crate) fn build_of_groups(
         &mut self,
         stream: &Stream,
+        plan: Plan,
         ordered: kernels::OrderedGroups<'_, K>,
-        least: u32,
-    ) -> Result<Option<Map<K, u32>>> {
-        let (n, partitions) = (ordered.keys.len(), ordered.firsts.len() as u32);
-        let Some(plan) = Plan::of_ordered(n, self.options.load, partitions, least)? else { return Ok(None) };
+    ) -> Result<Map<K, u32>> {
         let mut map = self.empty(plan)?;
         let (Scratch::Kernels(kept), Storage::Kernels(table)) = (&mut self.scratch, &mut map.storage) else {
-            return Ok(None);
+            unreachable!("the device of the groups runs kernels")
         };
         let memory = reserve::<LayoutOf<K, u32>>(kept, &self.device, &plan)?;
         let start = stream.record()?;
@@ -840,7 +838,7 @@ impl<K: Key> MapBuilder<K, u32> {
         let report = Report::InHeader(memory.bytes(), seconds_since(stream, Some(&start))?);
         *map.report.lock().unwrap_or_else(|e| e.into_inner()) = report;
         map.report()?;
-        Ok(Some(map))
+        Ok(map)
     }
 }
 /// Memory for a build of this plan: what is kept, if it is enough, or more.

@@ -41,10 +41,10 @@ const SEED: u32 = 0;
 /// # Cost
 /// On a GPU, of 32-bit keys, 20 bytes of memory traffic for each key of each array (12 up to 7.4 million keys), and 4 for each key of the result; twice that for
 /// 64-bit keys. For each array one launch or two, and two more; a fill. Nothing waits, and nothing is allocated if there were as many keys
-/// before, so that it can be recorded in a [graph](Stream::capture). Scratch memory is about 9 bytes a key, twice that for 64-bit keys.
+/// before, so that it can be recorded in a [graph](Stream::capture). Scratch memory is about 10 bytes a key, 21 for 64-bit keys.
 ///
-/// Frequent keys cost little more: copies are dropped on the way where a tile has many of them. Where most of some thousand keys of a part
-/// are copies of a few hundred, partitions may overflow, and everything is done again with atomics in device memory: some ten times as
+/// Frequent keys cost little more: copies are dropped on the way where a tile has many of them, and there is room for what is as uneven as
+/// keys with 64 copies each. Where keys have hundreds to thousands, evenly mixed, partitions may overflow, and everything is done again with atomics in device memory: some ten times as
 /// slow, if the distinct keys do not fit the cache.
 pub struct SetCombiner<K: Key = u32> {
     device: Device,

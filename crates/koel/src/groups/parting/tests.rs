@@ -254,7 +254,8 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
             seed: SEED,
             kept: (keys_kept.view_mut(), starts_kept.view_mut()),
         };
-        let map = builder.build_of_groups(&stream, ordered, 1).unwrap().unwrap();
+        let plan = Plan::of_ordered(n, load, partitions, 1).unwrap().unwrap();
+        let map = builder.build_of_groups(&stream, plan, ordered).unwrap();
         assert!(keys_kept.download().unwrap() == keys && starts_kept.download().unwrap() == starts);
         let report = map.report().unwrap();
         assert_eq!((report.pairs, report.duplicates), (n, 0));
