@@ -46,7 +46,7 @@
 //! | fault | how it is found |
 //! |---|---|
 //! | index past the end of a global or shared array | every access; in native mode too, as a panic |
-//! | race in shared memory | each word (of arrays of `u8`: each byte) knows who touched it how since the last barrier; `warp().sync()` of the whole warp orders a warp, shuffles and votes do not |
+//! | race in shared memory | each word (of arrays of `u8`: each byte; halves count as their word) knows who touched it how since the last barrier; `warp().sync()` of the whole warp orders a warp, shuffles and votes do not |
 //! | race in global memory inside a block | the same |
 //! | race in global memory between blocks | each word knows the first two blocks that touched it, and how |
 //! | `In` of which the launch writes a word | arrays that share memory share a detector |

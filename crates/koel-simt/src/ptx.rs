@@ -178,6 +178,10 @@ impl Extent {
     pub fn regroup(self, _: usize, _: usize) -> Extent {
         Extent
     }
+    #[inline(always)]
+    pub fn split(self, _: usize) -> Extent {
+        Extent
+    }
 }
 #[inline(always)]
 pub fn shared_extent(_at: u32, _len: usize, _end: u32) -> Extent {
@@ -234,6 +238,7 @@ macro_rules! mem { ($T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:l
     (@f $v:ident $i:literal) => { $v.0[$i] };
 }
 mem!(u8, ".u8", reg32, (a s), "{0}", "{1}", |v| a);
+mem!(u16, ".u16", reg16, (a s), "{0}", "{1}", |v| a);
 mem!(u32, ".u32", reg32, (a s), "{0}", "{1}", |v| a);
 mem!(u64, ".u64", reg64, (a s), "{0}", "{1}", |v| a);
 mem!(U32x4, ".v4.u32", reg32, (a 0 b 1 c 2 d 3), "{{{0},{1},{2},{3}}}", "{4}", |v| U32x4([a, b, c, d]));

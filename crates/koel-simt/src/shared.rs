@@ -115,3 +115,10 @@ macro_rules! shared_view {
 }
 shared_view!(u32, x4, U32x4, 4);
 shared_view!(u64, x2, U64x2, 2);
+impl Shared<u32> {
+    /// The same memory, half a word at a time, the low one first.
+    #[inline(always)]
+    pub fn halves(self) -> Shared<u16> {
+        Shared { at: self.at, ext: self.ext.split(2), of: PhantomData }
+    }
+}

@@ -471,6 +471,35 @@ fn shared_memory_uninitialised_too_little_misaligned() {
     assert!(out.iter().all(|&v| v != 0));
 }
 
+/// `how`: 0: all is right; 1: without a barrier between words and their halves; 2: a half that nobody wrote; 3: past the end.
+#[kernel(threads = 64, shared = 64 * 4)]
+fn halves(t: Thread, how: u32, out: Buf<u32>) {
+    let words = t.shared().array::<u32>(64);
+    if how != 2 || t.id() != 7 {
+        words.store(t.id(), (t.id() << 16) | (1000 + t.id()));
+    }
+    if how != 1 {
+        t.barrier();
+    }
+    let i = 127 - 2 * t.id() + (how == 3) as u32;
+    let half = words.halves();
+    out.store(t.id(), ((half.load(i) as u32) << 16) | half.load(i - 1) as u32);
+}
+#[test]
+fn halves_of_words() {
+    for seed in SEEDS {
+        let run = |how| {
+            let mut out = vec![0; 64];
+            // SAFETY: the array fits the kernel.
+            unsafe { halves::launch(&Exec::new(seed), 1, how, Buf::new(&mut out)) }.map(|()| out)
+        };
+        assert!(run(0).unwrap().into_iter().eq((0..64).rev().map(|i| (i << 16) | (1000 + i))));
+        let kinds = [1, 2, 3].map(|how| run(how).unwrap_err().kind);
+        assert!(matches!(kinds[0], FaultKind::SharedRace | FaultKind::UninitialisedShared));
+        assert_eq!(kinds[1..], [FaultKind::UninitialisedShared, FaultKind::OutOfBounds]);
+    }
+}
+
 #[kernel(threads = 32)]
 fn panics(t: Thread) {
     assert!(t.global_id() != 77, "my own assertion");

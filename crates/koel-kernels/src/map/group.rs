@@ -5,17 +5,17 @@
 //! * A. Pairs are counted: each gets its number among those of its bin, whatever their keys are.
 //! * B. Sums over the bins tell where each begins, and every pair goes to its place in shared memory. Equal keys are in one bin; mostly it has
 //!   no others.
-//! * C. A group begins where a bin does. Where neighbours in a bin differ, the bin is listed. A thread puts the pairs of a listed bin in
-//!   order, or all of them do, if it is long, and counts its other groups.
-//! * D. Now a group begins wherever neighbours differ. A [look-back](crate::lookback) over the partitions tells where those of this
-//!   one go: keys, starts and values are written as they lie, coalesced.
+//! * C. A group begins where a bin does: for each place a bit tells whether one does. Where neighbours in a bin differ, the bin is listed.
+//!   A thread puts the pairs of a listed bin in order, or all of them do, if it is long, and sets the bits of its other groups.
+//! * D. The bits are counted, and how many there are is announced to the partitions behind. Values are written as they lie, coalesced.
+//!   Meanwhile those before have announced theirs: a [look-back](crate::lookback) tells where keys and starts go.
 //!
 //! A pair is read twice, the second time from the cache; its value and, once for each key, the key and a start are written. The order of the
 //! groups of a partition, and of the values of a group, is that in which threads came.
 use super::layout::{Layout, Narrow, Wide};
 use super::state;
 use crate::hash::mulhi;
-use crate::lookback::{sum_before, take_tile};
+use crate::lookback::{announce, sum_of_announced, take_tile};
 use koel_simt::{Buf, In, Shared, Thread, U32x4, block, kernel, unroll};
 
 /// Threads of a block.
@@ -41,12 +41,12 @@ const MOST_KEYS: u32 = 32;
 const LISTED: u32 = 0;
 /// The long ones of them.
 const LISTED_LONG: u32 = 1;
-/// Groups.
-const GROUPS: u32 = 2;
-const TALLIES: u32 = 3;
+const TALLIES: u32 = 2;
 
 /// Bins come by so many: half of what a block sums at a time, two in a word, four words a thread.
 const BINS: u32 = 4 * THREADS;
+/// Words behind those of the bins: one for each lane of a warp.
+const SPARE: u32 = 32;
 /// Bins of a partition with room for so many pairs: about as many, but no more, so that many blocks fit a multiprocessor.
 const fn bins(room: u32) -> u32 {
     let fitting = room / BINS;
@@ -60,13 +60,16 @@ const fn listable(room: u32) -> u32 {
 const fn places(room: u32) -> u32 {
     (room + 1).next_multiple_of(4)
 }
+/// Words with a bit for each place.
+const fn rows(room: u32) -> u32 {
+    room.div_ceil(32)
+}
+// A lane of a warp for each row of its stretch.
+const _: () = assert!(rows(MOST).div_ceil(THREADS / 32) <= 32);
 /// Bytes of shared memory, with mixed keys and values of so many bytes together.
 pub const fn shared_bytes(room: u32, pair_bytes: u32) -> u32 {
-    places(room) * pair_bytes
-        + bins(room) * 2
-        + (listable(room) + bins(room) / 32 + TALLIES + MOST_LONG + 32 + 1) * 4
-        + 4
-        + 8
+    let words = listable(room) + bins(room) / 32 + rows(room) + TALLIES + MOST_LONG + 32 + 2;
+    places(room) * pair_bytes + bins(room) * 2 + (SPARE + words) * 4
 }
 /// Whether the passes have left all pairs in their bins: the ambiguous key is not among them, and none is behind its bin.
 #[inline(always)]
@@ -81,8 +84,10 @@ struct Near<L: Layout> {
     /// From place 1 on; before them what no key is.
     keys: Shared<L::Mixed>,
     values: Shared<L::Value>,
-    /// Two bins a word: how many pairs each has, and then where it begins.
+    /// Two bins a word: how many pairs each has, and then where it begins. Spare words follow.
     begins: Shared<u32>,
+    /// A bit for each place: a group begins there.
+    firsts: Shared<u32>,
     partitions: u32,
     bins: u32,
     count: u32,
@@ -96,13 +101,13 @@ impl<L: Layout> Near<L> {
     /// Counts a pair of this bin. Gives its number there.
     #[inline(always)]
     fn count(self, bin: u32) -> u32 {
-        let shift = bin % 2 * 16;
-        self.begins.fetch_add(bin / 2, 1 << shift) >> shift & 0xFFFF
+        // Rotations need no shift amount below 32.
+        self.begins.fetch_add(bin / 2, 1u32.rotate_left(bin << 4)).rotate_right(bin << 4) & 0xFFFF
     }
     /// Where a bin begins.
     #[inline(always)]
     fn begin(self, bin: u32) -> u32 {
-        self.begins.load(bin / 2) >> (bin % 2 * 16) & 0xFFFF
+        self.begins.halves().load(bin) as u32
     }
     /// Where it ends.
     #[inline(always)]
@@ -157,29 +162,19 @@ impl<L: Layout> Near<L> {
         self.keys.store(place + 1, key);
         self.values.store(place, value);
     }
-    /// The key in this place, and whether it differs from that before it.
+    /// Notes that a group begins here.
     #[inline(always)]
-    fn begins_group(self, place: u32) -> (L::Mixed, bool) {
-        let key = self.key(place);
-        (key, key != self.keys.load(place))
+    fn begin_group(self, place: u32) {
+        self.firsts.fetch_or(place / 32, 1 << (place % 32));
     }
-    /// Calls a function with places from `first` to `behind`, each lane of a warp with every 32nd; and whether there is such a place.
+    /// Brings equal keys of a bin together, by one thread, and notes where the groups behind the first one begin. Whether keys are few.
     #[inline(always)]
-    fn each(self, t: Thread, first: u32, behind: u32, mut each: impl FnMut(u32, bool)) {
-        let mut row = first;
-        while row < behind {
-            unroll::<4>(|l| {
-                let place = row + l as u32 * 32 + t.lane();
-                each(place, place < behind);
-            });
-            row += 4 * 32;
-        }
-    }
-    /// Brings equal keys of a bin together, by one thread. How many there are; `None`: too many.
-    #[inline(always)]
-    fn order(self, mut begin: u32, end: u32) -> Option<u32> {
+    fn order(self, mut begin: u32, end: u32) -> bool {
         let mut keys = 0;
         while begin < end && keys < MOST_KEYS {
+            if keys != 0 {
+                self.begin_group(begin);
+            }
             let key = self.key(begin);
             begin += 1;
             let mut i = begin;
@@ -196,14 +191,17 @@ impl<L: Layout> Near<L> {
             }
             keys += 1;
         }
-        (begin >= end).then_some(keys)
+        begin >= end
     }
     /// The same of a long bin, by all threads of the block, which all get the answer: one key after the other. The next barrier is before
     /// the end.
     #[inline(always)]
-    fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> Option<u32> {
+    fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> bool {
         let mut keys = 0;
         while begin < end && keys < MOST_KEYS && end - begin <= THREADS * HELD as u32 {
+            if keys != 0 && t.id() == 0 {
+                self.begin_group(begin);
+            }
             let first = self.key(begin);
             let mut held = [(L::Mixed::default(), L::Value::default()); HELD];
             let mut mine = 0;
@@ -228,7 +226,7 @@ impl<L: Layout> Near<L> {
             keys += 1;
             t.barrier();
         }
-        (begin >= end).then_some(keys)
+        begin >= end
     }
 }
 
@@ -242,6 +240,7 @@ fn group<L: Layout>(
     epoch: u32,
     pairs: In<u64>,
     counts: In<u32>,
+    offsets: In<u32>,
     build_state: In<u32>,
     keys: Buf<L::Key>,
     starts: Buf<u32>,
@@ -260,17 +259,17 @@ fn group<L: Layout>(
     }
     let bins = bins(room);
     let mut shared = t.shared();
-    let begins = shared.array::<u32>(bins / 2);
+    let begins = shared.array::<u32>(bins / 2 + SPARE);
     let keys_here = shared.array::<L::Mixed>(places(room));
     let values_here = shared.array::<L::Value>(places(room));
     let (list, marks) = (shared.array::<u32>(listable(room)), shared.array::<u32>(bins / 32));
-    // How many bins are listed, and how many of them are long, and groups; the long bins.
+    let group_firsts = shared.array::<u32>(rows(room));
+    // How many bins are listed, and how many of them are long; those.
     let (tallies, long) = (shared.array::<u32>(TALLIES), shared.array::<u32>(MOST_LONG));
-    let (sums, tile) = (shared.array::<u32>(32), shared.array::<u32>(1));
-    let carry = shared.array::<u64>(1);
+    let (sums, tile, carry) = (shared.array::<u32>(32), shared.array::<u32>(1), shared.array::<u32>(1));
     take_tile(t, ticket, tile);
     let mut i = t.id();
-    while i < bins / 8 {
+    while i < (bins / 2 + SPARE) / 4 {
         begins.x4().store(i, U32x4([0; 4]));
         i += THREADS;
     }
@@ -282,49 +281,35 @@ fn group<L: Layout>(
     if t.id() == 0 {
         tallies.store(LISTED, 0);
         tallies.store(LISTED_LONG, 0);
-        tallies.store(GROUPS, 0);
         keys_here.store(0, L::AMBIGUOUS);
     }
     t.barrier();
     let p = tile.load(0);
     let count = counts.get(p).min(room);
-    let near = Near::<L> { keys: keys_here, values: values_here, begins, partitions, bins, count };
-    // Words of the pairs of a batch, and whether all of them are there.
+    let near =
+        Near::<L> { keys: keys_here, values: values_here, begins, firsts: group_firsts, partitions, bins, count };
+    // Words of the pairs of a batch: of the last one where there is none.
+    let last = p * room + count.wrapping_sub(1);
     let load = |id: u32, batch: usize, word: u32| {
         let mut of = [0; BATCH];
-        let first = id + (batch * BATCH) as u32 * THREADS;
-        let all = (batch * BATCH + BATCH) as u32 * THREADS <= count;
-        if all {
-            let at = (p * room + first) * L::SLOT_WORDS as u32 + word;
-            unroll::<BATCH>(|l| of[l] = pairs.get(at as u64 + (l * THREADS as usize * L::SLOT_WORDS) as u64));
-        } else {
-            unroll::<BATCH>(|l| {
-                let i = (first + l as u32 * THREADS).min(count - 1);
-                of[l] = pairs.get((p * room + i) * L::SLOT_WORDS as u32 + word);
-            });
-        }
-        (of, all)
+        unroll::<BATCH>(|l| {
+            let at = (p * room + id + (batch * BATCH + l) as u32 * THREADS).min(last);
+            of[l] = pairs.get(at * L::SLOT_WORDS as u32 + word);
+        });
+        of
     };
     let is_there = |id: u32, batch: usize, l: usize| id + (batch * BATCH + l) as u32 * THREADS < count;
 
-    // A.
+    // A. Who has no pair counts in a word of its own, behind those of the bins.
     let mut places = [[0u32; BATCH]; BATCHES];
     unroll::<BATCHES>(|batch| {
         if (batch * BATCH) as u32 * THREADS < count {
-            let (heads, all) = load(t.id(), batch, 0);
-            let mut place = |l: usize| {
+            let heads = load(t.id(), batch, 0);
+            unroll::<BATCH>(|l| {
                 let bin = near.bin(L::key_in(heads[l]));
+                let bin = if is_there(t.id(), batch, l) { bin } else { bins + 2 * t.lane() };
                 places[batch][l] = bin << 16 | near.count(bin);
-            };
-            if all {
-                unroll::<BATCH>(&mut place);
-            } else {
-                unroll::<BATCH>(|l| {
-                    if is_there(t.id(), batch, l) {
-                        place(l);
-                    }
-                });
-            }
+            });
         }
     });
     t.barrier();
@@ -336,62 +321,62 @@ fn group<L: Layout>(
     let id = t.anew(t.id());
     unroll::<BATCHES>(|batch| {
         if (batch * BATCH) as u32 * THREADS < count {
-            let (heads, all) = load(id, batch, 0);
-            let behind = if L::SLOT_WORDS == 1 { [0; BATCH] } else { load(id, batch, 1).0 };
-            let put = |l: usize| {
+            let heads = load(id, batch, 0);
+            let behind = if L::SLOT_WORDS == 1 { [0; BATCH] } else { load(id, batch, 1) };
+            unroll::<BATCH>(|l| {
                 let place = near.begin(places[batch][l] >> 16) + (places[batch][l] & 0xFFFF);
-                near.put(place, L::key_in(heads[l]), L::value_in(heads[l], behind[l]));
-            };
-            if all {
-                unroll::<BATCH>(put);
-            } else {
-                unroll::<BATCH>(|l| {
-                    if is_there(id, batch, l) {
-                        put(l);
-                    }
-                });
-            }
+                if is_there(id, batch, l) {
+                    near.put(place, L::key_in(heads[l]), L::value_in(heads[l], behind[l]));
+                }
+            });
         }
     });
     t.barrier();
 
-    // Each warp has a stretch of the pairs.
-    let of_warp = count.div_ceil(THREADS) * 32;
-    let first = t.warp_id() * of_warp;
-    let behind = (first + of_warp).min(count);
+    // Each warp has a stretch of the pairs, in rows of 32.
+    let rows = count.div_ceil(THREADS);
+    let first = t.warp_id() * rows * 32;
+    let behind = (first + rows * 32).min(count);
 
     // C.
-    let mut own = 0;
-    near.each(t, first, behind, |at, is_there| {
-        if is_there {
-            let (before, (key, differs)) = (near.keys.load(at), near.begins_group(at));
-            let bin = near.bin(key);
-            if differs && (at == 0 || bin != near.bin(before)) {
-                own += 1;
-            } else if differs && marks.fetch_or(bin / 32, 1 << (bin % 32)) >> (bin % 32) & 1 == 0 {
-                let at = tallies.fetch_add(LISTED, 1);
-                if at < listable(room) {
-                    list.store(at, bin);
+    let mut row = first;
+    while row < behind {
+        unroll::<4>(|l| {
+            let at = row + l as u32 * 32 + t.lane();
+            let mut begins = false;
+            if at < behind {
+                let (key, before) = (near.key(at), near.keys.load(at));
+                if key != before {
+                    let bin = near.bin(key);
+                    begins = at == 0 || bin != near.bin(before);
+                    if !begins && marks.fetch_or(bin / 32, 1 << (bin % 32)) >> (bin % 32) & 1 == 0 {
+                        let at = tallies.fetch_add(LISTED, 1);
+                        if at < listable(room) {
+                            list.store(at, bin);
+                        }
+                    }
                 }
             }
-        }
-    });
+            let of_row = t.warp().ballot(begins);
+            if t.lane() == 0 && at < behind {
+                near.firsts.store(at / 32, of_row);
+            }
+        });
+        row += 4 * 32;
+    }
     t.barrier();
     let listed = tallies.load(LISTED);
     let mut ordered = listed <= listable(room);
-    // One group of a listed bin is counted already.
-    let mut tally = |keys: Option<u32>| match keys {
-        Some(keys) => own += keys - 1,
-        None => ordered = false,
-    };
     i = t.id();
     while i < listed.min(listable(room)) {
         let bin = list.load(i);
         let (begin, end) = (near.begin(bin), near.end(bin));
         if end - begin > LONG {
             long.store(tallies.fetch_add(LISTED_LONG, 1), bin);
+        } else if end - begin > 2 {
+            ordered &= near.order(begin, end);
         } else {
-            tally(if end - begin > 2 { near.order(begin, end) } else { Some(2) });
+            near.begin_group(begin + 1);
         }
         i += THREADS;
     }
@@ -399,57 +384,58 @@ fn group<L: Layout>(
     i = 0;
     while i < tallies.load(LISTED_LONG) {
         let bin = long.load(i);
-        let keys = near.order_long(t, near.begin(bin), near.end(bin), sums);
-        if t.id() == 0 {
-            tally(keys);
-        }
+        ordered &= near.order_long(t, near.begin(bin), near.end(bin), sums);
         i += 1;
     }
     if !ordered {
         groups.fetch_max(0, u32::MAX);
-        // As many groups as there can be: each has its place, whatever is in it.
-        tallies.fetch_add(GROUPS, count);
-    }
-    let of_warp = block::warp_inclusive_sum(t, own);
-    if t.lane() == 31 {
-        tallies.fetch_add(GROUPS, of_warp);
     }
     t.barrier();
 
-    // D. While others count, a warp looks back.
+    // D. A lane has the bits of a row, and knows how many groups begin before it.
+    let at = first + t.lane() * 32;
+    let of_row = if at < behind { near.firsts.load(at / 32) } else { 0 };
+    let (before, own) = block::exclusive_sum(t, of_row.count_ones(), sums);
+    if t.id() == 0 {
+        announce(status, epoch, p, own);
+    }
+    let first_value = offsets.get(p);
+    row = first;
+    while row < behind {
+        unroll::<4>(|l| {
+            let at = row + l as u32 * 32 + t.lane();
+            if at < behind {
+                values.store(first_value + at, near.values.load(at));
+            }
+        });
+        row += 4 * 32;
+    }
     if t.warp_id() == 0 {
-        // Pairs and groups are summed at once: neither reaches 2^32 in all.
-        let here = (count as u64) << 32 | tallies.load(GROUPS).min(count) as u64;
-        let of_others = sum_before(t, status, epoch, p, here);
+        let of_others = sum_of_announced(t, status, epoch, p, own);
         if t.lane() == 0 {
             carry.store(0, of_others);
-            firsts.store(p, of_others as u32);
+            firsts.store(p, of_others);
             if p == t.grid_dim() - 1 {
-                let all = (of_others + here) as u32;
-                groups.fetch_max(0, all);
-                starts.store(all, n);
+                groups.fetch_max(0, of_others + own);
+                starts.store(of_others + own, n);
             }
         }
     }
-    let mut mine = 0;
-    near.each(t, first, behind, |at, is_there| mine += (is_there && near.begins_group(at).1) as u32);
-    let (before, _) = block::exclusive_sum(t, mine, sums);
-    // Of the warps before this one.
-    let mut before = t.warp().shfl(before, 0);
-    let (first_value, first_group) = ((carry.load(0) >> 32) as u32, carry.load(0) as u32);
-    near.each(t, first, behind, |at, is_there| {
-        let (key, begins) = if is_there { near.begins_group(at) } else { (L::AMBIGUOUS, false) };
-        let all = t.warp().ballot(begins);
-        if begins {
-            let id = first_group + before + (all & ((1 << t.lane()) - 1)).count_ones();
-            keys.store(id, L::unmixed(seed, key));
-            starts.store(id, first_value + at);
-        }
-        if is_there {
-            values.store(first_value + at, near.values.load(at));
-        }
-        before += all.count_ones();
-    });
+    t.barrier();
+    let first_group = carry.load(0) + before;
+    i = 0;
+    while i < rows {
+        unroll::<2>(|l| {
+            let r = i + l as u32;
+            let (of_row, first_group) = (t.warp().shfl(of_row, r & 31), t.warp().shfl(first_group, r & 31));
+            if r < rows && of_row >> t.lane() & 1 != 0 {
+                let (id, at) = (first_group + (of_row & ((1 << t.lane()) - 1)).count_ones(), first + r * 32 + t.lane());
+                keys.store(id, L::unmixed(seed, near.key(at)));
+                starts.store(id, first_value + at);
+            }
+        });
+        i += 2;
+    }
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty, $bytes:literal, $blocks:literal;)*) => { $(
@@ -464,6 +450,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $val
         epoch: u32,
         pairs: In<u64>,
         counts: In<u32>,
+        offsets: In<u32>,
         build_state: In<u32>,
         keys: Buf<$key>,
         starts: Buf<u32>,
@@ -474,7 +461,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $val
         ticket: Buf<u32>,
     ) {
         group::<$layout>(
-            t, n, seed, partitions, room, epoch, pairs, counts, build_state, keys, starts, values, firsts, groups, status, ticket,
+            t, n, seed, partitions, room, epoch, pairs, counts, offsets, build_state, keys, starts, values, firsts, groups, status, ticket,
         )
     }
 )* } }
@@ -483,7 +470,7 @@ entries! {
     /// there are, and `starts` behind the last of them is `n`. It is zero before. If the passes did not bring all pairs to their bins, or keys
     /// are too alike, it is all ones, and the rest means nothing. Those of partition `p` begin with group `firsts[p]`.
     ///
-    /// One block a partition; `counts`: pairs of each bin of the last pass; `room`: places of a bin, [`MOST`] at most.
+    /// One block a partition; `counts`: pairs of each bin of the last pass, and `offsets`: of all before; `room`: places of a bin, [`MOST`] at most.
     map_group Narrow, u32, u32, 8, 4;
     /// The same.
     map_group_u32_u64 Wide<u32, u64>, u32, u64, 16, 3;

@@ -4,7 +4,7 @@ use super::block::{WarpOp, current};
 use super::warp;
 use crate::{Access, U32x4, U64x2};
 use std::panic::Location;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::*};
 
 /// A `Buf` is accessed by relaxed atomics: what is a race on the GPU is no undefined behaviour here. An `In`, which nobody
 /// writes, is read plainly.
@@ -146,6 +146,7 @@ macro_rules! word {
     };
 }
 word!(u8, AtomicU8);
+word!(u16, AtomicU16);
 word!(u32, AtomicU32);
 word!(u64, AtomicU64);
 macro_rules! scalar {

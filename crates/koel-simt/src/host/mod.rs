@@ -126,6 +126,11 @@ impl Extent {
         }
         Extent { len: self.len / by, ..self }
     }
+    /// Of elements that are smaller by this factor.
+    #[inline(always)]
+    pub(crate) fn split(self, by: usize) -> Extent {
+        Extent { len: self.len * by, ..self }
+    }
 }
 
 #[inline(always)]

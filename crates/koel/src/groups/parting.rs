@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::map::kernels::{Kernels, Passes, Unparted, partition, stash_words};
 use crate::map::plan::{Plan, Sizes};
 use crate::map::{Key, Value};
+use crate::primitives::Scan;
 use crate::primitives::lookback::Lookback;
 use koel_kernels::groups::{SAMPLE, SAMPLES};
 use koel_kernels::lookback::Carried;
@@ -86,8 +87,10 @@ pub struct Parting {
     valid: Buffer<u32>,
     stash: Buffer<u64>,
     state: Buffer<u32>,
-    /// The first group of each partition.
+    /// The first group of each partition, and its first pair.
     firsts: Buffer<u32>,
+    offsets: Buffer<u32>,
+    scan: Scan<u32>,
     lookback: Lookback,
 }
 impl Parting {
@@ -102,7 +105,9 @@ impl Parting {
             stash: device.alloc(stash_words::<L>(plan))?,
             state: device.alloc(state::WORDS)?,
             firsts: device.alloc(bins)?,
-            lookback: Lookback::new(device, bins * u64::WORDS as usize)?,
+            offsets: device.alloc(bins)?,
+            scan: Scan::new(device, bins)?,
+            lookback: Lookback::new(device, bins * u32::WORDS as usize)?,
         })
     }
     /// Words of pairs by group, by partition, behind the bins, and bins.
@@ -117,7 +122,7 @@ impl Parting {
     }
     pub fn bytes(&self) -> usize {
         let words = [&self.by_group, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
-        let halves = [&self.cursors, &self.valid, &self.state, &self.firsts].map(|b| b.bytes());
+        let halves = [&self.cursors, &self.valid, &self.state, &self.firsts, &self.offsets].map(|b| b.bytes());
         words.iter().sum::<usize>() + halves.iter().sum::<usize>() + self.lookback.bytes()
     }
 }
@@ -132,7 +137,7 @@ pub struct Parted<'a> {
 /// Groups the pairs: of each group the key and where its values begin come to `grouping`, the values to `grouped`. `None` if the pairs must
 /// be sorted. Waits twice.
 ///
-/// On a GPU: a launch for the sample; five fills, one partition pass or two, and a launch that groups.
+/// On a GPU: a launch for the sample; five fills, one partition pass or two, and two launches, of which one groups.
 pub fn group<'a, K: Key, V: Value>(
     stream: &Stream,
     sizes: PartingSizes,
@@ -177,7 +182,10 @@ pub fn group<'a, K: Key, V: Value>(
     partition::<K::Layout<V>>(stream, &plan, pairs, Stamps::NONE, passes)?;
     let (partitions, room) = (plan.shape.partitions, plan.partitions.room);
     let groups = plan.groups.map_or(0, |g| g.count as usize);
-    let counts = memory.cursors.view().slice(groups..plan.bins() as usize)?.arg("counts", stream)?;
+    let counts = memory.cursors.view().slice(groups..plan.bins() as usize)?;
+    memory.scan.exclusive(stream, counts, memory.offsets.view_mut().slice(..partitions as usize)?)?;
+    let offsets = memory.offsets.view().arg("offsets", stream)?;
+    let counts = counts.arg("counts", stream)?;
     let (pairs, state) = (memory.by_partition.view().arg("pairs", stream)?, memory.state.view().arg("state", stream)?);
     let to_keys = grouping.distinct.view_mut().arg("keys", stream)?;
     let to_starts = grouping.starts.view_mut().arg("starts", stream)?;
@@ -197,6 +205,7 @@ pub fn group<'a, K: Key, V: Value>(
             turn.epoch,
             pairs,
             counts,
+            offsets,
             state,
             to_keys,
             to_starts,

@@ -110,8 +110,8 @@ kernels! {
     ): build map_build_unchecked build map_build_unchecked_wide build map_build_unchecked_wide build map_build_unchecked_wide;
     /// The groups of equal keys of each partition, one block a partition.
     group(
-        n: u32, seed: u32, partitions: u32, room: u32, epoch: u32, pairs: In<u64>, counts: In<u32>, build_state: In<u32>,
-        keys: Buf<Self::Key>, starts: Buf<u32>, values: Buf<Self::Value>, firsts: Buf<u32>, groups: Buf<u32>, status: Buf<u64>,
+        n: u32, seed: u32, partitions: u32, room: u32, epoch: u32, pairs: In<u64>, counts: In<u32>, offsets: In<u32>,
+        build_state: In<u32>, keys: Buf<Self::Key>, starts: Buf<u32>, values: Buf<Self::Value>, firsts: Buf<u32>, groups: Buf<u32>, status: Buf<u64>,
         ticket: Buf<u32>
     ): group map_group group map_group_u32_u64 group map_group_u64_u32 group map_group_u64_u64;
     /// The buckets of each partition of a small input.

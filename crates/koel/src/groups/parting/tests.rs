@@ -136,7 +136,7 @@ fn alike<K: Key, V: Value>(of_bin: impl Fn(u64) -> K, keys: u64, each: u64, n: u
 fn bins_of_several_keys() {
     let narrow = |i: u64| Narrow::unmixed(SEED, 0x4000_0000 + i as u32);
     // Equal hashes, too.
-    let wide = |i: u64| <Wide<u64, u64>>::unmixed(SEED, 0x4000_0000_4000_0000 + ((i / 2) << 32 | i % 2));
+    let wide = |i: u64| <Wide<u64, u64>>::unmixed(SEED, 0x4000_0000_4000_0000 + (((i / 2) << 32) | (i % 2)));
     for (keys, each) in [(2, 1), (3, 1), (8, 3), (31, 2), (5, 14), (32, 4), (2, 90)] {
         assert!(alike::<u32, u32>(narrow, keys, each, 3001, SMALL), "{keys} keys of {each} pairs");
         assert!(alike::<u64, u64>(wide, keys, each, 3001, SMALL), "{keys} keys of {each} pairs");
