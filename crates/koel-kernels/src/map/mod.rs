@@ -80,7 +80,7 @@ pub mod state {
     pub const SEED: u32 = 12;
     /// Bins that were crowded in tiles of the first pass, but not by far.
     pub const CROWDED: u32 = 13;
-    /// Partitions of a set with more copies than the lists of a block have room for.
+    /// Partitions of a set of which the first keys, or the list, showed many copies.
     pub const COPIED: u32 = 14;
     /// From here on a word for each stretch of the input: not 0 if contested keys have copies there.
     pub const STRETCHES: u32 = 32;
