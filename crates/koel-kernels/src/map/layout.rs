@@ -99,6 +99,12 @@ impl Shape {
     pub fn belongs(self, h: u32, place: u32) -> bool {
         self.first_place(h) == place || self.second_place(h) == place
     }
+    /// Whether a bucket with free slots must look full, with these class bits; `needed`: for pairs in the stash. A lookup goes on only from a
+    /// bucket that is full. Where there is only one, nothing is beside it.
+    #[inline(always)]
+    pub fn looks_full(self, bits: u32, needed: bool) -> bool {
+        (bits != 0 || needed) && self.all_buckets() > 1
+    }
     /// A hash, from `h` on, that does not belong to the bucket in this place: no lookup that comes there has it. Search begins at 0.
     /// There must be two buckets.
     #[inline(always)]
@@ -233,6 +239,11 @@ pub trait Layout: Copy + Send + Sync + 'static {
     fn bucket(pairs: [Self::Pair; 4]) -> Self::Bucket;
     /// Pair `i` of a bucket.
     fn in_bucket(bucket: &Self::Bucket, i: usize) -> Self::Pair;
+}
+
+/// Whether keys have the same hashes in both layouts: they are mixed as they are stored.
+pub const fn mixed_alike<A: Layout, B: Layout<Key = A::Key>>() -> bool {
+    size_of::<A::Mixed>() == size_of::<B::Mixed>()
 }
 
 /// Keys and values of 32 bits.

@@ -3,7 +3,7 @@
 //! The groups are in the order of the partitions that their pairs had. Each partition of the table consists of a whole number of those, because both
 //! go by the same hash; so its keys are a stretch of the array, which a block reads in one go. On the way it copies keys and starts to where
 //! they stay: how many there are nobody knew before.
-use super::build::{MOST_IN_LOOPS, Source, THREADS, Target, build_in_loops, clear, in_shared, shared_bytes};
+use super::build::{MOST_IN_LOOPS, Source, THREADS, Target, build_in_loops, clear, in_shared};
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::records::{Placed, Records, indexed};
 use super::state;
@@ -114,7 +114,7 @@ fn of_groups<L: Layout<Value = u32>>(
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list))]
+    #[kernel(threads = 256, min_blocks = 4, shared = crate::map::build::shared_bytes(shape.buckets, source.list))]
     pub fn $name(
         t: Thread,
         shape: Shape,

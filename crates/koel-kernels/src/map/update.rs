@@ -1100,9 +1100,7 @@ pub(super) fn ordered<L: Layout>(
     bits: u32,
     needed: bool,
 ) -> [L::Pair; BUCKET] {
-    // A lookup goes on only from a bucket that is full. Where there is only one, nothing is beside it.
-    let hides = (bits != 0 || needed) && shape.all_buckets() > 1;
-    if free == 0 || hides {
+    if free == 0 || shape.looks_full(bits, needed) {
         with_class_bits::<L>(filled::<L>(shape, place, pairs, free), bits)
     } else {
         empty_last::<L>(pairs)

@@ -44,9 +44,7 @@ impl<K: Member> Bucketed for OfSet<K> {
     }
     #[inline(always)]
     fn ordered(shape: Shape, place: u32, bucket: [K::Half; 2], free: u32, bits: u32, needed: bool) -> [K::Half; 2] {
-        // As in a map.
-        let hides = (bits != 0 || needed) && shape.all_buckets() > 1;
-        if free == 0 || hides {
+        if free == 0 || shape.looks_full(bits, needed) {
             K::with_class_bits(filled::<K>(shape, place, bucket, free), bits)
         } else {
             empty_last::<K>(bucket)

@@ -10,6 +10,7 @@ use crate::map::plan::Plan;
 use crate::map::{Key, MapBuilder, Value};
 use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
+use koel_kernels::map::layout::mixed_alike;
 use std::fmt;
 
 /// In which order a [`MultiMap`] keeps what it is built of.
@@ -259,7 +260,11 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         }
         let Groups { keys, starts } = match parted {
             Some(Parted { groups, firsts }) => {
-                if let Some(plan) = Plan::of_ordered(groups, load, firsts.len() as u32, self.sizes.keys)? {
+                let plan = match mixed_alike::<K::Layout<V>, K::Layout<u32>>() {
+                    true => Plan::of_ordered(groups, load, firsts.len() as u32, self.sizes.keys)?,
+                    false => None,
+                };
+                if let Some(plan) = plan {
                     let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
                     let ordered = OrderedGroups {
                         keys: grouping.distinct.view().slice(..groups)?,

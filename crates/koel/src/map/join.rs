@@ -192,7 +192,7 @@ pub(crate) struct Arrived<T> {
     pub overflow: In<T>,
     /// Queries of each bin; and to change.
     pub cursors: In<u32>,
-    pub to_cursors: Option<Buf<u32>>,
+    pub to_cursors: Buf<u32>,
     pub spilled: In<u32>,
     /// Of the bins of the first of two passes.
     pub group_spilled: In<u32>,
@@ -210,22 +210,14 @@ struct Direct<T> {
 }
 impl<T: Copy> Arrived<T> {
     /// Nothing yet.
-    fn nothing(stream: &Stream, sent: &Sent<T>, counters: &Buffer<u32>) -> Result<Arrived<T>>
+    fn nothing(stream: &Stream, sent: &Sent<T>, counters: &mut Buffer<u32>) -> Result<Arrived<T>>
     where
         T: Element,
     {
         let (none, words) = (sent.overflow.view().arg("queries", stream)?, counters.view().arg("state", stream)?);
         let [cursors, spilled, group_spilled, state] = [words; 4];
-        Ok(Arrived {
-            queries: none,
-            overflow: none,
-            cursors,
-            to_cursors: None,
-            spilled,
-            group_spilled,
-            state,
-            counters: 0,
-        })
+        let to_cursors = counters.view_mut().arg("state", stream)?;
+        Ok(Arrived { queries: none, overflow: none, cursors, to_cursors, spilled, group_spilled, state, counters: 0 })
     }
     /// What is looked up in device memory of `n` queries, in this order.
     fn direct(&self, n: u32, route: Option<&Route>, partitions: u32, device: &Device) -> [Option<Direct<T>>; 2] {
@@ -461,7 +453,7 @@ pub(crate) fn send<L: Kernels, F: Form<L>>(
         queries: sent.by_bin.view().arg("queries by bin", stream)?,
         overflow: sent.overflow.view().arg("overflow", stream)?,
         cursors: counters.view().slice(cursors.clone())?.arg("cursors", stream)?,
-        to_cursors: Some(counters.view_mut().slice(cursors)?.arg("cursors", stream)?),
+        to_cursors: counters.view_mut().slice(cursors)?.arg("cursors", stream)?,
         spilled: counters.view().slice(spilled)?.arg("spilled", stream)?,
         group_spilled: counters.view().slice(of_all_groups)?.arg("spilled", stream)?,
         state: counters.view().slice(..state::WORDS)?.arg("state", stream)?,

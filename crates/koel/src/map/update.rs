@@ -263,7 +263,6 @@ unsafe fn launch_few<K: Key, V: Value>(
     on: &Launch<Map<K, V>>,
 ) -> Result<()> {
     let &Launch { ref came, values, operations, slots, stash, statuses, header, state, .. } = on;
-    let Some(cursors) = came.to_cursors else { return Ok(()) };
     // SAFETY: the caller's.
     unsafe {
         LayoutOf::<K, V>::update_few(
@@ -273,7 +272,7 @@ unsafe fn launch_few<K: Key, V: Value>(
             few,
             came.queries,
             came.overflow,
-            cursors,
+            came.to_cursors,
             came.spilled,
             came.state,
             values,

@@ -249,7 +249,6 @@ unsafe fn launch_left<K: Key>(
 /// The arguments must fit the kernel.
 unsafe fn launch_few<K: Key>(stream: &Stream, grid: u32, shape: Shape, few: Few, on: &Launch<Set<K>>) -> Result<()> {
     let &Launch { ref came, values, operations, slots, stash, statuses, header, state, .. } = on;
-    let Some(cursors) = came.to_cursors else { return Ok(()) };
     // SAFETY: the caller's.
     unsafe {
         K::update_few(
@@ -259,7 +258,7 @@ unsafe fn launch_few<K: Key>(stream: &Stream, grid: u32, shape: Shape, few: Few,
             few,
             came.queries,
             came.overflow,
-            cursors,
+            came.to_cursors,
             came.spilled,
             came.state,
             values,

@@ -181,15 +181,15 @@ fn partitions_fit_blocks() {
     assert!(PartingSizes::TUNED.of::<Wide<u64, u64>>(5000.0).is_none());
 }
 /// Multimaps of both orders answer alike, whether the table is made of the partitions of the pairs or not.
-fn in_any_order<K: Key + SortPair<u32>>(keys_at_least: u32) {
+fn in_any_order<K: Key + SortPair<V>, V: Value>(keys_at_least: u32) {
     let stream = executor(8);
     let device = stream.device();
     let options = MultiMapOptions { order: ValueOrder::Any, seed: 3, ..MultiMapOptions::default() };
     let sizes = PartingSizes { keys: keys_at_least, ..SMALL };
-    let mut builder = MultiMapBuilder::<K, u32>::sized(device, options, sizes).unwrap();
+    let mut builder = MultiMapBuilder::<K, V>::sized(device, options, sizes).unwrap();
     for (of, n) in [(FOUR, 5000), (HALF, 900), (SIXTEEN, 3000), (RANDOM, 0), (RANDOM, 1), (RANDOM, 2000)] {
         let keys = column::<K>(of, n);
-        let values = (0..n as u32).collect::<Vec<_>>();
+        let values = (0..n).map(|i| V::narrowed(i)).collect::<Vec<_>>();
         let (on_device, values_on) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
         let sorted = crate::MultiMap::build(device, &keys, &values).unwrap();
@@ -207,16 +207,18 @@ fn in_any_order<K: Key + SortPair<u32>>(keys_at_least: u32) {
         assert!(map.index().keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some)));
         let mut file = std::io::Cursor::new(vec![]);
         map.save_to(&mut file).unwrap();
-        let loaded = crate::MultiMap::<K, u32>::load_bytes(&Device::cpu().unwrap(), file.get_ref()).unwrap();
+        let loaded = crate::MultiMap::<K, V>::load_bytes(&Device::cpu().unwrap(), file.get_ref()).unwrap();
         assert!(loaded.retrieve(&queries).unwrap() == found);
     }
     assert!(builder.scratch_bytes() > 0);
 }
 #[test]
 fn multimaps_in_any_order() {
-    in_any_order::<u32>(SMALL.keys);
-    in_any_order::<u64>(SMALL.keys);
-    in_any_order::<u32>(u32::MAX);
+    in_any_order::<u32, u32>(SMALL.keys);
+    in_any_order::<u64, u32>(SMALL.keys);
+    // Pairs are mixed in another way than the numbers of their keys.
+    in_any_order::<u32, u64>(SMALL.keys);
+    in_any_order::<u32, u32>(u32::MAX);
 }
 
 /// Groups of keys in the order of so many partitions, those of partition `p` so many; their table, keys and starts.
