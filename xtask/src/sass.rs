@@ -88,7 +88,7 @@ fn disassemble(ptx: &Path, cpu: &str, ptxas: &Path, nvdisasm: &Path) -> Result<B
             // /*0070*/ @P0 EXIT ;
             let mut words = code.split_whitespace().skip_while(|w| w.starts_with('@'));
             // Before sm_80, ptxas keeps warp operations in code that may diverge as subroutines of its own.
-            let op = if code.contains("$__cuda_sm70_") && code.contains("sync_") {
+            let op = if code.contains("$__cuda_sm70_") && (code.contains("sync_") || code.contains("warpsync")) {
                 Some("WARPSYNC.CALL")
             } else {
                 words.next()

@@ -107,20 +107,8 @@ pub fn take_tile(t: Thread, ticket: Buf<u32>, slot: Shared<u32>) {
 #[track_caller]
 pub fn sum_before<T: Carried>(t: Thread, status: Buf<u64>, epoch: u32, tile: u32, own: T) -> T {
     if t.lane() == 0 {
-        announce(status, epoch, tile, own);
+        own.publish(status, epoch, tile, if tile == 0 { PREFIX } else { AGGREGATE });
     }
-    sum_of_announced(t, status, epoch, tile, own)
-}
-/// Publishes `own`, the sum of `tile`, by one thread.
-#[inline(always)]
-#[track_caller]
-pub fn announce<T: Carried>(status: Buf<u64>, epoch: u32, tile: u32, own: T) {
-    own.publish(status, epoch, tile, if tile == 0 { PREFIX } else { AGGREGATE });
-}
-/// Returns the sum of all tiles before `tile`, whose own sum is [announced](announce). For all lanes of one warp of the block.
-#[inline(always)]
-#[track_caller]
-pub fn sum_of_announced<T: Carried>(t: Thread, status: Buf<u64>, epoch: u32, tile: u32, own: T) -> T {
     let (mut sum, mut end) = (T::ZERO, tile);
     while end != 0 {
         let (mut state, mut value);

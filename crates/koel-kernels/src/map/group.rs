@@ -5,17 +5,17 @@
 //! * A. Pairs are counted: each gets its number among those of its bin, whatever their keys are.
 //! * B. Sums over the bins tell where each begins, and every pair goes to its place in shared memory. Equal keys are in one bin; mostly it has
 //!   no others.
-//! * C. A group begins where a bin does: for each place a bit tells whether one does. Where neighbours in a bin differ, the bin is listed.
-//!   A thread puts the pairs of a listed bin in order, or all of them do, if it is long, and sets the bits of its other groups.
-//! * D. The bits are counted, and how many there are is announced to the partitions behind. Values are written as they lie, coalesced.
-//!   Meanwhile those before have announced theirs: a [look-back](crate::lookback) tells where keys and starts go.
+//! * C. A group begins where a bin does: for each place a bit tells whether one does. A bin with a key that is not its first is marked. A
+//!   team of lanes puts the pairs of a marked bin in order, or all threads do, if it is long, and sets the bits of its other groups.
+//! * D. Values are written as they lie, coalesced. The bits are counted; the places where groups begin are listed, and so are keys and starts
+//!   written.
 //!
-//! A pair is read twice, the second time from the cache; its value and, once for each key, the key and a start are written. The order of the
-//! groups of a partition, and of the values of a group, is that in which threads came.
-use super::layout::{Layout, Narrow, Wide};
+//! A pair is read twice, the second time from the cache; its value and, once for each key, the key and a start are written. Nobody waits for
+//! other partitions: keys and starts go where the pairs of their partition begin, and [whoever needs them](super::of_groups) brings them together. The order
+//! of the groups of a partition, and of the values of a group, is that in which threads came.
+use super::layout::{Layout, Narrow, Number, Wide};
 use super::state;
 use crate::hash::mulhi;
-use crate::lookback::{announce, sum_of_announced, take_tile};
 use koel_simt::{Buf, In, Shared, Thread, U32x4, block, kernel, unroll};
 
 /// Threads of a block.
@@ -27,21 +27,18 @@ const BATCHES: usize = 5;
 /// Pairs that a partition has room for, at most.
 pub const MOST: u32 = THREADS * (BATCH * BATCHES) as u32;
 
+/// Lanes that put a bin in order.
+const TEAM: u32 = 8;
+/// Pairs of such a lane.
+const OF_LANE: usize = 4;
 /// Bins of more pairs are ordered by all threads of a block.
-const LONG: u32 = 64;
+const LONG: u32 = TEAM * OF_LANE as u32;
 /// They are so many at most.
 const MOST_LONG: u32 = MOST / LONG;
 /// Pairs of such a bin that a thread holds at a time.
 const HELD: usize = 5;
-/// Keys of a bin that is ordered, at most: where there are more, pairs are sorted. Distinct hashes give no bin so many.
+/// Keys of a long bin that is ordered, at most: where there are more, pairs are sorted. Distinct hashes give no bin so many.
 const MOST_KEYS: u32 = 32;
-
-// What a block counts.
-/// Bins with several keys.
-const LISTED: u32 = 0;
-/// The long ones of them.
-const LISTED_LONG: u32 = 1;
-const TALLIES: u32 = 2;
 
 /// Bins come by so many: half of what a block sums at a time, two in a word, four words a thread.
 const BINS: u32 = 4 * THREADS;
@@ -52,13 +49,9 @@ const fn bins(room: u32) -> u32 {
     let fitting = room / BINS;
     (fitting + (fitting == 0) as u32) * BINS
 }
-/// Bins that can be listed. Of those with a pair of one key on average, a quarter have others.
-const fn listable(room: u32) -> u32 {
-    bins(room) * 3 / 8
-}
-/// Places for keys, and for values: one is before the first.
+/// Places for keys, and for values: what is behind them begins on a multiple of 16 bytes.
 const fn places(room: u32) -> u32 {
-    (room + 1).next_multiple_of(4)
+    room.next_multiple_of(4)
 }
 /// Words with a bit for each place.
 const fn rows(room: u32) -> u32 {
@@ -68,7 +61,7 @@ const fn rows(room: u32) -> u32 {
 const _: () = assert!(rows(MOST).div_ceil(THREADS / 32) <= 32);
 /// Bytes of shared memory, with mixed keys and values of so many bytes together.
 pub const fn shared_bytes(room: u32, pair_bytes: u32) -> u32 {
-    let words = listable(room) + bins(room) / 32 + rows(room) + TALLIES + MOST_LONG + 32 + 2;
+    let words = bins(room) / 32 + rows(room) + MOST_LONG + 1 + 32;
     places(room) * pair_bytes + bins(room) * 2 + (SPARE + words) * 4
 }
 /// Whether the passes have left all pairs in their bins: the ambiguous key is not among them, and none is behind its bin.
@@ -81,7 +74,6 @@ fn all_arrived(build_state: In<u32>) -> bool {
 /// The pairs of a partition in shared memory.
 #[derive(Clone, Copy)]
 struct Near<L: Layout> {
-    /// From place 1 on; before them what no key is.
     keys: Shared<L::Mixed>,
     values: Shared<L::Value>,
     /// Two bins a word: how many pairs each has, and then where it begins. Spare words follow.
@@ -155,11 +147,11 @@ impl<L: Layout> Near<L> {
     }
     #[inline(always)]
     fn key(self, place: u32) -> L::Mixed {
-        self.keys.load(place + 1)
+        self.keys.load(place)
     }
     #[inline(always)]
     fn put(self, place: u32, key: L::Mixed, value: L::Value) {
-        self.keys.store(place + 1, key);
+        self.keys.store(place, key);
         self.values.store(place, value);
     }
     /// Notes that a group begins here.
@@ -167,34 +159,41 @@ impl<L: Layout> Near<L> {
     fn begin_group(self, place: u32) {
         self.firsts.fetch_or(place / 32, 1 << (place % 32));
     }
-    /// Brings equal keys of a bin together, by one thread, and notes where the groups behind the first one begin. Whether keys are few.
+    /// Brings equal keys of a bin of each team together, and notes where the groups behind the first one begin. All lanes of a warp call it; of
+    /// an empty bin, who has none. A pair goes behind those of lesser keys, and behind those of its own that lie before it.
     #[inline(always)]
-    fn order(self, mut begin: u32, end: u32) -> bool {
-        let mut keys = 0;
-        while begin < end && keys < MOST_KEYS {
-            if keys != 0 {
-                self.begin_group(begin);
-            }
-            let key = self.key(begin);
-            begin += 1;
-            let mut i = begin;
-            while i < end {
-                if self.key(i) == key {
-                    if i != begin {
-                        let value = self.values.load(i);
-                        self.put(i, self.key(begin), self.values.load(begin));
-                        self.put(begin, key, value);
-                    }
-                    begin += 1;
+    fn order(self, t: Thread, begin: u32, end: u32) {
+        let first = begin + t.lane() % TEAM;
+        let mut held = [(L::Mixed::default(), L::Value::default()); OF_LANE];
+        // Pairs of lesser keys, and equal ones before.
+        let mut before = [(0, 0); OF_LANE];
+        unroll::<OF_LANE>(|h| {
+            let at = first + h as u32 * TEAM;
+            if at < end {
+                held[h] = (self.key(at), self.values.load(at));
+                let mut i = begin;
+                while i < end {
+                    let key = self.key(i);
+                    before[h].0 += (key < held[h].0) as u32;
+                    before[h].1 += (key == held[h].0 && i < at) as u32;
+                    i += 1;
                 }
-                i += 1;
             }
-            keys += 1;
-        }
-        begin >= end
+        });
+        // All have read what they hold.
+        t.warp().sync();
+        unroll::<OF_LANE>(|h| {
+            if first + (h as u32 * TEAM) < end {
+                let (lesser, equal) = before[h];
+                self.put(begin + lesser + equal, held[h].0, held[h].1);
+                if lesser != 0 && equal == 0 {
+                    self.begin_group(begin + lesser);
+                }
+            }
+        });
     }
-    /// The same of a long bin, by all threads of the block, which all get the answer: one key after the other. The next barrier is before
-    /// the end.
+    /// The same of a long bin, by all threads of the block: one key after the other. Whether keys are few, for all. The next barrier is
+    /// before the end.
     #[inline(always)]
     fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> bool {
         let mut keys = 0;
@@ -233,11 +232,9 @@ impl<L: Layout> Near<L> {
 #[inline(always)]
 fn group<L: Layout>(
     t: Thread,
-    n: u32,
     seed: u32,
     partitions: u32,
     room: u32,
-    epoch: u32,
     pairs: In<u64>,
     counts: In<u32>,
     offsets: In<u32>,
@@ -245,15 +242,13 @@ fn group<L: Layout>(
     keys: Buf<L::Key>,
     starts: Buf<u32>,
     values: Buf<L::Value>,
-    firsts: Buf<u32>,
+    sizes: Buf<u32>,
     groups: Buf<u32>,
-    status: Buf<u64>,
-    ticket: Buf<u32>,
 ) {
     // All blocks leave, or none.
     if !all_arrived(build_state) {
         if t.global_id() == 0 {
-            groups.fetch_max(0, u32::MAX);
+            groups.store(1, 1);
         }
         return;
     }
@@ -262,12 +257,10 @@ fn group<L: Layout>(
     let begins = shared.array::<u32>(bins / 2 + SPARE);
     let keys_here = shared.array::<L::Mixed>(places(room));
     let values_here = shared.array::<L::Value>(places(room));
-    let (list, marks) = (shared.array::<u32>(listable(room)), shared.array::<u32>(bins / 32));
-    let group_firsts = shared.array::<u32>(rows(room));
-    // How many bins are listed, and how many of them are long; those.
-    let (tallies, long) = (shared.array::<u32>(TALLIES), shared.array::<u32>(MOST_LONG));
-    let (sums, tile, carry) = (shared.array::<u32>(32), shared.array::<u32>(1), shared.array::<u32>(1));
-    take_tile(t, ticket, tile);
+    let (marks, group_firsts) = (shared.array::<u32>(bins / 32), shared.array::<u32>(rows(room)));
+    // Long bins, and how many.
+    let (long, listed) = (shared.array::<u32>(MOST_LONG), shared.array::<u32>(1));
+    let sums = shared.array::<u32>(32);
     let mut i = t.id();
     while i < (bins / 2 + SPARE) / 4 {
         begins.x4().store(i, U32x4([0; 4]));
@@ -279,13 +272,11 @@ fn group<L: Layout>(
         i += THREADS;
     }
     if t.id() == 0 {
-        tallies.store(LISTED, 0);
-        tallies.store(LISTED_LONG, 0);
-        keys_here.store(0, L::AMBIGUOUS);
+        listed.store(0, 0);
     }
     t.barrier();
-    let p = tile.load(0);
-    let count = counts.get(p).min(room);
+    let p = t.block();
+    let (count, first_value) = (counts.get(p).min(room), offsets.get(p));
     let near =
         Near::<L> { keys: keys_here, values: values_here, begins, firsts: group_firsts, partitions, bins, count };
     // Words of the pairs of a batch: of the last one where there is none.
@@ -341,100 +332,104 @@ fn group<L: Layout>(
     // C.
     let mut row = first;
     while row < behind {
+        let (mut here, mut begin, mut of_lane) = ([L::Mixed::default(); 4], [0; 4], 0);
+        unroll::<4>(|l| here[l] = near.key((row + l as u32 * 32 + t.lane()).min(behind - 1)));
+        unroll::<4>(|l| begin[l] = near.begin(near.bin(here[l])));
         unroll::<4>(|l| {
-            let at = row + l as u32 * 32 + t.lane();
-            let mut begins = false;
-            if at < behind {
-                let (key, before) = (near.key(at), near.keys.load(at));
-                if key != before {
-                    let bin = near.bin(key);
-                    begins = at == 0 || bin != near.bin(before);
-                    if !begins && marks.fetch_or(bin / 32, 1 << (bin % 32)) >> (bin % 32) & 1 == 0 {
-                        let at = tallies.fetch_add(LISTED, 1);
-                        if at < listable(room) {
-                            list.store(at, bin);
-                        }
-                    }
-                }
+            if near.key(begin[l]) != here[l] {
+                let bin = near.bin(here[l]);
+                marks.fetch_or(bin / 32, 1 << (bin % 32));
             }
-            let of_row = t.warp().ballot(begins);
-            if t.lane() == 0 && at < behind {
-                near.firsts.store(at / 32, of_row);
-            }
+            // Never behind the last pair.
+            let of_row = t.warp().ballot(begin[l] == row + l as u32 * 32 + t.lane());
+            of_lane = if t.lane() == l as u32 { of_row } else { of_lane };
         });
+        if t.lane() < 4 && row + t.lane() * 32 < behind {
+            near.firsts.store(row / 32 + t.lane(), of_lane);
+        }
         row += 4 * 32;
     }
     t.barrier();
-    let listed = tallies.load(LISTED);
-    let mut ordered = listed <= listable(room);
-    i = t.id();
-    while i < listed.min(listable(room)) {
-        let bin = list.load(i);
-        let (begin, end) = (near.begin(bin), near.end(bin));
-        if end - begin > LONG {
-            long.store(tallies.fetch_add(LISTED_LONG, 1), bin);
-        } else if end - begin > 2 {
-            ordered &= near.order(begin, end);
-        } else {
-            near.begin_group(begin + 1);
+    let (mut of_marks, mut bits) = (t.id() / TEAM, 0);
+    loop {
+        while bits == 0 && of_marks < bins / 32 {
+            bits = marks.load(of_marks);
+            of_marks += THREADS / TEAM;
         }
-        i += THREADS;
+        if !t.warp().any(bits != 0) {
+            break;
+        }
+        let (mut begin, mut end) = (0, 0);
+        if bits != 0 {
+            let bin = (of_marks - THREADS / TEAM) * 32 + bits.trailing_zeros();
+            bits &= bits - 1;
+            (begin, end) = (near.begin(bin), near.end(bin));
+            if end - begin > LONG {
+                if t.lane().is_multiple_of(TEAM) {
+                    long.store(listed.fetch_add(0, 1), bin);
+                }
+                end = begin;
+            }
+        }
+        near.order(t, begin, end);
     }
     t.barrier();
+    let mut ordered = true;
     i = 0;
-    while i < tallies.load(LISTED_LONG) {
+    while i < listed.load(0) {
         let bin = long.load(i);
         ordered &= near.order_long(t, near.begin(bin), near.end(bin), sums);
         i += 1;
     }
-    if !ordered {
-        groups.fetch_max(0, u32::MAX);
+    if !ordered && t.id() == 0 {
+        groups.store_relaxed(1, 1);
     }
     t.barrier();
 
-    // D. A lane has the bits of a row, and knows how many groups begin before it.
-    let at = first + t.lane() * 32;
-    let of_row = if at < behind { near.firsts.load(at / 32) } else { 0 };
-    let (before, own) = block::exclusive_sum(t, of_row.count_ones(), sums);
-    if t.id() == 0 {
-        announce(status, epoch, p, own);
-    }
-    let first_value = offsets.get(p);
-    row = first;
-    while row < behind {
+    // D.
+    i = t.id();
+    while i < count {
         unroll::<4>(|l| {
-            let at = row + l as u32 * 32 + t.lane();
-            if at < behind {
+            let at = i + l as u32 * THREADS;
+            if at < count {
                 values.store(first_value + at, near.values.load(at));
             }
         });
-        row += 4 * 32;
+        i += 4 * THREADS;
     }
-    if t.warp_id() == 0 {
-        let of_others = sum_of_announced(t, status, epoch, p, own);
-        if t.lane() == 0 {
-            carry.store(0, of_others);
-            firsts.store(p, of_others);
-            if p == t.grid_dim() - 1 {
-                groups.fetch_max(0, of_others + own);
-                starts.store(of_others + own, n);
-            }
-        }
+    // A lane has the bits of a row, and knows how many groups begin before it.
+    let at = first + t.lane() * 32;
+    let of_row = if at < behind { near.firsts.load(at / 32) } else { 0 };
+    // All have read their values.
+    let (before, own) = block::exclusive_sum(t, of_row.count_ones(), sums);
+    if t.id() == 0 {
+        sizes.store(p, own);
+        groups.fetch_add(0, own);
     }
-    t.barrier();
-    let first_group = carry.load(0) + before;
     i = 0;
     while i < rows {
         unroll::<2>(|l| {
             let r = i + l as u32;
-            let (of_row, first_group) = (t.warp().shfl(of_row, r & 31), t.warp().shfl(first_group, r & 31));
+            let (of_row, before) = (t.warp().shfl(of_row, r & 31), t.warp().shfl(before, r & 31));
             if r < rows && of_row >> t.lane() & 1 != 0 {
-                let (id, at) = (first_group + (of_row & ((1 << t.lane()) - 1)).count_ones(), first + r * 32 + t.lane());
-                keys.store(id, L::unmixed(seed, near.key(at)));
-                starts.store(id, first_value + at);
+                let number = before + (of_row & ((1 << t.lane()) - 1)).count_ones();
+                near.values.store(number, L::Value::narrowed((first + r * 32 + t.lane()) as u64));
             }
         });
         i += 2;
+    }
+    t.barrier();
+    i = t.id();
+    while i < own {
+        unroll::<2>(|l| {
+            let number = i + l as u32 * THREADS;
+            if number < own {
+                let at = near.values.load(number).widened() as u32;
+                keys.store(first_value + number, L::unmixed(seed, near.key(at)));
+                starts.store(first_value + number, first_value + at);
+            }
+        });
+        i += 2 * THREADS;
     }
 }
 
@@ -443,11 +438,9 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $val
     #[kernel(threads = 256, min_blocks = $blocks, shared = shared_bytes(room, $bytes))]
     pub fn $name(
         t: Thread,
-        n: u32,
         seed: u32,
         partitions: u32,
         room: u32,
-        epoch: u32,
         pairs: In<u64>,
         counts: In<u32>,
         offsets: In<u32>,
@@ -455,20 +448,16 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $val
         keys: Buf<$key>,
         starts: Buf<u32>,
         values: Buf<$value>,
-        firsts: Buf<u32>,
+        sizes: Buf<u32>,
         groups: Buf<u32>,
-        status: Buf<u64>,
-        ticket: Buf<u32>,
     ) {
-        group::<$layout>(
-            t, n, seed, partitions, room, epoch, pairs, counts, offsets, build_state, keys, starts, values, firsts, groups, status, ticket,
-        )
+        group::<$layout>(t, seed, partitions, room, pairs, counts, offsets, build_state, keys, starts, values, sizes, groups)
     }
 )* } }
 entries! {
-    /// The pairs of partition after partition by key: group `g` is of `keys[g]`, its values begin at `values[starts[g]]`; `groups[0]` = how many
-    /// there are, and `starts` behind the last of them is `n`. It is zero before. If the passes did not bring all pairs to their bins, or keys
-    /// are too alike, it is all ones, and the rest means nothing. Those of partition `p` begin with group `firsts[p]`.
+    /// The pairs of each partition by key: group `g` of `sizes[p]` of partition `p`, whose pairs begin at `offsets[p]`, is of `keys[offsets[p] + g]`;
+    /// its values begin at `values[starts[offsets[p] + g]]`. Adds to `groups[0]` how many there are. If the passes did not bring all pairs to their
+    /// bins, or keys are too alike, `groups[1]` is 1, and the rest means nothing.
     ///
     /// One block a partition; `counts`: pairs of each bin of the last pass, and `offsets`: of all before; `room`: places of a bin, [`MOST`] at most.
     map_group Narrow, u32, u32, 8, 4;

@@ -1,26 +1,28 @@
-//! The table of the keys of groups as [`group`](super::group) leaves them, with their numbers as values: nothing is brought anywhere.
+//! Groups as [`group`](super::group) leaves them, each partition's where its pairs begin, brought together; and the table of their keys, with their
+//! numbers as values.
 //!
 //! The groups are in the order of the partitions that their pairs had. Each partition of the table consists of a whole number of those, because both
-//! go by the same hash; so its keys are a stretch of the array, which a block reads in one go. On the way it copies keys and starts to where
-//! they stay: how many there are nobody knew before.
+//! go by the same hash: so a block brings the groups of a few partitions together, and builds from what it has just written. Nothing is
+//! parted again.
 use super::build::{MOST_IN_LOOPS, Source, THREADS, Target, build_in_loops, clear, in_shared};
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::records::{Placed, Records, indexed};
 use super::state;
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Keys of one partition, with their places as values. A record is a hash and such a place.
 #[derive(Clone, Copy)]
 struct Numbered<L: Layout> {
     seed: u32,
-    keys: In<L::Key>,
+    /// Written by the block.
+    keys: Buf<L::Key>,
     /// The place of the first.
     first: u32,
 }
 impl<L: Layout<Value = u32>> Numbered<L> {
     #[inline(always)]
     fn mixed(self, i: u32) -> L::Mixed {
-        L::mixed(self.seed, self.keys.get(i))
+        L::mixed(self.seed, self.keys.load(i))
     }
 }
 impl<L: Layout<Value = u32>> Placed for Numbered<L> {
@@ -64,7 +66,11 @@ impl<L: Layout<Value = u32>> Records for Numbered<L> {
 pub struct Ordered {
     /// How many there are.
     pub groups: u32,
-    /// Partitions that the pairs had for each of the table's.
+    /// How many pairs.
+    pub pairs: u32,
+    /// How many partitions.
+    pub partitions: u32,
+    /// How many of them are one of the table.
     pub each: u32,
     /// The seed of the hash that tells both.
     pub seed: u32,
@@ -73,31 +79,65 @@ pub struct Ordered {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Ordered {}
 
-#[inline(always)]
-fn of_groups<L: Layout<Value = u32>>(
-    t: Thread,
-    shape: Shape,
+/// Keys and starts of groups, from where they are to where they stay.
+#[derive(Clone, Copy)]
+struct Bringing<K: Number> {
     ordered: Ordered,
-    keys: In<L::Key>,
+    keys: In<K>,
     starts: In<u32>,
+    /// Where the groups of each partition are.
+    offsets: In<u32>,
+    /// Where they go.
     firsts: In<u32>,
-    keys_kept: Buf<L::Key>,
+    keys_kept: Buf<K>,
     starts_kept: Buf<u32>,
-    to: Target,
-) {
-    let Ordered { groups, each, seed } = ordered;
-    let (p, is_last) = (t.block(), t.block() + 1 == t.grid_dim());
-    let first = firsts.get(p * each);
-    let end = if is_last { groups } else { firsts.get((p + 1) * each) };
-    let mut i = first + t.id();
-    while i < end {
-        keys_kept.store(i, keys.get(i));
-        starts_kept.store(i, starts.get(i));
-        i += THREADS;
+}
+impl<K: Number> Bringing<K> {
+    /// Where the groups of partition `p` begin, and of all behind the last end.
+    #[inline(always)]
+    fn first(self, p: u32) -> u32 {
+        if p < self.ordered.partitions { self.firsts.get(p) } else { self.ordered.groups }
     }
-    if is_last && t.id() == 0 {
-        // Where the last group ends.
-        starts_kept.store(groups, starts.get(groups));
+    /// Brings the groups of partition `p`, by `lanes` threads, of which this is number `lane`.
+    #[inline(always)]
+    fn bring(self, p: u32, lane: u32, lanes: u32) {
+        let (from, to, end) = (self.offsets.get(p), self.first(p), self.first(p + 1));
+        let mut i = lane;
+        while i < end - to {
+            // Behind the last one, the last one again.
+            let at = |l: usize| (i + l as u32 * lanes).min(end - to - 1);
+            let (mut keys, mut starts) = ([K::default(); 4], [0; 4]);
+            unroll::<4>(|l| (keys[l], starts[l]) = (self.keys.get(from + at(l)), self.starts.get(from + at(l))));
+            unroll::<4>(|l| {
+                if i + l as u32 * lanes < end - to {
+                    self.keys_kept.store(to + at(l), keys[l]);
+                    self.starts_kept.store(to + at(l), starts[l]);
+                }
+            });
+            i += 4 * lanes;
+        }
+    }
+    /// Where the values of the last group end, by one thread of all.
+    #[inline(always)]
+    fn end(self) {
+        self.starts_kept.store(self.ordered.groups, self.ordered.pairs);
+    }
+}
+
+#[inline(always)]
+fn of_groups<L: Layout<Value = u32>>(t: Thread, shape: Shape, groups: Bringing<L::Key>, to: Target) {
+    let Ordered { each, seed, .. } = groups.ordered;
+    let p = t.block() * each;
+    let (first, end) = (groups.first(p), groups.first(p + each));
+    // Of few partitions each is brought by several warps.
+    let sharing = (THREADS / 32) >> each.trailing_zeros().min((THREADS / 32).ilog2());
+    let mut q = t.warp_id() >> sharing.trailing_zeros();
+    while q < each {
+        groups.bring(p + q, (t.warp_id() & (sharing - 1)) * 32 + t.lane(), 32 * sharing);
+        q += (THREADS / 32) >> sharing.trailing_zeros();
+    }
+    if t.global_id() == 0 {
+        groups.end();
     }
     if end - first > MOST_IN_LOOPS {
         // All of the block leave.
@@ -106,10 +146,21 @@ fn of_groups<L: Layout<Value = u32>>(
         }
         return;
     }
-    let (part, lists) = in_shared(t, shape, to, Numbered::<L> { seed, keys, first });
+    let (part, lists) = in_shared(t, shape, to, Numbered::<L> { seed, keys: groups.keys_kept, first });
     clear(t, part, lists);
     t.barrier();
     build_in_loops::<_, false>(t, part, lists, to, end - first, true)
+}
+/// The groups of a partition, by each warp.
+#[inline(always)]
+fn bring<K: Number>(t: Thread, groups: Bringing<K>) {
+    let p = t.global_id() / 32;
+    if p < groups.ordered.partitions {
+        groups.bring(p, t.lane(), 32);
+    }
+    if t.global_id() == 0 {
+        groups.end();
+    }
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) => { $(
@@ -122,6 +173,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) =
         ordered: Ordered,
         keys: In<$key>,
         starts: In<u32>,
+        offsets: In<u32>,
         firsts: In<u32>,
         keys_kept: Buf<$key>,
         starts_kept: Buf<u32>,
@@ -131,13 +183,35 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) =
         build_state: Buf<u32>,
     ) {
         let to = Target { source, slots, stash, contested, build_state };
-        of_groups::<$layout>(t, shape, ordered, keys, starts, firsts, keys_kept, starts_kept, to)
+        of_groups::<$layout>(t, shape, Bringing { ordered, keys, starts, offsets, firsts, keys_kept, starts_kept }, to)
     }
 )* } }
 entries! {
-    /// Builds partition `t.block()` of the table, of the groups of partitions from `ordered.each * t.block()` on, of which `q` has its first group at
-    /// `firsts[q]`; copies their keys and starts. No key is ambiguous. The stash is empty, but for what other blocks put there.
+    /// Brings the groups of `ordered.each` partitions together, and builds partition `t.block()` of the table of their keys. Those of partition `q`
+    /// are at `offsets[q]` and come to `firsts[q]`. No key is ambiguous. The stash is empty, but for what other blocks put there.
     map_of_groups Narrow, u32;
     /// The same for wide keys.
     map_of_groups_u64 Wide<u64, u32>, u64;
+}
+macro_rules! bringing { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
+    $(#[$doc])*
+    #[kernel(threads = 256)]
+    pub fn $name(
+        t: Thread,
+        ordered: Ordered,
+        keys: In<$key>,
+        starts: In<u32>,
+        offsets: In<u32>,
+        firsts: In<u32>,
+        keys_kept: Buf<$key>,
+        starts_kept: Buf<u32>,
+    ) {
+        bring(t, Bringing { ordered, keys, starts, offsets, firsts, keys_kept, starts_kept })
+    }
+)* } }
+bringing! {
+    /// Brings groups together. Those of partition `q` are at `offsets[q]` and come to `firsts[q]`. A warp for each partition.
+    map_bring_groups u32;
+    /// The same for wide keys.
+    map_bring_groups_u64 u64;
 }

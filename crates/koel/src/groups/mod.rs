@@ -85,9 +85,13 @@ grouped! {
     sample(n: u32, keys: In<Self>, couples: Buf<u32>): kernels group_sample_u32 group_sample_u64;
     /// The table of groups in the order of partitions.
     of_groups(
-        shape: Shape, source: Source, ordered: Ordered, keys: In<Self>, starts: In<u32>, firsts: In<u32>, keys_kept: Buf<Self>,
-        starts_kept: Buf<u32>, slots: Buf<u64>, stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
+        shape: Shape, source: Source, ordered: Ordered, keys: In<Self>, starts: In<u32>, offsets: In<u32>, firsts: In<u32>,
+        keys_kept: Buf<Self>, starts_kept: Buf<u32>, slots: Buf<u64>, stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
     ): of_groups map_of_groups map_of_groups_u64;
+    /// Groups in the order of partitions, brought together.
+    bring_groups(
+        ordered: Ordered, keys: In<Self>, starts: In<u32>, offsets: In<u32>, firsts: In<u32>, keys_kept: Buf<Self>, starts_kept: Buf<u32>
+    ): of_groups map_bring_groups map_bring_groups_u64;
 }
 
 /// Keys of numbered groups: `u32`, `u64`, `u128`.
@@ -175,6 +179,7 @@ struct Grouping<K> {
     starts: Buffer<u32>,
     /// From 0 on.
     numbers: Buffer<u32>,
+    /// How many there are; and whether they are none after all.
     count: Buffer<u32>,
 }
 /// Groups as they stay: the key of each, and where each begins among all elements, and the last one ends.
@@ -189,7 +194,7 @@ impl<K: Key> Grouping<K> {
             distinct: device.alloc(max_n)?,
             starts: device.alloc(max_n + 1)?,
             numbers: numbers(device, max_n)?,
-            count: device.alloc(1)?,
+            count: device.alloc(2)?,
         })
     }
     /// That for `n` keys: what is kept, if it is enough.
@@ -203,7 +208,13 @@ impl<K: Key> Grouping<K> {
     fn of_sorted<S>(&mut self, stream: &Stream, sorting: &mut Sorting<K, S>, n: usize) -> Result<Groups<K>> {
         let distinct = self.distinct.view_mut().slice(..n)?;
         let starts = self.starts.view_mut().slice(..n + 1)?;
-        sorting.runs.run(stream, sorting.sorted.view().slice(..n)?, distinct, starts, self.count.view_mut())?;
+        sorting.runs.run(
+            stream,
+            sorting.sorted.view().slice(..n)?,
+            distinct,
+            starts,
+            self.count.view_mut().slice(..1)?,
+        )?;
         let groups = self.count.download()?[0] as usize;
         self.kept(stream, groups)
     }

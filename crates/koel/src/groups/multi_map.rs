@@ -1,11 +1,10 @@
 //! All values of each key.
-use super::parting::{Parted, Parting, PartingSizes, group};
+use super::parting::{Parting, PartingSizes, brought, group};
 use super::{Grouping, Groups, Index, IndexOptions, MultiTable, Sorting, places_of, retrieve, sizes_of};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
-use crate::map::kernels::OrderedGroups;
 use crate::map::plan::Plan;
 use crate::map::{Key, MapBuilder, Value};
 use crate::primitives::radix_sort::SortPair;
@@ -259,26 +258,20 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
             parted = group(stream, self.sizes, !seed, (keys, values), kept, grouping, to)?;
         }
         let Groups { keys, starts } = match parted {
-            Some(Parted { groups, firsts }) => {
+            Some(parted) => {
+                let (groups, partitions) = (parted.groups, parted.firsts.len() as u32);
                 let plan = match mixed_alike::<K::Layout<V>, K::Layout<u32>>() {
-                    true => Plan::of_ordered(groups, load, firsts.len() as u32, self.sizes.keys)?,
+                    true => Plan::of_ordered(groups, load, partitions, self.sizes.keys)?,
                     false => None,
                 };
                 if let Some(plan) = plan {
                     let (mut keys, mut starts) = (device.alloc(groups)?, device.alloc(groups + 1)?);
-                    let ordered = OrderedGroups {
-                        keys: grouping.distinct.view().slice(..groups)?,
-                        starts: grouping.starts.view().slice(..groups + 1)?,
-                        numbers: grouping.numbers.view().slice(..groups)?,
-                        firsts,
-                        seed: !seed,
-                        kept: (keys.view_mut(), starts.view_mut()),
-                    };
-                    let map = self.map.build_of_groups(stream, plan, ordered)?;
+                    let kept = (keys.view_mut(), starts.view_mut());
+                    let map = self.map.build_of_groups(stream, plan, parted, kept)?;
                     let index = Index { map, keys: Stored::Own(keys) };
                     return Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) });
                 }
-                grouping.kept(stream, groups)?
+                brought(stream, &parted)?
             }
             None => {
                 let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;

@@ -3,18 +3,16 @@
 //! How large partitions may be depends on how often keys come: a partition gets whole groups, so its pairs vary the more, the larger they are. A
 //! sample tells. Where keys are too frequent for any partition, or more pairs come to a bin than it has room for, there are no groups, and the
 //! caller sorts.
-use super::Grouping;
+use super::{Grouping, Groups};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::map::kernels::{Kernels, Passes, Unparted, partition, stash_words};
+use crate::map::kernels::{Kernels, OrderedGroups, Passes, Unparted, partition, stash_words};
 use crate::map::plan::{Plan, Sizes};
 use crate::map::{Key, Value};
 use crate::primitives::Scan;
-use crate::primitives::lookback::Lookback;
 use koel_kernels::groups::{SAMPLE, SAMPLES};
-use koel_kernels::lookback::Carried;
-use koel_kernels::map::group::MOST;
+use koel_kernels::map::group::{MOST, THREADS};
 use koel_kernels::map::layout::Layout;
 use koel_kernels::map::partition::Stamps;
 use koel_kernels::map::state;
@@ -69,6 +67,9 @@ impl PartingSizes {
     }
 }
 
+/// Partitions whose groups a block brings.
+const WARPS: u32 = THREADS / 32;
+
 /// How many pairs the key of a pair has, on average over all `n` pairs, if a sample of them has so many couples of equal keys; rather too
 /// many than too few.
 fn copies(couples: u32, n: usize) -> f64 {
@@ -87,11 +88,11 @@ pub struct Parting {
     valid: Buffer<u32>,
     stash: Buffer<u64>,
     state: Buffer<u32>,
-    /// The first group of each partition, and its first pair.
+    /// The groups of each partition, its first, and its first pair.
+    sizes: Buffer<u32>,
     firsts: Buffer<u32>,
     offsets: Buffer<u32>,
     scan: Scan<u32>,
-    lookback: Lookback,
 }
 impl Parting {
     fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Parting> {
@@ -104,10 +105,10 @@ impl Parting {
             valid: device.alloc(bins)?,
             stash: device.alloc(stash_words::<L>(plan))?,
             state: device.alloc(state::WORDS)?,
+            sizes: device.alloc(bins)?,
             firsts: device.alloc(bins)?,
             offsets: device.alloc(bins)?,
             scan: Scan::new(device, bins)?,
-            lookback: Lookback::new(device, bins * u32::WORDS as usize)?,
         })
     }
     /// Words of pairs by group, by partition, behind the bins, and bins.
@@ -122,31 +123,25 @@ impl Parting {
     }
     pub fn bytes(&self) -> usize {
         let words = [&self.by_group, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
-        let halves = [&self.cursors, &self.valid, &self.state, &self.firsts, &self.offsets].map(|b| b.bytes());
-        words.iter().sum::<usize>() + halves.iter().sum::<usize>() + self.lookback.bytes()
+        let halves =
+            [&self.cursors, &self.valid, &self.state, &self.sizes, &self.firsts, &self.offsets].map(|b| b.bytes());
+        words.iter().sum::<usize>() + halves.iter().sum::<usize>()
     }
 }
 
-/// How pairs were grouped.
-pub struct Parted<'a> {
-    /// How many groups there are.
-    pub groups: usize,
-    /// Groups are in the order of partitions: the first of each.
-    pub firsts: View<'a, u32>,
-}
-/// Groups the pairs: of each group the key and where its values begin come to `grouping`, the values to `grouped`. `None` if the pairs must
+/// Groups the pairs: keys and starts come to `grouping`, as far apart as partitions are, the values to `grouped`. `None` if the pairs must
 /// be sorted. Waits twice.
 ///
-/// On a GPU: a launch for the sample; five fills, one partition pass or two, and two launches, of which one groups.
+/// On a GPU: a launch for the sample; five fills, one partition pass or two, and three launches, of which one groups.
 pub fn group<'a, K: Key, V: Value>(
     stream: &Stream,
     sizes: PartingSizes,
     seed: u32,
     (keys, values): (View<'_, K>, View<'_, V>),
     kept: &'a mut Option<Parting>,
-    grouping: &mut Grouping<K>,
+    grouping: &'a mut Grouping<K>,
     mut grouped: ViewMut<'_, V>,
-) -> Result<Option<Parted<'a>>> {
+) -> Result<Option<OrderedGroups<'a, K>>> {
     let (device, n) = (stream.device(), keys.len());
     if !device.runs_kernels() || n < sizes.least.max(1) {
         return Ok(None);
@@ -191,32 +186,45 @@ pub fn group<'a, K: Key, V: Value>(
     let to_starts = grouping.starts.view_mut().arg("starts", stream)?;
     let count: Buf<u32> = grouping.count.view_mut().arg("groups", stream)?;
     let to_values = grouped.arg("values", stream)?;
-    let firsts = memory.firsts.view_mut().arg("firsts", stream)?;
-    let turn = memory.lookback.turn(stream)?;
-    // SAFETY: the bins as the passes left them, of no more room than a block has; no more groups than pairs; a first and status words for each partition.
+    let to_sizes = memory.sizes.view_mut().arg("sizes", stream)?;
+    // SAFETY: the bins as the passes left them, of no more room than a block has; no more groups than pairs; a size for each partition, and
+    // two counts.
     unsafe {
         K::Layout::<V>::group(
-            stream,
-            partitions,
-            n as u32,
-            seed,
-            partitions,
-            room,
-            turn.epoch,
-            pairs,
-            counts,
-            offsets,
-            state,
-            to_keys,
-            to_starts,
-            to_values,
-            firsts,
-            count,
-            turn.status,
-            turn.ticket,
+            stream, partitions, seed, partitions, room, pairs, counts, offsets, state, to_keys, to_starts, to_values,
+            to_sizes, count,
         )?;
     }
-    let groups = grouping.count.download()?[0];
-    let firsts = memory.firsts.view().slice(..partitions as usize)?;
-    Ok((groups != u32::MAX).then_some(Parted { groups: groups as usize, firsts }))
+    let of_all = ..partitions as usize;
+    memory.scan.exclusive(stream, memory.sizes.view().slice(of_all)?, memory.firsts.view_mut().slice(of_all)?)?;
+    let (groups, failed) = match grouping.count.download()?[..] {
+        [groups, failed] => (groups as usize, failed != 0),
+        _ => unreachable!("two counts"),
+    };
+    Ok(match failed {
+        true => None,
+        false => Some(OrderedGroups {
+            keys: grouping.distinct.view(),
+            starts: grouping.starts.view(),
+            numbers: grouping.numbers.view().slice(..groups)?,
+            groups,
+            pairs: n,
+            offsets: memory.offsets.view().slice(of_all)?,
+            firsts: memory.firsts.view().slice(of_all)?,
+            seed,
+        }),
+    })
+}
+/// Groups brought together, as they stay. Allocates them; a launch.
+pub fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result<Groups<K>> {
+    let device = stream.device();
+    let (mut keys, mut starts) = (device.alloc(groups.groups)?, device.alloc(groups.groups + 1)?);
+    let (ordered, from_keys, [from_starts, offsets, firsts]) = groups.args(stream, 1)?;
+    let (to_keys, to_starts) = (keys.view_mut().arg("keys", stream)?, starts.view_mut().arg("starts", stream)?);
+    // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and a first of each partition.
+    unsafe {
+        let grid = ordered.partitions.div_ceil(WARPS);
+        K::bring_groups(stream, grid, ordered, from_keys, from_starts, offsets, firsts, to_keys, to_starts)?;
+    }
+    Ok(Groups { keys, starts })
 }

@@ -3,7 +3,7 @@ use super::Key;
 use super::plan::{Plan, with_crowd};
 use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
-use crate::error::Result;
+use crate::error::{Result, count32};
 use koel_kernels::map::build::Source;
 use koel_kernels::map::few::Few;
 use koel_kernels::map::find::Table;
@@ -110,9 +110,8 @@ kernels! {
     ): build map_build_unchecked build map_build_unchecked_wide build map_build_unchecked_wide build map_build_unchecked_wide;
     /// The groups of equal keys of each partition, one block a partition.
     group(
-        n: u32, seed: u32, partitions: u32, room: u32, epoch: u32, pairs: In<u64>, counts: In<u32>, offsets: In<u32>,
-        build_state: In<u32>, keys: Buf<Self::Key>, starts: Buf<u32>, values: Buf<Self::Value>, firsts: Buf<u32>, groups: Buf<u32>, status: Buf<u64>,
-        ticket: Buf<u32>
+        seed: u32, partitions: u32, room: u32, pairs: In<u64>, counts: In<u32>, offsets: In<u32>, build_state: In<u32>,
+        keys: Buf<Self::Key>, starts: Buf<u32>, values: Buf<Self::Value>, sizes: Buf<u32>, groups: Buf<u32>
     ): group map_group group map_group_u32_u64 group map_group_u64_u32 group map_group_u64_u64;
     /// The buckets of each partition of a small input.
     build_small(
@@ -438,46 +437,58 @@ pub fn build<L: Kernels>(
     scratch.clean = true;
     Ok(())
 }
-/// Groups of pairs in the order of partitions, none of them of the ambiguous key.
+/// Groups of pairs in the order of partitions, none of them of the ambiguous key; those of a partition are where its pairs begin.
 pub struct OrderedGroups<'a, K: Key> {
     pub keys: View<'a, K>,
-    /// Where the values of each begin, and of the last one end.
+    /// Where the values of each begin.
     pub starts: View<'a, u32>,
-    /// The numbers from 0 on.
+    /// The numbers from 0 on, as many.
     pub numbers: View<'a, u32>,
+    /// How many there are, and how many pairs.
+    pub groups: usize,
+    pub pairs: usize,
+    /// Where the pairs of each partition begin.
+    pub offsets: View<'a, u32>,
     /// The first group of each partition.
     pub firsts: View<'a, u32>,
     /// The seed of the hash that tells partitions.
     pub seed: u32,
-    /// Where keys and starts are to be.
-    pub kept: (ViewMut<'a, K>, ViewMut<'a, u32>),
 }
-/// As [`build`], of the keys of groups, with their numbers as values; copies keys and starts. Launches: the build, the end of the build.
+impl<K: Key> OrderedGroups<'_, K> {
+    /// As kernels see them, `each` partitions at a time: keys, starts, and of each partition where it has its groups and where they go.
+    pub fn args(&self, stream: &Stream, each: u32) -> Result<(Ordered, In<K>, [In<u32>; 3])> {
+        let (groups, pairs) = (count32("groups", self.groups)?, count32("pairs", self.pairs)?);
+        let ordered = Ordered { groups, pairs, partitions: self.firsts.len() as u32, each, seed: self.seed };
+        let starts = self.starts.arg("starts", stream)?;
+        let offsets = self.offsets.arg("offsets", stream)?;
+        Ok((ordered, self.keys.arg("keys", stream)?, [starts, offsets, self.firsts.arg("firsts", stream)?]))
+    }
+}
+/// As [`build`], of the keys of groups, with their numbers as values; keys and starts come to `kept`. Launches: the build, the end of the build.
 pub fn build_of_groups<K: Key>(
     stream: &Stream,
     plan: &Plan,
-    ordered: OrderedGroups<'_, K>,
+    groups: OrderedGroups<'_, K>,
+    (mut keys_kept, mut starts_kept): (ViewMut<'_, K>, ViewMut<'_, u32>),
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let OrderedGroups { keys, starts, numbers, firsts, seed, kept: (mut keys_kept, mut starts_kept) } = ordered;
     scratch.begin(stream)?;
     table.stash.view_mut().fill_bytes(0xFF, stream)?;
     let (partitions, source) = (plan.shape.partitions, plan.source());
-    let ordered = Ordered { groups: plan.n, each: firsts.len() as u32 / partitions, seed };
-    let (keys, values) = (keys.arg("keys", stream)?, numbers.arg("numbers", stream)?);
-    let (starts, firsts) = (starts.arg("starts", stream)?, firsts.arg("firsts", stream)?);
+    let (ordered, keys, [starts, offsets, firsts]) = groups.args(stream, groups.firsts.len() as u32 / partitions)?;
     let (to_keys, to_starts) = (keys_kept.arg("keys", stream)?, starts_kept.arg("starts", stream)?);
     let BuildArgs { slots, stash, contested, state, .. } = BuildArgs::new(stream, table, scratch)?;
-    // SAFETY: `n` keys, a start more, and room for as many; the first of `each` partitions for each of the table's; the rest as in
+    // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and a first of each partition; the rest as in
     // `build_partitions`.
     unsafe {
         K::of_groups(
-            stream, partitions, plan.shape, source, ordered, keys, starts, firsts, to_keys, to_starts, slots, stash,
-            contested, state,
+            stream, partitions, plan.shape, source, ordered, keys, starts, offsets, firsts, to_keys, to_starts, slots,
+            stash, contested, state,
         )
     }?;
-    settle::<K::Layout<u32>>(stream, plan, (seed, false), Stamps::NONE, keys, values, table, scratch)?;
+    let (keys, values) = (keys_kept.view().arg("keys", stream)?, groups.numbers.arg("numbers", stream)?);
+    settle::<K::Layout<u32>>(stream, plan, (groups.seed, false), Stamps::NONE, keys, values, table, scratch)?;
     scratch.clean = true;
     Ok(())
 }

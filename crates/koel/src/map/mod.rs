@@ -820,21 +820,22 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 }
 impl<K: Key> MapBuilder<K, u32> {
-    /// A map of the keys of groups that kernels have made, with their numbers as values; keys and starts are copied. `plan`:
+    /// A map of the keys of groups that kernels have made, with their numbers as values; keys and starts come to `kept`. `plan`:
     /// [of as many](Plan::of_ordered). Waits.
     pub(crate) fn build_of_groups(
         &mut self,
         stream: &Stream,
         plan: Plan,
-        ordered: kernels::OrderedGroups<'_, K>,
+        groups: kernels::OrderedGroups<'_, K>,
+        kept: (ViewMut<'_, K>, ViewMut<'_, u32>),
     ) -> Result<Map<K, u32>> {
         let mut map = self.empty(plan)?;
-        let (Scratch::Kernels(kept), Storage::Kernels(table)) = (&mut self.scratch, &mut map.storage) else {
+        let (Scratch::Kernels(scratch), Storage::Kernels(table)) = (&mut self.scratch, &mut map.storage) else {
             unreachable!("the device of the groups runs kernels")
         };
-        let memory = reserve::<LayoutOf<K, u32>>(kept, &self.device, &plan)?;
+        let memory = reserve::<LayoutOf<K, u32>>(scratch, &self.device, &plan)?;
         let start = stream.record()?;
-        kernels::build_of_groups(stream, &plan, ordered, table, memory)?;
+        kernels::build_of_groups(stream, &plan, groups, kept, table, memory)?;
         let report = Report::InHeader(memory.bytes(), seconds_since(stream, Some(&start))?);
         *map.report.lock().unwrap_or_else(|e| e.into_inner()) = report;
         map.report()?;

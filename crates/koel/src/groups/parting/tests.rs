@@ -37,11 +37,11 @@ fn check<K: Key, V: Value>(stream: &Stream, kept: &mut Option<Parting>, sizes: P
     let (mut grouping, mut grouped) = (Grouping::new(device, n).unwrap(), device.alloc::<V>(n).unwrap());
     let to = grouped.view_mut();
     let found = group(stream, sizes, SEED, (on_device.view(), values.view()), kept, &mut grouping, to).unwrap();
-    let Some(Parted { groups: found, firsts }) = found else { return false };
-    assert_eq!(found, oracle.len());
-    let firsts = firsts.download().unwrap();
+    let Some(parted) = found else { return false };
+    let (found, firsts) = (parted.groups, parted.firsts.download().unwrap());
+    assert_eq!((found, parted.pairs), (oracle.len(), n));
     assert!(firsts[0] == 0 && firsts.is_sorted() && firsts.iter().all(|&first| first as usize <= found));
-    let Groups { keys, starts } = grouping.kept(stream, found).unwrap();
+    let Groups { keys, starts } = brought(stream, &parted).unwrap();
     let (keys, starts, grouped) = (keys.download().unwrap(), starts.download().unwrap(), grouped.download().unwrap());
     assert_eq!((starts[0], starts[found]), (0, n as u32));
     for (key, at) in keys.iter().zip(starts.windows(2)) {
@@ -131,20 +131,20 @@ fn alike<K: Key, V: Value>(of_bin: impl Fn(u64) -> K, keys: u64, each: u64, n: u
     let column = (0..column.len()).map(|i| column[apart(i)]).collect::<Vec<_>>();
     (0..2).all(|seed| check::<K, V>(&executor(seed), &mut None, sizes, &column))
 }
-/// Bins with more than one key: two pairs, those that a thread brings in order, those that need a block, and those that are not ordered.
+/// Bins with more than one key: of a lane, of a team of lanes, those that need a block, and those that are not ordered.
 #[test]
 fn bins_of_several_keys() {
     let narrow = |i: u64| Narrow::unmixed(SEED, 0x4000_0000 + i as u32);
     // Equal hashes, too.
     let wide = |i: u64| <Wide<u64, u64>>::unmixed(SEED, 0x4000_0000_4000_0000 + (((i / 2) << 32) | (i % 2)));
-    for (keys, each) in [(2, 1), (3, 1), (8, 3), (31, 2), (5, 14), (32, 4), (2, 90)] {
+    for (keys, each) in [(2, 1), (3, 1), (8, 3), (32, 1), (31, 2), (5, 14), (32, 4), (2, 90)] {
         assert!(alike::<u32, u32>(narrow, keys, each, 3001, SMALL), "{keys} keys of {each} pairs");
         assert!(alike::<u64, u64>(wide, keys, each, 3001, SMALL), "{keys} keys of {each} pairs");
     }
     let large = PartingSizes { pairs: PartingSizes::TUNED.pairs, ..SMALL };
     assert!(alike::<u32, u32>(narrow, 6, 200, 6000, large));
-    // Too many keys, for a thread and for a block; too many pairs.
-    assert!(!alike::<u32, u32>(narrow, 40, 1, 3001, SMALL));
+    // Too many keys for a block, and too many pairs.
+    assert!(!alike::<u32, u32>(narrow, 40, 2, 3001, SMALL));
     assert!(!alike::<u64, u64>(wide, 35, 4, 3001, SMALL));
     assert!(!alike::<u32, u32>(narrow, 7, 230, 9000, large));
 }
@@ -239,25 +239,38 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
         }
         i += 1;
     }
+    // Of the pairs of a partition, as many more as its groups are.
     let firsts = of.iter().scan(0, |first, keys| Some(std::mem::replace(first, *first + keys.len() as u32)));
-    let firsts = device.upload(&firsts.collect::<Vec<_>>()).unwrap();
+    let firsts = firsts.collect::<Vec<_>>();
+    let offsets = firsts.iter().map(|first| 2 * first).collect::<Vec<_>>();
     let keys = of.concat();
-    let (n, starts) = (keys.len(), (0..=keys.len() as u32).map(|i| i * 3 + 1).collect::<Vec<_>>());
-    let (keys_on, starts_on) = (device.upload(&keys).unwrap(), device.upload(&starts).unwrap());
+    let (n, starts) = (keys.len(), (0..=keys.len() as u32).map(|i| i * 2).collect::<Vec<_>>());
+    let (mut keys_apart, mut starts_apart) = (vec![K::default(); 2 * n], vec![0; 2 * n]);
+    for ((at, &to), &from) in of.iter().zip(&offsets).zip(&firsts) {
+        keys_apart[to as usize..][..at.len()].copy_from_slice(at);
+        starts_apart[to as usize..][..at.len()].copy_from_slice(&starts[from as usize..][..at.len()]);
+    }
+    let (keys_on, starts_on) = (device.upload(&keys_apart).unwrap(), device.upload(&starts_apart).unwrap());
+    let (offsets, firsts) = (device.upload(&offsets).unwrap(), device.upload(&firsts).unwrap());
     let (mut keys_kept, mut starts_kept) = (device.alloc(n).unwrap(), device.alloc(n + 1).unwrap());
     let numbers = super::super::numbers(device, n).unwrap();
     let mut builder = MapBuilder::<K, u32>::new(device, IndexOptions { load, seed: 0 }.of_map()).unwrap();
     for _ in 0..2 {
-        let ordered = OrderedGroups {
+        let groups = OrderedGroups {
             keys: keys_on.view(),
             starts: starts_on.view(),
             numbers: numbers.view(),
+            groups: n,
+            pairs: 2 * n,
+            offsets: offsets.view(),
             firsts: firsts.view(),
             seed: SEED,
-            kept: (keys_kept.view_mut(), starts_kept.view_mut()),
         };
+        let together = brought(&stream, &groups).unwrap();
+        assert!(together.keys.download().unwrap() == keys && together.starts.download().unwrap() == starts);
         let plan = Plan::of_ordered(n, load, partitions, 1).unwrap().unwrap();
-        let map = builder.build_of_groups(&stream, plan, ordered).unwrap();
+        let kept = (keys_kept.view_mut(), starts_kept.view_mut());
+        let map = builder.build_of_groups(&stream, plan, groups, kept).unwrap();
         assert!(keys_kept.download().unwrap() == keys && starts_kept.download().unwrap() == starts);
         let report = map.report().unwrap();
         assert_eq!((report.pairs, report.duplicates), (n, 0));
