@@ -252,6 +252,8 @@ fn group<L: Layout>(
         }
         return;
     }
+    let p = t.block();
+    let (count, first_value) = (counts.get(p).min(room), offsets.get(p));
     let bins = bins(room);
     let mut shared = t.shared();
     let begins = shared.array::<u32>(bins / 2 + SPARE);
@@ -275,8 +277,6 @@ fn group<L: Layout>(
         listed.store(0, 0);
     }
     t.barrier();
-    let p = t.block();
-    let (count, first_value) = (counts.get(p).min(room), offsets.get(p));
     let near =
         Near::<L> { keys: keys_here, values: values_here, begins, firsts: group_firsts, partitions, bins, count };
     // Words of the pairs of a batch: of the last one where there is none.

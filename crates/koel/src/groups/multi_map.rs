@@ -192,7 +192,7 @@ impl<V> Retrieved<V> {
 ///
 /// On a GPU: a radix sort of the pairs, a launch that finds the distinct keys, and a map of those; waits once, for their number. Memory traffic
 /// of 32-bit pairs: 68 bytes a pair for the sort, 4 for the runs, and 62 a distinct key. In [any order](ValueOrder::Any), from 2^18 pairs on: a launch
-/// that samples the keys, five fills, two partition passes (one, up to 3 million pairs), a scan of the bins, a launch that groups, and two for the map, of which
+/// that samples the keys, five fills, two partition passes (one, up to 3 million pairs), a scan of the bins, a launch that groups, a scan of the groups, and two for the map, of which
 /// the partitions are some of those (a map like others, if keys are few for that); waits three times; 44 bytes a pair, and 34 a distinct key.
 ///
 /// ```
