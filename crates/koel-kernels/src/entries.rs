@@ -63,7 +63,7 @@ entries! {
     (crate::map::group) {
         map_group map_group_u32_u64 map_group_u64_u32 map_group_u64_u64
     }
-    (crate::map::of_groups) { map_of_groups map_of_groups_u64 }
+    (crate::map::of_groups) { map_bring_groups map_bring_groups_u64 map_of_groups map_of_groups_u64 }
     (crate::map::small) {
         map_records map_records_u32 map_records_u64
         map_build_small map_build_small_u32_u64 map_build_small_u64_u32 map_build_small_u64_u64

@@ -5,8 +5,8 @@
 //! * A. Pairs are counted: each gets its number among those of its bin, whatever their keys are.
 //! * B. Sums over the bins tell where each begins, and every pair goes to its place in shared memory. Equal keys are in one bin; mostly it has
 //!   no others.
-//! * C. A group begins where a bin does: for each place a bit tells whether one does. A bin with a key that is not its first is marked. A
-//!   team of lanes puts the pairs of a marked bin in order, or all threads do, if it is long, and sets the bits of its other groups.
+//! * C. A group begins where a bin does: for each place a bit tells whether one does. A bin with a key that is not its first is marked. Marked
+//!   bins are put in order, key by key, by teams of eight lanes, by warps, or by all threads, as they are long, and their other groups get bits.
 //! * D. Values are written as they lie, coalesced. The bits are counted; the places where groups begin are listed, and so are keys and starts
 //!   written.
 //!
@@ -27,12 +27,13 @@ const BATCHES: usize = 5;
 /// Pairs that a partition has room for, at most.
 pub const MOST: u32 = THREADS * (BATCH * BATCHES) as u32;
 
-/// Lanes that put a bin in order.
+/// Lanes that put a short bin in order, a pair each.
 const TEAM: u32 = 8;
-/// Pairs of such a lane.
+const TEAMS: u32 = 32 / TEAM;
+/// Pairs of a lane where a warp does.
 const OF_LANE: usize = 4;
 /// Bins of more pairs are ordered by all threads of a block.
-const LONG: u32 = TEAM * OF_LANE as u32;
+const LONG: u32 = 32 * OF_LANE as u32;
 /// They are so many at most.
 const MOST_LONG: u32 = MOST / LONG;
 /// Pairs of such a bin that a thread holds at a time.
@@ -159,38 +160,118 @@ impl<L: Layout> Near<L> {
     fn begin_group(self, place: u32) {
         self.firsts.fetch_or(place / 32, 1 << (place % 32));
     }
-    /// Brings equal keys of a bin of each team together, and notes where the groups behind the first one begin. All lanes of a warp call it; of
-    /// an empty bin, who has none. A pair goes behind those of lesser keys, and behind those of its own that lie before it.
+    /// Brings equal keys of a bin of each team of so many lanes together, one key after the other, and notes where the groups behind the first
+    /// one begin. All lanes of a warp call it, with `HELD` pairs for each lane at most; of an empty bin, who has none.
     #[inline(always)]
-    fn order(self, t: Thread, begin: u32, end: u32) {
-        let first = begin + t.lane() % TEAM;
-        let mut held = [(L::Mixed::default(), L::Value::default()); OF_LANE];
-        // Pairs of lesser keys, and equal ones before.
-        let mut before = [(0, 0); OF_LANE];
-        unroll::<OF_LANE>(|h| {
-            let at = first + h as u32 * TEAM;
-            if at < end {
-                held[h] = (self.key(at), self.values.load(at));
-                let mut i = begin;
-                while i < end {
-                    let key = self.key(i);
-                    before[h].0 += (key < held[h].0) as u32;
-                    before[h].1 += (key == held[h].0 && i < at) as u32;
-                    i += 1;
+    fn order<const HELD: usize>(self, t: Thread, team: u32, begin: u32, end: u32) {
+        let warp = t.warp();
+        let before = (1 << t.lane()) - 1;
+        let lane = t.lane() & (team - 1);
+        let of_team = (u32::MAX >> (32 - team)) << (t.lane() - lane);
+        // Only a whole warp holds more than a row: all of it look at one.
+        let is_row = |h: usize| h == 0 || begin + h as u32 * team < end;
+        let mut held = [(L::Mixed::default(), L::Value::default()); HELD];
+        // Lanes of each row whose pairs have no place yet, and the places.
+        let (mut waiting, mut places) = ([0; HELD], [0; HELD]);
+        unroll::<HELD>(|h| {
+            if is_row(h) {
+                let at = begin + h as u32 * team + lane;
+                if at < end {
+                    held[h] = (self.key(at), self.values.load(at));
                 }
+                waiting[h] = warp.ballot(at < end) & of_team;
             }
         });
+        let mut place = begin;
+        while warp.any(waiting.iter().fold(0, |all, row| all | row) != 0) {
+            // The next key is that of the first who waits.
+            let (mut key, mut row) = (held[0].0, waiting[0]);
+            unroll::<HELD>(|h| {
+                if row == 0 {
+                    (key, row) = (held[h].0, waiting[h]);
+                }
+            });
+            let first = row.trailing_zeros();
+            let key = warp.shfl(key, first & 31);
+            if place != begin && t.lane() == first {
+                self.begin_group(place);
+            }
+            unroll::<HELD>(|h| {
+                if is_row(h) {
+                    let equal = warp.ballot(held[h].0 == key) & waiting[h];
+                    if equal >> t.lane() & 1 != 0 {
+                        places[h] = place + (equal & before).count_ones();
+                    }
+                    place += equal.count_ones();
+                    waiting[h] &= !equal;
+                }
+            });
+        }
         // All have read what they hold.
-        t.warp().sync();
-        unroll::<OF_LANE>(|h| {
-            if first + (h as u32 * TEAM) < end {
-                let (lesser, equal) = before[h];
-                self.put(begin + lesser + equal, held[h].0, held[h].1);
-                if lesser != 0 && equal == 0 {
-                    self.begin_group(begin + lesser);
-                }
+        warp.sync();
+        unroll::<HELD>(|h| {
+            if begin + h as u32 * team + lane < end {
+                self.put(places[h], held[h].0, held[h].1);
             }
         });
+    }
+    /// Puts the marked bins of this warp in order, a stretch of the words of marks. Lists those that are too long for a warp.
+    #[inline(always)]
+    fn order_marked(self, t: Thread, marks: Shared<u32>, long: Shared<u32>, listed: Shared<u32>) {
+        let warp = t.warp();
+        // A lane has a word.
+        let words = self.bins / THREADS;
+        let first = t.warp_id() * words;
+        let mut bits = if t.lane() < words { marks.load(first + t.lane()) } else { 0 };
+        let bin = |lane: u32, bits: u32| (first + lane) * 32 + bits.trailing_zeros();
+        // Bins that are too long for a team.
+        let mut longer = 0;
+        loop {
+            // A bin of each of the next lanes that have some, for each team.
+            let lanes = warp.ballot(bits != 0);
+            if lanes == 0 {
+                break;
+            }
+            let mut left = lanes;
+            unroll::<{ TEAMS as usize - 1 }>(|k| {
+                if t.lane() / TEAM > k as u32 {
+                    left &= left.wrapping_sub(1);
+                }
+            });
+            let from = left.trailing_zeros() & 31;
+            let of_lane = warp.shfl(bits, from);
+            let (mut begin, mut end) = (0, 0);
+            if left != 0 {
+                let bin = bin(from, of_lane);
+                (begin, end) = (self.begin(bin), self.end(bin));
+            }
+            let too_long = warp.ballot(end - begin > TEAM);
+            let team = (lanes & ((1 << t.lane()) - 1)).count_ones();
+            if bits != 0 && team < TEAMS {
+                if too_long >> (team * TEAM) & 1 != 0 {
+                    longer |= bits & bits.wrapping_neg();
+                }
+                bits &= bits - 1;
+            }
+            self.order::<1>(t, TEAM, begin, if end - begin > TEAM { begin } else { end });
+        }
+        loop {
+            let lanes = warp.ballot(longer != 0);
+            if lanes == 0 {
+                break;
+            }
+            let from = lanes.trailing_zeros();
+            let bin = bin(from, warp.shfl(longer, from));
+            if t.lane() == from {
+                longer &= longer - 1;
+            }
+            let (begin, end) = (self.begin(bin), self.end(bin));
+            if end - begin <= LONG {
+                self.order::<OF_LANE>(t, 32, begin, end);
+            } else if t.lane() == 0 {
+                long.store(listed.fetch_add(0, 1), bin);
+            }
+        }
     }
     /// The same of a long bin, by all threads of the block: one key after the other. Whether keys are few, for all. The next barrier is
     /// before the end.
@@ -350,29 +431,7 @@ fn group<L: Layout>(
         row += 4 * 32;
     }
     t.barrier();
-    let (mut of_marks, mut bits) = (t.id() / TEAM, 0);
-    loop {
-        while bits == 0 && of_marks < bins / 32 {
-            bits = marks.load(of_marks);
-            of_marks += THREADS / TEAM;
-        }
-        if !t.warp().any(bits != 0) {
-            break;
-        }
-        let (mut begin, mut end) = (0, 0);
-        if bits != 0 {
-            let bin = (of_marks - THREADS / TEAM) * 32 + bits.trailing_zeros();
-            bits &= bits - 1;
-            (begin, end) = (near.begin(bin), near.end(bin));
-            if end - begin > LONG {
-                if t.lane().is_multiple_of(TEAM) {
-                    long.store(listed.fetch_add(0, 1), bin);
-                }
-                end = begin;
-            }
-        }
-        near.order(t, begin, end);
-    }
+    near.order_marked(t, marks, long, listed);
     t.barrier();
     let mut ordered = true;
     i = 0;
@@ -406,17 +465,11 @@ fn group<L: Layout>(
         sizes.store(p, own);
         groups.fetch_add(0, own);
     }
-    i = 0;
-    while i < rows {
-        unroll::<2>(|l| {
-            let r = i + l as u32;
-            let (of_row, before) = (t.warp().shfl(of_row, r & 31), t.warp().shfl(before, r & 31));
-            if r < rows && of_row >> t.lane() & 1 != 0 {
-                let number = before + (of_row & ((1 << t.lane()) - 1)).count_ones();
-                near.values.store(number, L::Value::narrowed((first + r * 32 + t.lane()) as u64));
-            }
-        });
-        i += 2;
+    let (mut bits, mut number) = (of_row, before);
+    while bits != 0 {
+        near.values.store(number, L::Value::narrowed((at + bits.trailing_zeros()) as u64));
+        bits &= bits - 1;
+        number += 1;
     }
     t.barrier();
     i = t.id();

@@ -215,7 +215,7 @@ impl<K: Key> Grouping<K> {
             starts,
             self.count.view_mut().slice(..1)?,
         )?;
-        let groups = self.count.download()?[0] as usize;
+        let groups = self.count.view().slice(..1)?.download()?[0] as usize;
         self.kept(stream, groups)
     }
     /// As many groups as were found.

@@ -131,20 +131,36 @@ fn alike<K: Key, V: Value>(of_bin: impl Fn(u64) -> K, keys: u64, each: u64, n: u
     let column = (0..column.len()).map(|i| column[apart(i)]).collect::<Vec<_>>();
     (0..2).all(|seed| check::<K, V>(&executor(seed), &mut None, sizes, &column))
 }
-/// Bins with more than one key: of a lane, of a team of lanes, those that need a block, and those that are not ordered.
+/// Bins with more than one key: of a team of lanes, of a warp, those that need a block, and those that are not ordered.
 #[test]
 fn bins_of_several_keys() {
     let narrow = |i: u64| Narrow::unmixed(SEED, 0x4000_0000 + i as u32);
     // Equal hashes, too.
     let wide = |i: u64| <Wide<u64, u64>>::unmixed(SEED, 0x4000_0000_4000_0000 + (((i / 2) << 32) | (i % 2)));
-    for (keys, each) in [(2, 1), (3, 1), (8, 3), (32, 1), (31, 2), (5, 14), (32, 4), (2, 90)] {
+    let sizes = [
+        (2, 1),
+        (3, 1),
+        (2, 4),
+        (8, 1),
+        (3, 3),
+        (8, 3),
+        (32, 1),
+        (33, 1),
+        (31, 2),
+        (5, 14),
+        (32, 4),
+        (128, 1),
+        (32, 5),
+        (2, 90),
+    ];
+    for (keys, each) in sizes {
         assert!(alike::<u32, u32>(narrow, keys, each, 3001, SMALL), "{keys} keys of {each} pairs");
         assert!(alike::<u64, u64>(wide, keys, each, 3001, SMALL), "{keys} keys of {each} pairs");
     }
     let large = PartingSizes { pairs: PartingSizes::TUNED.pairs, ..SMALL };
     assert!(alike::<u32, u32>(narrow, 6, 200, 6000, large));
     // Too many keys for a block, and too many pairs.
-    assert!(!alike::<u32, u32>(narrow, 40, 2, 3001, SMALL));
+    assert!(!alike::<u32, u32>(narrow, 40, 4, 3001, SMALL));
     assert!(!alike::<u64, u64>(wide, 35, 4, 3001, SMALL));
     assert!(!alike::<u32, u32>(narrow, 7, 230, 9000, large));
 }
