@@ -211,6 +211,8 @@ fn copies_behind<K: Key, V: Value>() {
         // Buckets are enough for the keys, but not for their copies.
         plan.shape.buckets = 1250 / (4 * plan.shape.partitions);
         plan.partitions.room = 32;
+        // All copies that miss at the same time are listed: a list that is full ends the attempt.
+        plan.list = 2000;
         for policy in [KeepLast, KeepFirst] {
             let header = bench.check(&plan, policy);
             assert!(header.overflowed > 2000 && header.attempts == 1 && header.contested == 0, "{header:?}");
