@@ -44,7 +44,7 @@ pub(crate) fn keep(
     let (mut rank, mut kept) = ([0; ITEMS], 0);
     unroll::<ITEMS>(|j| {
         let votes = t.warp().ballot(stays[j]);
-        rank[j] = kept + (votes & ((1 << t.lane()) - 1)).count_ones();
+        rank[j] = kept + t.rank_in(votes);
         kept += votes.count_ones();
     });
     let (before_warp, own) = block::exclusive_sum(t, if t.lane() == 0 { kept } else { 0 }, sums);

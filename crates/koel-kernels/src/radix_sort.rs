@@ -201,7 +201,7 @@ fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
         if lanes.trailing_zeros() == t.lane() {
             to = counts.fetch_add(own + digit, lanes.count_ones());
         }
-        place[j] = t.warp().shfl(to, lanes.trailing_zeros()) + (lanes & ((1 << t.lane()) - 1)).count_ones();
+        place[j] = t.warp().shfl(to, lanes.trailing_zeros()) + t.rank_in(lanes);
     });
     unroll::<ITEMS>(|j| tile_keys.store(place[j], key[j]));
     let mut value = [V::NONE; ITEMS];

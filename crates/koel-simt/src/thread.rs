@@ -69,6 +69,11 @@ impl Thread {
     pub fn lane(self) -> u32 {
         self.id & 31
     }
+    /// How many of these lanes, a bit each, come before this one: its number among them, if it is one.
+    #[inline(always)]
+    pub fn rank_in(self, lanes: u32) -> u32 {
+        (lanes & ((1 << self.lane()) - 1)).count_ones()
+    }
     /// Index of the warp in the block.
     #[inline(always)]
     pub fn warp_id(self) -> u32 {

@@ -91,7 +91,7 @@ fn frames_take_no_buffers() {
 
 /// On this machine's best device.
 #[test]
-#[ignore = "minutes on a CPU"]
+#[ignore = "half a minute on a CPU, optimised, and minutes otherwise; `frames_take_no_buffers` is the short form"]
 fn ten_thousand_frames_take_no_more_memory() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let device = Device::best().unwrap();

@@ -939,7 +939,7 @@ fn evict<R: Placed, const CHECK: bool>(
         let idle = t.warp().ballot(!active);
         if idle != 0 && next < to {
             if !active {
-                let i = next + (idle & ((1 << lane) - 1)).count_ones();
+                let i = next + t.rank_in(idle);
                 if i < to {
                     x = lists.second.load(i);
                     (active, bucket, moves) = (x != EMPTY, shape.first(part.hash(x)), 0);

@@ -165,9 +165,9 @@ impl<L: Layout> Near<L> {
     #[inline(always)]
     fn order<const HELD: usize>(self, t: Thread, team: u32, begin: u32, end: u32) {
         let warp = t.warp();
-        let before = (1 << t.lane()) - 1;
         let lane = t.lane() & (team - 1);
         let of_team = (u32::MAX >> (32 - team)) << (t.lane() - lane);
+        let at = |h: usize| begin + h as u32 * team + lane;
         // Only a whole warp holds more than a row: all of it look at one.
         let is_row = |h: usize| h == 0 || begin + h as u32 * team < end;
         let mut held = [(L::Mixed::default(), L::Value::default()); HELD];
@@ -175,11 +175,10 @@ impl<L: Layout> Near<L> {
         let (mut waiting, mut places) = ([0; HELD], [0; HELD]);
         unroll::<HELD>(|h| {
             if is_row(h) {
-                let at = begin + h as u32 * team + lane;
-                if at < end {
-                    held[h] = (self.key(at), self.values.load(at));
+                if at(h) < end {
+                    held[h] = (self.key(at(h)), self.values.load(at(h)));
                 }
-                waiting[h] = warp.ballot(at < end) & of_team;
+                waiting[h] = warp.ballot(at(h) < end) & of_team;
             }
         });
         let mut place = begin;
@@ -200,7 +199,7 @@ impl<L: Layout> Near<L> {
                 if is_row(h) {
                     let equal = warp.ballot(held[h].0 == key) & waiting[h];
                     if equal >> t.lane() & 1 != 0 {
-                        places[h] = place + (equal & before).count_ones();
+                        places[h] = place + t.rank_in(equal);
                     }
                     place += equal.count_ones();
                     waiting[h] &= !equal;
@@ -210,7 +209,7 @@ impl<L: Layout> Near<L> {
         // All have read what they hold.
         warp.sync();
         unroll::<HELD>(|h| {
-            if begin + h as u32 * team + lane < end {
+            if at(h) < end {
                 self.put(places[h], held[h].0, held[h].1);
             }
         });
@@ -245,15 +244,16 @@ impl<L: Layout> Near<L> {
                 let bin = bin(from, of_lane);
                 (begin, end) = (self.begin(bin), self.end(bin));
             }
-            let too_long = warp.ballot(end - begin > TEAM);
-            let team = (lanes & ((1 << t.lane()) - 1)).count_ones();
+            let too_long = end - begin > TEAM;
+            let teams_too_long = warp.ballot(too_long);
+            let team = t.rank_in(lanes);
             if bits != 0 && team < TEAMS {
-                if too_long >> (team * TEAM) & 1 != 0 {
+                if teams_too_long >> (team * TEAM) & 1 != 0 {
                     longer |= bits & bits.wrapping_neg();
                 }
                 bits &= bits - 1;
             }
-            self.order::<1>(t, TEAM, begin, if end - begin > TEAM { begin } else { end });
+            self.order::<1>(t, TEAM, begin, if too_long { begin } else { end });
         }
         loop {
             let lanes = warp.ballot(longer != 0);

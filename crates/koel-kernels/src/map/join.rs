@@ -504,7 +504,7 @@ pub(crate) fn append<const ITEMS: usize>(
     unroll::<ITEMS>(|j| {
         let those = t.warp().ballot(has >> j & 1 != 0);
         if has >> j & 1 != 0 {
-            put(j, to + (those & ((1 << t.lane()) - 1)).count_ones());
+            put(j, to + t.rank_in(those));
         }
         to += those.count_ones();
     });
