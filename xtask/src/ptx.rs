@@ -1,5 +1,8 @@
-//! PTX of the kernels: built, made canonical, compared with what is committed.
+//! GPU code of the kernels: PTX built and made canonical, machine code assembled from it, both compared with what is
+//! committed.
+use crate::images::{self, Texts};
 use crate::linker;
+use crate::nvcc::Tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,9 +27,9 @@ const PROFILE: [&str; 8] = [
 /// Threads that a multiprocessor of each can hold: more blocks than fit are no launch bound (ptxas ignores it).
 const RESIDENT_THREADS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_90", 2048)];
 
-/// Where koel's PTX for `cpu` is kept.
-pub fn committed(root: &Path, cpu: &str) -> PathBuf {
-    root.join("crates/koel-kernels/ptx").join(format!("{cpu}.ptx"))
+/// Where the images of koel's kernels are kept.
+pub fn images_of_koel(root: &Path) -> PathBuf {
+    root.join("crates/koel-kernels/images")
 }
 
 /// A crate of kernels: koel's own, or a user's.
@@ -50,26 +53,70 @@ impl Kernels {
             .ok_or(format!("{}: no package name", manifest.display()))?;
         Ok(Kernels { folder, package })
     }
+    /// The PTX of kernels that name no image.
     fn ptx(&self, cpu: &str) -> PathBuf {
         self.folder.join("ptx").join(format!("{cpu}.ptx"))
     }
 }
 
+/// The PTX of a crate for one target: by image, and that of the kernels that name none.
+struct Ptx {
+    header: String,
+    families: BTreeMap<String, String>,
+    others: String,
+}
+impl Ptx {
+    fn of(&self, family: &str) -> String {
+        [&*self.header, self.families.get(family).map_or("", String::as_str)].concat()
+    }
+    fn others(&self) -> Option<String> {
+        (!self.others.is_empty()).then(|| [&*self.header, &*self.others].concat())
+    }
+    fn summary(&self) -> String {
+        let text = self.families.values().chain([&self.others]).flat_map(|text| text.lines());
+        let (mut entries, mut waiting) = (0, 0);
+        for line in text {
+            entries += entry_name(line).is_some() as u32;
+            waiting += linker::waits(line) as u32;
+        }
+        format!("{entries} entries, {waiting} barriers and warp operations, none of them copied")
+    }
+}
+/// The PTX of all images, for all targets.
+fn families(built: &[Ptx; CPUS.len()]) -> BTreeMap<String, Texts> {
+    let names = built[0].families.keys();
+    names.map(|name| (name.clone(), built.each_ref().map(|ptx| ptx.of(name)))).collect()
+}
+
+fn build_all(root: &Path, kernels: &Kernels) -> Result<[Ptx; CPUS.len()], String> {
+    let mut built = vec![];
+    for cpu in CPUS {
+        built.push(build(root, kernels, cpu)?);
+        println!("{cpu}: {}", built[built.len() - 1].summary());
+    }
+    built.try_into().map_err(|_| "one text a target".into())
+}
+
 /// Builds and writes all of it.
 pub fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
-    for cpu in CPUS {
-        let (file, ptx) = (kernels.ptx(cpu), build(root, kernels, cpu)?);
+    let built = build_all(root, kernels)?;
+    for (cpu, ptx) in CPUS.iter().zip(&built).filter_map(|(cpu, ptx)| Some((cpu, ptx.others()?))) {
+        let file = kernels.ptx(cpu);
         std::fs::create_dir_all(file.parent().ok_or("no folder")?).map_err(|e| e.to_string())?;
         std::fs::write(&file, &ptx).map_err(|e| format!("{}: {e}", file.display()))?;
-        println!("{}: {}", file.display(), summary(&ptx));
+        println!("{}: {} bytes", file.display(), ptx.len());
     }
-    Ok(())
+    match families(&built) {
+        none if none.is_empty() => Ok(()),
+        families => images::write(&kernels.folder.join("images"), &Tools::new(root)?, &families),
+    }
 }
 
 /// Builds all of it and fails if what is committed differs.
 pub fn check(root: &Path, kernels: &Kernels) -> Result<(), String> {
-    for cpu in CPUS {
-        let (file, ptx) = (kernels.ptx(cpu), build(root, kernels, cpu)?);
+    let built = build_all(root, kernels)?;
+    for (cpu, ptx) in CPUS.iter().zip(&built).filter_map(|(cpu, ptx)| Some((cpu, ptx.others()?))) {
+        let file = kernels.ptx(cpu);
         let old = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         if old != ptx {
             let same = old.lines().zip(ptx.lines()).take_while(|(a, b)| a == b).count();
@@ -77,16 +124,14 @@ pub fn check(root: &Path, kernels: &Kernels) -> Result<(), String> {
             let place = format!("{}:{} (in {entry})", file.display(), same + 1);
             return Err(format!("{place} is not what the sources give: run the same command without `--check`"));
         }
-        println!("{}: up to date; {}", file.display(), summary(&ptx));
+        println!("{}: up to date", file.display());
     }
-    Ok(())
+    match families(&built) {
+        none if none.is_empty() => Ok(()),
+        families => images::check(&kernels.folder.join("images"), &Tools::new(root)?, &families),
+    }
 }
 
-fn summary(ptx: &str) -> String {
-    let entries = ptx.lines().filter_map(entry_name).count();
-    let waiting = ptx.lines().filter(|l| linker::waits(l)).count();
-    format!("{entries} entries, {waiting} barriers and warp operations, none of them copied")
-}
 fn entry_name(line: &str) -> Option<&str> {
     line.strip_prefix(".visible .entry ").map(|l| l.trim_end_matches(['(', ')']))
 }
@@ -100,7 +145,7 @@ fn entry_name(line: &str) -> Option<&str> {
 ///
 /// So: drop comments, sort the entries by name, number labels from zero in each, refuse mangled names, functions and
 /// global data, fix the flags and the toolchain.
-pub fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<String, String> {
+fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
     let target = root.join("target/ptx").join(cpu);
     // A fixed flag list, not added to the caller's: RUSTFLAGS and .cargo/config.toml must not change the bytes.
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
@@ -166,10 +211,10 @@ pub fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<String, String
     canonical(&raw, cpu, &kernels.package)
 }
 
-fn canonical(raw: &str, cpu: &str, package: &str) -> Result<String, String> {
+fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
     const MOST_RESIDENT: u32 = 2048;
     let resident = RESIDENT_THREADS.iter().find(|(name, _)| *name == cpu).ok_or(format!("unknown target {cpu}"))?.1;
-    let (mut bounds, mut local_arrays) = (BTreeMap::new(), BTreeSet::new());
+    let (mut bounds, mut local_arrays, mut images) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
     let (mut header, mut entries) = (vec![], BTreeMap::<String, Vec<String>>::new());
     let mut current: Option<String> = None;
     for line in raw.lines() {
@@ -194,6 +239,10 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<String, String> {
             let blocks = blocks.min(resident / threads).max(1);
             if field("local=")? == "true" {
                 local_arrays.insert(entry.clone());
+            }
+            let image = field("image=")?;
+            if image != "-" {
+                images.insert(entry.clone(), image.to_lowercase());
             }
             if bounds.insert(entry.clone(), (threads, blocks)).is_some() {
                 return Err(format!("two kernels are called `{entry}`"));
@@ -247,15 +296,20 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<String, String> {
         return Err(format!("in `{name}`: {why}: {}", line.trim()));
     }
     // `_ZN..`/`_R..`: mangled names carry the crate's hash.
-    let mut out = format!("// made by xtask with rustc {TOOLCHAIN} for {cpu}; do not edit\n");
-    for l in header.iter().chain(entries.values().flatten()) {
-        if l.contains("_ZN") || l.contains("_R") {
-            return Err(format!("a mangled name: {l}"));
-        }
-        out.push_str(l);
-        out.push('\n');
+    if let Some(line) = header.iter().chain(entries.values().flatten()).find(|l| l.contains("_ZN") || l.contains("_R"))
+    {
+        return Err(format!("a mangled name: {line}"));
     }
-    Ok(out)
+    let lines = |lines: &[String]| lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect::<String>();
+    let header = format!("// made by xtask with rustc {TOOLCHAIN} for {cpu}; do not edit\n") + &lines(&header);
+    let mut ptx = Ptx { header, families: BTreeMap::new(), others: String::new() };
+    for (name, body) in &entries {
+        match images.get(name) {
+            Some(image) => ptx.families.entry(image.clone()).or_default().push_str(&lines(body)),
+            None => ptx.others.push_str(&lines(body)),
+        }
+    }
+    Ok(ptx)
 }
 /// Where a body takes the high word of a product of two values that are not constants.
 fn high_word(body: &[String]) -> Option<&str> {

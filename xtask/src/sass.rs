@@ -1,7 +1,9 @@
 //! What ptxas makes of the PTX: registers, spills, instructions, held against what is expected. Needs no GPU.
-use crate::ptx::{CPUS, committed};
+use crate::images;
+use crate::nvcc::{Assembled, Tools, in_parallel};
+use crate::ptx::{CPUS, images_of_koel};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// A kernel after ptxas: how often each instruction occurs, with its modifiers (`LDG.E.128.CONSTANT`).
@@ -17,12 +19,14 @@ struct Kernel {
 
 /// Assembles and checks the committed PTX for each target; prints the details of the kernels named.
 pub fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
-    let (ptxas, nvdisasm) = tools(root)?;
-    let file = root.join("crates/koel-kernels/ptx/sass-expectations.txt");
+    let tools = Tools::new(root)?;
+    let file = root.join("crates/koel-kernels/sass-expectations.txt");
     let expectations = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     let mut wrong = vec![];
     for cpu in CPUS {
-        let kernels = disassemble(&committed(root, cpu), cpu, &ptxas, &nvdisasm)?;
+        let families = images::ptx(&images_of_koel(root), cpu)?;
+        let families = in_parallel(&families, |ptx| disassemble(ptx, cpu, &tools))?;
+        let kernels = families.into_iter().flatten().collect::<BTreeMap<_, _>>();
         for (name, kernel) in kernels.iter().filter(|(n, _)| details.contains(&n.as_str())) {
             println!("{cpu} {name}: {}, {} instructions", kernel.used, kernel.instructions.values().sum::<u32>());
             let list = kernel.instructions.iter().filter(|(o, _)| moves_or_waits(o)).map(|(o, n)| format!("{o} {n}"));
@@ -41,47 +45,18 @@ pub fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "))) }
 }
 
-/// ptxas and nvdisasm: named by the environment, or fetched once. CUDA 13.0 is the last that assembles for sm_75 and the
-/// first whose disassembler is on PyPI.
-fn tools(root: &Path) -> Result<(PathBuf, PathBuf), String> {
-    if let (Some(a), Some(b)) = (std::env::var_os("PTXAS"), std::env::var_os("NVDISASM")) {
-        return Ok((a.into(), b.into()));
+/// Adds the kernels of one family.
+fn disassemble(ptx: &str, cpu: &str, tools: &Tools) -> Result<BTreeMap<String, Kernel>, String> {
+    let Assembled { cubin, log } = tools.assemble(ptx, cpu)?;
+    let say = |e: std::io::Error| format!("{}: {e}", tools.nvdisasm.display());
+    let out = Command::new(&tools.nvdisasm).arg("-c").arg(&cubin).output().map_err(say)?;
+    if !out.status.success() {
+        return Err(String::from_utf8_lossy(&out.stderr).into_owned());
     }
-    let folder = root.join("target/nvcc");
-    let bin = folder.join("nvidia/cu13/bin");
-    let found = (bin.join("ptxas"), bin.join("nvdisasm"));
-    if found.0.exists() && found.1.exists() {
-        return Ok(found);
-    }
-    const WHEELS: [&str; 4] =
-        ["nvidia-cuda-nvcc==13.0.*", "nvidia-nvvm==13.0.*", "nvidia-cuda-crt==13.0.*", "nvidia-cuda-nvdisasm>=13.2"];
-    eprintln!("fetching ptxas and nvdisasm from PyPI into {}: {}", folder.display(), WHEELS.join(" "));
-    let status = Command::new("python3")
-        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target"])
-        .arg(&folder)
-        .args(WHEELS)
-        .status()
-        .map_err(|e| format!("python3: {e}; install it, or name ptxas and nvdisasm in PTXAS and NVDISASM"))?;
-    if !status.success() || !found.0.exists() || !found.1.exists() {
-        return Err("pip did not fetch ptxas and nvdisasm: name them in PTXAS and NVDISASM".into());
-    }
-    Ok(found)
-}
-
-fn disassemble(ptx: &Path, cpu: &str, ptxas: &Path, nvdisasm: &Path) -> Result<BTreeMap<String, Kernel>, String> {
-    let cubin = std::env::temp_dir().join(format!("xtask-{}-{cpu}.cubin", std::process::id()));
-    let run = |tool: &Path, args: &[&std::ffi::OsStr]| {
-        let out = Command::new(tool).args(args).output().map_err(|e| format!("{}: {e}", tool.display()))?;
-        let log = String::from_utf8_lossy(&out.stderr).into_owned();
-        if out.status.success() { Ok((String::from_utf8_lossy(&out.stdout).into_owned(), log)) } else { Err(log) }
-    };
-    let arch = format!("-arch={cpu}");
-    let (_, log) = run(ptxas, &["-v".as_ref(), arch.as_ref(), "-o".as_ref(), cubin.as_ref(), ptx.as_ref()])?;
-    let text = run(nvdisasm, &["-c".as_ref(), cubin.as_ref()]);
-    let _ = std::fs::remove_file(&cubin);
+    let text = String::from_utf8_lossy(&out.stdout);
     let mut kernels = BTreeMap::<String, Kernel>::new();
     let mut name = String::new();
-    for line in text?.0.lines().map(str::trim) {
+    for line in text.lines().map(str::trim) {
         if let Some(n) = line.strip_prefix(".section\t.text.") {
             name = n.split(',').next().unwrap_or(n).to_string();
         } else if let Some((_, code)) = line.split_once("*/").filter(|_| line.starts_with("/*")) {

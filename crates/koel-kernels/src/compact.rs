@@ -89,7 +89,7 @@ fn compact<T: Word, V: Moved>(
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident $(+ $v:ident)?;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
+    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
     pub fn $name(
         t: Thread,
         n: u32,

@@ -1,4 +1,4 @@
-//! Every kernel, by name. A kernel that is missing here fails `tests/abi.rs`.
+//! Every kernel, by name, where all families are compiled. A kernel that is missing here fails `tests/abi.rs`.
 use koel_simt::KernelSpec;
 
 macro_rules! entries {

@@ -252,7 +252,7 @@ fn join<F: Fold>(t: Thread, n: u32, starts: In<u32>, firsts: In<u32>, heads: In<
 macro_rules! entries { ($($reduce:ident $join:ident $fold:ty, $value:ty, $part:ty;)*) => { $(
     /// The result of each group whose values are all in one tile. Of others, `out` gets the part in their first tile, and `heads` the parts in
     /// each later one, whose first value is of group `firsts`. `groups` begin at `starts`, and the last one ends there. One block a [`TILE`].
-    #[kernel(threads = 256, min_blocks = 4, shared = TILE * size_of::<$part>() as u32 + 8)]
+    #[kernel(image = GROUPS, threads = 256, min_blocks = 4, shared = TILE * size_of::<$part>() as u32 + 8)]
     pub fn $reduce(
         t: Thread,
         n: u32,
@@ -266,7 +266,7 @@ macro_rules! entries { ($($reduce:ident $join:ident $fold:ty, $value:ty, $part:t
         reduce::<$fold>(t, n, groups, starts, values, firsts, heads, out)
     }
     /// The groups of which there are parts. A warp a tile.
-    #[kernel(threads = 256)]
+    #[kernel(image = GROUPS, threads = 256)]
     pub fn $join(t: Thread, n: u32, starts: In<u32>, firsts: In<u32>, heads: In<$part>, out: Buf<$part>) {
         join::<$fold>(t, n, starts, firsts, heads, out)
     }

@@ -76,7 +76,7 @@ fn mine(t: Thread, n: u32) -> Option<u32> {
     (i < n).then_some(i)
 }
 /// `numbers[i]` = `i`. A thread each.
-#[kernel(threads = 256)]
+#[kernel(image = GROUPS, threads = 256)]
 pub fn group_numbers(t: Thread, n: u32, numbers: Buf<u32>) {
     if let Some(i) = mine(t, n) {
         numbers.store(i, i);
@@ -97,7 +97,7 @@ fn size(groups: u32, starts: In<u32>, id: u32) -> u32 {
     if id < groups { starts.get(id + 1) - starts.get(id) } else { 0 }
 }
 /// In place of the number of each of `n` groups its elements, 0 if there is no such group. A thread each.
-#[kernel(threads = 256)]
+#[kernel(image = GROUPS, threads = 256)]
 pub fn group_sizes_of(t: Thread, n: u32, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
     if let Some(i) = mine(t, n) {
         sizes.store(i, size(groups, starts, sizes.load(i)));
@@ -105,7 +105,7 @@ pub fn group_sizes_of(t: Thread, n: u32, groups: u32, starts: In<u32>, sizes: Bu
 }
 /// In place of the number of each of `n` groups where it begins, and its size: 0 and 0 if there is no such group. The sizes behind, up to `all`,
 /// are 0. A thread each.
-#[kernel(threads = 256)]
+#[kernel(image = GROUPS, threads = 256)]
 pub fn group_places(t: Thread, n: u32, all: u32, groups: u32, places: Buf<u32>, starts: In<u32>, sizes: Buf<u64>) {
     if let Some(i) = mine(t, all) {
         let mut of_group = 0;
@@ -118,7 +118,7 @@ pub fn group_places(t: Thread, n: u32, all: u32, groups: u32, places: Buf<u32>, 
     }
 }
 /// `sizes[g]` = the elements of group `g`. A thread each.
-#[kernel(threads = 256)]
+#[kernel(image = GROUPS, threads = 256)]
 pub fn group_sizes(t: Thread, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
     if let Some(g) = mine(t, groups) {
         sizes.store(g, size(groups, starts, g));
@@ -218,7 +218,7 @@ fn retrieve_rest<V: Number>(
 macro_rules! entries { ($($runs:ident $retrieve:ident $rest:ident $t:ty;)*) => { $(
     /// Runs of equal keys: run `r` is of `distinct[r]` and begins at `starts[r]`; `count[0]` = how many there are, and `starts` behind the
     /// last of them is `n`. One block for each [`TILE`](crate::compact::TILE) of keys.
-    #[kernel(threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
+    #[kernel(image = GROUPS, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
     pub fn $runs(
         t: Thread,
         n: u32,
@@ -234,7 +234,7 @@ macro_rules! entries { ($($runs:ident $retrieve:ident $rest:ident $t:ty;)*) => {
     }
     /// Values from `begins[i]` on to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room` on, and of each group [`LONG`]. There are `held` values.
     /// `rest[0]` becomes 1 if a group has more. One block for each [`QUERIES`].
-    #[kernel(threads = 256, shared = 256 * 12)]
+    #[kernel(image = GROUPS, threads = 256, shared = 256 * 12)]
     pub fn $retrieve(
         t: Thread,
         n: u32,
@@ -250,7 +250,7 @@ macro_rules! entries { ($($runs:ident $retrieve:ident $rest:ident $t:ty;)*) => {
     }
     /// The values of these groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. One block for each [`LONG`] of `out`. There must be a
     /// query.
-    #[kernel(threads = 256)]
+    #[kernel(image = GROUPS, threads = 256)]
     pub fn $rest(
         t: Thread,
         n: u32,
@@ -271,7 +271,7 @@ entries! {
 }
 macro_rules! keys_entries { ($($keys_of:ident $t:ty;)*) => { $(
     /// `out[i]` = the key of group `ids[i]`, or `missing` if there is none. A thread each.
-    #[kernel(threads = 256)]
+    #[kernel(image = GROUPS, threads = 256)]
     pub fn $keys_of(t: Thread, n: u32, groups: u32, missing: $t, ids: In<u32>, keys: In<$t>, out: Buf<$t>) {
         keys_of::<$t>(t, n, groups, missing, ids, keys, out)
     }
@@ -329,7 +329,7 @@ fn sample<L: Layout>(t: Thread, n: u32, keys: In<L::Key>, couples: Buf<u32>) {
 macro_rules! samples { ($($sample:ident $layout:ty, $t:ty;)*) => { $(
     /// Raises `couples[0]` by the couples of equal keys that each block finds among [`SAMPLE`] keys, drawn at random, some of them perhaps
     /// twice: [`SAMPLES`] blocks. There must be a key.
-    #[kernel(threads = 256, shared = 2 * SAMPLE_SLOTS * 4)]
+    #[kernel(image = GROUPS, threads = 256, shared = 2 * SAMPLE_SLOTS * 4)]
     pub fn $sample(t: Thread, n: u32, keys: In<$t>, couples: Buf<u32>) {
         sample::<$layout>(t, n, keys, couples)
     }

@@ -73,13 +73,13 @@ fn in_global<S: Source>(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, k
 macro_rules! entries { ($($(#[$doc:meta])* $shared:ident $global:ident $s:ident;)*) => { $(
     $(#[$doc])*
     /// Counted in shared memory, one global add per block and bin.
-    #[kernel(threads = 256, min_blocks = 4, shared = bins * 4)]
+    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = bins * 4)]
     pub fn $shared(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
         in_shared::<$s>(t, drop, bins, aligned, n, keys, counts)
     }
     $(#[$doc])*
     /// One global add per key.
-    #[kernel(threads = 256, min_blocks = 4)]
+    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4)]
     pub fn $global(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
         in_global::<$s>(t, drop, bins, aligned, n, keys, counts)
     }

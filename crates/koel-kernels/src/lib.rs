@@ -1,20 +1,26 @@
 //! koel's device code: one source for PTX and for the host.
 //!
-//! Files stand in the order in which data meets them. Every kernel here becomes an entry of `ptx/sm_75.ptx` and
-//! `ptx/sm_90.ptx` (`cargo xtask ptx`), and runs in the host tests.
+//! Files stand in the order in which data meets them. Every kernel here becomes an entry of one of the [`images`]
+//! (`cargo xtask ptx`), and runs in the host tests.
+//!
+//! Features: `classic`, `spatial` and `vision` add families of kernels; `executor` compiles all kernels for the test
+//! executor; the others choose the GPUs that [`images`] carry code for.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 #![allow(clippy::too_many_arguments, reason = "a kernel takes what it needs one by one")]
 
 pub mod bins;
+#[cfg(any(feature = "classic", target_arch = "nvptx64"))]
 pub mod classic;
 pub mod compact;
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(feature = "classic", feature = "spatial", feature = "vision", not(target_arch = "nvptx64")))]
 pub mod entries;
 pub mod group_reduce;
 pub mod groups;
 pub mod hash;
 pub mod histogram;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod images;
 pub mod keys128;
 pub mod lookback;
 pub mod map;
@@ -25,11 +31,10 @@ pub mod radix_sort;
 pub mod reduce;
 pub mod scan;
 pub mod set;
+#[cfg(any(feature = "spatial", target_arch = "nvptx64"))]
 pub mod spatial;
+#[cfg(any(feature = "spatial", target_arch = "nvptx64"))]
 pub mod spatial_search;
+#[cfg(any(feature = "vision", target_arch = "nvptx64"))]
 pub mod vision;
 pub mod warp_demo;
-
-/// The kernels as PTX, by compute capability; the newest that the device has is the one to load.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const PTX: [(u32, &str); 2] = [(90, include_str!("../ptx/sm_90.ptx")), (75, include_str!("../ptx/sm_75.ptx"))];

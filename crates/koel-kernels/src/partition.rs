@@ -384,7 +384,7 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $s:ident, $th:literal $blocks:literal $items:literal $bins:literal $per:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = $th, min_blocks = $blocks, shared = Shape { threads: $th, items: $items, bins: $bins }.shared())]
+    #[kernel(image = PRIMITIVES, threads = $th, min_blocks = $blocks, shared = Shape { threads: $th, items: $items, bins: $bins }.shared())]
     pub fn $name(
         t: Thread,
         drop: u32,
@@ -420,7 +420,7 @@ entries! {
 
 const START_THREADS: u32 = 256;
 /// Exclusive sums of counts, by one block: `starts[b]`, `cursors[b]` = `counts[..b]`, `starts[bins]` = all.
-#[kernel(threads = 256, shared = 32 * 4)]
+#[kernel(image = PRIMITIVES, threads = 256, shared = 32 * 4)]
 pub fn bin_starts(t: Thread, bins: u32, counts: In<u32>, starts: Buf<u32>, cursors: Buf<u32>) {
     let sums = t.shared().array::<u32>(32);
     let (mut first, mut carry) = (0, 0);

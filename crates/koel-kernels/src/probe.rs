@@ -30,7 +30,7 @@ pub fn sector_digest([a, b, c, d]: [u64; 4]) -> u32 {
 }
 
 /// Fills a table of 32-byte sectors, one thread a sector.
-#[kernel(threads = 256, independent)]
+#[kernel(image = PROBE, threads = 256, independent)]
 pub fn number_sectors(t: Thread, sectors: u32, table: Buf<u64>) {
     let s = t.global_id();
     if s >= sectors {
@@ -42,7 +42,7 @@ pub fn number_sectors(t: Thread, sectors: u32, table: Buf<u64>) {
 }
 
 /// Each thread reads one random 32-byte sector.
-#[kernel(threads = 256, independent)]
+#[kernel(image = PROBE, threads = 256, independent)]
 pub fn random_sectors(t: Thread, n: u32, sectors: u32, seed: u32, table: In<u64>, out: Buf<u32>) {
     let i = t.global_id();
     if i >= n {

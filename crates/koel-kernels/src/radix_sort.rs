@@ -94,17 +94,17 @@ pub fn digit_mask(shift: u32, end: u32) -> u32 {
 }
 
 /// `counts[pass * 256 ..]` = digits of the keys from bit `begin` to bit `end`, added.
-#[kernel(threads = 256, min_blocks = 4, shared = 4 * RADIX as u32 * 4)]
+#[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 4 * RADIX as u32 * 4)]
 pub fn count_digits_u32(t: Thread, begin: u32, end: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
     count_digits::<u32>(t, begin, end, n, keys, counts)
 }
 /// The same for 64-bit keys.
-#[kernel(threads = 256, min_blocks = 4, shared = 8 * RADIX as u32 * 4)]
+#[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 8 * RADIX as u32 * 4)]
 pub fn count_digits_u64(t: Thread, begin: u32, end: u32, n: u32, keys: In<u64>, counts: Buf<u32>) {
     count_digits::<u64>(t, begin, end, n, keys, counts)
 }
 /// Exclusive sums of each pass's counts, one block a pass; sets the counts back to zero.
-#[kernel(threads = 256, shared = 32 * 4)]
+#[kernel(image = PRIMITIVES, threads = 256, shared = 32 * 4)]
 pub fn digit_starts(t: Thread, counts: Buf<u32>, starts: Buf<u32>) {
     let sums = t.shared().array::<u32>(32);
     let i = t.global_id();
@@ -254,7 +254,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $items:ident = $n:literal
     pub const $items: usize = $n;
     const _: () = assert!(shared($bytes, $items) <= 64 << 10, "more than compute capability 7.5 has");
     $(#[$doc])*
-    #[kernel(threads = 384, min_blocks = 2, shared = shared($bytes, $items))]
+    #[kernel(image = PRIMITIVES, threads = 384, min_blocks = 2, shared = shared($bytes, $items))]
     pub fn $name(
         t: Thread,
         shift: u32,

@@ -84,7 +84,7 @@ fn reduce<T: Chunked, A: Scalar>(
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident $a:ident $neutral:expr, $op:ident $atomic:ident;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = THREADS / 32 * 8)]
+    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = THREADS / 32 * 8)]
     pub fn $name(t: Thread, aligned: u32, n: u32, input: In<$t>, out: Buf<$a>) {
         reduce::<$t, $a>(t, aligned, n, input, $neutral, |a, x| $a::$op(a, x as $a), |a, b| $a::$op(a, b), |a| {
             out.$atomic(0, a);

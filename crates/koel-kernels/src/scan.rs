@@ -135,7 +135,7 @@ fn scan<T: Scanned>(
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = WARPS * 8 + 8 + 8)]
+    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = WARPS * 8 + 8 + 8)]
     pub fn $name(
         t: Thread,
         inclusive: u32,

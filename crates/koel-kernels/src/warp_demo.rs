@@ -1,8 +1,8 @@
-//! Every primitive of koel-simt once: a test of what they do and of what they compile to (`ptx/sass-expectations.txt`).
+//! Every primitive of koel-simt once: a test of what they do and of what they compile to (`sass-expectations.txt`).
 use koel_simt::{Buf, In, Thread, U32x4, U64x2, block, kernel};
 
 /// Warp operations with whole and partial masks, 16-byte accesses, and divergent code between them.
-#[kernel(threads = 128)]
+#[kernel(image = PROBE, threads = 128)]
 pub fn warp_demo(t: Thread, input: In<u32>, wide: In<u64>, out: Buf<u32>) {
     let i = t.global_id();
     let U32x4([x, y, z, w]) = input.x4().get_no_alloc(i);
@@ -23,7 +23,7 @@ pub fn warp_demo(t: Thread, input: In<u32>, wide: In<u64>, out: Buf<u32>) {
 
 /// Every atomic on shared and global words of both sizes, 16-byte and byte accesses of shared memory, block sums, a counting
 /// barrier. `words` and `wide_words` hold seven results each.
-#[kernel(threads = 128, shared = 128 * 16 + 8 * 8 + 8 * 8 + 8 * 4 + 8 * 8 + 128)]
+#[kernel(image = PROBE, threads = 128, shared = 128 * 16 + 8 * 8 + 8 * 8 + 8 * 4 + 8 * 8 + 128)]
 pub fn memory_demo(t: Thread, input: In<u32>, words: Buf<u32>, wide_words: Buf<u64>, out: Buf<u32>, bytes: Buf<u8>) {
     let mut shared = t.shared();
     let staged = shared.array::<u32>(512);

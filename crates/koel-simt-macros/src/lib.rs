@@ -3,12 +3,14 @@
 //!   * on nvptx64: the `extern "ptx-kernel"` entry of the same name, and one `//@simt` line in the PTX from
 //!     which xtask takes the launch bounds and whose entry it is,
 //!   * elsewhere: a module of the same name with `SPEC` (name, threads, parameter list) and a typed `launch`
-//!     that works with any `Backend`: the test executor, native loops, a CUDA launcher.
+//!     that works with any `Backend`: the test executor (feature `executor` of koel-simt), native loops, a CUDA launcher.
 //!
-//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, independent, native_v3, starts_early,
-//! local_arrays)]`
+//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, image = NAME, independent, native_v3,
+//! starts_early, local_arrays)]`
 //!
-//! `threads` and `min_blocks` become the launch bounds. `independent` promises that the threads never wait for each other
+//! `threads` and `min_blocks` become the launch bounds. `image = NAME` says that the kernel's GPU code is in the static
+//! `crate::images::NAME`, from where it is loaded when first launched; without it, the crate's PTX is loaded by name.
+//! `independent` promises that the threads never wait for each other
 //! and use no shared memory: such a kernel can run natively on a CPU. `native_v3`: its native loop is compiled twice, the second time for
 //! x86-64 CPUs with AVX2, BMI and POPCNT, which run it where they can: for kernels that count bits. `starts_early` promises that every thread calls
 //! `wait_for_previous` before it touches global memory that an earlier kernel of the stream wrote or still reads: it may
@@ -25,7 +27,7 @@ pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
-    let (mut threads, mut min_blocks, mut shared) = (None, "1".to_string(), "0".to_string());
+    let (mut threads, mut min_blocks, mut shared, mut image) = (None, "1".to_string(), "0".to_string(), None);
     let (mut independent, mut native_v3, mut starts_early, mut local_arrays) = (false, false, false, false);
     for part in split_commas(attr) {
         let text = part.iter().map(|t| t.to_string()).collect::<Vec<_>>();
@@ -48,6 +50,7 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
             "threads" => threads = Some(value),
             "min_blocks" => min_blocks = value,
             "shared" => shared = value,
+            "image" => image = Some(value),
             other => return Err(format!("kernel: unknown key `{other}`")),
         }
     }
@@ -100,6 +103,13 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
         true => format!("::koel_simt::host::run_v3(|| {{ {0} }}, || {{ {0} }})", all("blocks.clone()")),
         false => all("blocks"),
     };
+    // Only an independent kernel can run natively: no other has a loop to compile.
+    let blocks = match independent {
+        true => format!("Some(&(move |blocks: ::core::ops::Range<u32>, grid: u32| {{ {run} }}))"),
+        false => "None".to_string(),
+    };
+    let image_name = image.clone().unwrap_or("-".into());
+    let image = image.map_or("None".to_string(), |image| format!("Some(&crate::images::{image})"));
 
     let docs = tokens[..at].iter().map(|t| t.to_string()).collect::<String>();
     let visibility = if docs.contains("pub") { "pub" } else { "pub(crate)" };
@@ -107,7 +117,7 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
         r#"
         #[cfg(target_arch = "nvptx64")]
         core::arch::global_asm!(concat!(
-            "//@simt entry={name} maxntid={threads} minnctapersm={min_blocks} local={local_arrays} crate=", env!("CARGO_PKG_NAME")));
+            "//@simt entry={name} maxntid={threads} minnctapersm={min_blocks} local={local_arrays} image={image_name} crate=", env!("CARGO_PKG_NAME")));
         #[cfg(target_arch = "nvptx64")]
         const _: () = {{
             #[unsafe(export_name = "{name}")]
@@ -125,8 +135,15 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
             #[allow(dead_code, reason = "not every kernel's is asked for")]
             pub const SPEC: ::koel_simt::KernelSpec = ::koel_simt::KernelSpec {{
                 name: "{name}", threads: {threads}, min_blocks: {min_blocks}, independent: {independent},
-                starts_early: {starts_early}, params: &[{list}],
+                starts_early: {starts_early}, image: {image}, params: &[{list}],
                 param_bytes: &[{sizes}] }};
+            /// Lends what a host launcher runs. Not generic, so that it is compiled once, with the kernel.
+            #[doc(hidden)]
+            #[allow(unused_variables, reason = "without the executor, only independent kernels run on the host")]
+            #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
+            pub fn with_body({decl} koel_run: &mut dyn FnMut(::koel_simt::KernelBody<'_>)) {{
+                ::koel_simt::lend_body!({blocks}, move |t: ::koel_simt::Thread| super::{name}(t, {call}), koel_run)
+            }}
             /// Runs `grid` blocks of the kernel.
             ///
             /// # Safety
@@ -137,14 +154,11 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
                 let mut arrays = 0u32;
                 {bind}
                 let shared = ({shared}) as u32;
-                let koel_thread = move |t: ::koel_simt::Thread| super::{name}(t, {call});
-                let koel_blocks = move |blocks: ::core::ops::Range<u32>, grid: u32| {{
-                    {run}
-                }};
-                let koel_keep = move || ::koel_simt::KeptBody::new(koel_thread, koel_blocks);
-                let body = ::koel_simt::KernelBody {{ thread: &koel_thread, blocks: &koel_blocks, keep: &koel_keep }};
+                let args = [{args}];
+                let mut done = Ok(());
                 // SAFETY: the caller's.
-                unsafe {{ backend.launch(&SPEC, grid, shared, &[{args}], body) }}
+                with_body({call} &mut |body| done = unsafe {{ backend.launch(&SPEC, grid, shared, &args, body) }});
+                done
             }}
         }}
         "#

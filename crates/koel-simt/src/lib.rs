@@ -2,8 +2,8 @@
 //!
 //! One API, two implementations of its primitives:
 //! * on `nvptx64` every call is one or two instructions, and every type has the size of a register;
-//! * anywhere else the same calls run on the host, in one of two ways: the [test executor](Exec) runs every thread of
-//!   every block as a coroutine and checks what a GPU does not, and [`run_native`] runs kernels whose threads
+//! * anywhere else the same calls run on the host, in one of two ways: the test executor runs every thread of
+//!   every block as a coroutine and checks what a GPU does not (feature `executor`), and [`run_native`] runs kernels whose threads
 //!   never wait for each other as plain loops, at the speed of ordinary Rust.
 //!
 //! A kernel is a plain function `fn k(t: Thread, args...)` marked [`#[kernel(threads = N)]`](kernel). It owns nothing,
@@ -111,8 +111,11 @@ use ptx as imp;
 pub use global::{Buf, In};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{
-    Arg, ArrayArg, Backend, DeviceArg, Exec, Fault, FaultKind, KeptBody, KernelBody, KernelSpec, Stats, run_native,
+    Arg, ArrayArg, Backend, Code, CodeKind, DeviceArg, Fault, FaultKind, Image, ImageError, KernelBody, KernelSpec,
+    run_native,
 };
+#[cfg(all(feature = "executor", not(target_arch = "nvptx64")))]
+pub use host::{Exec, KeptBody, Stats};
 pub use koel_simt_macros::kernel;
 pub use shared::{Shared, SharedMem};
 pub use thread::{Thread, Warp};
@@ -151,6 +154,13 @@ pub fn mul_hi(a: u32, b: u32) -> u32 {
 #[inline(always)]
 pub fn unroll<const N: usize>(mut f: impl FnMut(usize)) {
     const { assert!(N <= 32) };
+    // The host has no registers to save, and each written-out call would be compiled.
+    #[cfg(not(target_arch = "nvptx64"))]
+    for i in 0..N {
+        f(i);
+    }
+    #[cfg(target_arch = "nvptx64")]
     macro_rules! calls { ($($i:literal)*) => { $(if const { N > $i } { f($i) })* } }
+    #[cfg(target_arch = "nvptx64")]
     calls!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
 }

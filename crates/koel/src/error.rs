@@ -75,6 +75,21 @@ pub enum Error {
         /// What the driver says.
         message: String,
     },
+    /// This build carries no code of a family of koel's kernels for the device.
+    #[error(
+        "this build carries no code of the kernels `{family}` for {device} (compute capability {}.{}): build koel with \
+         the feature `cuda`",
+        capability / 10,
+        capability % 10
+    )]
+    NoCode {
+        /// The family of kernels.
+        family: &'static str,
+        /// The name of the device.
+        device: String,
+        /// Its compute capability: 90 is 9.0.
+        capability: u32,
+    },
     /// None of the PTX that was given is for the device.
     #[error("{device} has compute capability {}.{}, the PTX needs {}.{} or later", capability / 10, capability % 10, least / 10, least % 10)]
     NoPtx {

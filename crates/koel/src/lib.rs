@@ -10,6 +10,7 @@
 //! assert_eq!(map.get(&[5, 6])?, [Some(50), None]);
 //! # Ok::<(), koel::Error>(())
 //! ```
+#[cfg(feature = "classic")]
 pub mod classic;
 #[doc(hidden)]
 pub mod cpu;

@@ -540,10 +540,10 @@ fn kernels_of_other_crates() {
             device.load_kernels(&[(75, &for_75), (90, &for_90)]).unwrap();
             launch().unwrap();
         }
-        // Names are unique, koel's too; nothing is loaded that is refused.
-        let both = [75, 90].map(|t| ptx_of("mine", t, ".u64", 32) + &ptx_of("map_find", t, ".u64", 32));
+        // Names are unique; nothing is loaded that is refused.
+        let both = [75, 90].map(|t| ptx_of("mine", t, ".u64", 32) + &ptx_of("counts_up", t, ".u64", 32));
         let e = device.load_kernels(&[(75, &both[0]), (90, &both[1])]).unwrap_err();
-        assert_eq!(e.to_string(), "a kernel called `map_find` is loaded already");
+        assert_eq!(e.to_string(), "a kernel called `counts_up` is loaded already");
         let again = [75, 90].map(|t| ptx_of("counts_up", t, ".u64", 32));
         assert!(matches!(device.load_kernels(&[(75, &again[0]), (90, &again[1])]), Err(Error::KernelExists { .. })));
         let mine = [75, 90].map(|t| ptx_of("mine", t, ".u64", 32));
@@ -613,6 +613,8 @@ fn the_driver_is_used_rightly() {
         (("STAND_IN_CAPABILITY", "70"), "Stand-in GPU has compute capability 7.0, koel's kernels need 7.5 or later"),
         (("STAND_IN_CAPABILITY", "75"), "Stand-in GPU, then: done"),
         (("STAND_IN_CAPABILITY", "103"), "Stand-in GPU, then: done"),
+        (("STAND_IN_CAPABILITY", "80"), "Stand-in GPU, then: done"),
+        (("STAND_IN_MACHINE_CODE", "0"), "Stand-in GPU, then: done"),
         (
             ("STAND_IN_FAULT", "random_sectors"),
             "a kernel failed on Stand-in GPU: CUDA_ERROR_ILLEGAL_ADDRESS: said by the stand-in (launched last: random_sectors)",

@@ -37,7 +37,7 @@ fn link_of(node: u64) -> u32 {
 }
 
 /// Each thread inserts every so-many-th pair, and what it evicts. Clear `table` to ones and `status` to zeros before.
-#[kernel(threads = 64, independent)]
+#[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn bfs_insert(
     t: Thread,
     keys: In<u32>,

@@ -20,7 +20,7 @@ pub struct Buckets {
 unsafe impl koel_simt::Arg for Buckets {}
 
 /// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
-#[kernel(threads = 64, independent)]
+#[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn bucketed_insert(
     t: Thread,
     keys: In<u32>,
@@ -80,7 +80,7 @@ fn take_free(e: u64, bucket: u32, slots: u32, table: Buf<u64>) -> bool {
 }
 
 /// Looks up query `i`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn bucketed_find(
     t: Thread,
     queries: In<u32>,

@@ -7,7 +7,7 @@ use koel_simt::{Buf, In, Thread, kernel};
 pub const END: u32 = u32::MAX;
 
 /// Puts pair `i` in front of its bucket's list. Clear `heads` to ones before.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn chaining_insert(
     t: Thread,
     keys: In<u32>,
@@ -28,7 +28,7 @@ pub fn chaining_insert(
 }
 
 /// Looks up query `i`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn chaining_find(
     t: Thread,
     queries: In<u32>,

@@ -19,7 +19,7 @@ fn inner_slot(key: u32, seed: u32, slots: u32) -> u32 {
 }
 
 /// Slots of each bucket.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn fks_square(t: Thread, counts: In<u32>, buckets: u32, squares: Buf<u32>) {
     let b = t.global_id();
     if b >= buckets {
@@ -31,7 +31,7 @@ pub fn fks_square(t: Thread, counts: In<u32>, buckets: u32, squares: Buf<u32>) {
 
 /// Each thread finds a perfect function for a bucket, whose pairs begin at `starts[b]` and whose slots at `places[b]`.
 /// Clear `table` to ones before.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn fks_build(
     t: Thread,
     buckets: u32,
@@ -83,7 +83,7 @@ pub fn fks_build(
 }
 
 /// Looks up query `i`: one slot, after its bucket's place and seed.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn fks_find(
     t: Thread,
     queries: In<u32>,

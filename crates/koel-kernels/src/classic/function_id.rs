@@ -26,7 +26,7 @@ fn index_of(e: u64) -> u32 {
 }
 
 /// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
-#[kernel(threads = 64, independent)]
+#[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn function_id_insert(
     t: Thread,
     keys: In<u32>,
@@ -54,7 +54,7 @@ pub fn function_id_insert(
 }
 
 /// Looks up query `i`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn function_id_find(
     t: Thread,
     queries: In<u32>,

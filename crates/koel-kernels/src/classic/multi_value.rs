@@ -4,7 +4,7 @@
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// `heads[i]` becomes 1 if sorted key `i` is the first of its kind.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn multi_value_heads(t: Thread, keys: In<u32>, n: u32, heads: Buf<u32>) {
     let i = t.global_id();
     if i < n {
@@ -14,7 +14,7 @@ pub fn multi_value_heads(t: Thread, keys: In<u32>, n: u32, heads: Buf<u32>) {
 }
 
 /// Lists each distinct key, its number, and where its values begin. One more place than keys: the end of the last.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn multi_value_list(
     t: Thread,
     keys: In<u32>,
@@ -39,7 +39,7 @@ pub fn multi_value_list(
 }
 
 /// From the number of query `i`'s key to where its values begin and how many they are.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn multi_value_places(t: Thread, n: u32, found: In<u8>, places: In<u32>, starts: Buf<u32>, counts: Buf<u32>) {
     let i = t.global_id();
     if i >= n {

@@ -75,7 +75,7 @@ impl Domain {
 }
 
 /// Looks up query `i`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn perfect_spatial_find(
     t: Thread,
     queries: In<u32>,

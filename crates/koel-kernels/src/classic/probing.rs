@@ -78,7 +78,7 @@ fn add(a: u32, b: u32, n: u32) -> u32 {
 }
 
 /// Inserts pair `i`, unless its key is there. Clear `table` to ones and `status` to zeros before.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn probing_insert(
     t: Thread,
     keys: In<u32>,
@@ -114,7 +114,7 @@ pub fn probing_insert(
 }
 
 /// Looks up query `i`: until its key, or an empty slot.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn probing_find(
     t: Thread,
     queries: In<u32>,

@@ -34,7 +34,7 @@ pub fn next_function(key: u32, at: u32, random: u32, functions: &Functions, rand
 }
 
 /// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
-#[kernel(threads = 64, independent)]
+#[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn random_walk_insert(
     t: Thread,
     keys: In<u32>,

@@ -10,7 +10,7 @@ pub const NO_KEY: u32 = u32::MAX;
 
 /// Inserts key `i` and what it evicts, until a slot was empty or held the same key. Clear `table` to ones and `status` to zeros
 /// before.
-#[kernel(threads = 64, independent)]
+#[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn set_insert(
     t: Thread,
     keys: In<u32>,
@@ -44,7 +44,7 @@ pub fn set_insert(
 }
 
 /// Slot `i` is emptied if an earlier one of its key's slots holds the key too; `present[i]` tells whether it holds one still.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn set_clean(t: Thread, functions: Functions, table: Buf<u32>, present: Buf<u32>) {
     let i = t.global_id();
     if i >= functions.slots() {
@@ -69,7 +69,7 @@ pub fn set_clean(t: Thread, functions: Functions, table: Buf<u32>, present: Buf<
 }
 
 /// A slot beside the number of its key, and the list of the keys in the order of their numbers.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn compacting_number(t: Thread, slots: u32, table: In<u32>, ids: In<u32>, entries: Buf<u64>, unique: Buf<u32>) {
     let i = t.global_id();
     if i >= slots {
@@ -85,7 +85,7 @@ pub fn compacting_number(t: Thread, slots: u32, table: In<u32>, ids: In<u32>, en
 }
 
 /// Looks up query `i`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn set_find(
     t: Thread,
     queries: In<u32>,
@@ -111,7 +111,7 @@ pub fn set_find(
 }
 
 /// Looks up query `i` in the compacting table: its number. The key of all ones has number `last`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn compacting_find(
     t: Thread,
     queries: In<u32>,

@@ -87,7 +87,7 @@ pub fn next_slot(key: u32, at: u32, step: u32, d: u32, slot: impl Fn(u32, u32) -
 ///
 /// Eviction chains differ in length, and a warp takes as long as its longest: so a thread has `each` pairs, one after the other,
 /// and the chains of a warp's threads add up to nearly the same.
-#[kernel(threads = 64, min_blocks = 32, shared = InShared::BYTES)]
+#[kernel(image = CLASSIC, threads = 64, min_blocks = 32, shared = InShared::BYTES)]
 pub fn single_level_insert(
     t: Thread,
     keys: In<u32>,
@@ -183,7 +183,7 @@ pub fn put_into_stash(e: u64, insertion: Insertion, stash: Buf<u64>, status: Buf
 }
 
 /// Looks up query `i`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn single_level_find(
     t: Thread,
     queries: In<u32>,

@@ -3,7 +3,7 @@
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// `keep[i]` becomes 1 if pair `i` of the sorted pairs is the one of its key that stays: the last, or the first.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn mark_kept(t: Thread, keys: In<u32>, n: u32, keep_last: u32, keep: Buf<u8>) {
     let i = t.global_id();
     if i >= n {
@@ -16,7 +16,7 @@ pub fn mark_kept(t: Thread, keys: In<u32>, n: u32, keep_last: u32, keep: Buf<u8>
 }
 
 /// Looks up query `i` among `len` sorted keys, all different.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn sorted_find(
     t: Thread,
     queries: In<u32>,

@@ -2,7 +2,7 @@
 use koel_simt::{Buf, Thread, kernel};
 
 /// Thread `i` exchanges word `i * stride` of `words`, a power of two of them.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn strided_updates(t: Thread, n: u32, stride: u32, mask: u32, words: Buf<u64>) {
     let i = t.global_id();
     if i < n {

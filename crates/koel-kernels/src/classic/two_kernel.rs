@@ -10,7 +10,7 @@ pub const SLOTS: u32 = 512;
 pub const MAX_EVICTIONS: u32 = 2048;
 
 /// Writes each pair into its bucket. Clear `counts` and `status` before.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_kernel_distribute(
     t: Thread,
     keys: In<u32>,
@@ -62,7 +62,7 @@ pub fn next_slot(key: u32, at: u32, functions: &Functions) -> u32 {
 }
 
 /// One block turns one bucket into a cuckoo table, in place.
-#[kernel(threads = 512, min_blocks = 2, shared = SLOTS * 8)]
+#[kernel(image = CLASSIC, threads = 512, min_blocks = 2, shared = SLOTS * 8)]
 pub fn two_kernel_build(t: Thread, functions: Functions, counts: In<u32>, buckets: Buf<u64>, status: Buf<u32>) {
     let slots = t.shared().array::<u64>(SLOTS);
     let (b, id) = (t.block(), t.id());
@@ -89,7 +89,7 @@ pub fn two_kernel_build(t: Thread, functions: Functions, counts: In<u32>, bucket
 }
 
 /// Looks up query `i`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn two_kernel_find(
     t: Thread,
     queries: In<u32>,

@@ -56,7 +56,7 @@ impl Inner {
 }
 
 /// Counts the keys of each bucket; each key learns its place there. Clear `counts` and `status` before.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_count(
     t: Thread,
     keys: In<u32>,
@@ -79,7 +79,7 @@ pub fn two_level_count(
 }
 
 /// Brings the pairs of each bucket together.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_scatter(
     t: Thread,
     keys: In<u32>,
@@ -100,7 +100,7 @@ pub fn two_level_scatter(
 }
 
 /// One block builds one bucket of at most 512 pairs. Writes every slot of the bucket's sub-tables.
-#[kernel(threads = 512, min_blocks = 4, shared = 512 * 8 + InShared::BYTES + inner.sub_slots() * 12)]
+#[kernel(image = CLASSIC, threads = 512, min_blocks = 4, shared = 512 * 8 + InShared::BYTES + inner.sub_slots() * 12)]
 pub fn two_level_build_512(
     t: Thread,
     inner: Inner,
@@ -114,7 +114,7 @@ pub fn two_level_build_512(
     build(t, 512, inner, starts, counts, pairs, table, seeds, status)
 }
 /// One block builds one bucket of at most 1024 pairs. Writes every slot of the bucket's sub-tables.
-#[kernel(threads = 1024, min_blocks = 2, shared = 1024 * 8 + InShared::BYTES + inner.sub_slots() * 12)]
+#[kernel(image = CLASSIC, threads = 1024, min_blocks = 2, shared = 1024 * 8 + InShared::BYTES + inner.sub_slots() * 12)]
 pub fn two_level_build_1024(
     t: Thread,
     inner: Inner,
@@ -222,7 +222,7 @@ fn clear(t: Thread, threads: u32, owners: Shared<u32>, sub_slots: u32) {
 }
 
 /// Looks up query `i`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn two_level_find(
     t: Thread,
     queries: In<u32>,

@@ -35,7 +35,7 @@ fn slot_of<const CHANGES: bool>(
 
 /// One block builds one bucket of any number of pairs. Writes every slot of its sub-tables, key and place and count, and the
 /// values of each key side by side.
-#[kernel(threads = 512, shared = inner.sub_slots() * 24 + 4)]
+#[kernel(image = CLASSIC, threads = 512, shared = inner.sub_slots() * 24 + 4)]
 pub fn two_level_multi_build(
     t: Thread,
     inner: Inner,
@@ -136,7 +136,7 @@ pub fn two_level_multi_build(
 }
 
 /// `present[i]` becomes 1 if slot `i` holds a key.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_multi_present(t: Thread, slots: u32, places: In<u64>, present: Buf<u32>) {
     let i = t.global_id();
     if i < slots {
@@ -145,7 +145,7 @@ pub fn two_level_multi_present(t: Thread, slots: u32, places: In<u64>, present: 
 }
 
 /// A slot's key gets its number for a place, and enters the list of the distinct keys.
-#[kernel(threads = 256, independent)]
+#[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_multi_number(t: Thread, slots: u32, keys: In<u32>, ids: In<u32>, places: Buf<u64>, unique: Buf<u32>) {
     let i = t.global_id();
     if i < slots && places.load(i) >> 32 != 0 {
@@ -155,7 +155,7 @@ pub fn two_level_multi_number(t: Thread, slots: u32, keys: In<u32>, ids: In<u32>
 }
 
 /// Looks up query `i`: where its values begin, and how many they are.
-#[kernel(threads = 128, independent)]
+#[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn two_level_multi_find(
     t: Thread,
     queries: In<u32>,

@@ -15,7 +15,7 @@ pub mod counts {
 }
 
 /// `fingerprints[i]` = that of `keys[i]`, `rows[i]` = `i`. A thread each.
-#[kernel(threads = 256)]
+#[kernel(image = KEYS128, threads = 256)]
 pub fn keys128_fingerprints(
     t: Thread,
     n: u32,
@@ -33,7 +33,7 @@ pub fn keys128_fingerprints(
 
 /// Looks every key up, a thread each: `kept[i]` = 1 if row `i` is found, 0 if another one is, which then has an equal key, or none. Adds to
 /// [`counts`].
-#[kernel(threads = 256)]
+#[kernel(image = KEYS128, threads = 256)]
 pub fn keys128_verify(
     t: Thread,
     n: u32,

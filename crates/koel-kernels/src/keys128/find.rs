@@ -46,7 +46,7 @@ impl Rows {
 }
 
 /// Looks up query `i`: its row, or [`NO_ROW`].
-#[kernel(threads = 256, independent, starts_early)]
+#[kernel(image = KEYS128, threads = 256, starts_early)]
 pub fn keys128_rows(
     t: Thread,
     n: u32,
@@ -69,7 +69,7 @@ pub fn keys128_rows(
     }
 }
 /// Looks up query `i`: 1 or 0.
-#[kernel(threads = 256, independent, starts_early)]
+#[kernel(image = KEYS128, threads = 256, starts_early)]
 pub fn keys128_contains(
     t: Thread,
     n: u32,
@@ -87,7 +87,7 @@ pub fn keys128_contains(
     tell_flags(t, n, found, |i| rows.row(queries.get_stream(i)).is_some())
 }
 /// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
-#[kernel(threads = 256, starts_early)]
+#[kernel(image = KEYS128, threads = 256, starts_early)]
 pub fn keys128_contains_bits(
     t: Thread,
     n: u32,
@@ -105,7 +105,7 @@ pub fn keys128_contains_bits(
     tell_bits(t, n, found, |i| rows.row(queries.get_stream(i)).is_some())
 }
 /// Adds to `count` how many of the queries are there.
-#[kernel(threads = 256, starts_early)]
+#[kernel(image = KEYS128, threads = 256, starts_early)]
 pub fn keys128_count(
     t: Thread,
     n: u32,
@@ -125,7 +125,7 @@ pub fn keys128_count(
 
 macro_rules! entries { ($($value:ty: $find:ident $find_or:ident;)*) => { $(
     /// Looks up query `i`: value and found flag, or two zeros. `of_rows`: the value of each row.
-    #[kernel(threads = 256, independent, starts_early)]
+    #[kernel(image = KEYS128, threads = 256, starts_early)]
     pub fn $find(
         t: Thread,
         n: u32,
@@ -152,7 +152,7 @@ macro_rules! entries { ($($value:ty: $find:ident $find_or:ident;)*) => { $(
         }
     }
     /// Looks up query `i`: the value, or `missing`. `of_rows`: the value of each row.
-    #[kernel(threads = 256, independent, starts_early)]
+    #[kernel(image = KEYS128, threads = 256, starts_early)]
     pub fn $find_or(
         t: Thread,
         n: u32,

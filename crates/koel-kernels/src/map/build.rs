@@ -818,9 +818,9 @@ pub fn write_bucket<L: Layout>(slots: Buf<u64>, place: u64, bucket: [L::Pair; 4]
     }
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $check:literal;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $check:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list), starts_early)]
+    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list), starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -844,13 +844,13 @@ entries! {
     ///
     /// `counts`, `valid`: pairs that came to each bin of both passes, and at most how many of them are in it: all ones if all are. `overflow`: the overflow areas of the
     /// passes, whose pairs `build_state` counts. The stash is empty, but for what other blocks put there.
-    map_build Narrow, true;
+    MAP map_build Narrow, true;
     /// The same for wide pairs.
-    map_build_wide Wide<u64, u64>, true;
+    MAP_WIDE map_build_wide Wide<u64, u64>, true;
     /// As `map_build`, where no two keys are equal.
-    map_build_unchecked Narrow, false;
+    MAP map_build_unchecked Narrow, false;
     /// As `map_build_wide`, where no two keys are equal.
-    map_build_unchecked_wide Wide<u64, u64>, false;
+    MAP_WIDE map_build_unchecked_wide Wide<u64, u64>, false;
 }
 
 /// Looks for a way to a free slot for a pair that found both its buckets full: past one pair that goes to its other bucket, or two. All

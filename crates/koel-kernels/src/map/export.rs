@@ -65,9 +65,9 @@ fn export<L: Layout>(
     }
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, starts_early)]
+    #[kernel(image = $image, threads = 256, starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -84,11 +84,11 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $val
 )* } }
 entries! {
     /// Appends every pair to two arrays, `count` of which are taken, in any order. A thread for each bucket and each four slots of the stash.
-    map_export Narrow, u32, u32;
+    MAP map_export Narrow, u32, u32;
     /// The same.
-    map_export_u32_u64 Wide<u32, u64>, u32, u64;
+    MAP_WIDE map_export_u32_u64 Wide<u32, u64>, u32, u64;
     /// The same.
-    map_export_u64_u32 Wide<u64, u32>, u64, u32;
+    MAP_WIDE map_export_u64_u32 Wide<u64, u32>, u64, u32;
     /// The same.
-    map_export_u64_u64 Wide<u64, u64>, u64, u64;
+    MAP_WIDE map_export_u64_u64 Wide<u64, u64>, u64, u64;
 }

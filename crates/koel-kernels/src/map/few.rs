@@ -673,9 +673,9 @@ pub(crate) fn update_few<T: Bucketed>(
     }
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $table:ty, $value:ty, $key_bytes:literal $min_blocks:literal;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $table:ty, $value:ty, $key_bytes:literal $min_blocks:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = $min_blocks, shared = shared_bytes(few, $key_bytes), starts_early)]
+    #[kernel(image = $image, threads = 256, min_blocks = $min_blocks, shared = shared_bytes(few, $key_bytes), starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -703,11 +703,11 @@ entries! {
     /// Applies the operations of group `t.block()`, as far as that is done in few buckets: see the module. There must be two buckets. `sent`,
     /// `overflow` and what follows up to `sent_state`: as the first pass of a [join](super::join) leaves them. `values` and `operations`, if these
     /// differ, and `statuses`: of each operation. [`map_update`](fn@super::update::map_update) must follow.
-    map_update_few OfMap<Narrow>, u32, 4 4;
+    MAP_UPDATE map_update_few OfMap<Narrow>, u32, 4 4;
     /// The same.
-    map_update_few_u32_u64 OfMap<Wide<u32, u64>>, u64, 8 3;
+    MAP_UPDATE_WIDE map_update_few_u32_u64 OfMap<Wide<u32, u64>>, u64, 8 3;
     /// The same.
-    map_update_few_u64_u32 OfMap<Wide<u64, u32>>, u32, 8 3;
+    MAP_UPDATE_WIDE map_update_few_u64_u32 OfMap<Wide<u64, u32>>, u32, 8 3;
     /// The same.
-    map_update_few_u64_u64 OfMap<Wide<u64, u64>>, u64, 8 3;
+    MAP_UPDATE_WIDE map_update_few_u64_u64 OfMap<Wide<u64, u64>>, u64, 8 3;
 }

@@ -186,9 +186,9 @@ pub(crate) fn tell_count(t: Thread, n: u32, count: Buf<u64>, contains: impl Fn(u
     }
 }
 
-macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:ident $contains:ident $contains_bits:ident $count:ident;)*) => { $(
+macro_rules! entries { ($($image:ident $layout:ty, $key:ty, $value:ty: $find:ident $find_or:ident $contains:ident $contains_bits:ident $count:ident;)*) => { $(
     /// Looks up query `i`: value and found flag, or two zeros.
-    #[kernel(threads = 256, independent, starts_early)]
+    #[kernel(image = $image, threads = 256, starts_early)]
     pub fn $find(
         t: Thread,
         n: u32,
@@ -212,7 +212,7 @@ macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:i
         found.store_stream(i, hit.is_some() as u8);
     }
     /// Looks up query `i`: the value, or `missing`.
-    #[kernel(threads = 256, independent, starts_early)]
+    #[kernel(image = $image, threads = 256, starts_early)]
     pub fn $find_or(
         t: Thread,
         n: u32,
@@ -235,7 +235,7 @@ macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:i
         values.store_stream(i, hit.unwrap_or(missing));
     }
     /// Looks up query `i`: 1 or 0.
-    #[kernel(threads = 256, independent, starts_early)]
+    #[kernel(image = $image, threads = 256, starts_early)]
     pub fn $contains(
         t: Thread,
         n: u32,
@@ -251,7 +251,7 @@ macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:i
         tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
     }
     /// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
-    #[kernel(threads = 256, starts_early)]
+    #[kernel(image = $image, threads = 256, starts_early)]
     pub fn $contains_bits(
         t: Thread,
         n: u32,
@@ -267,7 +267,7 @@ macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:i
         tell_bits(t, n, found, |i| table.contains(queries.get_stream(i)))
     }
     /// Adds to `count` how many of the queries are in the table.
-    #[kernel(threads = 256, starts_early)]
+    #[kernel(image = $image, threads = 256, starts_early)]
     pub fn $count(
         t: Thread,
         n: u32,
@@ -284,8 +284,8 @@ macro_rules! entries { ($($layout:ty, $key:ty, $value:ty: $find:ident $find_or:i
     }
 )* } }
 entries! {
-    Narrow, u32, u32: map_find map_find_or map_contains map_contains_bits map_count;
-    Wide<u32, u64>, u32, u64: map_find_u32_u64 map_find_or_u32_u64 map_contains_u32_u64 map_contains_bits_u32_u64 map_count_u32_u64;
-    Wide<u64, u32>, u64, u32: map_find_u64_u32 map_find_or_u64_u32 map_contains_u64_u32 map_contains_bits_u64_u32 map_count_u64_u32;
-    Wide<u64, u64>, u64, u64: map_find_u64_u64 map_find_or_u64_u64 map_contains_u64_u64 map_contains_bits_u64_u64 map_count_u64_u64;
+    MAP Narrow, u32, u32: map_find map_find_or map_contains map_contains_bits map_count;
+    MAP_WIDE Wide<u32, u64>, u32, u64: map_find_u32_u64 map_find_or_u32_u64 map_contains_u32_u64 map_contains_bits_u32_u64 map_count_u32_u64;
+    MAP_WIDE Wide<u64, u32>, u64, u32: map_find_u64_u32 map_find_or_u64_u32 map_contains_u64_u32 map_contains_bits_u64_u32 map_count_u64_u32;
+    MAP_WIDE Wide<u64, u64>, u64, u64: map_find_u64_u64 map_find_or_u64_u64 map_contains_u64_u64 map_contains_bits_u64_u64 map_count_u64_u64;
 }

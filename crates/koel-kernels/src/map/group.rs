@@ -488,7 +488,7 @@ fn group<L: Layout>(
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty, $bytes:literal, $blocks:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = $blocks, shared = shared_bytes(room, $bytes))]
+    #[kernel(image = GROUPS, threads = 256, min_blocks = $blocks, shared = shared_bytes(room, $bytes))]
     pub fn $name(
         t: Thread,
         seed: u32,

@@ -783,12 +783,12 @@ const fn pass_shared(threads: u32, items: u32, bins: u32, bytes: u32) -> u32 {
 }
 /// What a block for [`MANY_BINS`] bins needs of it, at most.
 pub const MANY_SHARED: u32 = pass_shared(MANY_THREADS, many_items(8), MANY_BINS, 8);
-macro_rules! passes { ($($layout:ty, $key:ty, $form:ident, $element:ty, $bytes:literal:
+macro_rules! passes { ($($image:ident $layout:ty, $key:ty, $form:ident, $element:ty, $bytes:literal:
     $from_input:ident $from_input_many:ident $from_groups:ident, $items:literal $many_items:literal;)*
 ) => { $(
     /// Brings the queries into up to [`BINS`] bins. `aligned`: they begin on a multiple of 16 bytes. `cursors`, `spilled` and
     /// `join_state` are zero before it.
-    #[kernel(threads = 384, min_blocks = 2, shared = pass_shared(THREADS, $items, BINS, $bytes), starts_early)]
+    #[kernel(image = $image, threads = 384, min_blocks = 2, shared = pass_shared(THREADS, $items, BINS, $bytes), starts_early)]
     pub fn $from_input(
         t: Thread,
         n: u32,
@@ -809,7 +809,7 @@ macro_rules! passes { ($($layout:ty, $key:ty, $form:ident, $element:ty, $bytes:l
         )
     }
     /// The same, into up to [`MANY_BINS`] bins.
-    #[kernel(threads = 1024, shared = pass_shared(MANY_THREADS, $many_items, MANY_BINS, $bytes), starts_early)]
+    #[kernel(image = $image, threads = 1024, shared = pass_shared(MANY_THREADS, $many_items, MANY_BINS, $bytes), starts_early)]
     pub fn $from_input_many(
         t: Thread,
         n: u32,
@@ -830,7 +830,7 @@ macro_rules! passes { ($($layout:ty, $key:ty, $form:ident, $element:ty, $bytes:l
     }
     /// Brings the queries of each group, a bin of the first pass, to their partitions, each block a tile of one group: `tiles` blocks for
     /// each. `cursors` and `spilled` are zero before it.
-    #[kernel(threads = 384, min_blocks = 2, shared = pass_shared(THREADS, $items, BINS, $bytes), starts_early)]
+    #[kernel(image = $image, threads = 384, min_blocks = 2, shared = pass_shared(THREADS, $items, BINS, $bytes), starts_early)]
     pub fn $from_groups(
         t: Thread,
         shape: Shape,
@@ -854,24 +854,24 @@ macro_rules! passes { ($($layout:ty, $key:ty, $form:ident, $element:ty, $bytes:l
     }
 )* } }
 passes! {
-    Narrow, u32, Numbered, u64, 8:
+    MAP_JOIN Narrow, u32, Numbered, u64, 8:
         map_join_from_input map_join_from_input_many map_join_from_groups, 20 16;
-    Wide<u32, u64>, u32, Numbered, u64, 8:
+    MAP_JOIN_WIDE Wide<u32, u64>, u32, Numbered, u64, 8:
         map_join_from_input_u32 map_join_from_input_many_u32 map_join_from_groups_u32, 20 16;
-    Wide<u64, u64>, u64, Numbered, u64, 16:
+    MAP_JOIN_WIDE Wide<u64, u64>, u64, Numbered, u64, 16:
         map_join_from_input_u64 map_join_from_input_many_u64 map_join_from_groups_u64, 8 8;
-    Narrow, u32, Alone, u32, 4:
+    MAP_JOIN Narrow, u32, Alone, u32, 4:
         map_filter_from_input map_filter_from_input_many map_filter_from_groups, 28 20;
-    Wide<u32, u64>, u32, Alone, u32, 4:
+    MAP_JOIN_WIDE Wide<u32, u64>, u32, Alone, u32, 4:
         map_filter_from_input_u32 map_filter_from_input_many_u32 map_filter_from_groups_u32, 28 20;
-    Wide<u64, u64>, u64, Alone, u64, 8:
+    MAP_JOIN_WIDE Wide<u64, u64>, u64, Alone, u64, 8:
         map_filter_from_input_u64 map_filter_from_input_many_u64 map_filter_from_groups_u64, 20 16;
 }
 
-macro_rules! joins { ($($layout:ty, $key:ty, $value:ty, $wide:literal, $items:literal $blocks:literal $direct_blocks:literal: $join:ident $join_direct:ident;)*) => { $(
+macro_rules! joins { ($($image:ident $layout:ty, $key:ty, $value:ty, $wide:literal, $items:literal $blocks:literal $direct_blocks:literal: $join:ident $join_direct:ident;)*) => { $(
     /// Answers the queries of partitions `t.block() / answering.blocks`: appends to `numbers` and `values`, of which `count` are
     /// taken, the number and the value of each that is found.
-    #[kernel(threads = 256, min_blocks = $blocks, shared = shared_bytes(shape.buckets, $wide), starts_early)]
+    #[kernel(image = $image, threads = 256, min_blocks = $blocks, shared = shared_bytes(shape.buckets, $wide), starts_early)]
     pub fn $join(
         t: Thread,
         answering: Answering,
@@ -892,7 +892,7 @@ macro_rules! joins { ($($layout:ty, $key:ty, $value:ty, $wide:literal, $items:li
         join::<$layout, $items>(t, answering, table, queries, cursors, spilled, join_state, numbers, values, count)
     }
     /// The same for queries that are looked up in device memory: those that the [`source`] tells.
-    #[kernel(threads = 256, min_blocks = $direct_blocks, shared = SUMS * 4, starts_early)]
+    #[kernel(image = $image, threads = 256, min_blocks = $direct_blocks, shared = SUMS * 4, starts_early)]
     pub fn $join_direct(
         t: Thread,
         n: u32,
@@ -919,16 +919,16 @@ macro_rules! joins { ($($layout:ty, $key:ty, $value:ty, $wide:literal, $items:li
     }
 )* } }
 joins! {
-    Narrow, u32, u32, false, 8 4 4: map_join map_join_direct;
-    Wide<u32, u64>, u32, u64, true, 8 3 3: map_join_u32_u64 map_join_direct_u32_u64;
-    Wide<u64, u32>, u64, u32, true, 4 3 3: map_join_u64_u32 map_join_direct_u64_u32;
-    Wide<u64, u64>, u64, u64, true, 4 3 3: map_join_u64_u64 map_join_direct_u64_u64;
+    MAP_JOIN Narrow, u32, u32, false, 8 4 4: map_join map_join_direct;
+    MAP_JOIN_WIDE Wide<u32, u64>, u32, u64, true, 8 3 3: map_join_u32_u64 map_join_direct_u32_u64;
+    MAP_JOIN_WIDE Wide<u64, u32>, u64, u32, true, 4 3 3: map_join_u64_u32 map_join_direct_u64_u32;
+    MAP_JOIN_WIDE Wide<u64, u64>, u64, u64, true, 4 3 3: map_join_u64_u64 map_join_direct_u64_u64;
 }
 
-macro_rules! filters { ($($layout:ty, $key:ty: $filter:ident $filter_direct:ident;)*) => { $(
+macro_rules! filters { ($($image:ident $layout:ty, $key:ty: $filter:ident $filter_direct:ident;)*) => { $(
     /// Answers the queries of partitions `t.block() / answering.blocks`: appends to `keys`, of which `count` are taken, those that
     /// `answering.keep` tells.
-    #[kernel(threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, false), starts_early)]
+    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, false), starts_early)]
     pub fn $filter(
         t: Thread,
         answering: Answering,
@@ -948,7 +948,7 @@ macro_rules! filters { ($($layout:ty, $key:ty: $filter:ident $filter_direct:iden
         filter::<$layout, 8>(t, answering, table, queries, cursors, spilled, join_state, keys, count)
     }
     /// The same for queries that are looked up in device memory: those that the [`source`] tells.
-    #[kernel(threads = 256, min_blocks = 4, shared = SUMS * 4, starts_early)]
+    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = SUMS * 4, starts_early)]
     pub fn $filter_direct(
         t: Thread,
         n: u32,
@@ -972,7 +972,7 @@ macro_rules! filters { ($($layout:ty, $key:ty: $filter:ident $filter_direct:iden
     }
 )* } }
 filters! {
-    Narrow, u32: map_filter map_filter_direct;
-    Wide<u32, u64>, u32: map_filter_u32 map_filter_direct_u32;
-    Wide<u64, u64>, u64: map_filter_u64 map_filter_direct_u64;
+    MAP_JOIN Narrow, u32: map_filter map_filter_direct;
+    MAP_JOIN_WIDE Wide<u32, u64>, u32: map_filter_u32 map_filter_direct_u32;
+    MAP_JOIN_WIDE Wide<u64, u64>, u64: map_filter_u64 map_filter_direct_u64;
 }

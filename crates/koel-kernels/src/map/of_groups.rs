@@ -165,7 +165,7 @@ fn bring<K: Number>(t: Thread, groups: Bringing<K>) {
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = crate::map::build::shared_bytes(shape.buckets, source.list))]
+    #[kernel(image = GROUPS, threads = 256, min_blocks = 4, shared = crate::map::build::shared_bytes(shape.buckets, source.list))]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -195,7 +195,7 @@ entries! {
 }
 macro_rules! bringing { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256)]
+    #[kernel(image = GROUPS, threads = 256)]
     pub fn $name(
         t: Thread,
         ordered: Ordered,

@@ -362,9 +362,9 @@ fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: u
     scatter::<_, THREADS, ITEMS, BINS, PER, _>(t, (pairs, live), crowd, bin_of, 0, cursors, place, put, put_elsewhere)
 }
 
-macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty, $tile:ident: $threads:literal $items:literal $bins:literal $blocks:literal $per:literal;)*) => { $(
+macro_rules! from_input { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty, $value:ty, $tile:ident: $threads:literal $items:literal $bins:literal $blocks:literal $per:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = $threads, min_blocks = $blocks, shared = $tile.shared(), starts_early, local_arrays)]
+    #[kernel(image = $image, threads = $threads, min_blocks = $blocks, shared = $tile.shared(), starts_early, local_arrays)]
     pub fn $name(
         t: Thread,
         seed: u32,
@@ -391,29 +391,29 @@ macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $
 from_input! {
     /// The input into at most 256 bins: groups of partitions, or partitions. `aligned`: keys and values begin on multiples
     /// of 16 bytes. Clears the stash. Before it, `cursors` are zero and `valid` is all ones.
-    map_from_input_narrow Narrow, u32, u32, NARROW: 384 20 256 2 1;
+    MAP map_from_input_narrow Narrow, u32, u32, NARROW: 384 20 256 2 1;
     /// The same with [`SMALL`].
-    map_from_input_small Narrow, u32, u32, SMALL: 512 12 1024 1 2;
+    MAP map_from_input_small Narrow, u32, u32, SMALL: 512 12 1024 1 2;
     /// The same with [`WIDE`].
-    map_from_input_wide Narrow, u32, u32, WIDE: 1024 16 1280 1 2;
+    MAP map_from_input_wide Narrow, u32, u32, WIDE: 1024 16 1280 1 2;
     /// As `map_from_input_narrow`.
-    map_from_input_narrow_u32_u64 Wide<u32, u64>, u32, u64, NARROW: 384 8 256 2 1;
+    MAP_WIDE map_from_input_narrow_u32_u64 Wide<u32, u64>, u32, u64, NARROW: 384 8 256 2 1;
     /// As `map_from_input_small`.
-    map_from_input_small_u32_u64 Wide<u32, u64>, u32, u64, SMALL: 512 4 1024 1 2;
+    MAP_WIDE map_from_input_small_u32_u64 Wide<u32, u64>, u32, u64, SMALL: 512 4 1024 1 2;
     /// As `map_from_input_wide`.
-    map_from_input_wide_u32_u64 Wide<u32, u64>, u32, u64, WIDE: 1024 8 1280 1 2;
+    MAP_WIDE map_from_input_wide_u32_u64 Wide<u32, u64>, u32, u64, WIDE: 1024 8 1280 1 2;
     /// As `map_from_input_narrow`.
-    map_from_input_narrow_u64_u32 Wide<u64, u32>, u64, u32, NARROW: 384 8 256 2 1;
+    MAP_WIDE map_from_input_narrow_u64_u32 Wide<u64, u32>, u64, u32, NARROW: 384 8 256 2 1;
     /// As `map_from_input_small`.
-    map_from_input_small_u64_u32 Wide<u64, u32>, u64, u32, SMALL: 512 4 1024 1 2;
+    MAP_WIDE map_from_input_small_u64_u32 Wide<u64, u32>, u64, u32, SMALL: 512 4 1024 1 2;
     /// As `map_from_input_wide`.
-    map_from_input_wide_u64_u32 Wide<u64, u32>, u64, u32, WIDE: 1024 8 1280 1 2;
+    MAP_WIDE map_from_input_wide_u64_u32 Wide<u64, u32>, u64, u32, WIDE: 1024 8 1280 1 2;
     /// As `map_from_input_narrow`.
-    map_from_input_narrow_u64_u64 Wide<u64, u64>, u64, u64, NARROW: 384 8 256 2 1;
+    MAP_WIDE map_from_input_narrow_u64_u64 Wide<u64, u64>, u64, u64, NARROW: 384 8 256 2 1;
     /// As `map_from_input_small`.
-    map_from_input_small_u64_u64 Wide<u64, u64>, u64, u64, SMALL: 512 4 1024 1 2;
+    MAP_WIDE map_from_input_small_u64_u64 Wide<u64, u64>, u64, u64, SMALL: 512 4 1024 1 2;
     /// As `map_from_input_wide`.
-    map_from_input_wide_u64_u64 Wide<u64, u64>, u64, u64, WIDE: 1024 8 1280 1 2;
+    MAP_WIDE map_from_input_wide_u64_u64 Wide<u64, u64>, u64, u64, WIDE: 1024 8 1280 1 2;
 }
 
 /// The number of pair `j` of thread `id`, where threads take two pairs at a time, side by side.
@@ -543,9 +543,9 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     )
 }
 
-macro_rules! from_groups { ($($(#[$doc:meta])* $name:ident $layout:ty: $items:literal;)*) => { $(
+macro_rules! from_groups { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty: $items:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays)]
+    #[kernel(image = $image, threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -573,7 +573,7 @@ from_groups! {
     ///
     /// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Before it, `cursors` are zero and `valid` is all
     /// ones.
-    map_from_groups Narrow: 20;
+    MAP map_from_groups Narrow: 20;
     /// The same for wide pairs.
-    map_from_groups_wide Wide<u64, u64>: 8;
+    MAP_WIDE map_from_groups_wide Wide<u64, u64>: 8;
 }

@@ -410,9 +410,9 @@ fn reproduce<L: Layout>(
     });
 }
 
-macro_rules! entries { ($($layout:ty, $min_blocks:literal: $(#[$unstash_doc:meta])* $unstash:ident $(#[$doc:meta])* $name:ident;)*) => { $(
+macro_rules! entries { ($($image:ident $layout:ty, $min_blocks:literal: $(#[$unstash_doc:meta])* $unstash:ident $(#[$doc:meta])* $name:ident;)*) => { $(
     $(#[$unstash_doc])*
-    #[kernel(threads = 512, starts_early)]
+    #[kernel(image = $image, threads = 512, starts_early)]
     pub fn $unstash(
         t: Thread,
         shape: Shape,
@@ -425,7 +425,7 @@ macro_rules! entries { ($($layout:ty, $min_blocks:literal: $(#[$unstash_doc:meta
         unstash::<$layout>(t, shape, stash_bits, stash, unstashed, lists, table_header)
     }
     $(#[$doc])*
-    #[kernel(threads = 512, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets), starts_early)]
+    #[kernel(image = $image, threads = 512, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets), starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -440,13 +440,13 @@ macro_rules! entries { ($($layout:ty, $min_blocks:literal: $(#[$unstash_doc:meta
     }
 )* } }
 entries! {
-    Narrow, 2:
+    MAP Narrow, 2:
     /// Empties a stash that holds something: its pairs are in `unstashed` then ([`unstashed_words`]), and `lists` has the slot of
     /// one of each partition, or all ones as before. A thread for each slot, or fewer.
     map_unstash
     /// Places the pairs of partition `t.block()` anew: see the module. Leaves all ones in `lists`.
     map_reproduce;
-    Wide<u64, u64>, 1:
+    MAP_WIDE Wide<u64, u64>, 1:
     /// The same for wide pairs.
     map_unstash_wide
     /// The same for wide pairs.

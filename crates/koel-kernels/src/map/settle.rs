@@ -669,9 +669,9 @@ fn bit(bucket: u32) -> u64 {
     1 << (bucket & 63)
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 512, min_blocks = 2, shared = (FILTER_WORDS + RAISED) * 8, starts_early)]
+    #[kernel(image = $image, threads = 512, min_blocks = 2, shared = (FILTER_WORDS + RAISED) * 8, starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -697,11 +697,11 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $val
 )* } }
 entries! {
     /// Ends a build: see the module. At most as many blocks as can be resident at once.
-    map_settle Narrow, u32, u32;
+    MAP map_settle Narrow, u32, u32;
     /// The same.
-    map_settle_u32_u64 Wide<u32, u64>, u32, u64;
+    MAP_WIDE map_settle_u32_u64 Wide<u32, u64>, u32, u64;
     /// The same.
-    map_settle_u64_u32 Wide<u64, u32>, u64, u32;
+    MAP_WIDE map_settle_u64_u32 Wide<u64, u32>, u64, u32;
     /// The same.
-    map_settle_u64_u64 Wide<u64, u64>, u64, u64;
+    MAP_WIDE map_settle_u64_u64 Wide<u64, u64>, u64, u64;
 }

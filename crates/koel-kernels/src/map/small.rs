@@ -204,9 +204,9 @@ fn pass<L: Layout>(
     }
 }
 
-macro_rules! passes { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) => { $(
+macro_rules! passes { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = pass_bytes(tile, bins.count), starts_early)]
+    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = pass_bytes(tile, bins.count), starts_early)]
     pub fn $name(
         t: Thread,
         seed: u32,
@@ -230,16 +230,16 @@ macro_rules! passes { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) =>
 )* } }
 passes! {
     /// The records of pairs `t.block() * tile..` to the bins of their partitions. Clears the stash.
-    map_records Narrow, u32;
+    MAP map_records Narrow, u32;
     /// The same for wide values.
-    map_records_u32 Wide<u32, u64>, u32;
+    MAP_WIDE map_records_u32 Wide<u32, u64>, u32;
     /// The same for wide keys.
-    map_records_u64 Wide<u64, u64>, u64;
+    MAP_WIDE map_records_u64 Wide<u64, u64>, u64;
 }
 
-macro_rules! builds { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
+macro_rules! builds { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = crate::map::build::shared_bytes(shape.buckets, source.list), starts_early)]
+    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = crate::map::build::shared_bytes(shape.buckets, source.list), starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -264,11 +264,11 @@ macro_rules! builds { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $valu
 )* } }
 builds! {
     /// Builds partition `t.block()` from records, as [`map_build`](fn@super::build::map_build) does from pairs.
-    map_build_small Narrow, u32, u32;
+    MAP map_build_small Narrow, u32, u32;
     /// The same for wide values.
-    map_build_small_u32_u64 Wide<u32, u64>, u32, u64;
+    MAP_WIDE map_build_small_u32_u64 Wide<u32, u64>, u32, u64;
     /// The same for wide keys.
-    map_build_small_u64_u32 Wide<u64, u32>, u64, u32;
+    MAP_WIDE map_build_small_u64_u32 Wide<u64, u32>, u64, u32;
     /// The same for wide pairs.
-    map_build_small_u64_u64 Wide<u64, u64>, u64, u64;
+    MAP_WIDE map_build_small_u64_u64 Wide<u64, u64>, u64, u64;
 }

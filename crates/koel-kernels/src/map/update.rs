@@ -1142,9 +1142,9 @@ fn other<L: Layout>(part: Partition<Moving<L>>, bucket: u32) -> Option<[L::Pair;
     if is_other(word) { Some(finished(part, bucket, word)) } else { None }
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $layout:ty, $value:ty, $wide:literal, $threads:literal $min_blocks:literal;)*) => { $(
+macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $left:ident $layout:ty, $value:ty, $wide:literal, $threads:literal $min_blocks:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
+    #[kernel(image = $image, threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -1176,7 +1176,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $layout:ty, $
         }
     }
     /// The same behind [few](crate::map::few) operations, of partitions `t.block()`, `t.block() + t.grid_dim()` and so on.
-    #[kernel(threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
+    #[kernel(image = $image, threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
     pub fn $left(
         t: Thread,
         shape: Shape,
@@ -1221,11 +1221,11 @@ entries! {
     /// Applies the operations of partition `t.block()`: see the module. `sent`, `overflow` and what follows up to `sent_state`: as the
     /// passes of a [join](super::join) leave them. `values` and `operations`, if these differ, and `statuses`: of each operation.
     /// `unstashed` and `lists`: as [`map_unstash`](fn@super::reproduce::map_unstash) leaves them; leaves all ones in `lists`.
-    map_update map_update_left Narrow, u32, false, 256 4;
+    MAP_UPDATE map_update map_update_left Narrow, u32, false, 256 4;
     /// The same.
-    map_update_u32_u64 map_update_left_u32_u64 Wide<u32, u64>, u64, true, 512 1;
+    MAP_UPDATE_WIDE map_update_u32_u64 map_update_left_u32_u64 Wide<u32, u64>, u64, true, 512 1;
     /// The same.
-    map_update_u64_u32 map_update_left_u64_u32 Wide<u64, u32>, u32, false, 512 1;
+    MAP_UPDATE_WIDE map_update_u64_u32 map_update_left_u64_u32 Wide<u64, u32>, u32, false, 512 1;
     /// The same.
-    map_update_u64_u64 map_update_left_u64_u64 Wide<u64, u64>, u64, true, 512 1;
+    MAP_UPDATE_WIDE map_update_u64_u64 map_update_left_u64_u64 Wide<u64, u64>, u64, true, 512 1;
 }

@@ -555,7 +555,7 @@ pub(super) fn write_bucket<K: Member>(slots: Buf<K>, place: u64, [low, high]: [K
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, $batch:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list, $bytes), starts_early)]
+    #[kernel(image = SET, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list, $bytes), starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,

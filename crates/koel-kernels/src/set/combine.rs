@@ -296,7 +296,7 @@ macro_rules! entries { ($($key:ty, $bytes:literal, $batch:literal: $combine:iden
     ///
     /// Of each array what [`set_build_u32`](fn@super::build::set_build_u32) takes; if there is no second, the first stands for it. The
     /// partitions and the lists are those of the first.
-    #[kernel(threads = 256, min_blocks = 4, shared = combine_bytes(shape.buckets, source.list, $bytes), starts_early)]
+    #[kernel(image = SET_COMBINE, threads = 256, min_blocks = 4, shared = combine_bytes(shape.buckets, source.list, $bytes), starts_early)]
     pub fn $combine(
         t: Thread,
         what: u32,
@@ -331,7 +331,7 @@ macro_rules! entries { ($($key:ty, $bytes:literal, $batch:literal: $combine:iden
     }
     /// Leaves the memory of [`set_combine_u32`](fn@set_combine_u32) and its passes as they found it; if something failed, does everything again, see the
     /// module. `spare` has the [words](spare_words) of `ending.slots`. At most as many blocks as can be resident at once.
-    #[kernel(threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early)]
+    #[kernel(image = SET_COMBINE, threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early)]
     pub fn $combined(
         t: Thread,
         ending: Ending,

@@ -68,7 +68,7 @@ pub(super) fn append_keys<K: Member>(
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, shared = SUMS * 4, starts_early)]
+    #[kernel(image = SET, threads = 256, shared = SUMS * 4, starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,

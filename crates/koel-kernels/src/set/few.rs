@@ -57,7 +57,7 @@ impl<K: Member> Bucketed for OfSet<K> {
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 256, min_blocks = 4, shared = crate::map::few::shared_bytes(few, $bytes), starts_early)]
+    #[kernel(image = SET_UPDATE, threads = 256, min_blocks = 4, shared = crate::map::few::shared_bytes(few, $bytes), starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,

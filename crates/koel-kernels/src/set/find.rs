@@ -53,7 +53,7 @@ impl<K: Member> Table<K> {
 
 macro_rules! entries { ($($key:ty: $contains:ident $contains_bits:ident $count:ident;)*) => { $(
     /// Looks up query `i`: 1 or 0.
-    #[kernel(threads = 256, independent, starts_early)]
+    #[kernel(image = SET, threads = 256, starts_early)]
     pub fn $contains(
         t: Thread,
         n: u32,
@@ -69,7 +69,7 @@ macro_rules! entries { ($($key:ty: $contains:ident $contains_bits:ident $count:i
         tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
     }
     /// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
-    #[kernel(threads = 256, starts_early)]
+    #[kernel(image = SET, threads = 256, starts_early)]
     pub fn $contains_bits(
         t: Thread,
         n: u32,
@@ -85,7 +85,7 @@ macro_rules! entries { ($($key:ty: $contains:ident $contains_bits:ident $count:i
         tell_bits(t, n, found, |i| table.contains(queries.get_stream(i)))
     }
     /// Adds to `count` how many of the queries are in the set.
-    #[kernel(threads = 256, starts_early)]
+    #[kernel(image = SET, threads = 256, starts_early)]
     pub fn $count(
         t: Thread,
         n: u32,

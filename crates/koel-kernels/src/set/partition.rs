@@ -205,7 +205,7 @@ fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: 
 
 macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, $tile:ident: $threads:literal $items:literal $bins:literal $per:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = $threads, min_blocks = 2, shared = $tile.shared($items, $bytes), starts_early, local_arrays)]
+    #[kernel(image = SET, threads = $threads, min_blocks = 2, shared = $tile.shared($items, $bytes), starts_early, local_arrays)]
     pub fn $name(
         t: Thread,
         seed: u32,
@@ -241,7 +241,7 @@ from_input! {
 
 macro_rules! from_groups { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, $items:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 384, min_blocks = 2, shared = FEW_BINS.shared($items, $bytes), starts_early, local_arrays)]
+    #[kernel(image = SET, threads = 384, min_blocks = 2, shared = FEW_BINS.shared($items, $bytes), starts_early, local_arrays)]
     pub fn $name(
         t: Thread,
         groups: Bins,

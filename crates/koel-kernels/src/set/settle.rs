@@ -230,7 +230,7 @@ fn rebuild<K: Member>(
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 512, min_blocks = 2, starts_early)]
+    #[kernel(image = SET, threads = 512, min_blocks = 2, starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,

@@ -376,7 +376,7 @@ fn apply<K: Member>(
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $key:ty, $bytes:literal;)*) => { $(
     $(#[$doc])*
-    #[kernel(threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
+    #[kernel(image = SET_UPDATE, threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
     pub fn $name(
         t: Thread,
         shape: Shape,
@@ -407,7 +407,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $key:ty, $byt
         }
     }
     /// The same behind [few](super::few) operations, of partitions `t.block()`, `t.block() + t.grid_dim()` and so on.
-    #[kernel(threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
+    #[kernel(image = SET_UPDATE, threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
     pub fn $left(
         t: Thread,
         shape: Shape,

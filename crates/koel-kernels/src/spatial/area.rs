@@ -16,7 +16,7 @@ const FIRST_BIN: u32 = (127 - 24) << 3;
 const MOST_MEDIANS: f32 = 8.0;
 
 /// For each cell of its cloud's area level: its surface and its points, side by side as `f32`.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_measure_cells(
     t: Thread,
     cells: u32,
@@ -60,7 +60,7 @@ pub fn side(level: u32) -> f32 {
 
 /// For each cell of its cloud's area level: the area of a point, from the cell and its neighbours; and a histogram of it
 /// over the points.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_area_of_points(
     t: Thread,
     cells: u32,
@@ -101,7 +101,7 @@ pub fn spatial_area_of_points(
 }
 
 /// The cap: so many times the median of the points. One thread a bin of each cloud; the bin of the median answers.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_cap_area(t: Thread, histogram: In<u32>, state: Buf<u32>) {
     let i = t.global_id();
     if i >= 2 * BINS {

@@ -39,7 +39,7 @@ impl Motion {
 
 /// Writes the motions of both clouds to device memory, where kernels of a recorded graph find new ones each time; clears the
 /// state, the bitmap of bricks with its counts, and the histogram of areas. One thread a word of the longest of them.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_begin(
     t: Thread,
     shape: Shape,

@@ -69,7 +69,7 @@ impl Dipole {
 }
 
 /// The dipole of each voxel.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_dipoles(
     t: Thread,
     voxels: u32,
@@ -100,7 +100,7 @@ pub fn spatial_dipoles(
 
 /// The dipoles of `levels` levels (1 or 2), from `level` on, from those of the level below. One thread a cell. Two levels at once are
 /// one launch less; each cell of the second sums up those of the first anew, in the same order.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_sum_dipoles(
     t: Thread,
     cells: u32,

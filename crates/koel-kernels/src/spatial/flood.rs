@@ -20,7 +20,7 @@ pub const CLEARED: u32 = 0x80;
 /// clearly against the other surface's normal there (inside) or along it (outside). Of several the clearest counts.
 ///
 /// `inside_below`, `outside_above`: bounds of the cosine, as `f32` bits.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_seed(
     t: Thread,
     voxels: u32,
@@ -77,7 +77,7 @@ pub fn spatial_seed(
 }
 
 /// All seeds in force become the first frontier, everything else is dry.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_flood_begin(
     t: Thread,
     voxels: u32,
@@ -100,7 +100,7 @@ pub fn spatial_flood_begin(
 }
 /// One step: the dry neighbours of the frontier get its seeds and are the next frontier. `step` is odd or even, and tells which
 /// count is whose.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_flood_step(
     t: Thread,
     n: u32,
@@ -133,14 +133,14 @@ pub fn spatial_flood_step(
     }
 }
 /// The count of a frontier that has been left behind: 0.
-#[kernel(threads = 32, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 32, independent, native_v3)]
 pub fn spatial_flood_turn(t: Thread, step: u32, state: Buf<u32>) {
     if t.global_id() == 0 {
         state.store(state::FRONTIER + (step & 1), 0);
     }
 }
 /// Clears the seeds whose floods meet with different labels.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_flood_conflicts(
     t: Thread,
     voxels: u32,
@@ -175,7 +175,7 @@ pub fn spatial_flood_conflicts(
     }
 }
 /// The label of each voxel: that of the seed that reached it. Where different ones still meet, after the last round: unknown.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_flood_label(
     t: Thread,
     voxels: u32,

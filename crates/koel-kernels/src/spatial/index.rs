@@ -232,7 +232,7 @@ pub fn mark_bricks(occupied: Buf<u32>, counts: Buf<u32>, shape: Shape, cloud: u3
 
 /// Each word and what comes before it side by side; `bricks` of the state: how many there are. Their cells are none yet; `places`: of each
 /// its place among all bricks, occupied or not.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_number_bricks(
     t: Thread,
     n: u32,
@@ -261,7 +261,7 @@ pub fn spatial_number_bricks(
 }
 /// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. Notes the brick of each key, of level 0. One
 /// thread for four points.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_mark_cells(
     t: Thread,
     groups: u32,
@@ -307,7 +307,7 @@ pub fn spatial_mark_cells(
     }
 }
 /// How many cells each brick holds.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, counts: Buf<u32>) {
     let i = t.global_id();
     if i < n {
@@ -318,7 +318,7 @@ pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, co
 /// Each brick's cells and the number of its first side by side, and behind the last the number of all; each cell's code; no
 /// voxel has a point yet. One thread for a brick, of `most`. And one more for each level and cloud: where it begins, and whether it is
 /// the first whose cells hold enough points.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_number_cells(
     t: Thread,
     most: u32,

@@ -17,7 +17,7 @@ pub const FAR: f32 = 8.0;
 
 /// The margin of each voxel that a unit holds: that of the unit, by its winding number (those in `windings`, in the order of the
 /// `numbers`, behind the samples); or, if that is close to the surface's own, it goes to `undecided`. One thread a voxel.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_judge_free(
     t: Thread,
     voxels: u32,
@@ -67,7 +67,7 @@ pub fn margin_of(below: f32, reach: f32, open: bool) -> f32 {
 
 /// The label of each voxel. Of two face neighbours on different sides the one with the smaller margin becomes unknown. One
 /// thread a voxel.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_label(
     t: Thread,
     voxels: u32,
@@ -150,7 +150,7 @@ pub const MEASURE_BITS: u32 = 16;
 /// Voxels that a thread sums up.
 pub const MEASURE_TURN: u32 = 64;
 /// The area of each label of each cloud. `threads` threads a cloud, each for every so manieth voxel.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_measure(t: Thread, threads: u32, dipoles: In<u32>, labels: In<u32>, state: In<u32>, areas: Buf<u64>) {
     let (i, cloud) = (t.global_id() >> 1, t.global_id() & 1);
     if i >= threads {
@@ -173,7 +173,7 @@ pub fn spatial_measure(t: Thread, threads: u32, dipoles: In<u32>, labels: In<u32
 }
 
 /// The label of each point: that of its voxel, unknown outside the grid.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_label_points(t: Thread, n: u32, voxels: In<u32>, labels: In<u32>, of_points: Buf<u8>) {
     let i = t.global_id();
     if i < n {

@@ -10,7 +10,7 @@ use koel_simt::{Buf, In, Thread, kernel};
 /// each unit its place in the list; its winding number, and those of the samples, become 0.
 ///
 /// One thread a cell, and one a sample. The order of the lists is not the same in every run; what follows from them does not depend on it.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_mark(
     t: Thread,
     cells: u32,
@@ -61,7 +61,7 @@ pub fn spatial_mark(
     }
 }
 /// Marks only the voxels that both clouds occupy: all that the flood asks for. One thread a voxel.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_mark_intersections(
     t: Thread,
     voxels: u32,

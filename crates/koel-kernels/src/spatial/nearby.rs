@@ -166,7 +166,7 @@ impl Places {
 }
 /// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals give no clear answer, or the
 /// surface is open, the voxel goes to `undecided`, with its distance in `reach` and a winding number of 0 in `sums`. By any number of threads.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_near(
     t: Thread,
     shape: Shape,
@@ -207,7 +207,7 @@ pub fn spatial_judge_near(
 }
 /// Of the voxels in `undecided` those that are far from a closed surface, but close to where it would go on if it were a sphere there: their margins;
 /// `reach` is [`DECIDED`]. By any number of threads.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_holes(
     t: Thread,
     shape: Shape,

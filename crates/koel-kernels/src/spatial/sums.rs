@@ -37,7 +37,7 @@ impl Sums {
 
 /// The voxel of each point, in place of its brick, and how many of its points have come before in no particular order; how many
 /// there are. One thread for four points, neighbours in the same voxel together.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_rank_points(
     t: Thread,
     groups: u32,
@@ -72,7 +72,7 @@ pub fn spatial_rank_points(
     }
 }
 /// The points of each voxel one after another.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_order_points(t: Thread, n: u32, voxels: In<u32>, ranks: In<u32>, starts: In<u32>, order: Buf<u32>) {
     let i = t.global_id();
     if i >= n {
@@ -85,7 +85,7 @@ pub fn spatial_order_points(t: Thread, n: u32, voxels: In<u32>, ranks: In<u32>, 
 }
 /// The sums of each voxel, or only of those marked as [intersections](super::mark::INTERSECTION). Normals are of length 1, or 0 where
 /// unknown.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_sum_points(
     t: Thread,
     voxels: u32,

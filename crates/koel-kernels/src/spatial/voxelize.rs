@@ -26,7 +26,7 @@ pub const LOCAL_BITS: u32 = 10;
 ///
 /// In double precision, in the order of `Grid::to_voxel_units`: a point that does not move gets the voxel that the host
 /// would give it.
-#[kernel(threads = 128, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_voxelize(
     t: Thread,
     groups: u32,

@@ -127,7 +127,7 @@ impl Turn {
 
 /// Winding numbers of cells at their centres: first of the samples of both clouds in their own surface, then of the free cells
 /// listed in `units` in the other one. Queries times levels times `split` (1 or [`CORNERS`]), by any number of threads.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_wind_units(
     t: Thread,
     shape: Shape,
@@ -166,7 +166,7 @@ pub fn spatial_wind_units(
 }
 /// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level, but for those that are [`DECIDED`]; from each
 /// its voxel's margin. Queries times levels times `split` (1 or [`CORNERS`]), by any number of threads: the last one of a query has its sum.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_wind_voxels(
     t: Thread,
     shape: Shape,
@@ -212,7 +212,7 @@ pub fn spatial_wind_voxels(
 
 /// What is known of each surface as a whole: area and closedness, from its coarsest level, by one thread a cloud; and the median of
 /// its samples, by one thread a sample: the one in the middle answers.
-#[kernel(threads = 64, independent, native_v3)]
+#[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_surfaces(
     t: Thread,
     shape: Shape,

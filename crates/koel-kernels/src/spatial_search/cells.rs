@@ -25,7 +25,7 @@ pub fn unordered(word: u32) -> u32 {
 
 /// Widens `bounds`: least x, y, z, greatest x, y, z, as [`ordered`] words. Every thread takes many points, so that few
 /// atomics are needed.
-#[kernel(threads = 256, independent)]
+#[kernel(image = SEARCH, threads = 256, independent)]
 pub fn point_bounds(t: Thread, n: u32, points: In<u32>, bounds: Buf<u32>) {
     let (mut low, mut high) = ([u32::MAX; 3], [0u32; 3]);
     let mut i = t.global_id();
@@ -48,7 +48,7 @@ pub fn point_bounds(t: Thread, n: u32, points: In<u32>, bounds: Buf<u32>) {
 }
 
 /// `keys[i]` = the key of the cell of point `i`; `indices[i]` = `i`.
-#[kernel(threads = 256, independent)]
+#[kernel(image = SEARCH, threads = 256, independent)]
 pub fn cell_keys(t: Thread, n: u32, voxels: Grid, points: In<u32>, keys: Buf<u64>, indices: Buf<u32>) {
     let i = t.global_id();
     if i >= n {
@@ -61,7 +61,7 @@ pub fn cell_keys(t: Thread, n: u32, voxels: Grid, points: In<u32>, keys: Buf<u64
 }
 
 /// `starts[i]` = 1 if point `i` of the sorted ones is the first of its cell; `places[i]` = `i`.
-#[kernel(threads = 256, independent)]
+#[kernel(image = SEARCH, threads = 256, independent)]
 pub fn mark_cells(t: Thread, n: u32, keys: In<u64>, starts: Buf<u8>, places: Buf<u32>) {
     let i = t.global_id();
     if i >= n {
@@ -72,7 +72,7 @@ pub fn mark_cells(t: Thread, n: u32, keys: In<u64>, starts: Buf<u8>, places: Buf
 }
 
 /// `sorted[i]` = x, y, z and index of point `indices[i]`.
-#[kernel(threads = 256, independent)]
+#[kernel(image = SEARCH, threads = 256, independent)]
 pub fn gather_points(t: Thread, n: u32, points: In<u32>, indices: In<u32>, sorted: Buf<u32>) {
     let i = t.global_id();
     if i >= n {
@@ -85,7 +85,7 @@ pub fn gather_points(t: Thread, n: u32, points: In<u32>, indices: In<u32>, sorte
 
 /// Writes cell `i` of `n`, and the end behind them: `cells[2 i]` = its key, `cells[2 i + 1]` = where its points start, and no
 /// next cell. `names[i]` = what the hash table knows it by; `numbers[i]` = `i`.
-#[kernel(threads = 256, independent)]
+#[kernel(image = SEARCH, threads = 256, independent)]
 pub fn write_cells(
     t: Thread,
     n: u32,
@@ -113,7 +113,7 @@ pub fn write_cells(
 }
 
 /// Links cells of equal name: `names` and `cells_of` are sorted by name, cells ascending where names are equal.
-#[kernel(threads = 256, independent)]
+#[kernel(image = SEARCH, threads = 256, independent)]
 pub fn link_cells(t: Thread, n: u32, names: In<u32>, cells_of: In<u32>, cells: Buf<u64>) {
     let i = t.global_id();
     let next = i.saturating_add(1);

@@ -85,7 +85,7 @@ impl Cube {
 ///
 /// Cubes of cells around the query are looked up while they are small; if points outside may still be nearer, all occupied
 /// cells are gone through from the query outwards, along one axis after the other, as far as they can matter.
-#[kernel(threads = 128, independent)]
+#[kernel(image = SEARCH, threads = 128, independent)]
 pub fn find_nearest(
     t: Thread,
     n: u32,

@@ -65,7 +65,7 @@ fn of_run(cells: &Cells, q: [f32; 3], limit: f64, (mut i, end): (u32, u32), visi
 }
 
 /// `counts[i]` = how many points lie within `radius` (the bits of an `f64`) of query `i`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = SEARCH, threads = 128, independent)]
 pub fn count_within(
     t: Thread,
     n: u32,
@@ -96,7 +96,7 @@ pub fn count_within(
 
 /// The indices of the points within `radius` of query `i` go to `found[offsets[i]..]`, as far as there is room before
 /// `offsets[i + 1]` and `room`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = SEARCH, threads = 128, independent)]
 pub fn list_within(
     t: Thread,
     n: u32,

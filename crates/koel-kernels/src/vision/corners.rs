@@ -78,7 +78,7 @@ pub fn is_peak(at: impl Fn(u32, u32) -> f32) -> bool {
 
 /// `scores` = of each pixel its [`corner_score`], a float; 0 near the border. A thread a pixel. `median`: as
 /// [`super::edges::vision_median()`] leaves it.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_corner_scores(t: Thread, width: u32, height: u32, image: In<u32>, median: In<u32>, scores: Buf<u32>) {
     let (i, width) = (t.global_id(), at_least_one(width));
     if i >= width * height {
@@ -98,7 +98,7 @@ pub fn vision_corner_scores(t: Thread, width: u32, height: u32, image: In<u32>, 
 }
 
 /// `flags[p]` = 1 if pixel `p` is a corner, else 0. A thread a pixel.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_corner_peaks(t: Thread, width: u32, height: u32, scores: In<u32>, flags: Buf<u8>) {
     let (i, width) = (t.global_id(), at_least_one(width));
     if i >= width * height {
@@ -114,7 +114,7 @@ pub fn vision_corner_peaks(t: Thread, width: u32, height: u32, scores: In<u32>, 
 }
 
 /// `corners`: of each of the `count[0]` corners the number of its pixel and its score. A thread a pixel that may be one.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_corners(t: Thread, n: u32, count: In<u32>, pixels: In<u32>, scores: In<u32>, corners: Buf<u32>) {
     let to = t.global_id();
     if to < n && to < count.get(0) {

@@ -181,7 +181,7 @@ const RAW: (u32, u32) = (SOFT.0 + 2 * REACH, SOFT.1 + 2 * REACH);
 /// [`TILE`]; all are floats.
 ///
 /// Every pixel is read 3 times, 8 bytes are written.
-#[kernel(threads = 256, shared = (RAW.0 * RAW.1 + RAW.0 * SOFT.1 + SOFT.0 * SOFT.1) * 4)]
+#[kernel(image = VISION, threads = 256, shared = (RAW.0 * RAW.1 + RAW.0 * SOFT.1 + SOFT.0 * SOFT.1) * 4)]
 pub fn vision_gradient(t: Thread, width: u32, height: u32, image: In<u32>, smooth: Buf<u32>, magnitudes: Buf<u32>) {
     let mut shared = t.shared();
     let raw = shared.array::<u32>(RAW.0 * RAW.1);
@@ -232,7 +232,7 @@ pub fn vision_gradient(t: Thread, width: u32, height: u32, image: In<u32>, smoot
 }
 
 /// `counts[b]` += pixels, but those of the border, whose [`noise_bin`] is `b`. Any grid.
-#[kernel(threads = 256, shared = NOISE_BINS * 4)]
+#[kernel(image = VISION, threads = 256, shared = NOISE_BINS * 4)]
 pub fn vision_noise(t: Thread, width: u32, height: u32, image: In<u32>, counts: Buf<u32>) {
     let own = t.shared().array::<u32>(NOISE_BINS);
     let mut bin = t.id();
@@ -262,7 +262,7 @@ pub fn vision_noise(t: Thread, width: u32, height: u32, image: In<u32>, counts: 
 }
 
 /// `out[0]` = the bin of the median of what `counts` count. One block.
-#[kernel(threads = 256, shared = 32 * 4)]
+#[kernel(image = VISION, threads = 256, shared = 32 * 4)]
 pub fn vision_median(t: Thread, counts: In<u32>, out: Buf<u32>) {
     const BINS: u32 = NOISE_BINS / THREADS;
     let sums = t.shared().array::<u32>(32);
@@ -285,7 +285,7 @@ pub fn vision_median(t: Thread, counts: In<u32>, out: Buf<u32>) {
 }
 
 /// `sums` = of each pixel the sum of the [`summand`]s of its row, [`WINDOW`] pixels to both sides. A thread a pixel.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_row_sums(t: Thread, width: u32, height: u32, magnitudes: In<u32>, sums: Buf<u32>) {
     let (i, width) = (t.global_id(), at_least_one(width));
     if i >= width * height {
@@ -339,7 +339,7 @@ impl Slopes {
 }
 
 /// `flags[p]` = 1 if pixel `p` has an edge, else 0. A thread a pixel.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_ridges(
     t: Thread,
     width: u32,
@@ -359,7 +359,7 @@ pub fn vision_ridges(
 
 /// `pixels` = the numbers of the pixels whose flag is not 0, in their order; `count[0]` = how many. One block a tile of
 /// [`crate::compact::TILE`] pixels; `status` and `ticket` begin as zero.
-#[kernel(threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
+#[kernel(image = VISION, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
 pub fn vision_pixels(
     t: Thread,
     n: u32,
@@ -375,7 +375,7 @@ pub fn vision_pixels(
 
 /// Of each of the `count[0]` edges, `places`: x, y and the normal's x, y; `traits`: its direction, strength, contrast and the number
 /// of its pixel. A thread a pixel that may be one.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_edges(
     t: Thread,
     width: u32,

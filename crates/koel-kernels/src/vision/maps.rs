@@ -102,7 +102,7 @@ pub fn step(bin: u32, counts: [u32; BINS as usize], rows: f32, part: f32) -> u32
 
 /// `members[p]` |= the planes of the edges in pixel `p`, `index[p]` = the first of them. A thread an edge. `members` begins as
 /// zero, `index` as all ones. `places` and `traits`: as of [`super::edges::vision_edges()`].
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_members(
     t: Thread,
     edges: u32,
@@ -134,7 +134,7 @@ const ROWS: u32 = TILE.1 + 2 * REACH;
 /// words of 32. A block takes a [`TILE`]. `numbers[(dy + 9) * 19 + dx + 9]` is the number of an offset.
 ///
 /// Reads 4 bytes a pixel (6 with what lies around the tile), writes 28.
-#[kernel(threads = 256, shared = ROWS * PLANES * 8)]
+#[kernel(image = VISION, threads = 256, shared = ROWS * PLANES * 8)]
 pub fn vision_nearest(
     t: Thread,
     width: u32,
@@ -215,7 +215,7 @@ pub fn vision_nearest(
 
 /// `table`: of each plane what each step of each bin says ([`ENTRIES`] bytes, signed). A block a plane. `bits`: as of
 /// [`vision_nearest()`].
-#[kernel(threads = 256, shared = 3 * 32 * 4)]
+#[kernel(image = VISION, threads = 256, shared = 3 * 32 * 4)]
 pub fn vision_log_ratios(t: Thread, width: u32, height: u32, bits: In<u32>, table: Buf<u8>) {
     let mut shared = t.shared();
     let sums = [shared.array::<u32>(32), shared.array::<u32>(32), shared.array::<u32>(32)];
@@ -250,7 +250,7 @@ pub const STRIP: u32 = 64;
 
 /// `loose` and `fine`: what the table says of each class and pixel, in the wide and in the narrow tolerance. Behind the last of
 /// `loose`: [`OUTSIDE`]. A warp takes 32 columns and [`STRIP`] rows of a plane.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_likelihoods(
     t: Thread,
     width: u32,
@@ -336,7 +336,7 @@ unsafe impl koel_simt::Arg for Placed {}
 
 /// `partners`: for each model point the nearest scene edge of its direction: x, y and the normal's x, y; the normal is zero where
 /// there is none within [`REACH`]. A thread a point. The other arrays: as of [`super::refine::vision_moments()`].
-#[kernel(threads = 128, independent)]
+#[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_inliers(
     t: Thread,
     placed: Placed,

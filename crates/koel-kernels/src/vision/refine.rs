@@ -109,7 +109,7 @@ fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
 /// `edges`: x, y and the normal's x, y of each scene edge; `index`: of each pixel its edge. `nearest`: class by class, row by row, a
 /// number of `offsets`, to the nearest edge pixel, in the order of distance; [`FAR`] if there is none.
 /// `offsets`: x and y, as signed 16-bit halves. `likelihood`: class by class, signed, sixteenths. `sums[w STRIPS n + thread]`.
-#[kernel(threads = 128, independent)]
+#[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_moments(
     t: Thread,
     refinement: Refinement,
@@ -201,7 +201,7 @@ pub fn vision_moments(
 }
 
 /// A step of each candidate that goes on, by the sums of [`vision_moments()`]. A thread a candidate. `models` and `of`: as there.
-#[kernel(threads = 32, independent)]
+#[kernel(image = VISION, threads = 32, independent)]
 pub fn vision_step(t: Thread, refinement: Refinement, models: In<u32>, of: In<u32>, sums: In<u32>, states: Buf<u32>) {
     let Refinement { candidates, damping, last, .. } = refinement;
     let i = t.global_id();

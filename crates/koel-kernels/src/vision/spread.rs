@@ -22,7 +22,7 @@ pub fn crowd(e: [f32; 4], o: [f32; 4], apart2: f32) -> bool {
 }
 
 /// Keys that bring those edges forward that stand out most, and the edges' numbers: to be sorted. A thread an edge.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_order(t: Thread, edges: u32, traits: In<u32>, keys: Buf<u32>, numbers: Buf<u32>) {
     let i = t.global_id();
     if i < edges {
@@ -33,7 +33,7 @@ pub fn vision_order(t: Thread, edges: u32, traits: In<u32>, keys: Buf<u32>, numb
 }
 
 /// `ranks[order[r]]` = r; `at[p]` = the edge found in pixel `p`. A thread an edge. `at` begins as all ones.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_ranks(t: Thread, edges: u32, order: In<u32>, traits: In<u32>, ranks: Buf<u32>, at: Buf<u32>) {
     let r = t.global_id();
     if r < edges {
@@ -62,7 +62,7 @@ unsafe impl koel_simt::Arg for Spread {}
 
 /// `flags[r]` = 1 if the edge of rank `r` is chosen, else 0. A thread a rank; `states` (one an edge) begins as zero, as does
 /// `ticket`.
-#[kernel(threads = 256, shared = 4)]
+#[kernel(image = VISION, threads = 256, shared = 4)]
 pub fn vision_spread(
     t: Thread,
     spread: Spread,
@@ -124,7 +124,7 @@ pub fn vision_spread(
 }
 
 /// `points`: x, y, direction and number of each chosen edge. A thread a place in `chosen`, of which `count[0]` are meant.
-#[kernel(threads = 256, independent)]
+#[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_points(
     t: Thread,
     most: u32,

@@ -128,7 +128,7 @@ fn keep(best: Buf<u64>, first: u32, slots: u32, kept: u64) -> u64 {
 /// first group of test points of its tilt, its model, its number there. `tests`, 12 words for each four points: their x, their y,
 /// their directions. `alive[m]`: 0 if model `m` is not looked for. `likelihood`: class by class, row by row, signed; behind them
 /// [`OUTSIDE`]. `best`: for each model and point [`Search::keep`] slots, which begin as zero or as another table has left them.
-#[kernel(threads = 256, min_blocks = 4, independent)]
+#[kernel(image = VISION, threads = 256, min_blocks = 4, independent)]
 pub fn vision_vote(
     t: Thread,
     search: Search,
@@ -197,7 +197,7 @@ mod tests {
     use koel_simt::Exec;
 
     /// Every thread keeps eight values in one of two lists.
-    #[kernel(threads = 64)]
+    #[kernel(image = VISION, threads = 64)]
     fn keep_all(t: Thread, values: In<u64>, slots: u32, best: Buf<u64>) {
         let mut i = t.global_id();
         while i < 8 * t.grid_dim() * t.block_dim() {

@@ -1,8 +1,12 @@
 //! What a launcher gets of a kernel: its description, its arguments, its body.
 use super::Extent;
-use crate::{Buf, In, Thread};
+#[cfg(feature = "executor")]
+use crate::Thread;
+use crate::{Buf, Image, In};
 use std::mem::MaybeUninit;
 use std::ops::Range;
+#[cfg(feature = "executor")]
+use std::sync::Arc;
 
 /// What a launcher must know of a kernel. `#[kernel]` writes it.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +21,8 @@ pub struct KernelSpec {
     pub independent: bool,
     /// It waits for earlier kernels itself ([`Thread::wait_for_previous`]) and may start while they end.
     pub starts_early: bool,
+    /// Where its GPU code is; `None`: in PTX that was loaded before, by the kernel's name.
+    pub image: Option<&'static Image>,
     /// Name and Rust type, in the order of the entry's parameters.
     pub params: &'static [(&'static str, &'static str)],
     /// Bytes of each parameter as the entry reads it.
@@ -26,33 +32,75 @@ pub struct KernelSpec {
 /// The kernel with its arguments, for launchers that run on the host.
 #[derive(Clone, Copy)]
 pub struct KernelBody<'a> {
+    /// Runs all threads of some blocks of a grid one after another: one loop, compiled with the kernel. Only independent
+    /// kernels have it.
+    pub(crate) blocks: Option<&'a (dyn Fn(Range<u32>, u32) + Sync)>,
     /// Runs one thread.
-    pub thread: &'a (dyn Fn(Thread) + Sync),
-    /// Runs all threads of some blocks of a grid one after another: one loop, compiled with the kernel.
-    pub blocks: &'a (dyn Fn(Range<u32>, u32) + Sync),
-    /// A copy that outlives the call, for launchers that run it later or again.
-    pub keep: &'a (dyn Fn() -> KeptBody + Sync),
+    #[cfg(feature = "executor")]
+    pub(crate) thread: &'a (dyn Fn(Thread) + Sync),
+    #[cfg(feature = "executor")]
+    keep: &'a (dyn Fn() -> KeptBody + Sync),
+}
+impl<'a> KernelBody<'a> {
+    /// For `#[kernel]`.
+    #[doc(hidden)]
+    pub fn new(
+        blocks: Option<&'a (dyn Fn(Range<u32>, u32) + Sync)>,
+        #[cfg(feature = "executor")] thread: &'a (dyn Fn(Thread) + Sync),
+        #[cfg(feature = "executor")] keep: &'a (dyn Fn() -> KeptBody + Sync),
+    ) -> Self {
+        KernelBody {
+            blocks,
+            #[cfg(feature = "executor")]
+            thread,
+            #[cfg(feature = "executor")]
+            keep,
+        }
+    }
+    /// A copy that outlives the launch, for launchers that run it later or again.
+    #[cfg(feature = "executor")]
+    pub fn keep(&self) -> KeptBody {
+        (self.keep)()
+    }
 }
 
-/// A kernel with a copy of its arguments.
+/// A kernel with a copy of its arguments, for the executor.
+#[cfg(feature = "executor")]
+#[derive(Clone)]
 pub struct KeptBody {
-    thread: Box<dyn Fn(Thread) + Send + Sync>,
-    blocks: Box<dyn Fn(Range<u32>, u32) + Send + Sync>,
-    keep: Box<dyn Fn() -> KeptBody + Send + Sync>,
+    thread: Arc<dyn Fn(Thread) + Send + Sync>,
 }
+#[cfg(feature = "executor")]
 impl KeptBody {
-    /// Of what [`KernelBody`] borrows.
-    pub fn new(
-        thread: impl Fn(Thread) + Copy + Send + Sync + 'static,
-        blocks: impl Fn(Range<u32>, u32) + Copy + Send + Sync + 'static,
-    ) -> KeptBody {
-        let keep = move || KeptBody::new(thread, blocks);
-        KeptBody { thread: Box::new(thread), blocks: Box::new(blocks), keep: Box::new(keep) }
+    /// For `#[kernel]`.
+    #[doc(hidden)]
+    pub fn new(thread: impl Fn(Thread) + Send + Sync + 'static) -> KeptBody {
+        KeptBody { thread: Arc::new(thread) }
     }
-    /// To launch it. What the arguments point to must be alive.
-    pub fn body(&self) -> KernelBody<'_> {
-        KernelBody { thread: &*self.thread, blocks: &*self.blocks, keep: &*self.keep }
+    /// Lends it to `run` as the body of a launch. What the arguments point to must be alive.
+    pub fn lend<R>(&self, run: impl FnOnce(KernelBody<'_>) -> R) -> R {
+        run(KernelBody { blocks: None, thread: &*self.thread, keep: &|| self.clone() })
     }
+}
+
+/// What `#[kernel]` lends to a launcher: the loop of an independent kernel, and with the feature `executor` one thread.
+#[cfg(feature = "executor")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! lend_body {
+    ($blocks:expr, $thread:expr, $run:ident) => {{
+        let thread = $thread;
+        $run($crate::KernelBody::new($blocks, &thread, &move || $crate::KeptBody::new(thread)))
+    }};
+}
+/// What `#[kernel]` lends to a launcher: the loop of an independent kernel. No other is compiled for the host.
+#[cfg(not(feature = "executor"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! lend_body {
+    ($blocks:expr, $thread:expr, $run:ident) => {
+        $run($crate::KernelBody::new($blocks))
+    };
 }
 
 /// Something that can run a kernel. Host launchers call `body`; a CUDA launcher passes `args` to the driver.

@@ -1,25 +1,38 @@
 //! The primitives on the host, and the two ways to run a kernel there.
 //!
-//! * [`Exec`], the test executor. Every GPU thread of a block is a stackful coroutine; barriers and warp operations are
+//! * `Exec`, the test executor (feature `executor`). Every GPU thread of a block is a stackful coroutine; barriers and warp operations are
 //!   yields, and so are some memory accesses. An OS thread interleaves a few resident blocks, several OS threads run at
 //!   the same time, so that global atomics really race.
 //! * [`run_native`], plain loops over the threads of kernels whose threads do not wait for each other. Bounds are checked
 //!   there too.
+#[cfg(feature = "executor")]
 mod block;
+#[cfg(not(feature = "executor"))]
+#[path = "no_block.rs"]
+mod block;
+#[cfg(feature = "executor")]
 mod exec;
 mod fault;
+mod image;
 mod launch;
 mod memory;
 mod native;
+#[cfg(feature = "executor")]
 mod order;
+#[cfg(feature = "executor")]
 mod shadow;
+#[cfg(feature = "executor")]
 mod stacks;
 
 use crate::Access;
 use block::{WarpOp, current, fault, running_block};
+#[cfg(feature = "executor")]
 pub use exec::{Exec, Stats};
 pub use fault::{Fault, FaultKind};
-pub use launch::{Arg, ArrayArg, Backend, DeviceArg, KeptBody, KernelBody, KernelSpec};
+pub use image::{Code, CodeKind, Image, ImageError};
+#[cfg(feature = "executor")]
+pub use launch::KeptBody;
+pub use launch::{Arg, ArrayArg, Backend, DeviceArg, KernelBody, KernelSpec};
 pub use memory::{Mem, Rmw};
 pub use native::{native_thread, run_native, run_v3};
 use std::panic::Location;

@@ -15,8 +15,10 @@ use std::ops::Range;
 /// # Safety
 /// The arguments captured by `body` must be alive. Indices are checked.
 pub unsafe fn run_native(spec: &KernelSpec, blocks: Range<u32>, grid: u32, body: KernelBody<'_>) {
-    assert!(spec.independent, "kernel `{}` is not marked independent: only the executor can run it", spec.name);
-    (body.blocks)(blocks, grid)
+    match body.blocks {
+        Some(run) => run(blocks, grid),
+        None => panic!("kernel `{}` is not marked independent: only the executor can run it", spec.name),
+    }
 }
 
 /// Thread `id` of a block of a grid, for the loops that `#[kernel]` writes.

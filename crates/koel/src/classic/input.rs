@@ -1,8 +1,8 @@
 //! What every build checks first, and the pairs it then works on.
+pub(super) use super::duplicates::Pairs;
+use super::duplicates::{self, Distinct};
 use super::{Duplicates, Kind, Options};
 use crate::device::{Stream, View};
-pub(super) use crate::duplicates::Pairs;
-use crate::duplicates::{self, Distinct};
 use crate::error::{Error, Result, check_length, count32};
 
 /// Checks lengths and the load; returns the load.

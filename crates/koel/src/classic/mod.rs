@@ -9,6 +9,7 @@ pub mod bucketed;
 pub mod chaining;
 mod cpu;
 mod cuckoo;
+mod duplicates;
 pub mod fks;
 pub mod function_id;
 mod input;

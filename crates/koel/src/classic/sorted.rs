@@ -1,9 +1,9 @@
 //! The yardstick of all the papers: pairs sorted by a radix sort, found by binary search.
 //!
 //! Memory: 8 bytes a pair. A lookup reads about `lg n` keys.
+use super::duplicates::{self, Distinct};
 use super::{BuildReport, Duplicates, FindArgs, Kind, Options, Table, input};
 use crate::device::{Stream, View, ViewMut};
-use crate::duplicates::{self, Distinct};
 use crate::error::Result;
 use koel_kernels::classic::sorted::sorted_find;
 

@@ -8,7 +8,7 @@ use super::partition::{BLOCK, Parted, mix_pairs};
 use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
 use super::stash::{Stash, pair_unchecked};
-use crate::classic::Duplicates;
+use crate::duplicates::Duplicates;
 use koel_kernels::hash::mulhi;
 use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Shape, class};
 use std::hint::select_unpredictable;

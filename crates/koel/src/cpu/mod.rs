@@ -19,9 +19,9 @@ mod stash;
 mod tests;
 mod update;
 
-use crate::classic::Duplicates;
 use crate::device::Device;
 pub use crate::device::memory::{Memory, Pages, map};
+use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
 use answers::{Answers, Bits, Count, Flags, Values, ValuesAndFlags};
 use build::{BuildBin, Builder, Source};

@@ -177,6 +177,7 @@ impl<T: Element> Buffer<T> {
         self.view().download()
     }
     /// The elements, where they are in host memory and nothing can be writing them.
+    #[cfg(feature = "classic")]
     pub(crate) fn host(&self) -> Option<&[T]> {
         self.view().host()
     }

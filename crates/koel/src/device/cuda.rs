@@ -1,16 +1,16 @@
 //! NVIDIA's GPUs, through the driver alone.
 //!
-//! The driver's library is loaded at run time. Kernels come as PTX, which the driver compiles when the device is opened
-//! (and caches on disk). Streams are "blocking" in the driver's sense, and memory comes from and goes back to the driver's
+//! The driver's library is loaded at run time, kernels when they are first launched (`images.rs`). Streams are "blocking" in the driver's sense, and memory comes from and goes back to the driver's
 //! pool on the legacy default stream, which all of them order themselves with: so memory is never given to another
 //! buffer while a kernel still uses it. Other libraries' streams may not be blocking; they are told to wait (`follow_legacy`,
 //! `lead_legacy`). Nor are streams that are captured, because a driver forbids the legacy stream while a blocking one is.
-use super::modules::{self, Entries};
+use super::images::{Images, load};
+use super::modules::Entries;
 use crate::error::{Error, Result};
 use cudarc::driver::result::stream::StreamKind;
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute};
 use cudarc::driver::{DriverError, result};
-use koel_simt::{DeviceArg, KernelSpec};
+use koel_simt::{DeviceArg, Image, KernelSpec};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CString, c_void};
 use std::mem::MaybeUninit;
@@ -26,7 +26,7 @@ pub struct Cuda(Arc<Context>);
 struct Context {
     device: sys::CUdevice,
     context: sys::CUcontext,
-    module: sys::CUmodule,
+    images: Images,
     /// Of other crates.
     modules: Mutex<Vec<Module>>,
     functions: Mutex<HashMap<&'static str, Function>>,
@@ -45,8 +45,14 @@ struct Module {
 #[derive(Clone, Copy)]
 struct Function {
     function: sys::CUfunction,
-    /// The parameters of the spec that it was looked up for.
+    /// Of the spec that it was looked up for.
     param_bytes: &'static [usize],
+    image: Option<&'static Image>,
+}
+impl Function {
+    fn is_of(&self, spec: &KernelSpec) -> bool {
+        self.param_bytes == spec.param_bytes && self.image.map(std::ptr::from_ref) == spec.image.map(std::ptr::from_ref)
+    }
 }
 // SAFETY: driver handles may be used from any thread; the context is made current first.
 unsafe impl Send for Context {}
@@ -55,20 +61,57 @@ unsafe impl Sync for Context {}
 // SAFETY: as above.
 unsafe impl Send for Function {}
 
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(|e| e.into_inner())
 }
-fn text(e: DriverError) -> String {
+pub fn text(e: DriverError) -> String {
     let name = e.error_name().map(|n| n.to_string_lossy().into_owned());
     let what = e.error_string().map(|n| n.to_string_lossy().into_owned());
     format!("{}: {}", name.unwrap_or_else(|_| format!("{:?}", e.0)), what.unwrap_or_default())
 }
-fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
+pub fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
     move |e| Error::Driver { call, message: text(e) }
 }
 
+/// How a GPU is used.
+///
+/// ```
+/// use koel::{Device, device::CudaOptions};
+///
+/// let options = CudaOptions::default().with_machine_code(false); // the driver compiles each kernel
+/// match Device::cuda_with(0, options) {
+///     Ok(device) => println!("{}", device.name()),
+///     Err(e) => println!("no GPU: {e}"),
+/// }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct CudaOptions {
+    /// Takes the machine code that this build carries, where it has some for the GPU. Otherwise the driver compiles each
+    /// kernel when it is first launched, as it does on GPUs that there is no machine code for.
+    pub machine_code: bool,
+}
+impl Default for CudaOptions {
+    fn default() -> Self {
+        CudaOptions { machine_code: true }
+    }
+}
+impl CudaOptions {
+    /// With or without machine code.
+    pub fn with_machine_code(mut self, machine_code: bool) -> Self {
+        self.machine_code = machine_code;
+        self
+    }
+}
+
+/// The least compute capability that koel's kernels are made for: 7.5, any GPU since 2018.
+const LEAST_CAPABILITY: u32 = 75;
+/// So much memory is taken from the driver when a device is opened, and given back to its pool. The first allocation of a
+/// process makes the pool, which takes 8 ms on an H200: no matter of the first build.
+const FIRST_ALLOCATION: usize = 1 << 20;
+
 impl Cuda {
-    pub fn new(ordinal: usize) -> Result<Cuda> {
+    pub fn new(ordinal: usize, options: CudaOptions) -> Result<Cuda> {
         // SAFETY: loads the driver's library, whose initialisers are trusted.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::NoDriver { reason: "the library libcuda was not found".into() });
@@ -94,27 +137,27 @@ impl Cuda {
         let attribute = |a| unsafe { result::device::get_attribute(device, a) }.map_err(driver("cuDeviceGetAttribute"));
         let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u32;
         let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)? as u32;
-        let Some((_, ptx)) = koel_kernels::PTX.iter().find(|(capability, _)| *capability <= major * 10 + minor) else {
+        let capability = major * 10 + minor;
+        if capability < LEAST_CAPABILITY {
             return Err(Error::DeviceTooOld { device: name, found_major: major, found_minor: minor });
-        };
+        }
         let max_shared = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32;
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
         // SAFETY: `device` is valid; released when the last handle is dropped.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(driver("cuDevicePrimaryCtxRetain"))?;
-        let mut this = Context {
+        let this = Context {
             device,
             context,
-            module: std::ptr::null_mut(),
+            images: Images::new(&name, capability, options.machine_code),
             modules: Mutex::default(),
             functions: Mutex::default(),
             name,
-            capability: major * 10 + minor,
+            capability,
             version: version as u32,
             max_shared,
             multiprocessors,
         };
         this.bind()?;
-        this.module = load(ptx)?;
         // Freed memory stays in the pool: allocating again costs no driver work.
         // SAFETY: the pool is the device's own; the attribute is a u64.
         unsafe {
@@ -125,7 +168,10 @@ impl Cuda {
                 .result()
                 .map_err(driver("cuMemPoolSetAttribute"))?;
         }
-        Ok(Cuda(Arc::new(this)))
+        let cuda = Cuda(Arc::new(this));
+        // Whoever needs memory that is not there is told then.
+        drop(cuda.alloc(FIRST_ALLOCATION));
+        Ok(cuda)
     }
     pub fn name(&self) -> &str {
         &self.0.name
@@ -241,18 +287,17 @@ impl Context {
         // SAFETY: retained until this is dropped.
         unsafe { result::ctx::set_current(self.context) }.map_err(driver("cuCtxSetCurrent"))
     }
-    /// The entry of a kernel, allowed to use all the shared memory there is: koel's of that name, else another crate's.
+    /// The entry of a kernel, allowed to use all the shared memory there is: in its image, else in PTX of another crate.
     fn function(&self, spec: &KernelSpec) -> Result<sys::CUfunction> {
-        let mut functions = lock(&self.functions);
-        if let Some(f) = functions.get(spec.name)
-            && f.param_bytes == spec.param_bytes
+        if let Some(f) = lock(&self.functions).get(spec.name)
+            && f.is_of(spec)
         {
             return Ok(f.function);
         }
-        let modules = lock(&self.modules);
-        let module = match modules::check_own(spec) {
-            Some(checked) => checked.map(|()| self.module)?,
+        let module = match spec.image {
+            Some(image) => self.images.module(image, spec.name)?,
             None => {
+                let modules = lock(&self.modules);
                 let found = modules.iter().find_map(|m| Some((m.module, m.entries.get(spec.name)?)));
                 let (module, entry) = found.ok_or(Error::UnknownKernel { kernel: spec.name })?;
                 entry.check(spec)?;
@@ -270,15 +315,10 @@ impl Context {
         // SAFETY: a function of the module.
         unsafe { result::function::set_function_attribute(function, attribute, self.max_shared as i32) }
             .map_err(driver("cuFuncSetAttribute"))?;
-        functions.insert(spec.name, Function { function, param_bytes: spec.param_bytes });
+        let found = Function { function, param_bytes: spec.param_bytes, image: spec.image };
+        lock(&self.functions).insert(spec.name, found);
         Ok(function)
     }
-}
-/// Gives PTX to the driver, which compiles it. A context is current.
-fn load(ptx: &str) -> Result<sys::CUmodule> {
-    let image = CString::new(ptx).map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
-    // SAFETY: the image is text that ends with a zero.
-    unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(driver("cuModuleLoadData"))
 }
 impl Drop for Context {
     fn drop(&mut self) {
@@ -286,9 +326,9 @@ impl Drop for Context {
         let _ = self.bind();
         // SAFETY: nothing uses the module any more: streams and memory hold the context alive.
         unsafe {
-            let modules = lock(&self.modules);
-            for module in modules.iter().map(|m| m.module).chain([self.module]).filter(|m| !m.is_null()) {
-                let _ = result::module::unload(module);
+            self.images.unload();
+            for module in lock(&self.modules).drain(..) {
+                let _ = result::module::unload(module.module);
             }
             let _ = result::primary_ctx::release(self.device);
         }

@@ -6,9 +6,10 @@
 //! kept, and runs at every launch.
 #[cfg(feature = "cuda")]
 use super::cuda;
-use super::{Backing, Device, DeviceKind, Queue, Stream, buffer};
+use super::{Device, DeviceKind, Queue, Stream, buffer};
 use crate::error::{Error, Result};
 use buffer::Shared;
+#[cfg(feature = "executor")]
 use koel_simt::{DeviceArg, KeptBody, KernelSpec};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -68,9 +69,24 @@ impl Drop for Uses {
 
 /// What the executor records.
 pub(super) enum Step {
-    Launch { spec: KernelSpec, grid: u32, shared: u32, args: Vec<DeviceArg>, body: KeptBody },
-    Copy { to: u64, from: u64, bytes: usize },
-    Fill { to: u64, byte: u8, bytes: usize },
+    #[cfg(feature = "executor")]
+    Launch {
+        spec: KernelSpec,
+        grid: u32,
+        shared: u32,
+        args: Vec<DeviceArg>,
+        body: KeptBody,
+    },
+    Copy {
+        to: u64,
+        from: u64,
+        bytes: usize,
+    },
+    Fill {
+        to: u64,
+        byte: u8,
+        bytes: usize,
+    },
 }
 
 /// A recording in progress, or ended.
@@ -327,11 +343,15 @@ impl<S> fmt::Debug for Graph<S> {
 impl Step {
     /// # Safety
     /// As `Backend::launch`; copies and fills: the memory is there, and nobody else uses it now.
+    #[cfg_attr(not(feature = "executor"), expect(unused_variables, reason = "only the executor records launches"))]
     unsafe fn run(&self, device: &Device) -> Result<()> {
         match self {
+            #[cfg(feature = "executor")]
             Step::Launch { spec, grid, shared, args, body } => match &device.0.backing {
-                // SAFETY: the caller's.
-                Backing::Executor(executor) => unsafe { executor.launch(spec, *grid, *shared, args, body.body()) },
+                super::Backing::Executor(executor) => {
+                    // SAFETY: the caller's.
+                    body.lend(|body| unsafe { executor.launch(spec, *grid, *shared, args, body) })
+                }
                 _ => unreachable!("only the executor records steps"),
             },
             Step::Copy { to, from, bytes } => {

@@ -13,6 +13,8 @@ mod cpu;
 mod cuda;
 pub(crate) mod graph;
 #[cfg(feature = "cuda")]
+mod images;
+#[cfg(feature = "cuda")]
 mod interop;
 pub(crate) mod memory;
 mod modules;
@@ -20,6 +22,8 @@ mod modules;
 use crate::error::{Error, Result};
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
 pub use cpu::CpuOptions;
+#[cfg(feature = "cuda")]
+pub use cuda::CudaOptions;
 /// The release of cudarc whose types koel takes and gives.
 #[cfg(feature = "cuda")]
 pub use cudarc;
@@ -29,9 +33,12 @@ pub use graph::Graph;
 use graph::{Capture, Step};
 #[cfg(feature = "cuda")]
 pub use interop::{Lent, LentMut};
-use koel_simt::{Backend, DeviceArg, Exec, KernelBody, KernelSpec};
+#[cfg(feature = "executor")]
+use koel_simt::Exec;
+use koel_simt::{Backend, DeviceArg, KernelBody, KernelSpec};
 pub use memory::Pages;
 use std::fmt;
+#[cfg(feature = "executor")]
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Instant;
@@ -48,16 +55,19 @@ struct Inner {
 }
 enum Backing {
     Cpu(cpu::Cpu),
+    #[cfg(feature = "executor")]
     Executor(Executor),
     #[cfg(feature = "cuda")]
     Cuda(cuda::Cuda),
 }
 /// The executor's settings; each launch gets a seed of its own.
+#[cfg(feature = "executor")]
 struct Executor {
     seed: u64,
     launches: AtomicU64,
     configure: Box<dyn Fn(&mut Exec) + Send + Sync>,
 }
+#[cfg(feature = "executor")]
 impl Executor {
     /// # Safety
     /// As `Backend::launch`.
@@ -82,7 +92,7 @@ impl Executor {
 pub enum DeviceKind {
     /// The host's cores, at native speed.
     Cpu,
-    /// The test executor: the GPU's kernels and launches, on the host, checked.
+    /// The test executor (feature `executor`): the GPU's kernels and launches, on the host, checked.
     Executor,
     /// A GPU of NVIDIA.
     Cuda,
@@ -134,15 +144,24 @@ impl Device {
     pub(crate) fn pages(&self) -> Pages {
         match &self.0.backing {
             Backing::Cpu(cpu) => cpu.pages(),
+            #[cfg(any(feature = "cuda", feature = "executor"))]
             _ => Pages::default(),
         }
     }
     /// GPU number `ordinal`, as the CUDA driver counts.
     ///
+    /// Opens the driver and the device's primary context: 0.2 to 0.4 s in a process that has not. Kernels are loaded when
+    /// they are first launched.
+    ///
     /// Errors: no driver, no such device, driver or device too old.
     #[cfg(feature = "cuda")]
     pub fn cuda(ordinal: usize) -> Result<Device> {
-        Ok(Device::of(Backing::Cuda(cuda::Cuda::new(ordinal)?), None))
+        Device::cuda_with(ordinal, CudaOptions::default())
+    }
+    /// GPU number `ordinal`, with these options. Errors: as [`cuda`](Self::cuda).
+    #[cfg(feature = "cuda")]
+    pub fn cuda_with(ordinal: usize, options: CudaOptions) -> Result<Device> {
+        Ok(Device::of(Backing::Cuda(cuda::Cuda::new(ordinal, options)?), None))
     }
     /// GPU number `ordinal`: koel was built without the feature `cuda`, so this is an error.
     #[cfg(not(feature = "cuda"))]
@@ -151,10 +170,12 @@ impl Device {
     }
     /// The test executor: everything runs as on a GPU, launch by launch, on the host, slowly, with every check on.
     /// The schedule follows from `seed`.
+    #[cfg(feature = "executor")]
     pub fn executor(seed: u64) -> Device {
         Device::executor_with(seed, |_| ())
     }
     /// The test executor with other settings: `configure` is called for each launch.
+    #[cfg(feature = "executor")]
     pub fn executor_with(seed: u64, configure: impl Fn(&mut Exec) + Send + Sync + 'static) -> Device {
         let executor = Executor { seed, launches: AtomicU64::new(0), configure: Box::new(configure) };
         Device::of(Backing::Executor(executor), None)
@@ -167,6 +188,7 @@ impl Device {
     pub fn kind(&self) -> DeviceKind {
         match &self.0.backing {
             Backing::Cpu(_) => DeviceKind::Cpu,
+            #[cfg(feature = "executor")]
             Backing::Executor(_) => DeviceKind::Executor,
             #[cfg(feature = "cuda")]
             Backing::Cuda(_) => DeviceKind::Cuda,
@@ -184,6 +206,7 @@ impl Device {
     pub fn name(&self) -> String {
         match &self.0.backing {
             Backing::Cpu(cpu) => cpu.name(),
+            #[cfg(feature = "executor")]
             Backing::Executor(e) => format!("test executor (seed {})", e.seed),
             #[cfg(feature = "cuda")]
             Backing::Cuda(cuda) => cuda.name().into(),
@@ -213,6 +236,7 @@ impl Device {
     pub fn parallelism(&self) -> usize {
         match &self.0.backing {
             Backing::Cpu(cpu) => cpu.threads(),
+            #[cfg(feature = "executor")]
             Backing::Executor(_) => 1,
             #[cfg(feature = "cuda")]
             Backing::Cuda(cuda) => cuda.multiprocessors() as usize,
@@ -222,6 +246,7 @@ impl Device {
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.0.backing {
             Backing::Cpu(cpu) => cpu.install(work),
+            #[cfg(any(feature = "cuda", feature = "executor"))]
             _ => work(),
         }
     }
@@ -429,6 +454,7 @@ impl Backend for Stream {
         spec: &KernelSpec,
         grid: u32,
         shared: u32,
+        #[cfg_attr(not(any(feature = "cuda", feature = "executor")), expect(unused_variables, reason = "for devices"))]
         args: &[DeviceArg],
         body: KernelBody<'_>,
     ) -> Result<()> {
@@ -444,8 +470,9 @@ impl Backend for Stream {
         match (&device.0.backing, &self.0.queue) {
             // SAFETY: the caller's.
             (Backing::Cpu(cpu), _) => unsafe { cpu.launch(spec, grid, body) },
+            #[cfg(feature = "executor")]
             (Backing::Executor(executor), _) => {
-                let step = || Step::Launch { spec: *spec, grid, shared, args: args.to_vec(), body: (body.keep)() };
+                let step = || Step::Launch { spec: *spec, grid, shared, args: args.to_vec(), body: body.keep() };
                 match self.capture_of().is_some_and(|capture| capture.records(step)) {
                     true => Ok(()),
                     // SAFETY: the caller's.

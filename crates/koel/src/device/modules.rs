@@ -3,7 +3,6 @@
 use super::Backing;
 use super::Device;
 use crate::error::{Error, Result};
-use koel_kernels::entries;
 #[cfg(feature = "cuda")]
 use koel_simt::KernelSpec;
 use std::collections::BTreeMap;
@@ -32,15 +31,6 @@ impl Entry {
         }
         Err(mismatch(spec, &self.params, self.threads))
     }
-}
-#[cfg(feature = "cuda")]
-/// Fails if `spec` is not koel's kernel of that name; `None` if koel has none.
-pub(super) fn check_own(spec: &KernelSpec) -> Option<Result<()>> {
-    let own = entries::ALL.iter().find(|own| own.name == spec.name)?;
-    Some(match own.param_bytes == spec.param_bytes && own.threads == spec.threads {
-        true => Ok(()),
-        false => Err(mismatch(spec, own.param_bytes, Some(own.threads))),
-    })
 }
 #[cfg(feature = "cuda")]
 fn mismatch(spec: &KernelSpec, params: &[usize], threads: Option<u32>) -> Error {
@@ -82,7 +72,7 @@ impl Device {
     /// the PTX now, and keeps it on disk. Other devices run the same functions as host code, and only check the names; they
     /// need no call. The same text again is no error, and does nothing.
     ///
-    /// Errors: a name that koel or another module has, PTX for newer devices only, text that is no PTX. A launch fails if the
+    /// Errors: a name that another module has, PTX for newer devices only, text that is no PTX. A launch fails if the
     /// PTX is not of the same source as the launching code: its parameters or its block size differ.
     pub fn load_kernels(&self, ptx: &[(u32, &str)]) -> Result<()> {
         let least = ptx.iter().map(|(capability, _)| *capability).min().unwrap_or(0);
@@ -104,9 +94,7 @@ impl Device {
             expected: "PTX with entries whose parameters are plain numbers, addresses or structs of them".into(),
         })?;
         let entries = Arc::new(entries);
-        let taken = |name: &&String| {
-            entries::ALL.iter().any(|k| k.name == *name) || modules.iter().any(|m| m.entries.contains_key(*name))
-        };
+        let taken = |name: &&String| modules.iter().any(|m| m.entries.contains_key(*name));
         if let Some(kernel) = entries.keys().find(taken) {
             return Err(Error::KernelExists { kernel: kernel.clone() });
         }

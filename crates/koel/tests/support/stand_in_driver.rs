@@ -7,7 +7,7 @@
 //! while a stream may still use it. Captures follow the driver's rules: what would be an error there is one here.
 //!
 //! Environment: `STAND_IN_VERSION` (CUDA version, 12000), `STAND_IN_DEVICES` (1), `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY`
-//! (bytes in all, 2^30), `STAND_IN_FAULT` (the name of a kernel after which everything fails as after a fault),
+//! (bytes in all, 2^30), `STAND_IN_MACHINE_CODE` (0: machine code is refused, as by a driver that is too old), `STAND_IN_FAULT` (the name of a kernel after which everything fails as after a fault),
 //! `STAND_IN_EARLY` (how many launch attributes captured kernels must have: early starts), `STAND_IN_FAST` (launches return at once, unchecked: to measure koel's own time).
 #![allow(non_snake_case, clippy::missing_safety_doc, reason = "the driver's names, called by the driver's contract")]
 use std::alloc::{Layout, alloc, dealloc};
@@ -291,12 +291,9 @@ pub extern "C" fn cuCtxSynchronize() -> c_int {
     clocks.iter().for_each(|c| driver.host.learn(c));
     ready()
 }
-/// A module is its number, from one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleLoadData(module: *mut *mut c_void, image: *const c_char) -> c_int {
-    let text = unsafe { CStr::from_ptr(image) }.to_string_lossy().into_owned();
-    let capability = text.lines().find_map(|l| l.strip_prefix(".target sm_")).and_then(|c| c.trim().parse::<usize>().ok());
-    let Some(capability) = capability.filter(|_| text.contains(".visible .entry")) else { return INVALID_IMAGE };
+fn entries_of_ptx(text: &str) -> Option<Vec<Entry>> {
+    let target = text.lines().find_map(|l| l.strip_prefix(".target sm_"));
+    let capability = target.and_then(|c| c.trim().parse::<usize>().ok()).filter(|_| text.contains(".visible .entry"))?;
     assert!(capability == if setting("STAND_IN_CAPABILITY", 90) >= 90 { 90 } else { 75 }, "PTX for sm_{capability}");
     let size = |line: &str| match line {
         _ if line.contains(".b8") => line.split(['[', ']']).nth(1).unwrap().parse().unwrap(),
@@ -308,8 +305,55 @@ pub unsafe extern "C" fn cuModuleLoadData(module: *mut *mut c_void, image: *cons
         let params = rest.split(')').next().unwrap().lines().filter(|l| l.contains(".param")).map(size).collect();
         Entry { name: name.trim().into(), params }
     };
+    Some(text.split(".visible .entry ").skip(1).map(entry).collect())
+}
+/// The entries of a cubin: its sections `.nv.info.NAME`, in which attribute 0x17 describes one parameter. A driver takes
+/// those of its GPU's architecture only, and one that is too old takes none.
+unsafe fn entries_of_machine_code(elf: *const u8) -> Option<Vec<Entry>> {
+    let word = |at: usize, bytes: usize| {
+        (0..bytes).rev().fold(0usize, |n, i| n << 8 | unsafe { elf.add(at + i).read() } as usize)
+    };
+    if setting("STAND_IN_MACHINE_CODE", 1) == 0 {
+        return None;
+    }
+    let (table, count, names) = (word(40, 8), word(60, 2), word(62, 2));
+    let section = |i: usize| {
+        let at = table + i * 64;
+        (word(at, 4), word(at + 24, 8), word(at + 32, 8))
+    };
+    let names = section(names).1;
+    let mut entries = vec![];
+    for (name, from, bytes) in (0..count).map(section) {
+        let name = unsafe { CStr::from_ptr(elf.add(names + name).cast()) }.to_string_lossy().into_owned();
+        let Some(name) = name.strip_prefix(".nv.info.") else { continue };
+        let (mut params, mut at) = (BTreeMap::new(), from);
+        while at < from + bytes {
+            // A form, an attribute, and two bytes of value, or their count and as many bytes.
+            let (form, attribute, value) = (word(at, 1), word(at + 1, 1), word(at + 2, 2));
+            if attribute == 0x17 {
+                params.insert(word(at + 8, 2), word(at + 12, 4) >> 18);
+            }
+            at += 4 + if form == 4 { value } else { 0 };
+        }
+        entries.push(Entry { name: name.into(), params: params.into_values().collect() });
+    }
+    Some(entries)
+}
+/// What this process gives the driver is allowed at any time: nobody captures in another mode.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuThreadExchangeStreamCaptureMode(_: *mut c_uint) -> c_int {
+    0
+}
+/// A module is its number, from one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadData(module: *mut *mut c_void, image: *const c_char) -> c_int {
+    let entries = match unsafe { std::slice::from_raw_parts(image.cast::<u8>(), 4) } {
+        b"\x7fELF" => unsafe { entries_of_machine_code(image.cast()) },
+        _ => entries_of_ptx(&unsafe { CStr::from_ptr(image) }.to_string_lossy()),
+    };
+    let Some(entries) = entries else { return INVALID_IMAGE };
     let mut driver = driver();
-    driver.modules.push(text.split(".visible .entry ").skip(1).map(entry).collect());
+    driver.modules.push(entries);
     unsafe { *module = driver.modules.len() as *mut c_void };
     ready()
 }

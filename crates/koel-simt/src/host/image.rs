@@ -1,0 +1,197 @@
+//! GPU code of a family of kernels, compressed, as a library carries it.
+//!
+//! A file is one line of text and then one brotli stream:
+//!
+//! ```text
+//! koel-image 1 map from=92f1c0de01234567 code:86=479536 code:89=479536 code:80=479152
+//! ```
+//!
+//! `code:86=N` says that the stream holds N bytes of machine code for compute capability 8.6, `ptx:75=N` that it holds N
+//! bytes of PTX for 7.5 and later; in this order. `from` is the [checksum](Image::checksum) of the PTX that the file was
+//! made from, the same in all files of an image.
+use std::fmt;
+
+/// What a GPU can be given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CodeKind {
+    /// Machine code (a cubin) of one compute capability, which later minor versions run too.
+    Machine,
+    /// PTX, which the driver compiles for any later GPU.
+    Ptx,
+}
+
+/// Which code a file of an image holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Code {
+    /// Machine code or PTX.
+    pub kind: CodeKind,
+    /// The compute capability it is made for: 90 is 9.0.
+    pub capability: u32,
+    /// Its size in bytes, not compressed.
+    pub bytes: usize,
+}
+impl Code {
+    /// Whether a GPU of this compute capability takes it.
+    ///
+    /// Machine code runs on its own major version only. Embedded GPUs (8.7) take no machine code of others.
+    pub fn runs_on(&self, capability: u32) -> bool {
+        let same_major = self.capability / 10 == capability / 10 && capability != 87;
+        self.capability <= capability && (self.kind == CodeKind::Ptx || same_major)
+    }
+}
+
+/// The GPU code of a family of kernels for several GPUs. `#[kernel(image = NAME)]` refers to one.
+#[derive(Clone, Copy)]
+pub struct Image {
+    /// The family.
+    pub name: &'static str,
+    /// The files that this build carries.
+    pub files: &'static [&'static [u8]],
+}
+
+/// A file that is none of an image.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImageError(String);
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for ImageError {}
+
+/// The first line of a file, and what is behind it.
+struct File<'a> {
+    from: u64,
+    codes: Vec<Code>,
+    #[cfg_attr(not(feature = "images"), expect(dead_code, reason = "only `images` decompresses it"))]
+    stream: &'a [u8],
+}
+
+fn read<'a>(name: &str, file: &'a [u8]) -> Result<File<'a>, ImageError> {
+    let wrong = |what: &str| ImageError(format!("image `{name}`: {what}"));
+    let end = file.iter().position(|b| *b == b'\n').ok_or_else(|| wrong("no first line"))?;
+    let line = std::str::from_utf8(&file[..end]).map_err(|_| wrong("the first line is no text"))?;
+    let mut words = line.split(' ');
+    if words.next() != Some("koel-image") || words.next() != Some("1") || words.next() != Some(name) {
+        return Err(wrong(&format!("the first line is `{line}`")));
+    }
+    let from = words.next().and_then(|w| w.strip_prefix("from=")).and_then(|w| u64::from_str_radix(w, 16).ok());
+    let from = from.ok_or_else(|| wrong("no checksum"))?;
+    let code = |word: &str| {
+        let (what, bytes) = word.split_once('=')?;
+        let (kind, capability) = what.split_once(':')?;
+        let kind = match kind {
+            "code" => CodeKind::Machine,
+            "ptx" => CodeKind::Ptx,
+            _ => return None,
+        };
+        Some(Code { kind, capability: capability.parse().ok()?, bytes: bytes.parse().ok()? })
+    };
+    let codes = words.map(|w| code(w).ok_or_else(|| wrong(&format!("`{w}` in the first line"))));
+    Ok(File { from, codes: codes.collect::<Result<_, _>>()?, stream: &file[end + 1..] })
+}
+
+impl Image {
+    /// What the files hold. Decompresses nothing.
+    pub fn codes(&self) -> Result<Vec<Code>, ImageError> {
+        let mut all = vec![];
+        for file in self.files {
+            all.extend(read(self.name, file)?.codes);
+        }
+        Ok(all)
+    }
+    /// The checksum of the PTX that each file was made from.
+    pub fn origins(&self) -> Result<Vec<u64>, ImageError> {
+        self.files.iter().map(|file| Ok(read(self.name, file)?.from)).collect()
+    }
+    /// What the files say of the PTX they were made from: FNV-1a of its text, capability after capability.
+    pub fn checksum<'a>(ptx: impl IntoIterator<Item = &'a str>) -> u64 {
+        let step = |sum: u64, byte: &u8| (sum ^ *byte as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        ptx.into_iter().flat_map(str::as_bytes).fold(0xcbf2_9ce4_8422_2325, step)
+    }
+    /// The first line of a file.
+    pub fn first_line(name: &str, from: u64, codes: &[Code]) -> String {
+        let word = |c: &Code| {
+            let kind = if c.kind == CodeKind::Ptx { "ptx" } else { "code" };
+            format!(" {kind}:{}={}", c.capability, c.bytes)
+        };
+        format!("koel-image 1 {name} from={from:016x}{}\n", codes.iter().map(word).collect::<String>())
+    }
+    /// The best code of this kind for a GPU of this compute capability, decompressed; `None` if the files hold none.
+    #[cfg(feature = "images")]
+    pub fn code(&self, kind: CodeKind, capability: u32) -> Result<Option<(Code, Vec<u8>)>, ImageError> {
+        let suits = |c: &Code| c.kind == kind && c.runs_on(capability);
+        let Some(best) = self.codes()?.into_iter().filter(suits).max_by_key(|c| c.capability) else {
+            return Ok(None);
+        };
+        self.decode(best).map(|bytes| Some((best, bytes)))
+    }
+    /// Decompresses one of the [`codes`](Self::codes).
+    #[cfg(feature = "images")]
+    pub fn decode(&self, code: Code) -> Result<Vec<u8>, ImageError> {
+        use std::io::Read;
+
+        for file in self.files {
+            let File { codes, stream, .. } = read(self.name, file)?;
+            let Some(place) = codes.iter().position(|c| *c == code) else { continue };
+            let broken = |e: std::io::Error| ImageError(format!("image `{}`: {e}", self.name));
+            let mut stream = brotli_decompressor::Decompressor::new(stream, 1 << 14);
+            let before = codes[..place].iter().map(|c| c.bytes as u64).sum();
+            std::io::copy(&mut stream.by_ref().take(before), &mut std::io::sink()).map_err(broken)?;
+            let mut bytes = vec![0; code.bytes];
+            stream.read_exact(&mut bytes).map_err(broken)?;
+            return Ok(bytes);
+        }
+        Err(ImageError(format!("image `{}` holds no {code:?}", self.name)))
+    }
+}
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Image({})", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODES: [Code; 3] = [
+        Code { kind: CodeKind::Machine, capability: 86, bytes: 5 },
+        Code { kind: CodeKind::Machine, capability: 80, bytes: 7 },
+        Code { kind: CodeKind::Ptx, capability: 75, bytes: 0 },
+    ];
+
+    #[test]
+    fn first_lines_are_read_as_they_were_written() {
+        let file: &'static [u8] = Image::first_line("map", 7, &CODES).leak().as_bytes();
+        let image = Image { name: "map", files: Vec::leak(vec![file]) };
+        assert_eq!(image.codes(), Ok(CODES.to_vec()));
+        assert_eq!(image.origins(), Ok(vec![7]));
+        assert!(Image { name: "set", ..image }.codes().is_err());
+    }
+    #[test]
+    fn files_that_are_none_are_errors() {
+        for line in ["", "koel-image 1 map from=7", "koel-image 2 map from=7\n", "koel-image 1 map from=x\n"] {
+            let files: &'static [&'static [u8]] = Vec::leak(vec![String::from(line).leak().as_bytes()]);
+            assert!(Image { name: "map", files }.codes().is_err(), "{line:?}");
+        }
+        for word in ["code:86", "code:86=x", "code:x=1", "text:86=1", "86"] {
+            let line = format!("koel-image 1 map from=7 {word}\n");
+            let files: &'static [&'static [u8]] = Vec::leak(vec![line.leak().as_bytes()]);
+            assert!(Image { name: "map", files }.codes().is_err(), "{word:?}");
+        }
+    }
+    #[test]
+    fn which_gpu_takes_which_code() {
+        let code = |capability| Code { kind: CodeKind::Machine, capability, bytes: 0 };
+        let ptx = |capability| Code { kind: CodeKind::Ptx, capability, bytes: 0 };
+        assert!(code(80).runs_on(80) && code(80).runs_on(89) && code(100).runs_on(103));
+        assert!(!code(86).runs_on(80) && !code(80).runs_on(90) && !code(90).runs_on(100) && !code(86).runs_on(87));
+        assert!(ptx(75).runs_on(75) && ptx(75).runs_on(87) && ptx(90).runs_on(121) && !ptx(90).runs_on(89));
+    }
+    #[test]
+    fn checksums_differ_where_texts_do() {
+        assert_ne!(Image::checksum(["a", "b"]), Image::checksum(["b", "a"]));
+        assert_eq!(Image::checksum(["a", "b"]), Image::checksum(["ab"]));
+    }
+}

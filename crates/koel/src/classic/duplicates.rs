@@ -1,0 +1,75 @@
+//! Equal keys of the published tables: found by sorting, resolved by the caller's policy.
+use super::Duplicates;
+use crate::device::{Buffer, Stream, View};
+use crate::duplicates::first_duplicate;
+use crate::error::{Result, count32};
+use crate::primitives::{self, Compact};
+use koel_kernels::classic::sorted::mark_kept;
+
+/// The pairs of a build.
+#[derive(Clone, Copy)]
+pub(super) struct Pairs<'a> {
+    pub keys: View<'a, u32>,
+    pub values: View<'a, u32>,
+    pub n: u32,
+}
+
+/// Pairs in device memory, in the order of their keys.
+pub(super) struct Distinct {
+    keys: Buffer<u32>,
+    values: Buffer<u32>,
+    n: u32,
+    /// Pairs that were dropped.
+    pub dropped: usize,
+}
+impl Distinct {
+    pub fn len(&self) -> usize {
+        self.n as usize
+    }
+    pub fn pairs(&self) -> Pairs<'_> {
+        Pairs { keys: self.first(&self.keys), values: self.first(&self.values), n: self.n }
+    }
+    /// The buffers may be longer: they had room for all pairs.
+    fn first<'a>(&self, buffer: &'a Buffer<u32>) -> View<'a, u32> {
+        buffer.view().slice(..self.n as usize).unwrap_or(buffer.view())
+    }
+}
+
+/// All pairs, sorted by key; pairs with equal keys stay in the order of the input.
+pub(super) fn sort_pairs(stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> Result<Distinct> {
+    let (device, n) = (stream.device(), keys.len());
+    let (mut sorted_keys, mut sorted_values) = (device.alloc(n)?, device.alloc(n)?);
+    primitives::sort_pairs(stream, keys, values, sorted_keys.view_mut(), sorted_values.view_mut())?;
+    Ok(Distinct { keys: sorted_keys, values: sorted_values, n: count32("pairs", n)?, dropped: 0 })
+}
+
+/// One pair of each key, by `policy`.
+pub(super) fn resolve(
+    stream: &Stream,
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+    policy: Duplicates,
+) -> Result<Distinct> {
+    let (device, all) = (stream.device(), keys.len());
+    let sorted = sort_pairs(stream, keys, values)?;
+    let mut keep = device.alloc::<u8>(all)?;
+    {
+        let grid = sorted.n.div_ceil(mark_kept::SPEC.threads);
+        let sorted_keys = sorted.keys.view().arg("keys", stream)?;
+        let keep = keep.view_mut().arg("keep", stream)?;
+        let keep_last = (policy != Duplicates::KeepFirst) as u32;
+        // SAFETY: `n` keys and marks.
+        unsafe { mark_kept::launch(stream, grid, sorted_keys, sorted.n, keep_last, keep) }?;
+    }
+    let (mut kept_keys, mut kept_values) = (device.alloc(all)?, device.alloc(all)?);
+    let mut count = device.alloc::<u32>(1)?;
+    let mut compact = Compact::new(device, all)?;
+    let (k, v) = (sorted.keys.view(), sorted.values.view());
+    compact.run_pairs(stream, keep.view(), k, v, kept_keys.view_mut(), kept_values.view_mut(), count.view_mut())?;
+    let n = count.download()?[0];
+    let dropped = all - n as usize;
+    if dropped > 0 && policy == Duplicates::Reject {
+        return Err(first_duplicate(&keys.download()?));
+    }
+    Ok(Distinct { keys: kept_keys, values: kept_values, n, dropped })
+}

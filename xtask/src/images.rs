@@ -1,0 +1,178 @@
+//! Image files: the PTX and the machine code of a family of kernels, compressed, as a crate carries them.
+//!
+//! Four files a family: `NAME.ptx` with the PTX for both targets (they are alike: the second costs a hundredth), and three
+//! with machine code, split so that features can leave out GPUs. Of chips that are alike the code is in one file.
+use crate::nvcc::{Tools, in_parallel};
+use crate::ptx::CPUS;
+use koel_simt::{Code, CodeKind, Image};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+
+/// Files of machine code: their ending, and the compute capabilities in them. The first is decompressed fastest.
+const MACHINE_CODE: [(&str, &[u32]); 3] = [("sm_8x", &[86, 89, 80]), ("sm_90", &[90]), ("sm_1xx", &[100, 120])];
+
+/// The PTX of a family for each of [`CPUS`].
+pub type Texts = [String; CPUS.len()];
+
+fn capability(cpu: &str) -> u32 {
+    cpu.trim_start_matches("sm_").parse().expect("a target of ours")
+}
+
+/// A file to be: its name, and what is in it.
+struct File {
+    name: String,
+    family: String,
+    from: u64,
+    content: Vec<(Code, Vec<u8>)>,
+}
+
+/// The files of all families: assembles the machine code.
+fn files(tools: &Tools, families: &BTreeMap<String, Texts>) -> Result<Vec<File>, String> {
+    let mut parts = vec![];
+    for (family, texts) in families {
+        for (ending, capabilities) in MACHINE_CODE {
+            parts.extend(capabilities.iter().map(|c| (family, texts, ending, *c)));
+        }
+    }
+    let cubins = in_parallel(&parts, |(_, texts, _, chip)| {
+        let cpu = CPUS.iter().rposition(|cpu| capability(cpu) <= *chip).ok_or("a chip without PTX")?;
+        let cubin = tools.assemble(&texts[cpu], &format!("sm_{chip}"))?.cubin;
+        std::fs::read(&cubin).map_err(|e| format!("{}: {e}", cubin.display()))
+    })?;
+    let mut files = BTreeMap::<String, File>::new();
+    let mut add = |family: &String, texts: &Texts, ending: &str, kind, capability, bytes: Vec<u8>| {
+        let name = format!("{family}.{ending}");
+        let from = Image::checksum(texts.iter().map(String::as_str));
+        let file = || File { name: name.clone(), family: family.clone(), from, content: vec![] };
+        let code = Code { kind, capability, bytes: bytes.len() };
+        files.entry(name.clone()).or_insert_with(file).content.push((code, bytes));
+    };
+    for ((family, texts, ending, chip), cubin) in parts.into_iter().zip(cubins) {
+        add(family, texts, ending, CodeKind::Machine, chip, cubin);
+    }
+    for (family, texts) in families {
+        for (cpu, text) in CPUS.iter().zip(texts) {
+            add(family, texts, "ptx", CodeKind::Ptx, capability(cpu), text.clone().into_bytes());
+        }
+    }
+    Ok(files.into_values().collect())
+}
+
+fn compress(file: &File) -> Result<Vec<u8>, String> {
+    let codes = file.content.iter().map(|(code, _)| *code).collect::<Vec<_>>();
+    let mut out = Image::first_line(&file.family, file.from, &codes).into_bytes();
+    let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
+    let mut writer = brotli::CompressorWriter::with_params(&mut out, 1 << 16, &params);
+    let content = file.content.iter().try_for_each(|(_, bytes)| writer.write_all(bytes));
+    content.and_then(|()| writer.flush()).map_err(|e| format!("{}: {e}", file.name))?;
+    drop(writer);
+    Ok(out)
+}
+
+/// Writes the files that are not in `folder` as they should be, and removes those of families that are no more.
+pub fn write(folder: &Path, tools: &Tools, families: &BTreeMap<String, Texts>) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let files = files(tools, families)?;
+    let old = in_parallel(&files, |file| Ok(compare(folder, file).is_ok()))?;
+    let changed = files.iter().zip(old).filter(|(_, is_there)| !is_there).map(|(file, _)| file).collect::<Vec<_>>();
+    let written = in_parallel(&changed, |file| {
+        let (path, bytes) = (folder.join(&file.name), compress(file)?);
+        std::fs::write(&path, &bytes).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(bytes.len())
+    })?;
+    for name in strangers(folder, &files)? {
+        std::fs::remove_file(folder.join(&name)).map_err(|e| format!("{name}: {e}"))?;
+        println!("{name}: removed");
+    }
+    println!("{}: {} of {} files written, {} bytes", folder.display(), written.len(), files.len(), sum(written));
+    Ok(())
+}
+fn sum(of: Vec<usize>) -> usize {
+    of.into_iter().sum()
+}
+
+/// Fails if a file is missing, is none of these families, or holds other bytes than it should.
+pub fn check(folder: &Path, tools: &Tools, families: &BTreeMap<String, Texts>) -> Result<(), String> {
+    let files = files(tools, families)?;
+    if let Some(stranger) = strangers(folder, &files)?.first() {
+        return Err(format!("{}: no family of that name", folder.join(stranger).display()));
+    }
+    let bytes = in_parallel(&files, |file| compare(folder, file))?;
+    println!("{}: {} files up to date, {} bytes", folder.display(), files.len(), sum(bytes));
+    Ok(())
+}
+
+fn strangers(folder: &Path, files: &[File]) -> Result<Vec<String>, String> {
+    let known = files.iter().map(|f| f.name.as_str()).collect::<BTreeSet<_>>();
+    let names = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let names = names.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+    Ok(names.filter(|name| !known.contains(name.as_str())).collect())
+}
+
+/// What is compared is what comes out of the file: how well it was compressed does not matter. Its size on success.
+fn compare(folder: &Path, file: &File) -> Result<usize, String> {
+    let path = folder.join(&file.name);
+    let say = |what: &str| format!("{}: {what}: run `cargo xtask ptx`", path.display());
+    let bytes = std::fs::read(&path).map_err(|e| say(&e.to_string()))?;
+    let size = bytes.len();
+    let (codes, origins, image) = open(&file.family, bytes).map_err(|e| say(&e))?;
+    if origins != [file.from] || codes != file.content.iter().map(|(code, _)| *code).collect::<Vec<_>>() {
+        return Err(say("it is made from other PTX than the sources give"));
+    }
+    for (code, expected) in &file.content {
+        let found = image.decode(*code).map_err(|e| say(&e.to_string()))?;
+        if found != *expected {
+            let at = found.iter().zip(expected).take_while(|(a, b)| a == b).count();
+            return Err(say(&format!("{:?} for {}: other bytes from {at} on", code.kind, code.capability)));
+        }
+    }
+    Ok(size)
+}
+
+fn open(family: &str, bytes: Vec<u8>) -> Result<(Vec<Code>, Vec<u64>, Image), String> {
+    // For as long as this task runs.
+    let image = Image { name: family.to_string().leak(), files: vec![&*bytes.leak()].leak() };
+    let text = |e: koel_simt::ImageError| e.to_string();
+    Ok((image.codes().map_err(text)?, image.origins().map_err(text)?, image))
+}
+
+/// The PTX of all families in a folder of image files, for one target.
+pub fn ptx(folder: &Path, cpu: &str) -> Result<Vec<String>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let mut paths = entries.flatten().map(|e| e.path()).collect::<Vec<_>>();
+    paths.retain(|p| p.extension().is_some_and(|e| e == "ptx"));
+    paths.sort();
+    let read = |path: &std::path::PathBuf| {
+        let say = |e: String| format!("{}: {e}", path.display());
+        let family = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+        let (codes, _, image) = open(family, std::fs::read(path).map_err(|e| say(e.to_string()))?).map_err(say)?;
+        let code =
+            codes.into_iter().find(|c| c.capability == capability(cpu)).ok_or(say(format!("no PTX for {cpu}")))?;
+        String::from_utf8(image.decode(code).map_err(|e| say(e.to_string()))?).map_err(|e| say(e.to_string()))
+    };
+    paths.iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_hold_what_was_put_in() {
+        let code = |kind, capability, bytes| Code { kind, capability, bytes };
+        let content = vec![
+            (code(CodeKind::Machine, 86, 5), b"abcde".to_vec()),
+            (code(CodeKind::Machine, 80, 3000), vec![7; 3000]),
+            (code(CodeKind::Machine, 89, 0), vec![]),
+        ];
+        let file = File { name: "map.sm_8x".into(), family: "map".into(), from: 9, content };
+        let (codes, origins, image) = open("map", compress(&file).unwrap()).unwrap();
+        assert_eq!((codes.len(), origins), (3, vec![9]));
+        assert!(file.content.iter().all(|(code, bytes)| image.decode(*code).as_ref() == Ok(bytes)));
+        assert!(open("set", compress(&file).unwrap()).is_err());
+        let cut = compress(&file).unwrap();
+        let (codes, _, image) = open("map", cut[..cut.len() - 4].to_vec()).unwrap();
+        assert!(image.decode(codes[1]).is_err());
+    }
+}
