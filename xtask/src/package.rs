@@ -8,11 +8,12 @@ const LIMIT: u64 = 10 << 20;
 /// Files at the repository's root that every package contains as they are.
 const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 
-/// Packages every crate under `crates/`, unpacks the packages into `target/package-test/`, and there runs a program that
-/// depends on koel, and checks a library that depends on koel-spatial and koel-vision.
+/// Packages every public crate under `crates/` and unpacks the packages into `target/package-test/`. There it runs a program
+/// that depends on koel, and checks a library that depends on koel-spatial and koel-vision.
 ///
 /// # Errors
-/// A package is larger than [`LIMIT`] or lacks its README or a licence; a build or the program fails.
+/// A package is larger than [`LIMIT`], or lacks its README, a licence or a file that its source includes; a build or the
+/// program fails.
 pub fn package(root: &Path) -> Result<(), String> {
     let folder = root.join("target/package-test");
     let (packed, unpacked) = (folder.join("target/package"), folder.join("crates"));
@@ -22,7 +23,10 @@ pub fn package(root: &Path) -> Result<(), String> {
         }
         fs::create_dir_all(old).map_err(|e| format!("{}: {e}", old.display()))?;
     }
-    let names = file_names(&root.join("crates"))?;
+    let crates = root.join("crates");
+    let is_public =
+        |name: &String| fs::read_to_string(crates.join(name).join("Cargo.toml")).is_ok_and(|m| is_public(&m));
+    let names = file_names(&crates)?.into_iter().filter(is_public).collect::<Vec<_>>();
     let mut cargo = cargo(&folder, "package");
     cargo.args(["--no-verify", "--allow-dirty", "--locked"]).current_dir(root);
     run(names.iter().fold(&mut cargo, |cargo, name| cargo.args(["-p", name])))?;
@@ -38,7 +42,9 @@ pub fn package(root: &Path) -> Result<(), String> {
             wrong.push(format!("{}: larger than {}", package.file_name(), kibibytes(LIMIT)));
         }
         run(Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(&unpacked))?;
-        wrong.extend(missing(root, &unpacked.join(package.folder())));
+        let package = unpacked.join(package.folder());
+        wrong.extend(missing(root, &package));
+        outside(&package, &package.join("src"), &mut wrong)?;
     }
     if !wrong.is_empty() {
         return Err(wrong.join("\n"));
@@ -60,6 +66,11 @@ pub fn package(root: &Path) -> Result<(), String> {
     run(cargo_in(&user, &folder, "check").args(["-p", "clouds"]))?;
     println!("a program and a library were built from these packages");
     Ok(())
+}
+
+/// Whether a manifest lets its crate be published.
+fn is_public(manifest: &str) -> bool {
+    !manifest.lines().any(|line| line.trim_start().starts_with("publish"))
 }
 
 /// A crate as packaged.
@@ -117,6 +128,33 @@ fn missing(root: &Path, package: &Path) -> Vec<String> {
     let unlike = unlike.map(|(file, _)| format!("{}: {file} is not that of the repository", package.display()));
     let readme = (!package.join("README.md").is_file()).then(|| format!("{}: no README.md", package.display()));
     unlike.chain(readme).collect()
+}
+
+/// Which files the sources in a folder of a package include that are not in the package.
+fn outside(package: &Path, folder: &Path, wrong: &mut Vec<String>) -> Result<(), String> {
+    for name in file_names(folder)? {
+        let file = folder.join(name);
+        if file.is_dir() {
+            outside(package, &file, wrong)?;
+        } else if file.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+            // Resolved, because `..` may lead out of the package to a file that is there.
+            let is_inside = |path: &&str| match (folder.join(path).canonicalize(), package.canonicalize()) {
+                (Ok(path), Ok(package)) => path.starts_with(package),
+                _ => false,
+            };
+            let outside = included(&source).into_iter().filter(|path| !is_inside(path));
+            wrong.extend(outside.map(|path| format!("{}: {path} is not in the package", file.display())));
+        }
+    }
+    Ok(())
+}
+
+/// The files that a source names to the compiler, as written there. Paths made by macros are left out.
+fn included(source: &str) -> Vec<&str> {
+    let marks = ["include!(\"", "include_str!(\"", "include_bytes!(\"", "#[path = \""];
+    let after = marks.iter().flat_map(|mark| source.split(mark).skip(1));
+    after.filter_map(|rest| rest.split('"').next()).collect()
 }
 
 fn kibibytes(bytes: u64) -> String {
@@ -188,6 +226,19 @@ mod tests {
         let member = member("tables", &packages, &["koel-simt"]).unwrap();
         assert!(member.contains("name = \"tables\"\n") && member.ends_with("[dependencies]\nkoel-simt = \"0.2.0\"\n"));
         assert_eq!(super::member("tables", &packages, &["koel-lab"]).unwrap_err(), "no crate koel-lab");
+    }
+
+    #[test]
+    fn what_a_source_includes_is_found() {
+        let source = "#[path = \"a.rs\"]\nmod a;\nconst B: &[u8] = include_bytes!(\"../b\");\n\
+            #[doc = include_str!(\"c.md\")]\nconst D: &str = include_str!(concat!(env!(\"D\"), \"/d\"));\n";
+        assert_eq!(included(source), ["c.md", "../b", "a.rs"]);
+    }
+
+    #[test]
+    fn crates_are_public_unless_they_say_otherwise() {
+        assert!(is_public("[package]\nname = \"a\"\n") && !is_public("[package]\npublish = false\n"));
+        assert!(!is_public("[package]\npublish.workspace = true\n"));
     }
 
     #[test]
