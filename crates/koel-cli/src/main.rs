@@ -2,10 +2,12 @@
 //!
 //! One file (or folder) a command; a new one is its file, a line in [`Command`] and a line in [`run`].
 mod bench;
+mod completions;
 mod device;
 mod failure;
 mod intersect;
 mod lab;
+mod manual;
 mod matching;
 mod output;
 mod table;
@@ -73,6 +75,8 @@ enum Command {
     Match(matching::MatchArgs),
     Models(matching::ModelsArgs),
     Lab(lab::Args),
+    Completions(completions::Args),
+    Man(manual::Args),
 }
 
 fn run() -> Outcome {
@@ -92,6 +96,8 @@ fn run() -> Outcome {
         Command::Match(args) => matching::run_match(&cli.global, args),
         Command::Models(args) => matching::run_models(&cli.global, args),
         Command::Lab(args) => lab::run(&cli.global, args),
+        Command::Completions(args) => completions::run(&cli.global, args),
+        Command::Man(args) => manual::run(&cli.global, args),
     }
 }
 

@@ -15,3 +15,8 @@ pub mod theory;
 
 pub use choices::Choices;
 pub use insertion::{Insertion, Method, Table};
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -20,6 +20,7 @@
 //!
 //! Readers and voxel keys run on the host, in parallel through rayon; searches and intersections on a [`koel::Device`].
 //! Answers are the same for any number of threads.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod grid;
 pub mod intersect;
@@ -38,3 +39,8 @@ pub use normals::{NormalError, NormalEstimate, NormalOptions, NormalReport, Orie
 pub use read::{Format, ReadError, ReadReport, read, read_cloud, read_mesh, read_oriented_cloud};
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -370,7 +370,7 @@ fn normals_are_those_of_the_faces() {
 
 #[test]
 fn the_cortex_of_the_assets_is_closed_and_folded() {
-    let mesh = read_mesh(concat!(env!("CARGO_MANIFEST_DIR"), "/../../assets/cortex.ply")).unwrap();
+    let mesh = read_mesh(concat!(env!("CARGO_MANIFEST_DIR"), "/../koel-cli/assets/cortex.ply")).unwrap();
     assert_eq!((mesh.positions.len(), mesh.triangles.len()), (47_732, 96_000));
     let mut faces_at_edge = HashMap::new();
     for [a, b, c] in &mesh.triangles {

@@ -60,3 +60,8 @@ pub use model::Model;
 pub use models::{Models, ModelsError};
 pub use picture::{Grey, Picture, ReadError, read};
 pub use scene::Scene;
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

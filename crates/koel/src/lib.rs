@@ -10,6 +10,8 @@
 //! assert_eq!(map.get(&[5, 6])?, [Some(50), None]);
 //! # Ok::<(), koel::Error>(())
 //! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "classic")]
 pub mod classic;
 #[doc(hidden)]
@@ -42,7 +44,7 @@ pub use map::{
 };
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 
-/// The README's examples are tests.
+/// The README's example is a test. `xtask/src/package.rs` has a test that the repository's README has the same.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -146,7 +146,7 @@ pub fn random_word(seed: u64, i: u64) -> u64 {
 
 /// Inside the program, so that it has something to do anywhere.
 const SCAN_NAME: &str = "cortex.ply";
-const SCAN: &[u8] = include_bytes!("../../../../assets/cortex.ply");
+const SCAN: &[u8] = include_bytes!("../../assets/cortex.ply");
 
 fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> {
     let scan = match file {
