@@ -3,7 +3,7 @@ mod support;
 
 use koel::keys128::{Map128Builder, Map128Options};
 use koel::{Device, DeviceKind, Map, MapJoiner, Set, SetCombiner};
-use koel_kernels::map::find::map_find_or;
+use koel_kernels::probe::random_sectors;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use support::{devices, has_no_gpu, run_with_stand_in};
@@ -49,13 +49,11 @@ fn calls_allocate_nothing() {
             values.view_mut().copy_from(keys.view(), &other)?;
             values.view_mut().copy_from(keys.view(), &stream)
         });
-        let (table, header) = (device.upload(&[!0u64; 8]).unwrap(), device.upload(&[0u32; 16]).unwrap());
-        let shape = koel::map::layout::Shape { partitions: 1, buckets: 2 };
+        let (table, mut sums) = (device.upload(&[!0u64; 256]).unwrap(), device.upload(&[0u32; 256]).unwrap());
         allocations(&device, "launch", || {
-            let (slots, header) = (table.view().arg("slots", &stream)?, header.view().arg("header", &stream)?);
-            let (keys, values) = (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
-            // SAFETY: four queries and answers, an empty table of two buckets, a stash that nothing looks into.
-            unsafe { map_find_or::launch(&stream, 1, 4, 7, shape, 0, slots, slots, header, keys, values) }
+            let (table, sums) = (table.view().arg("table", &stream)?, sums.view_mut().arg("sums", &stream)?);
+            // SAFETY: 64 sectors are read and 256 words written.
+            unsafe { random_sectors::launch(&stream, 1, 256, 64, 7, table, sums) }
         });
         // The stand-in's kernels do not run, so that no map gets built.
         if std::env::var_os("STAND_IN").is_none() {
