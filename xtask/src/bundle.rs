@@ -8,7 +8,7 @@ const TESTED: [&str; 3] = ["koel", "koel-spatial", "koel-vision"];
 const PROGRAMS: [&[&str]; 4] = [
     &["-p", "koel", "--examples"],
     &["-p", "koel-cli", "--bins"],
-    &["-p", "koel-spatial", "--example", "label_errors"],
+    &["-p", "koel-spatial", "--example", "label_errors", "--example", "first_frame"],
     &["-p", "koel-vision", "--example", "many_models"],
 ];
 

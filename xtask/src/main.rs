@@ -16,7 +16,8 @@ use std::path::Path;
 const USAGE: &str = "\
 usage: cargo xtask TASK
   ptx                       build the kernels' PTX and machine code and write them to crates/koel-kernels/images
-  ptx --check               build them, fail if what is committed differs or breaks a rule
+  ptx --check [--sample]    build them, fail if what is committed differs or breaks a rule; --sample: all PTX, and
+                            the machine code of two chips, one of which the commit chooses
   ptx --crate PATH [--check]  the same for a crate of kernels of yours: its PTX goes to PATH/ptx
   sass [KERNEL]...          assemble it for both targets, hold it against crates/koel-kernels/sass-expectations.txt;
                             details of KERNELs
@@ -46,9 +47,10 @@ fn task(args: &[String]) -> Result<(), String> {
     }
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ptx"] => ptx::write(root, &Kernels::of_koel(root)),
-        ["ptx", "--check"] => ptx::check(root, &Kernels::of_koel(root)),
+        ["ptx", "--check"] => ptx::check(root, &Kernels::of_koel(root), false),
+        ["ptx", "--check", "--sample"] => ptx::check(root, &Kernels::of_koel(root), true),
         ["ptx", "--crate", folder] => ptx::write(root, &Kernels::of_user(folder.as_ref())?),
-        ["ptx", "--crate", folder, "--check"] => ptx::check(root, &Kernels::of_user(folder.as_ref())?),
+        ["ptx", "--crate", folder, "--check"] => ptx::check(root, &Kernels::of_user(folder.as_ref())?, false),
         ["sass", ref kernels @ ..] => sass::sass(root, kernels),
         ["weight"] => weight::weigh(root, false, None),
         ["weight", "--quick"] => weight::weigh(root, true, None),

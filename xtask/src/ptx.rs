@@ -112,8 +112,9 @@ pub fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
     }
 }
 
-/// Builds all of it and fails if what is committed differs.
-pub fn check(root: &Path, kernels: &Kernels) -> Result<(), String> {
+/// Builds all of it and fails if what is committed differs. With `sample`, machine code is compared for two chips, one of
+/// which the commit chooses.
+pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String> {
     let built = build_all(root, kernels)?;
     for (cpu, ptx) in CPUS.iter().zip(&built).filter_map(|(cpu, ptx)| Some((cpu, ptx.others()?))) {
         let file = kernels.ptx(cpu);
@@ -128,10 +129,18 @@ pub fn check(root: &Path, kernels: &Kernels) -> Result<(), String> {
     }
     match families(&built) {
         none if none.is_empty() => Ok(()),
-        families => images::check(&kernels.folder.join("images"), &Tools::new(root)?, &families),
+        families => {
+            let chips = sample.then(|| images::sample(commit_number(root)));
+            images::check(&kernels.folder.join("images"), &Tools::new(root)?, &families, chips.as_ref().map(|c| &c[..]))
+        }
     }
 }
 
+/// A number that follows from the commit; 0 outside of a repository.
+fn commit_number(root: &Path) -> u64 {
+    let out = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root).output();
+    out.ok().and_then(|out| u64::from_str_radix(String::from_utf8_lossy(&out.stdout).trim(), 16).ok()).unwrap_or(0)
+}
 fn entry_name(line: &str) -> Option<&str> {
     line.strip_prefix(".visible .entry ").map(|l| l.trim_end_matches(['(', ')']))
 }
