@@ -1,11 +1,12 @@
 //! Everything that koel has, called once: what a program grows by at most.
 use koel::map::{Key, Value};
+use koel::primitives::radix_sort::SortPair;
 use koel::{Device, Index, Index128, Map, Map128, MultiMap, Operation, Set, Set128, SetOperation, classic, set};
 use koel_spatial::intersect::{Intersector, Method};
 use koel_spatial::{Grid, PointCloud, SpatialHash};
 use std::error::Error;
 
-fn map<K: Key, V: Value>(device: &Device, k: [K; 2], v: [V; 2]) -> koel::Result<()> {
+fn map<K: Key + SortPair<V>, V: Value>(device: &Device, k: [K; 2], v: [V; 2]) -> koel::Result<()> {
     let mut map = Map::build(device, &k, &v)?;
     map.update(&[Operation::Insert, Operation::Erase], &k, &v)?;
     map.insert_or_add(&k, &v)?;
