@@ -5,10 +5,11 @@ use std::process::{Command, Stdio};
 /// Packages whose tests run on a GPU.
 const TESTED: [&str; 3] = ["koel", "koel-spatial", "koel-vision"];
 /// Packages and which of their programs measure something there.
-const PROGRAMS: [&[&str]; 4] = [
+const PROGRAMS: [&[&str]; 5] = [
+    &["-p", "koel-rates", "--bins"],
     &["-p", "koel", "--examples"],
     &["-p", "koel-cli", "--bins"],
-    &["-p", "koel-spatial", "--example", "label_errors", "--example", "first_frame"],
+    &["-p", "koel-spatial", "--example", "label_errors"],
     &["-p", "koel-vision", "--example", "many_models"],
 ];
 

@@ -1,6 +1,6 @@
 //! Rates of [`MapUpdater`](koel::MapUpdater) and [`SetUpdater`](koel::SetUpdater) on this machine's best device: one JSON line each.
 //!
-//!     cargo run --release --example update_rates -- 2^24 batch=2^20 load=0.5,0.8 kind=map,set
+//!     cargo run --release -p koel-rates --bin update_rates -- 2^24 batch=2^20 load=0.5,0.8 kind=map,set
 //!
 //! Batches of keys that are not in a table of so many pairs are inserted and erased again, 9 times; then keys that are there are inserted, their
 //! values assigned and added to, and operations mixed. `gps`: 10^9 operations a second, the median of 7 runs after 2, as
@@ -12,10 +12,8 @@ use koel::{
     SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, View, ViewMut,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
+use koel_rates::{RUNS, size};
 use rayon::prelude::*;
-use timing::{RUNS, size};
-
-mod timing;
 
 /// Load that batches lead to at most.
 const MOST_LOAD: f64 = 0.9;

@@ -1,6 +1,6 @@
 //! Rates of the primitives on this machine's best device, beside a copy: one JSON line each.
 //!
-//!     cargo run --release --example primitive_rates -- 2^22 2^24 2^26 2^27
+//!     cargo run --release -p koel-rates --bin primitive_rates -- 2^22 2^24 2^26 2^27
 //!
 //! `gps`: 10^9 elements a second, the median of 7 runs after 2. `bytes_per_s`: the traffic that the operation must
 //! cause, by the same time. `verified`: the result of the first run was compared with the host's.
@@ -9,10 +9,8 @@ use koel::primitives::radix_sort::SortPair;
 use koel::primitives::*;
 use koel::{Buffer, Device, Result, Stream};
 use koel_kernels::hash::mix::splitmix_at;
+use koel_rates::{median, size};
 use rayon::prelude::*;
-use timing::{median, size};
-
-mod timing;
 
 fn main() -> Result<()> {
     let mut sizes = std::env::args().skip(1).map(|a| size(&a)).collect::<Result<Vec<_>>>()?;

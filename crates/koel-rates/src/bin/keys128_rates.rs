@@ -1,7 +1,7 @@
 //! Rates of [`Map128`](koel::Map128), [`Set128`](koel::Set128) and [`Index128`](koel::Index128) on this machine's best device, beside the
 //! machine's own limits: one JSON line each.
 //!
-//!     cargo run --release --example keys128_rates -- 2^22 2^24 load=0.8,0.9 bits=32,64
+//!     cargo run --release -p koel-rates --bin keys128_rates -- 2^22 2^24 load=0.8,0.9 bits=32,64
 //!
 //! `gps`: 10^9 keys a second, the median of 7 runs after 2. Keys are random; `bits` are those of the values of maps. A build puts keys that are on
 //! the device into a table that is there (`rebuild`) and waits for its end. `encode` builds an index of `n` keys drawn from `distinct`, and
@@ -11,11 +11,9 @@ use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Report128, Se
 use koel::limits;
 use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream, Value};
 use koel_kernels::hash::mix::splitmix_at;
+use koel_rates::{RUNS, median, size};
 use rayon::prelude::*;
 use std::collections::HashMap;
-use timing::{RUNS, median, size};
-
-mod timing;
 
 fn main() -> Result<()> {
     let (mut sizes, mut loads, mut bits) = (vec![], vec![0.8], vec!["32", "64"]);

@@ -1,11 +1,13 @@
-//! What the examples that measure have in common.
-#![allow(dead_code, reason = "each example uses a part")]
+//! What the programs that measure have in common.
 use koel::{Error, Result, Stream};
 
 /// Runs of which the median is told.
 pub const RUNS: usize = 7;
 
 /// `4194304` or `2^22`.
+///
+/// # Errors
+/// Other text.
 pub fn size(text: &str) -> Result<usize> {
     let n = match text.split_once('^') {
         Some(("2", log)) => log.parse().ok().and_then(|log| 1usize.checked_shl(log)),

@@ -1,6 +1,6 @@
 //! The map, for regressions: builds by policy, lookups, small batches, joins; on the CPU, and on a GPU if there is one.
 //!
-//!     cargo bench -p koel --bench map -- [part of a name]
+//!     cargo bench -p koel-rates --bench map -- [part of a name]
 //!
 //! Criterion compares with the run before. Work is small enough for caches: `cpu_map` and `koel bench` measure rates that mean something
 //! beside the machine's limits. Times are the device's; one call of each operation is verified before it is measured.

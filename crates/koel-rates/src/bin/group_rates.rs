@@ -1,6 +1,6 @@
 //! Rates of [`Index`](koel::Index), of group counts and of [`MultiMap`](koel::MultiMap) on this machine's best device: one JSON line each.
 //!
-//!     cargo run --release --example group_rates -- 2^24 2^27 distinct=2^10,2^20,2^26 each=4,64,zipf
+//!     cargo run --release -p koel-rates --bin group_rates -- 2^24 2^27 distinct=2^10,2^20,2^26 each=4,64,zipf
 //!
 //! `gps`: 10^9 keys, pairs or values a second, the median of 7 runs after 2. Builds allocate what they build, and wait for the number of
 //! distinct keys. `distinct`: columns of random keys out of so many; of an index, `encode` builds it and looks the whole column up. `each`:
@@ -11,10 +11,8 @@ use koel::{
     ValueOrder, limits,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
+use koel_rates::{RUNS, median, size};
 use rayon::prelude::*;
-use timing::{RUNS, median, size};
-
-mod timing;
 
 fn main() -> Result<()> {
     let (mut sizes, mut distinct, mut each) = (vec![], vec![], vec![]);

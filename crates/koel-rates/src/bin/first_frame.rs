@@ -1,6 +1,6 @@
 //! What the first frame of an intersection costs beside later ones, where kernels must be loaded for it.
 //!
-//! `cargo run --release -p koel-spatial --example first_frame -- [POINTS] [GRID]`: prints one line of JSON.
+//! `cargo run --release -p koel-rates --bin first_frame -- [POINTS] [GRID]`: prints one line of JSON.
 use koel::Device;
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};
 use koel_spatial::{Grid, PointCloud};

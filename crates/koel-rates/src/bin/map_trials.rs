@@ -1,6 +1,6 @@
 //! Trials of [`Map`](koel::Map) on this machine's best device, every answer compared with the right one: one JSON line each.
 //!
-//!     cargo run --release --example map_trials -- small 100000 big 2^29 tight streams 10
+//!     cargo run --release -p koel-rates --bin map_trials -- small 100000 big 2^29 tight streams 10
 //!
 //! `small N`: N builds of up to 2,000 pairs (of two partitions, now and then) with random, regular and hostile keys, random loads, seeds
 //! and policies, most of them into a map that is there, against `HashMap`. `big N`: one build of N pairs whose keys are a bijection of
@@ -12,14 +12,12 @@ use koel::map::layout::{Layout, Number};
 use koel::map::{Key, Value};
 use koel::{Buffer, Device, DeviceKind, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
 use koel_kernels::hash::mix::splitmix_at;
+use koel_rates::size;
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use timing::size;
-
-mod timing;
 
 /// What went wrong, in words.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

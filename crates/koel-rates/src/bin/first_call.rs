@@ -1,6 +1,6 @@
 //! What the first calls of a process cost on a GPU: opening the device, the first build, the first lookup.
 //!
-//! `cargo run --release -p koel --example first_call -- [PAIRS] [ptx]`: prints one line of JSON. With `ptx` no machine
+//! `cargo run --release -p koel-rates --bin first_call -- [PAIRS] [ptx]`: prints one line of JSON. With `ptx` no machine
 //! code is taken, as on a GPU that koel carries none for. The driver's cache counts: `CUDA_CACHE_DISABLE=1` turns it off.
 use koel::device::CudaOptions;
 use koel::device::cudarc::driver::result;

@@ -1,6 +1,6 @@
 //! Rates of [`Map`](koel::Map) on this machine's best device, beside the machine's own limits: one JSON line each.
 //!
-//!     cargo run --release --example map_rates -- 2^22 2^24 load=0.8,0.9 keys=unique,zipf policy=unchecked,keep_last
+//!     cargo run --release -p koel-rates --bin map_rates -- 2^22 2^24 load=0.8,0.9 keys=unique,zipf policy=unchecked,keep_last
 //!
 //! `gps`: 10^9 pairs or keys a second, the median of 7 runs after 2. A build puts pairs that are on the device into a map that
 //! is there (`rebuild`). `verified`: every answer of one lookup of every key was compared with the host's; of joins, every row.
@@ -9,12 +9,10 @@ use koel::limits;
 use koel::map::{Key, Value};
 use koel::{Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream};
 use koel_kernels::hash::mix::splitmix_at;
+use koel_rates::{RUNS, median, median_of, size};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
-use timing::{RUNS, median, median_of, size};
-
-mod timing;
 
 fn main() -> Result<()> {
     let mut settings = Settings {

@@ -1,6 +1,6 @@
 //! What a call costs the host: calls a second, and allocations a call, on one stream of a device.
 //!
-//! `cargo run --release -p koel --example launch_rate -- [cpu|cuda]`. On a GPU the rate of launches is bounded by the driver; against
+//! `cargo run --release -p koel-rates --bin launch_rate -- [cpu|cuda]`. On a GPU the rate of launches is bounded by the driver; against
 //! the stand-in driver of the tests, with `STAND_IN_FAST=1`, what is left is koel's own time:
 //! `rustc --edition=2024 --crate-type=cdylib -O crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so`, then
 //! `LD_LIBRARY_PATH=/tmp/stand-in`.

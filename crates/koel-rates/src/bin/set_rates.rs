@@ -1,7 +1,7 @@
 //! Rates of [`Set`](koel::Set) and [`SetCombiner`](koel::SetCombiner) on this machine's best device, beside the machine's own limits: one
 //! JSON line each.
 //!
-//!     cargo run --release --example set_rates -- 2^22 2^24 2^27 load=0.8,0.9 bits=32,64
+//!     cargo run --release -p koel-rates --bin set_rates -- 2^22 2^24 2^27 load=0.8,0.9 bits=32,64
 //!
 //! `gps`: 10^9 keys a second, the median of 7 runs after 2. A build puts keys that are on the device into a set that is there
 //! (`rebuild`). `unique` is of `n` keys drawn from `distinct`; unions, intersections and differences are of two arrays of `n` keys, half of
@@ -10,10 +10,8 @@
 use koel::limits;
 use koel::{Buffer, Device, Error, Key, Result, SetBuilder, SetCombiner, SetOptions, Stream};
 use koel_kernels::hash::mix::{mix, splitmix_at};
+use koel_rates::{RUNS, median, size};
 use rayon::prelude::*;
-use timing::{RUNS, median, size};
-
-mod timing;
 
 fn main() -> Result<()> {
     let (mut sizes, mut loads, mut bits) = (vec![], vec![0.8], vec!["32", "64"]);

@@ -1,6 +1,6 @@
 //! The CPU engine of the flagship table beside the machine's limit and hashbrown, in one run.
 //!
-//! `cargo bench -p koel --bench cpu_map -- [lg N,...] [load] [threads]`; `NO_PEERS=1` leaves hashbrown out, `PIN=1` binds threads to
+//! `cargo bench -p koel-rates --bench cpu_map -- [lg N,...] [load] [threads]`; `NO_PEERS=1` leaves hashbrown out, `PIN=1` binds threads to
 //! cores; `PAIRINGS=u32-u32,u64-u64` chooses types of keys and values (and `u32-u64`, `u64-u32`). Rates are in million operations
 //! a second: by the clock, and in brackets by CPU time divided by the threads, which other work on the machine disturbs less;
 //! each the best of several runs. Every answer is verified.
