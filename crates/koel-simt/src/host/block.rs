@@ -45,12 +45,24 @@ pub struct Shared {
     pub returned: AtomicU64,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum State {
     Ready,
     Barrier(At),
     Warp { op: WarpOp, mask: u32, at: At },
     Done,
+}
+impl PartialEq for State {
+    fn eq(&self, other: &State) -> bool {
+        // Mostly the same object, which spares comparing the names of files; but one place may have several.
+        let same = |a: At, b: At| std::ptr::eq(a, b) || a == b;
+        match (*self, *other) {
+            (State::Ready, State::Ready) | (State::Done, State::Done) => true,
+            (State::Barrier(a), State::Barrier(b)) => same(a, b),
+            (State::Warp { op, mask, at }, State::Warp { op: o, mask: m, at: a }) => op == o && mask == m && same(at, a),
+            _ => false,
+        }
+    }
 }
 /// What a warp does together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +102,8 @@ pub struct Block<'l> {
     /// barriers passed, over all blocks that were in this place: never repeats
     epoch: Cell<u32>,
     warp_epochs: Vec<Cell<u32>>,
+    /// by warp: the lanes that wait in a warp operation, whichever
+    warp_waits: Vec<Cell<u32>>,
     serial: Cell<u32>,
     shadow: Option<RefCell<SharedShadow>>,
     /// whose releases this block has seen
@@ -144,6 +158,7 @@ impl<'l> Block<'l> {
             until_preempt: Cell::new(1),
             epoch: Cell::new(0),
             warp_epochs: vec![Cell::new(0); launch.threads.div_ceil(32) as usize],
+            warp_waits: vec![Cell::new(0); launch.threads.div_ceil(32) as usize],
             serial: Cell::new(0),
             shadow: watched.then(|| RefCell::new(SharedShadow::new(launch.shared_bytes))),
             seen: RefCell::default(),
@@ -289,7 +304,10 @@ impl<'l> Block<'l> {
         let waiting = State::Warp { op, mask, at };
         me.state.set(waiting);
         let lanes = || (0..32).filter(|l| mask >> l & 1 != 0).map(|l| (l, &self.lanes[(first + l) as usize]));
-        if lanes().any(|(_, l)| l.state.get() != waiting) {
+        let waits = &self.warp_waits[first as usize / 32];
+        waits.set(waits.get() | 1 << (id & 31));
+        // Who waits for what is compared once all are there, not by each that comes.
+        if waits.get() & mask != mask || lanes().any(|(_, l)| l.state.get() != waiting) {
             self.suspend();
             return me.result.get();
         }
@@ -317,6 +335,7 @@ impl<'l> Block<'l> {
             let e = &self.warp_epochs[id as usize / 32];
             e.set(e.get() + 1);
         }
+        waits.set(waits.get() & !mask);
         let mut ready = self.ready.borrow_mut();
         for (l, lane) in lanes() {
             lane.state.set(State::Ready);
@@ -381,6 +400,7 @@ impl<'b> Resident<'b> {
         block.epoch.set(block.epoch.get() + 1);
         block.serial.set(block.serial.get() + 1);
         block.seen.borrow_mut().clear();
+        block.warp_waits.iter().for_each(|waits| waits.set(0));
         let word = block.rng.below(1 << 31) as u128 | 1 << 31; // shared memory is not zero on a GPU
         let garbage = word << 96 | word << 64 | word << 32 | word;
         // SAFETY: no thread of this block runs.
