@@ -59,7 +59,9 @@ impl PartialEq for State {
         match (*self, *other) {
             (State::Ready, State::Ready) | (State::Done, State::Done) => true,
             (State::Barrier(a), State::Barrier(b)) => same(a, b),
-            (State::Warp { op, mask, at }, State::Warp { op: o, mask: m, at: a }) => op == o && mask == m && same(at, a),
+            (State::Warp { op, mask, at }, State::Warp { op: o, mask: m, at: a }) => {
+                op == o && mask == m && same(at, a)
+            }
             _ => false,
         }
     }
