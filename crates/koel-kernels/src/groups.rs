@@ -26,6 +26,17 @@ pub struct MultiTable<L: Layout<Value = u32>, V> {
     pub values: In<V>,
 }
 impl<L: Layout<Value = u32>, V: Scalar> MultiTable<L, V> {
+    /// The same for host code outside of a kernel, which can then look keys up.
+    ///
+    /// # Safety
+    /// It is on a device whose memory is the host's, and is there and not changed as long as the result is used.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub unsafe fn on_host(self) -> MultiTable<L, V> {
+        use koel_simt::Arg;
+        let (starts, values) = (self.starts, self.values);
+        // SAFETY: the caller's.
+        unsafe { MultiTable { table: self.table.on_host(), starts: starts.native(), values: values.native() } }
+    }
     /// Where the values of a key are.
     #[inline(always)]
     pub fn places(self, key: L::Key) -> Range<u32> {

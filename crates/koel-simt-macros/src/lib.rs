@@ -82,11 +82,12 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
     let list = names.iter().zip(&types).map(|(n, t)| format!("({n:?}, {t:?}),")).collect::<String>();
     let bind = names
         .iter()
-        .map(|n| format!("let {n} = ::koel_simt::Arg::named({n}, {n:?}, &mut arrays);"))
+        .map(|n| format!("let {n} = unsafe {{ ::koel_simt::Arg::named({n}, {n:?}, &mut arrays) }};"))
         .collect::<String>();
     let args = names.iter().map(|n| format!("::koel_simt::Arg::device(&{n}),")).collect::<String>();
     let sizes = types.iter().map(|t| format!("<{t} as ::koel_simt::Arg>::BYTES,")).collect::<String>();
-    let native = names.iter().map(|n| format!("let {n} = ::koel_simt::Arg::native({n});")).collect::<String>();
+    let native =
+        names.iter().map(|n| format!("let {n} = unsafe {{ ::koel_simt::Arg::native({n}) }};")).collect::<String>();
 
     let all = |blocks: &str| {
         format!(
@@ -147,7 +148,8 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
             /// Runs `grid` blocks of the kernel.
             ///
             /// # Safety
-            /// On a GPU nothing is checked: every access the kernel makes must be inside the buffers given.
+            /// On a GPU nothing is checked: every access the kernel makes must be inside the buffers given. They must be there until the
+            /// kernel has run, used by nobody else in a way that conflicts, and the kernel must keep no copy of its handles.
             #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
             pub unsafe fn launch<B: ::koel_simt::Backend>(backend: &B, grid: u32, {decl}) -> ::core::result::Result<(), B::Error> {{
                 #[allow(unused_mut, unused_variables, reason = "a kernel may have no parameters")]

@@ -406,10 +406,7 @@ fn arguments_are_the_bytes_the_device_reads() {
         ) -> Result<(), Self::Error> {
             assert_eq!((spec.name, spec.threads, spec.independent, grid, shared), ("global", 64, false, 7, 0));
             assert_eq!(spec.params.iter().map(|p| p.0).collect::<Vec<_>>(), ["op", "values", "words", "was"]);
-            Err(args
-                .iter()
-                .map(|a| (a.written().to_vec(), a.array.as_ref().map(|a| (a.range.len(), a.writable))))
-                .collect())
+            Err(args.iter().map(|a| (a.bytes().to_vec(), a.array().map(|a| (a.range.len(), a.writable)))).collect())
         }
     }
     let (a, b) = (In::<u32>::from_device(0x1000, 8), Buf::<u32>::from_device(0x2000, 9));

@@ -79,8 +79,8 @@ Answers are rows: of a map key, found (1 or 0), value; of a set key, found; of a
 multimap key, found, value: a row for each value, side by side those of a query, and one for a query that has none. In answers.csv a key that
 is not there has no value, in answers.npy, a structured array of the same rows, the value 0. Keys in answers.npy are as wide as in the
 queries; u64 if these are CSV. Keys of 128 bits are asked for as they are built from, and told as 0x and 32 digits, in answers.npy as 16 bytes.
-Queries are read, looked up and written piece by piece, so that there may be more than memory holds. The table is looked into where it is, on
-the CPU, after its checksums were checked; with --device cuda it is taken to a GPU. Ctrl-C leaves no half-written file.";
+Queries are read, looked up and written piece by piece, so that there may be more than memory holds. The table is read once, checked, and
+kept in memory of the device; with --quick it is looked into where it is. Ctrl-C leaves no half-written file.";
 
 /// Look keys up in a saved table
 #[derive(clap::Args, Debug)]
@@ -101,7 +101,10 @@ pub struct QueryArgs {
     /// The queries are ids of an index: look their keys up
     #[arg(long)]
     pub ids: bool,
-    /// Check the header of the table only: damage elsewhere goes unnoticed
+    /// Look into the file where it is and check its header only, rather than read and check all of it
+    ///
+    /// On the CPU nothing is copied, and only the pages that queries need are read. Damage goes unnoticed, and no program may change the
+    /// file meanwhile: answers would be wrong, and if it is cut short koel is ended by the system.
     #[arg(long)]
     pub quick: bool,
 }

@@ -97,29 +97,33 @@ fn table(device: &Device, args: &QueryArgs, info: &FileInfo) -> Outcome<Box<Ask>
         (_, _, _) => open.pairs::<u64, u32>(info.kind),
     }
 }
+/// A table of a type.
+macro_rules! opened {
+    ($open:ident, $table:ty) => {
+        $open.table(
+            |device, path| <$table>::load(device, path),
+            // SAFETY: the help of `--quick` says that nobody may change the file meanwhile.
+            |device, path| unsafe { <$table>::open_on(device, path) },
+        )?
+    };
+}
 struct Open<'a> {
     device: &'a Device,
     args: &'a QueryArgs,
 }
 impl Open<'_> {
-    /// In the file on a CPU, and then checked if that is wanted; else a copy.
+    /// A copy, all of which is checked; with `--quick` on a CPU, the table in the file.
     fn table<T>(
         &self,
-        open: impl FnOnce(&Device, &Path) -> koel::Result<T>,
-        verify: impl FnOnce(&T) -> koel::Result<()>,
         load: impl FnOnce(&Device, &Path) -> koel::Result<T>,
+        open: impl FnOnce(&Device, &Path) -> koel::Result<T>,
     ) -> Outcome<T> {
-        if self.device.kind() != DeviceKind::Cpu {
-            return load(self.device, &self.args.table).map_err(table_fault);
-        }
-        let table = open(self.device, &self.args.table).map_err(table_fault)?;
-        if !self.args.quick {
-            verify(&table).map_err(table_fault)?;
-        }
-        Ok(table)
+        let in_file = self.args.quick && self.device.kind() == DeviceKind::Cpu;
+        let table = &self.args.table;
+        if in_file { open(self.device, table) } else { load(self.device, table) }.map_err(table_fault)
     }
     fn set<K: Key>(&self) -> Outcome<Box<Ask>> {
-        let set = self.table(|d, p| Set::<K>::open_on(d, p), Set::verify, |d, p| Set::load(d, p))?;
+        let set = opened!(self, Set<K>);
         Ok(Box::new(move |queries, answers| {
             let keys = keys::<K>(queries);
             let found = set.contains(&keys)?.into_iter().map(|found| found.then_some(0));
@@ -127,7 +131,7 @@ impl Open<'_> {
         }))
     }
     fn index<K: Key>(&self) -> Outcome<Box<Ask>> {
-        let index = self.table(|d, p| Index::<K>::open_on(d, p), Index::verify, |d, p| Index::load(d, p))?;
+        let index = opened!(self, Index<K>);
         if self.args.ids {
             return Ok(Box::new(move |queries, answers| {
                 let ids = keys::<u32>(queries);
@@ -142,7 +146,7 @@ impl Open<'_> {
         }))
     }
     fn set128(&self) -> Outcome<Box<Ask>> {
-        let set = self.table(|d, p| Set128::open_on(d, p), Set128::verify, |d, p| Set128::load(d, p))?;
+        let set = opened!(self, Set128);
         Ok(Box::new(move |queries, answers| {
             let keys = keys128(queries);
             let found = set.contains(&keys)?.into_iter().map(|found| found.then_some(0));
@@ -150,7 +154,7 @@ impl Open<'_> {
         }))
     }
     fn index128(&self) -> Outcome<Box<Ask>> {
-        let index = self.table(|d, p| Index128::open_on(d, p), Index128::verify, |d, p| Index128::load(d, p))?;
+        let index = opened!(self, Index128);
         if self.args.ids {
             return Ok(Box::new(move |queries, answers| {
                 let ids = keys::<u32>(queries);
@@ -164,7 +168,7 @@ impl Open<'_> {
         }))
     }
     fn map128<V: Value>(&self) -> Outcome<Box<Ask>> {
-        let map = self.table(|d, p| Map128::<V>::open_on(d, p), Map128::verify, |d, p| Map128::load(d, p))?;
+        let map = opened!(self, Map128<V>);
         Ok(Box::new(move |queries, answers| {
             let keys = keys128(queries);
             let found = map.get(&keys)?.into_iter().map(|value| value.map(wide));
@@ -173,11 +177,10 @@ impl Open<'_> {
     }
     fn pairs<K: Key, V: Value>(&self, kind: TableKind) -> Outcome<Box<Ask>> {
         if kind == TableKind::MultiMap {
-            let map =
-                self.table(|d, p| MultiMap::<K, V>::open_on(d, p), MultiMap::verify, |d, p| MultiMap::load(d, p))?;
+            let map = opened!(self, MultiMap<K, V>);
             return Ok(Box::new(move |queries, answers| all_values(&map, queries, answers)));
         }
-        let map = self.table(|d, p| Map::<K, V>::open_on(d, p), Map::verify, |d, p| Map::load(d, p))?;
+        let map = opened!(self, Map<K, V>);
         Ok(Box::new(move |queries, answers| {
             let keys = keys::<K>(queries);
             let found = map.get(&keys)?.into_iter().map(|value| value.map(wide));

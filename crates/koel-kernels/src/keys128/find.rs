@@ -18,6 +18,16 @@ pub struct Rows {
     pub keys: In<u128>,
 }
 impl Rows {
+    /// The same for host code outside of a kernel, which can then look keys up.
+    ///
+    /// # Safety
+    /// It is on a device whose memory is the host's, and is there and not changed as long as the result is used.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub unsafe fn on_host(self) -> Rows {
+        use koel_simt::Arg;
+        // SAFETY: the caller's.
+        unsafe { Rows { table: self.table.on_host(), keys: self.keys.native(), ..self } }
+    }
     /// From its parts.
     #[inline(always)]
     pub fn new(

@@ -54,6 +54,17 @@ impl<L: Layout> Table<L> {
     pub fn new(shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, header: In<u32>) -> Table<L> {
         Table { shape, stash_bits, slots, stash, header, layout: core::marker::PhantomData }
     }
+    /// The same for host code outside of a kernel, which can then look keys up.
+    ///
+    /// # Safety
+    /// It is on a device whose memory is the host's, and is there and not changed as long as the result is used.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub unsafe fn on_host(self) -> Table<L> {
+        use koel_simt::Arg;
+        let Table { shape, stash_bits, slots, stash, header, .. } = self;
+        // SAFETY: the caller's.
+        unsafe { Table::new(shape, stash_bits, slots.native(), stash.native(), header.native()) }
+    }
     #[inline(always)]
     #[track_caller]
     fn heads(&self, place: u32) -> [u64; 4] {

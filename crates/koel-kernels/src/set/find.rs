@@ -25,6 +25,17 @@ impl<K: Member> Table<K> {
     pub fn new(shape: Shape, stash_bits: u32, slots: In<K>, stash: In<u64>, header: In<u32>) -> Table<K> {
         Table { shape, stash_bits, slots, stash, header }
     }
+    /// The same for host code outside of a kernel, which can then look keys up.
+    ///
+    /// # Safety
+    /// It is on a device whose memory is the host's, and is there and not changed as long as the result is used.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub unsafe fn on_host(self) -> Table<K> {
+        use koel_simt::Arg;
+        let Table { shape, stash_bits, slots, stash, header } = self;
+        // SAFETY: the caller's.
+        unsafe { Table::new(shape, stash_bits, slots.native(), stash.native(), header.native()) }
+    }
     /// A bucket.
     #[inline(always)]
     #[track_caller]

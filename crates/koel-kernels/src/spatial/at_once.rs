@@ -142,7 +142,7 @@ mod tests {
     use super::super::index::Index;
     use super::super::layout::Shape;
     use crate::hash::mix::splitmix_at;
-    use koel_simt::In;
+    use koel_simt::{Arg, In};
 
     /// What a GPU does: the same cells in the same order.
     #[test]
@@ -158,7 +158,8 @@ mod tests {
                 bricks.extend([sparse(i), number]);
                 number += sparse(i).count_ones() as u64;
             }
-            let index = Index { shape, words: In::new(&words), bricks: In::new(&bricks) };
+            // SAFETY: the arrays are there until the end.
+            let index = unsafe { Index { shape, words: In::new(&words).native(), bricks: In::new(&bricks).native() } };
             let from = [0, 1, 2].map(|a| (splitmix_at(seed + 99, a) % 16) as i32 - 2);
             let cells = index.cells_in(0, 1, from, from.map(|c| c + 4), None);
             let (mut expected, mut found) = (vec![], vec![]);

@@ -215,6 +215,12 @@ impl<'l> Block<'l> {
     /// Checks one access of shared memory. `reads`: the value there matters.
     pub fn shared_access(&self, at: u32, bytes: u32, access: Access, reads: bool, loc: At) -> *mut u8 {
         self.yield_point(loc);
+        let have = self.launch.shared_bytes;
+        if at.checked_add(bytes).is_none_or(|end| end > have) {
+            // Only a handle that another launch left behind points there.
+            let m = format!("{bytes} bytes at {at} of shared memory, of which this launch has {have}");
+            self.fail(FaultKind::OutOfBounds, loc, m);
+        }
         if let Some(shadow) = &self.shadow {
             let mut shadow = shadow.borrow_mut();
             if self.launch.check_races
@@ -236,7 +242,7 @@ impl<'l> Block<'l> {
                 self.fail(FaultKind::UninitialisedShared, loc, m);
             }
         }
-        // SAFETY: the array was checked against `shared_bytes` when it was made, the index against its length.
+        // SAFETY: `at` and what is accessed there are inside the block's `shared_bytes`.
         unsafe { (*self.shared.get()).as_mut_ptr().cast::<u8>().add(at as usize) }
     }
     /// Checks one access of global memory. `constant`: through an `In`.

@@ -12,6 +12,8 @@ pub enum FaultKind {
     OutOfBounds,
     /// A 16-byte view of memory that does not begin on a multiple of 16 bytes.
     Misaligned,
+    /// A global array is accessed through a handle that no launch was given.
+    NotInKernel,
     /// Threads wait for each other at different places, or for threads that have returned.
     Divergence,
     /// Two threads of a block touch a shared word, nothing orders them, one writes, one access is plain.

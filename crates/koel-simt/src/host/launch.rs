@@ -132,23 +132,26 @@ pub struct ArrayArg {
     pub writable: bool,
 }
 
-/// One parameter as the PTX entry reads it.
+/// One parameter as the PTX entry reads it. Made by [`Arg::device`] alone.
 #[derive(Clone, Debug)]
 pub struct DeviceArg {
     /// The first `len` are its bytes; the rest is not written, launches being many.
-    pub bytes: [MaybeUninit<u8>; DeviceArg::MAX],
-    /// Bytes in use.
-    pub len: usize,
-    /// What it points to, if it is a [`Buf`] or an [`In`].
-    pub array: Option<ArrayArg>,
+    bytes: [MaybeUninit<u8>; DeviceArg::MAX],
+    /// Bytes that are written.
+    len: usize,
+    array: Option<ArrayArg>,
 }
 impl DeviceArg {
     /// The largest parameter, in bytes.
     pub const MAX: usize = 256;
-    /// What it is made of.
-    pub fn written(&self) -> &[u8] {
-        // SAFETY: the first `len` bytes are written.
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `Arg::device`, which alone makes one, writes the first `len` bytes; no other code changes either field.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
+    }
+    /// The array that it points to, if it is a [`Buf`] or an [`In`].
+    pub fn array(&self) -> Option<&ArrayArg> {
+        self.array.as_ref()
     }
 }
 
@@ -156,16 +159,27 @@ impl DeviceArg {
 ///
 /// # Safety
 /// Same bytes on the host as on the device, none of them padding, at most [`DeviceArg::MAX`].
+///
+/// # Handles of arrays
+/// [`In`] and [`Buf`] are handles that host code makes of any address, keeps as long as it likes, and cannot look through: an access
+/// outside of a launch panics. A launch, which is `unsafe`, gives the kernel live copies of them ([`named`](Self::named),
+/// [`native`](Self::native)). Whoever launches promises that the memory is there, and that the kernel keeps no copy.
 pub unsafe trait Arg: Copy + Send + Sync + 'static {
     /// Its size as the entry reads it, in bytes.
     const BYTES: usize = size_of::<Self>();
-    /// The same, knowing its name in the kernel. Each array takes the next number.
-    fn named(self, _name: &'static str, _next_array: &mut u32) -> Self {
+    /// The same for a launch: an array is live in it, and knows its name in the kernel. Each array takes the next number.
+    ///
+    /// # Safety
+    /// As long as the result is used, an array's memory is there, and nobody uses it in a way that conflicts with the kernel's.
+    unsafe fn named(self, _name: &'static str, _next_array: &mut u32) -> Self {
         self
     }
-    /// The same, for threads that run natively: no race detector is asked for.
+    /// The same for threads that run natively: an array is live, and no race detector is asked for.
+    ///
+    /// # Safety
+    /// As for [`named`](Self::named).
     #[inline(always)]
-    fn native(self) -> Self {
+    unsafe fn native(self) -> Self {
         self
     }
     /// Its bytes.
@@ -187,25 +201,26 @@ macro_rules! array { ($($s:ident $writable:literal)*) => { $(
     // SAFETY: on the device an address, which `device` passes.
     unsafe impl<T: Copy + 'static> Arg for $s<T> {
         const BYTES: usize = 8;
-        fn named(mut self, name: &'static str, next_array: &mut u32) -> Self {
+        unsafe fn named(mut self, name: &'static str, next_array: &mut u32) -> Self {
             (self.ext.name, self.ext.slot, self.ext.first) = (name, *next_array, self.ptr.addr());
             *next_array += 1;
             self
         }
         #[inline(always)]
-        fn native(mut self) -> Self {
+        unsafe fn native(mut self) -> Self {
             self.ext.slot = Extent::NATIVE;
             self
         }
         fn device(&self) -> DeviceArg {
             let (first, element_bytes) = (self.ptr.addr(), size_of::<T>());
-            let range = first..first + self.ext.len * element_bytes;
+            let range = first..first.saturating_add(self.ext.len.saturating_mul(element_bytes));
             DeviceArg { array: Some(ArrayArg { range, element_bytes, writable: $writable }), ..(first as u64).device() }
         }
     }
 )* } }
 array!(In false Buf true);
-// SAFETY: an address and a length; kernels write global memory by atomic accesses only (memory.rs).
+// SAFETY: an address and a length, which only a launch looks through. There threads meet in `Buf`s, whose accesses are atomic
+// (memory.rs), and in `In`s, which nobody writes.
 unsafe impl<T> Send for In<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for In<T> {}
@@ -215,21 +230,23 @@ unsafe impl<T> Send for Buf<T> {}
 unsafe impl<T> Sync for Buf<T> {}
 
 impl<T> In<T> {
-    /// A host array, which must outlive the launch.
+    /// A handle of a host array, which must outlive the launches that get it. Host code cannot look through it ([`Arg`]).
     pub fn new(data: &[T]) -> Self {
         In { ptr: data.as_ptr(), ext: Extent::global(data.len()) }
     }
-    /// `len` elements at an address: of the GPU for a CUDA launcher, of the host for a host launcher.
+    /// A handle of `len` elements at an address: of the GPU for a CUDA launcher, of the host for a host launcher. Host code cannot look
+    /// through it ([`Arg`]).
     pub fn from_device(address: u64, len: usize) -> Self {
         In { ptr: address as *const T, ext: Extent::global(len) }
     }
 }
 impl<T> Buf<T> {
-    /// A host array, which must outlive the launch.
+    /// A handle of a host array, which must outlive the launches that get it. Host code cannot look through it ([`Arg`]).
     pub fn new(data: &mut [T]) -> Self {
         Buf { ptr: data.as_mut_ptr(), ext: Extent::global(data.len()) }
     }
-    /// `len` elements at an address: of the GPU for a CUDA launcher, of the host for a host launcher.
+    /// A handle of `len` elements at an address: of the GPU for a CUDA launcher, of the host for a host launcher. Host code cannot look
+    /// through it ([`Arg`]).
     pub fn from_device(address: u64, len: usize) -> Self {
         Buf { ptr: address as *mut T, ext: Extent::global(len) }
     }

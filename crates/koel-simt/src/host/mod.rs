@@ -66,7 +66,7 @@ pub struct Extent {
     name: &'static str,
     /// where a shared array was made
     made: Option<&'static Location<'static>>,
-    /// which of the launch's global arrays, or `NATIVE`
+    /// which of the launch's global arrays, or `NATIVE` or `IDLE`
     slot: u32,
     /// address of its first element
     first: usize,
@@ -74,27 +74,47 @@ pub struct Extent {
 impl Extent {
     /// Its kernel runs natively: known when compiling, so that the executor's checks vanish.
     const NATIVE: u32 = u32::MAX;
+    /// No kernel runs on it: host code holds the handle, which may outlive the memory. It has no elements to access.
+    const IDLE: u32 = u32::MAX - 1;
+    /// A shared array: no number among the launch's global ones.
+    const SHARED: u32 = u32::MAX - 2;
     pub(crate) fn global(len: usize) -> Extent {
-        Extent { len, name: "?", made: None, slot: u32::MAX - 1, first: 0 }
+        Extent { len, name: "?", made: None, slot: Extent::IDLE, first: 0 }
+    }
+    #[cold]
+    #[track_caller]
+    fn not_in_a_kernel(&self) -> ! {
+        let of = self.len;
+        fault(
+            FaultKind::NotInKernel,
+            format!("a global array of {of} elements is accessed by code that no launch runs"),
+        )
     }
     /// Before an access of a `Buf`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn touch(self, address: usize, bytes: usize, access: Access) {
-        if self.slot != Extent::NATIVE
-            && let Some(block) = running_block()
-        {
-            block.global_access(&self, address, bytes, access, false, Location::caller())
+        if self.slot != Extent::NATIVE {
+            self.touch_in_block(address, bytes, access, false)
         }
     }
     /// Before a read of an `In`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn touch_constant(self, address: usize, bytes: usize) {
-        if self.slot != Extent::NATIVE
-            && let Some(block) = running_block()
-        {
-            block.global_access(&self, address, bytes, Access::Read, true, Location::caller())
+        if self.slot != Extent::NATIVE {
+            self.touch_in_block(address, bytes, Access::Read, true)
+        }
+    }
+    /// A call and no more at each access: kernels have thousands of them.
+    #[inline(never)]
+    #[track_caller]
+    fn touch_in_block(&self, address: usize, bytes: usize, access: Access, constant: bool) {
+        match running_block() {
+            Some(block) if self.slot != Extent::IDLE => {
+                block.global_access(self, address, bytes, access, constant, Location::caller())
+            }
+            _ => self.not_in_a_kernel(),
         }
     }
     /// Before a store that releases.
@@ -156,7 +176,7 @@ pub(crate) fn shared_extent(_at: u32, len: usize, end: u32) -> Extent {
     if end > have {
         fault(FaultKind::SharedLimit, format!("shared arrays need {end} bytes, the launch gave {have}"));
     }
-    Extent { len, name: "shared", made: Some(Location::caller()), slot: u32::MAX - 1, first: 0 }
+    Extent { len, name: "shared", made: Some(Location::caller()), slot: Extent::SHARED, first: 0 }
 }
 #[track_caller]
 pub(crate) fn barrier(_id: u32) {

@@ -17,7 +17,7 @@ use koel_kernels::classic::single_level::{
 };
 use koel_kernels::classic::status;
 use koel_kernels::hash::Functions;
-use koel_simt::Buf;
+use koel_simt::{Arg, Buf};
 use std::sync::Mutex;
 
 /// The parameters of the paper.
@@ -207,7 +207,8 @@ fn insert_on_cpu(
     let all_ones = cpu::insert(stream.device(), keys, values, table.view_mut(), moves, next, give_up);
     let (Some(stash), Some(status)) = (stash.host_mut(), status.host_mut()) else { return };
     status[status::ALL_ONES as usize] = all_ones as u32;
-    let (stash, words) = (Buf::new(stash), Buf::new(status));
+    // SAFETY: the arrays are borrowed mutably here, and nothing but this function has the handles.
+    let (stash, words) = unsafe { (Buf::new(stash).native(), Buf::new(status).native()) };
     for e in given_up.into_inner().unwrap_or_else(|e| e.into_inner()) {
         if !put_into_stash(e, insertion, stash, words) {
             words.fetch_add(status::FAILED, 1);

@@ -1,5 +1,6 @@
 //! Memory of a device, and parts of it.
 use super::cpu::HostMemory;
+use super::users::{Usage, Users};
 use super::{Device, Stream, graph};
 #[cfg(feature = "cuda")]
 use super::{Queue, cuda};
@@ -11,8 +12,23 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What buffers hold: `u8`, `u32`, `u64`, `u128`.
-pub trait Element: Word + bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug {}
+/// What buffers hold: `u8`, `u32`, `u64`, `u128`. No other type can be one: memory is aligned to 128 bytes, and its bytes are those of
+/// any element.
+///
+/// ```compile_fail,E0277
+/// #[derive(Clone, Copy, PartialEq, Debug)]
+/// #[repr(align(4096))]
+/// struct Page([u8; 4096]);
+/// impl koel::device::Element for Page {}
+/// ```
+pub trait Element: sealed::Sealed + Word + bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug {}
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u8 {}
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
+    impl Sealed for u128 {}
+}
 impl Element for u8 {}
 impl Element for u32 {}
 impl Element for u64 {}
@@ -20,8 +36,9 @@ impl Element for u128 {}
 
 /// An array in a device's memory, aligned to 128 bytes or more.
 ///
-/// It is used in the order of the calls that use it, also across streams: a stream that uses it after another one waits
-/// for that one. Dropping it waits for what still uses it, without blocking the caller.
+/// It is used in the order of the calls that use it, also across streams: a stream that reads it waits for the one that wrote it last, a
+/// stream that writes it for all that read it since. Streams that only read it do not wait for each other. Its memory is given back
+/// after what still uses it, without blocking who drops it.
 pub struct Buffer<T> {
     shared: Arc<Shared>,
     len: usize,
@@ -32,8 +49,7 @@ pub(super) struct Shared {
     memory: Memory,
     bytes: usize,
     device: Device,
-    /// The stream that used it last; none: the host or, on a GPU, the legacy default stream.
-    last: Mutex<Option<Stream>>,
+    users: Mutex<Users>,
     /// Graphs that use it.
     graphs: AtomicU32,
 }
@@ -47,41 +63,41 @@ pub(super) enum Memory {
 }
 impl Shared {
     pub(super) fn new(device: &Device, memory: Memory, bytes: usize, last: Option<Stream>) -> Arc<Shared> {
-        Arc::new(Shared { memory, bytes, device: device.clone(), last: Mutex::new(last), graphs: AtomicU32::new(0) })
+        Arc::new(Shared {
+            memory,
+            bytes,
+            device: device.clone(),
+            users: Mutex::new(Users::new(last.as_ref())),
+            graphs: AtomicU32::new(0),
+        })
     }
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
-    pub(super) fn last(&self) -> MutexGuard<'_, Option<Stream>> {
-        self.last.lock().unwrap_or_else(|e| e.into_inner())
+    fn users(&self) -> MutexGuard<'_, Users> {
+        self.users.lock().unwrap_or_else(|e| e.into_inner())
     }
-    /// `stream` follows the stream that used it before.
-    pub(super) fn used_on(self: &Arc<Shared>, stream: &Stream) -> Result<()> {
+    /// What is put on `stream` from now on runs after the uses that this one conflicts with.
+    pub(super) fn used_on(self: &Arc<Shared>, stream: &Stream, usage: Usage) -> Result<()> {
         stream.check_usable()?;
-        if let Some(capture) = stream.capture_of() {
-            return capture.uses(self, stream);
+        match stream.capture_of() {
+            Some(capture) => capture.uses(self, stream, usage),
+            None => self.users().enter(stream, usage),
         }
-        let mut last = self.last();
-        if last.as_ref() != Some(stream) {
-            stream.follow(last.as_ref())?;
-            *last = Some(stream.clone());
-        }
-        Ok(())
     }
     /// Waits for what uses it. From then on it is as if new.
     #[cfg(feature = "cuda")]
     fn settle(&self) -> Result<()> {
-        let mut last = self.last();
-        if let Some(stream) = last.as_ref() {
-            stream.synchronize()?;
-        }
-        *last = None;
+        let mut users = self.users();
+        users.last().try_for_each(|stream| stream.synchronize())?;
+        *users = Users::new(None);
         Ok(())
     }
-    /// The memory, without its owner, and who used it last.
+    /// The memory, without its owner, and who used it.
     #[cfg(feature = "cuda")]
-    pub(super) fn into_memory(mut self) -> (Memory, Option<Stream>) {
-        (std::mem::replace(&mut self.memory, Memory::Lent), self.last().take())
+    pub(super) fn into_memory(mut self) -> (Memory, Users) {
+        let users = std::mem::replace(&mut *self.users(), Users::new(None));
+        (std::mem::replace(&mut self.memory, Memory::Lent), users)
     }
     /// A graph may write it from now on, whoever else refers to it.
     pub(super) fn enters_graph(&self) {
@@ -95,11 +111,13 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // The memory goes back on the legacy stream, which follows every stream but those that do not block.
-        let last = self.last.get_mut().unwrap_or_else(|e| e.into_inner()).take();
-        if let (Memory::Cuda(_), Some(stream)) = (&self.memory, last)
-            && let Queue::Cuda(queue) = &stream.0.queue
-        {
-            let _ = queue.lead_legacy(); // an error means a lost context
+        let users = self.users.get_mut().unwrap_or_else(|e| e.into_inner());
+        if let Memory::Cuda(_) = &self.memory {
+            for stream in users.last() {
+                if let Queue::Cuda(queue) = &stream.queue {
+                    let _ = queue.lead_legacy(); // an error means a lost context
+                }
+            }
         }
     }
 }
@@ -301,13 +319,19 @@ impl<'a, T: Element> View<'a, T> {
         View { len: len.min(self.len), ..self }
     }
     /// As a kernel's argument, for a launch on `stream`; `name` is for errors.
+    ///
+    /// What is put on the stream from now on waits for who wrote the memory before, not for others that read it. The handle does not keep
+    /// the memory, and only a launch can look through it: launch while the view is borrowed.
     pub fn arg(&self, name: &'static str, stream: &Stream) -> Result<In<T>> {
+        self.enter(name, stream, Usage::Read)?;
+        Ok(In::from_device(self.address, self.len))
+    }
+    fn enter(&self, name: &'static str, stream: &Stream, usage: Usage) -> Result<()> {
         check_device(name, self.device, stream.device())?;
         match self.owner {
-            Some(owner) => owner.used_on(stream)?,
-            None => stream.check_usable()?,
+            Some(owner) => owner.used_on(stream, usage),
+            None => stream.check_usable(),
         }
-        Ok(In::from_device(self.address, self.len))
     }
     /// A copy in host memory. Waits for what still writes it.
     pub fn download(&self) -> Result<Vec<T>> {
@@ -321,8 +345,8 @@ impl<'a, T: Element> View<'a, T> {
         graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
         #[cfg(feature = "cuda")]
         if let super::Backing::Cuda(cuda) = &self.device.0.backing {
-            let last = self.owner.and_then(|o| o.last().clone());
-            let stream = last.as_ref().and_then(|s| if let Queue::Cuda(s) = &s.0.queue { Some(s) } else { None });
+            let writer = self.owner.and_then(|o| o.users().writer().cloned());
+            let stream = writer.as_ref().and_then(|s| if let Queue::Cuda(s) = &s.queue { Some(s) } else { None });
             return cuda.copy_to_host(self.address, bytemuck::cast_slice_mut(to), stream);
         }
         // SAFETY: host memory, initialised (zeroed at first); whatever writes it has ended, as in `host`.
@@ -398,8 +422,10 @@ impl<'a, T: Element> ViewMut<'a, T> {
         Ok(ViewMut { address: self.address + (start * size_of::<T>()) as u64, len, ..self })
     }
     /// As a kernel's argument, for a launch on `stream`; `name` is for errors.
+    ///
+    /// What is put on the stream from now on waits for everyone who used the memory before. Otherwise as [`View::arg`].
     pub fn arg(&mut self, name: &'static str, stream: &Stream) -> Result<Buf<T>> {
-        self.view().arg(name, stream)?;
+        self.view().enter(name, stream, Usage::Write)?;
         Ok(Buf::from_device(self.address, self.len))
     }
     /// Copies host memory to it. Waits for what still uses it.

@@ -422,7 +422,7 @@ impl CudaStream {
         let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; 32];
         assert!(args.len() <= params.len(), "kernel `{}` has more than {} parameters", spec.name, params.len());
         for (p, a) in params.iter_mut().zip(args) {
-            p.write(a.bytes.as_ptr().cast_mut().cast());
+            p.write(a.bytes().as_ptr().cast_mut().cast());
         }
         self.note(spec.name);
         // SAFETY: an integer of the union of plain numbers, the rest of which may be zero.

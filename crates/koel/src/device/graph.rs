@@ -6,6 +6,7 @@
 //! kept, and runs at every launch.
 #[cfg(feature = "cuda")]
 use super::cuda;
+use super::users::{Usage, Users};
 use super::{Device, DeviceKind, Queue, Stream, buffer};
 use crate::error::{Error, Result};
 use buffer::Shared;
@@ -37,7 +38,7 @@ pub struct Graph<S> {
     recorded: Recorded<S>,
     state: S,
     device: Device,
-    uses: Uses,
+    uses: Vec<Use>,
 }
 type Record<S> = Box<dyn FnMut(&Stream, &mut S) -> Result<()> + Send>;
 enum Recorded<S> {
@@ -46,24 +47,29 @@ enum Recorded<S> {
     #[cfg(feature = "cuda")]
     Cuda(cuda::CudaGraph),
 }
-/// A buffer that a graph reads or writes.
+/// A buffer that a graph reads or writes. From the first work that is recorded on it until the graph is dropped, host code must not
+/// look into it: a slice could leave the closure, and change under a launch.
 struct Use {
     buffer: Weak<Shared>,
     bytes: usize,
+    /// By all that was recorded.
+    usage: Usage,
 }
-
-/// The buffers of a graph: host code must not look into them as long as the graph may write there.
-#[derive(Default)]
-struct Uses(Vec<Use>);
-impl Uses {
-    fn new(uses: Vec<Use>) -> Uses {
-        uses.iter().filter_map(|u| u.buffer.upgrade()).for_each(|b| b.enters_graph());
-        Uses(uses)
+impl Use {
+    fn new(buffer: &Arc<Shared>, usage: Usage) -> Use {
+        buffer.enters_graph();
+        Use { buffer: Arc::downgrade(buffer), bytes: buffer.bytes(), usage }
+    }
+    /// Errors: it was dropped.
+    fn buffer(&self) -> Result<Arc<Shared>> {
+        self.buffer.upgrade().ok_or(Error::BufferDropped { bytes: self.bytes })
     }
 }
-impl Drop for Uses {
+impl Drop for Use {
     fn drop(&mut self) {
-        self.0.iter().filter_map(|u| u.buffer.upgrade()).for_each(|b| b.leaves_graph());
+        if let Some(buffer) = self.buffer.upgrade() {
+            buffer.leaves_graph();
+        }
     }
 }
 
@@ -98,8 +104,8 @@ pub(super) struct Capture {
 #[derive(Default)]
 struct Recording {
     steps: Vec<Step>,
-    /// By the buffer's place in memory: the buffer, and the stream of the capture that used it last.
-    uses: HashMap<usize, (Use, Stream)>,
+    /// By the buffer's place in memory: the buffer, and the streams of the capture that use it.
+    uses: HashMap<usize, (Use, Users)>,
     /// The streams of the capture, the first one first.
     streams: Vec<Stream>,
 }
@@ -146,26 +152,25 @@ impl Capture {
         }
         records
     }
-    /// `buffer` is used on a stream of the capture: it follows the streams of the capture that used it before. What was
-    /// before the capture is waited for when the graph is launched.
-    pub(super) fn uses(&self, buffer: &Arc<Shared>, stream: &Stream) -> Result<()> {
+    /// `buffer` is used on a stream of the capture: it follows the streams of the capture whose uses this one conflicts with. What
+    /// was before the capture is waited for when the graph is launched.
+    pub(super) fn uses(&self, buffer: &Arc<Shared>, stream: &Stream, usage: Usage) -> Result<()> {
         if !self.only_records() {
             return Ok(());
         }
         let mut recording = self.lock();
-        let fresh = || (Use { buffer: Arc::downgrade(buffer), bytes: buffer.bytes() }, stream.clone());
-        let (_, last) = recording.uses.entry(Arc::as_ptr(buffer) as usize).or_insert_with(fresh);
-        if last != stream {
-            stream.follow(Some(last))?;
-            *last = stream.clone();
+        let fresh = || (Use::new(buffer, usage), Users::in_capture());
+        let (used, users) = recording.uses.entry(Arc::as_ptr(buffer) as usize).or_insert_with(fresh);
+        if usage == Usage::Write {
+            used.usage = usage;
         }
-        Ok(())
+        users.enter(stream, usage)
     }
     /// A new stream becomes part of the capture.
     pub(super) fn joins(&self, stream: &Stream) -> Result<()> {
         let mut recording = self.lock();
         if let Some(first) = recording.streams.first() {
-            stream.follow(Some(first))?;
+            stream.0.follow(Some(&first.0))?;
         }
         recording.streams.push(stream.clone());
         Ok(())
@@ -220,12 +225,8 @@ impl Stream {
     ) -> Result<Graph<S>> {
         let device = self.device();
         outside_only("Stream::capture", device, "captures do not nest")?;
-        let mut graph = Graph {
-            recorded: Recorded::Closure(Box::new(record)),
-            state,
-            device: device.clone(),
-            uses: Uses::default(),
-        };
+        let mut graph =
+            Graph { recorded: Recorded::Closure(Box::new(record)), state, device: device.clone(), uses: vec![] };
         if device.kind() == DeviceKind::Cpu {
             return Ok(graph);
         }
@@ -261,12 +262,12 @@ impl Running {
         running.capture.joins(&running.stream)?;
         Ok(running)
     }
-    fn end<S>(self) -> Result<(Recorded<S>, Uses)> {
+    fn end<S>(self) -> Result<(Recorded<S>, Vec<Use>)> {
         let Recording { steps, uses, streams } = take(&mut *self.capture.lock());
         for other in streams.iter().skip(1) {
-            self.stream.follow(Some(other))?;
+            self.stream.0.follow(Some(&other.0))?;
         }
-        let uses = Uses::new(uses.into_values().map(|(u, _)| u).collect());
+        let uses = uses.into_values().map(|(u, _)| u).collect();
         match &self.stream.0.queue {
             Queue::Host => Ok((Recorded::Steps(steps), uses)),
             #[cfg(feature = "cuda")]
@@ -297,16 +298,23 @@ impl<S> Graph<S> {
         buffer::check_device("the graph", &self.device, stream.device())?;
         outside_only("Graph::launch", &self.device, "graphs do not nest")?;
         stream.check_usable()?;
-        for u in &self.uses.0 {
-            u.buffer.upgrade().ok_or(Error::BufferDropped { bytes: u.bytes })?.used_on(stream)?;
+        // Kept until the work is on the stream: a buffer that left the state may be dropped by another thread at any time, and is
+        // then given back after the work, as the stream is among its users.
+        let kept = self.uses.iter().map(Use::buffer).collect::<Result<Vec<_>>>()?;
+        for (buffer, used) in kept.iter().zip(&self.uses) {
+            buffer.used_on(stream, used.usage)?;
         }
+        self.put_on(stream)
+    }
+    /// Puts the recorded work on a stream. Its buffers are alive.
+    fn put_on(&mut self, stream: &Stream) -> Result<()> {
         match &mut self.recorded {
             Recorded::Closure(record) => {
                 let running = Running::begin(&self.device)?;
                 record(&running.stream, &mut self.state)
             }
             Recorded::Steps(steps) => {
-                // SAFETY: every buffer that the steps use is alive and lent to nobody (`Shared::enters_graph`); the rest
+                // SAFETY: every buffer that the steps use is kept by `launch` and lent to nobody (`Use`); the rest
                 // is what callers of `Backend::launch` and of raw views promised for every launch of the graph.
                 steps.iter().try_for_each(|step| unsafe { step.run(&self.device) })
             }
@@ -336,7 +344,7 @@ impl<S> Graph<S> {
 }
 impl<S> fmt::Debug for Graph<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Graph({}, {} buffers)", self.device.name(), self.uses.0.len())
+        write!(f, "Graph({}, {} buffers)", self.device.name(), self.uses.len())
     }
 }
 

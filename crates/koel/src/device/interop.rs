@@ -1,7 +1,8 @@
 //! The driver's handles and cudarc's types, in and out: memory and streams of other libraries, without copies.
 use super::buffer::{Memory, Shared, check_address};
 use super::cuda::{Cuda, CudaMemory, CudaStream};
-use super::{Backing, Buffer, Device, Element, Queue, Stream, StreamInner, View, ViewMut, graph};
+use super::users::Usage;
+use super::{Backing, Buffer, Device, Element, Queue, Stream, View, ViewMut, graph};
 use crate::error::{Error, Result};
 use cudarc::driver::{self, CudaContext, CudaSlice, DevicePtr, DevicePtrMut, SyncOnDrop};
 use std::ffi::c_void;
@@ -44,7 +45,7 @@ impl Stream {
         }
     }
     fn of_queue(device: &Device, queue: CudaStream) -> Stream {
-        Stream(Arc::new(StreamInner { queue: Queue::Cuda(queue), device: device.clone(), capture: None }))
+        Stream::new(device, Queue::Cuda(queue), None)
     }
     /// Another library's stream (a `CUstream`, which is a `cudaStream_t`; null is the legacy default stream). koel puts work on
     /// it and never destroys it. The default stream of a thread is refused: it is another one on every thread.
@@ -134,7 +135,7 @@ impl<'a, T: Element> Lent<'a, T> {
 impl<T> Drop for Lent<'_, T> {
     fn drop(&mut self) {
         // Whatever other stream used it: the one that cudarc learns of follows it. An error means a lost context.
-        let _ = self.shared.used_on(self.stream);
+        let _ = self.shared.used_on(self.stream, Usage::Write);
         if !self.events
             && let Queue::Cuda(queue) = &self.stream.0.queue
         {
@@ -164,16 +165,16 @@ impl<T: Element> Buffer<T> {
         let (device, len) = (self.device().clone(), self.len());
         let theirs = Stream::from_cudarc(&device, stream)?;
         let mut shared = self.into_shared();
-        shared.used_on(&theirs)?;
+        shared.used_on(&theirs, Usage::Write)?;
         // From here on no graph finds it; one that is being launched now has it for a moment.
-        let (memory, last) = loop {
+        let (memory, users) = loop {
             match Arc::try_unwrap(shared) {
                 Ok(shared) => break shared.into_memory(),
                 Err(again) => shared = again,
             }
             std::thread::yield_now();
         };
-        theirs.follow(last.as_ref().filter(|last| **last != theirs))?;
+        users.last().try_for_each(|last| theirs.0.follow(Some(last)))?;
         let Memory::Cuda(memory) = memory else { unreachable!("a GPU's buffer") };
         // SAFETY: an allocation of `len` elements from the driver's pool, any bytes of which are elements; cudarc frees it,
         // in the order of the stream, which follows every earlier use.

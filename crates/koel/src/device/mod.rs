@@ -18,6 +18,7 @@ mod images;
 mod interop;
 pub(crate) mod memory;
 mod modules;
+mod users;
 
 use crate::error::{Error, Result};
 pub use buffer::{Buffer, Element, Staged, View, ViewMut};
@@ -263,7 +264,7 @@ impl Device {
             Backing::Cuda(cuda) => Queue::Cuda(cuda.stream(StreamKind::Default)?),
             _ => Queue::Host,
         };
-        Ok(Stream(Arc::new(StreamInner { queue, device: self.clone(), capture: None })))
+        Ok(Stream::new(self, queue, None))
     }
     /// `len` elements; what they hold is not defined (on the host: zero).
     ///
@@ -295,7 +296,18 @@ impl fmt::Debug for Device {
 
 /// Work in order. A cheap handle: clones are the same stream.
 #[derive(Clone)]
-pub struct Stream(Arc<StreamInner>);
+pub struct Stream(Arc<StreamHandle>);
+/// What the clones of a stream share. When it is gone nobody can put work on the stream any more.
+struct StreamHandle {
+    inner: Arc<StreamInner>,
+}
+impl std::ops::Deref for StreamHandle {
+    type Target = StreamInner;
+    fn deref(&self) -> &StreamInner {
+        &self.inner
+    }
+}
+/// A stream that is there as long as work on it may run, and memory has it among its users.
 struct StreamInner {
     queue: Queue,
     device: Device,
@@ -308,7 +320,31 @@ enum Queue {
     Cuda(cuda::CudaStream),
 }
 
+impl StreamInner {
+    fn synchronize(&self) -> Result<()> {
+        match &self.queue {
+            Queue::Host => Ok(()),
+            #[cfg(feature = "cuda")]
+            Queue::Cuda(stream) => stream.synchronize(),
+        }
+    }
+    /// What is put on it from now on runs after what `before` has by now; after what the host did if there is none.
+    fn follow(&self, before: Option<&StreamInner>) -> Result<()> {
+        match (&self.queue, before.map(|b| &b.queue)) {
+            #[cfg(feature = "cuda")]
+            (Queue::Cuda(stream), None) => stream.follow_legacy(),
+            #[cfg(feature = "cuda")]
+            (Queue::Cuda(stream), Some(Queue::Cuda(before))) => stream.follow(before),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Stream {
+    fn new(device: &Device, queue: Queue, capture: Option<Arc<Capture>>) -> Stream {
+        let inner = Arc::new(StreamInner { queue, device: device.clone(), capture });
+        Stream(Arc::new(StreamHandle { inner }))
+    }
     /// For a capture.
     fn of_capture(device: &Device, capture: &Arc<Capture>) -> Result<Stream> {
         let queue = match &device.0.backing {
@@ -317,7 +353,7 @@ impl Stream {
             Backing::Cuda(cuda) => Queue::Cuda(cuda.stream(StreamKind::NonBlocking)?),
             _ => Queue::Host,
         };
-        Ok(Stream(Arc::new(StreamInner { queue, device: device.clone(), capture: Some(capture.clone()) })))
+        Ok(Stream::new(device, queue, Some(capture.clone())))
     }
     /// The device it belongs to.
     pub fn device(&self) -> &Device {
@@ -326,11 +362,7 @@ impl Stream {
     /// Waits until everything put on it has run. Errors: a kernel that failed.
     pub fn synchronize(&self) -> Result<()> {
         graph::outside_only("Stream::synchronize", self.device(), graph::WAITS)?;
-        match &self.0.queue {
-            Queue::Host => Ok(()),
-            #[cfg(feature = "cuda")]
-            Queue::Cuda(stream) => stream.synchronize(),
-        }
+        self.0.synchronize()
     }
     /// A mark after everything put on it so far.
     pub fn record(&self) -> Result<Event> {
@@ -356,16 +388,6 @@ impl Stream {
         match (&self.0.queue, &event.mark) {
             #[cfg(feature = "cuda")]
             (Queue::Cuda(stream), Mark::Cuda(mark)) => stream.wait(mark),
-            _ => Ok(()),
-        }
-    }
-    /// What is put on it from now on runs after what `before` has by now; after what the host did if there is none.
-    fn follow(&self, before: Option<&Stream>) -> Result<()> {
-        match (&self.0.queue, before.map(|b| &b.0.queue)) {
-            #[cfg(feature = "cuda")]
-            (Queue::Cuda(stream), None) => stream.follow_legacy(),
-            #[cfg(feature = "cuda")]
-            (Queue::Cuda(stream), Some(Queue::Cuda(before))) => stream.follow(before),
             _ => Ok(()),
         }
     }

@@ -92,14 +92,17 @@ fn read<T: Filed, R: Read + Seek>(device: &Device, reader: Reader<R>) -> Result<
     reader.check_is(T::KIND, T::types())?;
     T::read(&mut Parts { device, reader, file: None })
 }
-pub fn open_on<T: Filed>(device: &Device, path: &Path) -> Result<T> {
+/// # Safety
+/// As for [`Reader::map`].
+pub unsafe fn open_on<T: Filed>(device: &Device, path: &Path) -> Result<T> {
     if device.kind() != DeviceKind::Cpu {
         let expected = "a CPU: load copies a file to other devices".into();
         return Err(Error::Setting { field: "device", found: device.name(), expected });
     }
     let reader = Reader::open(path)?;
     reader.check_is(T::KIND, T::types())?;
-    let file = Some(reader.map::<T::Slots>()?);
+    // SAFETY: the caller's.
+    let file = Some(unsafe { reader.map::<T::Slots>() }?);
     T::read(&mut Parts::<File> { device, reader, file })
 }
 pub fn verify<T: Filed>(table: &T) -> Result<()> {
@@ -145,21 +148,28 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
         /// [`to_device`](Self::to_device) takes it to a GPU, each array in one copy. Nothing is ever written to the file: what changes gets
         /// memory of its own.
         ///
-        /// While the table is there, nobody may change the file's bytes or cut it short. koel itself does neither: [`save`](Self::save)
-        /// puts a new file in its place, which this table does not see. If another program does, lookups may tell nonsense, though they look
-        /// nowhere else; and if it cuts the file short, the system ends a program that touches what is gone (`SIGBUS` on Unix). Where that
-        /// can happen, [`load`](Self::load) is the better way.
+        /// [`load`](Self::load) is the safe way: it reads the file once, into memory of its own.
         ///
         /// Errors: a file that cannot be read or is not what it should be, with what and where
         /// ([`FileErrorKind`](crate::file::FileErrorKind)); damage behind the header and the stash is not looked for.
-        pub fn open(path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
-            Self::open_on(&$crate::Device::cpu()?, path)
+        ///
+        /// # Safety
+        /// Until the table is dropped, no program changes the file's bytes or cuts it short. koel itself does neither: [`save`](Self::save)
+        /// puts a new file in its place, which this table does not see. The table lends slices of the file's pages, which Rust takes to be
+        /// constant; and the system ends a program that touches pages which are gone (`SIGBUS` on Unix).
+        pub unsafe fn open(path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
+            // SAFETY: the caller's.
+            unsafe { Self::open_on(&$crate::Device::cpu()?, path) }
         }
         /// As [`open`](Self::open), on a CPU device that is there already, which has its own number of threads.
         ///
         /// Errors: besides, a device that is not the CPU.
-        pub fn open_on(device: &$crate::Device, path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
-            $crate::file::filed::open_on(device, path.as_ref())
+        ///
+        /// # Safety
+        /// As for [`open`](Self::open).
+        pub unsafe fn open_on(device: &$crate::Device, path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
+            // SAFETY: the caller's.
+            unsafe { $crate::file::filed::open_on(device, path.as_ref()) }
         }
         /// Checks all bytes of the file that it was [opened](Self::open) from: reads it once. Of other tables there is nothing to check.
         ///

@@ -12,7 +12,10 @@
 //! let map = Map::build(&Device::cpu()?, &[3u32, 5, 7], &[30u32, 50, 70])?;
 //! map.save(&path)?;
 //!
-//! let opened = Map::<u32, u32>::open(&path)?; // nothing is read but the header
+//! let loaded = Map::<u32, u32>::load(&Device::cpu()?, &path)?;
+//! assert_eq!(loaded.get(&[5, 6])?, [Some(50), None]);
+//! // SAFETY: no program changes the file while `opened` is there.
+//! let opened = unsafe { Map::<u32, u32>::open(&path) }?; // nothing is read but the header
 //! assert_eq!(opened.get(&[5, 6])?, [Some(50), None]);
 //! let info = koel::file::info(&path)?;
 //! assert_eq!((info.pairs, info.types.to_string()), (3, "u32 -> u32".to_string()));

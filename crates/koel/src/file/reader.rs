@@ -38,16 +38,17 @@ impl Reader<File> {
         Reader::new(file, bytes, path)
     }
     /// Maps the file, of which the header was read.
-    pub fn map<S: Slotted>(&self) -> Result<Arc<Mapping>> {
+    ///
+    /// # Safety
+    /// Nobody changes the file or cuts it short as long as the mapping is there.
+    pub unsafe fn map<S: Slotted>(&self) -> Result<Arc<Mapping>> {
         let bytes = usize::try_from(self.header.file_bytes()).map_err(|_| Error::OutOfMemory {
             device: "the host".into(),
             asked: usize::MAX,
             free: 0,
         })?;
-        // SAFETY: memory of a mapping must not change while it is borrowed, and a file may be changed by others. The mapping is private
-        // and never written here, and `save` never changes a file that is there, but puts another one in its place. That nobody else
-        // changes the file or cuts it short is the condition of `open`, which says so. Places in the slots follow from the shape, which was
-        // copied and checked; numbers of keys and of values that are read from the mapping are held against the lengths, which were too.
+        // SAFETY: memory of a mapping must not change while it is borrowed. The mapping is private and never written here; `save` never
+        // changes a file that is there, but puts another one in its place; that nobody else does is the caller's promise.
         let map = unsafe { MmapOptions::new().len(bytes).map_copy_read_only(&self.source) };
         let map = map.map_err(|e| self.fault(FileErrorKind::Read(e)))?;
         let check = |mapping: &Mapping| mapping.reader().check_sections::<S>();

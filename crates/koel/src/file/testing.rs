@@ -36,6 +36,15 @@ pub fn kind(result: Result<impl Sized>) -> FileErrorKind {
         other => panic!("{other:?}"),
     }
 }
+/// Opens a table in a file, which no test changes while the table is there.
+pub fn opened<T: Filed>(device: &Device, path: impl AsRef<Path>) -> Result<T> {
+    // SAFETY: as said.
+    unsafe { open_on(device, path.as_ref()) }
+}
+/// The same on a device of its own.
+pub fn opened_here<T: Filed>(path: impl AsRef<Path>) -> Result<T> {
+    opened(&Device::cpu()?, path)
+}
 /// Saves a table, and takes it back: opened on the first device, which is a CPU, and loaded on all.
 pub fn taken_back<T: Filed>(table: &T, path: &Path, devices: &[&Device]) -> Vec<T> {
     save(table, path).unwrap();
@@ -44,7 +53,7 @@ pub fn taken_back<T: Filed>(table: &T, path: &Path, devices: &[&Device]) -> Vec<
     let info = super::verify(path).unwrap();
     assert_eq!(info, super::info(path).unwrap());
     assert_eq!((info.kind, info.types, info.bytes), (T::KIND, T::types(), written.len() as u64));
-    let opened = open_on::<T>(devices[0], path).unwrap();
+    let opened = opened::<T>(devices[0], path).unwrap();
     verify(&opened).unwrap();
     assert!(opened.file().is_some(), "looked at where it is");
     let mut tables = vec![opened];

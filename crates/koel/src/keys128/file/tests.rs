@@ -1,6 +1,6 @@
 //! Keys of 128 bits saved, loaded and opened, on every device, against an oracle; and what hostile files can do.
 use super::*;
-use crate::file::testing::{bytes, kind, old_file, seal, section, taken_back};
+use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind};
 use crate::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder};
 use crate::map::plan::Plan;
@@ -172,7 +172,7 @@ fn an_opened_table_is_never_written_to() {
     let device = Device::cpu().unwrap();
     map::<u64>(&device, &keys(100), 0).save(&path).unwrap();
     let before = fs::read(&path).unwrap();
-    let mut opened = Map128::<u64>::open_on(&device, &path).unwrap();
+    let mut opened = opened::<Map128<u64>>(&device, &path).unwrap();
     let mut builder = Map128Builder::new(&device, Map128Options::default()).unwrap();
     for n in [50, 90] {
         let new = (0..n).map(|i| random(40, i)).collect::<Vec<_>>();
@@ -206,7 +206,7 @@ fn nonsense_in_opened_files_is_harmless() {
         }
         seal(&mut content);
         fs::write(&path, &content).unwrap();
-        let opened = Map128::<u32>::open_on(&host, &path).unwrap();
+        let opened = opened::<Map128<u32>>(&host, &path).unwrap();
         let (n, queries) = (opened.len(), queries(&keys));
         let there = opened.contains(&queries).unwrap();
         let values = opened.get(&queries).unwrap();
@@ -242,19 +242,23 @@ fn damage_is_found_by_those_that_read_all() {
         let mut damaged = whole.clone();
         damaged[section(&whole, at).start + 5] ^= 1;
         fs::write(&path, &damaged).unwrap();
-        let opened = Map128::<u64>::open_on(&device, &path).unwrap();
+        let opened = opened::<Map128<u64>>(&device, &path).unwrap();
         opened.get(&keys(1000)).unwrap();
         let loaded = Map128::<u64>::load(&device, &path);
         for kind in [kind(opened.verify()), kind(opened.to_device(&device)), kind(loaded)] {
             assert!(matches!(kind, FileErrorKind::Checksum { section, .. } if section == section_name), "{kind}");
         }
     }
-    for kind in [kind(Set128::open(&path)), kind(Index128::open(&path)), kind(Map::<u64, u64>::open(&path))] {
+    for kind in [
+        kind(opened_here::<Set128>(&path)),
+        kind(opened_here::<Index128>(&path)),
+        kind(opened_here::<Map<u64, u64>>(&path)),
+    ] {
         assert!(matches!(kind, FileErrorKind::Kind { found: TableKind::Map128, .. }), "{kind}");
     }
-    assert!(matches!(kind(Map128::<u32>::open(&path)), FileErrorKind::WrongTypes { .. }));
+    assert!(matches!(kind(opened_here::<Map128<u32>>(&path)), FileErrorKind::WrongTypes { .. }));
     Set::build(&device, &[1u64]).unwrap().save(&path).unwrap();
-    assert!(matches!(kind(Set128::open(&path)), FileErrorKind::Kind { found: TableKind::Set, .. }));
+    assert!(matches!(kind(opened_here::<Set128>(&path)), FileErrorKind::Kind { found: TableKind::Set, .. }));
 }
 
 /// Files that were written when these kinds were new, as `fuzz/seeds` keeps them: they stay readable.
@@ -270,7 +274,7 @@ fn files_of_version_1_stay_readable() {
         assert_eq!((info.seed, info.keys, info.duplicates, info.stashed > 0), (5, 14, 3, true), "{name}");
     }
     check(&Map128::<u32>::load(&device, old_file("map128_u32.koel")).unwrap(), &keys);
-    check(&Map128::<u64>::open_on(&device, old_file("map128_u64.koel")).unwrap(), &keys);
+    check(&opened::<Map128<u64>>(&device, old_file("map128_u64.koel")).unwrap(), &keys);
     check_set(&Set128::load(&device, old_file("set128.koel")).unwrap(), &queries(&keys), |key| keys.contains(key));
-    check_index(&Index128::open_on(&device, old_file("index128.koel")).unwrap(), &keys);
+    check_index(&opened::<Index128>(&device, old_file("index128.koel")).unwrap(), &keys);
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::Device;
 use crate::duplicates::Duplicates;
 use crate::error::Error;
-use crate::file::testing::{bytes, kind, old_file, seal, taken_back};
+use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, taken_back};
 use crate::file::writer::{PIECE, replace};
 use crate::file::{self, FileErrorKind};
 use koel_kernels::hash::mix::splitmix_at;
@@ -114,7 +114,7 @@ fn an_opened_file_is_never_written_to() {
     build(&device, &[1u32, 2, 3], &[10u32, 20, 30], 0).save(&path).unwrap();
     let before = fs::read(&path).unwrap();
 
-    let mut map = Map::<u32, u32>::open_on(&device, &path).unwrap();
+    let mut map = opened::<Map<u32, u32>>(&device, &path).unwrap();
     let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
     for new in [[4u32, 5, 6], [7, 8, 9]] {
         let keys = device.upload(&new).unwrap();
@@ -123,10 +123,10 @@ fn an_opened_file_is_never_written_to() {
         assert_eq!(fs::read(&path).unwrap(), before);
     }
     // Nor is it seen when another file takes its place.
-    let old = Map::<u32, u32>::open(&path).unwrap();
+    let old = opened_here::<Map<u32, u32>>(&path).unwrap();
     map.save(&path).unwrap();
     assert_eq!(old.get(&[1, 7]).unwrap(), [Some(10), None]);
-    assert_eq!(Map::<u32, u32>::open(&path).unwrap().get(&[1, 7]).unwrap(), [None, Some(7)]);
+    assert_eq!(opened_here::<Map<u32, u32>>(&path).unwrap().get(&[1, 7]).unwrap(), [None, Some(7)]);
     old.save(&path).unwrap();
     assert_eq!(fs::read(&path).unwrap(), before);
 }
@@ -153,7 +153,7 @@ fn damage_to_the_slots_is_found_by_those_that_read_them() {
             FileErrorKind::Pairs { found, expected } => !corrupted && (found, expected) == (1000, 999),
             _ => false,
         };
-        let opened = Map::<u32, u32>::open_on(&device, &path).unwrap();
+        let opened = opened::<Map<u32, u32>>(&device, &path).unwrap();
         opened.get(&keys).unwrap();
         opened.pairs().unwrap();
         assert!(is_right(kind(opened.verify())));
@@ -217,7 +217,7 @@ fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
         let keys = words.iter().map(|&head| LayoutOf::<K, V>::unmixed(3, LayoutOf::<K, V>::key_in(head)));
         let keys = keys.chain((0..200).map(|i| K::narrowed(random(i)))).collect::<Vec<K>>();
         for map in [
-            Map::<K, V>::open_on(&host, &path).unwrap(),
+            opened::<Map<K, V>>(&host, &path).unwrap(),
             Map::load(&host, &path).unwrap(),
             Map::load(&gpu, &path).unwrap(),
         ] {
@@ -255,14 +255,14 @@ fn wrong_files_are_told_by_name() {
     ] {
         let path = at(name);
         for error in
-            [Map::<u64, u64>::load(&device, &path).unwrap_err(), Map::<u64, u64>::open_on(&device, &path).unwrap_err()]
+            [Map::<u64, u64>::load(&device, &path).unwrap_err(), opened::<Map<u64, u64>>(&device, &path).unwrap_err()]
         {
             let error = error.to_string();
             assert!(error.starts_with(&format!("{}: {says}", path.display())), "{error}");
         }
         assert_eq!(file::info(&path).is_ok(), name == "right");
     }
-    let error = Map::<u32, u64>::open_on(&Device::executor(0), at("right")).unwrap_err();
+    let error = opened::<Map<u32, u64>>(&Device::executor(0), at("right")).unwrap_err();
     assert_eq!(
         error.to_string(),
         "`device` is test executor (seed 0), must be a CPU: load copies a file to other devices"
@@ -343,7 +343,7 @@ fn old_files_are_read<K: Key, V: Value>() {
     let held = LayoutOf::<K, V>::mixed(5, ambiguous) == LayoutOf::<K, V>::AMBIGUOUS;
     assert_eq!((info.seed, info.duplicates, info.stashed > 0, info.held), (5, 1, true, held));
     check(&Map::<K, V>::load(&device, &path).unwrap(), &oracle);
-    check(&Map::<K, V>::open_on(&device, &path).unwrap(), &oracle);
+    check(&opened::<Map<K, V>>(&device, &path).unwrap(), &oracle);
 }
 #[test]
 fn files_of_version_1_stay_readable() {

@@ -3,7 +3,7 @@ use super::super::kernels::plan_of;
 use super::super::{SetBuilder, SetOptions};
 use super::*;
 use crate::Device;
-use crate::file::testing::{bytes, kind, old_file, seal, taken_back};
+use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, taken_back};
 use crate::file::{self, FileErrorKind, Section};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::map::layout::Shape;
@@ -91,7 +91,7 @@ fn an_opened_set_is_never_written_to() {
     let device = Device::cpu().unwrap();
     build(&device, &[1u32, 2, 3], 0).save(&path).unwrap();
     let before = fs::read(&path).unwrap();
-    let mut set = Set::<u32>::open_on(&device, &path).unwrap();
+    let mut set = opened::<Set<u32>>(&device, &path).unwrap();
     let mut builder = SetBuilder::new(&device, SetOptions::default()).unwrap();
     for new in [[4u32, 5, 6], [7, 8, 9]] {
         let keys = device.upload(&new).unwrap();
@@ -128,7 +128,7 @@ fn damage_is_found_by_those_that_read_the_slots() {
             FileErrorKind::Pairs { found, expected } => !corrupted && (found, expected) == (1000, 999),
             _ => false,
         };
-        let opened = Set::<u64>::open_on(&device, &path).unwrap();
+        let opened = opened::<Set<u64>>(&device, &path).unwrap();
         opened.contains(&keys).unwrap();
         opened.keys().unwrap();
         assert!(is_right(kind(opened.verify())));
@@ -139,8 +139,8 @@ fn damage_is_found_by_those_that_read_the_slots() {
             assert!(is_right(kind(Set::<u64>::load(device, &path))));
         }
     }
-    assert!(matches!(kind(Set::<u32>::open(&path)), FileErrorKind::WrongTypes { .. }));
-    assert!(matches!(kind(crate::Map::<u64, u64>::open(&path)), FileErrorKind::Kind { .. }));
+    assert!(matches!(kind(opened_here::<Set<u32>>(&path)), FileErrorKind::WrongTypes { .. }));
+    assert!(matches!(kind(opened_here::<crate::Map<u64, u64>>(&path)), FileErrorKind::Kind { .. }));
 }
 
 /// Slots that nobody built, in tables of strange shapes: lookups stay in the table, which debug assertions and the executor watch.
@@ -182,11 +182,9 @@ fn nonsense_is_harmless<K: Key>(seed: u64) {
         fs::write(&path, content).unwrap();
         let keys = slots.iter().map(|&key| unmixed(3, key)).chain((0..200).map(|i| K::narrowed(random(i))));
         let keys = keys.collect::<Vec<K>>();
-        for set in [
-            Set::<K>::open_on(&host, &path).unwrap(),
-            Set::load(&host, &path).unwrap(),
-            Set::load(&gpu, &path).unwrap(),
-        ] {
+        for set in
+            [opened::<Set<K>>(&host, &path).unwrap(), Set::load(&host, &path).unwrap(), Set::load(&gpu, &path).unwrap()]
+        {
             let found = set.contains(&keys).unwrap();
             assert_eq!(set.count(&keys).unwrap(), found.into_iter().filter(|&found| found).count() as u64);
             assert_eq!(set.keys().unwrap().len(), header.pairs as usize);
@@ -210,7 +208,7 @@ fn old_files_are_read<K: Key>() {
     let path = old_file(&format!("set_{}.koel", std::any::type_name::<K>()));
     let info = file::verify(&path).unwrap();
     assert_eq!((info.seed, info.duplicates, info.stashed > 0, info.held), (5, 1, true, true));
-    for set in [Set::<K>::load(&device, &path).unwrap(), Set::open_on(&device, &path).unwrap()] {
+    for set in [Set::<K>::load(&device, &path).unwrap(), opened::<Set<K>>(&device, &path).unwrap()] {
         check(&set, &keys.iter().copied().collect());
     }
 }

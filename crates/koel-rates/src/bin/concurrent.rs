@@ -1,0 +1,167 @@
+//! Several streams that use one map: lookups overlap, and every answer is of a map that was there.
+//!
+//! `cargo run --release -p koel-rates --bin concurrent -- [cpu|cuda] [overlap] [stress SECONDS]`, one JSON object a line.
+//!
+//! `overlap`: two streams that only read one map, each with launches of few queries, against one stream. `stress`: six threads look keys
+//! up without waiting, one rebuilds the map in place, one drops it and builds another; values tell which map an answer is of. For
+//! `compute-sanitizer` too.
+use koel::map::{MapBuilder, MapOptions};
+use koel::{Device, Error, Graph, Map, Result, Stream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Barrier, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+fn main() -> Result<()> {
+    let words = std::env::args().skip(1).collect::<Vec<_>>();
+    let has = |word: &str| words.iter().any(|w| w == word);
+    let device = if has("cuda") { Device::cuda(0)? } else { Device::cpu()? };
+    let seconds =
+        words.iter().position(|w| w == "stress").map(|i| words.get(i + 1).and_then(|s| s.parse().ok()).unwrap_or(5));
+    if has("overlap") || seconds.is_none() {
+        overlap(&device)?;
+    }
+    seconds.map_or(Ok(()), |seconds| stress(&device, seconds))
+}
+
+/// Launches in a graph, and queries in a launch: too few to fill a GPU.
+const LAUNCHES: usize = 200;
+const FEW: usize = 1 << 12;
+const PAIRS: u32 = 1 << 20;
+
+fn overlap(device: &Device) -> Result<()> {
+    let keys = (0..PAIRS).collect::<Vec<u32>>();
+    let map: &'static Map = Box::leak(Box::new(Map::build(device, &keys, &keys)?));
+    let queries = (0..FEW as u32).map(|i| i.wrapping_mul(0x9E37_79B9) % (2 * PAIRS)).collect::<Vec<_>>();
+    let queries: &'static _ = Box::leak(Box::new(device.upload(&queries)?));
+    let work = |stream: &Stream| -> Result<Graph<_>> {
+        stream.capture(device.alloc::<u32>(FEW)?, move |stream, out| {
+            (0..LAUNCHES).try_for_each(|_| map.get_or(stream, queries.view(), out.view_mut(), u32::MAX))
+        })
+    };
+    // As many launches on one stream as on both.
+    let streams = [device.stream()?, device.stream()?];
+    let mut graphs = [work(&streams[0])?, work(&streams[1])?];
+    let mut rate = |streams: [&Stream; 2]| -> Result<f64> {
+        let mut best = f64::MAX;
+        for _ in 0..20 {
+            streams.iter().try_for_each(|stream| stream.synchronize())?;
+            let start = Instant::now();
+            for _ in 0..4 {
+                graphs.iter_mut().zip(streams).try_for_each(|(graph, stream)| graph.launch(stream))?;
+            }
+            streams.iter().try_for_each(|stream| stream.synchronize())?;
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        Ok((8 * LAUNCHES * FEW) as f64 / best / 1e9)
+    };
+    let (one, two) = (rate([&streams[0], &streams[0]])?, rate([&streams[0], &streams[1]])?);
+    let expected = queries.download()?.iter().map(|&q| if q < PAIRS { q } else { u32::MAX }).collect::<Vec<_>>();
+    for graph in &graphs {
+        assert!(graph.state().download()? == expected, "wrong answers");
+    }
+    println!(
+        r#"{{"device":"{}","op":"overlap","queries":{FEW},"launches":{LAUNCHES},"one_stream_gps":{one:.3},"two_streams_gps":{two:.3},"ratio":{:.2},"verified":true}}"#,
+        device.name(),
+        two / one
+    );
+    Ok(())
+}
+
+/// A map, and what it maps `key` to: `key + version`.
+struct Versioned {
+    map: Map,
+    version: u32,
+}
+/// The arrays of a thread that looks keys up, some rounds of them in flight.
+struct Asked {
+    stream: Stream,
+    values: Vec<koel::Buffer<u32>>,
+    version: Vec<u32>,
+}
+
+fn stress(device: &Device, seconds: u64) -> Result<()> {
+    const KEYS: u32 = 1 << 16;
+    const IN_FLIGHT: usize = 8;
+    let keys = (0..KEYS).map(|i| i.wrapping_mul(7)).collect::<Vec<u32>>();
+    let of_version = |version: u32| keys.iter().map(|k| k.wrapping_add(version)).collect::<Vec<u32>>();
+    let staged = device.upload(&keys)?;
+    let all = RwLock::new(Versioned { map: Map::build(device, &keys, &of_version(1))?, version: 1 });
+    let (ended, fault) = (AtomicBool::new(false), Mutex::new(None::<Error>));
+    let (lookups, rebuilds, drops) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let begin = Barrier::new(8);
+    let until = |run: &mut dyn FnMut() -> Result<()>| {
+        begin.wait();
+        while !ended.load(Relaxed) {
+            if let Err(e) = run() {
+                fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                ended.store(true, Relaxed);
+            }
+        }
+    };
+    let ask = |asked: &mut Asked| -> Result<()> {
+        asked.version.clear();
+        for values in &mut asked.values {
+            // The lock is held until the work is on the stream, and not until it has run.
+            let all = all.read().unwrap_or_else(PoisonError::into_inner);
+            all.map.get_or(&asked.stream, staged.view(), values.view_mut(), u32::MAX)?;
+            asked.version.push(all.version);
+        }
+        for (values, &version) in asked.values.iter().zip(&asked.version) {
+            let found = values.download()?;
+            assert!(found.iter().zip(&keys).all(|(v, k)| *v == k.wrapping_add(version)), "an answer of another map");
+            lookups.fetch_add(KEYS as u64, Relaxed);
+        }
+        Ok(())
+    };
+    std::thread::scope(|s| {
+        for _ in 0..6 {
+            s.spawn(|| {
+                let new = || -> Result<Asked> {
+                    let values = (0..IN_FLIGHT).map(|_| device.alloc(keys.len())).collect::<Result<_>>()?;
+                    Ok(Asked { stream: device.stream()?, values, version: vec![] })
+                };
+                let mut asked = new();
+                until(&mut || asked.as_mut().map_err(|_| stale()).and_then(|asked| ask(asked)));
+            });
+        }
+        s.spawn(|| {
+            let mut builder = MapBuilder::new(device, MapOptions::default());
+            until(&mut || {
+                let builder = builder.as_mut().map_err(|_| stale())?;
+                let stream = device.stream()?;
+                let mut all = all.write().unwrap_or_else(PoisonError::into_inner);
+                all.version = all.version.wrapping_add(1);
+                let values = device.upload(&of_version(all.version))?;
+                builder.rebuild(&mut all.map, &stream, staged.view(), values.view())?;
+                rebuilds.fetch_add(1, Relaxed);
+                Ok(())
+            });
+        });
+        s.spawn(|| {
+            until(&mut || {
+                let mut all = all.write().unwrap_or_else(PoisonError::into_inner);
+                let version = all.version.wrapping_add(1);
+                *all = Versioned { map: Map::build(device, &keys, &of_version(version))?, version };
+                drops.fetch_add(1, Relaxed);
+                Ok(())
+            });
+        });
+        std::thread::sleep(Duration::from_secs(seconds));
+        ended.store(true, Relaxed);
+    });
+    if let Some(e) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(e);
+    }
+    println!(
+        r#"{{"device":"{}","op":"stress","threads":8,"seconds":{seconds},"lookups":{},"rebuilds":{},"drops":{},"verified":true}}"#,
+        device.name(),
+        lookups.load(Relaxed),
+        rebuilds.load(Relaxed),
+        drops.load(Relaxed)
+    );
+    Ok(())
+}
+/// Set-up that failed is told each time.
+fn stale() -> Error {
+    Error::Setting { field: "device", found: "no memory or no stream for a thread".into(), expected: "room".into() }
+}

@@ -1,0 +1,156 @@
+//! Which streams use some memory, so that each use waits for those it conflicts with and for no others.
+use super::{Stream, StreamHandle, StreamInner};
+use crate::error::Result;
+use std::sync::{Arc, Weak};
+
+/// Streams that use memory: the one that wrote it last, and those that have read it since.
+///
+/// A reader waits for the writer; a writer waits for all of them. A use is entered before its work is put on the stream. That is no
+/// gap: whoever reads borrows the memory until the work is on the stream, and whoever writes it or gives it back has it alone.
+pub(super) struct Users {
+    writer: Writer,
+    /// Each follows the writer.
+    readers: Vec<User>,
+}
+/// Who wrote memory last.
+enum Writer {
+    /// Work outside of a capture. The launch of its graph waits for it.
+    BeforeCapture,
+    /// The host or, on a GPU, the legacy default stream.
+    Host,
+    Stream(User),
+}
+
+/// How memory is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Usage {
+    Read,
+    Write,
+}
+
+/// So many readers are kept apart. Above that, one that comes stands for those on whose streams nobody can put work any more.
+const FEW: usize = 8;
+
+impl Users {
+    /// Nobody; `stream` wrote the memory, if there is one.
+    pub fn new(stream: Option<&Stream>) -> Users {
+        Users { writer: stream.map_or(Writer::Host, |stream| Writer::Stream(User::new(stream))), readers: vec![] }
+    }
+    /// Nobody yet in a capture.
+    pub fn in_capture() -> Users {
+        Users { writer: Writer::BeforeCapture, readers: vec![] }
+    }
+    /// Enters a use: what is put on `stream` from now on runs after the uses that it conflicts with.
+    pub fn enter(&mut self, stream: &Stream, usage: Usage) -> Result<()> {
+        match usage {
+            Usage::Read => self.read(stream),
+            Usage::Write => self.write(stream),
+        }
+    }
+    fn read(&mut self, stream: &Stream) -> Result<()> {
+        if self.readers.iter().any(|reader| reader.is(stream)) {
+            return Ok(());
+        }
+        self.follow_writer(stream)?;
+        if self.readers.len() >= FEW {
+            self.join_ended(stream)?;
+        }
+        self.readers.push(User::new(stream));
+        Ok(())
+    }
+    fn write(&mut self, stream: &Stream) -> Result<()> {
+        if self.readers.is_empty() {
+            self.follow_writer(stream)?;
+        }
+        for reader in self.readers.iter().filter(|reader| !reader.is(stream)) {
+            stream.0.follow(Some(&reader.stream))?;
+        }
+        *self = Users::new(Some(stream));
+        Ok(())
+    }
+    fn follow_writer(&self, stream: &Stream) -> Result<()> {
+        match &self.writer {
+            Writer::BeforeCapture => Ok(()),
+            Writer::Host => stream.0.follow(None),
+            Writer::Stream(writer) if writer.is(stream) => Ok(()),
+            Writer::Stream(writer) => stream.0.follow(Some(&writer.stream)),
+        }
+    }
+    /// `stream`, a new reader, stands for readers whose streams get no more work.
+    fn join_ended(&mut self, stream: &Stream) -> Result<()> {
+        // Each is asked once: one that ends meanwhile stays.
+        let (ended, kept) = std::mem::take(&mut self.readers).into_iter().partition(User::is_ended);
+        self.readers = kept;
+        let ended: Vec<User> = ended;
+        ended.iter().try_for_each(|reader| stream.0.follow(Some(&reader.stream)))
+    }
+    /// The stream that wrote it last.
+    #[cfg(feature = "cuda")]
+    pub fn writer(&self) -> Option<&Arc<StreamInner>> {
+        match &self.writer {
+            Writer::Stream(writer) => Some(&writer.stream),
+            _ => None,
+        }
+    }
+    /// The streams after which every use has run.
+    #[cfg(feature = "cuda")]
+    pub fn last(&self) -> impl Iterator<Item = &Arc<StreamInner>> {
+        let writer = self.writer().filter(|_| self.readers.is_empty());
+        self.readers.iter().map(|reader| &reader.stream).chain(writer)
+    }
+}
+
+/// A stream that uses memory. It is there until its last use is known to have run before whatever comes next.
+struct User {
+    stream: Arc<StreamInner>,
+    handle: Weak<StreamHandle>,
+}
+impl User {
+    fn new(stream: &Stream) -> User {
+        User { stream: stream.0.inner.clone(), handle: Arc::downgrade(&stream.0) }
+    }
+    fn is(&self, stream: &Stream) -> bool {
+        Arc::ptr_eq(&self.stream, &stream.0.inner)
+    }
+    /// Whether nobody can put work on the stream any more: from then on that stays so.
+    fn is_ended(&self) -> bool {
+        self.handle.strong_count() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+
+    fn count(users: &Users) -> usize {
+        users.readers.len()
+    }
+    #[test]
+    fn readers_do_not_end_each_other() {
+        let device = Device::cpu().unwrap();
+        let streams = (0..20).map(|_| device.stream().unwrap()).collect::<Vec<_>>();
+        let mut users = Users::new(None);
+        for _ in 0..2 {
+            streams.iter().for_each(|stream| users.enter(stream, Usage::Read).unwrap());
+            assert_eq!(count(&users), 20, "streams that can get more work are kept apart");
+        }
+        users.enter(&streams[3], Usage::Write).unwrap();
+        assert_eq!(count(&users), 0);
+        assert!(matches!(&users.writer, Writer::Stream(writer) if writer.is(&streams[3])));
+    }
+    #[test]
+    fn ended_streams_are_joined() {
+        let device = Device::cpu().unwrap();
+        let kept = device.stream().unwrap();
+        let (mut users, mut other) = (Users::new(None), Users::new(None));
+        users.enter(&kept, Usage::Read).unwrap();
+        for _ in 0..1000 {
+            let stream = device.stream().unwrap();
+            users.enter(&stream, Usage::Read).unwrap();
+            other.enter(&stream, Usage::Read).unwrap();
+        }
+        assert!(count(&users) <= FEW + 1 && count(&other) <= FEW + 1, "{} {}", count(&users), count(&other));
+        assert!(users.readers.iter().any(|reader| reader.is(&kept)));
+    }
+}
