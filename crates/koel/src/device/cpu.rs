@@ -1,5 +1,5 @@
 //! The CPU device: host memory, and threads for native kernels.
-use super::memory::{Pages, map};
+use super::memory::{Pages, is_to_fail, map, out_of_memory};
 use crate::error::{Error, Result};
 use koel_simt::{KernelBody, KernelSpec, run_native};
 use memmap2::MmapMut;
@@ -88,7 +88,7 @@ const HUGE: usize = 2 << 20;
 
 impl HostMemory {
     pub fn new(bytes: usize, pages: Pages) -> Result<HostMemory> {
-        let out_of_memory = || Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 };
+        let out_of_memory = || out_of_memory(bytes);
         // Smaller pieces stay on the heap, which gives them out again without the system.
         if bytes >= HUGE {
             let whole =
@@ -98,6 +98,9 @@ impl HostMemory {
             // Less than HUGE bytes on: `bytes` and the rest of their last page are behind.
             let ptr = NonNull::new(start.wrapping_add(start.align_offset(HUGE))).ok_or_else(out_of_memory)?;
             return Ok(HostMemory { ptr, from: From::Mapping(mapping) });
+        }
+        if is_to_fail() {
+            return Err(out_of_memory());
         }
         let layout = Layout::from_size_align(bytes.max(ALIGN), ALIGN).map_err(|_| out_of_memory())?;
         // SAFETY: not of size zero.

@@ -5,6 +5,7 @@
 //! buffer while a kernel still uses it. Other libraries' streams may not be blocking; they are told to wait (`follow_legacy`,
 //! `lead_legacy`). Nor are streams that are captured, because a driver forbids the legacy stream while a blocking one is.
 use super::images::{Images, load};
+use super::memory::is_to_fail;
 use super::modules::Entries;
 use crate::error::{Error, Result};
 use cudarc::driver::result::stream::StreamKind;
@@ -242,6 +243,9 @@ impl Cuda {
         Ok(CudaEvent { event, cuda: self.clone() })
     }
     pub fn alloc(&self, bytes: usize) -> Result<CudaMemory> {
+        if is_to_fail() {
+            return Err(Error::OutOfMemory { device: self.0.name.clone(), asked: bytes, free: 0 });
+        }
         self.0.bind()?;
         // SAFETY: a plain allocation; freed once, on the stream it came from.
         let alloc = || unsafe { result::malloc_async(LEGACY, bytes.max(1)) };

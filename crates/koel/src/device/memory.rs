@@ -53,10 +53,24 @@ impl Memory {
     }
 }
 
+/// What a failed allocation of host memory says.
+pub fn out_of_memory(bytes: usize) -> Error {
+    Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 }
+}
+/// Whether a test wants this allocation to fail.
+pub fn is_to_fail() -> bool {
+    #[cfg(feature = "executor")]
+    return super::failing::fails();
+    #[cfg(not(feature = "executor"))]
+    false
+}
+
 /// `bytes` zeroed bytes from the system. Errors: out of memory.
 pub fn map(bytes: usize, pages: Pages) -> Result<MmapMut> {
-    let out_of_memory = |_| Error::OutOfMemory { device: "the host".into(), asked: bytes, free: 0 };
-    let map = MmapMut::map_anon(bytes).map_err(out_of_memory)?;
+    if is_to_fail() {
+        return Err(out_of_memory(bytes));
+    }
+    let map = MmapMut::map_anon(bytes).map_err(|_| out_of_memory(bytes))?;
     #[cfg(all(target_os = "linux", not(miri)))]
     if pages == Pages::Huge {
         let _ = map.advise(memmap2::Advice::HugePage); // advice: refused, the pages are small

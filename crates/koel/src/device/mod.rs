@@ -11,6 +11,8 @@ mod buffer;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
+#[cfg(feature = "executor")]
+mod failing;
 pub(crate) mod graph;
 #[cfg(feature = "cuda")]
 mod images;
@@ -30,6 +32,8 @@ pub use cuda::CudaOptions;
 pub use cudarc;
 #[cfg(feature = "cuda")]
 use cudarc::driver::result::stream::StreamKind;
+#[cfg(feature = "executor")]
+pub use failing::{allocation_failed, fail_allocation_after};
 pub use graph::Graph;
 use graph::{Capture, Step};
 #[cfg(feature = "cuda")]

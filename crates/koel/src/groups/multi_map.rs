@@ -149,6 +149,9 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     /// let device = koel::Device::cpu()?;
     /// let map = koel::MultiMap::build(&device, &[7u32, 3, 7], &[70u32, 30, 71])?;
     /// let (table, mut sum) = (map.table(&device.stream()?)?, 0);
+    /// // Host code can look keys up in it, too, where the table is in its memory.
+    /// // SAFETY: the map is there and is not changed.
+    /// let table = unsafe { table.on_host() };
     /// table.for_each(7, |value| sum += value);
     /// assert_eq!(sum, 141);
     /// # Ok::<(), koel::Error>(())

@@ -79,6 +79,7 @@ use layout::{Layout, Number, Shape};
 use plan::Plan;
 use std::borrow::Cow;
 use std::fmt;
+use std::mem::replace;
 use std::sync::Mutex;
 pub use types::{Key, Value};
 pub use update::{MapUpdater, Operation};
@@ -268,7 +269,8 @@ impl<K: Key, V: Value> Map<K, V> {
         }
     }
     /// The table as kernels see it, to look keys up inside a kernel that is launched on `stream`: hand over its parts and
-    /// put them together again there. It owns nothing: neither drop nor rebuild the map until the kernel has run.
+    /// put them together again there. It owns nothing: neither drop nor rebuild the map until the kernel has run. Only a launch, which is
+    /// `unsafe` for this reason, can look through its handles.
     ///
     /// ```
     /// use koel::map::{Table, layout::Narrow};
@@ -278,6 +280,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// let Table { shape, stash_bits, slots, stash, header, .. } = map.table(&device.stream()?)?;
     /// // In a kernel, from its arguments:
     /// let table = Table::<Narrow>::new(shape, stash_bits, slots, stash, header);
+    /// // Host code can look keys up in it, too, where the table is in its memory.
+    /// // SAFETY: the map is there and is not changed.
+    /// let table = unsafe { table.on_host() };
     /// assert_eq!(table.get(5), Some(50));
     /// # Ok::<(), koel::Error>(())
     /// ```
@@ -697,8 +702,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// The map answers for the new pairs from here on in the order of the stream. How it went, [`Map::report`] tells. Where nothing waits
     /// and nothing is allocated, it can be recorded in a [graph](Stream::capture).
     ///
-    /// Errors: as [`build`](Self::build); a map on another device. After an error of the arguments the map is as it was, after any other
-    /// it holds nothing.
+    /// Errors: as [`build`](Self::build); a map on another device. After an error of the arguments, and when memory is out, the map is as it
+    /// was; after any other error it holds nothing. A larger table is made before the old one is given back.
     pub fn rebuild(
         &mut self,
         map: &mut Map<K, V>,
@@ -713,7 +718,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         }
         let done = self.replace(map, plan, stream, keys, values);
         // What is captured does not run now.
-        if done.is_err() && !stream.is_capturing() {
+        let is_spoiled = !matches!(done, Ok(()) | Err(Error::OutOfMemory { .. }));
+        if is_spoiled && !stream.is_capturing() {
             map.forget(stream);
         }
         done
@@ -732,11 +738,18 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
                 table.own().is_some_and(|table| table.len() >= plan.words::<LayoutOf<K, V>>())
             }
         };
-        if !fits {
-            map.storage = self.storage(&plan)?;
+        let larger = if fits { None } else { Some(self.storage(&plan)?) };
+        let plan = replace(&mut map.plan, plan);
+        let storage = larger.map(|larger| replace(&mut map.storage, larger));
+        let done = self.run(map, stream, keys, values, None);
+        // Memory is reserved before anything is written.
+        if let Err(Error::OutOfMemory { .. }) = done {
+            map.plan = plan;
+            if let Some(storage) = storage {
+                map.storage = storage;
+            }
         }
-        map.plan = plan;
-        self.run(map, stream, keys, values, None)
+        done
     }
 
     /// Checks what both take.

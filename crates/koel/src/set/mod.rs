@@ -75,6 +75,7 @@ pub use koel_kernels::set::find::Table;
 pub use koel_kernels::set::layout;
 use koel_kernels::set::layout::unmixed;
 use std::fmt;
+use std::mem::replace;
 use std::sync::Mutex;
 pub use update::{SetOperation, SetUpdater};
 
@@ -232,6 +233,9 @@ impl<K: Key> Set<K> {
     /// let Table { shape, stash_bits, slots, stash, header } = set.table(&device.stream()?)?;
     /// // In a kernel, from its arguments:
     /// let table = Table::new(shape, stash_bits, slots, stash, header);
+    /// // Host code can look keys up in it, too, where the table is in its memory.
+    /// // SAFETY: the set is there and is not changed.
+    /// let table = unsafe { table.on_host() };
     /// assert!(table.contains(5) && !table.contains(6));
     /// # Ok::<(), koel::Error>(())
     /// ```
@@ -473,8 +477,8 @@ impl<K: Key> SetBuilder<K> {
     /// The set answers for the new keys from here on in the order of the stream. How it went, [`Set::report`] tells. Where nothing is
     /// allocated, it can be recorded in a [graph](Stream::capture).
     ///
-    /// Errors: as [`build`](Self::build); a set on another device. After an error of the arguments the set is as it was, after any other it
-    /// holds nothing.
+    /// Errors: as [`build`](Self::build); a set on another device. After an error of the arguments, and when memory is out, the set is as it
+    /// was; after any other error it holds nothing. A larger table is made before the old one is given back.
     pub fn rebuild(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>) -> Result<()> {
         let plan = self.check(stream, keys)?;
         if set.device != self.device {
@@ -483,7 +487,8 @@ impl<K: Key> SetBuilder<K> {
         }
         let done = self.replace(set, plan, stream, keys);
         // What is captured does not run now.
-        if done.is_err() && !stream.is_capturing() {
+        let is_spoiled = !matches!(done, Ok(()) | Err(Error::OutOfMemory { .. }));
+        if is_spoiled && !stream.is_capturing() {
             set.forget(stream);
         }
         done
@@ -493,11 +498,18 @@ impl<K: Key> SetBuilder<K> {
             Storage::Kernels(table) => kernels::fits(table, &plan),
             Storage::Cpu(OnCpu { table, .. }) => table.own().is_some_and(|table| table.len() >= slots_of::<K>(&plan)),
         };
-        if !fits {
-            set.storage = self.storage(&plan)?;
+        let larger = if fits { None } else { Some(self.storage(&plan)?) };
+        let plan = replace(&mut set.plan, plan);
+        let storage = larger.map(|larger| replace(&mut set.storage, larger));
+        let done = self.run(set, stream, keys, None);
+        // Memory is reserved before anything is written.
+        if let Err(Error::OutOfMemory { .. }) = done {
+            set.plan = plan;
+            if let Some(storage) = storage {
+                set.storage = storage;
+            }
         }
-        set.plan = plan;
-        self.run(set, stream, keys, None)
+        done
     }
 
     /// Checks what both take.
