@@ -24,6 +24,7 @@ pub fn records(root: &Path, options: &[&str]) -> Result<(), String> {
     if options == ["--check"] {
         let number = check_all(root)?;
         println!("{number} records, each of which names its commit, command, driver and date");
+        check_links(root)?;
         return SECTIONS.iter().try_for_each(|section| section.check(root));
     }
     let known = |option: &&str| SECTIONS.iter().find(|section| section.option == *option);
@@ -50,19 +51,39 @@ impl Section {
     }
     fn check(&self, root: &Path) -> Result<(), String> {
         let [old, new] = self.texts(root)?;
-        match old.lines().zip(new.lines()).position(|(old, new)| old != new) {
-            None if old == new => Ok(println!("{}: up to date", self.file)),
-            line => {
-                let place = line.map_or(String::new(), |line| format!(":{}", line + 1));
-                let option = self.option;
-                Err(format!("{}{place}: not what the records give: run `cargo xtask records {option}`", self.file))
-            }
+        if old == new {
+            println!("{}: up to date", self.file);
+            return Ok(());
         }
+        let line = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count() + 1;
+        let option = self.option;
+        Err(format!("{}:{line}: not what the records give: run `cargo xtask records {option}`", self.file))
     }
     fn write(&self, root: &Path) -> Result<(), String> {
         let [_, new] = self.texts(root)?;
         std::fs::write(root.join(self.file), new).map_err(|e| format!("{}: {e}", self.file))
     }
+}
+
+/// Fails if a document names a file of the repository that is not there.
+fn check_links(root: &Path) -> Result<(), String> {
+    let mut files = vec![root.join("results/README.md")];
+    list(&root.join("docs"), &mut files)?;
+    let mut dead = vec![];
+    for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "md")) {
+        let text = read(file)?;
+        let folder = file.parent().unwrap_or(root);
+        let missing = links(&text).filter(|link| !folder.join(link).exists());
+        let name = file.strip_prefix(root).unwrap_or(file).display();
+        dead.extend(missing.map(|link| format!("{name}: there is no file `{link}`")));
+    }
+    if dead.is_empty() { Ok(()) } else { Err(dead.join("\n       ")) }
+}
+/// Returns the paths of links, without anchors.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let paths = targets.filter_map(|target| target.split('#').next());
+    paths.filter(|path| !path.is_empty() && !path.contains("://") && !path.contains(char::is_whitespace))
 }
 
 /// Returns how many records there are, all of which are complete.
@@ -178,6 +199,12 @@ mod tests {
         }
         let brought = WHOLE.replace("\"0123456789ab\"", "null").replace('}', r#","recorded_in":"d751ffe"}"#);
         assert_eq!(check(&brought, false), Ok(()));
+    }
+
+    #[test]
+    fn links_are_found_in_documents() {
+        let text = "[a](../results/a.json#x) and ![b](b.png), [c](https://c.org/d), [e](#f) (g)";
+        assert_eq!(links(text).collect::<Vec<_>>(), ["../results/a.json", "b.png"]);
     }
 
     #[test]

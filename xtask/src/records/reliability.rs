@@ -143,7 +143,9 @@ fn fuzzed(root: &Path) -> Result<String, String> {
         let (seeds, mutations) = (seeds.len(), thousands(mutations));
         let _ = writeln!(text, "| {target} | {seeds} | {mutations} | {executions} | {findings} |");
     }
-    let _ = writeln!(text, "\nExecutions: {}.", linked(FUZZING));
+    if !record.is_empty() {
+        let _ = writeln!(text, "\nExecutions: {}.", linked(FUZZING));
+    }
     Ok(text)
 }
 /// Returns the number behind the name in `run("name", number, ..)`.
