@@ -186,6 +186,15 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
+def driver():
+    """Returns the version of NVIDIA's kernel module, where Linux tells it."""
+    try:
+        with open("/sys/module/nvidia/version") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--koel", required=True, help="the program")
@@ -213,6 +222,7 @@ def main():
         "command": "truth.py " + " ".join(f"--{k} {v}" for k, v in vars(args).items() if k not in ("koel", "meshes", "out")),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
         "commit": commit,
+        "driver": driver() if args.device.startswith("cuda") else None,
         "processors": os.cpu_count(),
         "machine": platform.machine(),
         "triangles": [len(mesh.faces) for mesh in meshes],

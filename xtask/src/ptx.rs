@@ -130,17 +130,12 @@ pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String>
     match families(&built) {
         none if none.is_empty() => Ok(()),
         families => {
-            let chips = sample.then(|| images::sample(commit_number(root)));
+            let chips = sample.then(|| images::sample(crate::commit_number(root)));
             images::check(&kernels.folder.join("images"), &Tools::new(root)?, &families, chips.as_ref().map(|c| &c[..]))
         }
     }
 }
 
-/// A number that follows from the commit; 0 outside of a repository.
-fn commit_number(root: &Path) -> u64 {
-    let out = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root).output();
-    out.ok().and_then(|out| u64::from_str_radix(String::from_utf8_lossy(&out.stdout).trim(), 16).ok()).unwrap_or(0)
-}
 fn entry_name(line: &str) -> Option<&str> {
     line.strip_prefix(".visible .entry ").map(|l| l.trim_end_matches(['(', ')']))
 }

@@ -1,6 +1,8 @@
 //! What koel weighs for who depends on it: seconds of compiling, bytes of programs.
 //!
 //! Crates that depend on koel by path are built cold, each in a target folder of its own under `target/weight`.
+use crate::provenance::Provenance;
+use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -76,18 +78,23 @@ pub fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String
     Ok(())
 }
 
-/// The line that says what the record is of.
+/// Returns the line that says what the record is of.
 fn provenance(root: &Path) -> Result<String, String> {
-    let ask = |program: &str, args: &[&str]| {
-        let out = Command::new(program).args(args).current_dir(root).output().map_err(|e| format!("{program}: {e}"))?;
-        Ok::<_, String>(String::from_utf8_lossy(&out.stdout).trim().to_string())
+    let out = Command::new("rustc").arg("--version").current_dir(root).output().map_err(|e| format!("rustc: {e}"))?;
+    let line = Described {
+        provenance: crate::provenance_here(root)?,
+        rustc: String::from_utf8_lossy(&out.stdout).trim().to_string(),
+        cores: std::thread::available_parallelism().map_or(0, |n| n.get()),
     };
-    let commit = ask("git", &["rev-parse", "HEAD"])?;
-    let (rustc, date) = (ask("rustc", &["--version"])?, ask("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"])?);
-    let cores = std::thread::available_parallelism().map_or(0, |n| n.get());
-    Ok(format!(
-        r#"{{"commit":"{commit}","command":"cargo xtask weight","rustc":"{rustc}","cores":{cores},"date":"{date}"}}"#
-    ))
+    serde_json::to_string(&line).map_err(|e| e.to_string())
+}
+/// What weights depend on.
+#[derive(Serialize)]
+struct Described {
+    #[serde(flatten)]
+    provenance: Provenance,
+    rustc: String,
+    cores: usize,
 }
 
 fn sizes(folder: &Path) -> Result<(usize, u64), String> {
@@ -152,7 +159,7 @@ fn seconds_of(name: &str, timings: &str) -> Option<f64> {
 }
 
 /// Seconds of processor time of all children that have ended.
-fn cpu_of_children() -> Result<f64, String> {
+pub fn cpu_of_children() -> Result<f64, String> {
     let text = std::fs::read_to_string("/proc/self/stat").map_err(|e| format!("/proc/self/stat: {e}"))?;
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect::<Vec<_>>();
     // The 16th and 17th field of all: user and system time of children, in hundredths.

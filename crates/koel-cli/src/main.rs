@@ -10,6 +10,7 @@ mod lab;
 mod manual;
 mod matching;
 mod output;
+mod provenance;
 mod table;
 mod view;
 

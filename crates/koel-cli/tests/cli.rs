@@ -154,6 +154,7 @@ fn json_has_what_others_rely_on() {
         }
     }
     assert!(report["command"].as_str().unwrap().starts_with("koel bench --device cpu"));
+    assert!(report.as_object().unwrap().contains_key("driver") && report["driver"].is_null(), "no GPU was measured");
     assert!(report["limit"]["copy_gb_per_s"].as_f64().unwrap() > 0.0);
     let rows = report["rows"].as_array().unwrap();
     for row in rows {

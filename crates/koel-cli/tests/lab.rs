@@ -17,6 +17,9 @@ fn json(arguments: &[&str]) -> Value {
 #[test]
 fn thresholds_come_near_theory() {
     let report = json(&["thresholds", "--slots", "4096", "--runs", "3", "--limit", "300"]);
+    assert_eq!(report["command"], "koel lab thresholds --slots 4096 --runs 3 --limit 300 --device cpu --threads 2");
+    assert!(report["commit"].is_string() && report["date"].as_str().unwrap().ends_with('Z'));
+    assert!(report.as_object().unwrap().contains_key("driver") && report["driver"].is_null());
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 6 * 4 * 4);
     let load = |functions: u64, method: &str| {

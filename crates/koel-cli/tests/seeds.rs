@@ -3,10 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+#[path = "../../../fuzz/checks/map_ops.rs"]
+mod map_ops;
 #[path = "../../../fuzz/checks/npy.rs"]
 mod npy;
 #[path = "../../../fuzz/checks/scan.rs"]
 mod scan;
+#[path = "../../../fuzz/checks/set_ops.rs"]
+mod set_ops;
 #[path = "../../../fuzz/checks/table.rs"]
 mod table;
 
@@ -64,6 +68,14 @@ fn run(target: &str, mutations: usize, check: impl Fn(&[u8])) {
 #[test]
 fn table_files() {
     run("table", 6000, table::check);
+}
+#[test]
+fn operations_on_maps() {
+    run("map_ops", 0, map_ops::check);
+}
+#[test]
+fn operations_on_sets() {
+    run("set_ops", 0, set_ops::check);
 }
 #[test]
 fn numpy_arrays() {

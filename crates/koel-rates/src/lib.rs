@@ -1,5 +1,10 @@
 //! What the programs that measure have in common.
-use koel::{Error, Result, Stream};
+use koel::{Device, DeviceKind, Error, Result, Stream};
+use provenance::Provenance;
+use serde::Serialize;
+
+#[path = "../../koel-cli/src/provenance.rs"]
+pub mod provenance;
 
 /// Runs of which the median is told.
 pub const RUNS: usize = 7;
@@ -14,6 +19,18 @@ pub fn size(text: &str) -> Result<usize> {
         _ => text.parse().ok(),
     };
     n.ok_or_else(|| Error::Setting { field: "size", found: text.into(), expected: "a number, or 2^k".into() })
+}
+/// Prints the first line of a record: what it is of.
+pub fn print_provenance(device: &Device) {
+    #[derive(Serialize)]
+    struct Line {
+        #[serde(flatten)]
+        provenance: Provenance,
+        machine: String,
+    }
+    let provenance = Provenance::of_this_run(env!("KOEL_COMMIT"), device.kind() == DeviceKind::Cuda);
+    let line = Line { provenance, machine: device.name() };
+    println!("{}", serde_json::json!(line));
 }
 /// Seconds on the device, the median of [`RUNS`] after two.
 pub fn median(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<f64> {

@@ -3,6 +3,7 @@ use super::args::policy_name;
 use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::Row;
+use crate::provenance::Provenance;
 use koel::classic::BuildReport;
 use koel::limits::{Copies, RandomReads};
 use serde::Serialize;
@@ -17,9 +18,8 @@ pub struct Report<'a> {
     rows: Vec<JsonRow<'a>>,
     keys: Vec<Keys<'a>>,
     seed: u64,
-    command: String,
-    date: String,
-    commit: &'static str,
+    #[serde(flatten)]
+    provenance: Provenance,
     notes: &'a [String],
 }
 
@@ -119,9 +119,7 @@ impl<'a> Report<'a> {
             rows: rows.iter().map(|row| json_row(row, rows)).collect(),
             keys: keys.iter().map(|(n, about)| Keys { n: *n, about }).collect(),
             seed,
-            command: command(std::env::args()),
-            date: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
-            commit: env!("KOEL_COMMIT"),
+            provenance: Provenance::of_this_run(env!("KOEL_COMMIT"), machine.kind == "cuda"),
             notes,
         }
     }
@@ -161,51 +159,5 @@ fn json_row<'a>(row: &'a Row, rows: &[Row]) -> JsonRow<'a> {
             family: row.report.family,
             fallback: row.report.fallback.as_deref(),
         },
-    }
-}
-
-/// Options that say where results go, or what to draw beside them: with a path, as the next word or behind `=`.
-const NOT_MEASURED: [&str; 3] = ["--json", "--plot", "--peers"];
-
-/// As one could type it to measure the same.
-fn command(words: impl Iterator<Item = String>) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%^".contains(c);
-    let quoted = |word: String| match !word.is_empty() && word.chars().all(plain) {
-        true => word,
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    };
-    let name = |path: String| std::path::Path::new(&path).file_name().map_or(path.clone(), |n| n.display().to_string());
-    let (mut told, mut words) = (vec![], words.enumerate());
-    while let Some((i, word)) = words.next() {
-        let option = word.split_once('=').map_or(word.as_str(), |(option, _)| option);
-        if !NOT_MEASURED.contains(&option) {
-            told.push(quoted(if i == 0 { name(word) } else { word }));
-        } else if option == word {
-            words.next();
-        }
-    }
-    told.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_can_be_typed_again() {
-        let words = [
-            "/usr/bin/koel",
-            "bench",
-            "--keys",
-            "my keys.u32",
-            "--json",
-            "/a/b.json",
-            "it's",
-            "",
-            "--plot=/c",
-            "--n=1,2",
-        ];
-        let told = command(words.into_iter().map(String::from));
-        assert_eq!(told, r"koel bench --keys 'my keys.u32' 'it'\''s' '' --n=1,2");
     }
 }

@@ -362,6 +362,13 @@ mod tests {
         }
     }
 
+    /// assets/LICENCES.md states the number. Sampling in another way may change it.
+    #[test]
+    fn the_scan_inside_has_as_many_voxels_as_is_stated() {
+        assert_eq!(voxels(None, 512, 1).unwrap().n(), 1_360_518);
+        assert!(include_str!("../../assets/LICENCES.md").contains("| 337,486 | 1,360,518 |"));
+    }
+
     #[test]
     fn the_scan_inside_has_voxels() {
         let workload = voxels(None, 32, 1).unwrap();

@@ -178,7 +178,7 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
     }
     let report =
         Report { built, device: device.name(), published_2009, published_2011, rows, n: args.n, runs: args.runs, seed };
-    Findings::new(text(&report), &report, figures(&report))
+    Ok(Findings::new(text(&report), &report, figures(&report))?.on(&device))
 }
 
 fn percent(part: f64) -> String {

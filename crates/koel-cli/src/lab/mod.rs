@@ -8,9 +8,11 @@ mod figures;
 mod thresholds;
 
 use crate::failure::{Failure, Outcome};
+use crate::provenance::Provenance;
 use crate::{Global, output};
 use chart::Chart;
 use indicatif::ProgressBar;
+use koel::{Device, DeviceKind};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -53,12 +55,27 @@ struct Findings {
     json: serde_json::Value,
     /// Name and figure.
     figures: Vec<(String, Chart)>,
+    /// Whether a GPU was measured.
+    on_gpu: bool,
 }
 impl Findings {
     fn new(text: String, rows: impl Serialize, figures: Vec<(String, Chart)>) -> Outcome<Findings> {
         let json = serde_json::to_value(rows).map_err(|e| Failure::Other(format!("--json: {e}")))?;
-        Ok(Findings { text, json, figures })
+        Ok(Findings { text, json, figures, on_gpu: false })
     }
+    /// Adds where it was measured.
+    fn on(self, device: &Device) -> Findings {
+        Findings { on_gpu: device.kind() == DeviceKind::Cuda, ..self }
+    }
+}
+
+/// What is written of an experiment.
+#[derive(Serialize)]
+struct Record<'a> {
+    #[serde(flatten)]
+    provenance: Provenance,
+    #[serde(flatten)]
+    findings: &'a serde_json::Value,
 }
 
 /// Runs one. What can be refused is refused before anything is measured.
@@ -88,8 +105,9 @@ pub fn run(global: &Global, args: Args) -> Outcome {
         output::print(&findings.text)?;
     }
     if global.json.is_some() {
-        let mut text =
-            serde_json::to_string_pretty(&findings.json).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+        let provenance = Provenance::of_this_run(env!("KOEL_COMMIT"), findings.on_gpu);
+        let record = Record { provenance, findings: &findings.json };
+        let mut text = serde_json::to_string_pretty(&record).map_err(|e| Failure::Other(format!("--json: {e}")))?;
         text.push('\n');
         match json_file {
             Some(file) => output::write_file(file, text.as_bytes())?,

@@ -1,10 +1,11 @@
 //! What the first calls of a process cost on a GPU: opening the device, the first build, the first lookup.
 //!
-//! `cargo run --release -p koel-rates --bin first_call -- [PAIRS] [ptx]`: prints one line of JSON. With `ptx` no machine
+//! `cargo run --release -p koel-rates --bin first_call -- [PAIRS] [ptx]`: prints two lines of JSON. With `ptx` no machine
 //! code is taken, as on a GPU that koel carries none for. The driver's cache counts: `CUDA_CACHE_DISABLE=1` turns it off.
 use koel::device::CudaOptions;
 use koel::device::cudarc::driver::result;
 use koel::{Device, MapBuilder, MapOptions};
+use koel_rates::print_provenance;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,6 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             return Err("a lookup gave a wrong answer".into());
         }
     }
+    print_provenance(&device);
     println!(
         r#"{{"device":"{}","pairs":{n},"machine_code":{machine_code},"init_ms":{init:.2},"context_ms":{context:.2},"device_cuda_ms":{opening:.2},"build_ms":{builds:.2?},"get_ms":{lookups:.2?}}}"#,
         device.name()

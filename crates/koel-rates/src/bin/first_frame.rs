@@ -1,7 +1,8 @@
 //! What the first frame of an intersection costs beside later ones, where kernels must be loaded for it.
 //!
-//! `cargo run --release -p koel-rates --bin first_frame -- [POINTS] [GRID]`: prints one line of JSON.
+//! `cargo run --release -p koel-rates --bin first_frame -- [POINTS] [GRID]`: prints two lines of JSON.
 use koel::Device;
+use koel_rates::print_provenance;
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};
 use koel_spatial::{Grid, PointCloud};
 use std::error::Error;
@@ -23,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         intersector.stream().synchronize()?;
         frames.push(ms(clock));
     }
+    print_provenance(&device);
     println!(
         r#"{{"device":"{}","points":{points},"grid":{n},"prepare_ms":{preparing:.2},"frame_ms":{frames:.2?},"voxels":{}}}"#,
         device.name(),

@@ -11,7 +11,7 @@ use koel::{
     ValueOrder, limits,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{RUNS, median, size};
+use koel_rates::{RUNS, median, print_provenance, size};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
@@ -25,6 +25,7 @@ fn main() -> Result<()> {
     }
     let stream = Device::best()?.stream()?;
     eprintln!("{}", stream.device().name());
+    print_provenance(stream.device());
     println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, limits::copies(&stream, 1 << 28, RUNS)?.rates.median);
     for n in sizes {
         distinct.iter().try_for_each(|&d| index(&stream, n, d))?;

@@ -11,7 +11,7 @@ use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Report128, Se
 use koel::limits;
 use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream, Value};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{RUNS, median, size};
+use koel_rates::{RUNS, median, print_provenance, size};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -32,6 +32,7 @@ fn main() -> Result<()> {
     }
     let device = Device::best()?;
     eprintln!("{}", device.name());
+    print_provenance(&device);
     let stream = device.stream()?;
     let copies = limits::copies(&stream, 1 << 28, RUNS)?;
     println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, copies.rates.median);

@@ -9,7 +9,7 @@ use koel::limits;
 use koel::map::{Key, Value};
 use koel::{Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{RUNS, median, median_of, size};
+use koel_rates::{RUNS, median, median_of, print_provenance, size};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
@@ -37,6 +37,7 @@ fn main() -> Result<()> {
     }
     let device = Device::best()?;
     eprintln!("{}", device.name());
+    print_provenance(&device);
     let stream = device.stream()?;
     let copies = limits::copies(&stream, 1 << 28, RUNS)?;
     println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, copies.rates.median);

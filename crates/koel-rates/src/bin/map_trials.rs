@@ -12,7 +12,7 @@ use koel::map::layout::{Layout, Number};
 use koel::map::{Key, Value};
 use koel::{Buffer, Device, DeviceKind, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::size;
+use koel_rates::{print_provenance, size};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -38,6 +38,7 @@ fn main() -> Outcome {
     let device = if on_cpu { Device::cpu()? } else { Device::best()? };
     let is_gpu = device.kind() == DeviceKind::Cuda;
     eprintln!("{}", device.name());
+    print_provenance(&device);
     for (trial, number) in &trials {
         let start = Instant::now();
         let told = match trial.as_str() {

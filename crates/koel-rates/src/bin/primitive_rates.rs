@@ -9,7 +9,7 @@ use koel::primitives::radix_sort::SortPair;
 use koel::primitives::*;
 use koel::{Buffer, Device, Result, Stream};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{median, size};
+use koel_rates::{median, print_provenance, size};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
@@ -19,6 +19,7 @@ fn main() -> Result<()> {
     }
     let device = Device::best()?;
     eprintln!("{}", device.name());
+    print_provenance(&device);
     let stream = device.stream()?;
     for n in sizes {
         let rates = Rates { stream: &stream, n };

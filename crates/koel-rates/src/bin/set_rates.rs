@@ -10,7 +10,7 @@
 use koel::limits;
 use koel::{Buffer, Device, Error, Key, Result, SetBuilder, SetCombiner, SetOptions, Stream};
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{RUNS, median, size};
+use koel_rates::{RUNS, median, print_provenance, size};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
@@ -30,6 +30,7 @@ fn main() -> Result<()> {
     }
     let device = Device::best()?;
     eprintln!("{}", device.name());
+    print_provenance(&device);
     let stream = device.stream()?;
     let copies = limits::copies(&stream, 1 << 28, RUNS)?;
     println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, copies.rates.median);

@@ -12,7 +12,7 @@ use koel::{
     SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, View, ViewMut,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{RUNS, size};
+use koel_rates::{RUNS, print_provenance, size};
 use rayon::prelude::*;
 
 /// Load that batches lead to at most.
@@ -39,6 +39,7 @@ fn main() -> Result<()> {
     }
     let device = Device::best()?;
     eprintln!("{}", device.name());
+    print_provenance(&device);
     let stream = device.stream()?;
     for &n in &sizes {
         for &batch in &batches {

@@ -127,7 +127,7 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
         runs: args.runs,
         seed: global.seed,
     };
-    Findings::new(text(&drawn), &report, drawn)
+    Ok(Findings::new(text(&drawn), &report, drawn)?.on(&device))
 }
 
 /// Each figure's last points: what it comes to.

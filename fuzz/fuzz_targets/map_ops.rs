@@ -1,0 +1,12 @@
+//! Any bytes as options, keys and batches of operations on maps: outcomes and lookups are those of the standard library's
+//! table, on the CPU and, for short scripts, on the test executor.
+//! `cargo +nightly fuzz run map_ops fuzz/corpus/map_ops fuzz/seeds/map_ops`
+
+#![no_main]
+
+#[path = "../checks/map_ops.rs"]
+mod map_ops;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| map_ops::check(bytes));

@@ -1,0 +1,214 @@
+//! What is recorded under `results/`: that each record says what it is of, and the tables in documents that are made of records.
+mod readme;
+mod reliability;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The fields that every record has.
+const FIELDS: [&str; 4] = ["commit", "command", "driver", "date"];
+
+/// A part of a document that is generated: between two comments that name the command.
+struct Section {
+    file: &'static str,
+    option: &'static str,
+    text: fn(&Path) -> Result<String, String>,
+}
+const SECTIONS: [Section; 2] = [
+    Section { file: "README.md", option: "--readme", text: readme::table },
+    Section { file: "docs/reliability.md", option: "--reliability", text: reliability::figures },
+];
+
+/// Checks all records and generated sections, or writes the sections that are named.
+pub fn records(root: &Path, options: &[&str]) -> Result<(), String> {
+    if options == ["--check"] {
+        let number = check_all(root)?;
+        println!("{number} records, each of which names its commit, command, driver and date");
+        check_links(root)?;
+        return SECTIONS.iter().try_for_each(|section| section.check(root));
+    }
+    let known = |option: &&str| SECTIONS.iter().find(|section| section.option == *option);
+    let chosen = options.iter().map(|option| known(option).ok_or(format!("records: `{option}` is no option")));
+    let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
+    if chosen.is_empty() {
+        return Err("records: expected --check, --readme or --reliability".into());
+    }
+    chosen.iter().try_for_each(|section| section.write(root))
+}
+
+impl Section {
+    fn marks(&self) -> [String; 2] {
+        [format!("<!-- cargo xtask records {} -->\n", self.option), "<!-- end -->".into()]
+    }
+    /// Returns the document as it is, and as it should be.
+    fn texts(&self, root: &Path) -> Result<[String; 2], String> {
+        let old = read(&root.join(self.file))?;
+        let [begin, end] = self.marks();
+        let parts = old.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
+        let (before, behind) = parts.ok_or_else(|| format!("{}: no `{}` with an end", self.file, begin.trim()))?;
+        let new = format!("{before}{begin}{}{end}{behind}", (self.text)(root)?);
+        Ok([old, new])
+    }
+    fn check(&self, root: &Path) -> Result<(), String> {
+        let [old, new] = self.texts(root)?;
+        if old == new {
+            println!("{}: up to date", self.file);
+            return Ok(());
+        }
+        let line = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count() + 1;
+        let option = self.option;
+        Err(format!("{}:{line}: not what the records give: run `cargo xtask records {option}`", self.file))
+    }
+    fn write(&self, root: &Path) -> Result<(), String> {
+        let [_, new] = self.texts(root)?;
+        std::fs::write(root.join(self.file), new).map_err(|e| format!("{}: {e}", self.file))
+    }
+}
+
+/// Fails if a document names a file of the repository that is not there.
+fn check_links(root: &Path) -> Result<(), String> {
+    let mut files = vec![root.join("results/README.md")];
+    list(&root.join("docs"), &mut files)?;
+    let mut dead = vec![];
+    for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "md")) {
+        let text = read(file)?;
+        let folder = file.parent().unwrap_or(root);
+        let missing = links(&text).filter(|link| !folder.join(link).exists());
+        let name = file.strip_prefix(root).unwrap_or(file).display();
+        dead.extend(missing.map(|link| format!("{name}: there is no file `{link}`")));
+    }
+    if dead.is_empty() { Ok(()) } else { Err(dead.join("\n       ")) }
+}
+/// Returns the paths of links, without anchors.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let paths = targets.filter_map(|target| target.split('#').next());
+    paths.filter(|path| !path.is_empty() && !path.contains("://") && !path.contains(char::is_whitespace))
+}
+
+/// Returns how many records there are, all of which are complete.
+fn check_all(root: &Path) -> Result<usize, String> {
+    let mut files = vec![];
+    list(&root.join("results"), &mut files)?;
+    files.sort();
+    let (mut number, mut wrong) = (0, vec![]);
+    for file in &files {
+        let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
+        let has_lines = match file.extension().and_then(|ending| ending.to_str()) {
+            Some("json") => false,
+            Some("jsonl") => true,
+            _ => continue,
+        };
+        number += 1;
+        wrong.extend(check(&read(file)?, has_lines).err().map(|e| format!("{name}: {e}")));
+    }
+    if wrong.is_empty() { Ok(number) } else { Err(wrong.join("\n       ")) }
+}
+fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let say = |e: std::io::Error| format!("{}: {e}", folder.display());
+    for entry in std::fs::read_dir(folder).map_err(say)? {
+        let path = entry.map_err(say)?.path();
+        if path.is_dir() {
+            list(&path, files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Checks a record. What is not known is `null`, if the record says in `recorded_in` which commit brought it.
+fn check(text: &str, has_lines: bool) -> Result<(), String> {
+    let parse = |text: &str, line: usize| {
+        serde_json::from_str::<Value>(text)
+            .map_err(|e| if has_lines { format!("line {line}: {e}") } else { e.to_string() })
+    };
+    let record = match has_lines {
+        true => {
+            let lines = text.lines().enumerate().map(|(i, line)| parse(line, i + 1));
+            lines.collect::<Result<Vec<_>, _>>()?.into_iter().next().ok_or("is empty")?
+        }
+        false => parse(text, 1)?,
+    };
+    for field in FIELDS {
+        let there = record.get(field).ok_or_else(|| format!("does not name its {field}"))?;
+        let is_known = match there.as_str() {
+            Some(text) => !text.is_empty(),
+            None if there.is_null() => false,
+            None => return Err(format!("{field} is {there}, expected text or null")),
+        };
+        let may_miss =
+            record.get("recorded_in").is_some_and(Value::is_string) || field == "driver" && !is_of_gpu(&record);
+        if !is_known && !may_miss {
+            return Err(format!("{field} is {there}, and no `recorded_in` says which commit brought the record"));
+        }
+    }
+    match record["commit"].as_str() {
+        Some(c) if !(7..=40).contains(&c.len()) || !c.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            Err(format!("commit is `{c}`, expected 7 to 40 hexadecimal digits"))
+        }
+        _ => Ok(()),
+    }
+}
+/// Whether a GPU was measured: the machine is a name, or has a kind.
+fn is_of_gpu(record: &Value) -> bool {
+    let machine = &record["machine"];
+    machine.as_str().is_some_and(|name| name.contains("NVIDIA")) || machine["kind"] == "cuda"
+}
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+fn parsed(root: &Path, file: &str) -> Result<Value, String> {
+    serde_json::from_str(&read(&root.join(file))?).map_err(|e| format!("{file}: {e}"))
+}
+/// Returns the number with commas between thousands.
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"{"commit":"0123456789ab","command":"c","driver":null,"date":"2026-11-24"}"#;
+
+    #[test]
+    fn records_name_what_they_are_of() {
+        assert_eq!(check(WHOLE, false), Ok(()));
+        assert_eq!(check(&format!("{WHOLE}\n{{\"op\":\"copy\"}}\n"), true), Ok(()));
+        for (text, has_lines, said) in [
+            (r#"{"rows":[],"seed":1}"#, false, "does not name its commit"),
+            ("{\"op\":\"copy\"}\n{\"op\":\"build\"}\n", true, "does not name its commit"),
+            ("", true, "is empty"),
+            (&WHOLE.replace(r#""c""#, "null"), false, "command is null, and no `recorded_in`"),
+            (&WHOLE.replace("0123456789ab", "unknown"), false, "commit is `unknown`"),
+            (&WHOLE.replace("}", r#","machine":"NVIDIA H200"}"#), false, "driver is null"),
+            (&WHOLE.replace("}", r#","machine":{"kind":"cuda"}}"#), false, "driver is null"),
+            (&format!("{WHOLE}\n{{\n"), true, "line 2: "),
+        ] {
+            let found = check(text, has_lines).unwrap_err();
+            assert!(found.contains(said), "{text}: {found}");
+        }
+        let brought = WHOLE.replace("\"0123456789ab\"", "null").replace('}', r#","recorded_in":"d751ffe"}"#);
+        assert_eq!(check(&brought, false), Ok(()));
+    }
+
+    #[test]
+    fn links_are_found_in_documents() {
+        let text = "[a](../results/a.json#x) and ![b](b.png), [c](https://c.org/d), [e](#f) (g)";
+        assert_eq!(links(text).collect::<Vec<_>>(), ["../results/a.json", "b.png"]);
+    }
+
+    #[test]
+    fn numbers_are_written_with_commas() {
+        assert_eq!([0, 999, 1000, 5_464_075].map(thousands), ["0", "999", "1,000", "5,464,075"]);
+    }
+}

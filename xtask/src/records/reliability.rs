@@ -1,0 +1,206 @@
+//! The figures of docs/reliability.md: counted in the sources, or read from records.
+use super::{read, thousands};
+use crate::mutants;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+const MUTANTS: &str = "results/cpu-2core/mutants.jsonl";
+const FUZZING: &str = "results/cpu-2core/fuzz.jsonl";
+const SANITIZERS: &str = "results/h200/sanitizers.txt";
+const GPU_TESTS: &str = "results/h200/tests.txt";
+
+/// Returns all tables.
+pub fn figures(root: &Path) -> Result<String, String> {
+    let parts = [counts(root)?, planted(root)?, fuzzed(root)?, sanitized(root)?];
+    Ok(format!("{}\n", parts.join("\n")))
+}
+
+/// Returns what can be counted in the sources, and the tests that passed on a GPU.
+fn counts(root: &Path) -> Result<String, String> {
+    let entries = read(&root.join("crates/koel-kernels/src/entries.rs"))?;
+    let faults = read(&root.join("crates/koel-simt/src/host/fault.rs"))?;
+    let devices = read(&root.join("crates/koel/tests/support/mod.rs"))?;
+    let ci = read(&root.join(".ci/run"))?;
+    let miri = ci.lines().filter_map(|line| line.strip_prefix("cargo +nightly miri test ")).collect::<Vec<_>>();
+    let gpu = read(&root.join(GPU_TESTS))?;
+    let passed = gpu.lines().filter_map(|line| number_before(line, " passed")).sum::<u64>();
+    let failed = gpu.lines().filter_map(|line| number_before(line, " failed")).sum::<u64>();
+    let mut text = String::from("| figure | | counted in |\n|---|---|---|\n");
+    let mut row = |what: &str, number: String, place: &str| {
+        let _ = writeln!(text, "| {what} | {number} | {place} |");
+    };
+    let kernels = number_of_entries(&entries).ok_or("entries.rs: no list of kernels")?;
+    row(
+        "kernels, each compiled for GPUs and for the test executor",
+        kernels.to_string(),
+        "`koel-kernels/src/entries.rs`",
+    );
+    let kinds = number_of_variants(&faults, "FaultKind").ok_or("fault.rs: no FaultKind")?;
+    row("kinds of faults that the executor reports", kinds.to_string(), "`koel-simt/src/host/fault.rs`");
+    let schedules = number_of_schedules(&devices).ok_or("support/mod.rs: no executors")?;
+    row(
+        "schedules under which a test of a table runs its kernels",
+        schedules.to_string(),
+        "`koel/tests/support/mod.rs`",
+    );
+    for (name, tests) in tests_of_crates(root)? {
+        row(&format!("tests of {name}"), tests.to_string(), &format!("`crates/{name}`"));
+    }
+    row("runs of tests under Miri", miri.len().to_string(), &format!("`.ci/run`: `{}`", miri.join("`; `")));
+    row("tests that passed, and failed, on an H200", format!("{passed}, {failed}"), &linked(GPU_TESTS));
+    Ok(text)
+}
+/// Returns how many names stand in the braces of `entries! { (module) { names } .. }`.
+fn number_of_entries(text: &str) -> Option<usize> {
+    let list = text.split_once("\nentries! {")?.1.split_once("\n}")?.0;
+    Some(list.split('{').skip(1).filter_map(|part| part.split('}').next()).flat_map(str::split_whitespace).count())
+}
+fn number_of_variants(text: &str, name: &str) -> Option<usize> {
+    let body = text.split_once(&format!("pub enum {name} {{"))?.1.split_once("\n}")?.0;
+    let is_variant =
+        |line: &&str| line.starts_with("    ") && line.trim().starts_with(|c: char| c.is_ascii_uppercase());
+    Some(body.lines().filter(is_variant).count())
+}
+/// Returns how many seeds of the executor the tests' devices have.
+fn number_of_schedules(text: &str) -> Option<usize> {
+    let seeds = text.split_once("].map(Device::executor)")?.0.rsplit_once('[')?.1;
+    Some(seeds.split(',').count())
+}
+fn number_before(line: &str, mark: &str) -> Option<u64> {
+    line.split_once(mark)?.0.rsplit(' ').next()?.parse().ok()
+}
+/// Returns the number of tests of each crate, properties included.
+fn tests_of_crates(root: &Path) -> Result<BTreeMap<String, usize>, String> {
+    let mut tests = BTreeMap::new();
+    let mut files = vec![];
+    super::list(&root.join("crates"), &mut files)?;
+    for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "rs")) {
+        let inside = file.strip_prefix(root.join("crates")).map_err(|e| e.to_string())?;
+        let Some(name) = inside.components().next() else { continue };
+        if inside.components().any(|part| ["target", "node_modules"].iter().any(|other| part.as_os_str() == *other)) {
+            continue;
+        }
+        let number = read(file)?.lines().filter(|line| line.trim() == "#[test]").count();
+        *tests.entry(name.as_os_str().to_string_lossy().into_owned()).or_insert(0) += number;
+    }
+    tests.retain(|_, number| *number > 0);
+    Ok(tests)
+}
+
+/// Returns the table of planted faults: of which crate how many, and what came of those that were run.
+fn planted(root: &Path) -> Result<String, String> {
+    let list = read(&root.join("xtask/mutants.txt"))?;
+    let mutants = mutants::parse(&list)?;
+    let record = lines(root, MUTANTS)?;
+    let verdict =
+        |name: &str| record.iter().find(|line| line["mutant"] == name).and_then(|line| line["verdict"].as_str());
+    let crate_of = |file: &str| file.split('/').nth(1).unwrap_or_default().to_string();
+    let mut rows = BTreeMap::<String, [usize; 4]>::new();
+    for m in &mutants {
+        let row = rows.entry(crate_of(m.file)).or_default();
+        row[0] += 1;
+        let place = match verdict(m.name) {
+            Some("caught") => 1,
+            Some("survived") => 2,
+            _ => 3,
+        };
+        row[place] += 1;
+    }
+    let all = rows.values().fold([0; 4], |all, row| std::array::from_fn(|i| all[i] + row[i]));
+    rows.insert("~all".into(), all);
+    let about = record.first().map_or("not recorded".to_string(), |line| {
+        let field =
+            |name: &str| line[name].as_str().unwrap_or("unknown").split('T').next().unwrap_or_default().to_string();
+        format!("{} of commit {}, {}", linked(MUTANTS), field("commit"), field("date"))
+    });
+    let mut text = format!("Planted faults (`xtask/mutants.txt`; verdicts: {about}):\n\n");
+    text += "| crate | planted | caught | survived | not run in the record |\n|---|---|---|---|---|\n";
+    for (name, [all, caught, survived, left]) in rows {
+        let _ = writeln!(text, "| {} | {all} | {caught} | {survived} | {left} |", name.trim_start_matches('~'));
+    }
+    Ok(text)
+}
+
+/// Returns the table of fuzz targets.
+fn fuzzed(root: &Path) -> Result<String, String> {
+    let manifest = read(&root.join("fuzz/Cargo.toml"))?;
+    let tests = read(&root.join("crates/koel-cli/tests/seeds.rs"))?;
+    let record = lines(root, FUZZING)?;
+    let targets =
+        manifest.lines().filter_map(|line| line.strip_prefix("path = \"fuzz_targets/")?.strip_suffix(".rs\""));
+    let mut text =
+        String::from("| fuzz target | seeds | mutations in `cargo test` | executions on record | findings |\n");
+    text += "|---|---|---|---|---|\n";
+    for target in targets {
+        let mut seeds = vec![];
+        super::list(&root.join("fuzz/seeds").join(target), &mut seeds)?;
+        let mutations = mutations_of(&tests, target).ok_or_else(|| format!("seeds.rs: `{target}` is not run"))?;
+        let line = record.iter().find(|line| line["target"] == target);
+        let executions = line.and_then(|line| line["executions"].as_u64()).map_or("not recorded".into(), thousands);
+        let findings = line.and_then(|line| line["findings"].as_u64()).map_or("not recorded".into(), thousands);
+        let (seeds, mutations) = (seeds.len(), thousands(mutations));
+        let _ = writeln!(text, "| {target} | {seeds} | {mutations} | {executions} | {findings} |");
+    }
+    if !record.is_empty() {
+        let _ = writeln!(text, "\nExecutions: {}.", linked(FUZZING));
+    }
+    Ok(text)
+}
+/// Returns the number behind the name in `run("name", number, ..)`.
+fn mutations_of(tests: &str, target: &str) -> Option<u64> {
+    let behind = tests.split_once(&format!("run(\"{target}\", "))?.1;
+    behind.split(',').next()?.replace('_', "").parse().ok()
+}
+
+/// Returns the table of the sanitizers' runs.
+fn sanitized(root: &Path) -> Result<String, String> {
+    let text = read(&root.join(SANITIZERS))?;
+    let mut tools = BTreeMap::<&str, [usize; 3]>::new();
+    for line in text.lines() {
+        let Some((tool, rest)) = line.split_once(' ') else { continue };
+        // What ends with another status than 0 and 9 was ended, as by its time.
+        let place = match rest.split_once(": exit ").map(|(_, status)| status.split(';').next().unwrap_or_default()) {
+            Some("0") => 0,
+            Some("9") => 1,
+            Some(_) => 2,
+            None if rest.contains("SUMMARY: 0 ") => 0,
+            None => 1,
+        };
+        tools.entry(tool).or_default()[place] += 1;
+    }
+    let mut text = format!("compute-sanitizer on an H200 ({}):\n\n", linked(SANITIZERS));
+    text += "| tool | programs without findings | with findings | not ended |\n|---|---|---|---|\n";
+    for (tool, [clean, found, ended]) in tools {
+        let _ = writeln!(text, "| {tool} | {clean} | {found} | {ended} |");
+    }
+    Ok(text)
+}
+
+/// Returns the lines of a record; none if there is no such file.
+fn lines(root: &Path, file: &str) -> Result<Vec<Value>, String> {
+    let Ok(text) = std::fs::read_to_string(root.join(file)) else { return Ok(vec![]) };
+    text.lines().map(|line| serde_json::from_str(line).map_err(|e| format!("{file}: {e}"))).collect()
+}
+/// A link to a file of the repository, from docs/.
+fn linked(file: &str) -> String {
+    format!("[{file}](../{file})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_counted() {
+        let entries = "macro_rules! entries { (a { b }) => {} }\nentries! {\n    (crate::a) { one two\n three }\n    (b) { four }\n}\n";
+        assert_eq!(number_of_entries(entries), Some(4));
+        let kinds = "/// What.\npub enum FaultKind {\n    /// A\n    A,\n    /// Big\n    B(u32),\n}\npub enum Other {\n    C,\n}\n";
+        assert_eq!(number_of_variants(kinds, "FaultKind"), Some(2));
+        assert_eq!(number_of_schedules("devices.extend([1, 2].map(Device::executor));"), Some(2));
+        assert_eq!(number_before("map: test result: ok. 16 passed; 0 failed; 0 ignored", " passed"), Some(16));
+        assert_eq!(mutations_of("run(\"npy\", 50_000, npy::check);", "npy"), Some(50_000));
+        assert_eq!(mutations_of("run(\"npy\", 50_000, npy::check);", "ply"), None);
+    }
+}
