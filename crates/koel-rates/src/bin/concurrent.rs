@@ -7,6 +7,7 @@
 //! `compute-sanitizer` too.
 use koel::map::{MapBuilder, MapOptions};
 use koel::{Device, Error, Graph, Map, Result, Stream};
+use koel_rates::print_provenance;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ fn main() -> Result<()> {
     let words = std::env::args().skip(1).collect::<Vec<_>>();
     let has = |word: &str| words.iter().any(|w| w == word);
     let device = if has("cuda") { Device::cuda(0)? } else { Device::cpu()? };
+    print_provenance(&device);
     let seconds =
         words.iter().position(|w| w == "stress").map(|i| words.get(i + 1).and_then(|s| s.parse().ok()).unwrap_or(5));
     if has("overlap") || seconds.is_none() {

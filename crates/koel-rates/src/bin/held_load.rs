@@ -1,0 +1,78 @@
+//! Many builds and updates in one process: memory must not grow. One JSON object a line.
+//!
+//! `cargo run --release -p koel-rates --bin held_load -- [cpu|cuda] [builds=10000] [batches=100000]`
+//!
+//! Builds maps of changing sizes and drops them, then changes one map by batches that insert and erase the same keys. After each tenth of
+//! the work it tells the process's resident memory and, of a GPU, the memory in use. Every map is looked up.
+use koel::map::{MapUpdater, Operation, Operations};
+use koel::{Device, Error, Map, MapOptions, Result};
+use koel_rates::print_provenance;
+
+const KEYS: u32 = 20_000;
+const BATCH: u32 = 1000;
+
+fn main() -> Result<()> {
+    let words = std::env::args().skip(1).collect::<Vec<_>>();
+    let number = |name: &str, default: u32| -> Result<u32> {
+        let found = words.iter().find_map(|w| w.strip_prefix(name)?.strip_prefix('='));
+        let wrong =
+            |_| Error::Setting { field: "argument", found: found.unwrap_or("").into(), expected: "a number".into() };
+        found.map_or(Ok(default), |n| n.parse().map_err(wrong))
+    };
+    let device = if words.iter().any(|w| w == "cuda") { Device::cuda(0)? } else { Device::cpu()? };
+    print_provenance(&device);
+    builds(&device, number("builds", 10_000)?)?;
+    updates(&device, number("batches", 100_000)?)
+}
+
+fn builds(device: &Device, count: u32) -> Result<()> {
+    let keys = (0..KEYS).map(|i| i.wrapping_mul(0x9E37_79B9)).collect::<Vec<u32>>();
+    for i in 1..=count {
+        let keys = &keys[..1 + i.wrapping_mul(7919) as usize % keys.len()];
+        let map = Map::build(device, keys, keys)?;
+        let found = map.count(keys)?;
+        assert_eq!(found, keys.len() as u64, "build {i}: keys are missing");
+        if i % count.div_ceil(10) == 0 {
+            tell(device, "builds", i)?;
+        }
+    }
+    Ok(())
+}
+fn updates(device: &Device, count: u32) -> Result<()> {
+    let stream = device.stream()?;
+    let key = |i: u32| i.wrapping_mul(0x9E37_79B9);
+    let old = (0..KEYS).map(key).collect::<Vec<u32>>();
+    let new = (KEYS..KEYS + BATCH).map(key).collect::<Vec<u32>>();
+    let mut map = Map::build(device, &old, &old)?;
+    let mut updater = MapUpdater::new(device, MapOptions::default())?;
+    let (batch, mut outcomes) = (device.upload(&new)?, device.alloc::<u8>(new.len())?);
+    for i in 1..=count {
+        let operation = if i % 2 == 1 { Operation::Insert } else { Operation::Erase };
+        updater.apply(
+            &mut map,
+            &stream,
+            Operations::All(operation),
+            batch.view(),
+            batch.view(),
+            outcomes.view_mut(),
+        )?;
+        if i % count.div_ceil(10) == 0 {
+            assert_eq!(map.count(&old)?, old.len() as u64, "batch {i}: keys are missing");
+            assert_eq!(map.count(&new)?, if i % 2 == 1 { new.len() as u64 } else { 0 }, "batch {i}");
+            tell(device, "updates", i)?;
+        }
+    }
+    Ok(())
+}
+/// Prints what is in use.
+fn tell(device: &Device, op: &str, done: u32) -> Result<()> {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|p| p.parse::<u64>().ok()).unwrap_or(0);
+    let on_device = device.memory()?.map_or("null".into(), |(free, total)| ((total - free) >> 20).to_string());
+    println!(
+        r#"{{"device":"{}","op":"{op}","done":{done},"resident_mib":{:.1},"device_mib":{on_device}}}"#,
+        device.name(),
+        pages as f64 * 4096.0 / (1 << 20) as f64
+    );
+    Ok(())
+}
