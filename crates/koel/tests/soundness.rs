@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 
-/// Devices whose memory is the host's; Miri cannot run the executor.
+/// The CPU, the executor, and a GPU if there is one; Miri cannot run the executor.
 fn devices() -> Vec<Device> {
     let cpu = Device::cpu_with_threads(2).unwrap();
-    if cfg!(miri) { vec![cpu] } else { vec![cpu, Device::executor(7)] }
+    if cfg!(miri) { vec![cpu] } else { [cpu, Device::executor(7)].into_iter().chain(Device::cuda(0)).collect() }
 }
 /// The message of a panic, which must come.
 fn panic_of<R>(run: impl FnOnce() -> R) -> String {

@@ -84,6 +84,8 @@ struct Asked {
 fn stress(device: &Device, seconds: u64) -> Result<()> {
     const KEYS: u32 = 1 << 16;
     const IN_FLIGHT: usize = 8;
+    /// Between two changes of the map, so that lookups come in between.
+    const PAUSE: Duration = Duration::from_micros(500);
     let keys = (0..KEYS).map(|i| i.wrapping_mul(7)).collect::<Vec<u32>>();
     let of_version = |version: u32| keys.iter().map(|k| k.wrapping_add(version)).collect::<Vec<u32>>();
     let staged = device.upload(&keys)?;
@@ -135,7 +137,9 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
                 all.version = all.version.wrapping_add(1);
                 let values = device.upload(&of_version(all.version))?;
                 builder.rebuild(&mut all.map, &stream, staged.view(), values.view())?;
+                drop(all);
                 rebuilds.fetch_add(1, Relaxed);
+                std::thread::sleep(PAUSE);
                 Ok(())
             });
         });
@@ -144,7 +148,9 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
                 let mut all = all.write().unwrap_or_else(PoisonError::into_inner);
                 let version = all.version.wrapping_add(1);
                 *all = Versioned { map: Map::build(device, &keys, &of_version(version))?, version };
+                drop(all);
                 drops.fetch_add(1, Relaxed);
+                std::thread::sleep(2 * PAUSE);
                 Ok(())
             });
         });

@@ -39,6 +39,8 @@ pub struct Graph<S> {
     state: S,
     device: Device,
     uses: Vec<Use>,
+    /// Its buffers during a launch; memory that is kept from one to the next.
+    kept: Vec<Arc<Shared>>,
 }
 type Record<S> = Box<dyn FnMut(&Stream, &mut S) -> Result<()> + Send>;
 enum Recorded<S> {
@@ -59,10 +61,6 @@ impl Use {
     fn new(buffer: &Arc<Shared>, usage: Usage) -> Use {
         buffer.enters_graph();
         Use { buffer: Arc::downgrade(buffer), bytes: buffer.bytes(), usage }
-    }
-    /// Errors: it was dropped.
-    fn buffer(&self) -> Result<Arc<Shared>> {
-        self.buffer.upgrade().ok_or(Error::BufferDropped { bytes: self.bytes })
     }
 }
 impl Drop for Use {
@@ -225,8 +223,13 @@ impl Stream {
     ) -> Result<Graph<S>> {
         let device = self.device();
         outside_only("Stream::capture", device, "captures do not nest")?;
-        let mut graph =
-            Graph { recorded: Recorded::Closure(Box::new(record)), state, device: device.clone(), uses: vec![] };
+        let mut graph = Graph {
+            recorded: Recorded::Closure(Box::new(record)),
+            state,
+            device: device.clone(),
+            uses: vec![],
+            kept: vec![],
+        };
         if device.kind() == DeviceKind::Cpu {
             return Ok(graph);
         }
@@ -300,11 +303,18 @@ impl<S> Graph<S> {
         stream.check_usable()?;
         // Kept until the work is on the stream: a buffer that left the state may be dropped by another thread at any time, and is
         // then given back after the work, as the stream is among its users.
-        let kept = self.uses.iter().map(Use::buffer).collect::<Result<Vec<_>>>()?;
-        for (buffer, used) in kept.iter().zip(&self.uses) {
-            buffer.used_on(stream, used.usage)?;
+        let mut kept = take(&mut self.kept);
+        let done = self.keep(&mut kept, stream).and_then(|()| self.put_on(stream));
+        kept.clear();
+        self.kept = kept;
+        done
+    }
+    /// Enters the launch as a use of each buffer, and keeps the buffers. Errors: one was dropped.
+    fn keep(&self, kept: &mut Vec<Arc<Shared>>, stream: &Stream) -> Result<()> {
+        for used in &self.uses {
+            kept.push(used.buffer.upgrade().ok_or(Error::BufferDropped { bytes: used.bytes })?);
         }
-        self.put_on(stream)
+        kept.iter().zip(&self.uses).try_for_each(|(buffer, used)| buffer.used_on(stream, used.usage))
     }
     /// Puts the recorded work on a stream. Its buffers are alive.
     fn put_on(&mut self, stream: &Stream) -> Result<()> {

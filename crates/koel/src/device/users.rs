@@ -65,7 +65,9 @@ impl Users {
         for reader in self.readers.iter().filter(|reader| !reader.is(stream)) {
             stream.0.follow(Some(&reader.stream))?;
         }
-        *self = Users::new(Some(stream));
+        // Keeps the list's memory: a launch allocates nothing.
+        self.readers.clear();
+        self.writer = Writer::Stream(User::new(stream));
         Ok(())
     }
     fn follow_writer(&self, stream: &Stream) -> Result<()> {
@@ -79,10 +81,10 @@ impl Users {
     /// `stream`, a new reader, stands for readers whose streams get no more work.
     fn join_ended(&mut self, stream: &Stream) -> Result<()> {
         // Each is asked once: one that ends meanwhile stays.
-        let (ended, kept) = std::mem::take(&mut self.readers).into_iter().partition(User::is_ended);
-        self.readers = kept;
-        let ended: Vec<User> = ended;
-        ended.iter().try_for_each(|reader| stream.0.follow(Some(&reader.stream)))
+        for reader in self.readers.extract_if(.., |reader| reader.is_ended()) {
+            stream.0.follow(Some(&reader.stream))?;
+        }
+        Ok(())
     }
     /// The stream that wrote it last.
     #[cfg(feature = "cuda")]
