@@ -482,19 +482,20 @@ fn cudarcs_slices_go_in_and_out() {
         for stream in [device.stream().unwrap(), Stream::from_cudarc(&device, theirs).unwrap()] {
             let other = device.stream().unwrap();
             let (from, mut to) = (theirs.clone_htod(&vec![3u32; n]).unwrap(), theirs.alloc_zeros::<u32>(n).unwrap());
-            {
-                let (from, mut to) = (stream.lend(&from).unwrap(), stream.lend_mut(&mut to).unwrap());
-                to.view_mut().copy_from(from.view(), &stream).unwrap();
-                to.view_mut().slice(..7).unwrap().fill_bytes(0, &other).unwrap();
-                assert_eq!(to.view().len(), n);
-            }
+            let copied = stream.lend(&from, |from| {
+                stream.lend_mut(&mut to, |mut to| {
+                    to.copy_from(from, &stream)?;
+                    to.reborrow().slice(..7)?.fill_bytes(0, &other)?;
+                    Ok(to.len())
+                })
+            });
+            assert_eq!(copied.unwrap(), n);
             theirs.memset_zeros(&mut to.slice_mut(7..9)).unwrap();
             assert_eq!(theirs.clone_dtoh(&to).unwrap(), [vec![0; 9], vec![3; n - 9]].concat());
             {
                 let part = from.slice(5..);
-                let part = stream.lend(&part).unwrap();
-                assert_eq!(part.view().download().unwrap(), vec![3; n - 5]);
-                let e = stream.capture(&from, |inner, from| inner.lend(*from).map(drop)).unwrap_err();
+                assert_eq!(stream.lend(&part, |part| part.download()).unwrap(), vec![3; n - 5]);
+                let e = stream.capture(&from, |inner, from| inner.lend(*from, |_| Ok(()))).unwrap_err();
                 assert!(matches!(e, Error::Capture { operation: "Stream::lend", .. }), "{e}");
             }
             // Owned, there and back.

@@ -6,7 +6,6 @@ use super::{Backing, Buffer, Device, Element, Queue, Stream, View, ViewMut, grap
 use crate::error::{Error, Result};
 use cudarc::driver::{self, CudaContext, CudaSlice, DevicePtr, DevicePtrMut, SyncOnDrop};
 use std::ffi::c_void;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 impl Device {
@@ -78,20 +77,31 @@ impl Stream {
         queue.keep(stream.clone());
         Ok(Stream::of_queue(device, queue))
     }
-    /// A `CudaSlice` or `CudaView` of cudarc's, to be read on this stream: it waits for what cudarc knows to write the slice, and when
-    /// the result is dropped cudarc learns what was put on the stream meanwhile.
+    /// Calls `work` with a `CudaSlice` or `CudaView` of cudarc's, to be read on this stream: it waits for what cudarc knows to write the
+    /// slice, and afterwards cudarc learns what was put on the stream meanwhile.
     ///
-    /// Errors: a device that is no GPU, a slice of another context, inside a capture (lend before it).
-    pub fn lend<'a, T: Element>(&'a self, slice: &'a impl DevicePtr<T>) -> Result<Lent<'a, T>> {
+    /// Errors: those of `work`; a device that is no GPU, a slice of another context, inside a capture (lend before it).
+    pub fn lend<T: Element, R>(
+        &self,
+        slice: &impl DevicePtr<T>,
+        work: impl FnOnce(View<'_, T>) -> Result<R>,
+    ) -> Result<R> {
         let stream = self.for_slice("Stream::lend", slice.stream().context())?;
         let (address, order) = slice.device_ptr(stream);
-        Lent::new(self, address, slice.len(), order)
+        let lent = Lent::new::<T>(self, address, slice.len(), order)?;
+        work(View::of(&lent.shared, lent.address, slice.len()))
     }
-    /// A `CudaSlice` or `CudaViewMut` of cudarc's, to be written on this stream. As [`lend`](Self::lend), but waits for readers, too.
-    pub fn lend_mut<'a, T: Element>(&'a self, slice: &'a mut impl DevicePtrMut<T>) -> Result<LentMut<'a, T>> {
+    /// Calls `work` with a `CudaSlice` or `CudaViewMut` of cudarc's, to be written on this stream. As [`lend`](Self::lend), but waits for
+    /// readers, too.
+    pub fn lend_mut<T: Element, R>(
+        &self,
+        slice: &mut impl DevicePtrMut<T>,
+        work: impl FnOnce(ViewMut<'_, T>) -> Result<R>,
+    ) -> Result<R> {
         let (len, stream) = (slice.len(), self.for_slice("Stream::lend_mut", slice.stream().context())?);
         let (address, order) = slice.device_ptr_mut(stream);
-        Ok(LentMut(Lent::new(self, address, len, order)?))
+        let lent = Lent::new::<T>(self, address, len, order)?;
+        work(ViewMut::of(&lent.shared, lent.address, len))
     }
     /// This stream as cudarc's, for a slice of a context.
     fn for_slice(&self, operation: &'static str, context: &Arc<CudaContext>) -> Result<&driver::CudaStream> {
@@ -104,20 +114,19 @@ impl Stream {
     }
 }
 
-/// A slice of cudarc's on loan to a stream ([`Stream::lend`]).
-pub struct Lent<'a, T> {
+/// A slice of cudarc's on loan to a stream. It is never given out: if it were leaked, cudarc would not learn of the uses, and could free
+/// the slice under them.
+struct Lent<'a> {
     shared: Arc<Shared>,
     address: u64,
-    len: usize,
     stream: &'a Stream,
     /// cudarc orders by events. (If not, all its work is on the legacy default stream.)
     events: bool,
     /// Dropped after `drop` has run.
     _order: SyncOnDrop<'a>,
-    of: PhantomData<&'a [T]>,
 }
-impl<'a, T: Element> Lent<'a, T> {
-    fn new(stream: &'a Stream, address: u64, len: usize, order: SyncOnDrop<'a>) -> Result<Lent<'a, T>> {
+impl<'a> Lent<'a> {
+    fn new<T: Element>(stream: &'a Stream, address: u64, len: usize, order: SyncOnDrop<'a>) -> Result<Lent<'a>> {
         let address = check_address::<T>(address, len)?;
         let queue = stream.as_cuda("Stream::lend")?;
         let events = queue.cudarc_orders();
@@ -125,14 +134,10 @@ impl<'a, T: Element> Lent<'a, T> {
             queue.follow_legacy()?;
         }
         let shared = Shared::new(stream.device(), Memory::Lent, len * size_of::<T>(), Some(stream.clone()));
-        Ok(Lent { shared, address, len, stream, events, _order: order, of: PhantomData })
-    }
-    /// All of it.
-    pub fn view(&self) -> View<'_, T> {
-        View::of(&self.shared, self.address, self.len)
+        Ok(Lent { shared, address, stream, events, _order: order })
     }
 }
-impl<T> Drop for Lent<'_, T> {
+impl Drop for Lent<'_> {
     fn drop(&mut self) {
         // Whatever other stream used it: the one that cudarc learns of follows it. An error means a lost context.
         let _ = self.shared.used_on(self.stream, Usage::Write);
@@ -141,18 +146,6 @@ impl<T> Drop for Lent<'_, T> {
         {
             let _ = queue.lead_legacy();
         }
-    }
-}
-/// A slice of cudarc's on loan to a stream, to write ([`Stream::lend_mut`]).
-pub struct LentMut<'a, T>(Lent<'a, T>);
-impl<T: Element> LentMut<'_, T> {
-    /// All of it.
-    pub fn view(&self) -> View<'_, T> {
-        self.0.view()
-    }
-    /// All of it, to write.
-    pub fn view_mut(&mut self) -> ViewMut<'_, T> {
-        ViewMut::of(&self.0.shared, self.0.address, self.0.len)
     }
 }
 

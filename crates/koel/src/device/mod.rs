@@ -36,8 +36,6 @@ use cudarc::driver::result::stream::StreamKind;
 pub use failing::{allocation_failed, fail_allocation_after};
 pub use graph::Graph;
 use graph::{Capture, Step};
-#[cfg(feature = "cuda")]
-pub use interop::{Lent, LentMut};
 #[cfg(feature = "executor")]
 use koel_simt::Exec;
 use koel_simt::{Backend, DeviceArg, KernelBody, KernelSpec};

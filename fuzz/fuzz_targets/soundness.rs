@@ -1,0 +1,26 @@
+//! What safe code may try (crates/koel/tests/soundness), under AddressSanitizer. The input does not matter: one run is enough.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/koel/tests/soundness/attempts.rs"]
+mod attempts;
+
+fuzz_target!(|_data: &[u8]| {
+    // Panics are what many attempts come to; libFuzzer would end the process.
+    std::panic::set_hook(Box::new(|_| ()));
+    let all: [(&str, fn()); 7] = [
+        ("handles_of_tables_outlive_them", attempts::handles_of_tables_outlive_them),
+        ("handles_of_arrays_are_looked_through_by_kernels_alone", attempts::handles_of_arrays_are_looked_through_by_kernels_alone),
+        ("nothing_waits_outside_of_a_kernel", attempts::nothing_waits_outside_of_a_kernel),
+        ("slices_do_not_leave_a_capture", attempts::slices_do_not_leave_a_capture),
+        ("buffers_stay_until_a_launch_has_them", attempts::buffers_stay_until_a_launch_has_them),
+        ("readers_and_a_writer", attempts::readers_and_a_writer),
+        ("slices_are_inside", attempts::slices_are_inside),
+    ];
+    for (name, attempt) in all {
+        if let Err(payload) = std::panic::catch_unwind(attempt) {
+            eprintln!("{name}: {:?}", payload.downcast_ref::<String>());
+            std::process::abort();
+        }
+    }
+});
