@@ -23,14 +23,13 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     let (wanted, scene) = args.sides()?;
     let frames = Frames::of(scene)?;
     let many = matches!(frames, Frames::Many(_));
-    check_apart(global, &args, &wanted, &frames)?;
-    for (option, path) in [("--overlay", &args.overlay), ("--votes", &args.votes)] {
-        let Some(path) = path else { continue };
-        if many && Pattern::of(path).is_none() {
-            return Err(Failure::Usage(format!("{option}: expected a pattern such as out-%04d.png for a sequence")));
-        }
-        output::check_writable(path)?;
+    let drawn = [("--overlay", args.overlay.as_deref()), ("--votes", args.votes.as_deref())];
+    let drawn = || drawn.iter().filter_map(|&(option, path)| Some((option, path?)));
+    if let Some((option, _)) = drawn().find(|(_, path)| many && Pattern::of(path).is_none()) {
+        return Err(Failure::Usage(format!("{option}: expected a pattern such as out-%04d.png for a sequence")));
     }
+    check_apart(global, &args, &wanted, &frames)?;
+    drawn().try_for_each(|(_, path)| output::check_writable(path))?;
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     if let Some(file) = json_file {
         output::check_writable(file)?;
