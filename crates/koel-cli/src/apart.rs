@@ -75,7 +75,7 @@ impl<'a> Files<'a> {
         let others = others.collect::<Vec<_>>();
         for &(argument, output) in &self.outputs {
             let Output::Folder(folder, endings) = output else { continue };
-            for &(other, file) in others.iter().filter(|(_, file)| is_within(file, folder, endings)) {
+            if let Some((other, file)) = others.iter().find(|(_, file)| is_within(file, folder, endings)) {
                 return Err(Failure::Usage(format!(
                     "{argument} {} and {other} {}: files named .{} are written into this folder, \
                      expected a file elsewhere or of another name",

@@ -213,7 +213,7 @@ pub struct Input<'a> {
 }
 enum Source<'a> {
     Words(Words<ProgressBarIter<File>>),
-    Csv(Csv<'a, ProgressBarIter<File>>),
+    Csv(Box<Csv<'a, ProgressBarIter<File>>>),
 }
 impl<'a> Input<'a> {
     /// Of columns, as many as names. `wide`: the first one of a CSV file has keys of 128 bits.
@@ -237,7 +237,7 @@ impl<'a> Input<'a> {
         let from = match format {
             Format::Raw(width) => Source::Words(Words::raw(file, from, bytes, width)?),
             Format::Npy => Source::Words(Words::array(file, from, bytes)?),
-            Format::Csv => Source::Csv(Csv::new(from, names, wide, header)),
+            Format::Csv => Source::Csv(Box::new(Csv::new(from, names, wide, header))),
             Format::Scan => return Err(in_file(file, "a scan has no numbers, expected --voxel-grid N")),
         };
         Ok(Input { file, progress, from })
