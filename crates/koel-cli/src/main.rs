@@ -1,6 +1,7 @@
 //! The `koel` program: `koel --help`.
 //!
 //! One file (or folder) a command; a new one is its file, a line in [`Command`] and a line in [`run`].
+mod apart;
 mod bench;
 mod completions;
 mod device;
@@ -125,5 +126,30 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => output::report(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// The examples that a command and those below it show, less redirections and remarks.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(|help| help.to_string()).unwrap_or_default();
+        let lines = help.lines().filter_map(|line| line.strip_prefix("  koel "));
+        let own = lines.map(|line| line.split("  ").next().unwrap_or_default().split(" >").next().unwrap_or_default());
+        let below = command.get_subcommands().flat_map(examples);
+        own.map(|line| format!("koel {line}")).chain(below).collect()
+    }
+
+    #[test]
+    fn examples_are_understood() {
+        let all = examples(&Cli::command());
+        assert!(all.len() >= 40, "{all:#?}");
+        for example in all {
+            let parsed = Cli::try_parse_from(example.split_whitespace());
+            assert!(parsed.is_ok(), "{example}: {}", parsed.err().map(|e| e.to_string()).unwrap_or_default());
+        }
     }
 }

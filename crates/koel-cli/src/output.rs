@@ -116,7 +116,12 @@ fn cannot(path: &Path, error: &io::Error) -> String {
 }
 
 /// `write` gets the path of a file beside `path`, of which nothing stays but what it renamed.
+///
+/// Errors: a device or a pipe at `path`, which renaming would replace by a file.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(io::Error::other("expected a regular file, or none"));
+    }
     let name = path.file_name().ok_or_else(|| io::Error::other("expected the name of a file"))?;
     let beside = path.with_file_name(format!(".{}.{}", name.display(), std::process::id()));
     *unfinished() = Some(beside.clone());
@@ -172,6 +177,8 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(folder.path()), ["a.json"]);
         assert!(check_writable(folder.path()).is_err());
+        #[cfg(unix)]
+        assert!(check_writable(Path::new("/dev/null")).is_err() && write_file(Path::new("/dev/null"), b"").is_err());
         assert!(check_writable(&path.join("inside-a-file.json")).is_err());
         assert!(check_folder(&path).is_err());
     }

@@ -1,4 +1,5 @@
 //! `koel view`: two clouds in a web page that moves one against the other.
+use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::intersect::{self, args, load};
 use crate::{Global, device, output};
@@ -31,9 +32,15 @@ pub struct Args {
 
 /// Runs it, until Ctrl-C.
 pub fn run(global: &Global, args: Args) -> Outcome {
+    let files = Files::default().reads("A", &args.clouds.a).reads("B", &args.clouds.b);
+    files.writes_json(global.json.as_deref()).check_apart()?;
+    if let Some(file) = global.json.as_deref().filter(|file| *file != Path::new("-")) {
+        output::check_writable(file)?;
+    }
     let server = Server::bind(Options { port: args.port, ..Options::default() }).map_err(failure)?;
     let clouds = &args.clouds;
     let loaded = load::read_both(clouds)?;
+    let of_files = load::notes_of_both(&loaded, clouds);
     let [a, b] = loaded.each_ref().map(|loaded| Ball::around(loaded.positions()).map_err(Failure::input));
     let placement = Placement::new([a?, b?], clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
@@ -50,7 +57,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     };
     let mut scene =
         Scene::new(&device, names.clone(), points, placement, options).map_err(|e| intersect::failure(e, &names))?;
-    for remark in intersect::remarks(&names, scene.summary()) {
+    for remark in of_files.into_iter().chain(intersect::remarks(&names, scene.summary())) {
         output::say(&remark);
         scene.note(remark);
     }

@@ -154,6 +154,97 @@ fn booleans_of_meshes_are_written() {
     }
 }
 
+const PLY: &str = "ply\nformat ascii 1.0\n";
+const XYZ: &str = "property float x\nproperty float y\nproperty float z\n";
+/// Every example of `--help`.
+#[test]
+fn examples_run_as_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    // What a file is shows its content.
+    for (name, x) in [("bunny", 0.0), ("dragon", 0.5), ("a", 0.0), ("b", 0.5)] {
+        let made = koel_spatial::read_mesh(cube(f, "b.obj", x)).unwrap();
+        let mut ply = format!("{PLY}element vertex {}\n{XYZ}", made.positions.len());
+        ply += &format!("element face {}\nproperty list uchar int vertex_indices\nend_header\n", made.triangles.len());
+        made.positions.iter().for_each(|[x, y, z]| ply += &format!("{x} {y} {z}\n"));
+        made.triangles.iter().for_each(|[a, b, c]| ply += &format!("3 {a} {b} {c}\n"));
+        fs::write(f.join(name).with_extension("ply"), ply).unwrap();
+    }
+    let pcd = (0..400).map(|i| format!("{} {} 0\n", i % 20, i / 20)).collect::<String>();
+    let header = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 400\nHEIGHT 1\nPOINTS 400\nDATA ascii\n";
+    fs::write(f.join("scan1.pcd"), format!("{header}{pcd}")).unwrap();
+    las(f, "scan2.laz", 0.0, &plate(0));
+    let help = text(&run(&["--help"]).stdout);
+    let examples = help.lines().filter_map(|line| line.strip_prefix("  koel intersect ")).collect::<Vec<_>>();
+    assert!(examples.len() >= 4, "{help}");
+    for example in examples {
+        let mut command = koel("intersect", &example.split_whitespace().collect::<Vec<_>>());
+        let output = command.current_dir(f).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{example}: {}", text(&output.stderr));
+    }
+}
+
+/// A LAS file (version 1.2, format 0) of points in hundredths from an offset.
+fn las(folder: &Path, name: &str, offset: f64, points: &[[i32; 3]]) -> PathBuf {
+    let mut bytes = vec![0; 227];
+    bytes[..4].copy_from_slice(b"LASF");
+    bytes[24..26].copy_from_slice(&[1, 2]);
+    bytes[94..96].copy_from_slice(&227u16.to_le_bytes());
+    bytes[96..100].copy_from_slice(&227u32.to_le_bytes());
+    bytes[105..107].copy_from_slice(&20u16.to_le_bytes());
+    bytes[107..111].copy_from_slice(&(points.len() as u32).to_le_bytes());
+    for axis in 0..3 {
+        bytes[131 + 8 * axis..][..8].copy_from_slice(&0.01f64.to_le_bytes());
+        bytes[155 + 8 * axis..][..8].copy_from_slice(&offset.to_le_bytes());
+    }
+    for point in points {
+        bytes.extend(point.iter().flat_map(|c| c.to_le_bytes()));
+        bytes.extend([0; 8]);
+    }
+    let path = folder.join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Points of a plate of 1 by 1 that begins at `x`.
+fn plate(x: i32) -> Vec<[i32; 3]> {
+    (0..400).map(|i| [x + 5 * (i % 20), 5 * (i / 20), 0]).collect()
+}
+
+#[test]
+fn scans_with_origins_of_their_own_are_put_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    // The second is 2 to the right of the first.
+    let (a, b) = (las(f, "a.las", 637e3, &plate(0)), las(f, "b.las", 637e3, &plate(200)));
+    let out = f.join("r.json");
+    let output = run(&[word(&a), word(&b), "--estimate-normals", "--grid", "16", "--out", word(&out)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
+    for cloud in ["a", "b"] {
+        assert_eq!(report[cloud]["counts"]["intersection"], 0, "they do not meet: {report:#}");
+    }
+    let note = "coordinates are relative to [637000.0, 637000.0, 637000.0], the origin of ";
+    let is_note = |text: &str| text.starts_with(note) && text.ends_with("a.las");
+    assert!(report["notes"].as_array().unwrap().iter().any(|n| is_note(n.as_str().unwrap())), "{report:#}");
+    assert!(text(&output.stderr).lines().any(|line| line.strip_prefix("note: ").is_some_and(is_note)));
+}
+
+#[test]
+fn points_that_a_reader_drops_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    let (a, b) = (sphere(f, "a.ply", 2000, -1.0, 0.0, true), sphere(f, "b.ply", 2000, -1.0, 0.8, true));
+    let text_of_a = fs::read_to_string(&a).unwrap().replace("element vertex 2000", "element vertex 2002");
+    fs::write(&a, format!("{text_of_a}nan 0 0 1 0 0\n0 0 1 0 inf 0\n")).unwrap();
+    let out = f.join("r.json");
+    let output = run(&[word(&a), word(&b), "--grid", "16", "--out", word(&out)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
+    assert_eq!((&report["a"]["dropped"], &report["b"]["dropped"]), (&2.into(), &0.into()));
+    assert!(report["notes"][0].as_str().unwrap().contains("2 points with coordinates or normals"), "{report:#}");
+}
+
 #[test]
 fn open_surfaces_are_said_to_be_open() {
     let folder = tempfile::tempdir().unwrap();

@@ -78,6 +78,30 @@ fn a_model_is_found_where_it_is() {
     assert!(text(&output.stdout).starts_with("scene.png: model.png at [["), "{}", text(&output.stdout));
 }
 
+/// Every example of `--help`.
+#[test]
+fn examples_run_as_written() {
+    let (_keep, folder) = images();
+    fs::create_dir(folder.join("frames")).unwrap();
+    let copies = ["frames/f.png", "frame-0000.png", "frame-0001.png", "street.jpg"];
+    for copy in copies {
+        fs::copy(folder.join("scene.png"), folder.join(copy)).unwrap();
+    }
+    for name in ["box.png", "stop.png", "yield.png"] {
+        fs::copy(folder.join("model.png"), folder.join(name)).unwrap();
+    }
+    // Models are kept before they are looked for.
+    let helps = ["models", "match"].map(|command| text(&run(&folder, &[command, "--help"]).stdout));
+    let of_all = helps.iter().flat_map(|help| help.lines().filter_map(|line| line.strip_prefix("  koel ")));
+    let examples = of_all.map(|line| line.split("  ").next().unwrap()).collect::<Vec<_>>();
+    assert!(examples.len() >= 9, "{examples:?}");
+    for example in examples {
+        let arguments = example.split_whitespace().collect::<Vec<_>>();
+        let output = run(&folder, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{example}: {}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn what_is_not_there_is_no_error() {
     let (_keep, folder) = images();

@@ -68,13 +68,14 @@ fn help_has_examples() {
 fn examples_run_as_written() {
     let numbers = (0..100u32).collect::<Vec<_>>();
     let wide = numbers.iter().map(|&n| n.into()).collect::<Vec<u64>>();
-    let people = (0..50).map(|i| format!("{i},{},{}\n", 20 + i % 7, 1000 + i % 5)).collect::<String>();
+    let people = (0..50).map(|i| format!("{i},{},Oslo\n", 20 + i % 7)).collect::<String>();
     let cloud = b"ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n0 0 0\n1 1 1\n";
     let (_keep, folder) = folder_with(&[
         ("ids.u64", &u64s(&wide)),
         ("keys.npy", &npy("<u8", 100, &u64s(&wide))),
         ("values.npy", &npy("<u4", 100, &u32s(&numbers))),
         ("people.csv", format!("id,age,city\n{people}").as_bytes()),
+        ("orders.csv", b"order,customer\n1,30\n2,31\n3,30\n"),
         ("scan.ply", cloud),
         ("users.csv", b"uuid,age\nf47ac10b-58cc-4372-a567-0e02b2c3d479,30\n0x0,40\n"),
         ("queries.u32", &u32s(&[5, 1000])),
@@ -141,6 +142,81 @@ fn numbers_of_every_format_are_found_again() {
         let answers = fs::read_to_string(folder.join("a.csv")).unwrap();
         assert_eq!(answers, format!("key,found,value\n7,1,4\n4294967296,0,\n8,0,\n4294967295,1,{}\n", u64::MAX));
     }
+}
+
+/// What a command says on standard error, and its report.
+fn noted(folder: &Path, arguments: &[&str]) -> (String, Value) {
+    let output = koel(folder, &[arguments, &["--json", "-"]].concat()).output().unwrap();
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+    (error, serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn every_line_of_a_csv_file_is_accounted_for() {
+    let ten_to_31 = 10u128.pow(31);
+    let (_keep, folder) = folder_with(&[
+        ("blanks.csv", b" 1,10\n 2,20\n 3,30"),
+        ("named.csv", b"id,v\n1,10\n\n2,20\n"),
+        ("minus.csv", b"-1\n2\n"),
+        ("numbers.csv", b"7\n8\n"),
+        ("wide.csv", format!("{ten_to_31}\nf47ac10b58cc4372a5670e02b2c3d479\n").as_bytes()),
+        ("k.u32", &u32s(&[1, 2])),
+    ]);
+    let (error, built) = noted(&folder, &["build", "blanks.csv", "--kind", "set", "-o", "t.koel"]);
+    assert_eq!((error.as_str(), &built["keys"]), ("", &3.into()));
+    assert_eq!(built["inputs"][0]["lines"], 3);
+    assert!(built["inputs"][0]["heading"].is_null() && built["notes"] == Value::Array(vec![]));
+    let told = done(&folder, &["query", "t.koel", "blanks.csv"]);
+    assert!(told.contains("3 of 3 keys found\nblanks.csv: 3 lines read, 3 rows, no heading\n"), "{told}");
+
+    let (error, built) = noted(&folder, &["build", "named.csv", "-o", "t.koel"]);
+    let note = "named.csv: 1 blank lines are no rows, the first is line 3";
+    assert_eq!((error.trim(), &built["notes"][0]), (format!("note: {note}").as_str(), &note.into()));
+    let input = &built["inputs"][0];
+    assert_eq!(["lines", "blank_lines", "rows"].map(|f| input[f].as_u64().unwrap()), [4, 1, 2]);
+    assert_eq!((&input["file"], &input["heading"]["line"]), (&"named.csv".into(), &1.into()));
+    assert_eq!(input["heading"]["text"], "id,v");
+    let why = input["heading"]["why"].as_str().unwrap();
+    let told = text(&koel(&folder, &["query", "t.koel", "named.csv"]).output().unwrap().stdout);
+    let line = format!("named.csv: 4 lines read, 2 rows, line 1, \"id,v\", is the heading: {why}\n");
+    assert!(told.contains(&line), "{told}");
+
+    // The rule can be overruled.
+    for command in [&["build", "-o", "o.koel"][..], &["query", "t.koel"]] {
+        let error = refused(&folder, &[command, &["minus.csv"]].concat());
+        assert!(error.contains("minus.csv: line 1, column 1: found \"-1\""), "{error}");
+        let (_, report) = noted(&folder, &[command, &["minus.csv", "--header", "yes"]].concat());
+        let heading = report["inputs"][0]["heading"].clone();
+        assert_eq!((&heading["text"], &heading["why"]), (&"-1".into(), &"--header yes".into()));
+        let error = refused(&folder, &[command, &["named.csv", "--header", "no"]].concat());
+        assert!(error.contains("line 1, column 1: found \"id\""), "{error}");
+        let error = refused(&folder, &[command, &["k.u32", "--header", "yes"]].concat());
+        assert!(error.contains("--header goes with a CSV file"), "{error}");
+    }
+    assert_eq!(json(&folder, &["build", "numbers.csv", "--header", "yes", "-o", "o.koel"])["keys"], 1);
+
+    let wide = ["build", "wide.csv", "--key-type", "u128", "--kind", "set", "-o", "t.koel"];
+    let (error, built) = noted(&folder, &wide);
+    assert!(error.starts_with("note: wide.csv: 1 keys of 32 digits") && error.lines().count() == 1, "{error}");
+    assert_eq!(built["notes"].as_array().unwrap().len(), 1);
+    fs::write(folder.join("q.u128"), [ten_to_31.to_le_bytes(), 0x10u128.to_le_bytes()].concat()).unwrap();
+    assert_eq!(json(&folder, &["query", "t.koel", "q.u128"])["found"], 1);
+}
+
+#[test]
+fn what_a_scan_loses_is_noted() {
+    let header = "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n";
+    let ply = format!("{header}property uchar red\nend_header\n0 0 0 1\n1 1 1 2\nnan 1 1 3\n");
+    let (_keep, folder) = folder_with(&[("c.ply", ply.as_bytes())]);
+    let (error, built) = noted(&folder, &["build", "c.ply", "--voxel-grid", "16", "--kind", "set", "-o", "t.koel"]);
+    assert_eq!((&built["inputs"][0]["rows"], &built["inputs"][0]["dropped"]), (&2.into(), &1.into()));
+    let notes = [
+        "c.ply: 1 points with coordinates or normals that are not finite were dropped",
+        "c.ply: line 3: element vertex: not kept are the properties red",
+    ];
+    assert_eq!(built["notes"], Value::from(notes.to_vec()));
+    assert_eq!(error, notes.map(|note| format!("note: {note}\n")).concat());
 }
 
 #[test]

@@ -455,6 +455,43 @@ fn points_of_clouds_that_are_not_finite_are_dropped() {
     }
 }
 
+fn notes(scan: &Scan) -> Vec<String> {
+    scan.report.notes.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_is_not_kept_is_noted() {
+    let ply = "ply\nformat ascii 1.0\nelement vertex 5\nproperty double x\nproperty float y\nproperty float z\n\
+               property float nx\nproperty uchar red\nelement face 2\nproperty list uchar int vertex_indices\n\
+               property int flags\nelement edge 1\nproperty int vertex1\nend_header\n\
+               0.1 0 0 1 9\n1 0 0 1 9\n1 1 0 1 9\n0 1 0 1 9\n0 2 0 1 9\n4 0 1 2 3 7\n5 0 1 2 3 4 7\n3\n";
+    let by = (f64::from(0.1f32) - 0.1).abs();
+    assert_eq!(
+        notes(&parse_ply(ply.as_bytes()).unwrap()),
+        [
+            "line 3: element vertex: not kept are the properties nx, red".to_owned(),
+            "line 9: element face: not kept are the properties flags".to_owned(),
+            "line 12: element edge: its 1 instances are not kept".to_owned(),
+            format!("line 3: 1 coordinates of 64 bits were rounded to 32 bits, by {by:e} at most"),
+            "line 20: 2 faces of more than 3 corners became 5 triangles".to_owned(),
+        ]
+    );
+    let plain =
+        ascii("3", "element face 1\nproperty list uchar int vertex_indices\n", "0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n");
+    assert_eq!(notes(&parse_ply(&plain).unwrap()), [""; 0]);
+    let obj = "o thing\nv 0 0 0 1\nv 1 0 0\nv 1 1 0 1 0 0\nv 0 1 0\nvn 0 0 1\nvt 0 0\nvt 1 1\nl 1 2\nf 1 2 3 4\n";
+    assert_eq!(
+        notes(&parse_obj(obj.as_bytes()).unwrap()),
+        [
+            "line 1: not kept are the statements 2 vt, 1 l, 1 o",
+            "line 2: 2 vertices have a weight or a colour, which is not kept",
+            "line 6: 1 normals are not kept beside faces",
+            "line 10: 1 faces of more than 3 corners became 2 triangles",
+        ]
+    );
+    assert_eq!(notes(&parse_obj(b"v 0 0 0\nv 1 0 0\nvn 0 0 1\nvn 0 0 1\n").unwrap()), [""; 0]);
+}
+
 #[test]
 fn counts_of_nothing_cost_nothing() {
     // An element without properties takes no bytes, however many are declared.

@@ -426,6 +426,30 @@ mod stl {
     }
 }
 
+#[test]
+fn what_is_not_kept_is_noted() {
+    let notes = |scan: Scan| scan.report.notes.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let pcd = "VERSION 0.7\nFIELDS x y z rgb\nSIZE 8 4 4 4\nTYPE F F F U\nCOUNT 1 1 1 1\nWIDTH 1\nHEIGHT 1\n\
+               VIEWPOINT 0 0 1 1 0 0 0\nPOINTS 1\nDATA ascii\n0.1 1 2 7\n";
+    let by = (f64::from(0.1f32) - 0.1).abs();
+    assert_eq!(
+        notes(parse_pcd(pcd.as_bytes()).unwrap()),
+        [
+            "line 2: not kept are the fields rgb".to_owned(),
+            "line 8: the points are not moved by VIEWPOINT, which is 0 0 1 1 0 0 0".to_owned(),
+            format!("line 2: 1 coordinates of 64 bits were rounded to 32 bits, by {by:e} at most"),
+        ]
+    );
+    let corners = [0f32, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0].map(f32::to_le_bytes).concat();
+    let mut stl = [&[0; 80][..], &2u32.to_le_bytes(), &corners, &[0, 0], &corners, &[0, 0x80]].concat();
+    assert_eq!(
+        notes(parse_stl(&stl).unwrap()),
+        ["byte 182: 1 triangles have attributes, such as a colour, which are not kept"]
+    );
+    stl[183] = 0;
+    assert_eq!(notes(parse_stl(&stl).unwrap()), [""; 0]);
+}
+
 mod las {
     use super::*;
     use ::las::point::Format as PointFormat;
@@ -512,6 +536,24 @@ mod las {
         for name in ["format0.las", "format3.laz", "format6.las", "format7.laz"] {
             close(&absolute(&read(format!("{folder}{name}")).unwrap()), &expected);
         }
+    }
+
+    #[test]
+    fn what_is_not_kept_is_noted() {
+        let notes =
+            |bytes: &[u8]| parse_las(bytes).unwrap().report.notes.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let plain = write(3, false, 2, &hill(3), &[]);
+        let kept = "byte 104: of points of format 3, 12 of 36 bytes are kept: x, y, z";
+        assert_eq!(notes(&plain), [kept]);
+        let behind =
+            format!("byte {}: 5 bytes behind the points are not read, 0 extended records among them", plain.len());
+        assert_eq!(notes(&[&plain[..], b"extra"].concat()), [kept, &behind]);
+        let mut other = plain;
+        other[107..111].copy_from_slice(&2u32.to_le_bytes());
+        assert_eq!(notes(&other)[1], "byte 107: the older field claims 2 points, 3 were read");
+        let mut packed = write(6, true, 0, &hill(3), &[]);
+        packed[243..247].copy_from_slice(&1u32.to_le_bytes());
+        assert_eq!(notes(&packed)[1], "byte 235: 1 extended records behind the points are not read");
     }
 
     /// More than one chunk of 50,000.
@@ -607,7 +649,7 @@ mod las {
             ),
             (
                 with(&packed, 247, &[0, 0, 0, 1]),
-                format!("byte 107: number of points is 16777216, expected at most {}", 16 * packed.len()),
+                format!("byte 247: number of points is 16777216, expected at most {}", 16 * packed.len()),
             ),
             (
                 with(&packed, 105, &[0, 8]),
@@ -620,7 +662,13 @@ mod las {
             ),
             (with(&packed, 377, b"x"), "byte 375: element header has no record of laszip encoded points".into()),
             (with(&packed, 429, &[9]), "byte 429: compressed data, point 0: Compressor type 9 is not valid".into()),
-            (packed[..packed.len() - 40].to_vec(), "byte 483: compressed data, point ".into()),
+            (packed[..packed.len() - 40].to_vec(), "byte 475: offset of the chunk table is ".into()),
+            (with(&packed, 475, &[0; 8]), "byte 475: offset of the chunk table is 0, expected 483 to ".into()),
+            (with(&packed, 511, &[0xFF; 4]), "byte 511: code is FF FF FF FF, expected less, as its first bytes".into()),
+            (
+                with(&packed, 463, &[7, 0]),
+                "byte 429: items is [GpsTime, GpsTime], expected [Point10, GpsTime] of format 1".into(),
+            ),
         ];
         for (bytes, expected) in cases {
             let error = parse_las(&bytes).unwrap_err().to_string();

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 const POINTS: (usize, f32) = (260, 5.0);
 /// Points of the last refinement, and how far apart they are, pixels.
 const CONTOUR: (usize, f32) = (1500, 2.0);
+/// More points than a model has, that vote and in all.
+pub const MOST_POINTS: (usize, usize) = (POINTS.0, CONTOUR.0);
 /// With fewer points a model says nothing.
 pub const FEWEST_POINTS: usize = 12;
 /// So many points on a straight line count fully.

@@ -5,14 +5,13 @@
 //! end the 64-bit FNV-1a hash of everything before. Each model is a part of its own: adding and removing others leaves it as it is.
 use crate::affine::Affine;
 use crate::edges::Edge;
-use crate::model::{FEWEST_POINTS, Model, independent_weights};
+use crate::model::{FEWEST_POINTS, MOST_POINTS, Model, independent_weights};
 use koel_kernels::vision::direction::direction;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"KOELMODL";
 const VERSION: u32 = 1;
-/// More points than any model has.
-const MOST_POINTS: u32 = 1 << 16;
 /// Bytes of a point.
 const POINT: usize = 6 * 4;
 
@@ -145,11 +144,13 @@ impl Models {
             return Err(damaged(content.len(), "the checksum of the content"));
         }
         reader.bytes = content;
-        let mut models = Models::default();
+        let (mut models, mut names) = (Models::default(), HashSet::new());
         for _ in 0..reader.number()? {
             let (name, model) = reader.model()?;
-            let at = reader.at;
-            models.add(name, model).map_err(|_| damaged(at, "a name of its own for each model"))?;
+            if !names.insert(name.clone()) {
+                return Err(damaged(reader.at, "a name of its own for each model"));
+            }
+            models.models.push((name, model));
         }
         if reader.at != content.len() { Err(damaged(reader.at, "the end")) } else { Ok(models) }
     }
@@ -190,9 +191,10 @@ impl<'a> Reader<'a> {
             _ => Err(self.damaged("before this, the size of an image")),
         }
     }
-    fn edges(&mut self) -> Result<Vec<Edge>, ModelsError> {
+    /// At most so many: the time that a model takes grows with their square.
+    fn edges(&mut self, most: usize) -> Result<Vec<Edge>, ModelsError> {
         let count = self.number()?;
-        if count > MOST_POINTS || self.bytes.len() - self.at < count as usize * POINT {
+        if count as usize > most || self.bytes.len() - self.at < count as usize * POINT {
             return Err(self.damaged("before this, the number of points that follow"));
         }
         (0..count)
@@ -216,7 +218,7 @@ impl<'a> Reader<'a> {
         if to_image.inverse().is_none() {
             return Err(self.damaged("before this, a map that can be undone"));
         }
-        let (points, contour) = (self.edges()?, self.edges()?);
+        let (points, contour) = (self.edges(MOST_POINTS.0)?, self.edges(MOST_POINTS.1)?);
         if points.len() < FEWEST_POINTS || contour.is_empty() {
             return Err(self.damaged("before this, points enough for a model"));
         }

@@ -6,7 +6,7 @@ use koel::{Device, DeviceKind, Map, MapJoiner, Set, SetCombiner};
 use koel_kernels::probe::random_sectors;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use support::{devices, has_no_gpu, run_with_stand_in};
+use support::{can_stand_in, devices, run_with_stand_in};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -123,7 +123,7 @@ fn rebuilds_allocate_no_buffers() {
 #[test]
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn nor_with_a_driver() {
-    if has_no_gpu() {
+    if can_stand_in() {
         run_with_stand_in("calls_allocate_nothing", &[("KOEL_TEST_DEVICES", "cuda")]);
     }
 }

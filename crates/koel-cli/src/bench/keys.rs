@@ -2,6 +2,7 @@
 use super::args::{MOST_RANDOM, Op, Source};
 use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
+use crate::intersect::load;
 use koel::Duplicates;
 use koel_spatial::{Bounds, Grid, Order};
 use rayon::prelude::*;
@@ -43,6 +44,9 @@ pub struct KeysAbout {
     pub grid: Option<u32>,
     /// Equal keys of the file that were dropped.
     pub dropped: usize,
+    /// What a reader of the report must know of the file.
+    #[serde(skip)]
+    pub notes: Vec<String>,
     /// Equal keys that are among them.
     #[serde(rename = "duplicates", serialize_with = "as_text")]
     pub repeats: Repeats,
@@ -115,8 +119,15 @@ fn random(n: usize, repeats: Repeats, seed: u64) -> Workload {
     let of_ranks = |rank: &(dyn Fn(u64) -> u64 + Sync), range: std::ops::Range<u64>| {
         range.into_par_iter().map(|i| keys.at(rank(i)) as u32).collect::<Vec<u32>>()
     };
-    let about =
-        KeysAbout { source: "random", description: repeats.about(), file: None, grid: None, dropped: 0, repeats };
+    let about = KeysAbout {
+        source: "random",
+        description: repeats.about(),
+        file: None,
+        grid: None,
+        dropped: 0,
+        notes: vec![],
+        repeats,
+    };
     let n = n as u64;
     let absent = of_ranks(&|i| i, n..2 * n);
     if repeats == Repeats::Unique {
@@ -155,6 +166,7 @@ fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> 
     };
     let name = file.map_or(SCAN_NAME.into(), |file| file.display().to_string());
     let in_file = |e: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {e}"));
+    let notes = file.map_or(vec![], |file| load::notes(file, &scan));
     let bounds = Bounds::of(&scan.points.positions).map_err(|e| in_file(&e))?;
     let grid = Grid::enclosing(bounds, resolution).map_err(|e| in_file(&e))?;
     let keys: Vec<u32> = match scan.is_mesh() {
@@ -176,6 +188,7 @@ fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> 
         file: Some(name),
         grid: Some(resolution),
         dropped: 0,
+        notes,
         repeats: Repeats::Unique,
     };
     Ok(of_keys(about, keys, absent, seed))
@@ -208,7 +221,8 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
         _ => format!("distinct keys of {} ({dropped} equal ones dropped)", file.display()),
     };
     let file = Some(file.display().to_string());
-    let about = KeysAbout { source: "file", description, file, grid: None, dropped, repeats: Repeats::Unique };
+    let about =
+        KeysAbout { source: "file", description, file, grid: None, dropped, notes: vec![], repeats: Repeats::Unique };
     Ok(of_keys(about, keys, absent, seed))
 }
 

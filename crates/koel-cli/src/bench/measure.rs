@@ -2,6 +2,9 @@
 //!
 //! Rates come from repeated runs on a stream: events on a GPU, the wall clock on the CPU. Runs of one row are adjacent;
 //! a table is built, queried and dropped before the next one begins.
+//!
+//! A run that does nothing is caught: the last build of every row has other values than those before it and is looked up in full, and the
+//! answers are spoiled before every run of lookups, the last of which are checked.
 use super::args::{Op, policy_name};
 use super::contenders::{Contender, Rebuilt};
 use super::keys::{Queries, Workload};
@@ -13,7 +16,7 @@ use indicatif::ProgressBar;
 use koel::classic::{BuildReport, Duplicates, Kind, Options, Table};
 use koel::device::{Element, Staged};
 use koel::limits::{self, Copies, RandomReads, Rates};
-use koel::{Buffer, DeviceKind, Error, Stream};
+use koel::{Buffer, DeviceKind, Error, Stream, View};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -22,6 +25,8 @@ use std::fmt::Display;
 const WARM_UP: usize = 2;
 /// Runs of each measurement of the machine's limits.
 const LIMIT_RUNS: usize = 7;
+/// The bits in which the values of the last build of a row differ from those before. Values stay below 2^31.
+const MARK: u32 = 1 << 30;
 /// Calls of one run, at most.
 const MOST_CALLS: usize = 1 << 12;
 
@@ -175,6 +180,7 @@ impl Session {
             ([], false) => vec![Duplicates::KeepLast],
             (policies, _) => policies.to_vec(),
         };
+        let marked = workload.values.iter().map(|value| value ^ MARK).collect::<Vec<u32>>();
         for policy in policies {
             let kept = workload.kept(policy);
             let queries = ops.iter().map(|&op| (op, workload.queries(op, kept.as_deref()))).collect::<Vec<_>>();
@@ -182,7 +188,7 @@ impl Session {
                 let here = contenders.iter().filter(|c| c.on_host == on_host).collect::<Vec<_>>();
                 if !here.is_empty() {
                     let stream = self.place(on_host).stream.clone();
-                    let mut inputs = Inputs::new(&stream, workload, policy, &queries)?;
+                    let mut inputs = Inputs::new(&stream, workload, policy, &queries, &marked)?;
                     for contender in here {
                         self.contender(contender, &mut inputs)?;
                     }
@@ -252,7 +258,7 @@ impl Session {
         // The keys are distinct where nothing else is asked for, and the papers' tables rely on it.
         let options = Options { load, duplicates: inputs.policy, seed: self.settings.seed };
         self.progress.set_message(format!("{} · {}", kind.name(), Op::Build.name()));
-        let (mut table, first) = inputs.build(kind, &options)?;
+        let (mut table, first) = inputs.build(kind, &options, false)?;
         let slots = table.report().slots;
         if slots_before.replace(slots) == Some(slots) {
             return Ok(()); // its layout fixes the load: it has been measured
@@ -268,10 +274,11 @@ impl Session {
                 (Op::Rebuild, Some(keeps)) => {
                     drop(table);
                     keeps.forget();
-                    let (keys, values) = (inputs.keys.view(), inputs.values.view());
-                    let mut standing = keeps.begin(inputs.stream, keys, values, &options)?;
-                    let first = inputs.rebuild(&mut *standing)?;
-                    let seconds = self.repeat(first, || inputs.rebuild(&mut *standing))?;
+                    // Other values than any rebuild has: a table that is never rebuilt answers them.
+                    let (keys, other_values) = (inputs.keys.view(), inputs.keys.view());
+                    let mut standing = keeps.begin(inputs.stream, keys, other_values, &options)?;
+                    let first = inputs.rebuild(&mut *standing, false)?;
+                    let seconds = self.repeat(first, |is_last| inputs.rebuild(&mut *standing, is_last))?;
                     standing.update_report()?;
                     (standing as Box<dyn Table>, seconds)
                 }
@@ -281,11 +288,7 @@ impl Session {
             let is_whole = i + 1 == builds.len() || self.is_whole(contender, &*table, inputs)?;
             measured.push(Measured { op, batch: None, calls: 1, seconds: is_whole.then_some(seconds) });
         }
-        let pairs = table.report().pairs;
-        let mut whole = pairs == inputs.distinct;
-        if !whole {
-            self.wrong(contender, None, &format!("holds {pairs} pairs, different keys: {}", inputs.distinct), inputs);
-        }
+        let mut whole = self.holds_every_key(contender, &*table, inputs);
         for i in 0..inputs.queries.len() {
             whole &= self.finds(contender, &*table, i, inputs, &mut measured)?;
         }
@@ -332,21 +335,21 @@ impl Session {
         contender: &Contender,
         op: Op,
         options: &Options,
-        inputs: &Inputs<'_>,
+        inputs: &mut Inputs<'_>,
         table: Box<dyn Table>,
         first: f64,
     ) -> Result<(Box<dyn Table>, Vec<f64>), Stop> {
         let mut table = Some(table);
-        let mut build = || {
+        let mut build = |is_last| {
             table = None; // two of them might not fit
             if let (Op::BuildCold, Some(keeps)) = (op, contender.keeps) {
                 keeps.forget();
             }
-            let (built, seconds) = inputs.build(contender.kind, options)?;
+            let (built, seconds) = inputs.build(contender.kind, options, is_last)?;
             table = Some(built);
             Ok(seconds)
         };
-        let first = if op == Op::Build { first } else { build()? };
+        let first = if op == Op::Build { first } else { build(false)? };
         let seconds = self.repeat(first, build)?;
         let Some(table) = table else { unreachable!("every run leaves its table") };
         Ok((table, seconds))
@@ -371,7 +374,8 @@ impl Session {
         if self.settings.batches.is_empty() {
             let mut seconds = None;
             if right {
-                seconds = Some(self.repeat(first, || inputs.find(table, i))?);
+                let run = |_| inputs.spoil_answers().and_then(|()| inputs.find(table, i));
+                seconds = Some(self.repeat(first, run)?);
                 right = self.is_right(contender, i, inputs.n, inputs)?;
             }
             measured.push(Measured { op, batch: None, calls: 1, seconds: seconds.filter(|_| right) });
@@ -387,16 +391,25 @@ impl Session {
             if right {
                 inputs.spoil_answers()?;
                 let first = inputs.find_in_calls(table, i, batch, calls)?;
-                seconds = Some(self.repeat(first, || inputs.find_in_calls(table, i, batch, calls))?);
+                let run = |_| inputs.spoil_answers().and_then(|()| inputs.find_in_calls(table, i, batch, calls));
+                seconds = Some(self.repeat(first, run)?);
                 right = self.is_right(contender, i, batch * calls, inputs)?;
             }
             measured.push(Measured { op, batch: Some(batch), calls, seconds: seconds.filter(|_| right) });
         }
         Ok(right)
     }
+    /// Whether the table says that it has as many pairs as there are different keys.
+    fn holds_every_key(&mut self, contender: &Contender, table: &dyn Table, inputs: &Inputs<'_>) -> bool {
+        let (pairs, distinct) = (table.report().pairs, inputs.distinct);
+        if pairs != distinct {
+            self.wrong(contender, None, &format!("holds {pairs} pairs, different keys: {distinct}"), inputs);
+        }
+        pairs == distinct
+    }
     /// Whether everything is found, and nothing else.
     fn is_whole(&mut self, contender: &Contender, table: &dyn Table, inputs: &mut Inputs<'_>) -> Result<bool, Stop> {
-        let mut whole = true;
+        let mut whole = self.holds_every_key(contender, table, inputs);
         for i in 0..inputs.queries.len() {
             inputs.spoil_answers()?;
             inputs.find(table, i)?;
@@ -419,13 +432,13 @@ impl Session {
     }
 
     /// Seconds of the runs that count, after a first one. Each row may take an equal share of what is left of the budget;
-    /// one whose only run takes longer does so at nobody's cost.
-    fn repeat(&mut self, first: f64, mut run: impl FnMut() -> Result<f64, Stop>) -> Result<Vec<f64>, Stop> {
+    /// one whose only run takes longer does so at nobody's cost. `run` is told whether it is the last one.
+    fn repeat(&mut self, first: f64, mut run: impl FnMut(bool) -> Result<f64, Stop>) -> Result<Vec<f64>, Stop> {
         let share = self.seconds_left.max(0.0) / self.planned.saturating_sub(self.rows_done).max(1) as f64;
         let (warm_up, runs) = affordable_runs(share / first.max(1e-9), self.settings.runs);
         let mut seconds = vec![first];
         while seconds.len() < warm_up + runs {
-            seconds.push(run()?);
+            seconds.push(run(seconds.len() + 1 == warm_up + runs)?);
         }
         self.seconds_left -= seconds.iter().sum::<f64>().min(share);
         self.rows_done += 1;
@@ -501,7 +514,10 @@ struct Inputs<'a> {
     repeats: Repeats,
     policy: Duplicates,
     keys: Staged<'a, u32>,
-    values: Staged<'a, u32>,
+    /// The values of builds, and those of the last build of a row.
+    values: [Staged<'a, u32>; 2],
+    /// Which of them the last build had.
+    built: usize,
     queries: Vec<(Op, &'a Queries, Staged<'a, u32>)>,
     answers: Buffer<u32>,
     found: Buffer<u8>,
@@ -512,6 +528,7 @@ impl<'a> Inputs<'a> {
         workload: &'a Workload,
         policy: Duplicates,
         queries: &'a [(Op, Queries)],
+        marked: &'a [u32],
     ) -> Outcome<Inputs<'a>> {
         let device = stream.device();
         let staged = |(op, queries): &'a (Op, Queries)| Ok((*op, queries, device.stage(&queries.keys)?));
@@ -522,17 +539,38 @@ impl<'a> Inputs<'a> {
             repeats: workload.about.repeats,
             policy,
             keys: device.stage(&workload.keys)?,
-            values: device.stage(&workload.values)?,
+            values: [device.stage(&workload.values)?, device.stage(marked)?],
+            built: 0,
             queries: queries.iter().map(staged).collect::<Outcome<_>>()?,
             answers: device.alloc(workload.n())?,
             found: device.alloc(workload.n())?,
         })
     }
-    fn build(&self, kind: &dyn Kind, options: &Options) -> Result<(Box<dyn Table>, f64), Stop> {
-        Ok(self.stream.time(|| kind.build(self.stream, self.keys.view(), self.values.view(), options))?)
+    /// The next build has other values than those before.
+    fn change_values(&mut self) {
+        self.built = 1 - self.built;
     }
-    fn rebuild(&self, table: &mut dyn Rebuilt) -> Result<f64, Stop> {
-        Ok(self.stream.time(|| table.rebuild(self.stream, self.keys.view(), self.values.view()))?.1)
+    /// The values of the build that is due, or was done.
+    fn values(&self) -> View<'_, u32> {
+        self.values[self.built].view()
+    }
+    /// The bits in which these differ from those of the workload.
+    fn mark(&self) -> u32 {
+        [0, MARK][self.built]
+    }
+    /// `is_last`: with other values than those before.
+    fn build(&mut self, kind: &dyn Kind, options: &Options, is_last: bool) -> Result<(Box<dyn Table>, f64), Stop> {
+        if is_last {
+            self.change_values();
+        }
+        Ok(self.stream.time(|| kind.build(self.stream, self.keys.view(), self.values(), options))?)
+    }
+    /// The same into a table that is there.
+    fn rebuild(&mut self, table: &mut dyn Rebuilt, is_last: bool) -> Result<f64, Stop> {
+        if is_last {
+            self.change_values();
+        }
+        Ok(self.stream.time(|| table.rebuild(self.stream, self.keys.view(), self.values()))?.1)
     }
     /// For notes.
     fn place(&self) -> String {
@@ -569,7 +607,12 @@ impl<'a> Inputs<'a> {
     }
     /// Whether the first `asked` answers are those to queries number `i`.
     fn check(&self, i: usize, asked: usize) -> Result<Result<(), WrongAnswer>, Stop> {
-        Ok(verify::check(self.queries[i].1, &on_host(&self.answers, asked)?, &on_host(&self.found, asked)?))
+        Ok(verify::check(
+            self.queries[i].1,
+            self.mark(),
+            &on_host(&self.answers, asked)?,
+            &on_host(&self.found, asked)?,
+        ))
     }
 }
 
@@ -585,10 +628,12 @@ fn on_host<T: Element>(buffer: &Buffer<T>, elements: usize) -> Result<Cow<'_, [T
 #[cfg(test)]
 mod tests {
     use super::super::args::Source;
-    use super::super::contenders;
+    use super::super::contenders::{self, Keeps};
     use super::*;
-    use koel::{Device, View, ViewMut};
+    use koel::{Device, ViewMut};
     use std::collections::HashMap;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     const OPS: [Op; 4] = [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS];
 
@@ -643,13 +688,21 @@ mod tests {
             &self,
             _: &Stream,
             queries: View<'_, u32>,
-            mut values: ViewMut<'_, u32>,
-            mut found: ViewMut<'_, u8>,
+            values: ViewMut<'_, u32>,
+            found: ViewMut<'_, u8>,
         ) -> koel::Result<()> {
-            let answers = queries.download()?.iter().map(|q| self.answers.get(q).copied()).collect::<Vec<_>>();
-            values.copy_from_host(&answers.iter().map(|a| a.unwrap_or(0)).collect::<Vec<u32>>())?;
-            found.copy_from_host(&answers.iter().map(|a| a.is_some().into()).collect::<Vec<u8>>())
+            write_answers(&self.answers, queries, values, found)
         }
+    }
+    fn write_answers(
+        answers: &HashMap<u32, u32>,
+        queries: View<'_, u32>,
+        mut values: ViewMut<'_, u32>,
+        mut found: ViewMut<'_, u8>,
+    ) -> koel::Result<()> {
+        let answers = queries.download()?.iter().map(|q| answers.get(q).copied()).collect::<Vec<_>>();
+        values.copy_from_host(&answers.iter().map(|a| a.unwrap_or(0)).collect::<Vec<u32>>())?;
+        found.copy_from_host(&answers.iter().map(|a| a.is_some().into()).collect::<Vec<u8>>())
     }
 
     fn measure(lie: Option<(u32, Option<u32>)>, ops: &[Op], loads: &[f64], workload: &Workload) -> Session {
@@ -792,6 +845,137 @@ mod tests {
         assert!(of(Op::FIND_HIT, &rows).is_some());
         rows.remove(0);
         assert_eq!(of(Op::Rebuild, &rows), None);
+    }
+
+    /// A table that works once: from the second run of an operation on it does nothing.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum Sleeps {
+        InBuild,
+        InRebuild,
+        InEveryRebuild,
+        InFind,
+        Never,
+    }
+    struct Sleeper {
+        sleeps: Sleeps,
+        first: Mutex<Option<Arc<HashMap<u32, u32>>>>,
+    }
+    struct Asleep {
+        answers: Arc<HashMap<u32, u32>>,
+        sleeps: Sleeps,
+        rebuilds: usize,
+        finds: AtomicUsize,
+        report: BuildReport,
+    }
+    impl Sleeper {
+        fn table(&self, keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<Asleep> {
+            let built = Arc::new(answers_of(keys, values)?);
+            let mut first = self.first.lock().unwrap();
+            let first = first.get_or_insert_with(|| built.clone());
+            let answers = if self.sleeps == Sleeps::InBuild { first.clone() } else { built };
+            let report = BuildReport { pairs: answers.len(), slots: answers.len(), ..BuildReport::default() };
+            Ok(Asleep { answers, sleeps: self.sleeps, rebuilds: 0, finds: AtomicUsize::new(0), report })
+        }
+    }
+    fn answers_of(keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<HashMap<u32, u32>> {
+        Ok(keys.download()?.into_iter().zip(values.download()?).collect())
+    }
+    impl Kind for Sleeper {
+        fn name(&self) -> &'static str {
+            "sleeper"
+        }
+        fn about(&self) -> &'static str {
+            "for tests"
+        }
+        fn default_load(&self) -> f64 {
+            1.0
+        }
+        fn max_load(&self) -> f64 {
+            1.0
+        }
+        fn build(
+            &self,
+            _: &Stream,
+            keys: View<'_, u32>,
+            values: View<'_, u32>,
+            _: &Options,
+        ) -> koel::Result<Box<dyn Table>> {
+            Ok(Box::new(self.table(keys, values)?))
+        }
+    }
+    impl Keeps for Sleeper {
+        fn forget(&self) {}
+        fn begin(
+            &self,
+            _: &Stream,
+            keys: View<'_, u32>,
+            values: View<'_, u32>,
+            _: &Options,
+        ) -> koel::Result<Box<dyn Rebuilt>> {
+            Ok(Box::new(self.table(keys, values)?))
+        }
+    }
+    impl Table for Asleep {
+        fn report(&self) -> &BuildReport {
+            &self.report
+        }
+        fn find_into(
+            &self,
+            _: &Stream,
+            queries: View<'_, u32>,
+            values: ViewMut<'_, u32>,
+            found: ViewMut<'_, u8>,
+        ) -> koel::Result<()> {
+            // Of the runs of a row, the first calls: those before are of the checks of builds.
+            let calls = self.finds.fetch_add(1, Ordering::Relaxed);
+            if self.sleeps == Sleeps::InFind && calls >= 1 {
+                return Ok(());
+            }
+            write_answers(&self.answers, queries, values, found)
+        }
+    }
+    impl Rebuilt for Asleep {
+        fn rebuild(&mut self, _: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<()> {
+            self.rebuilds += 1;
+            let is_awake = match self.sleeps {
+                Sleeps::InRebuild => self.rebuilds == 1,
+                Sleeps::InEveryRebuild => false,
+                _ => true,
+            };
+            if is_awake {
+                self.answers = Arc::new(answers_of(keys, values)?);
+            }
+            Ok(())
+        }
+        fn update_report(&mut self) -> koel::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn runs_that_do_nothing_are_caught() {
+        let workload = Workload::of(&Source::Random(100, Repeats::Unique), 1).unwrap();
+        for (sleeps, ops, right) in [
+            (Sleeps::Never, vec![Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT], vec![true; 4]),
+            (Sleeps::InBuild, vec![Op::Build], vec![false]),
+            (Sleeps::InBuild, vec![Op::BuildCold], vec![false]),
+            (Sleeps::InRebuild, vec![Op::Rebuild], vec![false]),
+            (Sleeps::InEveryRebuild, vec![Op::Rebuild], vec![false]),
+            (Sleeps::InRebuild, vec![Op::Build, Op::Rebuild], vec![true, false]),
+            (Sleeps::InFind, vec![Op::FIND_HIT], vec![false]),
+        ] {
+            // So much that every row gets all its runs: two that do not count and an even or odd number of those that do.
+            for runs in [3, 4] {
+                let first = Mutex::new(None);
+                let sleeper: &'static Sleeper = Box::leak(Box::new(Sleeper { sleeps, first }));
+                let contender = Contender { kind: sleeper, on_host: false, keeps: Some(sleeper) };
+                let settings = Settings { ops: ops.clone(), runs, budget: 1e6, ..settings() };
+                let session = session(contender, settings, &workload);
+                let verified = session.rows.iter().map(|row| row.verified).collect::<Vec<_>>();
+                assert_eq!(verified, right, "{sleeps:?}, {ops:?}, {runs} runs: {:?}", session.notes());
+                assert_eq!(session.wrong > 0, right.contains(&false), "{sleeps:?}");
+            }
+        }
     }
 
     #[test]

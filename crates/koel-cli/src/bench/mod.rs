@@ -14,6 +14,7 @@ mod repeats;
 mod report;
 mod verify;
 
+use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 pub use args::Args;
@@ -34,6 +35,10 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     for source in &sources {
         check_memory(source, &ops)?;
     }
+    let scan_or_words = args.keys.as_deref().filter(|keys| !["random", "voxels"].contains(keys)).map(Path::new);
+    let files = Files::default().may_read("--keys", scan_or_words).may_read("--mesh", args.mesh.as_deref());
+    let files = files.may_read("--peers", args.peers.as_deref()).writes_json(global.json.as_deref());
+    files.writes_into("--plot", args.plot.as_deref(), &["svg", "png"]).check_apart()?;
     if let Some(file) = json_file(global) {
         output::check_writable(file)?;
     }
@@ -63,13 +68,15 @@ pub fn run(global: &Global, args: Args) -> Outcome {
             None => Workload::of(source, global.seed)?,
         };
         session.run(&contenders, &workload)?;
+        workload.about.notes.iter().for_each(|note| output::say(format_args!("note: {note}")));
         keys.push((workload.n(), workload.about));
     }
     let copies = session.copies()?;
     progress.finish_and_clear();
 
     let machine = Machine::of(&device, fallback)?;
-    let notes = session.notes();
+    let of_keys = keys.iter().flat_map(|(_, about)| about.notes.iter().cloned());
+    let notes = of_keys.chain(session.notes()).collect::<Vec<String>>();
     let reads = session.reads().copied().collect::<Vec<_>>();
     let to_stdout = global.json.is_some() && json_file(global).is_none();
     if !to_stdout {
@@ -104,9 +111,9 @@ fn json_file(global: &Global) -> Option<&Path> {
 /// Refuses a number of keys that host memory cannot hold, with a table on the CPU, rather than be killed for it.
 fn check_memory(source: &Source, ops: &[Op]) -> Outcome {
     let Source::Random(n, repeats) = source else { return Ok(()) };
-    // Keys, values, absent keys; queries and expected answers; answers; a large table; which pair stays, while that is found out.
+    // Keys, values of two builds, absent keys; queries and expected answers; answers; a large table; which pair stays, while that is found out.
     let of_copies = if *repeats == Repeats::Unique { 0 } else { 12 };
-    let bytes_per_key = 12 + 8 * ops.len().max(2) as u64 + 5 + 32 + of_copies;
+    let bytes_per_key = 16 + 8 * ops.len().max(2) as u64 + 5 + 32 + of_copies;
     let needed = *n as u64 * bytes_per_key;
     match machine::available_memory() {
         Some(available) if needed > available => Err(Failure::Usage(format!(

@@ -25,20 +25,21 @@ impl fmt::Display for WrongAnswer {
     }
 }
 
-/// Compares every answer to the first of the queries, or to all: `found` is 1 and the value right, or both are 0.
+/// Compares every answer to the first of the queries, or to all: `found` is 1 and the value right, or both are 0. The value of a key is
+/// the expected one, with the bits of `mark` flipped.
 ///
 /// Errors: the first that is wrong. There must be as many flags as values.
-pub fn check(queries: &Queries, values: &[u32], found: &[u8]) -> Result<(), WrongAnswer> {
+pub fn check(queries: &Queries, mark: u32, values: &[u32], found: &[u8]) -> Result<(), WrongAnswer> {
     assert!(values.len() <= queries.keys.len() && found.len() == values.len());
     let right = |(&expected, (&value, &flag)): (&u32, (&u32, &u8))| match expected {
         ABSENT => flag == 0 && value == 0,
-        _ => flag == 1 && value == expected,
+        _ => flag == 1 && value == expected ^ mark,
     };
     let answers = queries.expected.par_iter().zip(values.par_iter().zip(found));
     match answers.position_first(|answer| !right(answer)) {
         None => Ok(()),
         Some(index) => {
-            let expected = Some(queries.expected[index]).filter(|&e| e != ABSENT);
+            let expected = Some(queries.expected[index]).filter(|&e| e != ABSENT).map(|e| e ^ mark);
             Err(WrongAnswer { index, key: queries.keys[index], expected, found: (found[index], values[index]) })
         }
     }
@@ -51,7 +52,10 @@ mod tests {
     #[test]
     fn each_kind_of_lie_is_caught() {
         let queries = Queries { keys: vec![10, 11, 12], expected: vec![0, ABSENT, 7] };
-        check(&queries, &[0, 0, 7], &[1, 0, 1]).unwrap();
+        check(&queries, 0, &[0, 0, 7], &[1, 0, 1]).unwrap();
+        check(&queries, 4, &[4, 0, 3], &[1, 0, 1]).unwrap();
+        let wrong = check(&queries, 4, &[4, 0, 7], &[1, 0, 1]).unwrap_err();
+        assert_eq!((wrong.index, wrong.expected), (2, Some(3)), "the value of the build before");
         for (values, found, index) in [
             ([0, 0, 7], [0, 0, 1], 0), // missed, although its value is 0
             ([0, 0, 7], [1, 1, 1], 1), // found what is absent
@@ -60,11 +64,11 @@ mod tests {
             ([0, 0, 7], [1, 0, 2], 2), // a flag that is none
             ([0, 0, 0], [1, 0, 0], 2),
         ] {
-            assert_eq!(check(&queries, &values, &found).unwrap_err().index, index);
+            assert_eq!(check(&queries, 0, &values, &found).unwrap_err().index, index);
         }
-        check(&queries, &[0, 0], &[1, 0]).unwrap();
-        assert_eq!(check(&queries, &[0, 9], &[1, 0]).unwrap_err().index, 1);
-        let wrong = check(&queries, &[0, 0, 6], &[1, 0, 1]).unwrap_err();
+        check(&queries, 0, &[0, 0], &[1, 0]).unwrap();
+        assert_eq!(check(&queries, 0, &[0, 9], &[1, 0]).unwrap_err().index, 1);
+        let wrong = check(&queries, 0, &[0, 0, 6], &[1, 0, 1]).unwrap_err();
         assert_eq!(
             wrong.to_string(),
             "query 2, key 0x0000000c: answered found = 1, value = 6, but it is present with value 7"

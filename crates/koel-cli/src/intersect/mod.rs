@@ -6,6 +6,7 @@ mod files;
 pub mod load;
 mod report;
 
+use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 pub use args::Args;
@@ -21,6 +22,13 @@ use std::time::Instant;
 pub fn run(global: &Global, args: Args) -> Outcome {
     let method = args.method()?;
     let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
+    let clouds = &args.clouds;
+    let mut files = Files::default().reads("A", &clouds.a).reads("B", &clouds.b).writes("--out", Some(&args.out));
+    for file in &labels_files {
+        files = files.writes("the labels of --out,", Some(file));
+    }
+    let files = files.writes("--out-mesh", args.out_mesh.as_deref());
+    files.writes("--out-cloud", args.out_cloud.as_deref()).writes_json(global.json.as_deref()).check_apart()?;
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     let named = [Some(args.out.as_path()), json_file, args.out_mesh.as_deref(), args.out_cloud.as_deref()];
     for file in named.into_iter().flatten().chain(labels_files.iter().map(PathBuf::as_path)) {
@@ -29,6 +37,9 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     let progress = progress_bar();
     progress.set_message("reading");
     let loaded = load::read_both(&args.clouds)?;
+    let of_files = load::notes_of_both(&loaded, &args.clouds);
+    of_files.iter().for_each(|note| output::say(format_args!("note: {note}")));
+    let dropped = loaded.each_ref().map(load::Loaded::dropped);
     let [a, b] = loaded.each_ref().map(|loaded| loaded.bounds);
     let grid = Grid::enclosing(a.union(b), args.clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
@@ -52,7 +63,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     progress.inc(1);
     progress.set_message("writing");
 
-    let notes = remarks(&names, &summary);
+    let notes = of_files.into_iter().chain(remarks(&names, &summary)).collect();
     let closed = Side::BOTH.iter().all(|&side| summary.side(side).measures.is_some_and(|m| !m.open));
     let solids = match closed || args.out_mesh.is_some() {
         true => Some(intersector.solids().map_err(failed)?),
@@ -81,6 +92,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
         grid: &grid,
         summary,
         files: names.clone(),
+        dropped,
         labels_files: labels_files.map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
         timings,
         upload_ms,

@@ -85,6 +85,8 @@ pub struct Found<'a> {
     pub summary: Summary,
     /// Of A and B.
     pub files: [String; 2],
+    /// Points that the readers of A and B dropped.
+    pub dropped: [usize; 2],
     /// Of A and B.
     pub labels_files: [String; 2],
     pub timings: Timings,
@@ -97,14 +99,14 @@ pub struct Found<'a> {
 }
 impl Report {
     pub fn new(found: Found) -> Report {
-        let Found { grid, summary, files, labels_files, timings: t, upload_ms, .. } = found;
+        let Found { grid, summary, files, dropped, labels_files, timings: t, upload_ms, .. } = found;
         let ([file_a, file_b], [labels_a, labels_b]) = (files, labels_files);
         Report {
             grid: grid.resolution(),
             origin: grid.origin(),
             voxel_size: grid.voxel_size(),
-            a: cloud(&summary.a, file_a, labels_a),
-            b: cloud(&summary.b, file_b, labels_b),
+            a: cloud(&summary.a, file_a, dropped[0], labels_a),
+            b: cloud(&summary.b, file_b, dropped[1], labels_b),
             timings_ms: TimingsMs {
                 upload: upload_ms,
                 voxelize: t.voxelize,
@@ -157,14 +159,14 @@ impl Report {
         text
     }
 }
-fn cloud(s: &Surface, file: String, labels_file: String) -> Cloud {
+fn cloud(s: &Surface, file: String, dropped_by_reader: usize, labels_file: String) -> Cloud {
     let LabelCounts { unknown, intersection, inside, outside } = s.voxels;
     Cloud {
         labels_file,
         counts: Counts { unknown, intersection, inside, outside },
         file,
         points: s.points,
-        dropped: s.dropped,
+        dropped: dropped_by_reader + s.dropped,
         closedness: s.measures.map(|m| m.closedness),
         open: s.measures.map(|m| m.open),
         areas: s.measures.map(|m| {

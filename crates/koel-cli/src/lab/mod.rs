@@ -7,6 +7,7 @@ mod failures;
 mod figures;
 mod thresholds;
 
+use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::provenance::Provenance;
 use crate::{Global, output};
@@ -81,15 +82,17 @@ struct Record<'a> {
 /// Runs one. What can be refused is refused before anything is measured.
 pub fn run(global: &Global, args: Args) -> Outcome {
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
-    if let Some(file) = json_file {
-        output::check_writable(file)?;
-    }
     let folder = match &args.experiment {
         Experiment::Thresholds(thresholds::Args { common, .. })
         | Experiment::Chains(chains::Args { common, .. })
         | Experiment::Failures(failures::Args { common, .. }) => common.plot.clone(),
         Experiment::Figures(args) => Some(args.folder()),
     };
+    let files = Files::default().writes_json(global.json.as_deref());
+    files.writes_into("--plot", folder.as_deref(), &["svg", "png", "csv"]).check_apart()?;
+    if let Some(file) = json_file {
+        output::check_writable(file)?;
+    }
     if let Some(folder) = &folder {
         output::check_folder(folder)?;
     }

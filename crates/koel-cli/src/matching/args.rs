@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 const MATCH_EXAMPLES: &str = "\
 Examples:
-  koel match box.png scene.png                            where the box is, or that it is not there
-  koel match box.png scene.png --json - --overlay out.png as JSON, and drawn into the scene
-  koel match box.png frames/ --json -                     every image of a folder: a JSON object a line
+  koel match box.png scene.png                             where the box is, or that it is not there
+  koel match box.png scene.png --json - --overlay out.png  as JSON, and drawn into the scene
+  koel match box.png frames/ --json -                      every image of a folder: a JSON object a line
   koel match box.png frame-%04d.png --overlay out-%04d.png
-  koel match --models signs.koelmodels street.jpg         which of many models
+  koel match --models signs.koelmodels street.jpg          which of many models
   koel match --models signs.koelmodels frames/ --quick --json -
 
 Exit status 0 whether found or not; 2 if an image cannot be read.";

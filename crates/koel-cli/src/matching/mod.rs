@@ -4,6 +4,7 @@ mod draw;
 mod frames;
 mod report;
 
+use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 use args::{Change, Method, Wanted};
@@ -22,13 +23,13 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     let (wanted, scene) = args.sides()?;
     let frames = Frames::of(scene)?;
     let many = matches!(frames, Frames::Many(_));
-    for (option, path) in [("--overlay", &args.overlay), ("--votes", &args.votes)] {
-        let Some(path) = path else { continue };
-        if many && Pattern::of(path).is_none() {
-            return Err(Failure::Usage(format!("{option}: expected a pattern such as out-%04d.png for a sequence")));
-        }
-        output::check_writable(path)?;
+    let drawn = [("--overlay", args.overlay.as_deref()), ("--votes", args.votes.as_deref())];
+    let drawn = || drawn.iter().filter_map(|&(option, path)| Some((option, path?)));
+    if let Some((option, _)) = drawn().find(|(_, path)| many && Pattern::of(path).is_none()) {
+        return Err(Failure::Usage(format!("{option}: expected a pattern such as out-%04d.png for a sequence")));
     }
+    check_apart(global, &args, &wanted, &frames)?;
+    drawn().try_for_each(|(_, path)| output::check_writable(path))?;
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     if let Some(file) = json_file {
         output::check_writable(file)?;
@@ -90,6 +91,25 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
         }
     }
     printer.finish()
+}
+
+/// Refuses pictures and reports in the place of an image or of one another.
+fn check_apart(global: &Global, args: &MatchArgs, wanted: &Wanted<'_>, frames: &Frames) -> Outcome {
+    let scenes = match frames {
+        Frames::One(path) => vec![(None, path)],
+        Frames::Many(frames) => frames.iter().map(|(number, path)| (Some(*number), path)).collect(),
+    };
+    let drawn = [("--overlay", &args.overlay), ("--votes", &args.votes)];
+    let drawn = drawn.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)));
+    let of_scenes = |(option, path)| scenes.iter().map(move |(number, _)| (option, numbered(path, *number)));
+    let drawn = drawn.flat_map(of_scenes).collect::<Vec<(&str, PathBuf)>>();
+    let files = match wanted {
+        Wanted::Model(path) => Files::default().reads("MODEL", path),
+        Wanted::Models(db) => Files::default().reads("--models", db),
+    };
+    let files = scenes.iter().fold(files, |files, (_, path)| files.reads("SCENE", path));
+    let files = drawn.iter().fold(files, |files, (option, path)| files.writes(option, Some(path)));
+    files.writes_json(global.json.as_deref()).check_apart()
 }
 
 /// A model without structure is in no scene.
@@ -254,9 +274,14 @@ fn progress_bar(frames: usize) -> ProgressBar {
 }
 
 /// Runs `koel models`.
-pub fn run_models(_global: &Global, args: ModelsArgs) -> Outcome {
+pub fn run_models(global: &Global, args: ModelsArgs) -> Outcome {
+    if global.json.is_some() {
+        return Err(Failure::Usage("--json: koel models has no result to report".into()));
+    }
     match args.change {
         Change::Add { db, images } => {
+            let files = images.iter().fold(Files::default(), |files, image| files.reads("IMAGES", image));
+            files.writes("DB", Some(&db)).check_apart()?;
             let mut models = if db.exists() { Models::load(&db).map_err(Failure::input)? } else { Models::default() };
             output::check_writable(&db)?;
             for path in images {

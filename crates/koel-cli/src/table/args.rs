@@ -11,17 +11,19 @@ Examples:
   koel build keys.npy --values values.npy -o table.koel
   koel build people.csv --column id --value-column age -o ages.koel
   koel build scan.ply --voxel-grid 512 --kind set -o voxels.koel
-  koel build people.csv --column city --value-column id --kind multimap -o cities.koel
-  koel build people.csv --column city --kind index -o ids.koel
+  koel build orders.csv --column customer --value-column order --kind multimap -o orders.koel
+  koel build people.csv --column id --kind index -o ids.koel
   koel build users.csv --column uuid --key-type u128 --value-column age -o users.koel
 
 A map has a value for each key, a set none, a multimap all values that a key comes with, in their order; an index gives the distinct keys
 the numbers from 0 on, in ascending order.
-Keys of 128 bits are raw words (.u128), or numbers of CSV files with --key-type u128: decimal, hexadecimal behind 0x, or 32 hexadecimal
-digits, with or without the hyphens of a UUID. They make maps, sets and indexes, in which ids are in the order in which keys first come.
+Keys of 128 bits are raw words (.u128), or numbers of CSV files with --key-type u128. Digits alone are decimal; hexadecimal are those
+behind 0x, the 32 of an MD5 sum, which must have a letter among them, and those of a UUID with its hyphens. They make maps, sets and indexes, in which ids are in the order in which keys first come.
 Keys and values are whole numbers: raw little-endian words (.u32, .u64), one-dimensional NumPy arrays of u32, u64, i32 or i64 without
 negative numbers (.npy), columns of CSV files (.csv; u32 if all numbers fit, else u64), or the voxels that a point cloud or mesh touches
 (.ply, .obj, .pcd, .stl, .las, .laz): x << 20 | y << 10 | z up to 1024 voxels a side, x << 42 | y << 21 | z beyond.
+In a CSV file, blanks around a field do not count. Its first line is the heading if a column is asked for by name, or if every field asked
+for begins with a letter; --header yes or no decides otherwise. The report tells how many lines were read and which was the heading.
 Files are read piece by piece: only the numbers are kept in memory, not the text. Ctrl-C leaves no half-written file.
 The file works on every device; docs/format.md describes it.";
 
@@ -41,6 +43,10 @@ pub struct BuildArgs {
     /// The column of the values, in the file of the values or else in that of the keys
     #[arg(long, value_name = "NAME|N", conflicts_with = "voxel_grid")]
     pub value_column: Option<ColumnName>,
+    /// Whether the first line of a CSV file is a heading: auto takes it for one if a column is asked
+    /// for by name, or if every field asked for begins with a letter
+    #[arg(long, value_enum, value_name = "auto|yes|no")]
+    pub header: Option<Header>,
     /// The keys are the voxels of a scan, on a grid of so many voxels a side
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 21))]
     pub voxel_grid: Option<u32>,
@@ -95,6 +101,10 @@ pub struct QueryArgs {
     /// The column of the keys in a CSV file: its name, or its number from 1
     #[arg(long, value_name = "NAME|N", default_value = "1")]
     pub column: ColumnName,
+    /// Whether the first line of a CSV file is a heading: auto takes it for one if a column is asked
+    /// for by name, or if every field asked for begins with a letter
+    #[arg(long, value_enum, value_name = "auto|yes|no")]
+    pub header: Option<Header>,
     /// Where the answers go: .npy or .csv
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -126,6 +136,17 @@ pub struct InfoArgs {
     pub quick: bool,
 }
 
+/// `--header`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum Header {
+    /// As the fields look that are asked for.
+    #[default]
+    Auto,
+    /// The first line is a heading.
+    Yes,
+    /// The first line is a row.
+    No,
+}
 /// `--kind`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Kind {

@@ -1,7 +1,8 @@
 //! `koel build`: columns of numbers to a table, and the table to a file.
-use super::args::{BuildArgs, KeyNumber, Kind, Policy};
-use super::columns::{self, Column, Format, in_file};
-use super::{Table, json_file, say};
+use super::args::{BuildArgs, Header, KeyNumber, Kind, Policy};
+use super::columns::{self, Account, Column, Format, in_file};
+use super::{Table, check_header, json_file, say, tell};
+use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 use koel::file::Width;
@@ -19,10 +20,16 @@ use std::time::Instant;
 /// Runs `koel build`. What can be refused is refused before anything is read.
 pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     check(&args)?;
+    let files = [Some(args.keys.as_path()), args.values.as_deref()];
+    let header = check_header(args.header, &files.into_iter().flatten().collect::<Vec<_>>())?;
+    let inputs = Files::default().reads("KEYS", &args.keys).may_read("--values", args.values.as_deref());
+    inputs.writes("--out", Some(&args.out)).writes_json(global.json.as_deref()).check_apart()?;
     let json_file = json_file(global)?;
     output::check_writable(&args.out)?;
     let begin = Instant::now();
-    let (keys, values) = pairs(&args)?;
+    let Pairs { keys, values, accounts } = pairs(&args, header)?;
+    let notes = accounts.iter().flat_map(|account| account.notes.clone()).collect::<Vec<String>>();
+    tell(&notes);
     let keys = keys.of_width(args.key_type.map(Width::from), "key", &args.keys)?;
     let of_values = args.values.as_deref().unwrap_or(&args.keys);
     let values = values.of_width(args.value_type.map(Width::from), "value", of_values)?;
@@ -52,6 +59,8 @@ pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
         table: Table::of(&args.out, &info, "header"),
         device: build.device.name(),
         dropped,
+        inputs: accounts,
+        notes,
         seconds: Seconds { read: read_seconds, build: build_seconds, write: write_seconds },
     };
     say(global, json_file, &built, &built.text())
@@ -90,33 +99,41 @@ fn no_multimap() -> Failure {
     Failure::Usage("--kind multimap goes with keys of 32 or 64 bits".into())
 }
 /// Keys and values, as they are in the files; no values for a table that has none.
-fn pairs(args: &BuildArgs) -> Outcome<(Column, Column)> {
+struct Pairs {
+    keys: Column,
+    values: Column,
+    /// Of each file.
+    accounts: Vec<Account>,
+}
+fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
     let format = Format::of(&args.keys)?;
     let rows = |keys: &Column| Column::rows(if args.kind.has_values() { keys.len() } else { 0 });
     if let Some(side) = args.voxel_grid {
         if format != Format::Scan {
             return Err(in_file(&args.keys, "--voxel-grid goes with a point cloud or mesh"));
         }
-        let keys = columns::voxels(&args.keys, side)?;
-        let rows = rows(&keys);
-        return Ok((keys, rows));
+        let (keys, account) = columns::voxels(&args.keys, side)?;
+        return Ok(Pairs { values: rows(&keys), keys, accounts: vec![account] });
     }
     let value_column = args.value_column.as_ref();
     if args.values.is_none() && value_column.is_some() && format != Format::Csv {
         return Err(Failure::Usage("--value-column goes with a CSV file".into()));
     }
     let names = [&args.column].into_iter().chain(value_column.filter(|_| args.values.is_none())).collect::<Vec<_>>();
-    let mut columns = columns::read(&args.keys, format, &names, is_wide(args))?.into_iter();
+    let (columns, account) = columns::read(&args.keys, format, &names, is_wide(args), header)?;
+    let (mut columns, mut accounts) = (columns.into_iter(), vec![account]);
     let keys = columns.next().unwrap_or(Column::U32(vec![]));
     let values = match (&args.values, columns.next()) {
         (Some(file), _) => {
             let name = value_column.unwrap_or(&columns::ColumnName::Number(1));
-            columns::read(file, Format::of(file)?, &[name], false)?.pop()
+            let (mut values, account) = columns::read(file, Format::of(file)?, &[name], false, header)?;
+            accounts.push(account);
+            values.pop()
         }
         (None, of_keys) => of_keys,
     };
     let values = values.unwrap_or_else(|| rows(&keys));
-    Ok((keys, values))
+    Ok(Pairs { keys, values, accounts })
 }
 
 struct Build<'a> {
@@ -210,6 +227,8 @@ struct Built {
     device: String,
     #[serde(skip)]
     dropped: usize,
+    inputs: Vec<Account>,
+    notes: Vec<String>,
     seconds: Seconds,
 }
 #[derive(Serialize)]
@@ -225,8 +244,9 @@ impl Built {
             0 => String::new(),
             dropped => format!(", {} with a key that came again dropped", n(dropped)),
         };
+        let inputs = self.inputs.iter().map(Account::text).collect::<String>();
         format!(
-            "{}: {}, {}{dropped}, load {:.3}, {} bytes\nread {:.3} s, built {:.3} s on {}, written {:.3} s\n",
+            "{}: {}, {}{dropped}, load {:.3}, {} bytes\n{inputs}read {:.3} s, built {:.3} s on {}, written {:.3} s\n",
             t.file,
             t.what(),
             t.content(),

@@ -1,16 +1,19 @@
 //! Keys and values from files: raw words, NumPy arrays, columns of CSV, voxels of scans.
+use super::args::Header;
+use super::csv::{Csv, Heading};
 use super::npy::{self, Element};
 use crate::failure::{Failure, Outcome};
 use indicatif::{ProgressBar, ProgressBarIter, ProgressStyle};
 use koel::file::Width;
-use koel_spatial::{Bounds, Grid, Order};
+use koel_spatial::{Bounds, Grid, Order, Scan};
+use serde::Serialize;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 /// Bytes that are read at a time.
-const PIECE: usize = 1 << 20;
+pub const PIECE: usize = 1 << 20;
 
 /// Whole numbers: of 128 bits, or in the narrower of two types that holds them all.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,7 +53,7 @@ impl Column {
         }
     }
     /// One more, at the end: of 64 bits at most, or of a column of 128.
-    fn push(&mut self, number: u128) {
+    pub fn push(&mut self, number: u128) {
         if let (Column::U32(column), true) = (&*self, number > u32::MAX.into()) {
             *self = Column::U64(column.iter().map(|&n| n.into()).collect());
         }
@@ -139,18 +142,67 @@ impl Format {
 pub fn in_file(file: &Path, fault: impl Display) -> Failure {
     Failure::Usage(format!("{}: {fault}", file.display()))
 }
-fn cannot_be_read(file: &Path, error: io::Error) -> Failure {
+pub fn cannot_be_read(file: &Path, error: io::Error) -> Failure {
     in_file(file, format_args!("cannot be read: {error}"))
 }
 
-/// Reads the numbers of a raw file, a NumPy array, or columns of a CSV file: as many columns as names. `wide`: the first one has keys of 128 bits.
+/// What was read of a file, for the report.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Account {
+    pub file: String,
+    /// Lines of a CSV file: the heading, blank lines, and rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heading: Option<Heading>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blank_lines: Option<u64>,
+    /// Numbers of a column, or points of a scan.
+    pub rows: u64,
+    /// Points of a scan that are not finite.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u64>,
+    /// What a reader of the report must know: they are told with those of other files.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+impl Account {
+    fn of_numbers(file: &Path, rows: u64) -> Account {
+        let file = file.display().to_string();
+        Account { file, lines: None, heading: None, blank_lines: None, rows, dropped: None, notes: vec![] }
+    }
+    fn of_scan(file: &Path, scan: &Scan) -> Account {
+        let rows = scan.points.positions.len() as u64;
+        let notes = crate::intersect::load::notes(file, scan);
+        Account { dropped: Some(scan.report.dropped), notes, ..Account::of_numbers(file, rows) }
+    }
+    /// A line for people, about a file of lines; nothing about others.
+    pub fn text(&self) -> String {
+        let Some(lines) = self.lines else { return String::new() };
+        let n = |n: u64| crate::output::thousands(n as usize);
+        let heading = match &self.heading {
+            Some(Heading { line, text, why }) => format!("line {line}, {text:?}, is the heading: {why}"),
+            None => "no heading".into(),
+        };
+        format!("{}: {} lines read, {} rows, {heading}\n", self.file, n(lines), n(self.rows))
+    }
+}
+
+/// Reads the numbers of a raw file, a NumPy array, or columns of a CSV file: as many columns as
+/// names. `wide`: the first one has keys of 128 bits.
 ///
 /// Text and bytes are read piece by piece; only the numbers are kept. Errors: as those of [`Input`].
-pub fn read(file: &Path, format: Format, names: &[&ColumnName], wide: bool) -> Outcome<Vec<Column>> {
-    let mut input = Input::open(file, format, names, wide)?;
+pub fn read(
+    file: &Path,
+    format: Format,
+    names: &[&ColumnName],
+    wide: bool,
+    header: Header,
+) -> Outcome<(Vec<Column>, Account)> {
+    let mut input = Input::open(file, format, names, wide, header)?;
     let mut columns = input.columns(usize::MAX)?;
     while input.read(&mut columns, usize::MAX)? > 0 {}
-    Ok(columns)
+    Ok((columns, input.account()))
 }
 
 /// The numbers of a file, which come in pieces. Progress is shown on a terminal.
@@ -161,13 +213,19 @@ pub struct Input<'a> {
 }
 enum Source<'a> {
     Words(Words<ProgressBarIter<File>>),
-    Csv(Csv<'a, ProgressBarIter<File>>),
+    Csv(Box<Csv<'a, ProgressBarIter<File>>>),
 }
 impl<'a> Input<'a> {
     /// Of columns, as many as names. `wide`: the first one of a CSV file has keys of 128 bits.
     ///
     /// Errors: a file that cannot be read, is none of numbers, or is cut short.
-    pub fn open(file: &'a Path, format: Format, names: &[&'a ColumnName], wide: bool) -> Outcome<Input<'a>> {
+    pub fn open(
+        file: &'a Path,
+        format: Format,
+        names: &[&'a ColumnName],
+        wide: bool,
+        header: Header,
+    ) -> Outcome<Input<'a>> {
         let refused = |e| cannot_be_read(file, e);
         if !std::fs::metadata(file).map_err(refused)?.is_file() {
             return Err(in_file(file, "cannot be read: expected a regular file"));
@@ -179,10 +237,27 @@ impl<'a> Input<'a> {
         let from = match format {
             Format::Raw(width) => Source::Words(Words::raw(file, from, bytes, width)?),
             Format::Npy => Source::Words(Words::array(file, from, bytes)?),
-            Format::Csv => Source::Csv(Csv::new(from, names, wide)),
+            Format::Csv => Source::Csv(Box::new(Csv::new(from, names, wide, header))),
             Format::Scan => return Err(in_file(file, "a scan has no numbers, expected --voxel-grid N")),
         };
         Ok(Input { file, progress, from })
+    }
+    /// What was read so far.
+    pub fn account(&self) -> Account {
+        match &self.from {
+            Source::Words(words) => Account::of_numbers(self.file, words.done),
+            Source::Csv(csv) => {
+                let lines = &csv.lines;
+                let notes = lines.notes().into_iter().map(|note| format!("{}: {note}", self.file.display()));
+                Account {
+                    lines: Some(lines.read),
+                    heading: lines.heading.clone(),
+                    blank_lines: Some(lines.blank),
+                    notes: notes.collect(),
+                    ..Account::of_numbers(self.file, lines.rows)
+                }
+            }
+        }
     }
     /// How wide the numbers are at most.
     pub fn width(&self) -> Width {
@@ -299,127 +374,10 @@ fn reserved<T>(file: &Path, n: u64) -> Outcome<Vec<T>> {
     }
 }
 
-/// Columns of a CSV file. The first line has names if columns are asked for by name, or if what stands there is no number.
-struct Csv<'a, R> {
-    reader: csv::Reader<R>,
-    names: Vec<&'a ColumnName>,
-    /// The first one has keys of 128 bits.
-    wide: bool,
-    /// Where they are, when the first line was read.
-    places: Option<Vec<usize>>,
-}
-impl<'a, R: Read> Csv<'a, R> {
-    fn new(from: R, names: &[&'a ColumnName], wide: bool) -> Csv<'a, R> {
-        let reader = csv::ReaderBuilder::new().has_headers(false).buffer_capacity(PIECE).from_reader(from);
-        Csv { reader, names: names.to_vec(), wide, places: None }
-    }
-    /// Empty ones.
-    fn columns(&self) -> Vec<Column> {
-        let column = |i| if self.wide && i == 0 { Column::U128(vec![]) } else { Column::U32(vec![]) };
-        (0..self.names.len()).map(column).collect()
-    }
-    fn read(&mut self, file: &Path, columns: &mut [Column], most: usize) -> Outcome<usize> {
-        let (mut row, mut rows) = (csv::ByteRecord::new(), 0);
-        while rows < most && self.reader.read_byte_record(&mut row).map_err(|e| csv_fault(file, e))? {
-            let line = row.position().map_or(0, csv::Position::line);
-            let first = self.places.is_none();
-            let places = match &self.places {
-                Some(places) => places,
-                None => self.places.insert(find_columns(file, &row, &self.names)?),
-            };
-            let wide = |i| self.wide && i == 0;
-            let is_name = |(i, &place): (usize, &usize)| match &row[place] {
-                [] => false,
-                field if wide(i) => wide_number(field).is_none(),
-                field => !field[0].is_ascii_digit(),
-            };
-            let is_header = first
-                && (self.names.iter().any(|name| matches!(name, ColumnName::Name(_)))
-                    || places.iter().enumerate().all(is_name));
-            if is_header {
-                continue;
-            }
-            for ((i, column), (&place, name)) in columns.iter_mut().enumerate().zip(places.iter().zip(&self.names)) {
-                let field = &row[place];
-                let number = if wide(i) { wide_number(field) } else { number(field).map(u128::from) };
-                let Some(number) = number else {
-                    let found = field[..field.len().min(40)].escape_ascii();
-                    let expected = match wide(i) {
-                        true => {
-                            "expected 128 bits: decimal, hexadecimal behind 0x, or 32 hexadecimal digits as of a UUID"
-                                .into()
-                        }
-                        false => format!("expected a whole number from 0 to {}", u64::MAX),
-                    };
-                    let fault = format_args!("line {line}, column {name}: found \"{found}\", {expected}");
-                    return Err(in_file(file, fault));
-                };
-                column.push(number);
-            }
-            rows += 1;
-        }
-        if self.places.is_none() {
-            return Err(in_file(file, "is empty, expected lines of numbers"));
-        }
-        Ok(rows)
-    }
-}
-/// Where the columns are, counted from 0, as the first line tells.
-fn find_columns(file: &Path, row: &csv::ByteRecord, names: &[&ColumnName]) -> Outcome<Vec<usize>> {
-    let place = |name: &&ColumnName| match name {
-        ColumnName::Number(number) if *number <= row.len() => Ok(number - 1),
-        ColumnName::Number(number) => {
-            Err(in_file(file, format_args!("line 1: {} columns, column {number} was asked for", row.len())))
-        }
-        ColumnName::Name(name) => row.iter().position(|field| field.trim_ascii() == name.as_bytes()).ok_or_else(|| {
-            let there =
-                row.iter().take(10).map(|field| field.escape_ascii().to_string()).collect::<Vec<_>>().join(", ");
-            in_file(file, format_args!("line 1: no column {name:?}, there are {there}"))
-        }),
-    };
-    names.iter().map(place).collect()
-}
-/// A whole number, with blanks around it.
-fn number(field: &[u8]) -> Option<u64> {
-    let digits = field.trim_ascii();
-    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    if all { str::from_utf8(digits).ok()?.parse().ok() } else { None }
-}
-/// A key of 128 bits, with blanks around it: decimal; hexadecimal behind 0x; or 32 hexadecimal digits, as MD5 sums are written, also with the
-/// hyphens of a UUID. The first digit is the highest.
-fn wide_number(field: &[u8]) -> Option<u128> {
-    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
-    let text = str::from_utf8(field.trim_ascii()).ok()?;
-    let hex = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => Some(digits.to_owned()),
-        None if text.len() == 32 => Some(text.to_owned()),
-        None if text.len() == 36 && HYPHENS.iter().all(|&at| text.as_bytes()[at] == b'-') => {
-            Some(text.replace('-', ""))
-        }
-        None => None,
-    };
-    match hex {
-        Some(digits) if !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
-            u128::from_str_radix(&digits, 16).ok()
-        }
-        None if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) => text.parse().ok(),
-        _ => None,
-    }
-}
-fn csv_fault(file: &Path, error: csv::Error) -> Failure {
-    let line = error.position().map_or(0, csv::Position::line);
-    match error.into_kind() {
-        csv::ErrorKind::Io(e) => cannot_be_read(file, e),
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            in_file(file, format_args!("line {line}: {len} columns, expected {expected_len} as before"))
-        }
-        other => in_file(file, format_args!("line {line}: {other:?}")),
-    }
-}
-
 /// The keys of the voxels that a scan touches, on a grid of `side` voxels a side around it: row-major, ascending.
-pub fn voxels(file: &Path, side: u32) -> Outcome<Column> {
+pub fn voxels(file: &Path, side: u32) -> Outcome<(Column, Account)> {
     let scan = koel_spatial::read(file).map_err(Failure::input)?;
+    let account = Account::of_scan(file, &scan);
     let bounds = Bounds::of(&scan.points.positions).map_err(|e| in_file(file, e))?;
     let grid = Grid::enclosing(bounds, side).map_err(|e| in_file(file, e))?;
     let keys = match (scan.is_mesh(), side <= 1024) {
@@ -434,7 +392,7 @@ pub fn voxels(file: &Path, side: u32) -> Outcome<Column> {
         (false, true) => koel_spatial::cloud_keys(&scan.points.positions, &grid, Order::RowMajor).map(Column::U32),
         (false, false) => koel_spatial::cloud_keys(&scan.points.positions, &grid, Order::RowMajor).map(Column::U64),
     };
-    keys.map_err(|e| in_file(file, e))
+    Ok((keys.map_err(|e| in_file(file, e))?, account))
 }
 
 /// Of bytes, on standard error, if that is a terminal.
@@ -451,27 +409,6 @@ fn progress_bar(bytes: u64, file: &Path) -> ProgressBar {
 mod tests {
     use super::*;
 
-    fn csv_of(text: &str, names: &[&str]) -> Result<Vec<Column>, String> {
-        csv_with(text, names, false)
-    }
-    fn csv_with(text: &str, names: &[&str], wide: bool) -> Result<Vec<Column>, String> {
-        let names = names.iter().map(|name| name.parse().unwrap()).collect::<Vec<ColumnName>>();
-        // All at once, and a row at a time.
-        let mut results = [usize::MAX, 1].map(|most| {
-            let mut csv = Csv::new(text.as_bytes(), &names.iter().collect::<Vec<_>>(), wide);
-            let mut columns = csv.columns();
-            loop {
-                match csv.read(Path::new("t.csv"), &mut columns, most) {
-                    Ok(0) => break Ok(columns),
-                    Ok(rows) => assert!(rows <= most),
-                    Err(Failure::Usage(message)) => break Err(message),
-                    Err(other) => panic!("{other:?}"),
-                }
-            }
-        });
-        assert_eq!(results[0], results[1]);
-        std::mem::replace(&mut results[0], Ok(vec![]))
-    }
     #[test]
     fn words_come_in_pieces() {
         let numbers = (0..600_000u32).map(|i| i.wrapping_mul(0x9E37_79B9)).collect::<Vec<_>>();
@@ -493,78 +430,6 @@ mod tests {
         assert!(matches!(error, Failure::Usage(m) if m == "k.npy: element 300000 is -7, expected no negative number"));
     }
 
-    #[test]
-    fn columns_are_found_by_number_and_by_name() {
-        let narrow = |numbers: &[u32]| Column::U32(numbers.to_vec());
-        assert_eq!(csv_of("1,2\n3,4\n", &["1"]), Ok(vec![narrow(&[1, 3])]));
-        assert_eq!(csv_of("1,2\r\n 3 ,4", &["1", "2"]), Ok(vec![narrow(&[1, 3]), narrow(&[2, 4])]));
-        assert_eq!(csv_of("id,v\n1,2\n", &["2"]), Ok(vec![narrow(&[2])]), "a line of names");
-        assert_eq!(csv_of("id,\"my v\"\n1,2\n3,\"4\"\n", &["my v", "id"]), Ok(vec![narrow(&[2, 4]), narrow(&[1, 3])]));
-        assert_eq!(csv_of("id\n", &["id"]), Ok(vec![narrow(&[])]));
-        let wide = vec![1, 4294967296, u64::MAX, 2];
-        assert_eq!(csv_of("1\n4294967296\n18446744073709551615\n2\n", &["1"]), Ok(vec![Column::U64(wide)]));
-    }
-    #[test]
-    fn faults_of_csv_name_the_line() {
-        let expected = "expected a whole number from 0 to 18446744073709551615";
-        for (text, name, says) in [
-            ("", "1", "is empty, expected lines of numbers".into()),
-            ("1\n2\nx\n", "1", format!("line 3, column 1: found \"x\", {expected}")),
-            ("a,b\n1,2\n3,-4\n", "b", format!("line 3, column \"b\": found \"-4\", {expected}")),
-            ("1\n18446744073709551616\n", "1", format!("line 2, column 1: found \"18446744073709551616\", {expected}")),
-            ("1\n1.5\n", "1", format!("line 2, column 1: found \"1.5\", {expected}")),
-            ("1,\n", "2", format!("line 1, column 2: found \"\", {expected}")),
-            ("1x\n", "1", format!("line 1, column 1: found \"1x\", {expected}")),
-            ("1,2\n3\n", "1", "line 2: 1 columns, expected 2 as before".into()),
-            ("1,2\n", "3", "line 1: 2 columns, column 3 was asked for".into()),
-            ("a,b\n1,2\n", "c", "line 1: no column \"c\", there are a, b".into()),
-        ] {
-            assert_eq!(csv_of(text, &[name]), Err(format!("t.csv: {says}")), "{text:?}");
-        }
-        assert_eq!("0".parse::<ColumnName>(), Err("columns are counted from 1".into()));
-    }
-    #[test]
-    fn keys_of_128_bits_are_written_in_several_ways() {
-        let one = 0xF47A_C10B_58CC_4372_A567_0E02_B2C3_D479u128;
-        let ways = [
-            "f47ac10b-58cc-4372-a567-0e02b2c3d479",
-            " F47AC10B58CC4372A5670E02B2C3D479 ",
-            "0xf47ac10b58cc4372a5670e02b2c3d479",
-            "324969006592305634633390616021200786553",
-        ];
-        for way in ways {
-            assert_eq!(
-                csv_with(&format!("{way},5\n"), &["1", "2"], true).unwrap()[0],
-                Column::U128(vec![one]),
-                "{way}"
-            );
-        }
-        let of = |text: &str| csv_with(text, &["1"], true);
-        assert_eq!(of("uuid\n0\n0x1f\n"), Ok(vec![Column::U128(vec![0, 31])]), "a line of names");
-        assert_eq!(of(&format!("{}\n", u128::MAX)), Ok(vec![Column::U128(vec![u128::MAX])]));
-        assert_eq!(csv_with("0x2,7\n3,8\n", &["1", "2"], true).unwrap()[1], Column::U32(vec![7, 8]));
-        for wrong in [
-            "f47ac10b-58cc-4372-a5670-e02b2c3d479",
-            "f47ac10b-58cc-4372-a567-0e02b2c3d47",
-            "f47ac10b58cc4372a5670e02b2c3d47g",
-            "0x",
-            "0x100000000000000000000000000000000",
-            "340282366920938463463374607431768211456",
-            "-1",
-            "1a",
-            "+1",
-            "",
-        ] {
-            let error =
-                of(&format!("1\n{wrong},\n").replace(',', if wrong.is_empty() { " " } else { "" })).unwrap_err();
-            assert!(
-                error.starts_with("t.csv: line 2, column 1: found \"") && error.contains("expected 128 bits"),
-                "{error}"
-            );
-        }
-        let error = csv_with("2,x\n", &["1", "2"], true).unwrap_err();
-        assert!(error.contains("column 2") && error.contains("from 0 to 18446744073709551615"), "{error}");
-    }
     #[test]
     fn numbers_take_the_type_that_is_asked_for() {
         let file = Path::new("k.u64");

@@ -6,9 +6,11 @@ mod answers;
 mod args;
 mod build;
 mod columns;
+mod csv;
 mod npy;
 mod query;
 
+use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 pub use args::{BuildArgs, InfoArgs, QueryArgs};
@@ -29,6 +31,7 @@ fn table_fault(error: Error) -> Failure {
 
 /// Runs `koel info`.
 pub fn run_info(global: &Global, args: InfoArgs) -> Outcome {
+    Files::default().reads("TABLE", &args.table).writes_json(global.json.as_deref()).check_apart()?;
     let json_file = json_file(global)?;
     let (info, checked) = match args.quick {
         true => (koel::file::info(&args.table), "header"),
@@ -43,6 +46,18 @@ fn json_file(global: &Global) -> Outcome<Option<&Path>> {
     let file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     file.map_or(Ok(()), output::check_writable)?;
     Ok(file)
+}
+/// Tells people what they must know of the files that were read, on standard error.
+fn tell(notes: &[String]) {
+    notes.iter().for_each(|note| output::say(format_args!("note: {note}")));
+}
+/// Refuses `--header` where no file is read that has lines.
+fn check_header(header: Option<args::Header>, files: &[&Path]) -> Outcome<args::Header> {
+    let is_csv = |file: &&Path| columns::Format::of(file).is_ok_and(|format| format == columns::Format::Csv);
+    match header {
+        Some(_) if !files.iter().any(is_csv) => Err(Failure::Usage("--header goes with a CSV file".into())),
+        header => Ok(header.unwrap_or_default()),
+    }
 }
 /// The report as JSON where that is wanted, and else for people.
 fn say(global: &Global, json_file: Option<&Path>, report: &impl Serialize, text: &str) -> Outcome {

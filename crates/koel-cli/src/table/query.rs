@@ -1,8 +1,9 @@
 //! `koel query`: queries to a table, piece by piece, and the answers to a file.
 use super::answers::{self, Answers, Fields, Row};
 use super::args::QueryArgs;
-use super::columns::{Column, Format, Input, in_file};
-use super::{json_file, say, table_fault};
+use super::columns::{Account, Column, Format, Input, in_file};
+use super::{check_header, json_file, say, table_fault, tell};
+use crate::apart::Files;
 use crate::device::{self, DeviceChoice};
 use crate::failure::Outcome;
 use crate::{Global, output};
@@ -20,6 +21,8 @@ const MOST_VALUES: u64 = 1 << 22;
 
 /// Runs `koel query`.
 pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
+    let inputs = Files::default().reads("TABLE", &args.table).reads("QUERIES", &args.queries);
+    inputs.writes("--out", args.out.as_deref()).writes_json(global.json.as_deref()).check_apart()?;
     let json_file = json_file(global)?;
     let format = Format::of(&args.queries)?;
     if format == Format::Scan {
@@ -28,6 +31,7 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
             "a scan is no list of keys, expected a file named .u32, .u64, .u128, .npy or .csv",
         ));
     }
+    let header = check_header(args.header, &[&args.queries])?;
     if let Some(out) = &args.out {
         answers::check_name(out)?;
         output::check_writable(out)?;
@@ -37,7 +41,7 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         return Err(in_file(&args.table, format_args!("holds {}, --ids goes with an index", info.kind)));
     }
     let wide = info.types.key == Width::U128 && !args.ids;
-    let mut input = Input::open(&args.queries, format, &[&args.column], wide)?;
+    let mut input = Input::open(&args.queries, format, &[&args.column], wide, header)?;
     let device = match global.device {
         DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal)?,
         DeviceChoice::Auto | DeviceChoice::Cpu => device::cpu(global.threads)?,
@@ -51,6 +55,8 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         rows: 0,
         device: device.name(),
         out: args.out.as_ref().map(|out| out.display().to_string()),
+        inputs: vec![],
+        notes: vec![],
         seconds: Seconds { open: begin.elapsed().as_secs_f64(), ..Seconds::default() },
     };
     let fields = fields(&args, &info, input.width());
@@ -62,7 +68,11 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
             asked.all(&mut input, &*table, answers).map(|_| ())
         })?,
     }
+    let account = input.account();
     drop(input);
+    tell(&account.notes);
+    asked.notes.clone_from(&account.notes);
+    asked.inputs.push(account);
     say(global, json_file, &asked, &format!("{shown}{}", asked.text(info.kind)))
 }
 /// What rows are of.
@@ -256,6 +266,8 @@ struct Asked {
     device: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     out: Option<String>,
+    inputs: Vec<Account>,
+    notes: Vec<String>,
     seconds: Seconds,
 }
 #[derive(Serialize, Default)]
@@ -289,8 +301,9 @@ impl Asked {
         let (s, n) = (&self.seconds, |n: u64| output::thousands(n as usize));
         let values = self.rows - (self.queries - self.found);
         let values = if kind == TableKind::MultiMap { format!(", {} values", n(values)) } else { String::new() };
+        let inputs = self.inputs.iter().map(Account::text).collect::<String>();
         format!(
-            "{} of {} keys found{values}\nread {:.3} s, opened {:.3} s, looked up {:.3} s on {}\n",
+            "{} of {} keys found{values}\n{inputs}read {:.3} s, opened {:.3} s, looked up {:.3} s on {}\n",
             n(self.found),
             n(self.queries),
             s.read,

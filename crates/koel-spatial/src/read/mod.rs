@@ -1,7 +1,8 @@
 //! Strict readers for PLY, PCD, OBJ, STL, LAS and LAZ files.
 //!
 //! A reader accepts a file whole or refuses it whole, with a [`ReadError`] that names the file, the line (text) or byte
-//! (binary), and the numbers expected and found. Only points of a cloud that are not finite are dropped, and counted. Files
+//! (binary), and the numbers expected and found. Only points of a cloud that are not finite are dropped, and counted. What a
+//! file holds besides points and triangles is not kept, and [noted](ReadReport::notes). Files
 //! may come from anywhere: no input makes a reader panic or hang, and memory stays within a multiple of the file's size
 //! (below 300 bytes a byte where data are compressed, a few bytes elsewhere), whatever counts its header claims.
 //!
@@ -25,7 +26,7 @@ pub use las::parse_las;
 pub use obj::parse_obj;
 pub use pcd::parse_pcd;
 pub use ply::parse_ply;
-pub use report::{Format, ReadReport};
+pub use report::{Format, ReadNote, ReadReport};
 pub use stl::parse_stl;
 
 use crate::mesh::{Mesh, PointCloud, Scan};

@@ -1,7 +1,8 @@
 //! Wavefront OBJ: vertices, vertex normals and faces. Materials, texture coordinates, groups, curves are skipped.
 
 use super::error::excerpt;
-use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite, fan};
+use super::report::{Polygons, listed};
+use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan};
 use crate::mesh::{PointCloud, Scan};
 
 /// Statements of the format that say nothing about vertices or faces.
@@ -47,7 +48,7 @@ const SKIPPED: &[&[u8]] = &[
 /// Polygons become fans of triangles around their first corner. Negative indices count back from the last vertex so
 /// far; a face may name a vertex that follows later. Lines may be joined with a backslash. Normals are kept for a
 /// file without faces, where the n-th `vn` belongs to the n-th `v`; of such a file, points that are not finite are
-/// dropped. Linear in the file's size.
+/// dropped. Other statements are [noted](ReadReport::notes). Linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line at fault.
@@ -55,7 +56,7 @@ pub fn parse_obj(bytes: &[u8]) -> Result<Scan, ParseError> {
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
     }
-    let mut reader = Reader::default();
+    let mut reader = Reader { skipped: vec![0; SKIPPED.len()], ..Reader::default() };
     let mut lines = bytes.split(|&b| b == b'\n');
     let mut joined = Vec::new();
     let mut number = 0;
@@ -103,6 +104,22 @@ struct Reader {
     polygon: Vec<u32>,
     /// The first coordinate that is not finite.
     not_finite: Option<ParseError>,
+    polygons: Polygons,
+    /// Statements that are not kept: how many of each, and where the first is.
+    skipped: Vec<u64>,
+    first_skipped: Place,
+    /// Vertices with values behind x, y, z.
+    longer: u64,
+    first_longer: Place,
+    first_normal: Place,
+}
+
+/// Counts one more, and keeps the place of the first.
+fn count(number: &mut u64, first: &mut Place, place: Place) {
+    if *number == 0 {
+        *first = place;
+    }
+    *number += 1;
 }
 
 impl Reader {
@@ -114,7 +131,10 @@ impl Reader {
             Some(b"v") => {
                 let vertex = self.positions.len() as u64;
                 // x y z, perhaps followed by a weight, by a colour, or by both.
-                let position = vector(words, "vertex", vertex, ["x", "y", "z"], 7).map_err(|k| k.at(place))?;
+                let (position, found) = vector(words, "vertex", vertex, ["x", "y", "z"], 7).map_err(|k| k.at(place))?;
+                if found > 3 {
+                    count(&mut self.longer, &mut self.first_longer, place);
+                }
                 let position = self.checked(position, vertex, ["x", "y", "z"], place);
                 if vertex >= u64::from(u32::MAX) {
                     let (count, limit) = (vertex + 1, u64::from(u32::MAX));
@@ -125,16 +145,25 @@ impl Reader {
             }
             Some(b"vn") => {
                 let index = self.normals.len() as u64;
-                let normal = vector(words, "normal", index, ["nx", "ny", "nz"], 3).map_err(|k| k.at(place))?;
+                if index == 0 {
+                    self.first_normal = place;
+                }
+                let (normal, _) = vector(words, "normal", index, ["nx", "ny", "nz"], 3).map_err(|k| k.at(place))?;
                 let normal = self.checked(normal, index, ["nx", "ny", "nz"], place);
                 self.normals.push(normal);
                 Ok(())
             }
             Some(b"f" | b"fo") => self.face(words, place),
-            Some(word) if SKIPPED.contains(&word) => Ok(()),
-            Some(_) => {
-                let expected = "an OBJ statement such as v, vn, vt, f, o, g, s, usemtl, mtllib or #";
-                Err(ParseErrorKind::Unexpected { expected, found: excerpt(line) }.at(place))
+            Some(word) => {
+                let Some(at) = SKIPPED.iter().position(|&skipped| skipped == word) else {
+                    let expected = "an OBJ statement such as v, vn, vt, f, o, g, s, usemtl, mtllib or #";
+                    return Err(ParseErrorKind::Unexpected { expected, found: excerpt(line) }.at(place));
+                };
+                if self.skipped.iter().all(|&n| n == 0) {
+                    self.first_skipped = place;
+                }
+                self.skipped[at] += 1;
+                Ok(())
             }
         }
     }
@@ -177,13 +206,35 @@ impl Reader {
         if self.polygon.len() < 3 {
             return Err(ParseErrorKind::Corners { face, corners: self.polygon.len() as i64 }.at(place));
         }
+        self.polygons.count(self.polygon.len(), place);
         self.triangles.extend(fan(&self.polygon));
         self.faces += 1;
         Ok(())
     }
 
+    /// What of the file is not kept, or in another form.
+    fn notes(&self) -> Vec<ReadNote> {
+        let mut notes = Vec::new();
+        let mut note = |count: u64, place, text: String| {
+            if count > 0 {
+                notes.push(ReadNote { place, text });
+            }
+        };
+        let skipped = SKIPPED.iter().zip(self.skipped.iter().copied()).filter(|&(_, n)| n > 0);
+        let skipped = skipped.map(|(word, n)| format!("{n} {}", String::from_utf8_lossy(word))).collect::<Vec<_>>();
+        let skipped = skipped.iter().map(String::as_str).collect::<Vec<_>>();
+        let text = format!("not kept are the statements {}", listed(&skipped));
+        note(skipped.len() as u64, self.first_skipped, text);
+        let longer = self.longer;
+        note(longer, self.first_longer, format!("{longer} vertices have a weight or a colour, which is not kept"));
+        let normals = if self.triangles.is_empty() { 0 } else { self.normals.len() as u64 };
+        note(normals, self.first_normal, format!("{normals} normals are not kept beside faces"));
+        notes.extend(self.polygons.note());
+        notes
+    }
+
     fn finish(self) -> Result<Scan, ParseError> {
-        let vertices = self.positions.len() as u64;
+        let (vertices, notes) = (self.positions.len() as u64, self.notes());
         for Forward { face, corner, index, place } in self.forward {
             if index > vertices as i64 {
                 return Err(ParseErrorKind::IndexOutOfRange { face, corner, index, vertices }.at(place));
@@ -199,19 +250,19 @@ impl Reader {
             normals => return Err(ParseErrorKind::NormalCount { normals, points: vertices }.in_file()),
         };
         let points = PointCloud { positions: self.positions, normals };
-        let report = ReadReport { format: Format::Obj, ..ReadReport::default() };
+        let report = ReadReport { format: Format::Obj, notes, ..ReadReport::default() };
         drop_not_finite(Scan { points, triangles: self.triangles, report }, self.not_finite)
     }
 }
 
-/// Three numbers out of 3 to `most` words.
+/// Three numbers out of 3 to `most` words, and how many words there are.
 fn vector<'a>(
     words: impl Iterator<Item = &'a [u8]>,
     element: &str,
     index: u64,
     fields: [&'static str; 3],
     most: u64,
-) -> Result<[f64; 3], ParseErrorKind> {
+) -> Result<([f64; 3], u64), ParseErrorKind> {
     let mut vector = [0.0; 3];
     let mut found = 0;
     for word in words {
@@ -233,7 +284,7 @@ fn vector<'a>(
         let expected = if most == 3 { "3".to_owned() } else { format!("3 to {most}") };
         return Err(ParseErrorKind::Values { element: element.to_owned(), index, expected, found });
     }
-    Ok(vector)
+    Ok((vector, found))
 }
 
 fn number<T: std::str::FromStr>(word: &[u8]) -> Option<T> {

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::error::excerpt;
-use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite};
+use super::report::{Rounding, listed};
+use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite};
 use crate::mesh::{PointCloud, Scan};
 
 const COORDINATES: [&str; 6] = ["x", "y", "z", "normal_x", "normal_y", "normal_z"];
@@ -20,7 +21,7 @@ pub(super) fn starts_as_pcd(bytes: &[u8]) -> bool {
 /// Reads a PCD file from memory.
 ///
 /// Wanted are the fields x, y, z (any type, one value each; normal_x, normal_y, normal_z too make normals), in any order; other
-/// fields are skipped. Points that are not finite are dropped. Header lines may come in any order, DATA last. Linear in
+/// fields are skipped, and [noted](ReadReport::notes). Points that are not finite are dropped. Header lines may come in any order, DATA last. Linear in
 /// the file's size, and in that of the unpacked data, which is at most 88 times as large.
 ///
 /// # Errors
@@ -35,7 +36,8 @@ pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
     let body = Place::Byte(header.length as u64);
     let rest = &bytes[header.length..];
     let has_normals = wanted[3].is_some();
-    let mut reader = Reader { header: &header, wanted, points: PointCloud::default(), not_finite: None };
+    let rounding = Rounding::default();
+    let mut reader = Reader { header: &header, wanted, points: PointCloud::default(), not_finite: None, rounding };
     reader.points.normals = has_normals.then(Vec::new);
     match header.data {
         Data::Text => reader.text(rest)?,
@@ -55,8 +57,9 @@ pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
         }
     }
     let fields_at = Place::Line(header.fields_line);
-    let report = ReadReport { format: Format::Pcd, fields_at, ..ReadReport::default() };
-    let Reader { points, not_finite, .. } = reader;
+    let Reader { points, not_finite, rounding, .. } = reader;
+    let notes = header.not_kept(&wanted).into_iter().chain(rounding.note(fields_at)).collect();
+    let report = ReadReport { format: Format::Pcd, fields_at, notes, ..ReadReport::default() };
     drop_not_finite(Scan { points, triangles: Vec::new(), report }, not_finite)
 }
 
@@ -101,10 +104,15 @@ struct Header {
     /// Bytes of a point.
     row: u64,
     data: Data,
+    /// Where the sensor was, if not at the origin, and the line that says so.
+    viewpoint: Option<(String, u64)>,
     /// Bytes and lines up to the end of the line DATA.
     length: usize,
     lines: u64,
 }
+
+/// A viewpoint at the origin, not turned: x, y, z, and a quaternion.
+const IDENTITY: [f64; 7] = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
 
 const HEADER_LINE: &str =
     "a PCD header line: VERSION, FIELDS, SIZE, TYPE, COUNT, WIDTH, HEIGHT, VIEWPOINT, POINTS or DATA";
@@ -115,7 +123,7 @@ impl Header {
         let mut seen = HashSet::new();
         let (mut names, mut sizes, mut kinds, mut counts) = (Vec::new(), Vec::new(), Vec::new(), None);
         let (mut width, mut height, mut points) = (None, None, None);
-        let mut fields_line = 0;
+        let (mut fields_line, mut viewpoint) = (0, None);
         let data = loop {
             let Some(end) = bytes[length..].iter().position(|&b| b == b'\n') else {
                 let found = match excerpt(&bytes[length..]) {
@@ -177,8 +185,11 @@ impl Header {
                 "HEIGHT" => height = Some(number("HEIGHT and a number")?),
                 "POINTS" => points = Some(number("POINTS and a number")?),
                 "VIEWPOINT" => {
-                    if values.len() != 7 || values.iter().any(|v| v.parse::<f64>().is_err()) {
-                        return Err(unexpected("VIEWPOINT and seven numbers"));
+                    let numbers = values.iter().map(|v| v.parse::<f64>()).collect::<Result<Vec<_>, _>>();
+                    let numbers = numbers.ok().filter(|n| n.len() == 7);
+                    let numbers = numbers.ok_or_else(|| unexpected("VIEWPOINT and seven numbers"))?;
+                    if numbers != IDENTITY {
+                        viewpoint = Some((values.join(" "), lines));
                     }
                 }
                 "DATA" => {
@@ -227,7 +238,23 @@ impl Header {
         let fields: Vec<Field> = parts.map(|(((name, kind), size), count)| Field { name, kind, size, count }).collect();
         // Below 2^35 each, and a header of 2^29 fields would be gigabytes long.
         let row = fields.iter().map(|f| f.size * f.count).fold(0, u64::saturating_add);
-        Ok(Header { fields, fields_line, points, row, data, length, lines })
+        Ok(Header { fields, fields_line, points, row, data, viewpoint, length, lines })
+    }
+
+    /// What of the file is not kept.
+    fn not_kept(&self, wanted: &[Option<usize>; 6]) -> Vec<ReadNote> {
+        let skipped = self.fields.iter().enumerate().filter(|(at, _)| !wanted.contains(&Some(*at)));
+        // PCL fills rows up with fields of this name.
+        let names = skipped.map(|(_, field)| field.name.as_str()).filter(|name| *name != "_").collect::<Vec<_>>();
+        let fields = (!names.is_empty()).then(|| ReadNote {
+            place: Place::Line(self.fields_line),
+            text: format!("not kept are the fields {}", listed(&names)),
+        });
+        let viewpoint = self.viewpoint.as_ref().map(|(viewpoint, line)| ReadNote {
+            place: Place::Line(*line),
+            text: format!("the points are not moved by VIEWPOINT, which is {viewpoint}"),
+        });
+        fields.into_iter().chain(viewpoint).collect()
     }
 
     /// The fields of x, y, z and, if all are there, of the normal; by their places among the fields.
@@ -273,6 +300,7 @@ struct Reader<'a> {
     points: PointCloud,
     /// The first coordinate that is not finite.
     not_finite: Option<ParseError>,
+    rounding: Rounding,
 }
 
 impl Reader<'_> {
@@ -285,7 +313,7 @@ impl Reader<'_> {
     }
 
     fn push(&mut self, index: u64, values: [f64; 6], places: impl Fn(usize) -> Place) {
-        let narrow = values.map(|v| v as f32);
+        let narrow = values.map(|v| self.rounding.narrow(v));
         let used = if self.points.normals.is_some() { 6 } else { 3 };
         if let (None, Some(slot)) = (&self.not_finite, narrow[..used].iter().position(|c| !c.is_finite())) {
             let kind = ParseErrorKind::NotFinite { vertex: index, field: COORDINATES[slot], value: values[slot] };

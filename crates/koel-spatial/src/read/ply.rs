@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::error::excerpt;
-use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite, fan};
+use super::report::{Polygons, Rounding, listed};
+use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan};
 use crate::mesh::Scan;
 
 /// Whether the content claims to be PLY.
@@ -15,7 +16,7 @@ pub(super) fn starts_as_ply(bytes: &[u8]) -> bool {
 ///
 /// Wanted are the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz too make normals) and
 /// the element `face` with an integer list named `vertex_indices` or `vertex_index`. Properties may come in any
-/// order; other properties and elements are skipped. Header lines may end in CRLF. Polygons become fans of triangles
+/// order; other properties and elements are skipped, and [noted](ReadReport::notes). Header lines may end in CRLF. Polygons become fans of triangles
 /// around their first corner. In ASCII, each instance of an element is one line. Points that are not finite are dropped
 /// where there are no faces. Linear in the file's size.
 ///
@@ -446,6 +447,20 @@ fn roles(element: &Element) -> Result<Vec<Role>, ParseError> {
     Ok(roles)
 }
 
+/// What of an element is read and not kept.
+fn not_kept(element: &Element, roles: &[Role]) -> Option<ReadNote> {
+    let Element { name, count, properties, line } = element;
+    let skipped = properties.iter().zip(roles).filter(|(_, role)| **role == Role::Skipped);
+    let names = skipped.map(|(property, _)| property.name.as_str()).collect::<Vec<_>>();
+    let text = match name.as_str() {
+        _ if *count == 0 => return None,
+        "vertex" | "face" if names.is_empty() => return None,
+        "vertex" | "face" => format!("element {name}: not kept are the properties {}", listed(&names)),
+        _ => format!("element {name}: its {count} instances are not kept"),
+    };
+    Some(ReadNote { place: Place::Line(*line), text })
+}
+
 fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseError> {
     let vertices = match header.elements.iter().find(|e| e.name == "vertex") {
         Some(vertex) if vertex.count > u64::from(u32::MAX) => {
@@ -458,10 +473,19 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
     let line = header.elements.iter().find(|e| e.name == "vertex").map_or(1, |e| e.line);
     let report = ReadReport { format: Format::Ply, fields_at: Place::Line(line), ..ReadReport::default() };
     let scan = Scan { report, ..Scan::default() };
-    let mut reader =
-        Reader { body: &mut body, vertices, scan, vertex: [0.0; 6], polygon: Vec::new(), not_finite: None };
+    let mut reader = Reader {
+        body: &mut body,
+        vertices,
+        scan,
+        vertex: [0.0; 6],
+        polygon: Vec::new(),
+        not_finite: None,
+        polygons: Polygons::default(),
+        rounding: Rounding::default(),
+    };
     for element in &header.elements {
         let roles = roles(element)?;
+        reader.scan.report.notes.extend(not_kept(element, &roles));
         if element.properties.is_empty() {
             continue;
         }
@@ -483,6 +507,8 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
             }
         }
     }
+    let notes = reader.rounding.note(Place::Line(line)).into_iter().chain(reader.polygons.note());
+    reader.scan.report.notes.extend(notes);
     let (scan, not_finite) = (reader.scan, reader.not_finite);
     let trailing = body.rest().trim_ascii().len() as u64;
     if trailing > 0 {
@@ -507,6 +533,8 @@ struct Reader<'a, B> {
     polygon: Vec<u32>,
     /// The first coordinate that is not finite.
     not_finite: Option<ParseError>,
+    polygons: Polygons,
+    rounding: Rounding,
 }
 
 impl<B: Body> Reader<'_, B> {
@@ -532,7 +560,7 @@ impl<B: Body> Reader<'_, B> {
         let value = self.body.value(number).map_err(|fault| instance.fault(fault, self.body, at, 1))?;
         if let Role::Coordinate(slot) = role {
             let value = value.to_f64();
-            self.vertex[slot] = value as f32;
+            self.vertex[slot] = if number == Type::F64 { self.rounding.narrow(value) } else { value as f32 };
             if !self.vertex[slot].is_finite() && self.not_finite.is_none() {
                 let kind = ParseErrorKind::NotFinite { vertex: instance.index, field: COORDINATES[slot], value };
                 self.not_finite = Some(kind.at(place));
@@ -555,6 +583,7 @@ impl<B: Body> Reader<'_, B> {
             }
         }
         if role == Role::Corners {
+            self.polygons.count(self.polygon.len(), place);
             self.scan.triangles.extend(fan(&self.polygon));
         }
         Ok(())

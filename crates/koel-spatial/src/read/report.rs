@@ -84,4 +84,84 @@ pub struct ReadReport {
     pub origin: [f64; 3],
     /// Where the file declares what a point has.
     pub fields_at: Place,
+    /// What the file holds that a scan does not keep, or keeps in another form.
+    pub notes: Vec<ReadNote>,
+}
+
+/// Content of a file that a scan does not keep, or keeps in another form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadNote {
+    /// Where the file has it, or first has it.
+    pub place: Place,
+    /// What it is, with numbers.
+    pub text: String,
+}
+
+impl fmt::Display for ReadNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.place, self.text)
+    }
+}
+
+/// Names that a note lists; more are counted.
+const LISTED: usize = 8;
+
+/// Names in a row, the first few of them.
+pub(super) fn listed(names: &[&str]) -> String {
+    let mut text = names[..names.len().min(LISTED)].join(", ");
+    if names.len() > LISTED {
+        text.push_str(&format!(" and {} more", names.len() - LISTED));
+    }
+    text
+}
+
+/// Polygons that became fans of triangles.
+#[derive(Default)]
+pub(super) struct Polygons {
+    count: u64,
+    triangles: u64,
+    first: Place,
+}
+
+impl Polygons {
+    /// Counts a face, if it has more than three corners.
+    pub(super) fn count(&mut self, corners: usize, place: Place) {
+        if corners > 3 {
+            if self.count == 0 {
+                self.first = place;
+            }
+            self.count += 1;
+            self.triangles += corners as u64 - 2;
+        }
+    }
+    pub(super) fn note(&self) -> Option<ReadNote> {
+        let Polygons { count, triangles, first } = *self;
+        let text = format!("{count} faces of more than 3 corners became {triangles} triangles");
+        (count > 0).then_some(ReadNote { place: first, text })
+    }
+}
+
+/// Coordinates that lose digits in 32 bits.
+#[derive(Default)]
+pub(super) struct Rounding {
+    count: u64,
+    most: f64,
+}
+
+impl Rounding {
+    /// A coordinate of 64 bits in 32, counted if they differ. Not finite ones are dropped elsewhere.
+    pub(super) fn narrow(&mut self, value: f64) -> f32 {
+        let narrow = value as f32;
+        let by = (f64::from(narrow) - value).abs();
+        if by > 0.0 && by.is_finite() {
+            self.count += 1;
+            self.most = self.most.max(by);
+        }
+        narrow
+    }
+    pub(super) fn note(&self, place: Place) -> Option<ReadNote> {
+        let Rounding { count, most } = *self;
+        let text = format!("{count} coordinates of 64 bits were rounded to 32 bits, by {most:e} at most");
+        (count > 0).then_some(ReadNote { place, text })
+    }
 }

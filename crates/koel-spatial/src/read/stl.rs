@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::error::excerpt;
-use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite};
+use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite};
 use crate::mesh::{PointCloud, Scan};
 
 /// Bytes before the first triangle: a comment of 80, and the number of triangles.
@@ -13,6 +13,8 @@ const HEADER: usize = 84;
 const TRIANGLE: usize = 50;
 /// The first corner of a triangle comes after its normal.
 const CORNERS: usize = 12;
+/// Two bytes of attributes come after the corners.
+const ATTRIBUTES: usize = 48;
 const AXES: [&str; 3] = ["x", "y", "z"];
 
 /// The number of triangles that a binary file claims.
@@ -56,7 +58,10 @@ pub fn parse_stl(bytes: &[u8]) -> Result<Scan, ParseError> {
     if mesh.triangles.is_empty() {
         return Err(ParseErrorKind::NoVertices.in_file());
     }
-    let report = ReadReport { format: Format::Stl, unit, ..ReadReport::default() };
+    let Attributes { count, first } = mesh.attributes;
+    let text = format!("{count} triangles have attributes, such as a colour, which are not kept");
+    let notes = if count > 0 { vec![ReadNote { place: first, text }] } else { Vec::new() };
+    let report = ReadReport { format: Format::Stl, unit, notes, ..ReadReport::default() };
     let points = PointCloud { positions: mesh.positions, normals: None };
     drop_not_finite(Scan { points, triangles: mesh.triangles, report }, mesh.not_finite)
 }
@@ -77,6 +82,14 @@ struct Welded {
     vertex_at: HashMap<[u32; 3], u32>,
     /// The first corner that is not finite.
     not_finite: Option<ParseError>,
+    attributes: Attributes,
+}
+
+/// Triangles whose two bytes of attributes are not 0.
+#[derive(Default)]
+struct Attributes {
+    count: u64,
+    first: Place,
 }
 
 impl Welded {
@@ -136,6 +149,12 @@ fn binary(bytes: &[u8], mesh: &mut Welded) -> Result<(), ParseError> {
         };
         let corners = [0, 1, 2].map(|corner| [0, 1, 2].map(|axis| coordinate(corner, axis)));
         let start = HEADER + index * TRIANGLE;
+        if triangle[ATTRIBUTES..] != [0, 0] {
+            if mesh.attributes.count == 0 {
+                mesh.attributes.first = Place::Byte((start + ATTRIBUTES) as u64);
+            }
+            mesh.attributes.count += 1;
+        }
         mesh.push(corners, |corner, axis| Place::Byte((start + offset(corner, axis)) as u64));
     }
     Ok(())

@@ -1,13 +1,16 @@
 //! Points compressed by LASzip (M. Isenburg: LASzip: lossless compression of LiDAR data, 2013), unpacked by the crate `laz`.
 //!
-//! That crate trusts what it reads: it allocates what a chunk table claims, and may index out of bounds. So the chunk
-//! table is not read at all; chunks follow each other, and the sizes that a chunk claims are held against the file before
-//! it is unpacked. What still panics becomes an error, quietly.
+//! That crate trusts what it reads. What it relies on is checked before it decodes:
+//!
+//! - the items of a point are those of the point format, in its order, and as long as a point;
+//! - chunks end before their table, whose offset is in the file; the table itself is not read,
+//!   since it is an index only and the crate allocates what it claims;
+//! - the sizes of a chunk's layers are held against the file, since the crate allocates them;
+//! - the first four bytes of each arithmetic code are a code's: from there on the decoder keeps its
+//!   value below its range, and so its indices within its tables.
 
-use std::cell::Cell;
 use std::io::Cursor;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::Once;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use laz::record::{LayeredPointRecordDecompressor, RecordDecompressor, SequentialPointRecordDecompressor};
 use laz::{DecompressionSelection, LazItem, LazItemType, LazVlr};
@@ -20,6 +23,10 @@ const MOST_POINT_BYTES: u16 = 1024;
 const MOST_POINTS_A_BYTE: u64 = 16;
 /// Items that a point is made of: position, time, colour, wave packet, extra bytes, and some to spare.
 const MOST_ITEMS: usize = 8;
+/// Bytes of an arithmetic code that the decoder starts with.
+const FIRST_BYTES: usize = 4;
+/// The only first bytes that no encoder writes: the value would not be below the range.
+const NO_CODE: [u8; FIRST_BYTES] = [0xFF; FIRST_BYTES];
 
 /// How points are grouped.
 #[derive(Clone, Copy, PartialEq)]
@@ -43,7 +50,8 @@ pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> 
     let most = MOST_POINTS_A_BYTE.saturating_mul(bytes.len() as u64);
     if header.points > most {
         let expected = format!("at most {most} in a file of {} bytes", bytes.len());
-        return wrong("number of points", header.points.to_string(), expected, 107);
+        let at = if header.claimed_before.is_some() { 247 } else { 107 };
+        return wrong("number of points", header.points.to_string(), expected, at);
     }
     let records = header.records(bytes)?;
     let record = records.iter().find(|r| r.user == LazVlr::USER_ID.as_bytes() && r.id == LazVlr::RECORD_ID);
@@ -67,8 +75,13 @@ pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> 
     // As they claim; what the decoder makes of them is checked when it is set up.
     let claimed = settings.items().iter().map(|item| u64::from(item.size())).sum();
     check_length(claimed, header, at_record)?;
+    check_items(settings.items(), header.format, at_record)?;
     // The offset of the chunk table comes before the chunks.
-    let start = header.points_at + if grouping == Grouping::One { 0 } else { 8 };
+    let (start, end) = match grouping {
+        Grouping::One => (header.points_at, bytes.len()),
+        _ => (header.points_at + 8, end_of_chunks(bytes, header)?),
+    };
+    let bytes = &bytes[..end];
     let input = Cursor::new(bytes);
     let decoder: Decoder<'_> = match grouping {
         Grouping::Layers => Box::new(LayeredPointRecordDecompressor::new(input)),
@@ -76,12 +89,69 @@ pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> 
     };
     let mut chunks = Chunks { bytes, header, settings, grouping, at_record, decoder };
     chunks.decoder.get_mut().set_position(start as u64);
-    let unpacked = quietly(|| chunks.unpack(points));
-    unpacked.unwrap_or_else(|panic| {
-        let reason = format!("the decoder failed: {panic}");
+    // The last defence: no panic of the decoder is known behind the checks above, but nobody has
+    // shown that there is none, and a file must not end the program. What a panic leaves half done
+    // is dropped, but for the points, each of which is whole. The process's panic hook is the
+    // program's: it is left alone, and tells of such a panic what it tells of others.
+    let unpacked = catch_unwind(AssertUnwindSafe(|| chunks.unpack(points)));
+    unpacked.unwrap_or_else(|_| {
+        let reason = "the decoder failed".to_owned();
         let kind = ParseErrorKind::Compressed { element: "point", index: points.positions.len() as u64, reason };
         Err(kind.at(Place::Byte(start as u64)))
     })
+}
+
+/// Where the chunks end: at their table. Its offset comes before them, or where it was not known
+/// when they were written, at the end of the file.
+fn end_of_chunks(bytes: &[u8], header: &Header) -> Result<usize, ParseError> {
+    let first = header.points_at as u64 + 8;
+    let length = bytes.len() as u64;
+    let offset_at = |at: u64| (at, i64::from_le_bytes(take(bytes, at as usize)));
+    let (at, offset) = match offset_at(header.points_at as u64) {
+        (_, -1) if length >= first + 8 => offset_at(length - 8),
+        before => before,
+    };
+    match u64::try_from(offset) {
+        Ok(table) if (first..=length).contains(&table) => Ok(table as usize),
+        _ => {
+            let (field, found) = ("offset of the chunk table", offset.to_string());
+            Err(ParseErrorKind::Header { field, found, expected: format!("{first} to {length}") }.at(Place::Byte(at)))
+        }
+    }
+}
+
+/// The items that make up a point of a format must be those that LASzip writes for it.
+fn check_items(items: &[LazItem], format: u8, place: Place) -> Result<(), ParseError> {
+    use LazItemType::{Byte, Byte14, GpsTime, Point10, Point14, RGB12, RGB14, RGBNIR14, WavePacket13, WavePacket14};
+    let required: &[LazItemType] = match format {
+        0 => &[Point10],
+        1 => &[Point10, GpsTime],
+        2 => &[Point10, RGB12],
+        3 => &[Point10, GpsTime, RGB12],
+        4 => &[Point10, GpsTime, WavePacket13],
+        5 => &[Point10, GpsTime, RGB12, WavePacket13],
+        6 => &[Point14],
+        7 => &[Point14, RGB14],
+        8 => &[Point14, RGBNIR14],
+        9 => &[Point14, WavePacket14],
+        _ => &[Point14, RGBNIR14, WavePacket14],
+    };
+    let found = items.iter().map(LazItem::item_type).collect::<Vec<_>>();
+    // Extra bytes may follow.
+    let extra = found.strip_prefix(required);
+    let is_extra = |item: &LazItemType| match item {
+        Byte(count) => format < 6 && *count > 0,
+        Byte14(count) => format >= 6 && *count > 0,
+        _ => false,
+    };
+    match extra {
+        Some([]) => Ok(()),
+        Some([item]) if is_extra(item) => Ok(()),
+        _ => {
+            let expected = format!("{required:?} of format {format}, and perhaps extra bytes");
+            Err(ParseErrorKind::Header { field: "items", found: format!("{found:?}"), expected }.at(place))
+        }
+    }
 }
 
 /// All items together must be as long as a point.
@@ -135,13 +205,26 @@ impl Chunks<'_> {
         self.decoder.set_selection(DecompressionSelection::xy_returns_channel().decompress_z());
         check_length(self.decoder.record_size() as u64, self.header, at_record)?;
         match self.grouping {
-            Grouping::One => Ok(self.header.points),
+            Grouping::One => {
+                self.check_code(self.decoder.get().position() + u64::from(self.header.point_bytes))?;
+                Ok(self.header.points)
+            }
             Grouping::Layers => self.check_layers(),
             Grouping::Chunks if self.settings.uses_variable_size_chunks() => {
                 let reason = "chunks of varying numbers of points are read only where they are in layers".to_owned();
                 Err(ParseErrorKind::Compressed { element: "point", index: 0, reason }.at(at_record))
             }
-            Grouping::Chunks => Ok(self.settings.chunk_size().into()),
+            Grouping::Chunks => {
+                // The first point is not packed.
+                self.check_code(self.decoder.get().position() + u64::from(self.header.point_bytes))?;
+                let points = self.settings.chunk_size();
+                if points == 0 {
+                    let (field, found) = ("chunk size", "0".to_owned());
+                    let expected = "at least 1".to_owned();
+                    return Err(ParseErrorKind::Header { field, found, expected }.at(at_record));
+                }
+                Ok(points.into())
+            }
         }
     }
 
@@ -164,45 +247,24 @@ impl Chunks<'_> {
             let expected = format!("points, and at most {} bytes", (self.bytes.len() as u64).saturating_sub(at));
             return Err(ParseErrorKind::Header { field: "chunk", found, expected }.at(Place::Byte(at)));
         }
+        let mut layer_at = sizes_at + 4 * layers;
+        for i in 0..layers {
+            if size(i) > 0 {
+                self.check_code(layer_at)?;
+            }
+            layer_at += size(i);
+        }
         Ok(count.into())
     }
-}
 
-thread_local! {
-    /// Whether a panic of this thread is to be told as an error.
-    static QUIET: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `work`. A panic becomes its message, and nothing is printed: the hook that the program had is asked on other occasions.
-fn quietly<R>(work: impl FnOnce() -> R) -> Result<R, String> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = take_hook();
-        set_hook(Box::new(move |panic| {
-            if !QUIET.get() {
-                before(panic);
-            }
-        }));
-    });
-    QUIET.set(true);
-    // What a panic leaves half done is dropped, but for the points, each of which is whole.
-    let result = catch_unwind(AssertUnwindSafe(work));
-    QUIET.set(false);
-    result.map_err(|panic| {
-        let message = panic.downcast_ref::<String>().map(String::as_str);
-        message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for an unknown reason").to_owned()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_becomes_its_message() {
-        assert_eq!(quietly(|| 5), Ok(5));
-        assert_eq!(quietly(|| -> u8 { panic!("point {}", 7) }), Err("point 7".to_owned()));
-        assert_eq!(quietly(|| -> u8 { panic!("bare") }), Err("bare".to_owned()));
-        assert!(!QUIET.get());
+    /// An arithmetic code must begin as an encoder begins it.
+    fn check_code(&self, at: u64) -> Result<(), ParseError> {
+        let first = self.bytes.get(at as usize..).and_then(|bytes| bytes.first_chunk::<FIRST_BYTES>());
+        // What is cut off is found where it is read.
+        if first != Some(&NO_CODE) {
+            return Ok(());
+        }
+        let (field, found, expected) = ("code", "FF FF FF FF".to_owned(), "less, as its first bytes".to_owned());
+        Err(ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at)))
     }
 }

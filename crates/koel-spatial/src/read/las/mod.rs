@@ -5,7 +5,7 @@ mod laz;
 mod unit;
 
 use super::error::excerpt;
-use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite};
+use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite};
 use crate::mesh::{PointCloud, Scan};
 
 /// Bytes of a point of formats 0 to 10, at least. All begin with x, y, z in 32 bits each.
@@ -24,7 +24,7 @@ pub(super) fn starts_as_las(bytes: &[u8]) -> bool {
 ///
 /// Coordinates are scaled as the header says, and made relative to an [origin](ReadReport::origin): the first point, rounded down to
 /// whole units. The unit is that of the projected coordinates, where a record tells it. What follows the points is
-/// skipped. LAZ needs the feature `laz`; compressed points may have 1,024 bytes, and be 16 for each byte of the file, at
+/// skipped, and so are the other fields of a point; both are [noted](ReadReport::notes). LAZ needs the feature `laz`; compressed points may have 1,024 bytes, and be 16 for each byte of the file, at
 /// most. Linear in the file's size.
 ///
 /// # Errors
@@ -55,6 +55,7 @@ pub fn parse_las(bytes: &[u8]) -> Result<Scan, ParseError> {
         unit: unit::of_records(&header.records(bytes)?),
         origin: points.origin.unwrap_or_default(),
         fields_at: Place::Byte(104),
+        notes: header.not_kept(bytes),
         ..ReadReport::default()
     };
     let cloud = PointCloud { positions: points.positions, normals: None };
@@ -81,6 +82,11 @@ struct Header {
     points_at: usize,
     records: u32,
     compressed: bool,
+    format: u8,
+    /// Points that the field of versions before 1.4 claims, where another field counts.
+    claimed_before: Option<u64>,
+    /// Extended records behind the points.
+    extended_records: u32,
     point_bytes: u16,
     points: u64,
     scale: [f64; 3],
@@ -159,8 +165,44 @@ impl Header {
             }
         }
         let records = u32::from_le_bytes(take(bytes, 100));
+        let claimed_before = (minor == 4).then_some(few);
+        let extended_records = if minor == 4 { u32::from_le_bytes(take(bytes, 243)) } else { 0 };
         let (size, points_at) = (usize::from(size), points_at as usize);
-        Ok(Header { size, points_at, records, compressed, point_bytes, points, scale, offset })
+        Ok(Header {
+            size,
+            points_at,
+            records,
+            compressed,
+            format,
+            claimed_before,
+            extended_records,
+            point_bytes,
+            points,
+            scale,
+            offset,
+        })
+    }
+
+    /// What of the file is not kept.
+    fn not_kept(&self, bytes: &[u8]) -> Vec<ReadNote> {
+        let mut notes = Vec::new();
+        let mut note = |at: u64, text: String| notes.push(ReadNote { place: Place::Byte(at), text });
+        let (format, each) = (self.format, self.point_bytes);
+        note(104, format!("of points of format {format}, 12 of {each} bytes are kept: x, y, z"));
+        // 0 where the older field cannot tell.
+        if let Some(before) = self.claimed_before.filter(|&n| n != 0 && n != self.points) {
+            note(107, format!("the older field claims {before} points, {} were read", self.points));
+        }
+        let extended = self.extended_records;
+        // What follows compressed points is the table of their chunks, too.
+        let end = self.points_at as u64 + self.points.saturating_mul(each.into());
+        let behind = (bytes.len() as u64).saturating_sub(end);
+        if !self.compressed && behind > 0 {
+            note(end, format!("{behind} bytes behind the points are not read, {extended} extended records among them"));
+        } else if extended > 0 {
+            note(235, format!("{extended} extended records behind the points are not read"));
+        }
+        notes
     }
 
     /// The records between the header and the points.

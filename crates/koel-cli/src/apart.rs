@@ -1,0 +1,200 @@
+//! Inputs and outputs of a command are apart: no output replaces a file that is read, nor another
+//! output. One function decides that for every command, before anything is read or written.
+use crate::failure::{Failure, Outcome};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is written where.
+#[derive(Clone, Copy, Debug)]
+pub enum Output<'a> {
+    /// A file.
+    File(&'a Path),
+    /// Files of chosen names in a folder, with these endings.
+    Folder(&'a Path, &'a [&'a str]),
+}
+
+/// What files a command reads and writes, each by the argument that names it.
+#[derive(Default, Debug)]
+pub struct Files<'a> {
+    inputs: Vec<(&'a str, &'a Path)>,
+    outputs: Vec<(&'a str, Output<'a>)>,
+}
+impl<'a> Files<'a> {
+    /// Adds a file that is read.
+    pub fn reads(mut self, argument: &'a str, file: &'a Path) -> Files<'a> {
+        self.inputs.push((argument, file));
+        self
+    }
+    /// Adds a file that is read, if there is one.
+    pub fn may_read(self, argument: &'a str, file: Option<&'a Path>) -> Files<'a> {
+        file.into_iter().fold(self, |files, file| files.reads(argument, file))
+    }
+    /// Adds a file that is written, if there is one.
+    pub fn writes(mut self, argument: &'a str, file: Option<&'a Path>) -> Files<'a> {
+        self.outputs.extend(file.map(|file| (argument, Output::File(file))));
+        self
+    }
+    /// Adds a folder, if there is one, into which files with these endings are written.
+    pub fn writes_into(mut self, argument: &'a str, folder: Option<&'a Path>, endings: &'a [&'a str]) -> Files<'a> {
+        self.outputs.extend(folder.map(|folder| (argument, Output::Folder(folder, endings))));
+        self
+    }
+    /// Adds the file of `--json`, unless that is standard output.
+    pub fn writes_json(self, json: Option<&'a Path>) -> Files<'a> {
+        self.writes("--json", json.filter(|file| *file != Path::new("-")))
+    }
+
+    /// Errors: an output that is an input or another output, whatever they are called: files are
+    /// told apart by device and inode where there are such numbers, else by their canonical paths.
+    pub fn check_apart(&self) -> Outcome {
+        let mut inputs = HashMap::new();
+        for &(argument, file) in &self.inputs {
+            inputs.entry(Identity::of(file)).or_insert((argument, file));
+        }
+        let mut outputs: HashMap<Identity, (&str, &Path)> = HashMap::new();
+        for &(argument, output) in &self.outputs {
+            let Output::File(file) = output else { continue };
+            let identity = Identity::of(file);
+            if let Some(&input) = inputs.get(&identity) {
+                return Err(clash((argument, file), input, "an output must not replace an input"));
+            }
+            if let Some(other) = outputs.insert(identity, (argument, file)) {
+                return Err(clash((argument, file), other, "one output must not replace another"));
+            }
+        }
+        self.check_folders()
+    }
+    /// Errors: a file that might get the name of one that is written into a folder.
+    fn check_folders(&self) -> Outcome {
+        let is_file = |&(argument, output): &(&'a str, Output<'a>)| match output {
+            Output::File(file) => Some((argument, file)),
+            Output::Folder(..) => None,
+        };
+        let others = self.inputs.iter().copied().chain(self.outputs.iter().filter_map(is_file));
+        let others = others.collect::<Vec<_>>();
+        for &(argument, output) in &self.outputs {
+            let Output::Folder(folder, endings) = output else { continue };
+            if let Some((other, file)) = others.iter().find(|(_, file)| is_within(file, folder, endings)) {
+                return Err(Failure::Usage(format!(
+                    "{argument} {} and {other} {}: files named .{} are written into this folder, \
+                     expected a file elsewhere or of another name",
+                    folder.display(),
+                    file.display(),
+                    endings.join(", .")
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn clash((argument, file): (&str, &Path), (other, its): (&str, &Path), why: &str) -> Failure {
+    let (file, its) = (file.display(), its.display());
+    Failure::Usage(format!("{argument} {file} and {other} {its} are the same file: {why}"))
+}
+
+/// Whether a file, or what it links to, lies in a folder and has one of these endings.
+fn is_within(file: &Path, folder: &Path, endings: &[&str]) -> bool {
+    let linked = fs::canonicalize(file).ok();
+    [Some(file), linked.as_deref()].into_iter().flatten().any(|file| {
+        let ending = file.extension().is_some_and(|e| endings.iter().any(|ending| e.eq_ignore_ascii_case(ending)));
+        ending && Identity::of(parent_of(file)) == Identity::of(folder)
+    })
+}
+fn parent_of(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// What makes a file this file.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Identity {
+    /// The device and the inode: links of both kinds have those of what they link to.
+    #[cfg(unix)]
+    Inode(u64, u64),
+    /// The path without links; of what is not there, the name in the folder where it would be.
+    Path(PathBuf),
+}
+impl Identity {
+    fn of(file: &Path) -> Identity {
+        #[cfg(unix)]
+        if let Ok(metadata) = fs::metadata(file) {
+            use std::os::unix::fs::MetadataExt;
+            return Identity::Inode(metadata.dev(), metadata.ino());
+        }
+        if let Ok(path) = fs::canonicalize(file) {
+            return Identity::Path(path);
+        }
+        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.into());
+        let folder = absolute.parent().and_then(|parent| fs::canonicalize(parent).ok());
+        match (folder, absolute.file_name()) {
+            (Some(folder), Some(name)) => Identity::Path(folder.join(name)),
+            _ => Identity::Path(absolute),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(files: &Files<'_>) -> String {
+        match files.check_apart() {
+            Err(Failure::Usage(message)) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn files_are_the_same_by_whatever_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("a"), "a").unwrap();
+        fs::write(path("b"), "a").unwrap();
+        fs::create_dir(path("sub")).unwrap();
+        let (a, b, new) = (path("a"), path("b"), path("new"));
+        let apart = |to: &Path| Files::default().reads("KEYS", &a).writes("-o", Some(to)).check_apart();
+        apart(&b).unwrap();
+        apart(&new).unwrap();
+        apart(&path("missing/a")).unwrap();
+        let mut names = vec![path("a"), path("sub/../a"), path("./a")];
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("a", path("symbolic")).unwrap();
+            fs::hard_link(path("a"), path("hard")).unwrap();
+            std::os::unix::fs::symlink(".", path("here")).unwrap();
+            names.extend([path("symbolic"), path("hard"), path("here/a")]);
+        }
+        for name in names {
+            let message = refused(&Files::default().reads("KEYS", &a).writes("-o", Some(&name)));
+            let both = format!("-o {} and KEYS {} are the same file", name.display(), a.display());
+            assert_eq!(message, format!("{both}: an output must not replace an input"));
+        }
+        // Two outputs, which are not there.
+        let other = path("sub/../new");
+        let message = refused(&Files::default().writes("--out", Some(&new)).writes_json(Some(&other)));
+        assert!(message.starts_with("--json ") && message.contains(" and --out "), "{message}");
+        Files::default().reads("A", &a).reads("B", &a).check_apart().unwrap();
+        Files::default().writes_json(Some(Path::new("-"))).reads("A", Path::new("-")).check_apart().unwrap();
+    }
+
+    #[test]
+    fn files_are_kept_out_of_folders_of_figures() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let figures = path("figures");
+        for (name, is_apart) in
+            [("figures/a.svg", false), ("figures/a.CSV", true), ("a.svg", true), ("figures/sub/a.svg", true)]
+        {
+            let file = path(name);
+            let files = Files::default().writes_into("--plot", Some(&figures), &["svg", "png"]);
+            let of_input = Files { outputs: files.outputs.clone(), ..Files::default() }.reads("--peers", &file);
+            for (argument, files) in [("--json", files.writes_json(Some(&file))), ("--peers", of_input)] {
+                match is_apart {
+                    true => files.check_apart().unwrap(),
+                    false => assert!(refused(&files).contains(argument), "{name}"),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,562 @@
+//! Columns of whole numbers in a CSV file. Every line is a row, the heading, or a blank line: none
+//! goes uncounted.
+//!
+//! One rule for blanks: those around a field do not count, in rows as in the heading.
+use super::args::Header;
+use super::columns::{Column, ColumnName, PIECE, cannot_be_read, in_file};
+use crate::failure::{Failure, Outcome};
+use serde::Serialize;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Characters of a heading that the report quotes.
+const QUOTED_HEADING: usize = 60;
+/// Characters of a field that an error quotes.
+const QUOTED_FIELD: usize = 40;
+/// Digits of an MD5 sum or a UUID.
+const DIGITS_OF_128_BITS: usize = 32;
+const BY_NAME: &str = "a column is asked for by its name";
+const BY_OPTION: &str = "--header yes";
+const BY_LETTERS: &str = "no field asked for is a number, each begins with a letter";
+
+/// The first line, where it is no row.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Heading {
+    pub line: u64,
+    /// What stands there, shortened.
+    pub text: String,
+    pub why: &'static str,
+}
+
+/// What became of the lines so far.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lines {
+    /// All of them.
+    pub read: u64,
+    pub rows: u64,
+    pub heading: Option<Heading>,
+    /// Lines without a single byte, and the first of them.
+    pub blank: u64,
+    pub first_blank: u64,
+    /// Fields of 32 hexadecimal digits without 0x or hyphens.
+    bare_hexadecimal: u64,
+    /// Fields of 32 decimal digits, and the line of the first.
+    bare_decimal: u64,
+    first_bare_decimal: u64,
+}
+impl Lines {
+    /// What a reader of the report must know.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = vec![];
+        if self.blank > 0 {
+            let (blank, first) = (self.blank, self.first_blank);
+            notes.push(format!("{blank} blank lines are no rows, the first is line {first}"));
+        }
+        // An MD5 sum has no letter once in 3 million times.
+        if self.bare_hexadecimal > 0 && self.bare_decimal > 0 {
+            let (decimal, first) = (self.bare_decimal, self.first_bare_decimal);
+            notes.push(format!(
+                "{decimal} keys of 32 digits without a letter were read as decimal numbers, the \
+                 first in line {first}, beside {} hexadecimal ones; 0x makes a key hexadecimal",
+                self.bare_hexadecimal
+            ));
+        }
+        notes
+    }
+    fn note_form(&mut self, form: Form, line: u64) {
+        match form {
+            Form::BareHexadecimal => self.bare_hexadecimal += 1,
+            Form::BareDecimal => {
+                if self.bare_decimal == 0 {
+                    self.first_bare_decimal = line;
+                }
+                self.bare_decimal += 1;
+            }
+            Form::Other => {}
+        }
+    }
+}
+
+/// Columns of a CSV file.
+pub struct Csv<'a, R> {
+    reader: csv::Reader<Unified<R>>,
+    names: Vec<&'a ColumnName>,
+    /// The first one has keys of 128 bits.
+    pub wide: bool,
+    header: Header,
+    /// Where they are, when the first line was read.
+    places: Option<Vec<usize>>,
+    pub lines: Lines,
+}
+impl<'a, R: Read> Csv<'a, R> {
+    pub fn new(from: R, names: &[&'a ColumnName], wide: bool, header: Header) -> Csv<'a, R> {
+        let mut builder = csv::ReaderBuilder::new();
+        let builder = builder.has_headers(false).buffer_capacity(PIECE);
+        let reader = builder.from_reader(Unified::new(from));
+        Csv { reader, names: names.to_vec(), wide, header, places: None, lines: Lines::default() }
+    }
+    /// Empty ones.
+    pub fn columns(&self) -> Vec<Column> {
+        let column = |i| if self.is_wide(i) { Column::U128(vec![]) } else { Column::U32(vec![]) };
+        (0..self.names.len()).map(column).collect()
+    }
+    fn is_wide(&self, i: usize) -> bool {
+        self.wide && i == 0
+    }
+    /// Adds the next rows to the columns, at most so many: their number, 0 at the end.
+    ///
+    /// Errors: what is no number, with its line and column; an empty file; an open quote.
+    pub fn read(&mut self, file: &Path, columns: &mut [Column], most: usize) -> Outcome<usize> {
+        let (mut row, mut rows) = (csv::ByteRecord::new(), 0);
+        while rows < most {
+            let Some(line) = self.next(file, &mut row)? else { break };
+            let is_first = self.places.is_none();
+            if is_first {
+                self.places = Some(find_columns(file, line, &row, &self.names)?);
+                if let Some(why) = self.why_heading(file, &row)? {
+                    self.lines.heading = Some(Heading { line, text: quoted(&row), why });
+                    continue;
+                }
+            }
+            self.add(file, line, &row, columns, is_first)?;
+            (rows, self.lines.rows) = (rows + 1, self.lines.rows + 1);
+        }
+        if self.places.is_none() {
+            return Err(in_file(file, "is empty, expected lines of numbers"));
+        }
+        Ok(rows)
+    }
+    /// Reads the next record: the line where it begins, `None` at the end of the file.
+    fn next(&mut self, file: &Path, row: &mut csv::ByteRecord) -> Outcome<Option<u64>> {
+        let before = self.reader.position().line();
+        let read = self.reader.read_byte_record(row);
+        let is_row = !matches!(read, Ok(false));
+        let after = self.reader.position().line();
+        self.lines.read = after - 1;
+        // Every line ends in a line feed, and what precedes a record are blank lines.
+        let feeds = |field: &[u8]| field.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        // A quote that is never closed takes the rest of the file into its field, the last line feed too.
+        let ends_in_feed = row.iter().next_back().is_some_and(|field| field.ends_with(b"\n"));
+        let is_open = is_row && ends_in_feed && self.reader.get_ref().ends_in_quotes();
+        let own_feed = u64::from(!is_open);
+        let line = if is_row { after - own_feed - row.iter().map(feeds).sum::<u64>() } else { after };
+        if line > before {
+            if self.lines.blank == 0 {
+                self.lines.first_blank = before;
+            }
+            self.lines.blank += line - before;
+        }
+        if is_open {
+            return Err(in_file(file, format_args!("line {line}: a quote is opened and never closed")));
+        }
+        read.map_err(|e| csv_fault(file, line, e))?;
+        Ok(is_row.then_some(line))
+    }
+    /// Why the first line is a heading, if it is one.
+    fn why_heading(&self, file: &Path, row: &csv::ByteRecord) -> Outcome<Option<&'static str>> {
+        let by_name = self.names.iter().find(|name| matches!(name, ColumnName::Name(_)));
+        let places = self.places.iter().flatten();
+        Ok(match (self.header, by_name) {
+            (Header::No, Some(name)) => {
+                let fault = format_args!("column {name} is asked for by name, --header no is against it");
+                return Err(in_file(file, fault));
+            }
+            (Header::No, None) => None,
+            (_, Some(_)) => Some(BY_NAME),
+            (Header::Yes, None) => Some(BY_OPTION),
+            (Header::Auto, None) => {
+                let are_names = places.enumerate().all(|(i, &place)| is_name(&row[place], self.is_wide(i)));
+                are_names.then_some(BY_LETTERS)
+            }
+        })
+    }
+    /// Adds a row to the columns.
+    fn add(
+        &mut self,
+        file: &Path,
+        line: u64,
+        row: &csv::ByteRecord,
+        columns: &mut [Column],
+        is_first: bool,
+    ) -> Outcome {
+        let places = self.places.iter().flatten();
+        for ((i, column), (&place, name)) in columns.iter_mut().enumerate().zip(places.zip(&self.names)) {
+            let (field, wide) = (&row[place], self.wide && i == 0);
+            let number = match wide {
+                true => wide_number(field).map(|(number, form)| {
+                    self.lines.note_form(form, line);
+                    number
+                }),
+                false => number(field).map(u128::from),
+            };
+            let Some(number) = number else {
+                let found = field[..field.len().min(QUOTED_FIELD)].escape_ascii();
+                let or_heading = match is_first && self.header == Header::Auto {
+                    true => "; --header yes, if this line is a heading",
+                    false => "",
+                };
+                let expected = expected(wide);
+                let fault = format_args!("line {line}, column {name}: found \"{found}\", {expected}{or_heading}");
+                return Err(in_file(file, fault));
+            };
+            column.push(number);
+        }
+        Ok(())
+    }
+}
+fn expected(wide: bool) -> String {
+    match wide {
+        true => "expected 128 bits: decimal digits, hexadecimal digits behind 0x, or 32 hexadecimal \
+                 digits with a letter among them or with the hyphens of a UUID"
+            .into(),
+        false => format!("expected a whole number from 0 to {}", u64::MAX),
+    }
+}
+/// Where the columns are, counted from 0, as the first line tells.
+fn find_columns(file: &Path, line: u64, row: &csv::ByteRecord, names: &[&ColumnName]) -> Outcome<Vec<usize>> {
+    let place = |name: &&ColumnName| match name {
+        ColumnName::Number(number) if *number <= row.len() => Ok(number - 1),
+        ColumnName::Number(number) => {
+            Err(in_file(file, format_args!("line {line}: {} columns, column {number} was asked for", row.len())))
+        }
+        ColumnName::Name(name) => {
+            let wanted = name.trim().as_bytes();
+            let mut fitting = row.iter().enumerate().filter(|(_, field)| field.trim_ascii() == wanted);
+            match (fitting.next(), fitting.next()) {
+                (Some((place, _)), None) => Ok(place),
+                (Some((first, _)), Some((second, _))) => {
+                    let [first, second] = [first, second].map(|place| place + 1);
+                    let fault = format_args!(
+                        "line {line}: columns {first} and {second} have the name {name:?}, \
+                         expected one of them by its number"
+                    );
+                    Err(in_file(file, fault))
+                }
+                _ => {
+                    let there = row.iter().take(10).map(|field| field.escape_ascii().to_string());
+                    let there = there.collect::<Vec<_>>().join(", ");
+                    Err(in_file(file, format_args!("line {line}: no column {name:?}, there are {there}")))
+                }
+            }
+        }
+    };
+    names.iter().map(place).collect()
+}
+/// The start of the heading, as it stands in the file but for quotes.
+fn quoted(row: &csv::ByteRecord) -> String {
+    let fields = row.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect::<Vec<_>>();
+    let text = fields.join(",");
+    match text.char_indices().nth(QUOTED_HEADING) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+/// Whether a field of the first line is a column's name: it begins with a letter or an underscore,
+/// and could be no key that is mistyped. A sign, a digit and a blank begin no name.
+fn is_name(field: &[u8], wide: bool) -> bool {
+    let Ok(text) = str::from_utf8(field.trim_ascii()) else { return false };
+    let begins = text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
+    let hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    begins && !(wide && hexadecimal && text.bytes().any(|byte| byte.is_ascii_digit() || byte == b'-'))
+}
+/// A whole number, with blanks around it.
+fn number(field: &[u8]) -> Option<u64> {
+    let digits = field.trim_ascii();
+    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    if all { str::from_utf8(digits).ok()?.parse().ok() } else { None }
+}
+/// How a key of 128 bits is written, where that can be mistaken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    BareHexadecimal,
+    BareDecimal,
+    Other,
+}
+/// A key of 128 bits, with blanks around it, the highest digit first.
+///
+/// Digits alone are decimal, however many they are. Hexadecimal are those behind 0x; 32 with a
+/// letter among them, as MD5 sums are written; and those of a UUID, which has hyphens.
+fn wide_number(field: &[u8]) -> Option<(u128, Form)> {
+    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+    let text = str::from_utf8(field.trim_ascii()).ok()?;
+    let hexadecimal = |digits: &str| {
+        let all = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if all { u128::from_str_radix(digits, 16).ok() } else { None }
+    };
+    if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return Some((hexadecimal(digits)?, Form::Other));
+    }
+    if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {
+        let form = if text.len() == DIGITS_OF_128_BITS { Form::BareDecimal } else { Form::Other };
+        return Some((text.parse().ok()?, form));
+    }
+    if text.len() == DIGITS_OF_128_BITS {
+        return Some((hexadecimal(text)?, Form::BareHexadecimal));
+    }
+    let bytes = text.as_bytes();
+    let is_uuid = bytes.len() == DIGITS_OF_128_BITS + HYPHENS.len() && HYPHENS.iter().all(|&at| bytes[at] == b'-');
+    if is_uuid { Some((hexadecimal(&text.replace('-', ""))?, Form::Other)) } else { None }
+}
+fn csv_fault(file: &Path, line: u64, error: csv::Error) -> Failure {
+    match error.into_kind() {
+        csv::ErrorKind::Io(e) => cannot_be_read(file, e),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            in_file(file, format_args!("line {line}: {len} columns, expected {expected_len} as before"))
+        }
+        other => in_file(file, format_args!("line {line}: {other:?}")),
+    }
+}
+
+/// A text whose lines all end in a line feed, the last one too, whatever they end in.
+///
+/// The parser counts line feeds: behind carriage returns it would tell other lines than an editor.
+struct Unified<R> {
+    from: R,
+    /// The byte before was a carriage return, told as a line feed.
+    after_return: bool,
+    last: u8,
+    ended: bool,
+    quotes: u64,
+}
+impl<R> Unified<R> {
+    fn new(from: R) -> Unified<R> {
+        Unified { from, after_return: false, last: b'\n', ended: false, quotes: 0 }
+    }
+    /// Whether all was read, and a quote has no partner.
+    fn ends_in_quotes(&self) -> bool {
+        self.ended && !self.quotes.is_multiple_of(2)
+    }
+    /// Unifies what was read in its place: the bytes that stay.
+    fn unify(&mut self, bytes: &mut [u8]) -> usize {
+        let mut to = 0;
+        for at in 0..bytes.len() {
+            let byte = bytes[at];
+            let is_second = self.after_return && byte == b'\n';
+            self.after_return = byte == b'\r';
+            self.quotes += u64::from(byte == b'"');
+            if !is_second {
+                bytes[to] = if byte == b'\r' { b'\n' } else { byte };
+                to += 1;
+            }
+        }
+        to
+    }
+}
+impl<R: Read> Read for Unified<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if bytes.is_empty() || self.ended {
+            return Ok(0);
+        }
+        loop {
+            let read = self.from.read(bytes)?;
+            if read == 0 {
+                self.ended = true;
+                if self.last == b'\n' {
+                    return Ok(0);
+                }
+                bytes[0] = b'\n';
+                return Ok(1);
+            }
+            let kept = self.unify(&mut bytes[..read]);
+            if let Some(&last) = bytes[..kept].last() {
+                self.last = last;
+                return Ok(kept);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn csv_of(text: &str, names: &[&str]) -> Result<Vec<Column>, String> {
+        csv_with(text, names, false)
+    }
+    fn csv_with(text: &str, names: &[&str], wide: bool) -> Result<Vec<Column>, String> {
+        read_all(text, names, wide, Header::Auto).map(|(columns, _)| columns)
+    }
+    /// The columns, and what became of the lines.
+    fn read_all(text: &str, names: &[&str], wide: bool, header: Header) -> Result<(Vec<Column>, Lines), String> {
+        let names = names.iter().map(|name| name.parse().unwrap()).collect::<Vec<ColumnName>>();
+        // All at once, and a row at a time.
+        let results = [usize::MAX, 1].map(|most| {
+            let mut csv = Csv::new(text.as_bytes(), &names.iter().collect::<Vec<_>>(), wide, header);
+            let mut columns = csv.columns();
+            loop {
+                match csv.read(Path::new("t.csv"), &mut columns, most) {
+                    Ok(0) => break Ok((columns, csv.lines)),
+                    Ok(rows) => assert!(rows <= most),
+                    Err(Failure::Usage(message)) => break Err(message),
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        });
+        assert_eq!(results[0], results[1]);
+        results[0].clone()
+    }
+    fn narrow(numbers: &[u32]) -> Column {
+        Column::U32(numbers.to_vec())
+    }
+    fn heading(text: &str, header: Header) -> Option<Heading> {
+        read_all(text, &["1"], false, header).unwrap().1.heading
+    }
+
+    #[test]
+    fn a_first_field_that_is_no_name_is_a_row() {
+        // Blanks and signs are no names.
+        assert_eq!(csv_of(" 1,10\n 2,20\n 3,30", &["1"]), Ok(vec![narrow(&[1, 2, 3])]));
+        assert_eq!(csv_of("\t1\n2\n", &["1"]), Ok(vec![narrow(&[1, 2])]));
+        assert_eq!(csv_of("\u{feff}1\n2\n", &["1"]), Ok(vec![narrow(&[1, 2])]), "a byte order mark");
+        let or_heading = "; --header yes, if this line is a heading";
+        for first in ["-1", "+1", "#id", "", "1x", "(id)", "-", "\u{a0}1"] {
+            let error = csv_of(&format!("{first},5\n2,6\n"), &["1"]).unwrap_err();
+            assert!(error.starts_with("t.csv: line 1, column 1: found \""), "{first:?}: {error}");
+            assert!(error.ends_with(or_heading), "{first:?}: {error}");
+        }
+        // Keys that are mistyped are no names either.
+        for first in ["f47ac10b-58cc-4372-a5670-e02b2c3d479", "a47ac10b58cc4372a5670e02b2c3d4790"] {
+            let error = csv_with(&format!("{first}\n7\n"), &["1"], true).unwrap_err();
+            assert!(error.contains("line 1, column 1: found \"") && error.ends_with(or_heading), "{error}");
+        }
+        // Of two columns asked for, one is no name.
+        let error = csv_of("id,5\n1,6\n", &["1", "2"]).unwrap_err();
+        assert!(error.contains("line 1, column 1: found \"id\""), "{error}");
+    }
+    #[test]
+    fn a_heading_is_told_and_why() {
+        let of = |text: &str, why| Some(Heading { line: 1, text: text.into(), why });
+        assert_eq!(heading("id,v\n1,2\n", Header::Auto), of("id,v", BY_LETTERS));
+        assert_eq!(heading(" _id\n1\n", Header::Auto), of(" _id", BY_LETTERS));
+        assert_eq!(heading("ключ\n1\n", Header::Auto), of("ключ", BY_LETTERS));
+        assert_eq!(heading("7,v\n1,2\n", Header::Auto), None);
+        assert_eq!(heading("7,v\n1,2\n", Header::Yes), of("7,v", BY_OPTION));
+        assert_eq!(heading("7,v\n1,2\n", Header::No), None);
+        let long = "é".repeat(70);
+        assert_eq!(heading(&long, Header::Yes).unwrap().text, format!("{}...", "é".repeat(60)));
+        let by_name = read_all("1,2\n3,4\n", &["1", "\"2\""], false, Header::Auto);
+        assert!(by_name.unwrap_err().contains("no column"), "names are taken as they are");
+        let (columns, lines) = read_all("a,2\n3,4\n", &["a"], false, Header::Yes).unwrap();
+        assert_eq!((columns, lines.heading), (vec![narrow(&[3])], of("a,2", BY_NAME)));
+        let error = read_all("id\n1\n", &["1"], false, Header::No).unwrap_err();
+        assert!(error.contains("line 1, column 1: found \"id\"") && !error.contains("--header"), "{error}");
+        let error = read_all("id\n1\n", &["id"], false, Header::No).unwrap_err();
+        assert_eq!(error, "t.csv: column \"id\" is asked for by name, --header no is against it");
+        let error = csv_of("id,v,id\n1,2,3\n", &["id"]).unwrap_err();
+        let says = "line 1: columns 1 and 3 have the name \"id\", expected one of them by its number";
+        assert_eq!(error, format!("t.csv: {says}"));
+    }
+    #[test]
+    fn every_line_is_counted() {
+        for end in ["\n", "\r\n", "\r"] {
+            let text = ["id", "", "1", "\"2\"", "", "", "3", ""].join(end);
+            let (columns, lines) = read_all(&text, &["1"], false, Header::Auto).unwrap();
+            assert_eq!((columns, lines.read, lines.rows), (vec![narrow(&[1, 2, 3])], 7, 3), "{end:?}");
+            assert_eq!(lines.notes(), ["3 blank lines are no rows, the first is line 2"]);
+            let text = ["", "1", "", "x", "4"].join(end);
+            let error = csv_of(&text, &["1"]).unwrap_err();
+            assert!(error.starts_with("t.csv: line 4, column 1: found \"x\""), "{end:?}: {error}");
+            let error = csv_of(&["1,2", "", "3"].join(end), &["1"]).unwrap_err();
+            assert_eq!(error, "t.csv: line 3: 1 columns, expected 2 as before", "{end:?}");
+            // A field of two lines, and the line behind it.
+            let error = csv_of(&["1,\"a", "b\"", "x,2"].join(end), &["1"]).unwrap_err();
+            assert!(error.starts_with("t.csv: line 3, column 1: found \"x\""), "{end:?}: {error}");
+            for open in [&["1,a", "2,\"b", "3,c", "4,d"][..], &["1,a", "2,\"b", ""]] {
+                let error = csv_of(&open.join(end), &["1"]).unwrap_err();
+                assert_eq!(error, "t.csv: line 2: a quote is opened and never closed", "{end:?}");
+            }
+        }
+        let (columns, lines) = read_all("1\n2", &["1"], false, Header::Auto).unwrap();
+        assert_eq!((columns, lines.read, lines.notes()), (vec![narrow(&[1, 2])], 2, vec![]));
+        assert_eq!(csv_of("1,5\" pipe\n2,x\n", &["1"]), Ok(vec![narrow(&[1, 2])]), "a quote within a field");
+    }
+    #[test]
+    fn digits_alone_are_decimal() {
+        let ten_to_31 = 10u128.pow(31);
+        let text = format!("{ten_to_31}\n00000000-0000-0000-0000-000000000010\n0x10\n");
+        assert_eq!(csv_with(&text, &["1"], true), Ok(vec![Column::U128(vec![ten_to_31, 16, 16])]));
+        let (_, lines) = read_all(&text, &["1"], true, Header::Auto).unwrap();
+        assert!(lines.notes().is_empty());
+        let mixed = format!("1\n{:032x}\n{ten_to_31}\n", u128::MAX);
+        let (columns, lines) = read_all(&mixed, &["1"], true, Header::Auto).unwrap();
+        assert_eq!(columns, [Column::U128(vec![1, u128::MAX, ten_to_31])]);
+        assert_eq!(
+            lines.notes(),
+            ["1 keys of 32 digits without a letter were read as decimal numbers, the first in line 3, \
+              beside 1 hexadecimal ones; 0x makes a key hexadecimal"]
+        );
+    }
+
+    #[test]
+    fn columns_are_found_by_number_and_by_name() {
+        assert_eq!(csv_of("1,2\n3,4\n", &["1"]), Ok(vec![narrow(&[1, 3])]));
+        assert_eq!(csv_of("1,2\r\n 3 ,4", &["1", "2"]), Ok(vec![narrow(&[1, 3]), narrow(&[2, 4])]));
+        assert_eq!(csv_of("id,v\n1,2\n", &["2"]), Ok(vec![narrow(&[2])]), "a line of names");
+        assert_eq!(csv_of("id,\"my v\"\n1,2\n3,\"4\"\n", &["my v", "id"]), Ok(vec![narrow(&[2, 4]), narrow(&[1, 3])]));
+        assert_eq!(csv_of("id\n", &["id"]), Ok(vec![narrow(&[])]));
+        let wide = vec![1, 4294967296, u64::MAX, 2];
+        assert_eq!(csv_of("1\n4294967296\n18446744073709551615\n2\n", &["1"]), Ok(vec![Column::U64(wide)]));
+    }
+    #[test]
+    fn faults_of_csv_name_the_line() {
+        let expected = "expected a whole number from 0 to 18446744073709551615";
+        let or_heading = "; --header yes, if this line is a heading";
+        for (text, name, says) in [
+            ("", "1", "is empty, expected lines of numbers".into()),
+            ("1\n2\nx\n", "1", format!("line 3, column 1: found \"x\", {expected}")),
+            ("a,b\n1,2\n3,-4\n", "b", format!("line 3, column \"b\": found \"-4\", {expected}")),
+            ("1\n18446744073709551616\n", "1", format!("line 2, column 1: found \"18446744073709551616\", {expected}")),
+            ("1\n1.5\n", "1", format!("line 2, column 1: found \"1.5\", {expected}")),
+            ("1,\n", "2", format!("line 1, column 2: found \"\", {expected}{or_heading}")),
+            ("1x\n", "1", format!("line 1, column 1: found \"1x\", {expected}{or_heading}")),
+            ("1,2\n3\n", "1", "line 2: 1 columns, expected 2 as before".into()),
+            ("1,2\n", "3", "line 1: 2 columns, column 3 was asked for".into()),
+            ("a,b\n1,2\n", "c", "line 1: no column \"c\", there are a, b".into()),
+        ] {
+            assert_eq!(csv_of(text, &[name]), Err(format!("t.csv: {says}")), "{text:?}");
+        }
+        assert_eq!("0".parse::<ColumnName>(), Err("columns are counted from 1".into()));
+    }
+    #[test]
+    fn keys_of_128_bits_are_written_in_several_ways() {
+        let one = 0xF47A_C10B_58CC_4372_A567_0E02_B2C3_D479u128;
+        let ways = [
+            "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+            " F47AC10B58CC4372A5670E02B2C3D479 ",
+            "0xf47ac10b58cc4372a5670e02b2c3d479",
+            "324969006592305634633390616021200786553",
+        ];
+        for way in ways {
+            assert_eq!(
+                csv_with(&format!("{way},5\n"), &["1", "2"], true).unwrap()[0],
+                Column::U128(vec![one]),
+                "{way}"
+            );
+        }
+        let of = |text: &str| csv_with(text, &["1"], true);
+        assert_eq!(of("uuid\n0\n0x1f\n"), Ok(vec![Column::U128(vec![0, 31])]), "a line of names");
+        assert_eq!(of(&format!("{}\n", u128::MAX)), Ok(vec![Column::U128(vec![u128::MAX])]));
+        assert_eq!(csv_with("0x2,7\n3,8\n", &["1", "2"], true).unwrap()[1], Column::U32(vec![7, 8]));
+        for wrong in [
+            "f47ac10b-58cc-4372-a5670-e02b2c3d479",
+            "f47ac10b-58cc-4372-a567-0e02b2c3d47",
+            "f47ac10b58cc4372a5670e02b2c3d47g",
+            "0x",
+            "0x100000000000000000000000000000000",
+            "340282366920938463463374607431768211456",
+            "-1",
+            "1a",
+            "+1",
+            "",
+        ] {
+            let error =
+                of(&format!("1\n{wrong},\n").replace(',', if wrong.is_empty() { " " } else { "" })).unwrap_err();
+            assert!(
+                error.starts_with("t.csv: line 2, column 1: found \"") && error.contains("expected 128 bits"),
+                "{error}"
+            );
+        }
+        let error = csv_with("2,x\n", &["1", "2"], true).unwrap_err();
+        assert!(error.contains("column 2") && error.contains("from 0 to 18446744073709551615"), "{error}");
+    }
+}
