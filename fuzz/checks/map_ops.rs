@@ -7,9 +7,7 @@ use std::fmt::Debug;
 use std::io::Cursor;
 use std::sync::LazyLock;
 
-#[path = "script.rs"]
-mod script;
-use script::{Batch, Header, Step};
+use crate::script::{self, Batch, Header, Step};
 
 static CPUS: LazyLock<[Device; 2]> = LazyLock::new(|| [1, 2].map(|threads| Device::cpu_with_threads(threads).unwrap()));
 /// Operations and keys that the executor is asked of, at most: it takes milliseconds for each launch.

@@ -8,9 +8,7 @@ use std::io::Cursor;
 use std::sync::LazyLock;
 
 #[allow(dead_code, reason = "sets have no values, and are reproducible without being asked")]
-#[path = "script.rs"]
-mod script;
-use script::{Batch, Header, Step};
+use crate::script::{self, Batch, Header, Step};
 
 static CPUS: LazyLock<[Device; 2]> = LazyLock::new(|| [1, 2].map(|threads| Device::cpu_with_threads(threads).unwrap()));
 /// Operations and keys that the executor is asked of, at most: it takes milliseconds for each launch.

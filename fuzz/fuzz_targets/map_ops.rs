@@ -6,6 +6,8 @@
 
 #[path = "../checks/map_ops.rs"]
 mod map_ops;
+#[path = "../checks/script.rs"]
+mod script;
 
 use libfuzzer_sys::fuzz_target;
 

@@ -6,6 +6,8 @@
 
 #[path = "../checks/set_ops.rs"]
 mod set_ops;
+#[path = "../checks/script.rs"]
+mod script;
 
 use libfuzzer_sys::fuzz_target;
 

@@ -9,6 +9,8 @@ mod map_ops;
 mod npy;
 #[path = "../../../fuzz/checks/scan.rs"]
 mod scan;
+#[path = "../../../fuzz/checks/script.rs"]
+mod script;
 #[path = "../../../fuzz/checks/set_ops.rs"]
 mod set_ops;
 #[path = "../../../fuzz/checks/table.rs"]

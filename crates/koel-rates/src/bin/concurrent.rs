@@ -125,7 +125,7 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
                     Ok(Asked { stream: device.stream()?, values, version: vec![] })
                 };
                 let mut asked = new();
-                until(&mut || asked.as_mut().map_err(|_| stale()).and_then(|asked| ask(asked)));
+                until(&mut || asked.as_mut().map_err(|_| stale()).and_then(&ask));
             });
         }
         s.spawn(|| {

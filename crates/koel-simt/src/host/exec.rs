@@ -40,7 +40,8 @@ pub struct Exec {
     pub check_global_races: bool,
     /// Report reads of shared memory that the block never wrote.
     pub check_uninitialised: bool,
-    /// The stack of a thread.
+    /// The stack of a thread, in bytes: memory of which only the pages that are touched are taken. Kernels that are not optimised, or
+    /// are built with AddressSanitizer, need several times what others do. An overflow ends the process.
     pub stack_bytes: usize,
     /// So often a worker may switch between threads while no thread of the launch comes to its end; then the kernel is
     /// taken to spin forever. The default lasts several seconds.
@@ -59,7 +60,7 @@ impl Exec {
             check_races: true,
             check_global_races: true,
             check_uninitialised: true,
-            stack_bytes: 64 * 1024,
+            stack_bytes: 512 * 1024,
             patience: 100_000_000,
             stats: Mutex::default(),
         }
