@@ -73,11 +73,11 @@ fn table_files() {
 }
 #[test]
 fn operations_on_maps() {
-    run("map_ops", 0, map_ops::check);
+    run("map_ops", 200, map_ops::check);
 }
 #[test]
 fn operations_on_sets() {
-    run("set_ops", 0, set_ops::check);
+    run("set_ops", 200, set_ops::check);
 }
 #[test]
 fn numpy_arrays() {

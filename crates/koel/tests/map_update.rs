@@ -159,3 +159,22 @@ fn joins_see_updates() {
         }
     }
 }
+/// The ambiguous key has no slot: erasing it makes no room, and does not count as if it did.
+#[test]
+fn the_ambiguous_key_leaves_no_slot() {
+    use koel::map::{MapOptions, MapUpdater, Operation, Operations, Outcome};
+    const AMBIGUOUS: u32 = 3_932_556_378; // of seed 0
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut map = Map::build(&device, &[AMBIGUOUS], &[7]).unwrap();
+        let mut updater = MapUpdater::new(&device, MapOptions::default()).unwrap();
+        let keys = device.upload(&[AMBIGUOUS, 1, 2]).unwrap();
+        let each = device.upload(&[Operation::Erase, Operation::Insert, Operation::Insert].map(|o| o as u8)).unwrap();
+        let mut outcomes = device.alloc::<u8>(3).unwrap();
+        let operations = Operations::Each(each.view());
+        updater.enqueue(&mut map, &stream, operations, keys.view(), keys.view(), outcomes.view_mut()).unwrap();
+        let outcomes = outcomes.download().unwrap().into_iter().map(Outcome::of).collect::<Vec<_>>();
+        assert_eq!(outcomes, [Some(Outcome::Erased), Some(Outcome::Inserted), Some(Outcome::Inserted)], "{device:?}");
+        assert_eq!(map.get(&[AMBIGUOUS, 1, 2]).unwrap(), [None, Some(1), Some(2)], "{device:?}");
+    }
+}
