@@ -5,10 +5,11 @@
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
 use crate::device::Device;
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Shape, class, empty_last, filled, with_class_bits};
+use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape, class, empty_last, filled, with_class_bits};
 use koel_kernels::map::update::{applied, operation, status, status_of};
 use koel_kernels::set::layout::{Member, finished, in_bucket};
 use rayon::prelude::*;
+use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -230,14 +231,48 @@ pub fn update<B: Buckets>(
 struct Taken<B: Buckets> {
     /// The pairs of each bucket, in any of its slots.
     pairs: Vec<PairOf<B>>,
-    stashed: Vec<PairOf<B>>,
+    stashed: Stashed<B::Pairs>,
+    /// Pairs that found no room, since there was more: later ones try half as often each.
+    failures: u32,
     /// Of each bucket the class bits.
     bits: Vec<u8>,
     random: u32,
 }
 impl<B: Buckets> Default for Taken<B> {
     fn default() -> Taken<B> {
-        Taken { pairs: vec![], stashed: vec![], bits: vec![], random: 0x2545_F491 }
+        Taken { pairs: vec![], stashed: Stashed::default(), failures: 0, bits: vec![], random: 0x2545_F491 }
+    }
+}
+/// The pairs that have no place, while a partition is taken apart, and which one has a mixed key: many have one hash if keys were chosen.
+struct Stashed<L: Layout> {
+    pairs: Vec<L::Pair>,
+    numbers: HashMap<u64, usize>,
+}
+impl<L: Layout> Default for Stashed<L> {
+    fn default() -> Stashed<L> {
+        Stashed { pairs: vec![], numbers: HashMap::new() }
+    }
+}
+impl<L: Layout> Stashed<L> {
+    fn clear(&mut self) {
+        self.pairs.clear();
+        self.numbers.clear();
+    }
+    fn position(&self, mixed: L::Mixed) -> Option<usize> {
+        // Normally there is none.
+        if self.pairs.is_empty() { None } else { self.numbers.get(&mixed.widened()).copied() }
+    }
+    fn push(&mut self, pair: L::Pair) {
+        self.numbers.insert(L::key(pair).widened(), self.pairs.len());
+        self.pairs.push(pair);
+    }
+    /// Removes a pair; the last one takes its number.
+    fn remove(&mut self, number: usize) {
+        let pair = self.pairs.swap_remove(number);
+        self.numbers.remove(&L::key(pair).widened());
+        if let Some(&moved) = self.pairs.get(number) {
+            self.numbers.insert(L::key(moved).widened(), number);
+        }
     }
 }
 /// Where a key is.
@@ -260,8 +295,11 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             };
             let mixed = L::mixed(seed, batch.keys[i]);
             let (there, before) = self.find(shape, mixed, task.held);
+            // The ambiguous key has no slot: there is always room for it.
+            let has_slot = mixed != L::AMBIGUOUS;
+            let is_full = has_slot && count >= batch.most as usize;
             // Whatever follows would have to be in its order.
-            if refused || before.is_none() && operation != operation::ERASE && count >= batch.most as usize {
+            if refused || before.is_none() && operation != operation::ERASE && is_full {
                 task.updated.refused = 1;
                 task.updated.wanted += (before.is_none() && operation != operation::ERASE) as usize;
                 refused = true;
@@ -270,17 +308,25 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             *status = status_of(operation, before.is_some());
             let value = batch.values.get(i).copied().unwrap_or_default();
             let after = applied(operation, before, value);
-            count = count + after.is_some() as usize - before.is_some() as usize;
-            task.updated.new += (before.is_none() && after.is_some()) as usize;
-            task.updated.gone += (before.is_some() && after.is_none()) as usize;
+            match (before.is_some(), after.is_some()) {
+                (false, true) => {
+                    count += has_slot as usize;
+                    task.updated.new += 1;
+                }
+                (true, false) => {
+                    count -= has_slot as usize;
+                    task.updated.gone += 1;
+                    // There is room again.
+                    self.failures = 0;
+                }
+                _ => {}
+            }
             let pair = after.map(|value| L::pair(mixed, value));
             match (there, pair) {
                 (There::Held, _) => task.held = after,
                 (There::Slot(slot), pair) => self.pairs[slot] = pair.unwrap_or(L::EMPTY_PAIR),
-                (There::Stash(at), Some(pair)) => self.stashed[at] = pair,
-                (There::Stash(at), None) => {
-                    self.stashed.swap_remove(at);
-                }
+                (There::Stash(at), Some(pair)) => self.stashed.pairs[at] = pair,
+                (There::Stash(at), None) => self.stashed.remove(at),
                 (There::Nowhere, Some(pair)) => self.place(shape, pair),
                 (There::Nowhere, None) => {}
             }
@@ -291,10 +337,12 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         self.write(shape, task);
     }
 
-    /// Takes the partition apart, and its pairs out of the stash, if there is room. Tells how many pairs it has, and whether there were fillers.
+    /// Takes the partition apart, and its pairs out of the stash, if there is room. Tells how many pairs it has besides
+    /// that of the ambiguous key, and whether there were fillers.
     fn read(&mut self, shape: Shape, task: &mut Task<'_, B>) -> (usize, bool) {
         self.pairs.clear();
         self.stashed.clear();
+        self.failures = 0;
         let first = shape.place(task.partition, 0) as u32;
         let (mut count, mut has_gaps) = (0, false);
         for bucket in 0..shape.buckets {
@@ -335,8 +383,8 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
                 return (There::Slot(slot), Some(L::value(self.pairs[slot])));
             }
         }
-        match self.stashed.iter().position(is_it) {
-            Some(at) => (There::Stash(at), Some(L::value(self.stashed[at]))),
+        match self.stashed.position(mixed) {
+            Some(at) => (There::Stash(at), Some(L::value(self.stashed.pairs[at]))),
             None => (There::Nowhere, None),
         }
     }
@@ -350,7 +398,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             return;
         }
         let mut bucket = first;
-        for _ in 0..MOST_EVICTIONS {
+        for _ in 0..MOST_EVICTIONS.checked_shr(self.failures).unwrap_or(0) {
             let other = |pair: L::Pair| shape.other(L::hash(L::key(pair)), bucket);
             let mut slots = Self::slots(bucket);
             let hit = slots.clone().find(|&slot| self.free(other(self.pairs[slot])).is_some());
@@ -364,6 +412,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
                 return;
             }
         }
+        self.failures += 1;
         self.stashed.push(pair);
     }
     fn free(&self, bucket: u32) -> Option<usize> {
@@ -392,13 +441,12 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
     /// Puts the partition together again.
     fn write(&mut self, shape: Shape, task: &mut Task<'_, B>) {
         // What is in the stash has two full buckets.
-        for pair in std::mem::take(&mut self.stashed) {
+        let mut stashed = std::mem::take(&mut self.stashed.pairs);
+        stashed.retain(|&pair| {
             let h = L::hash(L::key(pair));
             let first = shape.first(h);
-            if !self.put(first, pair) && !self.put(shape.other(h, first), pair) {
-                self.stashed.push(pair);
-            }
-        }
+            !self.put(first, pair) && !self.put(shape.other(h, first), pair)
+        });
         self.bits.clear();
         self.bits.resize(shape.buckets as usize, 0);
         for (bucket, pairs) in (0..).zip(self.pairs.chunks_exact(B::SLOTS)) {
@@ -407,7 +455,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
                 self.bits[shape.first(h) as usize] |= ((shape.first(h) != bucket) as u8) << class(h);
             }
         }
-        for &pair in &self.stashed {
+        for &pair in &stashed {
             let h = L::hash(L::key(pair));
             self.bits[shape.first(h) as usize] |= 1 << class(h);
         }
@@ -416,6 +464,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         for (place, ((pairs, &bits), words)) in (first..).zip(buckets) {
             B::write(shape, place, pairs, bits, words);
         }
-        task.stashed.extend_from_slice(&self.stashed);
+        task.stashed.extend_from_slice(&stashed);
+        self.stashed.pairs = stashed;
     }
 }
