@@ -1,4 +1,4 @@
-//! Rates of [`Index`](koel::Index), of group counts and of [`MultiMap`](koel::MultiMap) on this machine's best device: one JSON line each.
+//! Rates of [`Index`](koel::Index), of group counts and of [`MultiMap`] on this machine's best device: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin group_rates -- 2^24 2^27 distinct=2^10,2^20,2^26 each=4,64,zipf
 //!

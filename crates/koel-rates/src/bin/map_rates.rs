@@ -1,4 +1,4 @@
-//! Rates of [`Map`](koel::Map) on this machine's best device, beside the machine's own limits: one JSON line each.
+//! Rates of [`Map`] on this machine's best device, beside the machine's own limits: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin map_rates -- 2^22 2^24 load=0.8,0.9 keys=unique,zipf policy=unchecked,keep_last
 //!

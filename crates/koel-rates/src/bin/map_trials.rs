@@ -1,4 +1,4 @@
-//! Trials of [`Map`](koel::Map) on this machine's best device, every answer compared with the right one: one JSON line each.
+//! Trials of [`Map`] on this machine's best device, every answer compared with the right one: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin map_trials -- small 100000 big 2^29 tight streams 10
 //!

@@ -1,4 +1,4 @@
-//! Rates of [`Set`](koel::Set) and [`SetCombiner`](koel::SetCombiner) on this machine's best device, beside the machine's own limits: one
+//! Rates of [`Set`](koel::Set) and [`SetCombiner`] on this machine's best device, beside the machine's own limits: one
 //! JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin set_rates -- 2^22 2^24 2^27 load=0.8,0.9 bits=32,64

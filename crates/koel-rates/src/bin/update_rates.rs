@@ -1,4 +1,4 @@
-//! Rates of [`MapUpdater`](koel::MapUpdater) and [`SetUpdater`](koel::SetUpdater) on this machine's best device: one JSON line each.
+//! Rates of [`MapUpdater`] and [`SetUpdater`] on this machine's best device: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin update_rates -- 2^24 batch=2^20 load=0.5,0.8 kind=map,set
 //!

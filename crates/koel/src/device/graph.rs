@@ -317,7 +317,11 @@ impl<S> Graph<S> {
         kept.iter().zip(&self.uses).try_for_each(|(buffer, used)| buffer.used_on(stream, used.usage))
     }
     /// Puts the recorded work on a stream. Its buffers are alive.
-    fn put_on(&mut self, stream: &Stream) -> Result<()> {
+    fn put_on(
+        &mut self,
+        #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU's work runs on it"))]
+        stream: &Stream,
+    ) -> Result<()> {
         match &mut self.recorded {
             Recorded::Closure(record) => {
                 let running = Running::begin(&self.device)?;
