@@ -248,6 +248,8 @@ impl Table for Built {
         let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let (table, stash) = (self.table.view().arg("table", stream)?, self.stash.view().arg("stash", stream)?);
         if !stream.device().runs_kernels() {
+            // SAFETY: this device's memory is the host's, and the buffer, which is borrowed here, does not change meanwhile.
+            let stash = unsafe { stash.native() };
             let rest = |key| find_outside(key, self.lookup, stash);
             cpu::find(stream.device(), &Slots(self), self.table.view(), queries, values, found, rest);
             return Ok(());
