@@ -20,6 +20,8 @@ pub fn bundle(root: &Path) -> Result<(), String> {
     std::fs::create_dir_all(to.join("tests")).map_err(|e| format!("{}: {e}", to.display()))?;
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--release", "--no-run", "--message-format=json-render-diagnostics"]);
+    // As in the tests of every day.
+    cargo.args(["--config", "profile.release.overflow-checks=true"]);
     for package in TESTED {
         cargo.args(["-p", package]);
     }
