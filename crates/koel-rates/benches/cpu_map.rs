@@ -6,7 +6,7 @@
 //! each the best of several runs. Every answer is verified.
 use koel::Device;
 use koel::classic::Duplicates;
-use koel::cpu::{Finder, Level, Pages, Scratch, Stash, build, map};
+use koel::cpu::{Finder, How, Level, Pages, Scratch, Stash, build, map};
 use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
@@ -76,6 +76,11 @@ impl Best {
     }
 }
 
+/// How a table is built that may stash whatever it must.
+fn how(policy: Duplicates, reproducible: bool) -> How {
+    How { policy, reproducible, most_stashed: usize::MAX }
+}
+
 fn main() {
     let arguments = std::env::args().skip(1).filter(|a| a != "--bench").collect::<Vec<_>>();
     let sizes = arguments.first().map_or("22,24", String::as_str).split(',').map(|s| s.parse::<u32>().unwrap());
@@ -134,8 +139,7 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
                     SEED,
                     &keys,
                     &values,
-                    Duplicates::KeepLast,
-                    false,
+                    how(Duplicates::KeepLast, false),
                     table,
                     &mut stash,
                     &mut scratch,
@@ -150,7 +154,8 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let (mut stash, mut scratch) = (Stash::default(), Scratch::<L>::new(Pages::Huge));
     let mut again = |policy, reproducible, runs| {
         Best::of(threads, runs, || {
-            build(device, shape, SEED, &keys, &values, policy, reproducible, table, &mut stash, &mut scratch).unwrap()
+            build(device, shape, SEED, &keys, &values, how(policy, reproducible), table, &mut stash, &mut scratch)
+                .unwrap()
         })
     };
     again(Duplicates::KeepLast, true, 1);
@@ -161,8 +166,18 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     for level in Level::available() {
         let mut scratch = Scratch::with_level(Pages::Huge, level);
         let mut go = || {
-            build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, false, table, &mut stash, &mut scratch)
-                .unwrap()
+            build(
+                device,
+                shape,
+                SEED,
+                &keys,
+                &values,
+                how(Duplicates::KeepLast, false),
+                table,
+                &mut stash,
+                &mut scratch,
+            )
+            .unwrap()
         };
         Best::of(threads, 3, &mut go).show(&format!("build, warm, {level:?}"), n);
     }
@@ -174,13 +189,24 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let zipf = (0..n as u32).map(|i| keys[((n as f64).powf(scramble(i, 3) as f64 / 4294967296.0) as usize).min(n - 1)]);
     for (name, keys) in [("every key twice", twice), ("Zipf", zipf.collect()), ("one key", vec![key(5); n])] {
         let mut go = || {
-            build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, false, table, &mut stash, &mut scratch)
-                .unwrap()
+            build(
+                device,
+                shape,
+                SEED,
+                &keys,
+                &values,
+                how(Duplicates::KeepLast, false),
+                table,
+                &mut stash,
+                &mut scratch,
+            )
+            .unwrap()
         };
         Best::of(threads, 3, &mut go).show(&format!("build, warm, {name}"), n);
     }
     let counts =
-        build(device, shape, SEED, &keys, &values, Duplicates::KeepLast, false, table, &mut stash, &mut scratch)
+        build(device, shape, SEED, &keys, &values, how(Duplicates::KeepLast, false), table, &mut stash, &mut scratch)
+            .unwrap()
             .unwrap();
     println!("  {:.4} evictions a pair, {} pairs in the stash", counts.evictions as f64 / n as f64, counts.stashed);
 

@@ -27,7 +27,12 @@ pub mod keys128;
 pub mod limits;
 pub mod map;
 pub mod primitives;
+mod seed;
 pub mod set;
+#[cfg(test)]
+#[path = "../tests/support/special.rs"]
+#[allow(dead_code, reason = "integration tests use the rest")]
+mod special;
 mod update;
 
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};

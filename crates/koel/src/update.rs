@@ -6,6 +6,7 @@ use crate::file::stored::Stored;
 use crate::map::join::{Arrived, Route, Rule, Sent, reserve, reserve_route, send};
 use crate::map::kernels::{self, Kernels, Slots};
 use crate::map::plan::Plan;
+use crate::seed::unforeseeable;
 use koel_kernels::map::few::Few;
 use koel_kernels::map::join::Numbered;
 use koel_kernels::map::layout::{Layout, Shape};
@@ -102,6 +103,8 @@ pub(crate) trait Changed: Sized {
 
     /// The load to build it for.
     fn load(options: &Self::Options) -> f64;
+    /// The same options with this seed.
+    fn with_seed(options: Self::Options, seed: u32) -> Self::Options;
     fn device(&self) -> &Device;
     fn plan(&self) -> &Plan;
     /// Pairs stored.
@@ -333,7 +336,25 @@ impl<T: Changed> Updater<T> {
             return Ok(());
         }
         let left = self.begin(table, stream, batch, &mut outcomes)?;
-        self.finish(table, stream, batch, &mut outcomes, all, left)
+        self.finish(table, stream, batch, &mut outcomes, all, left)?;
+        self.relieve(table, stream)
+    }
+    /// Builds a table on a CPU again, by another seed, that has more pairs in its stash than a build leaves there: each batch would take
+    /// them out and put them back.
+    fn relieve(&mut self, table: &mut T, stream: &Stream) -> Result<()> {
+        let most = table.plan().most_stashed();
+        match table.parts() {
+            Parts::Cpu { stash, .. } if stash.len() > most => {}
+            _ => return Ok(()),
+        }
+        self.redraw(table, stream)
+    }
+    /// Builds the table again, as large as it is, by a seed that nobody knows: against the one that it has, keys were chosen. Later builds
+    /// take that seed too.
+    fn redraw(&mut self, table: &mut T, stream: &Stream) -> Result<()> {
+        self.options = T::with_seed(self.options, unforeseeable() as u32);
+        let room = (slots_of::<T>(table.plan().shape) as f64 * self.grown_load()) as usize;
+        self.rebuild(table, stream, room)
     }
     /// Does not wait, and leaves what there is no room for.
     pub fn enqueue(
@@ -454,13 +475,18 @@ impl<T: Changed> Updater<T> {
         range: Range<usize>,
         mut left: Left,
     ) -> Result<()> {
+        let mut is_redrawn = false;
         while left.refused > 0 {
             let pairs = table.len()? + left.wanted;
-            if pairs as f64 <= slots_of::<T>(table.plan().shape) as f64 * self.grown_load() {
+            if pairs as f64 > slots_of::<T>(table.plan().shape) as f64 * self.grown_load() {
+                self.rebuild(table, stream, pairs)?;
+            } else if !is_redrawn {
                 // It is not the table that is full, only some partitions.
+                self.redraw(table, stream)?;
+                is_redrawn = true;
+            } else {
                 return self.apply_on_host(table, stream, batch, outcomes, range);
             }
-            self.rebuild(table, stream, pairs)?;
             if !self.can_update(table, batch) {
                 return self.apply_on_host(table, stream, batch, outcomes, range);
             }

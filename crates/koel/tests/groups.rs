@@ -68,7 +68,7 @@ fn check_index<K: Key>(builder: &mut IndexBuilder<K>, device: &Device, keys: &[K
 }
 fn indexes<K: Key>() {
     for device in devices() {
-        let mut builder = IndexBuilder::<K>::new(&device, IndexOptions { load: 0.9, seed: 3 }).unwrap();
+        let mut builder = IndexBuilder::<K>::new(&device, IndexOptions { load: 0.9, seed: Some(3) }).unwrap();
         // Largest first, and then again after smaller ones: memory is used for inputs of other sizes.
         for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
             for (name, of) in COLUMNS.into_iter().skip(s % 2).step_by(2) {
@@ -255,7 +255,7 @@ fn what_does_not_fit_is_refused() {
         assert_eq!(retriever.total().unwrap(), 0);
         let e = MultiMap::build(&device, &[7u32], &[1u32, 2]).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", found: 2, expected: 1, .. }), "{e}");
-        let e = IndexBuilder::<u32>::new(&device, IndexOptions { load: 0.99, seed: 0 }).err().unwrap();
+        let e = IndexBuilder::<u32>::new(&device, IndexOptions { load: 0.99, seed: None }).err().unwrap();
         assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
         let elsewhere = Device::executor(5).upload(&[1u32, 2]).unwrap();
         let e =

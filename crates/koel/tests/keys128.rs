@@ -64,7 +64,7 @@ fn queries(keys: &[u128]) -> Vec<u128> {
 }
 
 fn options(duplicates: Duplicates) -> Map128Options {
-    Map128Options { duplicates, ..Map128Options::default() }
+    Map128Options { duplicates, seed: Some(0), ..Map128Options::default() }
 }
 fn build<V: Value>(stream: &Stream, keys: &[u128], values: &[V], options: Map128Options) -> koel::Result<Map128<V>> {
     let device = stream.device();
@@ -126,7 +126,7 @@ fn every_column<V: Value>(step: usize) {
     for device in devices() {
         let stream = device.stream().unwrap();
         for (p, policy) in POLICIES.into_iter().enumerate() {
-            let mut builder = Map128Builder::new(&device, Map128Options { seed: 3, ..options(policy) }).unwrap();
+            let mut builder = Map128Builder::new(&device, Map128Options { seed: Some(3), ..options(policy) }).unwrap();
             for (s, n) in sizes(&device).into_iter().rev().chain([3000]).enumerate() {
                 for (name, of) in COLUMNS.into_iter().skip((s + p) % step).step_by(step) {
                     let (keys, values) = (column(of, n), values::<V>(n));
@@ -242,7 +242,7 @@ fn keys_that_share_fingerprints() {
                 let map = build(&stream, &keys, &values, options(policy)).unwrap();
                 assert_eq!(map.report().unwrap().attempts, 2, "{place}");
                 check(&map, &kept(&keys, &values, policy), &place);
-                let another = Map128Options { seed: 1, ..options(policy) };
+                let another = Map128Options { seed: Some(1), ..options(policy) };
                 assert_eq!(build(&stream, &keys, &values, another).unwrap().report().unwrap().attempts, 1, "{place}");
             }
             let rejected = build(&stream, &keys, &values, options(Duplicates::Reject)).unwrap_err();
@@ -256,10 +256,13 @@ fn keys_that_share_fingerprints() {
                 assert_eq!(map.report().unwrap().attempts, 2, "{place}");
                 check(&map, &kept(keys, values, policy), &place);
             }
-            let (index, ids) = Index128::encode(&device, &keys).unwrap();
+            let seed = IndexOptions { seed: Some(0), ..IndexOptions::default() };
+            let staged = device.stage(&keys).unwrap();
+            let index = Index128Builder::new(&device, seed).unwrap().build(&stream, staged.view()).unwrap();
+            let ids = index.ids(&keys).unwrap().into_iter().map(Option::unwrap);
             assert_eq!((index.len(), index.report().unwrap().attempts), (distinct, 2), "{place}");
             let expected = (0..distinct as u32).chain(0..(distinct / 3) as u32);
-            assert!(ids.into_iter().eq(expected), "{place}");
+            assert!(ids.eq(expected), "{place}");
         }
     }
 }
@@ -270,12 +273,14 @@ fn a_fingerprint_is_no_key() {
         let groups = colliding(500, 3);
         let there = groups.iter().map(|group| group[0]).collect::<Vec<_>>();
         let asked = groups.concat();
-        let map = Map128::build(&device, &there, &values::<u32>(there.len())).unwrap();
+        let stream = device.stream().unwrap();
+        let map = build(&stream, &there, &values::<u32>(there.len()), options(Duplicates::KeepLast)).unwrap();
         assert_eq!(map.report().unwrap().attempts, 1);
         check_set(map.set(), &there, &asked, &device.name());
         let found = map.get(&asked).unwrap().into_iter().flatten().count();
         assert_eq!(found, there.len(), "on {}", device.name());
-        let set = Set128::build(&device, &there).unwrap();
+        let (seed, staged) = (SetOptions { seed: Some(0), ..SetOptions::default() }, device.stage(&there).unwrap());
+        let set = Set128Builder::new(&device, seed).unwrap().build(&stream, staged.view()).unwrap();
         check_set(&set, &there, &asked, &device.name());
     }
 }
@@ -309,7 +314,7 @@ fn check_index(builder: &mut koel::keys128::Index128Builder, device: &Device, ke
 #[test]
 fn indexes_and_sets() {
     for device in devices() {
-        let options = IndexOptions { load: 0.9, seed: 5 };
+        let options = IndexOptions { load: 0.9, seed: Some(5) };
         let mut builder = koel::keys128::Index128Builder::new(&device, options).unwrap();
         let mut of_sets = Set128Builder::new(&device, SetOptions::default()).unwrap();
         for (s, n) in sizes(&device).into_iter().rev().chain([3000]).enumerate() {

@@ -136,7 +136,7 @@ fn fingerprints_differ() {
         found.push(build(&device, &other, options(0.8)).fingerprint().unwrap());
         other[7] = (other[7].0 ^ 0x8000_0001, all[7].1);
         found.push(build(&device, &other, options(0.8)).fingerprint().unwrap());
-        found.push(build(&device, &all, MapOptions { seed: 1, ..options(0.8) }).fingerprint().unwrap());
+        found.push(build(&device, &all, MapOptions { seed: Some(1), ..options(0.8) }).fingerprint().unwrap());
         found.push(build(&device, &all, options(0.7)).fingerprint().unwrap());
         // Of two copies the last and the first.
         let twice = all.iter().copied().chain(all.iter().map(|&(k, v)| (k, !v))).collect::<Vec<_>>();

@@ -3,12 +3,12 @@ mod support;
 #[path = "support/updates.rs"]
 mod updates;
 
-use koel::set::layout::unmixed;
 use koel::set::{difference, union};
 use koel::{
     Device, Key, Operation, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, ViewMut,
 };
 use std::path::Path;
+use support::special::often_special;
 use support::{Random, devices};
 use updates::{Batch, Oracle, Table, key};
 
@@ -19,7 +19,7 @@ impl<K: Key> Table for Set<K> {
     const OPERATIONS: &'static [Operation] = &[Operation::Insert, Operation::Erase];
 
     fn build(device: &Device, keys: &[K], _: &[u32], load: f64) -> (Self, SetUpdater<K>) {
-        let options = SetOptions { load, ..SetOptions::default() };
+        let options = SetOptions { load, seed: Some(0) };
         let keys = device.stage(keys).unwrap();
         let mut builder = SetBuilder::new(device, options).unwrap();
         let set = builder.build(&device.stream().unwrap(), keys.view()).unwrap();
@@ -60,6 +60,9 @@ impl<K: Key> Table for Set<K> {
     fn slots(&self) -> usize {
         Set::report(self).unwrap().slots
     }
+    fn bytes(&self) -> usize {
+        Set::bytes(self)
+    }
     fn report(&self) -> String {
         format!("{:?}", Set::report(self))
     }
@@ -97,8 +100,8 @@ impl<K: Key> Table for Set<K> {
         // SAFETY: nothing changes the file.
         unsafe { Set::open(path) }.unwrap()
     }
-    fn ambiguous() -> K {
-        unmixed(0, K::EMPTY)
+    fn often_special(random: u64, other: K) -> K {
+        often_special::<K::Pairs>(0, random, other)
     }
 }
 
@@ -132,6 +135,11 @@ fn an_opened_set_is_updated_in_memory() {
 fn sets_grow_from_nothing() {
     updates::tables_grow_from_nothing::<Set<u32>>();
     updates::tables_grow_from_nothing::<Set<u64>>();
+}
+#[test]
+fn sets_do_not_shrink_to_more() {
+    updates::tables_do_not_shrink_to_more::<Set<u32>>();
+    updates::tables_do_not_shrink_to_more::<Set<u64>>();
 }
 #[test]
 fn updates_are_part_of_a_graph() {

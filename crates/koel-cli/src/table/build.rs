@@ -42,7 +42,7 @@ pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     let read_seconds = begin.elapsed().as_secs_f64();
     let device = device::open(global.device, global.threads)?.device;
     // Both halves of the seed count.
-    let build = Build { device, args: &args, seed: (global.seed ^ global.seed >> 32) as u32 };
+    let build = Build { device, args: &args, seed: Some((global.seed ^ global.seed >> 32) as u32) };
     let (dropped, [build_seconds, write_seconds]) = match (keys, values) {
         (Column::U32(keys), Column::U32(values)) => build.run(&keys, &values),
         (Column::U32(keys), Column::U64(values)) => build.run(&keys, &values),
@@ -139,7 +139,7 @@ fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
 struct Build<'a> {
     device: Device,
     args: &'a BuildArgs,
-    seed: u32,
+    seed: Option<u32>,
 }
 impl Build<'_> {
     /// Builds and saves: how many keys came again and were dropped, and the seconds of both.

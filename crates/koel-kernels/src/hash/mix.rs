@@ -53,6 +53,12 @@ pub fn splitmix_at(seed: u64, i: u32) -> u64 {
     mix64(seed.wrapping_add((i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
+/// Draws a seed for attempt `times` of a build of keys that another seed has no room for. Same `redraws`, same seeds.
+#[inline(always)]
+pub fn redrawn(redraws: u32, times: u32) -> u32 {
+    mix(redraws ^ mix(times))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

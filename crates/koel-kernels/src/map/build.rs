@@ -704,7 +704,7 @@ fn build_rest<R: Records, const CHECK: bool>(
     while i < homeless {
         // Both buckets of the pair are full, and its class is marked in the first: a lookup comes here.
         if !resolved || list.load(i) != EMPTY {
-            let done = stash::insert::<R::Layout>(stash, source.stash_bits, part.from.pair(lists.second.load(i)));
+            let done = stash::insert_near::<R::Layout>(stash, source.stash_bits, part.from.pair(lists.second.load(i)));
             build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
         }
         i += THREADS;
@@ -1138,7 +1138,7 @@ fn resolve<R: Records>(
 #[inline(always)]
 fn contest<L: Layout>(contested: Buf<u64>, bits: u32, key: L::Mixed, build_state: Buf<u32>) {
     let mask = (1u32 << (bits & 31)) - 1;
-    let (mut at, mut looked) = (stash::start(L::hash(key), bits), 0);
+    let (mut at, mut looked) = (stash::start::<L>(key, bits), 0);
     // A table as full as this would cost more than building in the other way.
     while looked <= mask.min(MAX_PROBES) {
         let there = contested.cas(at, EMPTY, key.widened());

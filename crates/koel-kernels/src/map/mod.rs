@@ -88,8 +88,7 @@ pub mod state {
     pub const WORDS: usize = STRETCHES as usize + super::partition::MOST_STAMPS as usize;
 }
 
-/// A filter behind the table of contested keys has 2^this bits: one that is cleared tells that there may be a key of this
-/// [start](stash::start).
+/// A filter behind the table of contested keys has 2^this bits: one that is cleared tells that there may be a key of such a hash.
 pub const CONTESTED_FILTER: u32 = 17;
 /// Its words.
 pub const FILTER_WORDS: u32 = 1 << (CONTESTED_FILTER - 6);
@@ -100,7 +99,7 @@ pub const fn contested_words(bits: u32) -> usize {
 /// The word of the filter, and the number of the bit in it, of a key with this hash.
 #[inline(always)]
 pub fn filter_bit(h: u32) -> (u32, u32) {
-    let bit = stash::start(h, CONTESTED_FILTER);
+    let bit = h.wrapping_mul(0x9E37_79B1) >> (32 - CONTESTED_FILTER);
     (bit / 64, bit & 63)
 }
 

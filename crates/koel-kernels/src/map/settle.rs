@@ -15,7 +15,7 @@ use super::build::write_bucket;
 use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
 use super::partition::Stamps;
 use super::{FILTER_WORDS, contested_words, filter_bit, header, rank, ranked, stash, state};
-use crate::hash::mix::mix;
+use crate::hash::mix::{mix, redrawn};
 use crate::hash::mulhi;
 use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
@@ -42,6 +42,8 @@ pub struct Settling {
     pub tiles: u32,
     /// The seed of the build.
     pub seed: u32,
+    /// What the [seeds after it](redrawn) follow from.
+    pub redraws: u32,
     /// The stash has 2^this slots.
     pub stash_bits: u32,
     /// The table of contested keys has 2^this slots.
@@ -251,7 +253,7 @@ fn search<L: Layout>(t: Thread, built: Built<L>) {
                 let contested_key = i + (j as u32 * THREADS) < count && filter.load(word) >> bit & 1 == 0;
                 // A narrow key is its hash.
                 if contested_key && !(L::SLOT_WORDS == 1 && is_raised(raised, h, h, ranks(j))) {
-                    seen[j] = contested.load(stash::start(h, settling.contested_bits));
+                    seen[j] = contested.load(stash::start::<L>(mixed[j], settling.contested_bits));
                 }
             });
             unroll::<SEARCHED>(|j| raise(built, raised, mixed[j], ranks(j), seen[j]));
@@ -271,7 +273,7 @@ fn is_raised(raised: Shared<u64>, h: u32, tag: u32, rank: u32) -> bool {
 fn raise<L: Layout>(built: Built<L>, raised: Shared<u64>, key: L::Mixed, rank: u32, mut there: u64) {
     let Built { settling, contested, .. } = built;
     let (h, mask) = (L::hash(key), (1u32 << (settling.contested_bits & 31)) - 1);
-    let (mut at, mut looked) = (stash::start(h, settling.contested_bits), 0);
+    let (mut at, mut looked) = (stash::start::<L>(key, settling.contested_bits), 0);
     while there != EMPTY && looked <= mask {
         if L::Mixed::narrowed(there) == key {
             let tag = if L::SLOT_WORDS == 1 { h } else { at };
@@ -378,7 +380,7 @@ fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
     grid_barrier(t, build_state, times);
     loop {
         let keeps_seed = attempt == 1 && settling.keeps_seed != 0;
-        seed = if keeps_seed { settling.seed } else { mix(settling.seed ^ mix(attempt)) };
+        seed = if keeps_seed { settling.seed } else { redrawn(settling.redraws, attempt) };
         let mut i = begin;
         while i < buckets * L::WORDS as u64 {
             // No rank, behind the heads.
@@ -540,7 +542,7 @@ fn meet<L: Layout>(built: Built<L>, waiting: u64, key: L::Mixed, rank: u32) -> b
             claim => return claim == Claim::Met,
         }
     }
-    let (mut slot, mut looked) = (mulhi(h.wrapping_mul(0x9E37_79B1), settling.waiting), 0);
+    let (mut slot, mut looked) = (mulhi(stash::spread::<L>(key), settling.waiting), 0);
     while looked < settling.waiting {
         let at = waiting + slot as u64 * L::SLOT_WORDS as u64;
         match claim::<L>(locks, at, at + 1, key, rank) {
@@ -613,7 +615,7 @@ fn insert<L: Layout>(t: Thread, built: Built<L>, mut pair: L::Pair) {
             write_pair::<L>(slots, bucket, slot, pair);
             (pair, done) = (evicted, false);
             moves += 1;
-        } else if stash::insert::<L>(stash, settling.stash_bits, pair) {
+        } else if stash::insert_near::<L>(stash, settling.stash_bits, pair) {
             build_state.fetch_add(state::STASHED, 1);
         } else {
             build_state.fetch_add(state::FAILED, 1);

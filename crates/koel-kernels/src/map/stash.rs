@@ -1,14 +1,30 @@
 //! Pairs that found no place in their two buckets: a small open-addressing table with linear probing, normally empty.
-use super::layout::{EMPTY, Layout};
+//!
+//! Where a search begins follows from all bits of the mixed key: keys that share both their buckets have one hash, and would share one
+//! chain of probes if it followed from that. Keys can still be chosen so that they share it, if the seed is known. So a build
+//! gives up where a pair is not placed within [`MOST_PROBES`], and draws another seed.
+use super::layout::{EMPTY, Layout, Number};
 use koel_simt::{Buf, In, Thread};
 
 /// A stash has 2^this slots at most.
 pub const MOST_BITS: u32 = 20;
 
-/// Where the search for a hash begins, in a stash of 2^`bits` slots.
+/// Slots that a build looks at for a pair, at most. At a load of 0.5 no chain of a stash of 2^20 slots is longer, if keys were not chosen.
+pub const MOST_PROBES: u32 = 128;
+
+/// 32 bits of a mixed key, which spread keys of one hash too.
 #[inline(always)]
-pub fn start(h: u32, bits: u32) -> u32 {
-    (h.wrapping_mul(0x9E37_79B1) as u64 >> (32 - (bits & 31))) as u32
+pub fn spread<L: Layout>(key: L::Mixed) -> u32 {
+    let low = key.widened() as u32;
+    // A narrow key is its hash.
+    let folded = if L::HASH_SHIFT == 0 { low } else { L::hash(key) ^ low.wrapping_mul(0x85EB_CA6B) };
+    folded.wrapping_mul(0x9E37_79B1)
+}
+
+/// Where the search for a mixed key begins, in a stash of 2^`bits` slots.
+#[inline(always)]
+pub fn start<L: Layout>(key: L::Mixed, bits: u32) -> u32 {
+    (spread::<L>(key) as u64 >> (32 - (bits & 31))) as u32
 }
 
 /// Empties a stash of so many words before a build: each block, of `threads` threads, its share.
@@ -24,9 +40,18 @@ pub fn clear(t: Thread, threads: u32, stash: Buf<u64>, words: u32) {
 /// Puts a pair in, from a kernel; its key is not there. False if there is no room.
 #[inline(always)]
 pub fn insert<L: Layout>(stash: Buf<u64>, bits: u32, pair: L::Pair) -> bool {
+    insert_within::<L>(stash, bits, !0, pair)
+}
+/// As [`insert`], from a build. False if there is no room within [`MOST_PROBES`] slots.
+#[inline(always)]
+pub fn insert_near<L: Layout>(stash: Buf<u64>, bits: u32, pair: L::Pair) -> bool {
+    insert_within::<L>(stash, bits, MOST_PROBES - 1, pair)
+}
+#[inline(always)]
+fn insert_within<L: Layout>(stash: Buf<u64>, bits: u32, most: u32, pair: L::Pair) -> bool {
     let mask = (1u32 << (bits & 31)) - 1;
-    let (mut at, mut looked) = (start(L::hash(L::key(pair)), bits), 0);
-    while looked <= mask {
+    let (mut at, mut looked) = (start::<L>(L::key(pair), bits), 0);
+    while looked <= mask.min(most) {
         let word = at * L::SLOT_WORDS as u32;
         if stash.cas(word, EMPTY, L::head(pair)) == EMPTY {
             if L::SLOT_WORDS > 1 {
@@ -44,7 +69,7 @@ pub fn insert<L: Layout>(stash: Buf<u64>, bits: u32, pair: L::Pair) -> bool {
 #[inline(always)]
 pub fn slot_of<L: Layout>(stash: Buf<u64>, bits: u32, key: L::Mixed) -> Option<u32> {
     let mask = (1u32 << (bits & 31)) - 1;
-    let (mut at, mut looked) = (start(L::hash(key), bits), 0);
+    let (mut at, mut looked) = (start::<L>(key, bits), 0);
     while looked <= mask {
         let head = stash.load_relaxed(at * L::SLOT_WORDS as u32);
         if head == EMPTY {
@@ -64,7 +89,7 @@ pub fn slot_of<L: Layout>(stash: Buf<u64>, bits: u32, key: L::Mixed) -> Option<u
 #[track_caller]
 pub fn find<L: Layout>(stash: In<u64>, bits: u32, key: L::Mixed) -> Option<L::Value> {
     let mask = (1u32 << (bits & 31)) - 1;
-    let (mut at, mut looked) = (start(L::hash(key), bits), 0);
+    let (mut at, mut looked) = (start::<L>(key, bits), 0);
     while looked <= mask {
         let word = at * L::SLOT_WORDS as u32;
         let head = stash.get(word);

@@ -530,7 +530,7 @@ fn build<K: Member, const BATCH: usize>(t: Thread, arrived: Arrived<K>, slots: B
     i = id;
     while i < evicting {
         if let Some(key) = evict(table, table.listed.load(i)) {
-            let done = stash::insert::<K::Pairs>(stash, source.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
+            let done = stash::insert_near::<K::Pairs>(stash, source.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
             build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
         }
         i += THREADS;

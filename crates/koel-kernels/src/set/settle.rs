@@ -7,7 +7,7 @@
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, hash, mixed};
-use crate::hash::mix::mix;
+use crate::hash::mix::redrawn;
 use crate::map::layout::{EMPTY, Layout, Shape};
 use crate::map::settle::{MAX_ATTEMPTS, clear_bins, clear_state, ends, grid_barrier, write_header};
 use crate::map::{stash, state};
@@ -24,6 +24,8 @@ pub struct Settling {
     pub n: u32,
     /// The seed of the build.
     pub seed: u32,
+    /// What the [seeds after it](redrawn) follow from.
+    pub redraws: u32,
     /// The stash has 2^this slots.
     pub stash_bits: u32,
     /// Bins of both passes.
@@ -138,7 +140,7 @@ fn rebuild<K: Member>(
     // All threads know now that the build has failed.
     grid_barrier(t, build_state, &mut times);
     loop {
-        let seed = mix(settling.seed ^ mix(attempt));
+        let seed = redrawn(settling.redraws, attempt);
         let mut i = begin;
         while i < buckets * K::SLOTS as u64 {
             table.slots.store_relaxed(i, K::EMPTY);
@@ -198,7 +200,8 @@ fn rebuild<K: Member>(
                 && build_state.load_relaxed(state::FAILED) == 0
                 && let Some(key) = evict(table, key)
             {
-                let done = stash::insert::<K::Pairs>(stash, settling.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
+                let done =
+                    stash::insert_near::<K::Pairs>(stash, settling.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
                 build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
             }
             i += step;

@@ -4,14 +4,17 @@
 //! go to their second bucket if that has room. When these have been tried, each that is left evicts another pair to its
 //! other bucket, and so on. Buckets lose no pair before, so of two pairs with one key the later finds the earlier in the
 //! same step, or waits behind it.
+use super::How;
 use super::partition::{BLOCK, Parted, mix_pairs};
 use super::reproduce::Reproducer;
 use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_unchecked};
 use super::stash::{Stash, pair_unchecked};
 use crate::duplicates::Duplicates;
 use koel_kernels::hash::mulhi;
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Shape, class};
+use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
+use std::collections::HashSet;
 use std::hint::select_unpredictable;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Evictions until a pair goes to the stash. Fewer in a partition where that has happened.
 const MOST_EVICTIONS: u32 = 512;
@@ -99,9 +102,10 @@ pub enum Source<'a, L: Layout> {
 pub struct BuildBin<'a, L: Layout> {
     pub builder: &'a mut Builder<L>,
     pub shape: Shape,
-    pub policy: Duplicates,
-    /// Whether pairs are placed anew at the end, in a way that does not depend on their order.
-    pub reproducible: bool,
+    /// If it is to be reproducible, pairs are placed anew at the end, in a way that does not depend on their order.
+    pub how: How,
+    /// Pairs of all bins that are stashed. Beyond [the most](How::most_stashed) the build has failed, and bins are left as they are.
+    pub stashed: &'a AtomicUsize,
     pub source: &'a Source<'a, L>,
     /// The number of the bin.
     pub bin: usize,
@@ -116,7 +120,11 @@ impl<L: Layout> Work for BuildBin<'_, L> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let BuildBin { builder, shape, policy, reproducible, source, bin, first_partition, table, stream } = self;
+        let BuildBin { builder, shape, how, stashed, source, bin, first_partition, table, stream } = self;
+        let How { policy, reproducible, most_stashed } = how;
+        if stashed.load(Ordering::Relaxed) > most_stashed {
+            return;
+        }
         let count = table.len() / L::WORDS;
         let room = (count + 1).next_multiple_of(8);
         builder.buckets.clear();
@@ -144,16 +152,26 @@ impl<L: Layout> Work for BuildBin<'_, L> {
             stash: &mut builder.bin_stash,
             outcome: &mut builder.outcome,
             failures: &mut builder.failures,
+            most_stashed,
+            // How many find no place in the end, the rule of reproducible tables tells.
+            most_homeless: if reproducible { usize::MAX } else { most_stashed },
         };
-        match policy {
+        let filled = match policy {
             Duplicates::Unchecked => filling.fill::<false>(source),
             _ => filling.fill::<true>(source),
+        };
+        if !filled {
+            stashed.store(most_stashed + 1, Ordering::Relaxed);
+            return;
         }
         // Not the spare bucket: it is never read.
         let buckets = bytemuck::cast_slice_mut::<Line, u64>(&mut builder.buckets);
         if reproducible {
             let (buckets, bits) = (&mut buckets[..table.len()], &mut builder.overflowed[..count]);
             builder.reproducer.place(shape, first_partition, buckets, bits, &mut builder.bin_stash);
+        }
+        if stashed.fetch_add(builder.bin_stash.len(), Ordering::Relaxed) + builder.bin_stash.len() > most_stashed {
+            return;
         }
         builder.outcome.stashed.extend(builder.bin_stash.iter());
         for (buckets, bits) in buckets.chunks_exact_mut(8 * L::WORDS).zip(builder.overflowed.as_chunks::<8>().0) {
@@ -202,16 +220,28 @@ struct Filling<'a, L: Layout, S> {
     outcome: &'a mut Outcome<L>,
     /// For each partition, how many pairs found no room; nothing until one did.
     failures: &'a mut Vec<u8>,
+    /// Pairs that may be stashed in the end, and while others are evicted.
+    most_stashed: usize,
+    most_homeless: usize,
 }
 
 impl<L: Layout, S: Simd> Filling<'_, L, S> {
+    /// Whether few enough pairs are stashed.
     #[inline(always)]
-    fn fill<const CHECKED: bool>(&mut self, source: &Source<'_, L>) {
+    fn fill<const CHECKED: bool>(&mut self, source: &Source<'_, L>) -> bool {
+        // With no more pairs waiting the bin and the stash may have room.
+        let mut look = (self.spare * BUCKET).saturating_add(self.most_stashed);
         match *source {
             Source::Bins(parts) => {
                 for (parted, arena) in parts {
                     for (run, next) in parted.runs(self.bin, arena) {
                         self.first_choices::<CHECKED>(run, next);
+                        if self.waits > look {
+                            if self.has_no_room() {
+                                return false;
+                            }
+                            look = self.waits * 2;
+                        }
                     }
                 }
             }
@@ -226,6 +256,14 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         }
         self.second_choices::<CHECKED>();
         self.evictions::<CHECKED>();
+        self.stash.len() <= self.most_homeless
+    }
+    /// Whether more different keys wait than the slots of the bin and the stash have room for. Other pairs may wait too: copies of one key.
+    #[cold]
+    fn has_no_room(&self) -> bool {
+        let room = self.spare * BUCKET + self.most_stashed;
+        let mut keys = HashSet::with_capacity(room + 1);
+        self.waiting[..self.waits].iter().any(|&pair| keys.insert(L::key(pair).widened()) && keys.len() > room)
     }
 
     /// Puts pairs into their first buckets; those that find them full wait. Meanwhile the pairs at `next` are asked for.
@@ -356,6 +394,9 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     fn evictions<const CHECKED: bool>(&mut self) {
         let mut random = 0x2545_F491 ^ self.bin as u32;
         for i in 0..self.waits {
+            if self.stash.len() > self.most_homeless {
+                return;
+            }
             let pair = self.waiting[i];
             let mixed = L::key(pair);
             let (first, second) = self.places(L::hash(mixed));

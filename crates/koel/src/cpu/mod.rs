@@ -32,7 +32,7 @@ use rayon::prelude::*;
 pub use simd::Level;
 use simd::Line;
 pub use stash::{Stash, put_pair};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
 
@@ -90,13 +90,23 @@ pub struct Counts {
     pub evictions: u64,
 }
 
-/// Builds a table of these pairs: every slot of `table` and the stash are written, whatever they held.
+/// How a table is built.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Equal keys.
+    pub policy: Duplicates,
+    /// Whether the bytes are the same for every order of distinct keys, and those of the other devices' reproducible tables.
+    pub reproducible: bool,
+    /// Pairs that may be stashed.
+    pub most_stashed: usize,
+}
+
+/// Builds a table of these pairs: every slot of `table` and the stash are written, whatever they held. `None` if more pairs would be stashed
+/// than [may be](How::most_stashed): the table then holds a part, and the keys were probably chosen against the seed.
 ///
 /// Reads and writes memory about once for each of: pairs (read), bins (8 bytes a pair, 16 if it is wide, written and read),
 /// table (written).
 /// Below one bin (some 40,000 pairs) the calling thread does it alone.
-///
-/// `reproducible`: the bytes are the same for every order of distinct keys, and those of the other devices' reproducible tables.
 ///
 /// Errors: lengths that do not fit, more than 2^32 - 1 buckets, out of memory; with [`Duplicates::Reject`] equal keys (the
 /// table then holds a part).
@@ -107,26 +117,29 @@ pub fn build<L: Layout>(
     seed: u32,
     keys: &[L::Key],
     values: &[L::Value],
-    policy: Duplicates,
-    reproducible: bool,
+    how: How,
     table: &mut [u64],
     stash: &mut Stash<L>,
     scratch: &mut Scratch<L>,
-) -> Result<Counts> {
+) -> Result<Option<Counts>> {
     check_length("values", values.len(), "keys", keys.len())?;
     check_table::<L>(shape, table.len())?;
     let level = scratch.level;
     let bins = bins::<L>(shape);
+    let stashed = &AtomicUsize::new(0);
     if bins.count() == 1 {
         prepare(&mut scratch.builders, 1);
         let (source, stream) = (Source::Input { seed, keys, values }, table.len() * 8 > STREAM_BYTES);
         let builder = &mut *lock(&scratch.builders[0]);
         let (bin, first_partition, source) = (0, 0, &source);
-        level.run(BuildBin { builder, shape, policy, reproducible, source, bin, first_partition, table, stream });
+        level.run(BuildBin { builder, shape, how, stashed, source, bin, first_partition, table, stream });
     } else {
-        device.install(|| build_in_bins(shape, seed, bins, keys, values, policy, reproducible, table, scratch))?;
+        device.install(|| build_in_bins(shape, seed, bins, keys, values, how, stashed, table, scratch))?;
     }
-    collect(&mut scratch.builders, seed, keys, stash)
+    if stashed.load(Ordering::Relaxed) > how.most_stashed {
+        return Ok(None);
+    }
+    collect(&mut scratch.builders, seed, keys, stash).map(Some)
 }
 
 /// As few bins as fit the cache, of whole partitions.
@@ -162,8 +175,8 @@ fn build_in_bins<L: Layout>(
     bins: Bins,
     keys: &[L::Key],
     values: &[L::Value],
-    policy: Duplicates,
-    reproducible: bool,
+    how: How,
+    stashed: &AtomicUsize,
     table: &mut [u64],
     scratch: &mut Scratch<L>,
 ) -> Result<()> {
@@ -177,7 +190,7 @@ fn build_in_bins<L: Layout>(
         let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
         let first_partition = (bin as u32) << bins.shift;
         let source = &source;
-        level.run(BuildBin { builder, shape, policy, reproducible, source, bin, first_partition, table, stream });
+        level.run(BuildBin { builder, shape, how, stashed, source, bin, first_partition, table, stream });
     });
     Ok(())
 }

@@ -13,6 +13,7 @@ use koel_kernels::set::fill::{Filling, Outcome, evict, meet, meet_second, slot_o
 use koel_kernels::set::layout::{Member, fillers, finished, in_bucket, mixed, search, unmixed};
 use rayon::prelude::*;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What parting an array needs. Kept, an array of the same size allocates nothing here.
 #[derive(Default)]
@@ -128,7 +129,7 @@ struct Filler<K> {
 }
 impl<K: Member> Filler<K> {
     /// Gives each key of a bin of some arrays a slot, or leaves it waiting. Gives how many keys there are, and of each array whether it has
-    /// the ambiguous key.
+    /// the ambiguous key. `None` if more than `room` different keys wait.
     fn fill<const ARRAYS: usize>(
         &mut self,
         shape: Shape,
@@ -136,15 +137,22 @@ impl<K: Member> Filler<K> {
         bin: usize,
         arrays: [&Parts<'_, K>; ARRAYS],
         slots: &mut [K],
-    ) -> (usize, [bool; ARRAYS]) {
+        room: usize,
+    ) -> Option<(usize, [bool; ARRAYS])> {
         slots.fill(K::EMPTY);
         self.marks.clear();
         self.marks.resize(slots.len() / K::SLOTS as usize, 0);
         self.waiting.clear();
-        let table = host(shape, bins, bin, slots, &mut self.marks);
+        let Filler { marks, waiting } = self;
+        let table = host(shape, bins, bin, slots, marks);
         let (mut new, mut held) = (0, [false; ARRAYS]);
+        // Copies of a key wait too, and are dropped now and then.
+        let (mut look, mut is_hopeless) = (room, false);
         for (array, held) in arrays.into_iter().zip(&mut held) {
             array.each(bin, |key| {
+                if is_hopeless {
+                    return;
+                }
                 if key == K::EMPTY {
                     *held = true;
                     return;
@@ -156,14 +164,34 @@ impl<K: Member> Filler<K> {
                 match outcome {
                     Outcome::New => new += 1,
                     Outcome::Met => {}
-                    Outcome::Full => self.waiting.push(key),
+                    Outcome::Full => waiting.push(key),
+                }
+                if waiting.len() > look {
+                    drop_copies(waiting);
+                    look = waiting.len().saturating_add(room);
+                    is_hopeless = waiting.len() > room;
                 }
             });
         }
-        self.waiting.sort_unstable();
-        self.waiting.dedup();
-        (new + self.waiting.len() + held.contains(&true) as usize, held)
+        drop_copies(waiting);
+        (waiting.len() <= room).then(|| (new + waiting.len() + held.contains(&true) as usize, held))
     }
+}
+/// How many of the keys that wait, in order, have no room whatever is evicted: their partitions have fewer empty slots.
+fn surplus<K: Member>(table: Host<'_, K>, waiting: &[K]) -> usize {
+    let partition_of = |key: &K| table.shape.partition(K::Pairs::hash(*key));
+    let each = table.shape.buckets as usize * K::SLOTS as usize;
+    let of_partition = |keys: &[K]| {
+        let first = (partition_of(&keys[0]) - table.first_partition) as usize * each;
+        let empty = table.slots[first..first + each].iter().filter(|slot| slot.get() == K::EMPTY).count();
+        keys.len().saturating_sub(empty)
+    };
+    waiting.chunk_by(|a, b| partition_of(a) == partition_of(b)).map(of_partition).sum()
+}
+/// Leaves each key once, in order.
+fn drop_copies<K: Member>(keys: &mut Vec<K>) {
+    keys.sort_unstable();
+    keys.dedup();
 }
 fn host<'a, K: Member>(shape: Shape, bins: Bins, bin: usize, slots: &'a mut [K], marks: &'a mut [u8]) -> Host<'a, K> {
     Host {
@@ -178,39 +206,67 @@ fn bin_slots<K: Member>(bins: Bins) -> usize {
     (bins.shape.buckets as usize * K::SLOTS as usize) << bins.shift
 }
 
-/// Builds a set of these keys: every slot of `table` and the stash are written, whatever they held.
+/// Builds a set of these keys: every slot of `table` and the stash are written, whatever they held. `None` if more than `most_stashed` keys
+/// would be stashed: the table then holds a part, and the keys were probably chosen against the seed.
 ///
 /// Errors: a length that does not fit, out of memory.
+#[allow(clippy::too_many_arguments, reason = "as of maps")]
 pub fn build<K: Member>(
     device: &Device,
     shape: Shape,
     seed: u32,
     keys: &[K],
+    most_stashed: usize,
     table: &mut [K],
     stash: &mut Stash<K::Pairs>,
     scratch: &mut Scratch,
-) -> Result<Counts> {
+) -> Result<Option<Counts>> {
     check_length("table", table.len(), "shape", shape.all_buckets() as usize * K::SLOTS as usize)?;
     let bins = bins::<K::Pairs>(shape);
+    let all_stashed = AtomicUsize::new(0);
     let outcomes = device.install(|| {
         let parts = Parts::new(device.pages(), bins, seed, keys, scratch)?;
         let bins_of_table = table.par_chunks_mut(bin_slots::<K>(bins)).enumerate().with_max_len(1);
         let outcomes = bins_of_table.map_init(Filler::default, |filler, (bin, slots)| {
-            let (kept, [held]) = filler.fill(shape, bins, bin, [&parts], slots);
+            let is_hopeless = || all_stashed.load(Ordering::Relaxed) > most_stashed;
+            if is_hopeless() {
+                return Outcomes::default();
+            }
+            let room = slots.len().saturating_add(most_stashed);
+            let Some((kept, [held])) = filler.fill(shape, bins, bin, [&parts], slots, room) else {
+                all_stashed.store(most_stashed + 1, Ordering::Relaxed);
+                return Outcomes::default();
+            };
             let Filler { marks, waiting } = filler;
             let table = host(shape, bins, bin, slots, marks);
-            let stashed = waiting.iter().filter_map(|&key| evict(table, key)).collect::<Vec<_>>();
+            if waiting.len() > most_stashed && surplus(table, waiting) > most_stashed {
+                all_stashed.store(most_stashed + 1, Ordering::Relaxed);
+                return Outcomes::default();
+            }
+            let mut stashed = vec![];
+            for &key in &*waiting {
+                if let Some(key) = evict(table, key) {
+                    stashed.push(key);
+                    all_stashed.fetch_add(1, Ordering::Relaxed);
+                }
+                if is_hopeless() {
+                    return Outcomes::default();
+                }
+            }
             for (slots, &bits) in slots.chunks_exact_mut(K::SLOTS as usize).zip(&*marks) {
                 let bucket = finished::<K>(bucket(slots), bits.into());
                 slots.iter_mut().enumerate().for_each(|(i, slot)| *slot = in_bucket::<K>(&bucket, i));
             }
-            (kept, held, stashed)
+            Outcomes { kept, held, stashed }
         });
         Ok::<_, crate::Error>(outcomes.collect::<Vec<_>>())
     })?;
+    if all_stashed.into_inner() > most_stashed {
+        return Ok(None);
+    }
     stash.clear();
     let mut counts = Counts::default();
-    for (kept, held, stashed) in outcomes {
+    for Outcomes { kept, held, stashed } in outcomes {
         counts.keys += kept;
         counts.stashed += stashed.len();
         stash.hold(stash.held().or(held.then_some(K::narrowed(0))));
@@ -218,7 +274,20 @@ pub fn build<K: Member>(
         stashed.into_iter().for_each(|key| stash.insert(K::Pairs::pair(key, K::narrowed(0))));
     }
     counts.duplicates = keys.len() - counts.keys;
-    Ok(counts)
+    Ok(Some(counts))
+}
+/// What became of the keys of a bin.
+struct Outcomes<K> {
+    /// How many there are.
+    kept: usize,
+    /// Whether the ambiguous key is one of them.
+    held: bool,
+    stashed: Vec<K>,
+}
+impl<K> Default for Outcomes<K> {
+    fn default() -> Outcomes<K> {
+        Outcomes { kept: 0, held: false, stashed: vec![] }
+    }
 }
 
 /// Writes what is made of two arrays, of which [`how`] tells, to `output`, in any order. Gives how many keys there are. `shape`: by which keys
@@ -228,26 +297,29 @@ pub fn build<K: Member>(
 pub fn combine<K: Member>(
     device: &Device,
     shape: Shape,
+    seed: u32,
     what: u32,
     [first, second]: [&[K]; 2],
     output: &mut [K],
     [scratch, second_scratch]: [&mut Scratch; 2],
 ) -> Result<usize> {
-    const SEED: u32 = 0;
     let bins = bins::<K::Pairs>(shape);
     device.install(|| {
         let pages = device.pages();
-        let first = Parts::new(pages, bins, SEED, first, scratch)?;
-        let second = Parts::new(pages, bins, SEED, second, second_scratch)?;
+        let first = Parts::new(pages, bins, seed, first, scratch)?;
+        let second = Parts::new(pages, bins, seed, second, second_scratch)?;
         let all = (0..bins.count()).into_par_iter().with_max_len(1);
         let of_bins = all.map_init(
             || (Filler::default(), vec![K::EMPTY; bin_slots::<K>(bins)], vec![]),
             |(filler, slots, hits), bin| {
                 let mut held = [false; 2];
+                let any = usize::MAX;
                 if what == how::UNION {
-                    held = filler.fill(shape, bins, bin, [&first, &second], slots).1;
+                    let filled = filler.fill(shape, bins, bin, [&first, &second], slots, any);
+                    held = filled.map_or(held, |(_, held)| held);
                 } else {
-                    [held[0]] = filler.fill(shape, bins, bin, [&first], slots).1;
+                    let filled = filler.fill(shape, bins, bin, [&first], slots, any);
+                    held[0] = filled.is_some_and(|(_, [held])| held);
                 }
                 let Filler { marks, waiting } = filler;
                 hits.clear();
@@ -273,7 +345,7 @@ pub fn combine<K: Member>(
                 let kept = there.filter(|&(&key, &hit)| key != K::EMPTY && wanted(hit)).map(|(&key, _)| key);
                 let ambiguous = if what == how::UNION { held[0] || held[1] } else { held[0] && wanted(held[1]) };
                 let kept = kept.chain(ambiguous.then_some(K::EMPTY));
-                kept.map(|key| unmixed(SEED, key)).collect::<Vec<K>>()
+                kept.map(|key| unmixed(seed, key)).collect::<Vec<K>>()
             },
         );
         let of_bins = of_bins.collect::<Vec<_>>();

@@ -138,7 +138,7 @@ impl<L: Layout> Stash<L> {
     /// Where the search for a mixed key begins. There must be slots.
     #[inline(always)]
     fn start(&self, mixed: L::Mixed) -> usize {
-        stash::start(L::hash(mixed), (self.slots.len() / L::SLOT_WORDS).ilog2()) as usize
+        stash::start::<L>(mixed, (self.slots.len() / L::SLOT_WORDS).ilog2()) as usize
     }
     #[inline(always)]
     fn after(&self, at: usize) -> usize {
@@ -218,6 +218,15 @@ mod tests {
         pairs_are_found::<Wide<u32, u64>>();
         pairs_are_found::<Wide<u64, u32>>();
         pairs_are_found::<Wide<u64, u64>>();
+    }
+    /// Keys chosen to share their buckets have one hash: their searches begin at slots of their own.
+    #[test]
+    fn keys_of_one_hash_do_not_share_a_chain() {
+        let pairs = |n: u64| (0..n).map(|i| pair::<Wide<u64, u64>>(0x1234_5678 << 32 | i, i)).collect::<Vec<_>>();
+        for n in [1_000, 30_000] {
+            let stash = Stash::<Wide<u64, u64>>::from_pairs_within(pairs(n).into_iter(), None, n);
+            assert!((0..n).all(|i| stash.as_ref().unwrap().get(0x1234_5678 << 32 | i) == Some(i)), "{n}");
+        }
     }
     /// Keys that all begin at one slot, the last: the search goes round.
     #[test]

@@ -78,8 +78,8 @@ fn built<L: Pairing>(
     let words = shape.all_buckets() as usize * L::WORDS;
     let (mut table, skip) = (vec![0x1234_5678_9ABC_DEF0; words + 1], keys.len() % 2);
     let mut stash = Stash::from_pairs([L::pair(L::Mixed::narrowed(1), L::value_of(1))], Some(L::value_of(1)));
-    let counts =
-        build(device, shape, SEED, keys, values, policy, false, &mut table[skip..][..words], &mut stash, scratch)?;
+    let (how, slots) = (How { policy, reproducible: false, most_stashed: usize::MAX }, &mut table[skip..][..words]);
+    let counts = build(device, shape, SEED, keys, values, how, slots, &mut stash, scratch)?.unwrap();
     let table = table[skip..][..words].to_vec();
     Ok(Built { shape, table, stash, counts })
 }
@@ -331,8 +331,8 @@ fn wrong_lengths_are_errors<L: Pairing>() {
     let words = 6 * L::WORDS;
     let mut go = |shape, values: &[L::Value], words: usize| {
         let mut table = vec![0; words];
-        let policy = Duplicates::KeepLast;
-        build(&device, shape, SEED, &keys, values, policy, false, &mut table, &mut stash, &mut scratch).map(|_| ())
+        let how = How { policy: Duplicates::KeepLast, reproducible: false, most_stashed: usize::MAX };
+        build(&device, shape, SEED, &keys, values, how, &mut table, &mut stash, &mut scratch).map(|_| ())
     };
     assert!(go(ok, &both, words).is_ok());
     assert!(matches!(go(ok, &both[..1], words), Err(Error::Length { name: "values", found: 1, expected: 2, .. })));

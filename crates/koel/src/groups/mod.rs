@@ -30,12 +30,12 @@ use crate::Map;
 pub struct IndexOptions {
     /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
-    /// Keys are mixed with it. Answers do not depend on it.
-    pub seed: u32,
+    /// Hash seed, as of a [map](crate::MapOptions::seed). Answers do not depend on it.
+    pub seed: Option<u32>,
 }
 impl Default for IndexOptions {
     fn default() -> Self {
-        IndexOptions { load: 0.8, seed: 0 }
+        IndexOptions { load: 0.8, seed: None }
     }
 }
 impl IndexOptions {

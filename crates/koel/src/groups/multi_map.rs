@@ -9,6 +9,7 @@ use crate::map::plan::Plan;
 use crate::map::{Key, MapBuilder, Value};
 use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
+use crate::seed::Seeds;
 use koel_kernels::map::layout::mixed_alike;
 use std::fmt;
 
@@ -27,8 +28,8 @@ pub enum ValueOrder {
 pub struct MultiMapOptions {
     /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
-    /// Keys are mixed with it. With [`ValueOrder::Input`] answers do not depend on it.
-    pub seed: u32,
+    /// Hash seed, as of a [map](crate::MapOptions::seed). With [`ValueOrder::Input`] answers do not depend on it.
+    pub seed: Option<u32>,
     /// The order of keys and values.
     pub order: ValueOrder,
 }
@@ -256,9 +257,11 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
         let mut grouped = device.alloc(n)?;
         // Where the map is not made of the partitions of the pairs, it mixes in another way: to it, keys of one partition have nothing in common.
         let (MultiMapOptions { load, seed, order }, mut parted) = (self.options, None);
+        let seeds = Seeds::new(seed, false);
         if order == ValueOrder::Any {
             let (kept, to) = (&mut self.parting, grouped.view_mut());
-            parted = group(stream, self.sizes, !seed, (keys, values), kept, grouping, to)?;
+            parted =
+                group(stream, self.sizes, Seeds { first: !seeds.first, ..seeds }, (keys, values), kept, grouping, to)?;
         }
         let Groups { keys, starts } = match parted {
             Some(parted) => {

@@ -11,6 +11,7 @@ use crate::map::kernels::{Kernels, OrderedGroups, Passes, Unparted, partition, s
 use crate::map::plan::{Plan, Sizes};
 use crate::map::{Key, Value};
 use crate::primitives::Scan;
+use crate::seed::Seeds;
 use koel_kernels::groups::{SAMPLE, SAMPLES};
 use koel_kernels::map::group::{MOST, THREADS};
 use koel_kernels::map::layout::Layout;
@@ -136,7 +137,7 @@ impl Parting {
 pub fn group<'a, K: Key, V: Value>(
     stream: &Stream,
     sizes: PartingSizes,
-    seed: u32,
+    seeds: Seeds,
     (keys, values): (View<'_, K>, View<'_, V>),
     kept: &'a mut Option<Parting>,
     grouping: &'a mut Grouping<K>,
@@ -164,7 +165,7 @@ pub fn group<'a, K: Key, V: Value>(
     memory.cursors.view_mut().fill_bytes(0, stream)?;
     memory.valid.view_mut().fill_bytes(0xFF, stream)?;
     memory.state.view_mut().fill_bytes(0, stream)?;
-    let pairs = Unparted { keys: of, values, aligned, seed, duplicates: Duplicates::Unchecked };
+    let pairs = Unparted { keys: of, values, aligned, seed: seeds.first, duplicates: Duplicates::Unchecked };
     let passes = Passes {
         by_group: memory.by_group.view_mut(),
         by_partition: memory.by_partition.view_mut(),
@@ -191,8 +192,20 @@ pub fn group<'a, K: Key, V: Value>(
     // two counts.
     unsafe {
         K::Layout::<V>::group(
-            stream, partitions, seed, partitions, room, pairs, counts, offsets, state, to_keys, to_starts, to_values,
-            to_sizes, count,
+            stream,
+            partitions,
+            seeds.first,
+            partitions,
+            room,
+            pairs,
+            counts,
+            offsets,
+            state,
+            to_keys,
+            to_starts,
+            to_values,
+            to_sizes,
+            count,
         )?;
     }
     let of_all = ..partitions as usize;
@@ -211,7 +224,7 @@ pub fn group<'a, K: Key, V: Value>(
             pairs: n,
             offsets: memory.offsets.view().slice(of_all)?,
             firsts: memory.firsts.view().slice(of_all)?,
-            seed,
+            seeds,
         }),
     })
 }

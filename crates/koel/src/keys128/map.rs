@@ -18,12 +18,12 @@ pub struct Map128Options {
     pub load: f64,
     /// Equal keys. A broken promise of [`Unchecked`](Duplicates::Unchecked) is noticed here: one of the pairs stays.
     pub duplicates: Duplicates,
-    /// The first fingerprint function follows from it. Answers do not depend on it.
-    pub seed: u32,
+    /// Hash seed, as of a [map](crate::MapOptions::seed): the first fingerprint function follows from it. Answers do not depend on it.
+    pub seed: Option<u32>,
 }
 impl Default for Map128Options {
     fn default() -> Self {
-        Map128Options { load: 0.8, duplicates: Duplicates::default(), seed: 0 }
+        Map128Options { load: 0.8, duplicates: Duplicates::default(), seed: None }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::file::stored::Stored;
 use crate::map::{Map, MapBuilder, MapOptions};
 use crate::primitives::Compact;
 use crate::primitives::compact::CompactElement;
+use crate::seed::{Seeds, unforeseeable};
 use crate::set::SetOptions;
 use koel_kernels::keys128::build::{counts, keys128_fingerprints, keys128_verify};
 use koel_kernels::keys128::find::{NO_ROW, Rows, keys128_contains, keys128_contains_bits, keys128_count, keys128_rows};
@@ -18,7 +19,6 @@ use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_simt::In;
 use rayon::prelude::*;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A set of keys of 128 bits, on a device.
@@ -298,7 +298,7 @@ impl Set128Builder {
     pub fn new(device: &Device, options: SetOptions) -> Result<Set128Builder> {
         let SetOptions { load, seed } = options;
         let tables = MapBuilder::new(device, MapOptions { load, seed, ..MapOptions::default() })?;
-        Ok(Set128Builder { device: device.clone(), tables, first: seed.into(), scratch: None })
+        Ok(Set128Builder { device: device.clone(), tables, first: Seeds::new(seed, false).first.into(), scratch: None })
     }
     /// Builds a set of these keys; equal ones are one. Waits for the device.
     ///
@@ -545,8 +545,4 @@ impl Scratch {
         let of_keys = self.fingerprints.bytes() + self.rows.bytes() + self.kept.bytes();
         of_keys + self.counts.bytes() + self.compact.scratch_bytes()
     }
-}
-/// A number that nobody who chose keys could know.
-fn unforeseeable() -> u64 {
-    RandomState::new().build_hasher().finish()
 }

@@ -4,6 +4,7 @@ use super::plan::{Plan, with_crowd};
 use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, count32};
+use crate::seed::Seeds;
 use koel_kernels::map::build::Source;
 use koel_kernels::map::few::Few;
 use koel_kernels::map::find::Table;
@@ -400,7 +401,7 @@ pub struct Input<'a, L: Layout> {
     pub keys: View<'a, L::Key>,
     pub values: View<'a, L::Value>,
     pub duplicates: Duplicates,
-    pub seed: u32,
+    pub seeds: Seeds,
     pub reproducible: bool,
 }
 
@@ -415,7 +416,8 @@ pub fn build<L: Kernels>(
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let Input { keys, values, duplicates, seed, reproducible } = input;
+    let Input { keys, values, duplicates, seeds, reproducible } = input;
+    let seed = seeds.first;
     scratch.begin(stream)?;
     let aligned = keys.is_aligned(16) && values.is_aligned(16);
     let (keys, values) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
@@ -430,7 +432,7 @@ pub fn build<L: Kernels>(
             build_partitions::<L>(stream, plan, duplicates, stamps, table, scratch)?;
         }
     }
-    settle::<L>(stream, plan, (seed, reproducible), stamps, keys, values, table, scratch)?;
+    settle::<L>(stream, plan, (seeds, reproducible), stamps, keys, values, table, scratch)?;
     if reproducible {
         make_reproducible::<L>(stream, plan, table, scratch)?;
     }
@@ -451,14 +453,14 @@ pub struct OrderedGroups<'a, K: Key> {
     pub offsets: View<'a, u32>,
     /// The first group of each partition.
     pub firsts: View<'a, u32>,
-    /// The seed of the hash that tells partitions.
-    pub seed: u32,
+    /// The first is that of the hash that tells partitions.
+    pub seeds: Seeds,
 }
 impl<K: Key> OrderedGroups<'_, K> {
     /// As kernels see them, `each` partitions at a time: keys, starts, and of each partition where it has its groups and where they go.
     pub fn args(&self, stream: &Stream, each: u32) -> Result<(Ordered, In<K>, [In<u32>; 3])> {
         let (groups, pairs) = (count32("groups", self.groups)?, count32("pairs", self.pairs)?);
-        let ordered = Ordered { groups, pairs, partitions: self.firsts.len() as u32, each, seed: self.seed };
+        let ordered = Ordered { groups, pairs, partitions: self.firsts.len() as u32, each, seed: self.seeds.first };
         let starts = self.starts.arg("starts", stream)?;
         let offsets = self.offsets.arg("offsets", stream)?;
         Ok((ordered, self.keys.arg("keys", stream)?, [starts, offsets, self.firsts.arg("firsts", stream)?]))
@@ -488,7 +490,7 @@ pub fn build_of_groups<K: Key>(
         )
     }?;
     let (keys, values) = (keys_kept.view().arg("keys", stream)?, groups.numbers.arg("numbers", stream)?);
-    settle::<K::Layout<u32>>(stream, plan, (groups.seed, false), Stamps::NONE, keys, values, table, scratch)?;
+    settle::<K::Layout<u32>>(stream, plan, (groups.seeds, false), Stamps::NONE, keys, values, table, scratch)?;
     scratch.clean = true;
     Ok(())
 }
@@ -497,7 +499,7 @@ pub fn build_of_groups<K: Key>(
 fn settle<L: Kernels>(
     stream: &Stream,
     plan: &Plan,
-    (seed, keeps_seed): (u32, bool),
+    (seeds, keeps_seed): (Seeds, bool),
     stamps: Stamps,
     keys: In<L::Key>,
     values: In<L::Value>,
@@ -509,7 +511,8 @@ fn settle<L: Kernels>(
         n: plan.n,
         tile: tile.pairs::<L>(),
         tiles: tiles::<L>(plan, tile),
-        seed,
+        seed: seeds.first,
+        redraws: seeds.redraws,
         stash_bits: plan.stash_bits,
         contested_bits: plan.contested_bits,
         bins: plan.bins(),

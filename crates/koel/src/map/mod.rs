@@ -68,6 +68,7 @@ use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
 use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
+use crate::seed::{Drawn, Seeds};
 pub use crate::update::{Operations, Outcome};
 pub use join::MapJoiner;
 use kernels::Kernels;
@@ -91,8 +92,14 @@ pub struct MapOptions {
     pub load: f64,
     /// Equal keys.
     pub duplicates: Duplicates,
-    /// Keys are mixed with it. Answers do not depend on it; with another one, keys that were chosen to collide do not.
-    pub seed: u32,
+    /// Hash seed. `None`: one drawn at random, once in a process, so that nobody can choose keys against it; 0 if the table is to be
+    /// [reproducible](Self::reproducible). Answers do not depend on it, but the table's bytes do, and the order of [`Map::pairs`]: ask for a
+    /// seed where these are to be the same in every run. The seed is in the header of the table, and in a file that it is saved to.
+    ///
+    /// By a seed that is known, keys can be chosen that share their buckets. A build that would stash more than a 32nd of the pairs (128 of
+    /// few, 32,768 of many) takes another seed and starts again: [`MapReport::attempts`] tells. That seed is random too, unless the table
+    /// is to be reproducible.
+    pub seed: Option<u32>,
     /// Whether the table's bytes are to be the same in every run and on every device, and for every order of the pairs if no key
     /// comes twice: see [`Map::fingerprint`]. What they follow from is the number of pairs given, the pairs kept, the load and
     /// the seed.
@@ -104,12 +111,13 @@ pub struct MapOptions {
     ///
     /// There is a limit that only keys chosen against the seed, or equal keys with [`Unchecked`](Duplicates::Unchecked), can reach:
     /// the stash must have room for twice the pairs in it (it has 256 slots, from 8192 pairs on between a 32nd and a 16th of their number,
-    /// at most 65,536). Beyond it answers are still right, but bytes may differ.
+    /// at most 65,536). Beyond it another seed is taken, which follows from the seed. On a CPU which one follows from the same things as
+    /// above, whatever the order of the pairs; on a GPU it may depend on the run. Answers are right on both.
     pub reproducible: bool,
 }
 impl Default for MapOptions {
     fn default() -> Self {
-        MapOptions { load: 0.8, duplicates: Duplicates::default(), seed: 0, reproducible: false }
+        MapOptions { load: 0.8, duplicates: Duplicates::default(), seed: None, reproducible: false }
     }
 }
 
@@ -128,8 +136,8 @@ pub struct MapReport {
     pub bytes: usize,
     /// Bytes that the build needed besides, kept by the [`MapBuilder`].
     pub scratch_bytes: usize,
-    /// Times that building was begun: more than one if more pairs came to a partition than there was room for, 0 if the map came from a
-    /// file.
+    /// Times that building was begun, each with another seed: more than one if more pairs came to a partition, or to the stash, than
+    /// there was room for; 0 if the map came from a file.
     pub attempts: u32,
     /// Pairs that were behind the bins of a partition pass.
     pub overflowed: usize,
@@ -626,6 +634,7 @@ impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
 pub struct MapBuilder<K: Key = u32, V: Value = u32> {
     device: Device,
     options: MapOptions,
+    seeds: Seeds,
     scratch: Scratch<LayoutOf<K, V>>,
 }
 enum Scratch<L: Layout> {
@@ -645,7 +654,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             true => Scratch::Kernels(None),
             false => Scratch::Cpu(Box::new(cpu::Scratch::new(device.pages()))),
         };
-        Ok(MapBuilder { device: device.clone(), options, scratch })
+        let seeds = Seeds::new(options.seed, options.reproducible);
+        Ok(MapBuilder { device: device.clone(), options, seeds, scratch })
     }
 
     /// Builds a map of pairs `keys[i]`, `values[i]`. Waits for the device.
@@ -763,6 +773,13 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         }
         Plan::new(keys.len(), self.options.load)
     }
+    /// Bytes that a map of so many pairs keeps, if none is stashed.
+    fn bytes_of(&self, pairs: usize) -> Result<usize> {
+        let plan = Plan::new(pairs, self.options.load)?;
+        let stash = if self.device.runs_kernels() { kernels::stash_words::<LayoutOf<K, V>>(&plan) } else { 0 };
+        let words = plan.words::<LayoutOf<K, V>>() + stash;
+        Ok(words * size_of::<u64>() + header::WORDS * size_of::<u32>())
+    }
     /// Memory for a table.
     fn storage(&self, plan: &Plan) -> Result<Storage<LayoutOf<K, V>>> {
         let device = &self.device;
@@ -771,7 +788,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             false => Storage::Cpu(OnCpu {
                 table: Stored::Own(device.alloc(plan.words::<LayoutOf<K, V>>())?),
                 stash: cpu::Stash::default(),
-                seed: self.options.seed,
+                seed: self.seeds.first,
                 header: device.alloc(header::WORDS)?,
             }),
         })
@@ -785,19 +802,20 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         values: View<'_, V>,
         start: Option<&Event>,
     ) -> Result<()> {
-        let (MapOptions { duplicates, seed, reproducible, .. }, plan) = (self.options, map.plan);
+        let (MapOptions { duplicates, reproducible, .. }, seeds, plan) = (self.options, self.seeds, map.plan);
         let report = match (&mut self.scratch, &mut map.storage) {
             (
                 Scratch::Cpu(scratch),
                 Storage::Cpu(OnCpu { table: Stored::Own(table), stash, seed: of_map, header: words }),
             ) => {
                 let mut view = table.view_mut().slice(..plan.words::<LayoutOf<K, V>>())?;
-                let counts = match (view.host_mut(), keys.host(), values.host()) {
-                    (Some(table), Some(keys), Some(values)) => {
-                        let (device, shape) = (&self.device, plan.shape);
-                        cpu::build(device, shape, seed, keys, values, duplicates, reproducible, table, stash, scratch)?
-                    }
-                    _ => cpu::Counts::default(),
+                let (device, shape) = (&self.device, plan.shape);
+                let Drawn { built: counts, seed, attempts } = match (view.host_mut(), keys.host(), values.host()) {
+                    (Some(table), Some(keys), Some(values)) => seeds.build(plan.most_stashed(), |seed, most| {
+                        let how = cpu::How { policy: duplicates, reproducible, most_stashed: most };
+                        cpu::build(device, shape, seed, keys, values, how, table, stash, scratch)
+                    })?,
+                    _ => Drawn { built: cpu::Counts::default(), seed: seeds.first, attempts: 1 },
                 };
                 *of_map = seed;
                 if let Some(words) = words.view_mut().host_mut() {
@@ -810,7 +828,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
                     slots: plan.slots(),
                     bytes: table.bytes() + stash.bytes() + words.bytes(),
                     scratch_bytes: scratch.bytes(),
-                    attempts: 1,
+                    attempts,
                     overflowed: 0,
                     contested: 0,
                     device_seconds: seconds_since(stream, start)?,
@@ -818,7 +836,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             }
             (Scratch::Kernels(kept), Storage::Kernels(table)) => {
                 let memory = reserve::<LayoutOf<K, V>>(kept, &self.device, &plan)?;
-                let input = kernels::Input { keys, values, duplicates, seed, reproducible };
+                let input = kernels::Input { keys, values, duplicates, seeds, reproducible };
                 kernels::build::<LayoutOf<K, V>>(stream, &plan, input, table, memory)?;
                 Report::InHeader(memory.bytes(), seconds_since(stream, start)?)
             }

@@ -196,6 +196,10 @@ impl Plan {
         let (partitions, groups) = divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), sizes)?;
         Ok(Plan { n, partitions, groups, ..*self })
     }
+    /// Pairs that a build stashes at most, before it takes another seed: half of the slots of the stash.
+    pub fn most_stashed(&self) -> usize {
+        (1 << self.stash_bits) / 2
+    }
     /// Slots of the table.
     pub fn slots(&self) -> usize {
         self.shape.all_buckets() as usize * BUCKET

@@ -6,6 +6,7 @@ use super::plan::{Plan, Sizes};
 use super::types::{Key, Value};
 use crate::device::{Device, Stream};
 use crate::duplicates::Duplicates::{self, KeepFirst, KeepLast, Unchecked};
+use crate::seed::Seeds;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::find::Table;
 use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, class, class_bit};
@@ -14,6 +15,8 @@ use std::collections::HashMap;
 
 type Of<K, V> = <K as Key>::Layout<V>;
 
+/// Those of all builds here.
+pub const SEEDS: Seeds = Seeds { first: 7, redraws: 7 };
 /// Memory that is used for one build after the other.
 struct Bench<K: Key, V: Value> {
     stream: Stream,
@@ -52,8 +55,13 @@ impl<K: Key, V: Value> Bench<K, V> {
         table.stash.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         let fitting = self.scratch.take().filter(|s| s.fits::<Of<K, V>>(plan));
         let mut scratch = fitting.unwrap_or_else(|| Scratch::new::<Of<K, V>>(device, plan).unwrap());
-        let input =
-            Input { keys: keys.view(), values: values.view(), duplicates, seed: 7, reproducible: self.reproducible };
+        let input = Input {
+            keys: keys.view(),
+            values: values.view(),
+            duplicates,
+            seeds: SEEDS,
+            reproducible: self.reproducible,
+        };
         build::<Of<K, V>>(&self.stream, plan, input, &mut table, &mut scratch).unwrap();
         assert!(scratch.is_clean(), "a build must leave its memory as it found it");
         self.scratch = Some(scratch);

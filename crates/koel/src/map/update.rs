@@ -75,8 +75,9 @@ pub enum Operation {
 /// # Growth
 /// A partition that new keys would fill to more than 97 % stays as it was. Then [`apply`](Self::apply) builds the map again, for as many
 /// pairs as there are and are wanted, at the options' load (0.85 at most), and does what is not done: the cost of an
-/// export and a build, and memory for the pairs, a new table and a build's scratch besides the old table. Keys chosen to collide, for which
-/// that does not help, are applied on the host and the map built again of the result: always possible, and slow. A partition of
+/// export and a build, and memory for the pairs, a new table and a build's scratch besides the old table. Where it is not
+/// the map that is full, only some partitions, as when keys were chosen against its seed, it is built again by another seed, drawn at
+/// random. What is refused even then is done on the host: always possible, and slow. A partition of
 /// which a batch has more different keys than its block has room for makes the batch be done in two halves, and so on.
 ///
 /// An updated map has its pairs where its history brought them: it is not [reproducible](MapOptions::reproducible).
@@ -195,6 +196,9 @@ impl<K: Key, V: Value> Changed for Map<K, V> {
 
     fn load(options: &MapOptions) -> f64 {
         options.load
+    }
+    fn with_seed(options: MapOptions, seed: u32) -> MapOptions {
+        MapOptions { seed: Some(seed), ..options }
     }
     fn device(&self) -> &Device {
         &self.device
@@ -341,17 +345,22 @@ impl<K: Key, V: Value> Map<K, V> {
         updater.apply(self, &device.stream()?, operations, keys, values, outcomes.view_mut())?;
         Ok(Outcome::all(outcomes.download()?))
     }
-    /// Builds it again for the pairs that it has, at a load of 0.8: memory that erased pairs leave is given back.
+    /// Builds it again for the pairs that it has, at a load of 0.8, unless that takes no less memory than it has: memory that erased pairs
+    /// leave is given back.
     pub fn shrink(&mut self) -> Result<()> {
         self.shrink_to(MapOptions::default().load)
     }
-    /// Builds it again for the pairs that it has, at this load, however much room it has now. Waits. Costs an export and a build, and memory
-    /// for the pairs, a new table and a build's scratch besides the old table.
+    /// Builds it again for the pairs that it has, at this load; it stays as it is if that takes no less memory than it has. Waits. Costs an
+    /// export and a build, and memory for the pairs, a new table and a build's scratch besides the old table.
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
         let (stream, pairs) = (self.device.stream()?, self.len()?);
-        self.rebuild_for(&stream, pairs, MapOptions { load, ..MapOptions::default() })
+        let options = MapOptions { load, ..MapOptions::default() };
+        if MapBuilder::<K, V>::new(&self.device, options)?.bytes_of(pairs)? >= self.bytes() {
+            return Ok(());
+        }
+        self.rebuild_for(&stream, pairs, options)
     }
     /// Builds it again of its own pairs, with room for so many.
     fn rebuild_for(&mut self, stream: &Stream, pairs: usize, options: MapOptions) -> Result<()> {

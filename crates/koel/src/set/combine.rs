@@ -5,6 +5,7 @@ use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::map::Key;
 use crate::map::plan::{Plan, Sizes};
+use crate::seed::Seeds;
 use koel_kernels::set::combine::how;
 
 /// Slots that the tables of a combination have for each key: not asked for by anybody, so what builds fastest.
@@ -12,14 +13,12 @@ const LOAD: f64 = 0.8;
 /// Times that each key of an array may come without more of them coming to a partition than there is room for: a partition has so few
 /// distinct keys then that their number varies.
 const COPIES: f64 = 64.0;
-/// The seed of what is combined. Results do not depend on it.
-const SEED: u32 = 0;
 
 /// Makes distinct keys, unions, intersections and differences of arrays of keys, and keeps the memory that this needs from one call to the
 /// next.
 ///
-/// Each result has every key once. On a GPU its keys come in any order, another one each time; on a CPU in an order that follows from the
-/// arrays. No table is made in device memory: both arrays are partitioned in the same way, and each partition is dealt with on chip.
+/// Each result has every key once. On a GPU its keys come in any order, another one each time; on a CPU in an order that is the
+/// same for the same arrays as long as the process runs. No table is made in device memory: both arrays are partitioned in the same way, and each partition is dealt with on chip.
 ///
 /// ```
 /// use koel::{Device, SetCombiner};
@@ -154,6 +153,8 @@ impl<K: Key> SetCombiner<K> {
         count.arg("count", stream)?;
         check_length("count", count.len(), "one sum", 1)?;
         let n = [keys.len(), others.map_or(0, |others| others.len())];
+        // Nobody can choose keys against it. Which keys there are does not depend on it.
+        let seed = Seeds::new(None, false).first;
         // Keys that are put into tables, and may be wanted.
         let put = if what == how::UNION { n[0] + n[1] } else { n[0] };
         check_length("output", output.len().min(put), "keys", put)?;
@@ -168,7 +169,7 @@ impl<K: Key> SetCombiner<K> {
                     return kernels::combine_arrays(
                         stream,
                         what,
-                        SEED,
+                        seed,
                         (&first_plan, keys, passes),
                         None,
                         output,
@@ -178,7 +179,7 @@ impl<K: Key> SetCombiner<K> {
                 let second_plan = plan.with_the_same_partitions(n[1], self.sizes)?;
                 let second = kernels::reserve(&self.device, second, &second_plan, Lengths::of_array(&second_plan, 0))?;
                 let second = Some((&second_plan, others, second));
-                kernels::combine_arrays(stream, what, SEED, (&first_plan, keys, passes), second, output, count)
+                kernels::combine_arrays(stream, what, seed, (&first_plan, keys, passes), second, output, count)
             }
             Scratch::Cpu(scratch) => {
                 let others = others.map_or(Some(&[][..]), |others| others.host());
@@ -187,7 +188,8 @@ impl<K: Key> SetCombiner<K> {
                 {
                     let arrays = [keys, others];
                     count[0] =
-                        cpu::set::combine(&self.device, plan.shape, what, arrays, output, scratch.each_mut())? as u64;
+                        cpu::set::combine(&self.device, plan.shape, seed, what, arrays, output, scratch.each_mut())?
+                            as u64;
                 }
                 Ok(())
             }

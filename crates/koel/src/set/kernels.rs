@@ -4,6 +4,7 @@ use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::map::kernels::{Slots, resident, stash_words};
 use crate::map::plan::{Plan, Sizes, with_crowd};
+use crate::seed::Seeds;
 use koel_kernels::map::build::Source;
 use koel_kernels::map::few::Few;
 use koel_kernels::map::layout::Shape;
@@ -371,13 +372,14 @@ struct Arrived<K> {
 pub fn build<K: Kernels>(
     stream: &Stream,
     plan: &Plan,
-    seed: u32,
+    seeds: Seeds,
     keys: View<'_, K>,
     set: &mut Slots<K>,
     passes: &mut Passes<K>,
 ) -> Result<()> {
     let (n, shape) = (plan.n, plan.shape);
     let stash = set.stash.view_mut().arg("stash", stream)?;
+    let Seeds { first: seed, redraws } = seeds;
     passes.run(stream, plan, seed, keys, Some(set.slots.view_mut()), (stash, stash_words::<K::Pairs>(plan) as u32))?;
     let slots = set.slots.view_mut().arg("slots", stream)?;
     let Arrived { keys: by_partition, counts, valid, overflow, state } = passes.arrived(stream)?;
@@ -397,7 +399,8 @@ pub fn build<K: Kernels>(
             state,
         )
     }?;
-    let settling = Settling { n, seed, stash_bits: plan.stash_bits, bins: plan.bins(), waiting: waiting(plan) };
+    let settling =
+        Settling { n, seed, redraws, stash_bits: plan.stash_bits, bins: plan.bins(), waiting: waiting(plan) };
     let keys = keys.arg("keys", stream)?;
     let spare = passes.by_partition.view_mut().arg("spare", stream)?;
     let [cursors, valid, state] = passes.counters(stream)?;

@@ -63,10 +63,11 @@ use crate::cpu;
 use crate::device::{Buffer, Device, Event, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
-use crate::map::kernels::{Slots, header_words, read_header};
+use crate::map::kernels::{Slots, header_words, read_header, stash_words};
 use crate::map::plan::Plan;
 use crate::map::seconds_since;
 use crate::map::{Key, OnHost};
+use crate::seed::{Drawn, Seeds};
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 use kernels::{Lengths, Passes, plan_of, slots_of};
 use koel_kernels::map::header;
@@ -84,12 +85,16 @@ pub use update::{SetOperation, SetUpdater};
 pub struct SetOptions {
     /// Keys per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
-    /// Keys are mixed with it. Answers do not depend on it; with another one, keys that were chosen to collide do not.
-    pub seed: u32,
+    /// Hash seed. `None`: one drawn at random, once in a process, so that nobody can choose keys against it. Answers do not depend on it,
+    /// but the set's bytes do, and the order of [`Set::keys`]: ask for a seed where these are to be the same in every run on a CPU.
+    ///
+    /// By a seed that is known, keys can be chosen that share their buckets. A build that would stash more than a 32nd of the keys (128 of
+    /// few, 32,768 of many) takes another seed, drawn at random, and starts again: [`SetReport::attempts`] tells.
+    pub seed: Option<u32>,
 }
 impl Default for SetOptions {
     fn default() -> Self {
-        SetOptions { load: 0.8, seed: 0 }
+        SetOptions { load: 0.8, seed: None }
     }
 }
 
@@ -108,7 +113,8 @@ pub struct SetReport {
     pub bytes: usize,
     /// Bytes that the build needed besides, kept by the [`SetBuilder`].
     pub scratch_bytes: usize,
-    /// Times that building was begun: more than one if more keys came to a partition than there was room for.
+    /// Times that building was begun, each with another seed: more than one if more keys came to a partition, or to the stash, than
+    /// there was room for; 0 if the set came from a file.
     pub attempts: u32,
     /// Keys that were behind the bins of a partition pass.
     pub overflowed: usize,
@@ -429,6 +435,7 @@ impl<K: Key> fmt::Debug for Set<K> {
 pub struct SetBuilder<K: Key = u32> {
     device: Device,
     options: SetOptions,
+    seeds: Seeds,
     scratch: Scratch<K>,
 }
 enum Scratch<K: Key> {
@@ -448,7 +455,8 @@ impl<K: Key> SetBuilder<K> {
             true => Scratch::Kernels(None),
             false => Scratch::Cpu(cpu::set::Scratch::default()),
         };
-        Ok(SetBuilder { device: device.clone(), options, scratch })
+        let seeds = Seeds::new(options.seed, false);
+        Ok(SetBuilder { device: device.clone(), options, seeds, scratch })
     }
 
     /// Builds a set of these keys; equal ones are one. Waits for the device.
@@ -521,6 +529,13 @@ impl<K: Key> SetBuilder<K> {
         }
         plan_of::<K>(keys.len(), self.options.load)
     }
+    /// Bytes that a set of so many keys keeps, if none is stashed.
+    fn bytes_of(&self, keys: usize) -> Result<usize> {
+        let plan = plan_of::<K>(keys, self.options.load)?;
+        let stash = if self.device.runs_kernels() { stash_words::<K::Pairs>(&plan) } else { 0 };
+        let slots = slots_of::<K>(&plan) * size_of::<K>();
+        Ok(slots + stash * size_of::<u64>() + header::WORDS * size_of::<u32>())
+    }
     /// Memory for a set.
     fn storage(&self, plan: &Plan) -> Result<Storage<K>> {
         let device = &self.device;
@@ -529,26 +544,26 @@ impl<K: Key> SetBuilder<K> {
             false => Storage::Cpu(OnCpu {
                 table: Stored::Own(device.alloc(slots_of::<K>(plan))?),
                 stash: cpu::Stash::default(),
-                seed: self.options.seed,
+                seed: self.seeds.first,
                 header: device.alloc(header::WORDS)?,
             }),
         })
     }
     /// Builds; `start`: a mark on the stream from which time is taken.
     fn run(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>, start: Option<&Event>) -> Result<()> {
-        let (seed, plan) = (self.options.seed, set.plan);
+        let (seeds, plan) = (self.seeds, set.plan);
         let report = match (&mut self.scratch, &mut set.storage) {
             (
                 Scratch::Cpu(scratch),
                 Storage::Cpu(OnCpu { table: Stored::Own(table), stash, seed: of_set, header: words }),
             ) => {
                 let mut view = table.view_mut();
-                let counts = match (view.host_mut(), keys.host()) {
-                    (Some(table), Some(keys)) => {
+                let Drawn { built: counts, seed, attempts } = match (view.host_mut(), keys.host()) {
+                    (Some(table), Some(keys)) => seeds.build(plan.most_stashed(), |seed, most| {
                         let table = &mut table[..slots_of::<K>(&plan)];
-                        cpu::set::build(&self.device, plan.shape, seed, keys, table, stash, scratch)?
-                    }
-                    _ => cpu::set::Counts::default(),
+                        cpu::set::build(&self.device, plan.shape, seed, keys, most, table, stash, scratch)
+                    })?,
+                    _ => Drawn { built: cpu::set::Counts::default(), seed: seeds.first, attempts: 1 },
                 };
                 *of_set = seed;
                 if let Some(words) = words.view_mut().host_mut() {
@@ -561,14 +576,14 @@ impl<K: Key> SetBuilder<K> {
                     slots: slots_of::<K>(&plan),
                     bytes: table.bytes() + stash.bytes() + words.bytes(),
                     scratch_bytes: scratch.bytes(),
-                    attempts: 1,
+                    attempts,
                     overflowed: 0,
                     device_seconds: seconds_since(stream, start)?,
                 })
             }
             (Scratch::Kernels(kept), Storage::Kernels(table)) => {
                 let passes = kernels::reserve(&self.device, kept, &plan, Lengths::of_set::<K>(&plan))?;
-                kernels::build(stream, &plan, seed, keys, table, passes)?;
+                kernels::build(stream, &plan, seeds, keys, table, passes)?;
                 Report::InHeader(passes.bytes(), seconds_since(stream, start)?)
             }
             // A builder's and its sets' devices are the same, and a set that is built has memory of its own.

@@ -75,8 +75,9 @@ pub enum SetOperation {
 /// # Growth
 /// A partition that new keys would fill to more than 97 % stays as it was. Then [`apply`](Self::apply) builds the set again, for as many
 /// keys as there are and are wanted, at the options' load (0.85 at most), and does what is not done: the cost of an
-/// export and a build, and memory for the keys, a new set and a build's scratch besides the old set. Keys chosen to collide, for which
-/// that does not help, are applied on the host and the set built again of the result: always possible, and slow. A partition of
+/// export and a build, and memory for the keys, a new set and a build's scratch besides the old set. Where it is not
+/// the set that is full, only some partitions, as when keys were chosen against its seed, it is built again by another seed, drawn at
+/// random. What is refused even then is done on the host: always possible, and slow. A partition of
 /// which a batch has more different keys than its block has room for makes the batch be done in two halves, and so on.
 pub struct SetUpdater<K: Key = u32> {
     updater: Updater<Set<K>>,
@@ -189,6 +190,9 @@ impl<K: Key> Changed for Set<K> {
 
     fn load(options: &SetOptions) -> f64 {
         options.load
+    }
+    fn with_seed(options: SetOptions, seed: u32) -> SetOptions {
+        SetOptions { seed: Some(seed), ..options }
     }
     fn device(&self) -> &Device {
         &self.device
@@ -309,17 +313,22 @@ impl<K: Key> Set<K> {
         updater.apply(self, &device.stream()?, operations, staged.view(), outcomes.view_mut())?;
         Ok(Outcome::all(outcomes.download()?))
     }
-    /// Builds it again for the keys that it has, at a load of 0.8: memory that erased keys leave is given back.
+    /// Builds it again for the keys that it has, at a load of 0.8, unless that takes no less memory than it has: memory that erased keys
+    /// leave is given back.
     pub fn shrink(&mut self) -> Result<()> {
         self.shrink_to(SetOptions::default().load)
     }
-    /// Builds it again for the keys that it has, at this load, however much room it has now. Waits. Costs an export and a build, and memory
-    /// for the keys, a new set and a build's scratch besides the old set.
+    /// Builds it again for the keys that it has, at this load; it stays as it is if that takes no less memory than it has. Waits. Costs an
+    /// export and a build, and memory for the keys, a new set and a build's scratch besides the old set.
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
         let (stream, keys) = (self.device.stream()?, self.len()?);
-        self.rebuild_for(&stream, keys, SetOptions { load, ..SetOptions::default() })
+        let options = SetOptions { load, ..SetOptions::default() };
+        if SetBuilder::<K>::new(&self.device, options)?.bytes_of(keys)? >= self.bytes() {
+            return Ok(());
+        }
+        self.rebuild_for(&stream, keys, options)
     }
     /// Builds it again of its own keys, with room for so many.
     fn rebuild_for(&mut self, stream: &Stream, room: usize, options: SetOptions) -> Result<()> {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::map::Key;
 use crate::map::plan::Sizes;
+use crate::special::special_keys;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::layout::Number;
 use koel_kernels::map::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
@@ -56,13 +57,14 @@ pub fn device(seed: u64) -> Device {
 fn both(seed: u64) -> [Device; 2] {
     [device(seed), Device::cpu_with_threads(2).unwrap()]
 }
-/// A key of a small world, in which the ambiguous one is number 3.
+/// A key of a small world, which begins with the special ones: [`some`](World::some) draws those often.
 pub fn key<T: Tested>(i: u64) -> KeyOf<T> {
-    match i {
-        3 => T::Pairs::unmixed(SEED, T::Pairs::AMBIGUOUS),
-        _ => Number::narrowed(splitmix_at(5, i as u32) << 32 | mix(i as u32) as u64),
-    }
+    let special = special_keys::<T::Pairs>(SEED);
+    let other = || Number::narrowed(splitmix_at(5, i as u32) << 32 | mix(i as u32) as u64);
+    special.get(i as usize).copied().unwrap_or_else(other)
 }
+/// The number of the ambiguous one.
+const AMBIGUOUS: u64 = 0;
 
 /// A table, what it holds, and what changes both.
 pub struct World<T: Tested> {
@@ -149,7 +151,7 @@ impl<T: Tested> World<T> {
     }
     /// Keys below `world`, some of them often.
     pub fn some(&mut self, n: usize, world: u64) -> Vec<u64> {
-        let few = 1 + self.below(9);
+        let few = 1 + self.below(18);
         (0..n).map(|_| if self.below(4) == 0 { self.below(few) } else { self.below(world) }).collect()
     }
 }
@@ -201,7 +203,7 @@ pub fn frequent<T: Tested>(seed: u64) {
             let n = if operation == EACH { 200 } else { 1500 };
             let numbers = (0..n).map(|i| if i % 8 != 0 { 905 + i % 2 } else { i }).collect::<Vec<_>>();
             world.apply(operation, &numbers);
-            world.apply(operation, &[3; 100]);
+            world.apply(operation, &[AMBIGUOUS; 100]);
         }
         assert_eq!(world.slots(), slots, "nothing must grow");
     }

@@ -1,5 +1,7 @@
 //! What the tests share: devices, key sets, and the naive oracle's pairs.
 #![allow(dead_code, reason = "each test file uses a part")]
+pub mod special;
+
 use koel::Device;
 use std::path::Path;
 use std::process::Command;

@@ -46,6 +46,7 @@ pub trait Table: Sized {
     fn device(&self) -> &Device;
     fn len(&self) -> usize;
     fn slots(&self) -> usize;
+    fn bytes(&self) -> usize;
     fn report(&self) -> String;
     fn get(&self, keys: &[Self::Key]) -> Vec<Option<Self::Value>>;
     fn count(&self, keys: &[Self::Key]) -> u64;
@@ -56,8 +57,8 @@ pub trait Table: Sized {
     fn saved(&self) -> Vec<u8>;
     fn loaded(device: &Device, bytes: &[u8]) -> Self;
     fn opened(path: &Path) -> Self;
-    /// The key that looks like an empty slot, if there is one of this type.
-    fn ambiguous() -> Self::Key;
+    /// A key that the table treats apart, or another one, as the random word tells.
+    fn often_special(random: u64, other: Self::Key) -> Self::Key;
 }
 pub type Oracle<T> = HashMap<<T as Table>::Key, <T as Table>::Value>;
 
@@ -151,10 +152,10 @@ pub fn histories<T: Table>(seed: u64) {
         let (most, batches) = if is_fast(&device) { (20_000, 30) } else { (900, 10) };
         for load in [0.5, 0.9] {
             let mut random = Random(seed);
-            let any = |random: &mut Random, world: u64| match random.below(16) {
-                0 => T::ambiguous(),
-                1 => key(random.below(3) as u32),
-                _ => key(random.below(world) as u32),
+            let any = |random: &mut Random, world: u64| {
+                let world = if random.below(16) == 0 { 3 } else { world };
+                let other = key(random.below(world) as u32);
+                T::often_special(random.word(), other)
             };
             let n = random.below(most) as u32;
             let mut world = World::<T>::new(&device, &(0..n).map(key).collect::<Vec<_>>(), load, seed << 32);
@@ -276,6 +277,30 @@ pub fn tables_grow_from_nothing<T: Table>() {
         assert!(world.table.erase(&keys).iter().all(|&o| o == Outcome::Erased));
         world.table.shrink();
         assert!(world.table.len() == 0 && world.table.slots() < 100);
+    }
+}
+/// Shrinking never takes more memory: not of a table that is fuller than a new one would be, nor of one that is as full, or smaller than any.
+pub fn tables_do_not_shrink_to_more<T: Table>() {
+    for device in devices() {
+        let n = if is_fast(&device) { 100_000 } else { 2_000 };
+        for (built, more) in [(0, 0), (1, 0), (3, 2), (n, 0), (n, n / 8), (n / 100, n)] {
+            let keys = (0..built + more).map(key::<T::Key>).collect::<Vec<_>>();
+            let mut world = World::<T>::new(&device, &keys[..built as usize], 0.8, 1);
+            world.batch(Some(T::OPERATIONS[0]), &keys[built as usize..]);
+            for erased in [0, keys.len() / 3] {
+                world.batch(T::OPERATIONS.last().copied(), &keys[..erased]);
+                let before = world.table.bytes();
+                world.table.shrink();
+                let after = world.table.bytes();
+                assert!(after <= before, "{before} to {after} bytes, {built} and {more} keys on {}", device.name());
+                assert!(
+                    erased < 1000 || after < before,
+                    "{before} bytes, {built} and {more} keys on {}",
+                    device.name()
+                );
+                world.check(&keys[..keys.len().min(100)]);
+            }
+        }
     }
 }
 /// Updates and lookups in a graph, with other keys each time.

@@ -33,7 +33,7 @@ fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
 }
 /// A multimap of keys, of which key `i` has the value `i`, mixed.
 fn multimap<K: Key + SortPair<V>, V: Value>(device: &Device, keys: &[K], seed: u32) -> MultiMap<K, V> {
-    let options = MultiMapOptions { seed, ..MultiMapOptions::default() };
+    let options = MultiMapOptions { seed: Some(seed), ..MultiMapOptions::default() };
     let values = (0..keys.len() as u32).map(|i| V::narrowed(splitmix_at(1, i))).collect::<Vec<V>>();
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
     let mut builder = MultiMapBuilder::new(device, options).unwrap();
@@ -41,7 +41,7 @@ fn multimap<K: Key + SortPair<V>, V: Value>(device: &Device, keys: &[K], seed: u
 }
 fn index<K: Key>(device: &Device, keys: &[K], seed: u32) -> Index<K> {
     let keys = device.stage(keys).unwrap();
-    let mut builder = IndexBuilder::new(device, IndexOptions { seed, ..IndexOptions::default() }).unwrap();
+    let mut builder = IndexBuilder::new(device, IndexOptions { seed: Some(seed), ..IndexOptions::default() }).unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 fn oracle<K: Key, V: Value>(keys: &[K]) -> BTreeMap<K, Vec<V>> {

@@ -36,7 +36,9 @@ fn check<K: Key, V: Value>(stream: &Stream, kept: &mut Option<Parting>, sizes: P
     let (on_device, values) = (device.upload(keys).unwrap(), device.upload(&values).unwrap());
     let (mut grouping, mut grouped) = (Grouping::new(device, n).unwrap(), device.alloc::<V>(n).unwrap());
     let to = grouped.view_mut();
-    let found = group(stream, sizes, SEED, (on_device.view(), values.view()), kept, &mut grouping, to).unwrap();
+    let found =
+        group(stream, sizes, Seeds::new(Some(SEED), true), (on_device.view(), values.view()), kept, &mut grouping, to)
+            .unwrap();
     let Some(parted) = found else { return false };
     let (found, firsts) = (parted.groups, parted.firsts.download().unwrap());
     assert_eq!((found, parted.pairs), (oracle.len(), n));
@@ -200,7 +202,7 @@ fn partitions_fit_blocks() {
 fn in_any_order<K: Key + SortPair<V>, V: Value>(keys_at_least: u32) {
     let stream = executor(8);
     let device = stream.device();
-    let options = MultiMapOptions { order: ValueOrder::Any, seed: 3, ..MultiMapOptions::default() };
+    let options = MultiMapOptions { order: ValueOrder::Any, seed: Some(3), ..MultiMapOptions::default() };
     let sizes = PartingSizes { keys: keys_at_least, ..SMALL };
     let mut builder = MultiMapBuilder::<K, V>::sized(device, options, sizes).unwrap();
     for (of, n) in [(FOUR, 5000), (HALF, 900), (SIXTEEN, 3000), (RANDOM, 0), (RANDOM, 1), (RANDOM, 2000)] {
@@ -270,7 +272,7 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
     let (offsets, firsts) = (device.upload(&offsets).unwrap(), device.upload(&firsts).unwrap());
     let (mut keys_kept, mut starts_kept) = (device.alloc(n).unwrap(), device.alloc(n + 1).unwrap());
     let numbers = super::super::numbers(device, n).unwrap();
-    let mut builder = MapBuilder::<K, u32>::new(device, IndexOptions { load, seed: 0 }.of_map()).unwrap();
+    let mut builder = MapBuilder::<K, u32>::new(device, IndexOptions { load, seed: Some(0) }.of_map()).unwrap();
     for _ in 0..2 {
         let groups = OrderedGroups {
             keys: keys_on.view(),
@@ -280,7 +282,7 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
             pairs: 2 * n,
             offsets: offsets.view(),
             firsts: firsts.view(),
-            seed: SEED,
+            seeds: Seeds::new(Some(SEED), true),
         };
         let together = brought(&stream, &groups).unwrap();
         assert!(together.keys.download().unwrap() == keys && together.starts.download().unwrap() == starts);

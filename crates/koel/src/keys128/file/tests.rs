@@ -37,7 +37,7 @@ fn values<V: Value>(n: usize) -> Vec<V> {
 }
 /// A map of keys, of which key `i` has the value `i`, mixed; the last of equal ones.
 fn map<V: Value>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
-    let options = Map128Options { seed, ..Map128Options::default() };
+    let options = Map128Options { seed: Some(seed), ..Map128Options::default() };
     let values = values::<V>(keys.len());
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
     let mut builder = Map128Builder::new(device, options).unwrap();
@@ -45,12 +45,13 @@ fn map<V: Value>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
 }
 fn set(device: &Device, keys: &[u128], seed: u32) -> Set128 {
     let keys = device.stage(keys).unwrap();
-    let mut builder = Set128Builder::new(device, SetOptions { seed, ..SetOptions::default() }).unwrap();
+    let mut builder = Set128Builder::new(device, SetOptions { seed: Some(seed), ..SetOptions::default() }).unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 fn index(device: &Device, keys: &[u128], seed: u32) -> Index128 {
     let keys = device.stage(keys).unwrap();
-    let mut builder = Index128Builder::new(device, IndexOptions { seed, ..IndexOptions::default() }).unwrap();
+    let mut builder =
+        Index128Builder::new(device, IndexOptions { seed: Some(seed), ..IndexOptions::default() }).unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 /// Keys that are there, and others.

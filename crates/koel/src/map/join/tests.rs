@@ -1,6 +1,7 @@
 //! Joins by kernels, with tables and rules that no few thousand queries would get: every way is taken.
 use super::super::kernels::{Input, Slots};
 use super::super::plan::{Plan, Sizes};
+use super::super::tests::SEEDS;
 use super::super::{Report, kernels};
 use super::*;
 use crate::device::DeviceKind;
@@ -34,7 +35,7 @@ fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, 
     let (stream, k, v) = (device.stream().unwrap(), device.upload(keys).unwrap(), device.upload(&values).unwrap());
     let mut slots = Slots::new::<Of<K, V>>(device, &plan).unwrap();
     let mut scratch = kernels::Scratch::new::<Of<K, V>>(device, &plan).unwrap();
-    let input = Input { keys: k.view(), values: v.view(), duplicates: KeepLast, seed: 7, reproducible: false };
+    let input = Input { keys: k.view(), values: v.view(), duplicates: KeepLast, seeds: SEEDS, reproducible: false };
     kernels::build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
     let map = Map {
         device: device.clone(),

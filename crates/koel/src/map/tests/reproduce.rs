@@ -88,7 +88,8 @@ fn by_cpu<K: Key, V: Value>(
     let mut stash = cpu::Stash::<Of<K, V>>::default();
     let mut scratch = cpu::Scratch::with_level(cpu::Pages::System, level);
     let (keys, values) = (&bench.keys, &bench.values);
-    cpu::build(device, plan.shape, 7, keys, values, policy, true, &mut slots, &mut stash, &mut scratch).unwrap();
+    let how = cpu::How { policy, reproducible: true, most_stashed: usize::MAX };
+    cpu::build(device, plan.shape, 7, keys, values, how, &mut slots, &mut stash, &mut scratch).unwrap().unwrap();
     let mut stashed = stash.iter().map(|pair| (Of::<K, V>::head(pair), Of::<K, V>::behind(pair))).collect::<Vec<_>>();
     stashed.sort_unstable();
     (slots, stashed)
@@ -319,7 +320,7 @@ fn unchecked_equal_keys_end() {
         let mut table = Slots::new::<Of<u64, u64>>(device, &plan).unwrap();
         let mut scratch = Scratch::new::<Of<u64, u64>>(device, &plan).unwrap();
         let input =
-            Input { keys: keys.view(), values: values.view(), duplicates: Unchecked, seed: 7, reproducible: true };
+            Input { keys: keys.view(), values: values.view(), duplicates: Unchecked, seeds: SEEDS, reproducible: true };
         build::<Of<u64, u64>>(&stream, &plan, input, &mut table, &mut scratch).unwrap();
         assert!(scratch.is_clean());
     }

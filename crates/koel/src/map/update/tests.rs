@@ -5,6 +5,7 @@ use super::super::tests::check_layout;
 use super::*;
 use crate::error::Error;
 use crate::map::kernels::Scratch;
+use crate::seed::Seeds;
 use crate::update::tests::{FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, plan};
 use crate::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
@@ -16,7 +17,7 @@ use std::sync::Mutex;
 
 impl<K: Key, V: Value> Tested for Map<K, V> {
     fn options() -> MapOptions {
-        MapOptions { seed: SEED, ..MapOptions::default() }
+        MapOptions { seed: Some(SEED), ..MapOptions::default() }
     }
     fn sizes() -> Sizes {
         Sizes::TUNED
@@ -31,7 +32,8 @@ impl<K: Key, V: Value> Tested for Map<K, V> {
         let mut slots = Slots::new::<Of<K, V>>(device, &plan).unwrap();
         let mut scratch = Scratch::new::<Of<K, V>>(device, &plan).unwrap();
         let (duplicates, reproducible) = (Duplicates::KeepLast, false);
-        let input = Input { keys: k.view(), values: v.view(), duplicates, seed: SEED, reproducible };
+        let input =
+            Input { keys: k.view(), values: v.view(), duplicates, seeds: Seeds::new(Some(SEED), true), reproducible };
         build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
         let (device, storage) = (device.clone(), Storage::Kernels(slots));
         Map { device, plan, storage, report: Mutex::new(Report::InHeader(0, None)) }

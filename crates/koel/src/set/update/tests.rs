@@ -5,6 +5,7 @@ use super::*;
 use crate::error::Error;
 use crate::map::kernels::read_header;
 use crate::map::plan::Sizes;
+use crate::seed::Seeds;
 use crate::update::tests::{FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, key, plan};
 use crate::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
@@ -17,7 +18,7 @@ use std::sync::Mutex;
 
 impl<K: Key> Tested for Set<K> {
     fn options() -> SetOptions {
-        SetOptions { seed: SEED, ..SetOptions::default() }
+        SetOptions { seed: Some(SEED), ..SetOptions::default() }
     }
     fn sizes() -> Sizes {
         sizes::<K>()
@@ -30,7 +31,7 @@ impl<K: Key> Tested for Set<K> {
         }
         let mut slots = slots::<K>(device, &plan).unwrap();
         let mut passes = Passes::new(device, &plan, Lengths::of_set::<K>(&plan)).unwrap();
-        build(&stream, &plan, SEED, k.view(), &mut slots, &mut passes).unwrap();
+        build(&stream, &plan, Seeds::new(Some(SEED), true), k.view(), &mut slots, &mut passes).unwrap();
         let (device, storage) = (device.clone(), Storage::Kernels(slots));
         Set { device, plan, storage, report: Mutex::new(Report::InHeader(0, None)) }
     }

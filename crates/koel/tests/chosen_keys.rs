@@ -1,0 +1,181 @@
+//! Keys chosen against a seed that is known: builds take another seed, and stay as fast; answers are right.
+mod support;
+
+use koel::{
+    Device, DeviceKind, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, SetBuilder, SetOperation,
+    SetOptions, SetUpdater, Value,
+};
+use support::special::chosen_keys;
+use support::{devices, is_fast};
+
+const SEED: u32 = 7;
+/// Times that building is begun, at most: of the second seed nobody knew.
+const MOST_ATTEMPTS: u32 = 4;
+
+fn sizes(device: &Device) -> &'static [u32] {
+    if is_fast(device) { &[5_000, 60_000] } else { &[2_000] }
+}
+/// Pairs that a build of so many stashes at most.
+fn most_stashed(n: usize) -> usize {
+    (n / 32).max(128)
+}
+fn value<V: Value>(i: usize) -> V {
+    V::narrowed(!(i as u64))
+}
+fn map_of<K: Key, V: Value>(device: &Device, keys: &[K], options: MapOptions) -> Map<K, V> {
+    let values = (0..keys.len()).map(value).collect::<Vec<V>>();
+    let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
+    let mut builder = MapBuilder::new(device, options).unwrap();
+    builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap()
+}
+fn check_map<K: Key, V: Value>(map: &Map<K, V>, keys: &[K]) {
+    let report = map.report().unwrap();
+    let place = map.device().name();
+    assert_eq!(report.pairs, keys.len(), "{place}: {report:?}");
+    assert!(report.stashed <= most_stashed(keys.len()), "{place}: {report:?}");
+    let expected = (0..keys.len()).map(|i| Some(value(i)));
+    assert!(map.get(keys).unwrap().into_iter().eq(expected), "{place}: {report:?}");
+    let others = chosen_keys::<K::Layout<V>>(SEED + 1, 1000);
+    let there = |key: &K| keys.contains(key);
+    assert!(map.contains(&others).unwrap().into_iter().eq(others.iter().map(there)), "{place}: {report:?}");
+}
+
+fn maps<K: Key, V: Value>() {
+    for device in devices() {
+        for &n in sizes(&device) {
+            let keys = chosen_keys::<K::Layout<V>>(SEED, n);
+            let options = MapOptions { seed: Some(SEED), ..MapOptions::default() };
+            let map = map_of::<K, V>(&device, &keys, options);
+            check_map(&map, &keys);
+            let attempts = map.report().unwrap().attempts;
+            assert!((2..=MOST_ATTEMPTS).contains(&attempts), "{attempts} attempts on {}", device.name());
+            // By another seed they are keys like others.
+            let map = map_of::<K, V>(&device, &keys, MapOptions { seed: Some(SEED + 1), ..options });
+            check_map(&map, &keys);
+            assert_eq!(map.report().unwrap().attempts, 1, "{}", device.name());
+            let map = map_of::<K, V>(&device, &keys, MapOptions::default());
+            assert_eq!(map.report().unwrap().attempts, 1, "{}", device.name());
+        }
+    }
+}
+#[test]
+fn maps_take_another_seed() {
+    maps::<u32, u32>();
+    maps::<u64, u32>();
+    maps::<u64, u64>();
+}
+/// Which seed is taken follows from the keys and the seed: not from their order, nor from the number of threads.
+#[test]
+fn reproducible_maps_take_the_same_seed() {
+    fn fingerprints<K: Key>() {
+        let n = if is_fast(&Device::cpu().unwrap()) { 40_000 } else { 3_000 };
+        let mut pairs = chosen_keys::<K::Layout<u32>>(SEED, n).into_iter().zip(0..).collect::<Vec<(K, u32)>>();
+        let options = MapOptions { seed: Some(SEED), reproducible: true, ..MapOptions::default() };
+        let mut of = |threads| {
+            let device = Device::cpu_with_threads(threads).unwrap();
+            let (keys, values): (Vec<K>, Vec<u32>) = pairs.iter().copied().unzip();
+            pairs.rotate_left(1_234);
+            let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
+            let mut builder = MapBuilder::new(&device, options).unwrap();
+            let map = builder.build(&device.stream().unwrap(), k.view(), v.view()).unwrap();
+            assert!(map.report().unwrap().attempts > 1);
+            assert!(map.get(&keys).unwrap().into_iter().eq(values.into_iter().map(Some)));
+            map.fingerprint().unwrap()
+        };
+        assert_eq!(of(1), of(3));
+    }
+    fingerprints::<u32>();
+    fingerprints::<u64>();
+}
+#[test]
+fn sets_take_another_seed() {
+    fn sets<K: Key>() {
+        for device in devices() {
+            for &n in sizes(&device) {
+                let keys = chosen_keys::<K::Pairs>(SEED, n);
+                let options = SetOptions { seed: Some(SEED), ..SetOptions::default() };
+                let staged = device.stage(&keys).unwrap();
+                let mut builder = SetBuilder::new(&device, options).unwrap();
+                let set = builder.build(&device.stream().unwrap(), staged.view()).unwrap();
+                let (report, place) = (set.report().unwrap(), device.name());
+                assert_eq!((report.keys, report.duplicates), (keys.len(), 0), "{place}");
+                assert!((2..=MOST_ATTEMPTS).contains(&report.attempts), "{place}: {report:?}");
+                assert!(report.stashed <= most_stashed(keys.len()), "{place}: {report:?}");
+                assert_eq!(set.count(&keys).unwrap(), keys.len() as u64, "{place}");
+            }
+        }
+    }
+    sets::<u32>();
+    sets::<u64>();
+}
+/// Copies of few keys that share their buckets have room: they are not taken for many keys.
+#[test]
+fn copies_do_not_look_like_chosen_keys() {
+    for device in devices().into_iter().filter(|device| device.kind() == DeviceKind::Cpu) {
+        let keys = chosen_keys::<<u64 as Key>::Layout<u32>>(SEED, 100);
+        let many = (0..300_000).map(|i| keys[i % keys.len()]).collect::<Vec<_>>();
+        let map = map_of::<u64, u32>(&device, &many, MapOptions { seed: Some(SEED), ..MapOptions::default() });
+        let report = map.report().unwrap();
+        assert_eq!((report.pairs, report.attempts), (keys.len(), 1), "{report:?}");
+        assert!(map.contains(&keys).unwrap().into_iter().all(|found| found));
+        let (staged, options) = (device.stage(&many).unwrap(), SetOptions { seed: Some(SEED), ..Default::default() });
+        let mut builder = SetBuilder::new(&device, options).unwrap();
+        let report = builder.build(&device.stream().unwrap(), staged.view()).unwrap().report().unwrap();
+        assert_eq!((report.keys, report.attempts), (keys.len(), 1), "{report:?}");
+    }
+}
+
+/// Batches that come to a table of other keys, of the seed against which they were chosen: the stash does not grow with them.
+fn updates<K: Key, V: Value>() {
+    for device in devices() {
+        let n = if is_fast(&device) { 40_000 } else { 1_500 };
+        let stream = device.stream().unwrap();
+        let others = chosen_keys::<K::Layout<V>>(SEED + 1, n);
+        let options = MapOptions { seed: Some(SEED), ..MapOptions::default() };
+        let mut keys = chosen_keys::<K::Layout<V>>(SEED, n);
+        keys.retain(|key| others.binary_search(key).is_err());
+        let mut map = map_of::<K, V>(&device, &others, options);
+        let mut updater = MapUpdater::new(&device, options).unwrap();
+        let mut all = others.clone();
+        for keys in keys.chunks(keys.len() / 4 + 1) {
+            let values = (all.len()..all.len() + keys.len()).map(value).collect::<Vec<V>>();
+            all.extend(keys);
+            let (k, v) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
+            let mut outcomes = device.alloc(keys.len()).unwrap();
+            let insert = Operations::All(Operation::Insert);
+            updater.apply(&mut map, &stream, insert, k.view(), v.view(), outcomes.view_mut()).unwrap();
+            check_map(&map, &all);
+        }
+        let erased = map.erase(&keys).unwrap();
+        assert!(erased.iter().all(|&outcome| outcome == koel::Outcome::Erased));
+        check_map(&map, &others);
+    }
+}
+#[test]
+fn updates_of_maps_take_another_seed() {
+    updates::<u32, u32>();
+    updates::<u64, u64>();
+}
+#[test]
+fn updates_of_sets_take_another_seed() {
+    fn updates<K: Key>() {
+        for device in devices() {
+            let n = if is_fast(&device) { 40_000 } else { 1_500 };
+            let (stream, keys) = (device.stream().unwrap(), chosen_keys::<K::Pairs>(SEED, n));
+            let options = SetOptions { seed: Some(SEED), ..SetOptions::default() };
+            let none = device.stage::<K>(&[]).unwrap();
+            let mut set = SetBuilder::new(&device, options).unwrap().build(&stream, none.view()).unwrap();
+            let mut updater = SetUpdater::new(&device, options).unwrap();
+            for keys in keys.chunks(keys.len() / 4 + 1) {
+                let (k, mut outcomes) = (device.stage(keys).unwrap(), device.alloc(keys.len()).unwrap());
+                let insert = Operations::All(SetOperation::Insert);
+                updater.apply(&mut set, &stream, insert, k.view(), outcomes.view_mut()).unwrap();
+            }
+            let (report, place) = (set.report().unwrap(), device.name());
+            assert_eq!(set.count(&keys).unwrap(), keys.len() as u64, "{place}");
+            assert!(report.stashed <= most_stashed(keys.len()), "{place}: {report:?}");
+        }
+    }
+    updates::<u32>();
+    updates::<u64>();
+}
