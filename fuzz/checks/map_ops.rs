@@ -50,7 +50,7 @@ fn run<K: Key + Debug, V: Value + Debug>(device: &Device, header: &Header, batch
     let options = MapOptions {
         load: header.load,
         duplicates: Duplicates::KeepLast,
-        seed: header.seed,
+        seed: Some(header.seed),
         reproducible: header.reproducible,
     };
     let stream = device.stream().unwrap();

@@ -49,7 +49,7 @@ fn run<K: Key + Debug>(device: &Device, header: &Header, batches: &[Batch]) {
     let keys = (0..header.keys).map(of_number).collect::<Vec<K>>();
     let mut oracle = keys.iter().copied().collect::<HashSet<K>>();
 
-    let options = SetOptions { load: header.load, seed: header.seed };
+    let options = SetOptions { load: header.load, seed: Some(header.seed) };
     let stream = device.stream().unwrap();
     let k = device.stage(&keys).unwrap();
     let mut set = SetBuilder::new(device, options).unwrap().build(&stream, k.view()).unwrap();

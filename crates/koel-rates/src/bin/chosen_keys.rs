@@ -1,0 +1,110 @@
+//! Seconds of builds and updates on the CPU, of random keys and of keys chosen against the seed: one JSON line each.
+//!
+//!     cargo run --release -p koel-rates --bin chosen_keys -- 10000 40000 160000 1000000
+//!
+//! Chosen keys share both their buckets by the seed that the table is asked to take: of 64 bits all of one hash, of 32 those of the least
+//! hashes. `ratio`: the time of chosen keys over that of random ones, each the median of 7 runs after 2, in turns.
+use koel::map::layout::{Layout, Number};
+use koel::{
+    Device, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result, SetBuilder, SetOptions, Stream,
+};
+use koel_kernels::hash::mix::splitmix_at;
+use koel_rates::{RUNS, size};
+use std::time::Instant;
+
+const SEED: u32 = 7;
+/// Keys of a batch of updates.
+const BATCH: usize = 10_000;
+
+fn main() -> Result<()> {
+    let mut sizes = std::env::args().skip(1).map(|arg| size(&arg)).collect::<Result<Vec<_>>>()?;
+    if sizes.is_empty() {
+        sizes = vec![10_000, 40_000, 160_000, 1_000_000];
+    }
+    let stream = Device::cpu()?.stream()?;
+    for n in sizes {
+        rates::<u32>(&stream, n)?;
+        rates::<u64>(&stream, n)?;
+    }
+    Ok(())
+}
+type LayoutOf<K> = <K as Key>::Layout<u32>;
+fn random<K: Key>(n: usize) -> Vec<K> {
+    (0..n as u32).map(|i| K::narrowed(splitmix_at(1, i))).collect()
+}
+fn chosen<K: Key>(n: usize) -> Vec<K> {
+    let shift = LayoutOf::<K>::HASH_SHIFT;
+    let mixed = |i: u32| if shift > 0 { 0x1234_5678u64 << shift | splitmix_at(3, i) >> 32 } else { i.into() };
+    (0..n as u32).map(|i| LayoutOf::<K>::unmixed(SEED, Number::narrowed(mixed(i)))).collect()
+}
+
+fn rates<K: Key>(stream: &Stream, n: usize) -> Result<()> {
+    let inputs = [random::<K>(n), chosen::<K>(n)];
+    let values = (0..n as u32).collect::<Vec<_>>();
+    compare::<K>("map", n, &inputs, |keys| map(stream, keys, &values))?;
+    compare::<K>("set", n, &inputs, |keys| set(stream, keys))?;
+    compare::<K>("update", n, &inputs, |keys| update(stream, keys, &values))
+}
+/// Times what builds of each input take.
+fn compare<K: Key>(
+    op: &str,
+    n: usize,
+    inputs: &[Vec<K>; 2],
+    mut run: impl FnMut(&[K]) -> Result<(f64, u32)>,
+) -> Result<()> {
+    let (mut seconds, mut attempts) = ([vec![], vec![]], [0; 2]);
+    for i in 0..RUNS + 2 {
+        for ((keys, seconds), attempts) in inputs.iter().zip(&mut seconds).zip(&mut attempts) {
+            let (took, begun) = run(keys)?;
+            *attempts = begun;
+            if i >= 2 {
+                seconds.push(took);
+            }
+        }
+    }
+    let [random, chosen] = seconds.map(|mut seconds: Vec<f64>| {
+        seconds.sort_by(f64::total_cmp);
+        seconds[RUNS / 2]
+    });
+    let key_bits = size_of::<K>() * 8;
+    println!(
+        r#"{{"op":"{op}","key_bits":{key_bits},"n":{n},"random_s":{random:.3e},"chosen_s":{chosen:.3e},"ratio":{:.2},"attempts":{attempts:?}}}"#,
+        chosen / random
+    );
+    Ok(())
+}
+fn map<K: Key>(stream: &Stream, keys: &[K], values: &[u32]) -> Result<(f64, u32)> {
+    let options = MapOptions { seed: Some(SEED), ..MapOptions::default() };
+    let mut builder = MapBuilder::new(stream.device(), options)?;
+    let (keys, values) = (stream.device().stage(keys)?, stream.device().stage(values)?);
+    let start = Instant::now();
+    let map: Map<K, u32> = builder.build(stream, keys.view(), values.view())?;
+    Ok((start.elapsed().as_secs_f64(), map.report()?.attempts))
+}
+fn set<K: Key>(stream: &Stream, keys: &[K]) -> Result<(f64, u32)> {
+    let options = SetOptions { seed: Some(SEED), ..SetOptions::default() };
+    let mut builder = SetBuilder::new(stream.device(), options)?;
+    let keys = stream.device().stage(keys)?;
+    let start = Instant::now();
+    let set = builder.build(stream, keys.view())?;
+    Ok((start.elapsed().as_secs_f64(), set.report()?.attempts))
+}
+/// Batches of new keys that come to an empty map.
+fn update<K: Key>(stream: &Stream, keys: &[K], values: &[u32]) -> Result<(f64, u32)> {
+    let (device, options) = (stream.device(), MapOptions { seed: Some(SEED), ..MapOptions::default() });
+    let none = device.stage::<K>(&[])?;
+    let no_values = device.stage::<u32>(&[])?;
+    let mut map = MapBuilder::new(device, options)?.build(stream, none.view(), no_values.view())?;
+    let mut updater = MapUpdater::new(device, options)?;
+    let n = keys.len();
+    let (keys, values) = (device.stage(keys)?, device.stage(values)?);
+    let mut outcomes = device.alloc(n)?;
+    let start = Instant::now();
+    for first in (0..n).step_by(BATCH) {
+        let batch = first..(first + BATCH).min(n);
+        let (keys, values) = (keys.view().slice(batch.clone())?, values.view().slice(batch.clone())?);
+        let all = Operations::All(Operation::InsertOrAssign);
+        updater.apply(&mut map, stream, all, keys, values, outcomes.view_mut().slice(batch)?)?;
+    }
+    Ok((start.elapsed().as_secs_f64(), map.report()?.attempts))
+}
