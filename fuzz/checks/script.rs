@@ -1,5 +1,12 @@
 //! Bytes as a script: options of a table, then batches of operations on a small alphabet of keys.
-//! The checks of maps and of sets include this file.
+//! The checks of maps, sets and groups include this file.
+use koel::{Device, Key, Value};
+use koel_kernels::map::layout::{Layout, Number};
+use std::sync::LazyLock;
+
+static CPUS: LazyLock<[Device; 2]> = LazyLock::new(|| [1, 2].map(|threads| Device::cpu_with_threads(threads).unwrap()));
+/// Operations and keys that the executor is asked of, at most: it takes milliseconds for each launch.
+const MOST_ON_EXECUTOR: usize = 64;
 
 /// What a script begins with.
 pub struct Header {
@@ -51,17 +58,52 @@ const KEYS: [usize; 8] = [0, 1, 2, 3, 9, 60, 500, 4000];
 /// Operations of a script, at most: a longer one is cut.
 const MOST: usize = 2000;
 
+/// A table, what it must hold, and what changes both.
+pub trait World: Sized {
+    /// As the header says, of keys of which half are of the alphabet.
+    fn new(device: &Device, header: &Header) -> Self;
+    /// The table is built again, at this load.
+    fn shrink(&mut self, load: f64);
+    /// The table is written to bytes, and read again.
+    fn reread(&mut self);
+    /// Does the steps, all by operation `all` or each by its own, and compares outcomes. What does not grow may leave steps, but not when
+    /// there is room.
+    fn update(&mut self, all: Option<u8>, steps: &[Step], grows: bool);
+    /// Compares lookups of the alphabet's keys.
+    fn compare(&self);
+    /// Compares all that it holds.
+    fn compare_all(&self);
+}
+/// Runs a script on the CPU and, if it asks for that and is short, on the executor.
+pub fn run<W: World>(header: &Header, batches: &[Batch]) {
+    let all = header.keys + batches.iter().map(Batch::len).sum::<usize>();
+    on_devices(header, all, |device| {
+        let mut world = W::new(device, header);
+        world.compare();
+        for batch in batches {
+            match batch {
+                Batch::All(code, steps) => world.update(Some(*code), steps, true),
+                Batch::Each(steps) => world.update(None, steps, true),
+                Batch::Enqueued(steps) => world.update(None, steps, false),
+                Batch::Shrunk(load) => world.shrink(*load),
+                Batch::Reread => world.reread(),
+            }
+            world.compare();
+        }
+        world.compare_all();
+    });
+}
+/// Calls with the CPU, of one thread and of two, and with the executor for no more than some keys.
+pub fn on_devices(header: &Header, keys: usize, check: impl Fn(&Device)) {
+    CPUS.iter().for_each(&check);
+    if header.on_executor && keys <= MOST_ON_EXECUTOR {
+        check(&Device::executor(u64::from(header.seed)));
+    }
+}
+
 /// Reads a script; `None` if there is not even a header.
 pub fn read(bytes: &[u8]) -> Option<(Header, Vec<Batch>)> {
-    let (&[first, second, s0, s1, s2, s3], mut rest) = bytes.split_first_chunk()?;
-    let header = Header {
-        types: first & 3,
-        reproducible: first & 4 != 0,
-        load: LOADS[usize::from(first >> 3 & 3)],
-        on_executor: first & 32 != 0,
-        seed: u32::from_le_bytes([s0, s1, s2, s3]),
-        keys: KEYS[usize::from(second & 7)],
-    };
+    let (header, mut rest) = read_header(bytes)?;
     let (mut batches, mut all) = (vec![], 0);
     while let Some(batch) = next(&mut rest) {
         all += batch.len();
@@ -71,6 +113,19 @@ pub fn read(bytes: &[u8]) -> Option<(Header, Vec<Batch>)> {
         batches.push(batch);
     }
     Some((header, batches))
+}
+/// Reads a header; and the bytes behind it.
+pub fn read_header(bytes: &[u8]) -> Option<(Header, &[u8])> {
+    let (&[first, second, s0, s1, s2, s3], rest) = bytes.split_first_chunk()?;
+    let header = Header {
+        types: first & 3,
+        reproducible: first & 4 != 0,
+        load: LOADS[usize::from(first >> 3 & 3)],
+        on_executor: first & 32 != 0,
+        seed: u32::from_le_bytes([s0, s1, s2, s3]),
+        keys: KEYS[usize::from(second & 7)],
+    };
+    Some((header, rest))
 }
 fn next(rest: &mut &[u8]) -> Option<Batch> {
     let code = byte(rest)?;
@@ -104,9 +159,15 @@ fn byte(rest: &mut &[u8]) -> Option<u8> {
 pub fn word(i: u32) -> u64 {
     u64::from(i).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
+/// The alphabet of a table with this seed.
+pub fn alphabet<K: Key, V: Value>(seed: u32) -> Vec<K> {
+    let shift = 64 - size_of::<<K::Layout<V> as Layout>::Mixed>() * 8;
+    let unmixed = |mixed: u64| K::Layout::<V>::unmixed(seed, Number::narrowed(mixed >> shift));
+    (0..=255).map(|i| key(i, K::narrowed, unmixed)).collect()
+}
 /// Returns key `i` of the alphabet: special keys, keys whose hashes are neighbours, small numbers. `unmixed` gives
 /// the key of a mixed word, of which the high 32 bits are the hash; all ones are those of the ambiguous key.
-pub fn key<K>(i: u8, raw: impl Fn(u64) -> K, unmixed: impl Fn(u64) -> K) -> K {
+fn key<K>(i: u8, raw: impl Fn(u64) -> K, unmixed: impl Fn(u64) -> K) -> K {
     match i {
         0 => unmixed(u64::MAX),
         1 => raw(0),

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+#[path = "../../../fuzz/checks/groups.rs"]
+mod groups;
 #[path = "../../../fuzz/checks/map_ops.rs"]
 mod map_ops;
 #[path = "../../../fuzz/checks/npy.rs"]
@@ -78,6 +80,10 @@ fn operations_on_maps() {
 #[test]
 fn operations_on_sets() {
     run("set_ops", 200, set_ops::check);
+}
+#[test]
+fn groups_of_pairs() {
+    run("groups", 200, groups::check);
 }
 #[test]
 fn numpy_arrays() {
