@@ -2,6 +2,7 @@
 mod support;
 
 use koel::device::{allocation_failed, fail_allocation_after};
+use koel::keys128::{Map128Builder, Map128Options, Set128Builder};
 use koel::map::{MapBuilder, MapOptions, MapUpdater, Operation, Operations};
 use koel::set::{SetBuilder, SetOptions};
 use koel::{Device, Error, Index, Index128, Map, Map128, MultiMap, Outcome, Result, Set, Set128};
@@ -123,6 +124,43 @@ fn rebuilds(trial: &Trial<'_>) -> u32 {
         |(set, builder)| builder.rebuild(set, &stream, staged.view()),
         |(set, _)| assert_eq!(set.count(&keys(new)).unwrap(), old as u64),
         |(set, _)| assert_eq!(set.count(&keys(new)).unwrap(), new as u64),
+    );
+    maps + sets + rebuilds_128(trial)
+}
+/// Of keys of 128 bits, of which some come twice: what is kept has less room than the input.
+fn rebuilds_128(trial: &Trial<'_>) -> u32 {
+    let &Trial { device, old, new } = trial;
+    let stream = device.stream().unwrap();
+    let wide = |n: u32| keys(n).iter().map(|&k| (k as u128) << 90 | k as u128).collect::<Vec<_>>();
+    let mut twice = wide(new);
+    twice.extend(wide(old / 2));
+    let of_keys = device.upload(&values(new, 2).into_iter().chain(values(old / 2, 2)).collect::<Vec<_>>()).unwrap();
+    let staged = device.upload(&twice).unwrap();
+    let holds = |map: &Map128, n: u32, version: u32| {
+        assert_eq!(map.len(), n as usize);
+        let found = map.get(&wide(new)).unwrap();
+        let expected = keys(new).into_iter().zip(0..).map(|(key, i)| (i < n).then(|| key.wrapping_add(version)));
+        assert!(found.into_iter().eq(expected));
+    };
+    let maps = each_failure(
+        "Map128Builder::rebuild",
+        || {
+            let map = Map128::build(device, &wide(old), &values(old, 1)).unwrap();
+            (map, Map128Builder::new(device, Map128Options::default()).unwrap())
+        },
+        |(map, builder)| builder.rebuild(map, &stream, staged.view(), of_keys.view()),
+        |(map, _)| holds(map, old, 1),
+        |(map, _)| holds(map, new, 2),
+    );
+    let counts = |set: &Set128, n: u32| {
+        assert_eq!((set.len(), set.count(&wide(new)).unwrap()), (n as usize, n as u64));
+    };
+    let sets = each_failure(
+        "Set128Builder::rebuild",
+        || (Set128::build(device, &wide(old)).unwrap(), Set128Builder::new(device, SetOptions::default()).unwrap()),
+        |(set, builder)| builder.rebuild(set, &stream, staged.view()),
+        |(set, _)| counts(set, old),
+        |(set, _)| counts(set, new),
     );
     maps + sets
 }

@@ -412,9 +412,9 @@ fn rebuilds_take_no_memory() {
         }
     }
 }
-/// After an error of the arguments a table is as it was, after any other it holds nothing; and it can be rebuilt again.
+/// After an error a table is as it was, and can be rebuilt again.
 #[test]
-fn a_rebuild_that_fails_leaves_nothing() {
+fn a_rebuild_that_fails_changes_nothing() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let mut builder = Map128Builder::new(&device, options(Duplicates::Reject)).unwrap();
@@ -444,7 +444,7 @@ fn a_rebuild_that_fails_leaves_nothing() {
         let twice = device.upload(&twice).unwrap();
         let e = builder.rebuild(&mut map, &stream, twice.view(), v.view()).unwrap_err();
         assert!(matches!(e, Error::DuplicateKey { first: 0, second: 999, .. }), "{e}");
-        check(&map, &[], &device.name());
+        check(&map, &expected, &device.name());
         builder.rebuild(&mut map, &stream, k.view(), v.view()).unwrap();
         check(&map, &expected, &device.name());
     }

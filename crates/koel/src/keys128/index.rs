@@ -145,7 +145,7 @@ impl Index128Builder {
     }
     /// Puts the distinct keys of another column into an index, whatever it held: see [`Set128Builder::rebuild`].
     pub fn rebuild(&mut self, index: &mut Index128, stream: &Stream, keys: View<'_, u128>) -> Result<()> {
-        self.rows.rebuild_rows("index", &mut index.keys, stream, keys, Duplicates::KeepFirst)
+        self.rows.rebuild_rows("index", &mut index.keys, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
     }
     /// The same, and how often each key comes, in the order of ids.
     ///

@@ -244,8 +244,8 @@ impl Map128Builder {
     /// The map answers for the new pairs from here on in the order of the stream. Of an input with equal keys it keeps memory for a table of all
     /// of them. How it went, [`Map128::report`] tells.
     ///
-    /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured. After an error of the arguments the map is as
-    /// it was, after any other it holds nothing.
+    /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured. After an error the map is as it
+    /// was, unless the device itself failed: then it holds nothing.
     pub fn rebuild<V: Value>(
         &mut self,
         map: &mut Map128<V>,
@@ -255,7 +255,9 @@ impl Map128Builder {
     ) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
         values.arg("values", stream)?;
-        self.rows.rebuild_rows("map", &mut map.keys, stream, keys, self.duplicates)?;
+        let Map128 { keys: of_map, values: own } = map;
+        let reserve = |kept| own.reserve(stream.device(), kept).map(drop);
+        self.rows.rebuild_rows("map", of_map, stream, keys, self.duplicates, reserve)?;
         let kept = map.len();
         let own = map.values.reserve(stream.device(), kept).and_then(|own| own.view_mut().slice(..kept));
         let done = own.and_then(|own| self.rows.keep(stream, values, own));

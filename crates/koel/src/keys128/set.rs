@@ -315,10 +315,10 @@ impl Set128Builder {
     /// The set answers for the new keys from here on in the order of the stream. Of an input with equal keys it keeps memory for a table of all
     /// of them. How it went, [`Set128::report`] tells.
     ///
-    /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured. After an error of the arguments the set is as
-    /// it was, after any other it holds nothing.
+    /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured. After an error the set is as it was,
+    /// unless the device itself failed: then it holds nothing.
     pub fn rebuild(&mut self, set: &mut Set128, stream: &Stream, keys: View<'_, u128>) -> Result<()> {
-        self.rebuild_rows("set", set, stream, keys, Duplicates::KeepFirst)
+        self.rebuild_rows("set", set, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
     }
     /// Builds, by this policy. Of the values of the same input [`keep`](Self::keep) then keeps those of the keys that stayed.
     pub(super) fn build_rows(
@@ -342,7 +342,8 @@ impl Set128Builder {
         table.report()?;
         Ok(Set128 { table, draw, keys: Stored::Own(own), len: kept, built: self.built(n - kept, attempts) })
     }
-    /// Builds in the memory of a set, as [`build_rows`](Self::build_rows). `name`: of what it belongs to.
+    /// Builds in the memory of a set, as [`build_rows`](Self::build_rows). `name`: of what it belongs to. `reserve`: makes room
+    /// for what else is kept of so many keys, before any of the set's keys are overwritten.
     pub(super) fn rebuild_rows(
         &mut self,
         name: &'static str,
@@ -350,6 +351,7 @@ impl Set128Builder {
         stream: &Stream,
         keys: View<'_, u128>,
         duplicates: Duplicates,
+        reserve: impl FnOnce(usize) -> Result<()>,
     ) -> Result<()> {
         self.check(stream, keys)?;
         if *set.device() != self.device {
@@ -357,22 +359,45 @@ impl Set128Builder {
             return Err(Error::WrongDevice { name, found, expected });
         }
         may_wait("a rebuild with keys of 128 bits", &self.device)?;
-        let done = self.replace_rows(set, stream, keys, duplicates);
+        // Also for the rows of the old keys, should they be needed again.
+        self.reserve(keys.len().max(set.len))?;
+        let told = match self.replace_rows(set, stream, keys, duplicates, reserve) {
+            Ok(told) => told,
+            Err(e) => {
+                if self.restore_rows(set, stream).is_err() {
+                    set.forget(stream);
+                }
+                return Err(e);
+            }
+        };
+        let done = self.replace_keys(set, stream, keys, told);
         if done.is_err() {
             set.forget(stream);
         }
         done
     }
+    /// Makes its table that of all these keys, and room for the keys that stay.
     fn replace_rows(
         &mut self,
         set: &mut Set128,
         stream: &Stream,
         keys: View<'_, u128>,
         duplicates: Duplicates,
-    ) -> Result<()> {
-        let n = keys.len();
-        self.reserve(n)?;
-        let ToldApart { draw, attempts, kept } = self.tell_apart(stream, &mut set.table, keys, duplicates)?;
+        reserve: impl FnOnce(usize) -> Result<()>,
+    ) -> Result<ToldApart> {
+        let told = self.tell_apart(stream, &mut set.table, keys, duplicates)?;
+        // Old keys stay until there is room for all that is new.
+        let fits = set.keys.own().is_some_and(|own| own.len() >= told.kept);
+        let new = if fits { None } else { Some(self.device.alloc(told.kept)?) };
+        reserve(told.kept)?;
+        if let Some(new) = new {
+            set.keys = Stored::Own(new);
+        }
+        Ok(told)
+    }
+    /// Overwrites its keys; there is room for them.
+    fn replace_keys(&mut self, set: &mut Set128, stream: &Stream, keys: View<'_, u128>, told: ToldApart) -> Result<()> {
+        let (n, ToldApart { draw, attempts, kept }) = (keys.len(), told);
         let own = set.keys.reserve(&self.device, kept)?;
         self.keep(stream, keys, own.view_mut().slice(..kept)?)?;
         if kept < n {
@@ -380,6 +405,11 @@ impl Set128Builder {
         }
         (set.draw, set.len, set.built) = (draw, kept, self.built(n - kept, attempts));
         Ok(())
+    }
+    /// Makes its table that of its keys again, after others had it. Needs no memory: they were there before.
+    fn restore_rows(&mut self, set: &mut Set128, stream: &Stream) -> Result<()> {
+        let keys = set.keys.view().slice(..set.len)?;
+        self.put_rows(stream, &mut set.table, set.draw, keys, Duplicates::Unchecked)
     }
     /// Checks what both take: how many keys there are.
     fn check(&self, stream: &Stream, keys: View<'_, u128>) -> Result<usize> {
