@@ -1,15 +1,16 @@
-//! Seconds of builds and updates on the CPU, of random keys and of keys chosen against the seed: one JSON line each.
+//! Seconds of builds and updates, of random keys and of keys chosen against the seed: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin chosen_keys -- 10000 40000 160000 1000000
+//!     cargo run --release -p koel-rates --bin chosen_keys -- [cpu|cuda] 10000 40000 160000 1000000
 //!
 //! Chosen keys share both their buckets by the seed that the table is asked to take: of 64 bits all of one hash, of 32 those of the least
-//! hashes. `ratio`: the time of chosen keys over that of random ones, each the median of 7 runs after 2, in turns.
+//! hashes. `ratio`: the time of chosen keys over that of random ones, each the median of 7 runs after 2, in turns, from the call until the
+//! device has done all. Every table is asked for all of its keys.
 use koel::map::layout::{Layout, Number};
 use koel::{
     Device, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result, SetBuilder, SetOptions, Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{RUNS, size};
+use koel_rates::{RUNS, print_provenance, size};
 use std::time::Instant;
 
 const SEED: u32 = 7;
@@ -17,11 +18,19 @@ const SEED: u32 = 7;
 const BATCH: usize = 10_000;
 
 fn main() -> Result<()> {
-    let mut sizes = std::env::args().skip(1).map(|arg| size(&arg)).collect::<Result<Vec<_>>>()?;
+    let (mut device, mut sizes) = (Device::cpu()?, vec![]);
+    for word in std::env::args().skip(1) {
+        match word.as_str() {
+            "cpu" => {}
+            "cuda" => device = Device::cuda(0)?,
+            _ => sizes.push(size(&word)?),
+        }
+    }
     if sizes.is_empty() {
         sizes = vec![10_000, 40_000, 160_000, 1_000_000];
     }
-    let stream = Device::cpu()?.stream()?;
+    print_provenance(&device);
+    let stream = device.stream()?;
     for n in sizes {
         rates::<u32>(&stream, n)?;
         rates::<u64>(&stream, n)?;
@@ -73,31 +82,37 @@ fn compare<K: Key>(
     );
     Ok(())
 }
-fn map<K: Key>(stream: &Stream, keys: &[K], values: &[u32]) -> Result<(f64, u32)> {
+fn map<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
     let options = MapOptions { seed: Some(SEED), ..MapOptions::default() };
     let mut builder = MapBuilder::new(stream.device(), options)?;
-    let (keys, values) = (stream.device().stage(keys)?, stream.device().stage(values)?);
+    let (keys, values) = (stream.device().stage(input)?, stream.device().stage(values)?);
     let start = Instant::now();
     let map: Map<K, u32> = builder.build(stream, keys.view(), values.view())?;
-    Ok((start.elapsed().as_secs_f64(), map.report()?.attempts))
+    stream.synchronize()?;
+    let seconds = start.elapsed().as_secs_f64();
+    assert_eq!(map.count(input)?, input.len() as u64, "keys are missing");
+    Ok((seconds, map.report()?.attempts))
 }
-fn set<K: Key>(stream: &Stream, keys: &[K]) -> Result<(f64, u32)> {
+fn set<K: Key>(stream: &Stream, input: &[K]) -> Result<(f64, u32)> {
     let options = SetOptions { seed: Some(SEED), ..SetOptions::default() };
     let mut builder = SetBuilder::new(stream.device(), options)?;
-    let keys = stream.device().stage(keys)?;
+    let keys = stream.device().stage(input)?;
     let start = Instant::now();
     let set = builder.build(stream, keys.view())?;
-    Ok((start.elapsed().as_secs_f64(), set.report()?.attempts))
+    stream.synchronize()?;
+    let seconds = start.elapsed().as_secs_f64();
+    assert_eq!(set.count(input)?, input.len() as u64, "keys are missing");
+    Ok((seconds, set.report()?.attempts))
 }
 /// Batches of new keys that come to an empty map.
-fn update<K: Key>(stream: &Stream, keys: &[K], values: &[u32]) -> Result<(f64, u32)> {
+fn update<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
     let (device, options) = (stream.device(), MapOptions { seed: Some(SEED), ..MapOptions::default() });
     let none = device.stage::<K>(&[])?;
     let no_values = device.stage::<u32>(&[])?;
     let mut map = MapBuilder::new(device, options)?.build(stream, none.view(), no_values.view())?;
     let mut updater = MapUpdater::new(device, options)?;
-    let n = keys.len();
-    let (keys, values) = (device.stage(keys)?, device.stage(values)?);
+    let n = input.len();
+    let (keys, values) = (device.stage(input)?, device.stage(values)?);
     let mut outcomes = device.alloc(n)?;
     let start = Instant::now();
     for first in (0..n).step_by(BATCH) {
@@ -106,5 +121,8 @@ fn update<K: Key>(stream: &Stream, keys: &[K], values: &[u32]) -> Result<(f64, u
         let all = Operations::All(Operation::InsertOrAssign);
         updater.apply(&mut map, stream, all, keys, values, outcomes.view_mut().slice(batch)?)?;
     }
-    Ok((start.elapsed().as_secs_f64(), map.report()?.attempts))
+    stream.synchronize()?;
+    let seconds = start.elapsed().as_secs_f64();
+    assert_eq!(map.count(input)?, input.len() as u64, "keys are missing");
+    Ok((seconds, map.report()?.attempts))
 }

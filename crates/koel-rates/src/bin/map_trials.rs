@@ -183,7 +183,7 @@ fn small_trial<K: Key, V: Value>(
         let options = MapOptions {
             load,
             duplicates,
-            seed: if random.below(2) == 0 { 0 } else { random.word() as u32 },
+            seed: Some(if random.below(2) == 0 { 0 } else { random.word() as u32 }),
             reproducible: random.below(8) == 0,
         };
         let left = 1 + random.below(40);
@@ -193,7 +193,7 @@ fn small_trial<K: Key, V: Value>(
     let Some(Standing { options, builder, map, left }) = standing else { return Ok(()) };
     *left -= 1;
     let n = small_size(random);
-    let (name, keys) = small_keys::<K, V>(random, n, options.seed);
+    let (name, keys) = small_keys::<K, V>(random, n, options.seed.unwrap_or(0));
     let salt = random.word();
     let values = (0..n as u64).map(|i| V::narrowed(i | (i ^ salt) << 32)).collect::<Vec<_>>();
     let place = format!("{n} {name} keys of {} and values of {} bytes, {options:?}", size_of::<K>(), size_of::<V>());
