@@ -23,7 +23,7 @@ fn counts(root: &Path) -> Result<String, String> {
     let faults = read(&root.join("crates/koel-simt/src/host/fault.rs"))?;
     let devices = read(&root.join("crates/koel/tests/support/mod.rs"))?;
     let ci = read(&root.join(".ci/run"))?;
-    let miri = ci.lines().filter_map(|line| line.strip_prefix("cargo +nightly miri test ")).collect::<Vec<_>>();
+    let miri = ci.lines().filter_map(|line| Some(line.split_once("cargo +nightly miri test ")?.1)).collect::<Vec<_>>();
     let gpu = read(&root.join(GPU_TESTS))?;
     let passed = gpu.lines().filter_map(|line| number_before(line, " passed")).sum::<u64>();
     let failed = gpu.lines().filter_map(|line| number_before(line, " failed")).sum::<u64>();
