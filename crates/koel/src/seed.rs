@@ -1,6 +1,6 @@
 //! Seeds of tables: which one a build takes first, and which ones if that has no room for the keys.
 use crate::error::Result;
-use koel_kernels::hash::mix::redrawn;
+use koel_kernels::hash::mix::{mix, redrawn};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
@@ -22,15 +22,23 @@ pub struct Seeds {
     pub first: u32,
     /// What those of the others follow from, by [`redrawn`].
     pub redraws: u32,
+    /// Whether kernels give up when there is no room by the first one, for the host to begin again: that is as fast as a first build, but the
+    /// host must wait to know.
+    pub gives_up: bool,
 }
 impl Seeds {
     /// With this seed first, or that of the process. Those after it are random too, unless all follow from the seed: 0 if there is none.
     pub fn new(seed: Option<u32>, reproducible: bool) -> Seeds {
         if reproducible {
             let first = seed.unwrap_or(0);
-            return Seeds { first, redraws: first };
+            return Seeds { first, redraws: first, gives_up: false };
         }
-        Seeds { first: seed.unwrap_or(*OF_PROCESS as u32), redraws: (*OF_PROCESS >> 32) as u32 }
+        let (first, redraws) = (seed.unwrap_or(*OF_PROCESS as u32), (*OF_PROCESS >> 32) as u32);
+        Seeds { first, redraws, gives_up: false }
+    }
+    /// Those of a build that the host waits for: the first alone, then the others.
+    pub fn apart(self) -> [Seeds; 2] {
+        [Seeds { gives_up: true, ..self }, Seeds { first: self.of(2), redraws: mix(self.redraws), gives_up: false }]
     }
     /// That of an attempt, from 1 on.
     pub fn of(self, attempt: u32) -> u32 {

@@ -54,6 +54,8 @@ pub struct Settling {
     pub waiting: u32,
     /// 1 if a build that is done again is to keep its seed at first: the table's bytes depend on it.
     pub keeps_seed: u32,
+    /// Whether a build whose keys have no room is left failed, for its caller to begin again by another seed.
+    pub gives_up: u32,
 }
 // SAFETY: plain numbers, no padding.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -111,7 +113,11 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
     let failed = build_state.load_relaxed(state::FAILED) != 0;
     let contested = build_state.load_relaxed(state::CONTESTED) != 0;
     let mut times = 0;
-    if failed {
+    // By another seed as many keys are contested.
+    let given_up = failed && !contested && settling.gives_up != 0;
+    if given_up {
+        // Nothing is put right here.
+    } else if failed {
         rebuild(t, built, &mut times);
     } else if contested {
         search(t, built);
@@ -122,7 +128,8 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
     if !ends(t, failed || contested, build_state) {
         return;
     }
-    write_header(t, settling.n, failed, settling.seed, build_state, table_header, |rank| {
+    let rebuilt = failed && !given_up;
+    write_header(t, settling.n, (rebuilt, given_up), settling.seed, build_state, table_header, |rank| {
         built.values.get(ranked(rank, stamps.keep_first)).widened()
     });
     clear_state(t, THREADS, build_state);
@@ -143,12 +150,13 @@ pub(crate) fn ends(t: Thread, worked: bool, build_state: Buf<u32>) -> bool {
     t.barrier_count(last) != 0
 }
 /// Writes the header of a build of `n` pairs, from what its kernels counted, by one block; a barrier follows. `held_value`: that of the ambiguous key, of the
-/// greatest rank. `seed`: that of a build that did not fail.
+/// greatest rank. `rebuilt`: whether it was done again, by the last seed tried; else `seed` is that of the build, and `given_up` tells whether
+/// its keys had no room.
 #[inline(always)]
 pub(crate) fn write_header(
     t: Thread,
     n: u32,
-    failed: bool,
+    (rebuilt, given_up): (bool, bool),
     seed: u32,
     build_state: Buf<u32>,
     table_header: Buf<u32>,
@@ -167,14 +175,14 @@ pub(crate) fn write_header(
         let dropped = word(state::DROPPED) + copies - (held != 0) as u32;
         let attempts = word(state::ATTEMPTS);
         let put = |at: u32, value: u32| table_header.store(at, value);
-        put(header::SEED, if failed { word(state::SEED) } else { seed });
+        put(header::SEED, if rebuilt { word(state::SEED) } else { seed });
         put(header::STASHED, word(state::STASHED));
         put(header::HELD, (held != 0) as u32);
         put(header::HELD_VALUE, value as u32);
         put(header::HELD_VALUE + 1, (value >> 32) as u32);
         put(header::PAIRS, n - dropped);
         put(header::DROPPED, dropped);
-        put(header::FAILED, (failed && attempts > MAX_ATTEMPTS) as u32);
+        put(header::FAILED, (given_up || rebuilt && attempts > MAX_ATTEMPTS) as u32);
         put(header::ATTEMPTS, 1 + attempts);
         put(header::OVERFLOWED, word(state::OVERFLOW_FIRST) + word(state::OVERFLOW_SECOND));
         put(header::CONTESTED, word(state::CONTESTED));

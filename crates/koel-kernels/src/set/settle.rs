@@ -32,6 +32,8 @@ pub struct Settling {
     pub bins: u32,
     /// Slots of the table of keys that wait, behind the marks: more than `n`.
     pub waiting: u32,
+    /// Whether a build whose keys have no room is left failed, for its caller to begin again by another seed.
+    pub gives_up: u32,
 }
 // SAFETY: plain numbers, no padding.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -114,11 +116,12 @@ fn settle<K: Member>(
     clear_bins(begin, step, settling.bins, cursors, valid);
     // Nobody changes it before all blocks have read it.
     let failed = build_state.load_relaxed(state::FAILED) != 0;
-    if failed {
+    let rebuilt = failed && settling.gives_up == 0;
+    if rebuilt {
         rebuild(t, settling, keys, Far { shape, slots, marks: spare }, stash, build_state);
     }
     if ends(t, failed, build_state) {
-        write_header(t, settling.n, failed, settling.seed, build_state, table_header, |_| 0);
+        write_header(t, settling.n, (rebuilt, failed && !rebuilt), settling.seed, build_state, table_header, |_| 0);
         clear_state(t, THREADS, build_state);
     }
 }

@@ -361,6 +361,7 @@ impl Set128Builder {
         may_wait("a rebuild with keys of 128 bits", &self.device)?;
         // Also for the rows of the old keys, should they be needed again.
         self.reserve(keys.len().max(set.len))?;
+        self.tables.reserve_for(&mut set.table, set.len)?;
         let told = match self.replace_rows(set, stream, keys, duplicates, reserve) {
             Ok(told) => told,
             Err(e) => {
@@ -386,6 +387,7 @@ impl Set128Builder {
         reserve: impl FnOnce(usize) -> Result<()>,
     ) -> Result<ToldApart> {
         let told = self.tell_apart(stream, &mut set.table, keys, duplicates)?;
+        self.tables.reserve_for(&mut set.table, told.kept)?;
         // Old keys stay until there is room for all that is new.
         let fits = set.keys.own().is_some_and(|own| own.len() >= told.kept);
         let new = if fits { None } else { Some(self.device.alloc(told.kept)?) };

@@ -518,6 +518,7 @@ fn settle<L: Kernels>(
         bins: plan.bins(),
         waiting: (Words::of::<L>(plan).waiting / L::SLOT_WORDS) as u32,
         keeps_seed: keeps_seed as u32,
+        gives_up: seeds.gives_up as u32,
     };
     let grid = resident(stream, plan.n, SETTLED);
     let slots = table.slots.view_mut().arg("slots", stream)?;

@@ -180,8 +180,8 @@ pub(crate) struct OnHost<V> {
 #[derive(Clone, Copy)]
 enum Report {
     Known(MapReport),
-    /// Bytes of scratch memory, seconds.
-    InHeader(usize, Option<f64>),
+    /// Bytes of scratch memory, seconds, and how many builds were given up before.
+    InHeader(usize, Option<f64>, u32),
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -207,19 +207,23 @@ impl<K: Key, V: Value> Map<K, V> {
     }
     /// How its build went. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the header back.
     pub fn report(&self) -> Result<MapReport> {
+        self.outcome()?.map_err(|attempts| Error::Setting {
+            field: "load",
+            found: format!("too high for these keys in {attempts} attempts"),
+            expected: "a load at which distinct keys find places".into(),
+        })
+    }
+    /// The report of its build, or in how many attempts no place was found for its keys.
+    fn outcome(&self) -> Result<std::result::Result<MapReport, u32>> {
         let mut report = self.report.lock().unwrap_or_else(|e| e.into_inner());
-        let (scratch_bytes, device_seconds) = match *report {
-            Report::Known(report) => return Ok(report),
-            Report::InHeader(bytes, seconds) => (bytes, seconds),
+        let (scratch_bytes, device_seconds, given_up) = match *report {
+            Report::Known(report) => return Ok(Ok(report)),
+            Report::InHeader(bytes, seconds, given_up) => (bytes, seconds, given_up),
         };
-        let Storage::Kernels(table) = &self.storage else { return Ok(MapReport::default()) };
+        let Storage::Kernels(table) = &self.storage else { return Ok(Ok(MapReport::default())) };
         let read = self.read_header(table)?;
         if read.failed {
-            return Err(Error::Setting {
-                field: "load",
-                found: format!("too high for these keys in {} attempts", read.attempts),
-                expected: "a load at which distinct keys find places".into(),
-            });
+            return Ok(Err(given_up + read.attempts));
         }
         let known = MapReport {
             pairs: read.pairs as usize,
@@ -228,7 +232,7 @@ impl<K: Key, V: Value> Map<K, V> {
             slots: self.plan.slots(),
             bytes: table.bytes(),
             scratch_bytes,
-            attempts: read.attempts,
+            attempts: given_up + read.attempts,
             overflowed: read.overflowed as usize,
             contested: read.contested as usize,
             device_seconds,
@@ -237,7 +241,16 @@ impl<K: Key, V: Value> Map<K, V> {
         if device_seconds.is_some() {
             *report = Report::Known(known);
         }
-        Ok(known)
+        Ok(Ok(known))
+    }
+    /// Whether it has memory of its own for a table of this plan.
+    fn fits(&self, plan: &Plan) -> bool {
+        match &self.storage {
+            Storage::Kernels(table) => table.fits::<LayoutOf<K, V>>(plan),
+            Storage::Cpu(OnCpu { table, .. }) => {
+                table.own().is_some_and(|table| table.len() >= plan.words::<LayoutOf<K, V>>())
+            }
+        }
     }
     /// Bytes that the table keeps. Waits for nothing.
     pub fn bytes(&self) -> usize {
@@ -684,6 +697,18 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self.options.duplicates = duplicates;
         self.rebuild(map, stream, keys, values)
     }
+    /// Makes room for a build of so many pairs in the memory of a map and of this builder, which then allocates nothing. A map that has too
+    /// little memory loses what it holds.
+    pub(crate) fn reserve_for(&mut self, map: &mut Map<K, V>, pairs: usize) -> Result<()> {
+        let plan = Plan::new(pairs, self.options.load)?;
+        if let Scratch::Kernels(kept) = &mut self.scratch {
+            reserve::<LayoutOf<K, V>>(kept, &self.device, &plan)?;
+        }
+        if !map.fits(&plan) {
+            *map = self.empty(plan)?;
+        }
+        Ok(())
+    }
     /// A map with memory for a table of this plan.
     fn empty(&self, plan: Plan) -> Result<Map<K, V>> {
         Ok(Map {
@@ -702,7 +727,16 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     ) -> Result<Map<K, V>> {
         let mut map = self.empty(plan)?;
         let start = stream.record()?;
-        self.run(&mut map, stream, keys, values, Some(&start))?;
+        // By a seed that is to be kept, keys that have no room are placed by kernels, however long it takes.
+        let waits = self.device.runs_kernels() && !self.options.reproducible;
+        let [first, then] = if waits { self.seeds.apart() } else { [self.seeds; 2] };
+        self.run(&mut map, stream, (keys, values), Some(&start), first)?;
+        if waits && map.outcome()?.is_err() {
+            self.run(&mut map, stream, (keys, values), Some(&start), then)?;
+            if let Report::InHeader(.., given_up) = map.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
+                *given_up = 1;
+            }
+        }
         map.report()?;
         Ok(map)
     }
@@ -742,16 +776,10 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<()> {
-        let fits = match &map.storage {
-            Storage::Kernels(table) => table.fits::<LayoutOf<K, V>>(&plan),
-            Storage::Cpu(OnCpu { table, .. }) => {
-                table.own().is_some_and(|table| table.len() >= plan.words::<LayoutOf<K, V>>())
-            }
-        };
-        let larger = if fits { None } else { Some(self.storage(&plan)?) };
+        let larger = if map.fits(&plan) { None } else { Some(self.storage(&plan)?) };
         let plan = replace(&mut map.plan, plan);
         let storage = larger.map(|larger| replace(&mut map.storage, larger));
-        let done = self.run(map, stream, keys, values, None);
+        let done = self.run(map, stream, (keys, values), None, self.seeds);
         // Memory is reserved before anything is written.
         if let Err(Error::OutOfMemory { .. }) = done {
             map.plan = plan;
@@ -798,11 +826,11 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         &mut self,
         map: &mut Map<K, V>,
         stream: &Stream,
-        keys: View<'_, K>,
-        values: View<'_, V>,
+        (keys, values): (View<'_, K>, View<'_, V>),
         start: Option<&Event>,
+        seeds: Seeds,
     ) -> Result<()> {
-        let (MapOptions { duplicates, reproducible, .. }, seeds, plan) = (self.options, self.seeds, map.plan);
+        let (MapOptions { duplicates, reproducible, .. }, plan) = (self.options, map.plan);
         let report = match (&mut self.scratch, &mut map.storage) {
             (
                 Scratch::Cpu(scratch),
@@ -838,13 +866,13 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
                 let memory = reserve::<LayoutOf<K, V>>(kept, &self.device, &plan)?;
                 let input = kernels::Input { keys, values, duplicates, seeds, reproducible };
                 kernels::build::<LayoutOf<K, V>>(stream, &plan, input, table, memory)?;
-                Report::InHeader(memory.bytes(), seconds_since(stream, start)?)
+                Report::InHeader(memory.bytes(), seconds_since(stream, start)?, 0)
             }
             // A builder's and its maps' devices are the same, and a map that is built has memory of its own.
             _ => Report::Known(MapReport::default()),
         };
         *map.report.lock().unwrap_or_else(|e| e.into_inner()) = report;
-        if duplicates == Duplicates::Reject && map.report()?.duplicates > 0 {
+        if duplicates == Duplicates::Reject && map.outcome()?.is_ok_and(|report| report.duplicates > 0) {
             return Err(first_duplicate(&keys.download()?));
         }
         Ok(())
@@ -867,7 +895,7 @@ impl<K: Key> MapBuilder<K, u32> {
         let memory = reserve::<LayoutOf<K, u32>>(scratch, &self.device, &plan)?;
         let start = stream.record()?;
         kernels::build_of_groups(stream, &plan, groups, kept, table, memory)?;
-        let report = Report::InHeader(memory.bytes(), seconds_since(stream, Some(&start))?);
+        let report = Report::InHeader(memory.bytes(), seconds_since(stream, Some(&start))?, 0);
         *map.report.lock().unwrap_or_else(|e| e.into_inner()) = report;
         map.report()?;
         Ok(map)

@@ -217,7 +217,7 @@ impl<K: Key, V: Value> Changed for Map<K, V> {
     }
     fn changed_by_kernels(&mut self, scratch_bytes: usize) {
         // A rebuild may have been launched before, and this be launched again as a part of a graph.
-        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) = Report::InHeader(scratch_bytes, None);
+        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) = Report::InHeader(scratch_bytes, None, 0);
     }
     fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize) {
         if let Report::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {

@@ -379,7 +379,7 @@ pub fn build<K: Kernels>(
 ) -> Result<()> {
     let (n, shape) = (plan.n, plan.shape);
     let stash = set.stash.view_mut().arg("stash", stream)?;
-    let Seeds { first: seed, redraws } = seeds;
+    let Seeds { first: seed, redraws, gives_up } = seeds;
     passes.run(stream, plan, seed, keys, Some(set.slots.view_mut()), (stash, stash_words::<K::Pairs>(plan) as u32))?;
     let slots = set.slots.view_mut().arg("slots", stream)?;
     let Arrived { keys: by_partition, counts, valid, overflow, state } = passes.arrived(stream)?;
@@ -399,8 +399,15 @@ pub fn build<K: Kernels>(
             state,
         )
     }?;
-    let settling =
-        Settling { n, seed, redraws, stash_bits: plan.stash_bits, bins: plan.bins(), waiting: waiting(plan) };
+    let settling = Settling {
+        n,
+        seed,
+        redraws,
+        stash_bits: plan.stash_bits,
+        bins: plan.bins(),
+        waiting: waiting(plan),
+        gives_up: gives_up as u32,
+    };
     let keys = keys.arg("keys", stream)?;
     let spare = passes.by_partition.view_mut().arg("spare", stream)?;
     let [cursors, valid, state] = passes.counters(stream)?;

@@ -144,8 +144,8 @@ struct OnCpu<K: Key> {
 #[derive(Clone, Copy)]
 enum Report {
     Known(SetReport),
-    /// Bytes of scratch memory, seconds.
-    InHeader(usize, Option<f64>),
+    /// Bytes of scratch memory, seconds, and how many builds were given up before.
+    InHeader(usize, Option<f64>, u32),
 }
 
 impl<K: Key> Set<K> {
@@ -170,19 +170,23 @@ impl<K: Key> Set<K> {
     }
     /// How its build went. After a [`rebuild`](SetBuilder::rebuild) this waits for it and reads the header back.
     pub fn report(&self) -> Result<SetReport> {
+        self.outcome()?.map_err(|attempts| Error::Setting {
+            field: "load",
+            found: format!("too high for these keys in {attempts} attempts"),
+            expected: "a load at which distinct keys find places".into(),
+        })
+    }
+    /// The report of its build, or in how many attempts no place was found for its keys.
+    fn outcome(&self) -> Result<std::result::Result<SetReport, u32>> {
         let mut report = self.report.lock().unwrap_or_else(|e| e.into_inner());
-        let (scratch_bytes, device_seconds) = match *report {
-            Report::Known(report) => return Ok(report),
-            Report::InHeader(bytes, seconds) => (bytes, seconds),
+        let (scratch_bytes, device_seconds, given_up) = match *report {
+            Report::Known(report) => return Ok(Ok(report)),
+            Report::InHeader(bytes, seconds, given_up) => (bytes, seconds, given_up),
         };
-        let Storage::Kernels(table) = &self.storage else { return Ok(SetReport::default()) };
+        let Storage::Kernels(table) = &self.storage else { return Ok(Ok(SetReport::default())) };
         let read = read_header::<K>(&table.header.download()?);
         if read.failed {
-            return Err(Error::Setting {
-                field: "load",
-                found: format!("too high for these keys in {} attempts", read.attempts),
-                expected: "a load at which distinct keys find places".into(),
-            });
+            return Ok(Err(given_up + read.attempts));
         }
         let known = SetReport {
             keys: read.pairs as usize,
@@ -191,7 +195,7 @@ impl<K: Key> Set<K> {
             slots: slots_of::<K>(&self.plan),
             bytes: table.bytes(),
             scratch_bytes,
-            attempts: read.attempts,
+            attempts: given_up + read.attempts,
             overflowed: read.overflowed as usize,
             device_seconds,
         };
@@ -199,7 +203,7 @@ impl<K: Key> Set<K> {
         if device_seconds.is_some() {
             *report = Report::Known(known);
         }
-        Ok(known)
+        Ok(Ok(known))
     }
     /// Bytes that the set keeps. Waits for nothing.
     pub fn bytes(&self) -> usize {
@@ -475,7 +479,15 @@ impl<K: Key> SetBuilder<K> {
             report: Mutex::new(Report::Known(SetReport::default())),
         };
         let start = stream.record()?;
-        self.run(&mut set, stream, keys, Some(&start))?;
+        let waits = self.device.runs_kernels();
+        let [first, then] = if waits { self.seeds.apart() } else { [self.seeds; 2] };
+        self.run(&mut set, stream, keys, Some(&start), first)?;
+        if waits && set.outcome()?.is_err() {
+            self.run(&mut set, stream, keys, Some(&start), then)?;
+            if let Report::InHeader(.., given_up) = set.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
+                *given_up = 1;
+            }
+        }
         set.report()?;
         Ok(set)
     }
@@ -509,7 +521,7 @@ impl<K: Key> SetBuilder<K> {
         let larger = if fits { None } else { Some(self.storage(&plan)?) };
         let plan = replace(&mut set.plan, plan);
         let storage = larger.map(|larger| replace(&mut set.storage, larger));
-        let done = self.run(set, stream, keys, None);
+        let done = self.run(set, stream, keys, None, self.seeds);
         // Memory is reserved before anything is written.
         if let Err(Error::OutOfMemory { .. }) = done {
             set.plan = plan;
@@ -550,8 +562,15 @@ impl<K: Key> SetBuilder<K> {
         })
     }
     /// Builds; `start`: a mark on the stream from which time is taken.
-    fn run(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>, start: Option<&Event>) -> Result<()> {
-        let (seeds, plan) = (self.seeds, set.plan);
+    fn run(
+        &mut self,
+        set: &mut Set<K>,
+        stream: &Stream,
+        keys: View<'_, K>,
+        start: Option<&Event>,
+        seeds: Seeds,
+    ) -> Result<()> {
+        let plan = set.plan;
         let report = match (&mut self.scratch, &mut set.storage) {
             (
                 Scratch::Cpu(scratch),
@@ -584,7 +603,7 @@ impl<K: Key> SetBuilder<K> {
             (Scratch::Kernels(kept), Storage::Kernels(table)) => {
                 let passes = kernels::reserve(&self.device, kept, &plan, Lengths::of_set::<K>(&plan))?;
                 kernels::build(stream, &plan, seeds, keys, table, passes)?;
-                Report::InHeader(passes.bytes(), seconds_since(stream, start)?)
+                Report::InHeader(passes.bytes(), seconds_since(stream, start)?, 0)
             }
             // A builder's and its sets' devices are the same, and a set that is built has memory of its own.
             _ => Report::Known(SetReport::default()),

@@ -12,7 +12,7 @@ use koel_kernels::set::layout::{fillers, hash, in_bucket, mixed, unmixed};
 use std::collections::HashSet;
 
 /// Those of all builds here.
-const SEEDS: Seeds = Seeds { first: 7, redraws: 7 };
+const SEEDS: Seeds = Seeds { first: 7, redraws: 7, gives_up: false };
 
 fn executor(seed: u64) -> Stream {
     Device::executor_with(seed, |exec| exec.patience = 10_000_000).stream().unwrap()

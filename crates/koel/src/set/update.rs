@@ -210,7 +210,7 @@ impl<K: Key> Changed for Set<K> {
         }
     }
     fn changed_by_kernels(&mut self, scratch_bytes: usize) {
-        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) = Report::InHeader(scratch_bytes, None);
+        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) = Report::InHeader(scratch_bytes, None, 0);
     }
     fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize) {
         if let Report::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {

@@ -41,7 +41,7 @@ fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, 
         device: device.clone(),
         plan,
         storage: Storage::Kernels(slots),
-        report: Mutex::new(Report::InHeader(0, None)),
+        report: Mutex::new(Report::InHeader(0, None, 0)),
     };
     let oracle = keys.iter().copied().zip(values).collect::<HashMap<_, _>>();
     assert_eq!(map.report().unwrap().pairs, oracle.len());

@@ -36,7 +36,7 @@ impl<K: Key, V: Value> Tested for Map<K, V> {
             Input { keys: k.view(), values: v.view(), duplicates, seeds: Seeds::new(Some(SEED), true), reproducible };
         build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
         let (device, storage) = (device.clone(), Storage::Kernels(slots));
-        Map { device, plan, storage, report: Mutex::new(Report::InHeader(0, None)) }
+        Map { device, plan, storage, report: Mutex::new(Report::InHeader(0, None, 0)) }
     }
     fn found(&self, keys: &[K]) -> Vec<Option<V>> {
         self.get(keys).unwrap()

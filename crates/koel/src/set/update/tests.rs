@@ -33,7 +33,7 @@ impl<K: Key> Tested for Set<K> {
         let mut passes = Passes::new(device, &plan, Lengths::of_set::<K>(&plan)).unwrap();
         build(&stream, &plan, Seeds::new(Some(SEED), true), k.view(), &mut slots, &mut passes).unwrap();
         let (device, storage) = (device.clone(), Storage::Kernels(slots));
-        Set { device, plan, storage, report: Mutex::new(Report::InHeader(0, None)) }
+        Set { device, plan, storage, report: Mutex::new(Report::InHeader(0, None, 0)) }
     }
     fn found(&self, keys: &[K]) -> Vec<Option<K>> {
         self.contains(keys).unwrap().into_iter().map(|found| found.then(K::default)).collect()
