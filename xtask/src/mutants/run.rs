@@ -50,12 +50,7 @@ pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Result<Outcome, St
     Ok(outcome(&out, &log_of(&out)))
 }
 /// Runs a built program of tests in the folder of its package, with a fault switched on or none.
-pub fn program(
-    program: &Path,
-    package: &Path,
-    args: &[&str],
-    fault: Option<u32>,
-) -> Result<Outcome, String> {
+pub fn program(program: &Path, package: &Path, args: &[&str], fault: Option<u32>) -> Result<Outcome, String> {
     let mut command = Command::new("timeout");
     command.arg(MOST_SECONDS).arg(program).arg("--quiet").args(args).current_dir(package);
     command.env("CARGO_MANIFEST_DIR", package).env_remove(super::switch::VARIABLE);

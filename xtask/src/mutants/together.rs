@@ -71,12 +71,8 @@ impl<'a> Together<'a> {
     /// do not pass without it are not run: they would tell nothing.
     pub fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<Outcome, String> {
         match self.without.get(&m.tests[..]) {
-            Some(Outcome::Failed(said)) => {
-                Ok(Outcome::NoVerdict(format!("fails without a fault: {said}")))
-            }
-            Some(Outcome::NoVerdict(said)) => {
-                Ok(Outcome::NoVerdict(format!("without a fault: {said}")))
-            }
+            Some(Outcome::Failed(said)) => Ok(Outcome::NoVerdict(format!("fails without a fault: {said}"))),
+            Some(Outcome::NoVerdict(said)) => Ok(Outcome::NoVerdict(format!("without a fault: {said}"))),
             _ if self.alone.contains_key(&number) => self.test_alone(m),
             _ => run_program(&self.programs, m, Some(number)),
         }
@@ -135,9 +131,7 @@ impl<'a> Tests<'a> {
         let (of_cargo, of_tests) = run::split(tests);
         let (package, kind, target, names) = match of_cargo {
             ["-p", package, "--lib", names @ ..] => (package, "--lib", "", names),
-            ["-p", package, kind @ ("--test" | "--bin"), target, names @ ..] => {
-                (package, *kind, *target, names)
-            }
+            ["-p", package, kind @ ("--test" | "--bin"), target, names @ ..] => (package, *kind, *target, names),
             _ => return None,
         };
         let names = names.iter().chain(of_tests.iter().skip(1)).copied().collect::<Vec<_>>();
@@ -317,4 +311,138 @@ fn places(span: &Value) -> Vec<(&str, usize)> {
         span = &span["expansion"]["span"];
     }
     places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::list::parse;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn tests_are_read() {
+        let of = |text: &'static str| Tests::parse(&text.split(' ').collect::<Vec<_>>());
+        let tests =
+            |kind, target, names: &[&'static str]| Some(Tests { package: "a", kind, target, names: names.to_vec() });
+        assert_eq!(of("-p a --lib"), tests("--lib", "", &[]));
+        assert_eq!(of("-p a --test b c::"), tests("--test", "b", &["c::"]));
+        assert_eq!(of("-p a --test b -- c d"), tests("--test", "b", &["c", "d"]));
+        for other in ["-p a", "-p a b", "--lib", "-p a --lib --release", "-p a --test"] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn one_build_has_all_tests() {
+        let lists = [["-p", "b", "--test", "x"], ["-p", "a", "--test", "x"], ["-p", "a", "--lib", "f"]];
+        let tests = lists.map(|list| Tests::parse(&list).unwrap());
+        let (packages, targets) = arguments_for(&tests);
+        assert_eq!(packages, ["-p", "a", "-p", "b"]);
+        assert_eq!(targets, ["--lib", "--test", "x"]);
+    }
+
+    #[test]
+    fn programs_are_found() {
+        let line = json!({
+            "reason": "compiler-artifact", "manifest_path": "/w/crates/a/Cargo.toml",
+            "executable": "/t/a-1", "profile": { "test": true },
+            "target": { "kind": ["test"], "name": "x" },
+        });
+        let program = Program::parse(&line).unwrap();
+        let runs = |list: &[&str]| program.runs(&Tests::parse(list).unwrap());
+        assert!(runs(&["-p", "a", "--test", "x", "y"]));
+        assert!(!runs(&["-p", "b", "--test", "x"]) && !runs(&["-p", "a", "--test", "y"]));
+        assert!(!runs(&["-p", "a", "--lib"]) && !runs(&["-p", "a", "--bin", "x"]));
+        let library = json!({ "reason": "compiler-artifact", "profile": { "test": false } });
+        assert_eq!(Program::parse(&library), None);
+    }
+
+    #[test]
+    fn errors_blame_faults() {
+        let source = "fn f() { one(); } fn g() { two(); }";
+        let change = |number, old, new| Change { number, old, new };
+        let changes = [change(1, "one()", "ill()"), change(2, "two()", "bad()")];
+        let switched = switch(source, &changes).unwrap();
+        let at = |text: &str| switched.text.find(text).unwrap();
+        let (ill, two, outside) = (at("ill"), at("two"), at("fn g"));
+        let texts = Texts { files: HashMap::new(), switched: HashMap::from([("a.rs".into(), switched)]) };
+        let span = |file: &str, at: usize, is_primary: bool| json!({ "file_name": file, "byte_start": at, "is_primary": is_primary, "expansion": null });
+        let message = |level: &str, spans: Vec<Value>| {
+            let message = json!({ "level": level, "message": "wrong", "spans": spans });
+            json!({ "reason": "compiler-message", "message": message })
+        };
+        let blamed = |message: Value| texts.blamed(&[message]).into_keys().collect::<Vec<_>>();
+        assert_eq!(blamed(message("error", vec![span("a.rs", ill, true)])), [1]);
+        assert_eq!(blamed(message("error", vec![span("a.rs", two, true)])), [2]);
+        let both = vec![span("a.rs", ill, true), span("a.rs", two, false)];
+        assert_eq!(blamed(message("error", both)), [1]);
+        let elsewhere = vec![span("b.rs", ill, true), span("a.rs", two, false)];
+        assert_eq!(blamed(message("error", elsewhere)), [2]);
+        // The place where a macro is defined is not one of a fault, but that of its call is.
+        let mut of_macro = span("/std.rs", 1, true);
+        of_macro["expansion"] = json!({ "span": span("a.rs", ill, false) });
+        assert_eq!(blamed(message("error", vec![of_macro])), [1]);
+        assert!(blamed(message("warning", vec![span("a.rs", ill, true)])).is_empty());
+        assert!(blamed(message("error", vec![span("a.rs", outside, true)])).is_empty());
+    }
+
+    #[test]
+    fn verdicts_are_those_of_faults_that_are_built_together() {
+        let root = std::env::temp_dir().join(format!("koel-together-{}", std::process::id()));
+        let write = |file: &str, text: &str| {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n");
+        write(".gitignore", "/target\n");
+        write("crates/tiny/Cargo.toml", "[package]\nname = \"tiny\"\nedition = \"2024\"\n");
+        let source = "#![no_std]
+            pub fn three() -> u32 { let two = 2; two + one() }
+            pub const fn one() -> u32 { 1 }
+            pub fn unseen() -> u32 { 4 }
+            #[cfg(test)]
+            mod tests {
+                #[test] fn sums() { assert_eq!(super::three(), 3, \"no sum\"); }
+                #[test] fn fails() { assert_eq!(super::unseen(), 5); }
+            }\n";
+        write("crates/tiny/src/lib.rs", source);
+        let git = std::process::Command::new("git").arg("init").arg("-q").arg(&root).status();
+        assert!(git.unwrap().success());
+        let list = [
+            ("caught", "sums", "two + one()", "two"),
+            ("survives", "sums", "{ 4 }", "{ 5 }"),
+            ("is of another type", "sums", "let two = 2;", "let two = ();"),
+            ("is computed at compile time", "sums", "{ 1 }", "{ 0 }"),
+            ("names no test", "sum_of", "two + one()", "two + 3"),
+            ("fails anyway", "fails", "{ 4 }", "{ 6 }"),
+        ];
+        let list = list.map(|(name, test, old, new)| {
+            format!("{name}\ncrates/tiny/src/lib.rs\n= -p tiny --lib {test}\n- {old}\n+ {new}\n\n")
+        });
+        let list = list.concat();
+        let mutants = parse(&list).unwrap();
+        super::super::list::check(&root, &mutants).unwrap();
+        let numbered = (1..).zip(&mutants).collect::<Vec<_>>();
+        let (copy, build) = (root.join("target/copy"), root.join("target/build"));
+        let together = Together::build(&root, &copy, &build, &numbered).unwrap();
+        let alone = together.alone.iter().map(|(number, why)| (*number, why.as_str()));
+        let expected = [(3, "mismatched types"), (4, "it may be computed at compile time")];
+        let alone = alone.collect::<Vec<_>>();
+        assert_eq!((alone[0].0, &alone[1..]), (3, &expected[1..]), "{alone:?}");
+        let mut said = numbered.iter().map(|(number, m)| match together.test(*number, m).unwrap() {
+            Outcome::Passed => "survived".to_string(),
+            Outcome::Failed(said) => format!("caught: {said}"),
+            Outcome::NoVerdict(said) => format!("not run: {said}"),
+        });
+        let mut next = || said.next().unwrap();
+        assert!(next().starts_with("caught: assertion `left == right` failed: no sum"));
+        assert_eq!(next(), "survived");
+        assert!(next().starts_with("not run: error"), "it does not compile alone either");
+        assert!(next().starts_with("caught: "));
+        assert!(next().starts_with("not run: without a fault: no test ran"));
+        assert!(next().starts_with("not run: fails without a fault: "));
+        drop(said);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }
