@@ -80,8 +80,8 @@ fn random_rank(seed: u64, name: &str) -> u64 {
     mixed ^ mixed >> 32
 }
 
-/// Plants each chosen mutant of `mutants.txt` in a copy of the sources and runs its tests there: one
-/// by one, or all in one build.
+/// Plants each chosen mutant of `mutants.txt` in a copy of the sources and runs its tests there:
+/// one by one, or all in one build.
 pub fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     let choice = Choice::parse(args)?;
     let list = read(&root.join("xtask/mutants.txt"))?;
@@ -100,12 +100,15 @@ pub fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
     let folder = root.join("target/mutants");
     let (build, copy) = (folder.join("build"), folder.join("tree"));
     let copy_of_all = folder.join("together");
-    let number = |m: &Mutant| 1 + mutants.iter().take_while(|other| other.name != m.name).count() as u32;
+    let numbers = (1u32..).zip(&mutants).map(|(number, m)| (m.name, number));
+    let numbers = numbers.collect::<HashMap<_, _>>();
+    let number = |m: &Mutant| numbers[m.name];
     let together = if choice.together && !chosen.is_empty() {
         let numbered = chosen.iter().map(|m| (number(m), *m)).collect::<Vec<_>>();
         let together = Together::build(root, &copy_of_all, &build, &numbered)?;
         let used = cpu_of_children()? - before;
-        println!("{} faults in one build, {used:.0} CPU-seconds", chosen.len() - together.alone.len());
+        let switched = chosen.len() - together.alone.len();
+        println!("{switched} faults in one build, {used:.0} CPU-seconds");
         for m in &chosen {
             let why = together.alone.get(&number(m));
             why.iter().for_each(|why| println!("alone    {}\n         {why}", m.name));
@@ -174,6 +177,10 @@ fn read(path: &Path) -> Result<String, String> {
 }
 fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+/// Writes a file that has another text: one that has it already keeps its time.
+fn write_if_other(path: &Path, text: &str) -> Result<(), String> {
+    if read(path)? == text { Ok(()) } else { write(path, text) }
 }
 /// Returns the files that git knows or would know.
 fn files(root: &Path) -> Result<Vec<String>, String> {

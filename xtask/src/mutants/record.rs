@@ -35,8 +35,8 @@ impl Record {
         Ok(record)
     }
     /// Adds what came of a mutant, and the seconds that it took.
-    pub fn add(&mut self, m: &Mutant, outcome: &Outcome, cpu: f64, wall: f64) -> Result<(), String> {
-        let (verdict, said) = match outcome {
+    pub fn add(&mut self, m: &Mutant, came: &Outcome, cpu: f64, wall: f64) -> Result<(), String> {
+        let (verdict, said) = match came {
             Outcome::Passed => ("survived", None),
             Outcome::Failed(said) => ("caught", Some(said)),
             Outcome::NoVerdict(said) => ("not run", Some(said)),

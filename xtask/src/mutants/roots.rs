@@ -31,7 +31,10 @@ fn modules(items: &[syn::Item], here: &Path, folder: &Path, files: &mut Vec<(Pat
         let syn::Item::Mod(module) = item else { continue };
         let name = module.ident.to_string();
         match (&module.content, path_of(&module.attrs)) {
-            (Some((_, items)), _) => modules(items, &folder.join(&name), &folder.join(&name), files),
+            (Some((_, items)), _) => {
+                let folder = folder.join(&name);
+                modules(items, &folder, &folder, files);
+            }
             (None, Some(path)) => files.push((normal(&here.join(path)), true)),
             (None, None) => {
                 files.push((folder.join(format!("{name}.rs")), false));

@@ -6,6 +6,9 @@ use std::process::{Command, Output};
 /// Seconds after which tests that do not end are ended: a fault may make a loop endless.
 const MOST_SECONDS: &str = "600";
 
+/// How the reason begins why tests that a signal ended have no verdict.
+pub const BY_SIGNAL: &str = "ended by signal ";
+
 /// What the tests of a mutant came to.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
@@ -50,12 +53,12 @@ pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Result<Outcome, St
     Ok(outcome(&out, &log_of(&out)))
 }
 /// Runs a built program of tests in the folder of its package, with a fault switched on or none.
-pub fn program(program: &Path, package: &Path, args: &[&str], fault: Option<u32>) -> Result<Outcome, String> {
+pub fn program(file: &Path, package: &Path, names: &[&str], switched_on: Option<u32>) -> Result<Outcome, String> {
     let mut command = Command::new("timeout");
-    command.arg(MOST_SECONDS).arg(program).arg("--quiet").args(args).current_dir(package);
+    command.arg(MOST_SECONDS).arg(file).arg("--quiet").args(names).current_dir(package);
     command.env("CARGO_MANIFEST_DIR", package).env_remove(super::switch::VARIABLE);
-    command.envs(fault.map(|number| (super::switch::VARIABLE, number.to_string())));
-    let out = command.output().map_err(|e| format!("timeout {}: {e}", program.display()))?;
+    command.envs(switched_on.map(|number| (super::switch::VARIABLE, number.to_string())));
+    let out = command.output().map_err(|e| format!("timeout {}: {e}", file.display()))?;
     Ok(outcome(&out, &log_of(&out)))
 }
 
@@ -78,7 +81,7 @@ fn outcome(out: &Output, log: &str) -> Outcome {
     // What dies of a signal, as of a stack that is too small, has told nothing.
     let signal = out.status.signal().or(out.status.code().filter(|c| *c > 128).map(|c| c - 128));
     if let Some(signal) = signal {
-        return Outcome::NoVerdict(format!("ended by signal {signal}"));
+        return Outcome::NoVerdict(format!("{BY_SIGNAL}{signal}"));
     }
     if let Some(line) = log.lines().find(|l| l.contains("(signal: ")) {
         return Outcome::NoVerdict(line.trim().to_string());
@@ -107,7 +110,8 @@ mod tests {
     #[test]
     fn no_test_is_no_verdict() {
         let none = "\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed\n";
-        assert!(matches!(of(0, &none.repeat(2)), Outcome::NoVerdict(said) if said.contains("no test")));
+        let Outcome::NoVerdict(said) = of(0, &none.repeat(2)) else { panic!("a verdict") };
+        assert!(said.contains("no test"));
         assert_eq!(of(0, &format!("{none}\nrunning 1 test\n.\n")), Outcome::Passed);
         assert_eq!(tests_run("running 12 tests\nrunning 1 test\nrunning out of tests\n"), 13);
     }
@@ -116,13 +120,15 @@ mod tests {
     fn failures_say_what_the_first_panic_says() {
         let log = "running 2 tests\nthread 'a' panicked at src/a.rs:1:2:\nleft != right\nnote: x\n";
         assert_eq!(of(101 << 8, log), Outcome::Failed("left != right".into()));
-        assert!(matches!(of(124 << 8, log), Outcome::Failed(said) if said.starts_with("did not end")));
+        let Outcome::Failed(said) = of(124 << 8, log) else { panic!("no failure") };
+        assert!(said.starts_with("did not end"));
     }
 
     #[test]
     fn signals_are_no_verdict() {
         for status in [11, (128 + 11) << 8] {
-            assert_eq!(of(status, "running 1 test\n"), Outcome::NoVerdict("ended by signal 11".into()));
+            let expected = Outcome::NoVerdict("ended by signal 11".into());
+            assert_eq!(of(status, "running 1 test\n"), expected);
         }
         let of_cargo = "process didn't exit successfully: `x` (signal: 11, SIGSEGV)";
         assert_eq!(of(101 << 8, of_cargo), Outcome::NoVerdict(of_cargo.into()));

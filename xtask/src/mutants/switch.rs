@@ -81,7 +81,8 @@ pub fn switch(source: &str, changes: &[Change]) -> Result<Switched, String> {
         }
     }
     let mut switched = Switched { text: String::new(), refused, blocks: vec![], copies: vec![] };
-    let mut of_blocks = blocks.iter().zip(copies).filter(|(_, copies)| !copies.is_empty()).collect::<Vec<_>>();
+    let of_blocks = blocks.iter().zip(copies).filter(|(_, copies)| !copies.is_empty());
+    let mut of_blocks = of_blocks.collect::<Vec<_>>();
     of_blocks.sort_by_key(|(block, _)| block.inside.start);
     write(source, 0..source.len(), &mut of_blocks.into_iter().peekable(), &mut switched);
     Ok(switched)
@@ -98,6 +99,7 @@ struct Block {
 
 /// Returns the innermost block with the whole change, and its changed inside.
 fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Result<(usize, String), String> {
+    let blocks = blocks.iter().enumerate();
     let at = source.find(change.old).ok_or("the text is not there")?;
     let changed = source.replacen(change.old, change.new, 1);
     let changed_blocks = Blocks::of(&changed).map_err(|e| format!("changed: {e}"))?;
@@ -110,7 +112,7 @@ fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Result<(usi
     let behind = equal(&mut old.chars().rev().zip(new.chars().rev()));
     let range = at + before..at + change.old.len() - behind;
     let holds = |block: &Block| block.inside.start <= range.start && range.end <= block.inside.end;
-    let mut around = blocks.iter().enumerate().filter(|(_, block)| holds(block)).collect::<Vec<_>>();
+    let mut around = blocks.filter(|(_, block)| holds(block)).collect::<Vec<_>>();
     around.sort_by_key(|(_, block)| block.inside.len());
     let mut why = "no block of statements is around it";
     for (number, block) in around {
@@ -280,7 +282,8 @@ mod tests {
         assert_eq!(
             switched(source, &changes),
             "fn f() { if crate::planted::is(1) { e(); while x() { b(); } if y() { c(); } } else \
-             { a(); while x() { if crate::planted::is(2) { e(); } else { b(); } } if y() { c(); } } } \
+             { a(); while x() { if crate::planted::is(2) { e(); } else { b(); } } \
+             if y() { c(); } } } \
              fn g() { if crate::planted::is(3) { e(); } else { d(); } }"
         );
     }

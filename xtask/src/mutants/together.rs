@@ -14,9 +14,10 @@ const MOST_BUILDS: usize = 8;
 pub struct Together<'a> {
     /// Faults that must be planted alone, and why.
     pub alone: BTreeMap<u32, String>,
-    root: &'a Path,
     copy: &'a Path,
     build: &'a Path,
+    /// The sources with switches, as they were without.
+    originals: HashMap<String, String>,
     /// `-p NAME` of all packages.
     packages: Vec<String>,
     programs: Vec<Program>,
@@ -50,7 +51,7 @@ impl<'a> Together<'a> {
             super::copy_sources(root, copy, &texts.files)?;
             let out = Built::of(copy, build, &[&packages[..], &targets].concat())?;
             if out.is_complete {
-                built = Some(out);
+                built = Some((out, texts.files));
                 break;
             }
             let blamed = texts.blamed(&out.messages);
@@ -60,28 +61,39 @@ impl<'a> Together<'a> {
             println!("the build of all faults failed: {} of them are planted alone", blamed.len());
             sources.alone.extend(blamed);
         }
-        let built = built.ok_or(format!("the build of all faults failed {MOST_BUILDS} times"))?;
-        let (programs, alone) = (built.programs(), sources.alone);
-        let without = HashMap::new();
-        let mut all = Together { alone, root, copy, build, packages, programs, without };
+        let failed = || format!("the build of all faults failed {MOST_BUILDS} times");
+        let (built, files) = built.ok_or_else(failed)?;
+        let original = |file: String| Ok((file.clone(), super::read(&root.join(file))?));
+        let originals = files.into_keys().map(original).collect::<Result<_, String>>()?;
+        let (programs, alone, without) = (built.programs(), sources.alone, HashMap::new());
+        let mut all = Together { alone, copy, build, originals, packages, programs, without };
         mutants.iter().try_for_each(|(_, m)| all.run_without(m))?;
         Ok(all)
     }
     /// Runs the tests of a mutant, which is switched on, or planted alone if it must be. Those that
     /// do not pass without it are not run: they would tell nothing.
     pub fn test(&self, number: u32, m: &'a Mutant<'a>) -> Result<Outcome, String> {
+        let no_verdict = |why: String| Ok(Outcome::NoVerdict(why));
         match self.without.get(&m.tests[..]) {
-            Some(Outcome::Failed(said)) => Ok(Outcome::NoVerdict(format!("fails without a fault: {said}"))),
-            Some(Outcome::NoVerdict(said)) => Ok(Outcome::NoVerdict(format!("without a fault: {said}"))),
+            Some(Outcome::Failed(said)) => no_verdict(format!("fails without a fault: {said}")),
+            Some(Outcome::NoVerdict(said)) => no_verdict(format!("without a fault: {said}")),
             _ if self.alone.contains_key(&number) => self.test_alone(m),
-            _ => run_program(&self.programs, m, Some(number)),
+            _ => run_program(&self.programs, m, Some(number)).map(caught_by_signal),
         }
     }
     /// Plants a fault in sources without switches. Only what follows from it is built again.
     fn test_alone(&self, m: &Mutant) -> Result<Outcome, String> {
-        let source = super::read(&self.root.join(m.file))?;
-        let changed = HashMap::from([(m.file.to_string(), source.replace(&m.old, &m.new))]);
-        super::copy_sources(self.root, self.copy, &changed)?;
+        for (file, text) in &self.originals {
+            super::write_if_other(&self.copy.join(file), text)?;
+        }
+        let path = self.copy.join(m.file);
+        let source = super::read(&path)?;
+        super::write(&path, &source.replace(&m.old, &m.new))?;
+        let outcome = self.run_alone(m);
+        super::write(&path, &source)?;
+        outcome
+    }
+    fn run_alone(&self, m: &Mutant) -> Result<Outcome, String> {
         let Some(tests) = Tests::parse(&m.tests) else {
             return run::by_cargo(self.copy, self.build, &m.tests);
         };
@@ -106,6 +118,13 @@ impl<'a> Together<'a> {
     }
 }
 
+/// A signal ends a switched fault's tests because of the fault: the same program passes without.
+fn caught_by_signal(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::NoVerdict(said) if said.starts_with(run::BY_SIGNAL) => Outcome::Failed(said),
+        other => other,
+    }
+}
 /// Runs the tests of a mutant with a fault switched on, or none.
 fn run_program(programs: &[Program], m: &Mutant, fault: Option<u32>) -> Result<Outcome, String> {
     let unknown = || format!("mutant `{}`: `{}` names no program", m.name, m.tests.join(" "));
@@ -131,7 +150,9 @@ impl<'a> Tests<'a> {
         let (of_cargo, of_tests) = run::split(tests);
         let (package, kind, target, names) = match of_cargo {
             ["-p", package, "--lib", names @ ..] => (package, "--lib", "", names),
-            ["-p", package, kind @ ("--test" | "--bin"), target, names @ ..] => (package, *kind, *target, names),
+            ["-p", package, kind, target, names @ ..] if ["--test", "--bin"].contains(kind) => {
+                (package, *kind, *target, names)
+            }
             _ => return None,
         };
         let names = names.iter().chain(of_tests.iter().skip(1)).copied().collect::<Vec<_>>();
@@ -289,7 +310,8 @@ impl Texts {
             let spans = message["spans"].as_array().map_or(&[][..], Vec::as_slice);
             let of = |only_primary: bool| {
                 let spans = spans.iter().filter(|span| !only_primary || span["is_primary"] == true);
-                spans.flat_map(places).flat_map(|(file, at)| self.faults_at(file, at)).collect::<Vec<_>>()
+                let places = spans.flat_map(places);
+                places.flat_map(|(file, at)| self.faults_at(file, at)).collect::<Vec<_>>()
             };
             let primary = of(true);
             for fault in if primary.is_empty() { of(false) } else { primary } {
@@ -322,8 +344,10 @@ mod tests {
     #[test]
     fn tests_are_read() {
         let of = |text: &'static str| Tests::parse(&text.split(' ').collect::<Vec<_>>());
-        let tests =
-            |kind, target, names: &[&'static str]| Some(Tests { package: "a", kind, target, names: names.to_vec() });
+        let tests = |kind, target, names: &[&'static str]| {
+            let names = names.to_vec();
+            Some(Tests { package: "a", kind, target, names })
+        };
         assert_eq!(of("-p a --lib"), tests("--lib", "", &[]));
         assert_eq!(of("-p a --test b c::"), tests("--test", "b", &["c::"]));
         assert_eq!(of("-p a --test b -- c d"), tests("--test", "b", &["c", "d"]));
@@ -334,8 +358,8 @@ mod tests {
 
     #[test]
     fn one_build_has_all_tests() {
-        let lists = [["-p", "b", "--test", "x"], ["-p", "a", "--test", "x"], ["-p", "a", "--lib", "f"]];
-        let tests = lists.map(|list| Tests::parse(&list).unwrap());
+        let tests = ["-p b --test x", "-p a --test x", "-p a --lib f"]
+            .map(|list| Tests::parse(&list.split(' ').collect::<Vec<_>>()).unwrap());
         let (packages, targets) = arguments_for(&tests);
         assert_eq!(packages, ["-p", "a", "-p", "b"]);
         assert_eq!(targets, ["--lib", "--test", "x"]);
@@ -365,8 +389,15 @@ mod tests {
         let switched = switch(source, &changes).unwrap();
         let at = |text: &str| switched.text.find(text).unwrap();
         let (ill, two, outside) = (at("ill"), at("two"), at("fn g"));
-        let texts = Texts { files: HashMap::new(), switched: HashMap::from([("a.rs".into(), switched)]) };
-        let span = |file: &str, at: usize, is_primary: bool| json!({ "file_name": file, "byte_start": at, "is_primary": is_primary, "expansion": null });
+        let switched = HashMap::from([("a.rs".to_string(), switched)]);
+        let texts = Texts { files: HashMap::new(), switched };
+        let span = |file: &str, byte: usize, is_primary: bool| {
+            let expansion = Value::Null;
+            json!({
+                "file_name": file, "byte_start": byte, "is_primary": is_primary,
+                "expansion": expansion,
+            })
+        };
         let message = |level: &str, spans: Vec<Value>| {
             let message = json!({ "level": level, "message": "wrong", "spans": spans });
             json!({ "reason": "compiler-message", "message": message })
@@ -398,6 +429,7 @@ mod tests {
         write(".gitignore", "/target\n");
         write("crates/tiny/Cargo.toml", "[package]\nname = \"tiny\"\nedition = \"2024\"\n");
         let source = "#![no_std]
+            unsafe extern \"C\" { pub fn abort() -> !; }
             pub fn three() -> u32 { let two = 2; two + one() }
             pub const fn one() -> u32 { 1 }
             pub fn unseen() -> u32 { 4 }
@@ -412,6 +444,7 @@ mod tests {
         let list = [
             ("caught", "sums", "two + one()", "two"),
             ("survives", "sums", "{ 4 }", "{ 5 }"),
+            ("aborts", "sums", "let two = 2;", "unsafe { abort() }; let two = 2;"),
             ("is of another type", "sums", "let two = 2;", "let two = ();"),
             ("is computed at compile time", "sums", "{ 1 }", "{ 0 }"),
             ("names no test", "sum_of", "two + one()", "two + 3"),
@@ -427,9 +460,9 @@ mod tests {
         let (copy, build) = (root.join("target/copy"), root.join("target/build"));
         let together = Together::build(&root, &copy, &build, &numbered).unwrap();
         let alone = together.alone.iter().map(|(number, why)| (*number, why.as_str()));
-        let expected = [(3, "mismatched types"), (4, "it may be computed at compile time")];
+        let expected = [(4, "mismatched types"), (5, "it may be computed at compile time")];
         let alone = alone.collect::<Vec<_>>();
-        assert_eq!((alone[0].0, &alone[1..]), (3, &expected[1..]), "{alone:?}");
+        assert_eq!((alone[0].0, &alone[1..]), (4, &expected[1..]), "{alone:?}");
         let mut said = numbered.iter().map(|(number, m)| match together.test(*number, m).unwrap() {
             Outcome::Passed => "survived".to_string(),
             Outcome::Failed(said) => format!("caught: {said}"),
@@ -438,6 +471,7 @@ mod tests {
         let mut next = || said.next().unwrap();
         assert!(next().starts_with("caught: assertion `left == right` failed: no sum"));
         assert_eq!(next(), "survived");
+        assert_eq!(next(), "caught: ended by signal 6");
         assert!(next().starts_with("not run: error"), "it does not compile alone either");
         assert!(next().starts_with("caught: "));
         assert!(next().starts_with("not run: without a fault: no test ran"));
