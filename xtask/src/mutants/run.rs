@@ -1,7 +1,8 @@
 //! Runs of tests, and what they say of a fault.
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, ExitStatus, Output};
 
 /// Seconds after which tests that do not end are ended: a fault may make a loop endless.
 const MOST_SECONDS: &str = "600";
@@ -20,6 +21,9 @@ pub enum Outcome {
     NoVerdict(String),
 }
 
+/// What came of a run, or why there was none.
+pub type Ran = Result<Outcome, String>;
+
 /// Returns the arguments for cargo, and those for the tests: `[-p a name] [-- name]`.
 pub fn split<'a, 'b>(tests: &'b [&'a str]) -> (&'b [&'a str], &'b [&'a str]) {
     tests.split_at(tests.iter().position(|arg| *arg == "--").unwrap_or(tests.len()))
@@ -36,7 +40,7 @@ pub fn cargo(program: &str, copy: &Path, build: &Path) -> Command {
 }
 
 /// Builds and runs tests by cargo, in sources into which a fault was written.
-pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Result<Outcome, String> {
+pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Ran {
     let (of_cargo, of_tests) = split(tests);
     let run = |program: &str, before: &[&str], behind: &[&str]| {
         let mut command = cargo(program, copy, build);
@@ -50,16 +54,45 @@ pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Result<Outcome, St
         return Ok(Outcome::NoVerdict(errors_of_builds(&log).unwrap_or("the build failed".into())));
     }
     let out = run("timeout", &[MOST_SECONDS, "cargo"], &[])?;
-    Ok(outcome(&out, &log_of(&out)))
+    Ok(outcome(out.status, &log_of(&out)))
 }
 /// Runs a built program of tests in the folder of its package, with a fault switched on or none.
-pub fn program(file: &Path, package: &Path, names: &[&str], switched_on: Option<u32>) -> Result<Outcome, String> {
+/// Ends it when the first test has failed.
+pub fn program(file: &Path, package: &Path, names: &[&str], fault: Option<u32>) -> Ran {
+    let say = |e: std::io::Error| format!("timeout {}: {e}", file.display());
+    let (from, to) = std::io::pipe().map_err(say)?;
     let mut command = Command::new("timeout");
-    command.arg(MOST_SECONDS).arg(file).arg("--quiet").args(names).current_dir(package);
+    command.arg(MOST_SECONDS).arg(file).arg("--nocapture").args(names).current_dir(package);
     command.env("CARGO_MANIFEST_DIR", package).env_remove(super::switch::VARIABLE);
-    command.envs(switched_on.map(|number| (super::switch::VARIABLE, number.to_string())));
-    let out = command.output().map_err(|e| format!("timeout {}: {e}", file.display()))?;
-    Ok(outcome(&out, &log_of(&out)))
+    command.envs(fault.map(|number| (super::switch::VARIABLE, number.to_string())));
+    command.stdout(to.try_clone().map_err(say)?).stderr(to);
+    let mut child = command.spawn().map_err(say)?;
+    drop(command); // and its ends of the pipe
+    let (mut from, mut log, mut line) = (BufReader::new(from), String::new(), vec![]);
+    let mut failed = None;
+    while failed.is_none() && from.read_until(b'\n', &mut line).map_err(say)? > 0 {
+        let text = String::from_utf8_lossy(&line);
+        failed = failed_test(&text).map(String::from);
+        log += &text;
+        line.clear();
+    }
+    if let Some(name) = failed {
+        // `timeout` has made a group of processes of itself and the program.
+        let group = format!("-{}", child.id());
+        Command::new("kill").args(["-KILL", "--", &group]).output().map_err(say)?;
+        child.wait().map_err(say)?;
+        let of_test = format!("thread '{name}'");
+        let begin = log.find(&of_test).unwrap_or(0);
+        return Ok(Outcome::Failed(first_panic(&log[begin..])));
+    }
+    let status = child.wait().map_err(say)?;
+    Ok(outcome(status, &log))
+}
+/// Returns the name of the test, if this line tells that it failed: empty, if it does not name it.
+fn failed_test(line: &str) -> Option<&str> {
+    let before = line.trim_end().strip_suffix("FAILED")?;
+    let name = before.strip_prefix("test ").and_then(|rest| rest.split(" ... ").next());
+    name.or(before.is_empty().then_some(""))
 }
 
 fn log_of(out: &Output) -> String {
@@ -70,26 +103,29 @@ fn errors_of_builds(log: &str) -> Option<String> {
     let line = log.lines().find(|l| marks.iter().any(|m| l.contains(m)));
     line.map(|l| l.trim().to_string())
 }
-fn outcome(out: &Output, log: &str) -> Outcome {
-    if out.status.success() {
+fn outcome(status: ExitStatus, log: &str) -> Outcome {
+    if status.success() {
         let nothing = "no test ran: the names match none".to_string();
         return if tests_run(log) == 0 { Outcome::NoVerdict(nothing) } else { Outcome::Passed };
     }
-    if out.status.code() == Some(124) {
+    if status.code() == Some(124) {
         return Outcome::Failed(format!("did not end in {MOST_SECONDS} seconds"));
     }
     // What dies of a signal, as of a stack that is too small, has told nothing.
-    let signal = out.status.signal().or(out.status.code().filter(|c| *c > 128).map(|c| c - 128));
+    let signal = status.signal().or(status.code().filter(|c| *c > 128).map(|c| c - 128));
     if let Some(signal) = signal {
         return Outcome::NoVerdict(format!("{BY_SIGNAL}{signal}"));
     }
     if let Some(line) = log.lines().find(|l| l.contains("(signal: ")) {
         return Outcome::NoVerdict(line.trim().to_string());
     }
-    // What the first panic says stands below its place.
-    let said = log.lines().skip_while(|l| !l.contains("panicked at"));
-    let said = said.into_iter().find(|l| !l.contains("panicked at"));
-    Outcome::Failed(said.unwrap_or("without a word").trim().to_string())
+    Outcome::Failed(first_panic(log))
+}
+/// Returns what the first panic says: it stands below its place.
+fn first_panic(log: &str) -> String {
+    let behind = log.lines().skip_while(|l| !l.contains("panicked at"));
+    let said = behind.into_iter().find(|l| !l.contains("panicked at"));
+    said.unwrap_or("without a word").trim().to_string()
 }
 /// Returns how many tests the programs of a log ran: the sum of `running 3 tests`.
 fn tests_run(log: &str) -> usize {
@@ -100,11 +136,20 @@ fn tests_run(log: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::ExitStatus;
 
     fn of(status: i32, log: &str) -> Outcome {
-        let (stdout, stderr) = (log.as_bytes().to_vec(), vec![]);
-        outcome(&Output { status: ExitStatus::from_raw(status), stdout, stderr }, log)
+        outcome(ExitStatus::from_raw(status), log)
+    }
+
+    #[test]
+    fn a_failed_test_is_told_by_its_line() {
+        assert_eq!(failed_test("test a::b ... FAILED\n"), Some("a::b"));
+        let printed = "test a - should panic ... said FAILED\n";
+        assert_eq!(failed_test(printed), Some("a - should panic"));
+        assert_eq!(failed_test("FAILED\n"), Some(""));
+        for other in ["test a ... ok\n", "test result: FAILED. 1 passed\n", "what FAILED\n"] {
+            assert_eq!(failed_test(other), None, "{other}");
+        }
     }
 
     #[test]

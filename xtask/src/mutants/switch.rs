@@ -97,8 +97,11 @@ struct Block {
     is_const: bool,
 }
 
-/// Returns the innermost block with the whole change, and its changed inside.
-fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Result<(usize, String), String> {
+/// A block, by its number, and its changed inside; or why there is none.
+type Copied = Result<(usize, String), String>;
+
+/// Returns the innermost block with the whole change.
+fn copy_of_block(source: &str, blocks: &[Block], change: &Change) -> Copied {
     let blocks = blocks.iter().enumerate();
     let at = source.find(change.old).ok_or("the text is not there")?;
     let changed = source.replacen(change.old, change.new, 1);
@@ -290,28 +293,41 @@ mod tests {
 
     #[test]
     fn the_innermost_block_is_taken() {
-        for (source, expected) in [
-            ("fn f() { g(|x| { h(1) }) }", "{ g(|x| { if crate::planted::is(1) { h(2) } else { h(1) } }) }"),
-            ("fn f() { g(|x| h(1)) }", "{ if crate::planted::is(1) { g(|x| h(2)) } else { g(|x| h(1)) } }"),
-            (
-                "fn f() { match x { A => { h(1) } B => y } }",
-                "{ match x { A => { if crate::planted::is(1) { h(2) } else { h(1) } } B => y } }",
-            ),
-            (
-                "fn f() { match x { A => h(1), B => y } }",
-                "{ if crate::planted::is(1) { match x { A => h(2), B => y } } else \
-                 { match x { A => h(1), B => y } } }",
-            ),
-            ("fn f() { unsafe { h(1) } }", "{ unsafe { if crate::planted::is(1) { h(2) } else { h(1) } } }"),
-            // Blocks inside of a call of a macro are not known: the one around is.
-            ("fn f() { m!({ h(1) }) }", "{ if crate::planted::is(1) { m!({ h(2) }) } else { m!({ h(1) }) } }"),
-            (
-                "fn f() { if h(1) { a() } else { b() } }",
-                "{ if crate::planted::is(1) { if h(2) { a() } else { b() } } else \
-                 { if h(1) { a() } else { b() } } }",
-            ),
+        let switched_around = |before: &str, behind: &str| {
+            let source = format!("fn f() {{ {before}h(1){behind} }}");
+            switched(&source, &[change(1, "h(1)", "h(2)")])
+        };
+        // The whole function's block.
+        for (before, behind) in [
+            ("g(|x| ", ")"),
+            ("match x { A => ", ", B => y }"),
+            ("if ", " { a() } else { b() }"),
+            // Blocks inside of a call of a macro are not known.
+            ("m!({ ", " })"),
         ] {
-            assert_eq!(switched(source, &[change(1, "h(1)", "h(2)")]), format!("fn f() {expected}"));
+            assert_eq!(
+                switched_around(before, behind),
+                format!(
+                    "fn f() {{ if crate::planted::is(1) {{ {before}h(2){behind} }} else \
+                     {{ {before}h(1){behind} }} }}"
+                )
+            );
+        }
+        // A block inside of it.
+        for (before, behind) in [
+            ("g(|x| { ", " })"),
+            ("match x { A => { ", " } B => y }"),
+            ("if a() { b() } else { ", " }"),
+            ("unsafe { ", " }"),
+            ("let y = loop { ", " };"),
+        ] {
+            assert_eq!(
+                switched_around(before, behind),
+                format!(
+                    "fn f() {{ {before}if crate::planted::is(1) {{ h(2) }} else \
+                     {{ h(1) }}{behind} }}"
+                )
+            );
         }
         // A brace moves: the loop's block is another one.
         assert_eq!(
@@ -326,11 +342,14 @@ mod tests {
         assert!(refused("const fn f() -> u32 { 1 }", "1", "2").contains(at_compile_time));
         assert!(refused("const X: u32 = { 1 };", "1", "2").contains(at_compile_time));
         assert!(refused("static X: u32 = { 1 };", "1", "2").contains(at_compile_time));
-        assert!(refused("impl A { const fn f() -> u32 { 1 } }", "1", "2").contains(at_compile_time));
+        let method = "impl A { const fn f() -> u32 { 1 } }";
+        assert!(refused(method, "1", "2").contains(at_compile_time));
         assert!(refused("type T = [u8; { 1 }];", "1", "2").contains(at_compile_time));
         // The function around an array's length can be switched, and one inside of a constant.
-        assert!(switched("fn f() { g([x; { 1 }]) }", &[change(1, "1", "2")]).starts_with("fn f() { if"));
-        assert!(switched("const X: fn() = { fn g() { a(1) } g };", &[change(1, "1", "2")]).contains("{ if"));
+        let change = [change(1, "1", "2")];
+        assert!(switched("fn f() { g([x; { 1 }]) }", &change).starts_with("fn f() { if"));
+        let inside = switched("const X: fn() = { fn g() { a(1) } g };", &change);
+        assert!(inside.contains("fn g() { if"));
     }
 
     #[test]
@@ -348,7 +367,9 @@ mod tests {
     #[test]
     fn places_belong_to_faults() {
         let source = "fn f() { one(); { two(); three(); } }";
-        let changes = [change(1, "one()", "wrong()"), change(2, "two()", "ill()"), change(3, "three()", "bad()")];
+        let changes = [("one()", "wrong()"), ("two()", "ill()"), ("three()", "bad()")];
+        let changes = (1..).zip(changes).map(|(number, (old, new))| change(number, old, new));
+        let changes = changes.collect::<Vec<_>>();
         let switched = switch(source, &changes).unwrap();
         let at = |text: &str| switched.faults_at(switched.text.find(text).unwrap());
         assert_eq!([at("wrong"), at("ill"), at("bad")], [vec![1], vec![2], vec![3]]);
