@@ -37,6 +37,7 @@ usage: cargo xtask TASK
   records --reliability     write the figures of docs/reliability.md
   mutants [OPTION].. [PART OF NAME OR FILE]..
                             plant the faults of xtask/mutants.txt one by one: the host tests must catch each
+      --together            build once with all of them, each behind a switch
       --check               only look whether the text of each stands exactly once in its file
       --sample N [--seed S] so many, which the commit chooses, or the seed
       --budget SECONDS      begin no other fault after so much processor time

@@ -506,6 +506,12 @@ fn cudarcs_slices_go_in_and_out() {
             assert!(matches!(graph.launch(&other), Err(Error::BufferDropped { .. })));
             theirs.memset_zeros(&mut slice.slice_mut(..1)).unwrap();
             assert_eq!(theirs.clone_dtoh(&slice).unwrap()[..2], [0, 0x0202_0202]);
+            // What the host wrote last, on the legacy stream.
+            let mut written = device.alloc::<u32>(n).unwrap();
+            written.view_mut().copy_from_host(&vec![5; n]).unwrap();
+            let mut slice = written.into_cudarc(theirs).unwrap();
+            theirs.memset_zeros(&mut slice.slice_mut(..1)).unwrap();
+            assert_eq!(theirs.clone_dtoh(&slice).unwrap(), [vec![0], vec![5; n - 1]].concat());
         }
     };
     // First everything of cudarc's is on the default stream, which it does not track; then it does.

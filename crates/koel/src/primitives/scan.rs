@@ -159,11 +159,14 @@ mod tests {
         let (mut output, mut plan) = (device.alloc(n)?, Scan::new(&device, n)?);
         plan.inclusive(&stream, twos.view(), output.view_mut())?;
         plan.lookback.epoch = MAX_EPOCH - 1;
-        // The first of these leaves the words of the other tiles as they were in epoch 1.
-        for (epoch, n) in [(MAX_EPOCH, 5), (1, n), (2, n)] {
-            plan.inclusive(&stream, ones.view().slice(..n)?, output.view_mut().slice(..n)?)?;
+        // The first of these leaves the words of the other tiles as they were in epoch 1; the last has other sums than
+        // the one before.
+        for (epoch, n, each) in [(MAX_EPOCH, 5, 1), (1, n, 1), (2, n, 2)] {
+            let input = if each == 1 { &ones } else { &twos };
+            plan.inclusive(&stream, input.view().slice(..n)?, output.view_mut().slice(..n)?)?;
             assert_eq!(plan.lookback.epoch, epoch);
-            assert!(output.view().slice(..n)?.download()?.into_iter().eq(1..=n as u32));
+            let sums = output.view().slice(..n)?.download()?;
+            assert!(sums.into_iter().eq((1..=n as u32).map(|i| i * each)), "epoch {epoch}");
         }
         Ok(())
     }

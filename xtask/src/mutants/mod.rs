@@ -1,0 +1,247 @@
+//! Planted faults: each must be caught by the host tests.
+mod list;
+mod record;
+mod roots;
+mod run;
+mod switch;
+mod together;
+
+use crate::weight::cpu_of_children;
+pub use list::{Mutant, parse};
+use record::Record;
+use run::Outcome;
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+use together::Together;
+
+/// Which mutants to run, and where to record what came of them.
+#[derive(Default, PartialEq, Debug)]
+struct Choice<'a> {
+    /// Parts of names or of paths of files; all mutants if there are none.
+    names: Vec<&'a str>,
+    /// Only look whether every text matches exactly one place.
+    only_check: bool,
+    /// Build all of them once, each behind a switch.
+    together: bool,
+    /// So many of them, drawn by the seed, or by the commit.
+    sample: Option<usize>,
+    seed: Option<u64>,
+    /// Seconds of processor time after which no other mutant is begun.
+    budget: Option<f64>,
+    /// File to which a line of JSON is added for each mutant.
+    json: Option<&'a Path>,
+}
+impl<'a> Choice<'a> {
+    fn parse(args: &[&'a str]) -> Result<Choice<'a>, String> {
+        let mut choice = Choice::default();
+        let mut args = args.iter();
+        while let Some(&arg) = args.next() {
+            let mut value = || args.next().copied().ok_or(format!("mutants: {arg}: no value"));
+            fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<Option<T>, String> {
+                text.parse().map(Some).map_err(|_| format!("mutants: {option}: `{text}` is no such number"))
+            }
+            match arg {
+                "--check" => choice.only_check = true,
+                "--together" => choice.together = true,
+                "--sample" => choice.sample = number(arg, value()?)?,
+                "--seed" => choice.seed = number(arg, value()?)?,
+                "--budget" => choice.budget = number(arg, value()?)?,
+                "--json" => choice.json = Some(value()?.as_ref()),
+                _ if arg.starts_with('-') => return Err(format!("mutants: `{arg}` is no option")),
+                name => choice.names.push(name),
+            }
+        }
+        Ok(choice)
+    }
+    /// Selects mutants. Without a budget, those of one crate and one test are beside each other:
+    /// builds share what they can.
+    fn of<'m>(&self, mutants: &'m [Mutant<'m>], commit: u64) -> Vec<&'m Mutant<'m>> {
+        let is_of = |m: &Mutant, name| m.name.contains(name) || m.file.contains(name);
+        let is_named = |m: &&Mutant| self.names.is_empty() || self.names.iter().any(|&name| is_of(m, name));
+        let mut chosen = mutants.iter().filter(is_named).collect::<Vec<_>>();
+        if let Some(n) = self.sample {
+            let seed = self.seed.unwrap_or(commit);
+            chosen.sort_by_key(|m| random_rank(seed, m.name));
+            chosen.truncate(n);
+        }
+        if self.budget.is_none() {
+            chosen.sort_by_key(|m| (m.file.split("/src/").next(), m.tests.clone(), m.file));
+        }
+        chosen
+    }
+}
+/// Returns a number that orders names differently for every seed (64-bit FNV-1a, mixed).
+fn random_rank(seed: u64, name: &str) -> u64 {
+    let start = 0xCBF2_9CE4_8422_2325 ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let hash = name.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+    let mixed = (hash ^ hash >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    mixed ^ mixed >> 32
+}
+
+/// Plants each chosen mutant of `mutants.txt` in a copy of the sources and runs its tests there:
+/// one by one, or all in one build.
+pub fn mutants(root: &Path, args: &[&str]) -> Result<(), String> {
+    let choice = Choice::parse(args)?;
+    let list = read(&root.join("xtask/mutants.txt"))?;
+    let mutants = parse(&list)?;
+    list::check(root, &mutants)?;
+    if choice.only_check {
+        println!("{} planted faults, each of which matches one place", mutants.len());
+        return Ok(());
+    }
+    let before = cpu_of_children()?;
+    let mut chosen = choice.of(&mutants, crate::commit_number(root));
+    let mut record = choice.json.map(|file| Record::begin(root, file)).transpose()?;
+    if let Some(record) = &record {
+        chosen.retain(|m| !record.done.contains(m.name));
+    }
+    let folder = root.join("target/mutants");
+    let (build, copy) = (folder.join("build"), folder.join("tree"));
+    let copy_of_all = folder.join("together");
+    let numbers = (1u32..).zip(&mutants).map(|(number, m)| (m.name, number));
+    let numbers = numbers.collect::<HashMap<_, _>>();
+    let number = |m: &Mutant| numbers[m.name];
+    let together = if choice.together && !chosen.is_empty() {
+        let numbered = chosen.iter().map(|m| (number(m), *m)).collect::<Vec<_>>();
+        let together = Together::build(root, &copy_of_all, &build, &numbered)?;
+        let used = cpu_of_children()? - before;
+        let switched = chosen.len() - together.alone.len();
+        println!("{switched} faults in one build, {used:.0} CPU-seconds");
+        for m in &chosen {
+            let why = together.alone.get(&number(m));
+            why.iter().for_each(|why| println!("alone    {}\n         {why}", m.name));
+        }
+        // Those that are planted alone change the copy.
+        chosen.sort_by_key(|m| together.alone.contains_key(&number(m)));
+        Some(together)
+    } else {
+        copy_sources(root, &copy, &HashMap::new())?;
+        None
+    };
+    let (mut caught, mut survivors, mut untested) = (0, vec![], vec![]);
+    for m in &chosen {
+        let (began, used) = (Instant::now(), cpu_of_children()?);
+        if choice.budget.is_some_and(|budget| used - before >= budget) {
+            break;
+        }
+        let outcome = match &together {
+            Some(together) => together.test(number(m), m)?,
+            None => planted(&copy, &build, m)?,
+        };
+        match &outcome {
+            Outcome::Passed => {
+                println!("SURVIVED {}", m.name);
+                survivors.push(m.name);
+            }
+            Outcome::Failed(said) => {
+                println!("caught   {}\n         {said}", m.name);
+                caught += 1;
+            }
+            Outcome::NoVerdict(said) => {
+                println!("NOT RUN  {}\n         {said}", m.name);
+                untested.push(m.name);
+            }
+        }
+        if let Some(record) = &mut record {
+            record.add(m, &outcome, cpu_of_children()? - used, began.elapsed().as_secs_f64())?;
+        }
+    }
+    let left = chosen.len() - caught - survivors.len();
+    let (all, used) = (mutants.len(), cpu_of_children()? - before);
+    println!(
+        "{caught} caught, {} survived, {left} of {} chosen not run; {all} planted faults; {used:.0} CPU-seconds",
+        survivors.len(),
+        chosen.len()
+    );
+    match (&survivors[..], &untested[..]) {
+        ([], []) => Ok(()),
+        ([], untested) => Err(format!("not tested: {}", untested.join(", "))),
+        (survivors, _) => Err(format!("survived: {}", survivors.join(", "))),
+    }
+}
+
+/// Plants one mutant in a copy of the sources, runs its tests, and takes it out.
+fn planted(copy: &Path, build: &Path, m: &Mutant) -> Result<Outcome, String> {
+    let path = copy.join(m.file);
+    let source = read(&path)?;
+    write(&path, &source.replace(&m.old, &m.new))?;
+    let outcome = run::by_cargo(copy, build, &m.tests);
+    write(&path, &source)?;
+    outcome
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+/// Writes a file that has another text: one that has it already keeps its time.
+fn write_if_other(path: &Path, text: &str) -> Result<(), String> {
+    if read(path)? == text { Ok(()) } else { write(path, text) }
+}
+/// Returns the files that git knows or would know.
+fn files(root: &Path) -> Result<Vec<String>, String> {
+    let list = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .map_err(|e| format!("git: {e}"))?;
+    let list = String::from_utf8_lossy(&list.stdout);
+    Ok(list.split('\0').filter(|file| !file.is_empty()).map(String::from).collect())
+}
+/// Copies the sources, with other texts for some. A file that is the same already keeps its time,
+/// so that little is built again.
+fn copy_sources(root: &Path, copy: &Path, changed: &HashMap<String, String>) -> Result<(), String> {
+    for file in files(root)? {
+        let to = copy.join(&file);
+        let text = match changed.get(&file) {
+            Some(text) => text.clone().into_bytes(),
+            None => match std::fs::read(root.join(&file)) {
+                Ok(text) => text,
+                Err(_) => continue, // deleted, not yet committed
+            },
+        };
+        if std::fs::read(&to).is_ok_and(|old| old == text) {
+            continue;
+        }
+        std::fs::create_dir_all(to.parent().unwrap_or(copy)).map_err(|e| e.to_string())?;
+        std::fs::write(&to, text).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_follow_the_seed() {
+        let list = (0..20).map(|i| format!("fault {i}\na.rs\n= -p a\n- x\n+ y\n\n")).collect::<String>();
+        let mutants = parse(&list).unwrap();
+        let names = |args: &[&str], commit| {
+            Choice::parse(args).unwrap().of(&mutants, commit).iter().map(|m| m.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[], 1).len(), 20);
+        assert_eq!(names(&["--sample", "5"], 1).len(), 5);
+        assert_eq!(names(&["--sample", "5"], 7), names(&["--sample", "5", "--seed", "7"], 1));
+        assert_ne!(names(&["--sample", "5"], 1), names(&["--sample", "5"], 2));
+        assert_eq!(names(&["fault 7", "fault 13"], 1), ["fault 7", "fault 13"]);
+    }
+
+    #[test]
+    fn options_are_read() {
+        let choice = Choice::parse(&["a", "--sample", "3", "--seed", "9", "--budget", "60", "--json", "f"]).unwrap();
+        let json = Some(Path::new("f"));
+        let (sample, seed, budget) = (Some(3), Some(9), Some(60.0));
+        let expected = Choice { names: vec!["a"], sample, seed, budget, json, ..Choice::default() };
+        assert_eq!(choice, expected);
+        assert!(Choice::parse(&["--check"]).unwrap().only_check);
+        assert!(Choice::parse(&["--together"]).unwrap().together);
+        for wrong in [&["--sample"][..], &["--sample", "x"], &["--seed", "-1"], &["--others"]] {
+            assert!(Choice::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The record of a run: a file of JSON lines.
+use super::list::Mutant;
+use super::run::Outcome;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::Path;
+
+/// A file of JSON lines: what it is of, then a mutant a line.
+pub struct Record {
+    file: std::fs::File,
+    /// Mutants that it has lines of already.
+    pub done: HashSet<String>,
+}
+impl Record {
+    /// Begins the file, or goes on with one that is there, if that is of the same commit.
+    pub fn begin(root: &Path, path: &Path) -> Result<Record, String> {
+        let say = |e: std::io::Error| format!("{}: {e}", path.display());
+        let here = crate::provenance_here(root)?;
+        let lines = std::fs::read_to_string(path).unwrap_or_default();
+        let lines = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
+        let lines = lines.map_err(|e| format!("{}: {e}", path.display()))?;
+        let file = std::fs::File::options().create(true).append(true).open(path).map_err(say)?;
+        let done = lines.iter().filter_map(|line| Some(line["mutant"].as_str()?.to_string()));
+        let mut record = Record { file, done: done.collect() };
+        match lines.first().map(|first| &first["commit"]) {
+            None => record.line(&here)?,
+            Some(commit) if *commit == here.commit => {}
+            Some(commit) => {
+                let path = path.display();
+                return Err(format!("{path}: is of commit {commit}, not of {}", here.commit));
+            }
+        }
+        Ok(record)
+    }
+    /// Adds what came of a mutant, and the seconds that it took.
+    pub fn add(&mut self, m: &Mutant, came: &Outcome, cpu: f64, wall: f64) -> Result<(), String> {
+        let (verdict, said) = match came {
+            Outcome::Passed => ("survived", None),
+            Outcome::Failed(said) => ("caught", Some(said)),
+            Outcome::NoVerdict(said) => ("not run", Some(said)),
+        };
+        let tests = m.tests.join(" ");
+        let tenths = |seconds: f64| (10.0 * seconds).round() / 10.0;
+        self.line(&json!({
+            "mutant": m.name, "file": m.file, "tests": tests, "verdict": verdict, "said": said,
+            "cpu_s": tenths(cpu), "wall_s": tenths(wall),
+        }))
+    }
+    fn line(&mut self, line: &impl Serialize) -> Result<(), String> {
+        let text = serde_json::to_string(line).map_err(|e| e.to_string())?;
+        writeln!(self.file, "{text}").map_err(|e| format!("--json: {e}"))
+    }
+}
