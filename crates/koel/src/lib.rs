@@ -30,7 +30,6 @@ pub mod primitives;
 mod seed;
 pub mod set;
 #[cfg(test)]
-#[path = "../tests/support/special.rs"]
 #[allow(dead_code, reason = "integration tests use the rest")]
 mod special;
 mod update;

@@ -1,5 +1,6 @@
 //! What the tests share: devices, key sets, and the naive oracle's pairs.
 #![allow(dead_code, reason = "each test file uses a part")]
+#[path = "../../src/special.rs"]
 pub mod special;
 
 use koel::Device;
