@@ -6,8 +6,6 @@ use std::io::Cursor;
 
 use crate::script::{self, Header, Step};
 
-/// Pairs that every map has room for, wherever they belong: a bucket has four slots, of which updates leave one free.
-const ROOM: usize = 3;
 const OPERATIONS: [Operation; 4] =
     [Operation::Insert, Operation::InsertOrAssign, Operation::InsertOrAdd, Operation::Erase];
 
@@ -75,21 +73,9 @@ impl<K: Key + Debug, V: Value + Debug> script::World for World<K, V> {
         stream.synchronize().unwrap();
         let outcomes = outcomes.download().unwrap();
         let room_needed = oracle.len() + keys.iter().filter(|key| !oracle.contains_key(key)).count();
-        let mut left = vec![];
-        for (i, outcome) in outcomes.iter().enumerate() {
-            let (outcome, key) = (Outcome::of(*outcome).unwrap(), keys[i]);
-            if outcome == Outcome::NotDone {
-                assert!(
-                    !grows && room_needed > ROOM,
-                    "operation {i} on {key:?} was not done: {room_needed} pairs have room"
-                );
-                left.push(key);
-                continue;
-            }
-            assert!(!left.contains(&key), "operation {i} on {key:?} was done behind one that was not");
-            let operation = operation_of(&steps[i]);
-            assert_eq!(outcome, apply(oracle, operation, key, values[i]), "operation {i}, {operation:?} {key:?}");
-        }
+        script::compare_outcomes(&outcomes, &keys, (grows, room_needed), |i, key| {
+            apply(oracle, operation_of(&steps[i]), key, values[i])
+        });
     }
     fn compare(&self) {
         let World { alphabet, map, oracle, .. } = self;

@@ -1,12 +1,15 @@
 //! Bytes as a script: options of a table, then batches of operations on a small alphabet of keys.
 //! The checks of maps, sets and groups include this file.
-use koel::{Device, Key, Value};
+use koel::{Device, Key, Outcome, Value};
 use koel_kernels::map::layout::{Layout, Number};
+use std::fmt::Debug;
 use std::sync::LazyLock;
 
 static CPUS: LazyLock<[Device; 2]> = LazyLock::new(|| [1, 2].map(|threads| Device::cpu_with_threads(threads).unwrap()));
 /// Operations and keys that the executor is asked of, at most: it takes milliseconds for each launch.
 const MOST_ON_EXECUTOR: usize = 64;
+/// Keys that every table has room for, wherever they belong: a bucket has four slots or eight, of which updates leave one free.
+const ROOM: usize = 3;
 
 /// What a script begins with.
 pub struct Header {
@@ -92,6 +95,29 @@ pub fn run<W: World>(header: &Header, batches: &[Batch]) {
         }
         world.compare_all();
     });
+}
+/// Compares outcomes of a batch on these keys with what is expected of each operation, which `expected` does in the
+/// oracle. What does not grow may leave operations, if more than `ROOM` keys need room, and then all later ones on the same key.
+pub fn compare_outcomes<K: Key + Debug>(
+    outcomes: &[u8],
+    keys: &[K],
+    (grows, room_needed): (bool, usize),
+    mut expected: impl FnMut(usize, K) -> Outcome,
+) {
+    let mut left = vec![];
+    for (i, (&outcome, &key)) in outcomes.iter().zip(keys).enumerate() {
+        let outcome = Outcome::of(outcome).unwrap();
+        if outcome == Outcome::NotDone {
+            assert!(
+                !grows && room_needed > ROOM,
+                "operation {i} on {key:?} was not done: {room_needed} keys have room"
+            );
+            left.push(key);
+            continue;
+        }
+        assert!(!left.contains(&key), "operation {i} on {key:?} was done behind one that was not");
+        assert_eq!(outcome, expected(i, key), "operation {i} on {key:?}");
+    }
 }
 /// Calls with the CPU, of one thread and of two, and with the executor for no more than some keys.
 pub fn on_devices(header: &Header, keys: usize, check: impl Fn(&Device)) {
