@@ -291,6 +291,10 @@ struct Left {
     refused: usize,
     wanted: usize,
     crowded: usize,
+    /// Of the crowded ones, those that have too many operations of few keys.
+    linked: usize,
+    /// Whether the table has been built by another seed since the batch began.
+    is_redrawn: bool,
 }
 
 /// Changes tables of a kind, and keeps the memory that this needs from one batch to the next.
@@ -475,15 +479,14 @@ impl<T: Changed> Updater<T> {
         range: Range<usize>,
         mut left: Left,
     ) -> Result<()> {
-        let mut is_redrawn = false;
-        while left.refused > 0 {
+        while left.refused > 0 || left.crowded > left.linked && !left.is_redrawn {
             let pairs = table.len()? + left.wanted;
             if pairs as f64 > slots_of::<T>(table.plan().shape) as f64 * self.grown_load() {
                 self.rebuild(table, stream, pairs)?;
-            } else if !is_redrawn {
-                // It is not the table that is full, only some partitions.
+            } else if !left.is_redrawn {
+                // It is not the table that is full, only some partitions; or more keys come to one than by chance.
                 self.redraw(table, stream)?;
-                is_redrawn = true;
+                left.is_redrawn = true;
             } else {
                 return self.apply_on_host(table, stream, batch, outcomes, range);
             }
@@ -491,7 +494,7 @@ impl<T: Changed> Updater<T> {
                 return self.apply_on_host(table, stream, batch, outcomes, range);
             }
             self.launch(table, stream, batch, outcomes, range.clone(), true)?;
-            left = self.left()?;
+            left = Left { is_redrawn: left.is_redrawn, ..self.left()? };
         }
         if left.crowded > 0 {
             if range.len() < 2 {
@@ -500,7 +503,7 @@ impl<T: Changed> Updater<T> {
             let middle = range.start + range.len() / 2;
             for half in [range.start..middle, middle..range.end] {
                 self.launch(table, stream, batch, outcomes, half.clone(), true)?;
-                let left = self.left()?;
+                let left = Left { is_redrawn: left.is_redrawn, ..self.left()? };
                 self.finish(table, stream, batch, outcomes, half, left)?;
             }
         }
@@ -511,7 +514,13 @@ impl<T: Changed> Updater<T> {
         let at = self.memory.state;
         let state = self.memory.counters.view().slice(at..at + state::LEFT as usize)?.download()?;
         let word = |word: u32| state[word as usize] as usize;
-        Ok(Left { refused: word(state::REFUSED), wanted: word(state::WANTED), crowded: word(state::CROWDED) })
+        Ok(Left {
+            refused: word(state::REFUSED),
+            wanted: word(state::WANTED),
+            crowded: word(state::CROWDED),
+            linked: word(state::LINKED),
+            is_redrawn: false,
+        })
     }
     fn grown_load(&self) -> f64 {
         T::load(&self.options).min(MOST_GROWN_LOAD)

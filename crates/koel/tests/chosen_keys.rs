@@ -2,9 +2,10 @@
 mod support;
 
 use koel::{
-    Device, DeviceKind, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, SetBuilder, SetOperation,
-    SetOptions, SetUpdater, Value,
+    Device, DeviceKind, Duplicates, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, SetBuilder,
+    SetOperation, SetOptions, SetUpdater, Value,
 };
+use koel_kernels::hash::mix::splitmix_at;
 use support::special::chosen_keys;
 use support::{devices, is_fast};
 
@@ -122,6 +123,35 @@ fn copies_do_not_look_like_chosen_keys() {
         let mut builder = SetBuilder::new(&device, options).unwrap();
         let report = builder.build(&device.stream().unwrap(), staged.view()).unwrap().report().unwrap();
         assert_eq!((report.keys, report.attempts), (keys.len(), 1), "{report:?}");
+    }
+}
+/// Some keys that share their buckets, each several times, among others: of copies one stays, however many keys look alike.
+#[test]
+fn copies_of_keys_that_look_alike_become_one() {
+    fn check<K: Key, V: Value>(alike: u32, others: u32, copies: usize, duplicates: Duplicates) {
+        let mut keys = chosen_keys::<K::Layout<V>>(SEED, alike);
+        keys.extend((0..others).map(|i| K::narrowed(splitmix_at(5, i))));
+        let distinct = keys.len();
+        // Copies are far from each other, in another order each time.
+        let input = (0..copies).flat_map(|copy| (0..distinct).map(move |i| (i * 7_919 + copy * 31) % distinct));
+        let input = input.map(|i| keys[i]).collect::<Vec<K>>();
+        let expected = keys.iter().map(|key| match duplicates {
+            Duplicates::KeepFirst => input.iter().position(|k| k == key),
+            _ => input.iter().rposition(|k| k == key),
+        });
+        let expected = expected.map(|at| at.map(value::<V>)).collect::<Vec<_>>();
+        for device in devices() {
+            let options = MapOptions { seed: Some(SEED), duplicates, ..MapOptions::default() };
+            let map = map_of::<K, V>(&device, &input, options);
+            let (report, place) = (map.report().unwrap(), device.name());
+            assert_eq!((report.pairs, report.duplicates), (distinct, input.len() - distinct), "{place}: {report:?}");
+            assert_eq!(map.get(&keys).unwrap(), expected, "{place}: {report:?}");
+        }
+    }
+    for (alike, others, copies) in [(90, 0, 2), (150, 100, 2), (120, 1_300, 3), (180, 1_500, 2)] {
+        check::<u64, u32>(alike, others, copies, Duplicates::KeepLast);
+        check::<u64, u64>(alike, others, copies, Duplicates::KeepFirst);
+        check::<u32, u32>(alike, others, copies, Duplicates::KeepFirst);
     }
 }
 

@@ -57,6 +57,11 @@ const LONG: u32 = 16;
 pub(super) const HELP: u32 = 60;
 /// Slots of the table of contested keys that one may find taken before the build is done in another way.
 const MAX_PROBES: u32 = 256;
+/// Keys of one hash with which one that found both its buckets full is compared, at most: phase F does that faster.
+const MAX_COMPARED: u32 = 8;
+/// Pairs of a partition that were given up, from which on the others are given up after few evictions: so many have no room only if
+/// keys were chosen.
+const MANY_GIVEN_UP: u32 = 256;
 /// Pairs that a warp works on in phase C: fewer warps collide less.
 const PAIRS_PER_WARP: u32 = 40;
 
@@ -114,6 +119,11 @@ pub(super) const MISSED_TWICE: u32 = 1;
 const GIVEN_UP: u32 = 2;
 /// In the second list, after phase C.
 pub(super) const HOMELESS: u32 = 3;
+/// Not 0 if copies among the pairs of the second list may not have met.
+const UNCOMPARED: u32 = 4;
+// Phase F has a word of the first list for each homeless pair, its fingerprint in the low half.
+/// The pair was dropped.
+const DROPPED_HERE: u64 = 1 << 63;
 pub(super) const LENGTHS: u32 = 8;
 
 #[inline(always)]
@@ -214,6 +224,11 @@ impl<R: Placed> Partition<R> {
     fn same(self, a: u64, b: u64) -> bool {
         a != EMPTY && b != EMPTY && self.tag(a) == self.tag(b) && self.from.same_key(a, b)
     }
+    /// Of the whole key: keys of one hash have different ones.
+    #[inline(always)]
+    fn fingerprint(self, e: u64) -> u32 {
+        stash::spread::<R::Layout>(self.key(e))
+    }
 }
 /// The two lists, and their lengths.
 #[derive(Clone, Copy)]
@@ -235,14 +250,23 @@ impl Lists {
             self.build_state.fetch_add(state::FAILED, 1);
         }
     }
+    /// Whether the second list was too short: the build has failed, and the block need do no more.
+    #[inline(always)]
+    fn is_lost(self) -> bool {
+        self.lengths.load_volatile(MISSED_TWICE) > self.room
+    }
     /// Makes one of pair `i` of the second list and another one there of its key, if there is one: the one of the greater stamp stays, of
     /// equal stamps both do, and the key is suspect. They meet in a table of numbers in the memory of the first list. Whether one
     /// was dropped.
     #[inline(always)]
     fn merge_missed<R: Records>(self, part: Partition<R>, i: u32, e: u64) -> bool {
         let mut at = mulhi(part.hash(e).wrapping_mul(0x9E37_79B1), self.room);
-        let mut looked = 0;
-        while looked < self.room {
+        let (mut looked, mut compared) = (0, 0);
+        loop {
+            if looked == self.room || compared == MAX_COMPARED {
+                self.lengths.store_volatile(UNCOMPARED, 1);
+                break;
+            }
             let there = self.first.cas(at, EMPTY, i as u64);
             if there == EMPTY {
                 return false;
@@ -261,6 +285,7 @@ impl Lists {
             } else if other != EMPTY {
                 at = if at + 1 < self.room { at + 1 } else { 0 };
                 looked += 1;
+                compared += (part.tag(other) == part.tag(e)) as u32;
             }
         }
         part.suspect(e);
@@ -534,15 +559,22 @@ fn build_rest<R: Records, const CHECK: bool>(
 
     // B. For what the list had no room for, and what waits behind the bins, too.
     let listed = lengths.load_volatile(LISTED).min(source.list);
-    // The counts no longer change; if an area was too small, the build fails.
-    let behind = |all_valid, word| if all_valid { 0 } else { build_state.load_relaxed(word).min(source.area) };
+    // The counts no longer change.
+    let behind = |all_valid, word| if all_valid { 0 } else { build_state.load_relaxed(word) };
     let behind_first = behind(valid_first, state::OVERFLOW_FIRST);
-    let all_behind = behind_first + behind(valid_second, state::OVERFLOW_SECOND);
+    let behind_second = behind(valid_second, state::OVERFLOW_SECOND);
+    if behind_first.max(behind_second) > source.area {
+        // An area was too small: the build has failed, and to look at all that is there would take long.
+        return;
+    }
+    let all_behind = behind_first + behind_second;
     let (mut next, mut next_behind, mut dropped) = (id, id, 0);
     loop {
         let e = if next < listed {
             next += THREADS;
             list.load(next - THREADS)
+        } else if lists.is_lost() {
+            break;
         } else if missed != 0 {
             let j = missed.trailing_zeros();
             missed &= missed - 1;
@@ -593,7 +625,10 @@ fn build_rest<R: Records, const CHECK: bool>(
         part.words.store(i, word & (!0 << CLASS) | (FREE << taken) & FREE);
         i += THREADS;
     }
-    let missed_twice = lengths.load_volatile(MISSED_TWICE).min(source.list);
+    if lists.is_lost() {
+        return;
+    }
+    let missed_twice = lengths.load_volatile(MISSED_TWICE);
     if CHECK {
         i = id;
         while i < source.list {
@@ -653,8 +688,16 @@ fn build_rest<R: Records, const CHECK: bool>(
     let mut resolved = false;
     if CHECK {
         // F. Where nothing is suspect, which is normal, this was all.
-        resolved = (!R::EXACT || all_behind != 0) && t.barrier_count(suspects) != 0;
+        let may_be = !R::EXACT || all_behind != 0 || lengths.load_volatile(UNCOMPARED) != 0;
+        resolved = may_be && t.barrier_count(suspects) != 0;
         if resolved {
+            i = id;
+            while i < homeless {
+                let e = lists.second.load_volatile(i);
+                list.store(i, if part.is_suspect(e) { part.fingerprint(e) } else { part.tag(e) } as u64);
+                i += THREADS;
+            }
+            t.barrier();
             i = id;
             while i < shape.buckets {
                 let (records, taken) = (part.bucket(i), !part.words.load_volatile(i));
@@ -676,8 +719,6 @@ fn build_rest<R: Records, const CHECK: bool>(
                 if part.is_suspect(e) {
                     let slot = shape.buckets * 4 + i;
                     dropped += resolve::<R>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
-                } else {
-                    list.store(i, e);
                 }
                 i += THREADS;
             }
@@ -703,7 +744,7 @@ fn build_rest<R: Records, const CHECK: bool>(
     i = id;
     while i < homeless {
         // Both buckets of the pair are full, and its class is marked in the first: a lookup comes here.
-        if !resolved || list.load(i) != EMPTY {
+        if !resolved || list.load(i) & DROPPED_HERE == 0 {
             let done = stash::insert_near::<R::Layout>(stash, source.stash_bits, part.from.pair(lists.second.load(i)));
             build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
         }
@@ -977,6 +1018,16 @@ fn evict<R: Placed, const CHECK: bool>(
         } else {
             // One of the four whose other bucket has room, else any of them.
             let hashes = y.map(|e| part.hash(e));
+            if hashes == [part.hash(x); 4] {
+                // Keys that were chosen: none has more room elsewhere than this one. Perhaps there are others in its other bucket.
+                bucket = shape.other(part.hash(x), bucket);
+                moves += MAX_MOVES / 4;
+                if moves > MAX_MOVES {
+                    lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
+                    active = false;
+                }
+                continue;
+            }
             let lesser = if CHECK { lesser_copies::<R>(part, y, FREE).0 } else { 0 };
             if lesser != 0 {
                 // It needs no slot any more.
@@ -1022,7 +1073,9 @@ fn evict<R: Placed, const CHECK: bool>(
             }
         }
         moves += active as u32;
-        if active && moves > MAX_MOVES {
+        // An update has no registers left for that, and no keys that were chosen for long.
+        let many = !R::MARKS_CHANGES && active && moves > LONG && lengths.load_volatile(GIVEN_UP) > MANY_GIVEN_UP;
+        if active && (many || moves > MAX_MOVES) {
             lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
             active = false;
         }
@@ -1071,22 +1124,18 @@ fn resolve<R: Records>(
 ) -> bool {
     let slots = part.shape.buckets * 4;
     let me = if at < slots { part.slots.load_volatile(at) } else { lists.second.load_volatile(at - slots) };
-    if at >= slots {
-        lists.first.store(at - slots, me);
-    }
+    let print = part.fingerprint(me);
     let h = part.hash(me);
     let first = part.shape.first(h);
     let second = part.shape.other(h, first);
     let (mut best, mut greatest, mut ties, mut copies, mut first_copy) = (me, part.from.stamp(me), false, 0, at);
-    let mut look = |other: u32, e: u64| {
-        if other != at && part.same(e, me) {
-            copies += 1;
-            first_copy = first_copy.min(other);
-            let stamp = part.from.stamp(e);
-            ties = stamp == greatest || ties && stamp < greatest;
-            if stamp > greatest {
-                (best, greatest) = (e, stamp);
-            }
+    let mut meet = |other: u32, e: u64| {
+        copies += 1;
+        first_copy = first_copy.min(other);
+        let stamp = part.from.stamp(e);
+        ties = stamp == greatest || ties && stamp < greatest;
+        if stamp > greatest {
+            (best, greatest) = (e, stamp);
         }
     };
     let mut i = 0;
@@ -1094,13 +1143,22 @@ fn resolve<R: Records>(
         let bucket = if i < 4 { first } else { second };
         if i < 4 || second != first {
             let slot = 4 * bucket + (i & 3);
-            look(slot, part.slots.load_volatile(slot));
+            let e = part.slots.load_volatile(slot);
+            if slot != at && part.same(e, me) {
+                meet(slot, e);
+            }
         }
         i += 1;
     }
     i = 0;
     while i < homeless {
-        look(slots + i, lists.second.load_volatile(i));
+        // Not the keys are compared: many may share one hash.
+        if lists.first.load_volatile(i) as u32 == print && slots + i != at {
+            let e = lists.second.load_volatile(i);
+            if part.same(e, me) {
+                meet(slots + i, e);
+            }
+        }
         i += 1;
     }
     if copies == 0 {
@@ -1110,7 +1168,7 @@ fn resolve<R: Records>(
         if at < slots {
             part.words.fetch_or(at / 4, CHANGED | 1 << (DROPPED + at % 4));
         } else {
-            lists.first.store(at - slots, EMPTY);
+            lists.first.store_volatile(at - slots, DROPPED_HERE | print as u64);
         }
         return true;
     }

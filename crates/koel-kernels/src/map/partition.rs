@@ -192,7 +192,7 @@ fn without_copies<L: Layout, const THREADS: usize, const ITEMS: usize>(
         let j = rest.trailing_zeros();
         rest &= rest - 1;
         let (key, rank) = (key(pair(j)), rank(j, pair(j)) + 1);
-        let spread = L::hash(key).wrapping_mul(0x9E37_79B1);
+        let spread = stash::spread::<L>(key);
         // Steps have no divisor that the number of slots has.
         let (mut at, step, mut tries) = (mulhi(spread, count), (spread & 31) * 30 + 7, 0);
         while tries < TRIES {

@@ -38,6 +38,8 @@ struct Tile {
     /// Two slots a pair, for finding equal keys.
     firsts: Shared<u32>,
 }
+/// Pairs of a tile that one is compared with, at most: keys may share one hash.
+const MAX_COMPARED: u32 = 32;
 /// The place of a pair that goes nowhere.
 const GONE: u32 = u32::MAX;
 
@@ -57,7 +59,7 @@ impl Tile {
             bin += THREADS;
         }
     }
-    /// Of equal keys leaves only the one that stays, and counts again. All threads of the block call it.
+    /// Of equal keys leaves only the one that stays, as far as they are found, and counts again. All threads of the block call it.
     #[inline(always)]
     fn drop_copies<L: Layout>(
         self,
@@ -81,7 +83,8 @@ impl Tile {
             let mut live = self.places.load_volatile(i) != GONE;
             let h = if live { self.hashes.load(i) } else { 0 };
             let mut at = mulhi(h.wrapping_mul(0x9E37_79B1), slots);
-            while live {
+            let mut looked = 0;
+            while live && looked < MAX_COMPARED {
                 let there = self.firsts.cas(at, GONE, i);
                 if there == GONE {
                     break;
@@ -97,6 +100,7 @@ impl Tile {
                     }
                 } else {
                     at = if at + 1 < slots { at + 1 } else { 0 };
+                    looked += 1;
                 }
             }
             i += THREADS;

@@ -118,11 +118,13 @@ pub mod state {
     pub const WANTED: u32 = 1;
     /// Partitions with more keys in the batch than there are entries.
     pub const CROWDED: u32 = 2;
+    /// Of the crowded ones those where it is not the keys that are too many, but the operations of keys that are both erased and written.
+    pub const LINKED: u32 = 3;
     /// Not 0: [few](crate::map::few) operations are not all done yet.
-    pub const NEEDED: u32 = 3;
+    pub const NEEDED: u32 = 4;
     /// From here on a word for each partition: not 0 if an earlier part of the batch left operations of it; then how many of 256 wanted
     /// new keys, plus 1.
-    pub const LEFT: u32 = 4;
+    pub const LEFT: u32 = 5;
 }
 /// The value that a key has after an operation, if it had this one before.
 #[inline(always)]
@@ -367,12 +369,18 @@ impl Entries {
     /// The entry of a mixed key, which it gets if it has none; `None` if there is no room.
     #[inline(always)]
     fn of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
+        self.of_within::<L>(self.room, key)
+    }
+    /// The same; `None` if looking for it takes more than so many tries.
+    #[inline(always)]
+    fn of_within<L: Layout>(self, tries: u32, key: L::Mixed) -> Option<u32> {
         if key == L::AMBIGUOUS {
             return Some(self.room);
         }
         let word = key.widened();
-        let (mut at, mut looked) = (mulhi(L::hash(key).wrapping_mul(0x9E37_79B1), self.room), 0);
-        while looked < self.room {
+        // Keys may have been chosen that share one hash.
+        let (mut at, mut looked) = (mulhi(stash::spread::<L>(key), self.room), 0);
+        while looked < tries {
             let mut there = self.keys.load_volatile(at);
             if there == EMPTY {
                 there = self.keys.cas(at, EMPTY, word);
@@ -692,7 +700,7 @@ fn apply<L: Routed, const THREADS: u32>(
         counts.fetch_add(TAKEN, taken);
     }
 
-    if gather::<L, true, THREADS>(t, batch, entries, counts, |number| values.get(number)) {
+    if gather::<L, true, THREADS>(t, batch, entries, counts, batch_state, |number| values.get(number)) {
         return Err((state::CROWDED, 0));
     }
 
@@ -862,20 +870,25 @@ pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
     batch: Batch<L, VALUES>,
     entries: Entries,
     counts: Shared<u32>,
+    batch_state: Buf<u32>,
     value: impl Fn(u32) -> L::Value,
 ) -> bool {
     let mut crowded = false;
-    batch.for_each::<THREADS>(t, |key, number| match entries.of::<L>(key) {
-        None => crowded = true,
-        Some(at) => {
-            lower(entries.first, at, number);
-            match batch.all() {
-                operation::ASSIGN => raise(entries.assigned, at, number + 1),
-                operation::ADD => entries.add(at, value(number)),
-                operation::EACH if batch.operation(number) == operation::ERASE => {
-                    raise(entries.erased, at, number + 1);
+    batch.for_each::<THREADS>(t, |key, number| {
+        // Once there is no room, looking for some takes long.
+        let tries = if crowded { 0 } else { entries.room };
+        match entries.of_within::<L>(tries, key) {
+            None => crowded = true,
+            Some(at) => {
+                lower(entries.first, at, number);
+                match batch.all() {
+                    operation::ASSIGN => raise(entries.assigned, at, number + 1),
+                    operation::ADD => entries.add(at, value(number)),
+                    operation::EACH if batch.operation(number) == operation::ERASE => {
+                        raise(entries.erased, at, number + 1);
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
         }
     });
@@ -903,6 +916,9 @@ pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
             }
         });
         if t.barrier_count(crowded) != 0 {
+            if t.id() == 0 {
+                batch_state.fetch_add(state::LINKED, 1);
+            }
             return true;
         }
         if VALUES {

@@ -200,7 +200,7 @@ const LISTED: u32 = 0;
 const EVICTING: u32 = 1;
 /// Not 0 if many copies are expected.
 const COPIES: u32 = 2;
-/// Not 0 if something failed before.
+/// Not 0 if something failed before, or here.
 const LOST: u32 = 3;
 const COUNTS: u32 = 4;
 
@@ -209,6 +209,7 @@ pub const fn shared_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
     buckets * 36 + 2 * list * key_bytes + COUNTS * 4
 }
 impl<K: Member> Filling<K> for Near<K> {
+    const GIVES_UP_EARLY: bool = true;
     #[inline(always)]
     fn first(self, h: u32) -> u32 {
         self.shape.first(h)
@@ -377,9 +378,10 @@ impl<K: Member> Near<K> {
         if outcome == Outcome::Full {
             outcome = meet_second(self, key);
         }
-        if outcome == Outcome::Full {
+        if outcome == Outcome::Full && self.counts.load_volatile(LOST) == 0 {
             outcome = claim(self.list, self.list, key, |at| self.waiting.cas(at, K::EMPTY, key));
             if outcome == Outcome::Full {
+                self.counts.store_volatile(LOST, 1);
                 build_state.fetch_add(state::FAILED, 1);
             }
         }
@@ -438,7 +440,13 @@ impl<K: Member> Near<K> {
                 while let Some(batch) = rounds.batch() {
                     came += self.count_in(batch);
                 }
-                came += arrays[0].each_behind::<BATCH>(t, |key| self.count_in_all([key]));
+                // Where the list is too short, all keys are met in phase B.
+                let count_in = |key| {
+                    if self.counts.load_volatile(LISTED) <= self.list {
+                        self.count_in_all([key]);
+                    }
+                };
+                came += arrays[0].each_behind::<BATCH>(t, count_in);
                 t.barrier();
             }
             new = self.drop_all_copies(t);
@@ -481,7 +489,14 @@ impl<K: Member> Near<K> {
             a = 0;
             while a < ARRAYS {
                 let array = if a == 0 { arrays[0] } else { arrays[ARRAYS - 1] };
-                array.each::<BATCH>(t, |key| new += self.meet_both(key, build_state));
+                let mut rounds = array.rounds::<BATCH>(t);
+                while let Some((keys, live)) = rounds.batch() {
+                    each_live(keys, live, |key| new += self.meet_both(key, build_state));
+                }
+                // Where keys were chosen, so many may come that looking for places in vain would take long.
+                if self.counts.load_volatile(LOST) == 0 {
+                    array.each_behind::<BATCH>(t, |key| new += self.meet_both(key, build_state));
+                }
                 a += 1;
             }
         }
@@ -514,6 +529,9 @@ fn build<K: Member, const BATCH: usize>(t: Thread, arrived: Arrived<K>, slots: B
     }
     table.put::<1, BATCH>(t, [keys], build_state);
     t.barrier();
+    if table.is_lost() {
+        return;
+    }
 
     // C.
     let mut i = id;

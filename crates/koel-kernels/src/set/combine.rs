@@ -114,6 +114,9 @@ fn combine<K: Member, const BATCH: usize>(
     }
     table.put::<2, BATCH>(t, [of_first, also], first.build_state);
     t.barrier();
+    if table.is_lost() {
+        return;
+    }
     looked_up.each::<BATCH>(t, |key| {
         if let Some(slot) = slot_of(table, list, key) {
             hits.fetch_or(slot / 32, 1 << (slot % 32));

@@ -16,6 +16,8 @@ const MAX_MOVES: u32 = 250;
 
 /// A table that is being filled. Buckets are counted as its memory likes.
 pub trait Filling<K: Member>: Copy {
+    /// Whether a key is given up early where it meets none but keys of its own hash.
+    const GIVES_UP_EARLY: bool = false;
     /// The first bucket of a hash.
     fn first(self, h: u32) -> u32;
     /// The bucket of a hash that is not this one of its two.
@@ -162,6 +164,14 @@ pub fn evict<K: Member, T: Filling<K>>(table: T, mut key: K) -> Option<K> {
     while moves < MAX_MOVES {
         let there = [table.half(bucket, 0), table.half(bucket, 1)];
         let any = mulhi(hash(key).wrapping_add(moves).wrapping_mul(0x9E37_79B1), K::SLOTS);
+        let mut others = 0;
+        unroll::<8>(|i| others |= hash(in_bucket::<K>(&there, i % K::SLOTS as usize)) ^ hash(key));
+        if T::GIVES_UP_EARLY && others == 0 {
+            // Keys that were chosen: none has more room elsewhere than this one. Perhaps there are others in its other bucket.
+            bucket = table.other(hash(key), bucket);
+            moves += MAX_MOVES / 4;
+            continue;
+        }
         // One whose other bucket has room, or else any one.
         let (mut slot, mut victim, mut next, mut room) = (0, K::EMPTY, bucket, false);
         unroll::<8>(|i| {

@@ -221,6 +221,7 @@ fn apply<K: Member>(
     slots: Buf<K>,
     stash: Buf<u64>,
     table_header: Buf<u32>,
+    batch_state: Buf<u32>,
 ) -> Result<(), (u32, u32)> {
     work.may_begin()?;
     let Work { batch, stashed, .. } = work;
@@ -241,7 +242,7 @@ fn apply<K: Member>(
     t.barrier();
     let (keys, fillers) = part.read(t, p, slots);
     add_counts(counts, [(TAKEN, keys), (REMOVED, fillers)]);
-    if gather::<K::Pairs, false, THREADS>(t, batch, entries, counts, |_| K::narrowed(0)) {
+    if gather::<K::Pairs, false, THREADS>(t, batch, entries, counts, batch_state, |_| K::narrowed(0)) {
         return Err((state::CROWDED, 0));
     }
 
@@ -402,7 +403,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $key:ty, $byt
             t.block(), shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
             table_header, batch_state,
         ) {
-            let done = apply::<$key>(t, work, slots, stash, table_header);
+            let done = apply::<$key>(t, work, slots, stash, table_header, batch_state);
             end::<<$key as Member>::Pairs, false, THREADS>(t, work, done, lists, stash, batch_state);
         }
     }
@@ -438,7 +439,7 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $key:ty, $byt
                 p, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
                 table_header, batch_state,
             ) {
-                let done = apply::<$key>(t, work, slots, stash, table_header);
+                let done = apply::<$key>(t, work, slots, stash, table_header, batch_state);
                 end::<<$key as Member>::Pairs, false, THREADS>(t, work, done, lists, stash, batch_state);
                 t.barrier();
             }

@@ -3,8 +3,8 @@
 //!     cargo run --release -p koel-rates --bin chosen_keys -- [cpu|cuda] 10000 40000 160000 1000000
 //!
 //! Chosen keys share both their buckets by the seed that the table is asked to take: of 64 bits all of one hash, of 32 those of the least
-//! hashes. `ratio`: the time of chosen keys over that of random ones, each the median of 7 runs after 2, in turns, from the call until the
-//! device has done all. Every table is asked for all of its keys.
+//! hashes. `some`: 400 of them among random ones. `ratio`, `some_ratio`: the time of these keys over that of random ones, each the median of
+//! 7 runs after 2, in turns, from the call until the device has done all. Every table is asked for all of its keys.
 use koel::map::layout::{Layout, Number};
 use koel::{
     Device, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result, SetBuilder, SetOptions, Stream,
@@ -14,6 +14,8 @@ use koel_rates::{RUNS, print_provenance, size};
 use std::time::Instant;
 
 const SEED: u32 = 7;
+/// Chosen keys among random ones.
+const SOME: usize = 400;
 /// Keys of a batch of updates.
 const BATCH: usize = 10_000;
 
@@ -48,7 +50,8 @@ fn chosen<K: Key>(n: usize) -> Vec<K> {
 }
 
 fn rates<K: Key>(stream: &Stream, n: usize) -> Result<()> {
-    let inputs = [random::<K>(n), chosen::<K>(n)];
+    let some = [random::<K>(n - SOME.min(n)), chosen::<K>(SOME.min(n))].concat();
+    let inputs = [random::<K>(n), chosen::<K>(n), some];
     let values = (0..n as u32).collect::<Vec<_>>();
     compare::<K>("map", n, &inputs, |keys| map(stream, keys, &values))?;
     compare::<K>("set", n, &inputs, |keys| set(stream, keys))?;
@@ -58,10 +61,10 @@ fn rates<K: Key>(stream: &Stream, n: usize) -> Result<()> {
 fn compare<K: Key>(
     op: &str,
     n: usize,
-    inputs: &[Vec<K>; 2],
+    inputs: &[Vec<K>; 3],
     mut run: impl FnMut(&[K]) -> Result<(f64, u32)>,
 ) -> Result<()> {
-    let (mut seconds, mut attempts) = ([vec![], vec![]], [0; 2]);
+    let (mut seconds, mut attempts) = ([const { vec![] }; 3], [0; 3]);
     for i in 0..RUNS + 2 {
         for ((keys, seconds), attempts) in inputs.iter().zip(&mut seconds).zip(&mut attempts) {
             let (took, begun) = run(keys)?;
@@ -71,14 +74,15 @@ fn compare<K: Key>(
             }
         }
     }
-    let [random, chosen] = seconds.map(|mut seconds: Vec<f64>| {
+    let [random, chosen, some] = seconds.map(|mut seconds: Vec<f64>| {
         seconds.sort_by(f64::total_cmp);
         seconds[RUNS / 2]
     });
     let key_bits = size_of::<K>() * 8;
     println!(
-        r#"{{"op":"{op}","key_bits":{key_bits},"n":{n},"random_s":{random:.3e},"chosen_s":{chosen:.3e},"ratio":{:.2},"attempts":{attempts:?}}}"#,
-        chosen / random
+        r#"{{"op":"{op}","key_bits":{key_bits},"n":{n},"random_s":{random:.3e},"chosen_s":{chosen:.3e},"ratio":{:.2},"some_s":{some:.3e},"some_ratio":{:.2},"attempts":{attempts:?}}}"#,
+        chosen / random,
+        some / random
     );
     Ok(())
 }
