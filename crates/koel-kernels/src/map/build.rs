@@ -1021,11 +1021,11 @@ fn evict<R: Placed, const CHECK: bool>(
             if hashes == [part.hash(x); 4] {
                 // Keys that were chosen: none has more room elsewhere than this one. Perhaps there are others in its other bucket.
                 bucket = shape.other(part.hash(x), bucket);
-                moves += MAX_MOVES / 4;
-                if moves > MAX_MOVES {
+                if moves > MAX_MOVES || part.bucket(bucket).map(|e| part.hash(e)) == hashes {
                     lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
                     active = false;
                 }
+                moves += 1;
                 continue;
             }
             let lesser = if CHECK { lesser_copies::<R>(part, y, FREE).0 } else { 0 };
