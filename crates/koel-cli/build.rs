@@ -1,7 +1,8 @@
 //! Names the commit that the program is built from, for recorded results.
 use std::process::Command;
 
-/// The commit that this package was made from, as cargo noted it. A package may lie inside a repository that is not koel's.
+/// The commit that this package was made from, as cargo noted it. A package may lie inside a
+/// repository that is not koel's.
 fn packaged() -> Option<String> {
     let note = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     Some(note.split("\"sha1\": \"").nth(1)?.get(..12)?.to_owned())
@@ -10,14 +11,22 @@ fn packaged() -> Option<String> {
 fn main() {
     println!("cargo::rerun-if-env-changed=KOEL_COMMIT");
     let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+        let output = Command::new("git")
+            .args(arguments)
+            .output()
+            .ok()
+            .filter(|output| output.status.success())?;
         String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
     };
     // The log of HEAD grows with every commit and checkout.
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| std::path::Path::new(log).exists()) {
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
+        .filter(|log| std::path::Path::new(log).exists())
+    {
         println!("cargo::rerun-if-changed={log}");
     }
-    let commit =
-        std::env::var("KOEL_COMMIT").ok().or_else(packaged).or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
+    let commit = std::env::var("KOEL_COMMIT")
+        .ok()
+        .or_else(packaged)
+        .or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
     println!("cargo::rustc-env=KOEL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
 }

@@ -1,7 +1,10 @@
 //! What must hold of multimaps and indexes: their answers are those of a `HashMap` of vectors.
 use koel::primitives::radix_sort::SortPair;
 use koel::reduction::{Max, Min, Sum};
-use koel::{Device, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, MultiMapOptions, Value, ValueOrder};
+use koel::{
+    Device, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, MultiMapOptions, Value,
+    ValueOrder,
+};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io::Cursor;
@@ -21,9 +24,11 @@ pub fn check(bytes: &[u8]) {
         _ => run::<u64, u64>(&header, rest),
     }
 }
-/// Keys: `header.keys` different ones, then for each two bytes a run: of one key, or of keys that follow each other.
+/// Keys: `header.keys` different ones, then for each two bytes a run: of one key, or of keys that
+/// follow each other.
 fn keys<K: Key>(header: &Header, alphabet: &[K], rest: &[u8]) -> Vec<K> {
-    let mut keys = (0..header.keys as u32).map(|i| K::narrowed(script::word(i))).collect::<Vec<K>>();
+    let mut keys =
+        (0..header.keys as u32).map(|i| K::narrowed(script::word(i))).collect::<Vec<K>>();
     for &[first, how] in rest.as_chunks().0 {
         // Up to 8,128 pairs of a key.
         let count = if how & 64 != 0 { usize::from(how & 63) << 7 } else { usize::from(how & 63) };
@@ -66,11 +71,22 @@ fn run<K: Key + SortPair<V> + Debug, V: Reduced>(header: &Header, rest: &[u8]) {
         compare(&map, &oracle, &alphabet, order);
         let mut bytes = Cursor::new(vec![]);
         map.save_to(&mut bytes).unwrap();
-        compare(&MultiMap::load_bytes(device, &bytes.into_inner()).unwrap(), &oracle, &alphabet, order);
+        compare(
+            &MultiMap::load_bytes(device, &bytes.into_inner()).unwrap(),
+            &oracle,
+            &alphabet,
+            order,
+        );
     });
 }
 /// An index of the keys, and how often each of them comes.
-fn index<K: Key + Debug, V>(device: &Device, header: &Header, keys: &[K], alphabet: &[K], oracle: &HashMap<K, Vec<V>>) {
+fn index<K: Key + Debug, V>(
+    device: &Device,
+    header: &Header,
+    keys: &[K],
+    alphabet: &[K],
+    oracle: &HashMap<K, Vec<V>>,
+) {
     let options = IndexOptions { load: header.load, seed: Some(header.seed) };
     let mut builder = IndexBuilder::new(device, options).unwrap();
     let (stream, keys) = (device.stream().unwrap(), device.stage(keys).unwrap());
@@ -79,9 +95,14 @@ fn index<K: Key + Debug, V>(device: &Device, header: &Header, keys: &[K], alphab
     assert_eq!((index.len(), counts.len()), (oracle.len(), oracle.len()));
     let ids = index.ids(alphabet).unwrap();
     for (key, id) in alphabet.iter().zip(&ids) {
-        assert_eq!(id.map(|id| counts[id as usize] as usize), oracle.get(key).map(Vec::len), "{key:?}");
+        assert_eq!(
+            id.map(|id| counts[id as usize] as usize),
+            oracle.get(key).map(Vec::len),
+            "{key:?}"
+        );
     }
-    let of_ids = index.keys_of(&ids.iter().map(|id| id.unwrap_or(u32::MAX)).collect::<Vec<_>>()).unwrap();
+    let of_ids =
+        index.keys_of(&ids.iter().map(|id| id.unwrap_or(u32::MAX)).collect::<Vec<_>>()).unwrap();
     let expected = alphabet.iter().zip(ids).map(|(&key, id)| id.map(|_| key)).collect::<Vec<_>>();
     assert_eq!(of_ids, expected);
 }
@@ -112,6 +133,9 @@ fn compare<K: Key + Debug, V: Reduced>(
     for (id, key) in keys.iter().enumerate() {
         let values = of(key).iter().map(word);
         let sum = values.clone().fold(0, u64::wrapping_add);
-        assert_eq!((sums[id], Some(least[id]), Some(greatest[id])), (sum, values.clone().min(), values.max()));
+        assert_eq!(
+            (sums[id], Some(least[id]), Some(greatest[id])),
+            (sum, values.clone().min(), values.max())
+        );
     }
 }

@@ -1,5 +1,9 @@
-//! What must hold of maps and their updates: after every batch, outcomes and lookups are those of a `HashMap`.
-use koel::{Device, Duplicates, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Outcome, Value};
+//! What must hold of maps and their updates: after every batch, outcomes and lookups are those of a
+//! `HashMap`.
+use koel::{
+    Device, Duplicates, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations,
+    Outcome, Value,
+};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io::Cursor;
@@ -28,9 +32,12 @@ struct World<K: Key, V: Value> {
 impl<K: Key + Debug, V: Value + Debug> script::World for World<K, V> {
     fn new(device: &Device, header: &Header) -> Self {
         let alphabet = script::alphabet::<K, V>(header.seed);
-        let of_number = |i: usize| alphabet.get(2 * i).copied().unwrap_or_else(|| K::narrowed(script::word(i as u32)));
+        let of_number = |i: usize| {
+            alphabet.get(2 * i).copied().unwrap_or_else(|| K::narrowed(script::word(i as u32)))
+        };
         let keys = (0..header.keys).map(of_number).collect::<Vec<K>>();
-        let values = (0..header.keys).map(|i| V::narrowed(script::word(!i as u32))).collect::<Vec<V>>();
+        let values =
+            (0..header.keys).map(|i| V::narrowed(script::word(!i as u32))).collect::<Vec<V>>();
         let options = MapOptions {
             load: header.load,
             duplicates: Duplicates::KeepLast,
@@ -58,8 +65,11 @@ impl<K: Key + Debug, V: Value + Debug> script::World for World<K, V> {
         let keys = steps.iter().map(|step| alphabet[usize::from(step.key)]).collect::<Vec<_>>();
         let values = steps.iter().map(|step| V::narrowed(step.value)).collect::<Vec<_>>();
         let codes = steps.iter().map(|step| operation_of(step) as u8).collect::<Vec<_>>();
-        let (k, v, codes) =
-            (device.stage(&keys).unwrap(), device.stage(&values).unwrap(), device.stage(&codes).unwrap());
+        let (k, v, codes) = (
+            device.stage(&keys).unwrap(),
+            device.stage(&values).unwrap(),
+            device.stage(&codes).unwrap(),
+        );
         let mut outcomes = device.alloc::<u8>(steps.len()).unwrap();
         let operations = match all {
             Some(code) => Operations::All(OPERATIONS[usize::from(code)]),
@@ -72,7 +82,8 @@ impl<K: Key + Debug, V: Value + Debug> script::World for World<K, V> {
         }
         stream.synchronize().unwrap();
         let outcomes = outcomes.download().unwrap();
-        let room_needed = oracle.len() + keys.iter().filter(|key| !oracle.contains_key(key)).count();
+        let room_needed =
+            oracle.len() + keys.iter().filter(|key| !oracle.contains_key(key)).count();
         script::compare_outcomes(&outcomes, &keys, (grows, room_needed), |i, key| {
             apply(oracle, operation_of(&steps[i]), key, values[i])
         });
@@ -83,7 +94,10 @@ impl<K: Key + Debug, V: Value + Debug> script::World for World<K, V> {
         let expected = alphabet.iter().map(|key| oracle.get(key).copied()).collect::<Vec<_>>();
         assert_eq!(map.get(alphabet).unwrap(), expected);
         let there = expected.iter().map(Option::is_some).collect::<Vec<_>>();
-        assert_eq!(map.count(alphabet).unwrap(), there.iter().filter(|&&there| there).count() as u64);
+        assert_eq!(
+            map.count(alphabet).unwrap(),
+            there.iter().filter(|&&there| there).count() as u64
+        );
         assert_eq!(map.contains(alphabet).unwrap(), there);
     }
     fn compare_all(&self) {
@@ -95,7 +109,12 @@ impl<K: Key + Debug, V: Value + Debug> script::World for World<K, V> {
         assert_eq!(sorted(self.map.pairs().unwrap()), sorted(expected));
     }
 }
-fn apply<K: Key, V: Value>(oracle: &mut HashMap<K, V>, operation: Operation, key: K, value: V) -> Outcome {
+fn apply<K: Key, V: Value>(
+    oracle: &mut HashMap<K, V>,
+    operation: Operation,
+    key: K,
+    value: V,
+) -> Outcome {
     let Some(before) = oracle.get(&key).copied() else {
         if operation == Operation::Erase {
             return Outcome::Missing;

@@ -5,10 +5,13 @@ use koel_kernels::map::layout::{Layout, Number};
 use std::fmt::Debug;
 use std::sync::LazyLock;
 
-static CPUS: LazyLock<[Device; 2]> = LazyLock::new(|| [1, 2].map(|threads| Device::cpu_with_threads(threads).unwrap()));
-/// Operations and keys that the executor is asked of, at most: it takes milliseconds for each launch.
+static CPUS: LazyLock<[Device; 2]> =
+    LazyLock::new(|| [1, 2].map(|threads| Device::cpu_with_threads(threads).unwrap()));
+/// Operations and keys that the executor is asked of, at most: it takes milliseconds for each
+/// launch.
 const MOST_ON_EXECUTOR: usize = 64;
-/// Keys that every table has room for, wherever they belong: a bucket has four slots or eight, of which updates leave one free.
+/// Keys that every table has room for, wherever they belong: a bucket has four slots or eight, of
+/// which updates leave one free.
 const ROOM: usize = 3;
 
 /// What a script begins with.
@@ -69,8 +72,8 @@ pub trait World: Sized {
     fn shrink(&mut self, load: f64);
     /// The table is written to bytes, and read again.
     fn reread(&mut self);
-    /// Does the steps, all by operation `all` or each by its own, and compares outcomes. What does not grow may leave steps, but not when
-    /// there is room.
+    /// Does the steps, all by operation `all` or each by its own, and compares outcomes. What does
+    /// not grow may leave steps, but not when there is room.
     fn update(&mut self, all: Option<u8>, steps: &[Step], grows: bool);
     /// Compares lookups of the alphabet's keys.
     fn compare(&self);
@@ -96,8 +99,9 @@ pub fn run<W: World>(header: &Header, batches: &[Batch]) {
         world.compare_all();
     });
 }
-/// Compares outcomes of a batch on these keys with what is expected of each operation, which `expected` does in the
-/// oracle. What does not grow may leave operations, if more than `ROOM` keys need room, and then all later ones on the same key.
+/// Compares outcomes of a batch on these keys with what is expected of each operation, which
+/// `expected` does in the oracle. What does not grow may leave operations, if more than `ROOM` keys
+/// need room, and then all later ones on the same key.
 pub fn compare_outcomes<K: Key + Debug>(
     outcomes: &[u8],
     keys: &[K],
@@ -162,8 +166,13 @@ fn next(rest: &mut &[u8]) -> Option<Batch> {
         let mut steps = vec![];
         for _ in 0..count {
             let (Some(key), Some(what)) = (byte(rest), byte(rest)) else { break };
-            let value = if what >> 2 == 63 { u64::MAX } else { u64::from(what >> 2) * 0x1_0000_0001 };
-            steps.extend((0..run).map(|i| Step { key: key.wrapping_add(i), operation: what & 3, value }));
+            let value =
+                if what >> 2 == 63 { u64::MAX } else { u64::from(what >> 2) * 0x1_0000_0001 };
+            steps.extend((0..run).map(|i| Step {
+                key: key.wrapping_add(i),
+                operation: what & 3,
+                value,
+            }));
         }
         steps
     };
@@ -191,15 +200,17 @@ pub fn alphabet<K: Key, V: Value>(seed: u32) -> Vec<K> {
     let unmixed = |mixed: u64| K::Layout::<V>::unmixed(seed, Number::narrowed(mixed >> shift));
     (0..=255).map(|i| key(i, K::narrowed, unmixed)).collect()
 }
-/// Returns key `i` of the alphabet: special keys, keys whose hashes are neighbours, small numbers. `unmixed` gives
-/// the key of a mixed word, of which the high 32 bits are the hash; all ones are those of the ambiguous key.
+/// Returns key `i` of the alphabet: special keys, keys whose hashes are neighbours, small numbers.
+/// `unmixed` gives the key of a mixed word, of which the high 32 bits are the hash; all ones are
+/// those of the ambiguous key.
 fn key<K>(i: u8, raw: impl Fn(u64) -> K, unmixed: impl Fn(u64) -> K) -> K {
     match i {
         0 => unmixed(u64::MAX),
         1 => raw(0),
         2 => raw(u64::MAX),
         3 => unmixed(u64::MAX - (1 << 32)),
-        // What fillers have: the least hashes, and those from the middle on, that do not belong to a bucket.
+        // What fillers have: the least hashes, and those from the middle on, that do not belong to
+        // a bucket.
         4..10 => unmixed(u64::from(i - 4) << 32),
         10..16 => unmixed(u64::from(i - 10) << 32 | 1 << 63),
         16..128 => unmixed(u64::from(i) << 32 | 1 << 62),

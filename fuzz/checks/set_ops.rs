@@ -1,5 +1,8 @@
-//! What must hold of sets and their updates: after every batch, outcomes and lookups are those of a `HashSet`.
-use koel::{Device, Key, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater};
+//! What must hold of sets and their updates: after every batch, outcomes and lookups are those of a
+//! `HashSet`.
+use koel::{
+    Device, Key, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater,
+};
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::io::Cursor;
@@ -31,11 +34,16 @@ impl<K: Key + Debug> script::World for World<K> {
     fn new(device: &Device, header: &Header) -> Self {
         // Sets mix their keys as maps do.
         let alphabet = script::alphabet::<K, u32>(header.seed);
-        let of_number = |i: usize| alphabet.get(2 * i).copied().unwrap_or_else(|| K::narrowed(script::word(i as u32)));
+        let of_number = |i: usize| {
+            alphabet.get(2 * i).copied().unwrap_or_else(|| K::narrowed(script::word(i as u32)))
+        };
         let keys = (0..header.keys).map(of_number).collect::<Vec<K>>();
         let options = SetOptions { load: header.load, seed: Some(header.seed) };
         let k = device.stage(&keys).unwrap();
-        let set = SetBuilder::new(device, options).unwrap().build(&device.stream().unwrap(), k.view()).unwrap();
+        let set = SetBuilder::new(device, options)
+            .unwrap()
+            .build(&device.stream().unwrap(), k.view())
+            .unwrap();
         let updater = SetUpdater::new(device, options).unwrap();
         World { alphabet, set, updater, oracle: keys.into_iter().collect() }
     }
@@ -61,24 +69,34 @@ impl<K: Key + Debug> script::World for World<K> {
         };
         match grows {
             true => updater.apply(set, &stream, operations, k.view(), outcomes.view_mut()).unwrap(),
-            false => updater.enqueue(set, &stream, operations, k.view(), outcomes.view_mut()).unwrap(),
+            false => {
+                updater.enqueue(set, &stream, operations, k.view(), outcomes.view_mut()).unwrap()
+            }
         }
         stream.synchronize().unwrap();
         let outcomes = outcomes.download().unwrap();
         let room_needed = oracle.len() + keys.iter().filter(|&key| !oracle.contains(key)).count();
-        script::compare_outcomes(&outcomes, &keys, (grows, room_needed), |i, key| match operation_of(&steps[i]) {
-            SetOperation::Insert if oracle.insert(key) => Outcome::Inserted,
-            SetOperation::Insert => Outcome::Kept,
-            SetOperation::Erase if oracle.remove(&key) => Outcome::Erased,
-            SetOperation::Erase => Outcome::Missing,
-        });
+        script::compare_outcomes(
+            &outcomes,
+            &keys,
+            (grows, room_needed),
+            |i, key| match operation_of(&steps[i]) {
+                SetOperation::Insert if oracle.insert(key) => Outcome::Inserted,
+                SetOperation::Insert => Outcome::Kept,
+                SetOperation::Erase if oracle.remove(&key) => Outcome::Erased,
+                SetOperation::Erase => Outcome::Missing,
+            },
+        );
     }
     fn compare(&self) {
         let World { alphabet, set, oracle, .. } = self;
         assert_eq!(set.len().unwrap(), oracle.len());
         let there = alphabet.iter().map(|key| oracle.contains(key)).collect::<Vec<_>>();
         assert_eq!(set.contains(alphabet).unwrap(), there);
-        assert_eq!(set.count(alphabet).unwrap(), there.iter().filter(|&&there| there).count() as u64);
+        assert_eq!(
+            set.count(alphabet).unwrap(),
+            there.iter().filter(|&&there| there).count() as u64
+        );
     }
     fn compare_all(&self) {
         let sorted = |mut keys: Vec<K>| {

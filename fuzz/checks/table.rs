@@ -11,7 +11,8 @@ static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::cpu_with_threads(1).u
 static FILE: LazyLock<PathBuf> =
     LazyLock::new(|| std::env::temp_dir().join(format!("koel-fuzz-{}.koel", std::process::id())));
 
-/// As they are, and with the checksums that they should have: an error or a table in which lookups stay.
+/// As they are, and with the checksums that they should have: an error or a table in which lookups
+/// stay.
 pub fn check(bytes: &[u8]) {
     all_kinds(bytes);
     let mut sealed = bytes.to_vec();
@@ -64,7 +65,8 @@ macro_rules! tables { ($([$($generics:tt)*] $table:ty [$($bound:tt)*]: |$self:id
             Self::load_bytes(&DEVICE, bytes)
         }
         fn open(path: &Path) -> koel::Result<Self> {
-            // SAFETY: the file is written before it is opened, and not again before the table is dropped.
+            // SAFETY: the file is written before it is opened, and not again before the table is
+            // dropped.
             unsafe { Self::open_on(&DEVICE, path) }
         }
         fn verify(&self) -> koel::Result<()> {
@@ -136,7 +138,10 @@ tables! {
 }
 /// Keys as they lie in rows, and others.
 fn keys128(words: &[u64]) -> Vec<u128> {
-    words.windows(2).flat_map(|pair| [pair[1] as u128 | (pair[0] as u128) << 64, pair[0].into()]).collect()
+    words
+        .windows(2)
+        .flat_map(|pair| [pair[1] as u128 | (pair[0] as u128) << 64, pair[0].into()])
+        .collect()
 }
 fn keys<K: Key>(words: &[u64]) -> Vec<K> {
     words.iter().flat_map(|&word| [K::narrowed(word), K::narrowed(word >> 32)]).collect()
@@ -149,7 +154,8 @@ fn table<T: Table>(bytes: &[u8]) -> bool {
         assert_eq!(table.verify().is_ok(), loaded.is_ok());
     }
     assert!(loaded.is_err() || opened.is_ok());
-    let words = bytes.as_chunks::<8>().0.iter().rev().take(256).map(|&word| u64::from_le_bytes(word));
+    let words =
+        bytes.as_chunks::<8>().0.iter().rev().take(256).map(|&word| u64::from_le_bytes(word));
     let words = words.chain([0, u64::MAX]).collect::<Vec<_>>();
     for table in [&loaded, &opened].into_iter().flatten() {
         table.ask(&words, bytes.len());
@@ -162,7 +168,9 @@ fn table<T: Table>(bytes: &[u8]) -> bool {
 
 /// Puts the checksums in that the bytes should have; `None` if there is not even a header.
 fn seal(bytes: &mut [u8]) -> Option<()> {
-    let long = |bytes: &[u8], at: usize| bytes[at..].first_chunk().map(|&word| u64::from_le_bytes(word) as usize);
+    let long = |bytes: &[u8], at: usize| {
+        bytes[at..].first_chunk().map(|&word| u64::from_le_bytes(word) as usize)
+    };
     bytes.get(..4096)?;
     let sections = match bytes[12] {
         3 | 5 | 7 => 3,

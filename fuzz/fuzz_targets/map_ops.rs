@@ -1,5 +1,5 @@
-//! Any bytes as options, keys and batches of operations on maps: outcomes and lookups are those of the standard library's
-//! table, on the CPU and, for short scripts, on the test executor.
+//! Any bytes as options, keys and batches of operations on maps: outcomes and lookups are those of
+//! the standard library's table, on the CPU and, for short scripts, on the test executor.
 //! `cargo +nightly fuzz run map_ops fuzz/corpus/map_ops fuzz/seeds/map_ops`
 
 #![no_main]

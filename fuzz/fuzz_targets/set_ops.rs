@@ -1,13 +1,13 @@
-//! Any bytes as options, keys and batches of operations on sets: outcomes and lookups are those of the standard library's
-//! table, on the CPU and, for short scripts, on the test executor.
+//! Any bytes as options, keys and batches of operations on sets: outcomes and lookups are those of
+//! the standard library's table, on the CPU and, for short scripts, on the test executor.
 //! `cargo +nightly fuzz run set_ops fuzz/corpus/set_ops fuzz/seeds/set_ops`
 
 #![no_main]
 
-#[path = "../checks/set_ops.rs"]
-mod set_ops;
 #[path = "../checks/script.rs"]
 mod script;
+#[path = "../checks/set_ops.rs"]
+mod set_ops;
 
 use libfuzzer_sys::fuzz_target;
 

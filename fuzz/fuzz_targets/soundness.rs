@@ -1,4 +1,5 @@
-//! What safe code may try (crates/koel/tests/soundness), under AddressSanitizer. The input does not matter: one run is enough.
+//! What safe code may try (crates/koel/tests/soundness), under AddressSanitizer. The input does not
+//! matter: one run is enough.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 
@@ -10,7 +11,10 @@ fuzz_target!(|_data: &[u8]| {
     std::panic::set_hook(Box::new(|_| ()));
     let all: [(&str, fn()); 7] = [
         ("handles_of_tables_outlive_them", attempts::handles_of_tables_outlive_them),
-        ("handles_of_arrays_are_looked_through_by_kernels_alone", attempts::handles_of_arrays_are_looked_through_by_kernels_alone),
+        (
+            "handles_of_arrays_are_looked_through_by_kernels_alone",
+            attempts::handles_of_arrays_are_looked_through_by_kernels_alone,
+        ),
         ("nothing_waits_outside_of_a_kernel", attempts::nothing_waits_outside_of_a_kernel),
         ("slices_do_not_leave_a_capture", attempts::slices_do_not_leave_a_capture),
         ("buffers_stay_until_a_launch_has_them", attempts::buffers_stay_until_a_launch_has_them),

@@ -30,19 +30,27 @@ pub fn bundle(root: &Path) -> Result<(), String> {
     }
     for programs in PROGRAMS {
         let mut cargo = Command::new("cargo");
-        cargo.args(["build", "--release", "--message-format=json-render-diagnostics"]).args(programs);
+        cargo
+            .args(["build", "--release", "--message-format=json-render-diagnostics"])
+            .args(programs);
         for program in executables(cargo.current_dir(root))? {
             put(&program, &to.join(&program.name))?;
         }
     }
     let peers = "peers-h200.csv";
-    std::fs::copy(root.join("results").join(peers), to.join(peers)).map_err(|e| format!("results/{peers}: {e}"))?;
+    std::fs::copy(root.join("results").join(peers), to.join(peers))
+        .map_err(|e| format!("results/{peers}: {e}"))?;
     let script = to.join("run");
-    std::fs::write(&script, include_str!("bundle/run")).map_err(|e| format!("{}: {e}", script.display()))?;
-    let commit = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root).output();
-    let commit = commit.map_or("unknown".into(), |o| String::from_utf8_lossy(&o.stdout).trim().to_string());
+    std::fs::write(&script, include_str!("bundle/run"))
+        .map_err(|e| format!("{}: {e}", script.display()))?;
+    let commit =
+        Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root).output();
+    let commit =
+        commit.map_or("unknown".into(), |o| String::from_utf8_lossy(&o.stdout).trim().to_string());
     std::fs::write(to.join("commit"), &commit).map_err(|e| e.to_string())?;
-    println!("device-bundle/ is complete, of commit {commit}. Copy it to a machine with a GPU and run there:");
+    println!(
+        "device-bundle/ is complete, of commit {commit}. Copy it to a machine with a GPU and run there:"
+    );
     println!("    bash device-bundle/run OUT          # OUT: a folder for the results");
     println!(
         "or some of its parts: bash device-bundle/run OUT tests sanitize rates bench sweeps figures trials labels"
@@ -67,10 +75,15 @@ fn executables(cargo: &mut Command) -> Result<Vec<Program>, String> {
     };
     let messages = String::from_utf8_lossy(&out.stdout);
     let programs = messages.lines().filter_map(|line| {
-        let path = PathBuf::from(field(line, "executable").filter(|p| p.starts_with('/') || p.contains(":\\"))?);
+        let path = PathBuf::from(
+            field(line, "executable").filter(|p| p.starts_with('/') || p.contains(":\\"))?,
+        );
         let file = path.file_name()?.to_string_lossy().into_owned();
         // Test binaries end in `-<hash>`.
-        let name = file.rsplit_once('-').filter(|(_, h)| h.len() == 16).map_or(file.clone(), |(n, _)| n.to_string());
+        let name = file
+            .rsplit_once('-')
+            .filter(|(_, h)| h.len() == 16)
+            .map_or(file.clone(), |(n, _)| n.to_string());
         Some(Program { path, name })
     });
     Ok(programs.collect())

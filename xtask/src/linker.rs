@@ -11,18 +11,24 @@ pub const CPU: &str = "XTASK_CPU";
 /// The package whose entries are kept; those of crates that it is built on are theirs to ship.
 pub const PACKAGE: &str = "XTASK_PACKAGE";
 
-/// The linker of nvptx64: bitcode in, PTX out. Why not `llvm-bitcode-linker`, which does the same in four lines less:
+/// The linker of nvptx64: bitcode in, PTX out. Why not `llvm-bitcode-linker`, which does the same
+/// in four lines less:
 ///
-/// rustc marks no function `convergent`. LLVM then takes a call of, say, `block::exclusive_sum` for any other call and
-/// copies it into both arms of a branch (seen: CallSiteSplitting), barriers, shuffles and all, *before* it inlines it;
-/// `#[inline(always)]` does not help. clang marks every function of a GPU and lets LLVM take the mark away where
-/// it can prove it needless; so do we, before any pass has run (`-C no-prepopulate-passes`).
+/// rustc marks no function `convergent`. LLVM then takes a call of, say, `block::exclusive_sum` for
+/// any other call and copies it into both arms of a branch (seen: CallSiteSplitting), barriers,
+/// shuffles and all, *before* it inlines it; `#[inline(always)]` does not help. clang marks every
+/// function of a GPU and lets LLVM take the mark away where it can prove it needless; so do we,
+/// before any pass has run (`-C no-prepopulate-passes`).
 pub fn link(args: &[String]) -> Result<(), String> {
     let llvm = PathBuf::from(std::env::var_os(LLVM).ok_or("not called by rustc")?);
     let cpu = std::env::var(CPU).map_err(|e| e.to_string())?;
     let package = format!("crate={}", std::env::var(PACKAGE).map_err(|e| e.to_string())?);
     let after = |flag: &str| {
-        args.iter().zip(&args[1..]).filter(|(a, _)| *a == flag).map(|(_, b)| b.clone()).collect::<Vec<_>>()
+        args.iter()
+            .zip(&args[1..])
+            .filter(|(a, _)| *a == flag)
+            .map(|(_, b)| b.clone())
+            .collect::<Vec<_>>()
     };
     let out = after("-o").pop().ok_or("no -o")?;
     let objects = args.iter().filter(|a| a.ends_with(".o")).collect::<Vec<_>>();
@@ -31,10 +37,19 @@ pub fn link(args: &[String]) -> Result<(), String> {
             .args(args)
             .output()
             .map_err(|e| format!("{name}: {e} (rustup component add llvm-tools)"))?;
-        if o.status.success() { Ok(()) } else { Err(format!("{name}: {}", String::from_utf8_lossy(&o.stderr))) }
+        if o.status.success() {
+            Ok(())
+        } else {
+            Err(format!("{name}: {}", String::from_utf8_lossy(&o.stderr)))
+        }
     };
-    let (linked, marked, optimised) = (format!("{out}.ll"), format!("{out}.marked.ll"), format!("{out}.opt.bc"));
-    tool("llvm-link", &[&["-S", "-o", &linked], &*objects.iter().map(|o| o.as_str()).collect::<Vec<_>>()].concat())?;
+    let (linked, marked, optimised) =
+        (format!("{out}.ll"), format!("{out}.marked.ll"), format!("{out}.opt.bc"));
+    tool(
+        "llvm-link",
+        &[&["-S", "-o", &linked], &*objects.iter().map(|o| o.as_str()).collect::<Vec<_>>()]
+            .concat(),
+    )?;
     let text = std::fs::read_to_string(&linked).map_err(|e| e.to_string())?;
     let groups = text
         .lines()
@@ -42,16 +57,21 @@ pub fn link(args: &[String]) -> Result<(), String> {
         .flat_map(|l| l.split_whitespace().filter(|w| w.starts_with('#')))
         .collect::<BTreeSet<_>>();
     let mark = |l: &str| match l.strip_prefix("attributes ").and_then(|r| r.split_once(" = { ")) {
-        Some((group, rest)) if groups.contains(group) => format!("attributes {group} = {{ convergent {rest}\n"),
+        Some((group, rest)) if groups.contains(group) => {
+            format!("attributes {group} = {{ convergent {rest}\n")
+        }
         _ => format!("{l}\n"),
     };
     if text.lines().any(|l| l.starts_with("define ") && !l.contains(" #")) {
         return Err("a function without attributes: cannot mark it".into());
     }
-    std::fs::write(&marked, text.lines().map(mark).collect::<String>()).map_err(|e| e.to_string())?;
+    std::fs::write(&marked, text.lines().map(mark).collect::<String>())
+        .map_err(|e| e.to_string())?;
     let own = text
         .lines()
-        .filter_map(|l| l.strip_prefix("module asm \"//@simt entry=")?.trim_end_matches('"').split_once(' '))
+        .filter_map(|l| {
+            l.strip_prefix("module asm \"//@simt entry=")?.trim_end_matches('"').split_once(' ')
+        })
         .filter(|(_, rest)| rest.split(' ').any(|word| word == package))
         .map(|(entry, _)| entry)
         .collect::<BTreeSet<_>>();
@@ -65,12 +85,15 @@ pub fn link(args: &[String]) -> Result<(), String> {
 
 /// Whether a line of PTX is a barrier or a warp operation.
 pub fn waits(line: &str) -> bool {
-    ["bar.", "barrier.", "shfl.", "vote.", "match.", "redux."].iter().any(|o| line.trim_start().starts_with(o))
+    ["bar.", "barrier.", "shfl.", "vote.", "match.", "redux."]
+        .iter()
+        .any(|o| line.trim_start().starts_with(o))
 }
 
-/// As many barriers and warp operations in the PTX of each entry as in its source: in the IR as rustc wrote it (no MIR
-/// pass, no LLVM pass has run) they are counted along the calls. More means that something copied them.
-/// (A loop around one that LLVM unrolls would be a false alarm; none so far.)
+/// As many barriers and warp operations in the PTX of each entry as in its source: in the IR as
+/// rustc wrote it (no MIR pass, no LLVM pass has run) they are counted along the calls. More means
+/// that something copied them. (A loop around one that LLVM unrolls would be a false alarm; none so
+/// far.)
 fn nothing_copied(ir: &str, ptx: &str, own: &BTreeSet<&str>) -> Result<(), String> {
     let (mut calls, mut function, mut entries) = (BTreeMap::<&str, Vec<&str>>::new(), "", vec![]);
     for line in ir.lines() {
@@ -79,19 +102,30 @@ fn nothing_copied(ir: &str, ptx: &str, own: &BTreeSet<&str>) -> Result<(), Strin
             if line.contains("ptx_kernel") {
                 entries.push(function);
             }
-        } else if let Some(i) =
-            line.find("call ").filter(|_| !line.contains(" asm ")).and_then(|i| line[i..].find('@').map(|j| i + j + 1))
+        } else if let Some(i) = line
+            .find("call ")
+            .filter(|_| !line.contains(" asm "))
+            .and_then(|i| line[i..].find('@').map(|j| i + j + 1))
         {
             calls.entry(function).or_default().push(line[i..].split('(').next().unwrap());
         }
     }
-    const SYNC: [&str; 5] =
-        ["llvm.nvvm.barrier", "llvm.nvvm.bar.", "llvm.nvvm.shfl", "llvm.nvvm.vote", "llvm.nvvm.match"];
+    const SYNC: [&str; 5] = [
+        "llvm.nvvm.barrier",
+        "llvm.nvvm.bar.",
+        "llvm.nvvm.shfl",
+        "llvm.nvvm.vote",
+        "llvm.nvvm.match",
+    ];
     fn count(f: &str, calls: &BTreeMap<&str, Vec<&str>>, depth: u32) -> usize {
         if SYNC.iter().any(|s| f.starts_with(s)) || f.starts_with("llvm.nvvm.redux") {
             return 1;
         }
-        if depth > 64 { 0 } else { calls.get(f).map_or(0, |c| c.iter().map(|c| count(c, calls, depth + 1)).sum()) }
+        if depth > 64 {
+            0
+        } else {
+            calls.get(f).map_or(0, |c| c.iter().map(|c| count(c, calls, depth + 1)).sum())
+        }
     }
     for e in entries.into_iter().filter(|e| own.contains(e)) {
         let body = ptx

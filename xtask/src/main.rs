@@ -45,7 +45,8 @@ usage: cargo xtask TASK
 
 fn main() {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
-    let result = if std::env::var_os(linker::LLVM).is_some() { linker::link(&args) } else { task(&args) };
+    let result =
+        if std::env::var_os(linker::LLVM).is_some() { linker::link(&args) } else { task(&args) };
     if let Err(e) = result {
         eprintln!("xtask: {e}");
         std::process::exit(1);
@@ -64,7 +65,9 @@ fn task(args: &[String]) -> Result<(), String> {
         ["ptx", "--check"] => ptx::check(root, &Kernels::of_koel(root), false),
         ["ptx", "--check", "--sample"] => ptx::check(root, &Kernels::of_koel(root), true),
         ["ptx", "--crate", folder] => ptx::write(root, &Kernels::of_user(folder.as_ref())?),
-        ["ptx", "--crate", folder, "--check"] => ptx::check(root, &Kernels::of_user(folder.as_ref())?, false),
+        ["ptx", "--crate", folder, "--check"] => {
+            ptx::check(root, &Kernels::of_user(folder.as_ref())?, false)
+        }
         ["sass", ref kernels @ ..] => sass::sass(root, kernels),
         ["weight"] => weight::weigh(root, false, None),
         ["weight", "--quick"] => weight::weigh(root, true, None),
@@ -83,7 +86,8 @@ fn commit_number(root: &Path) -> u64 {
 }
 /// Returns the first 12 digits of the commit.
 fn commit(root: &Path) -> Option<String> {
-    let out = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root).output();
+    let out =
+        Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).current_dir(root).output();
     let out = out.ok().filter(|out| out.status.success())?;
     Some(String::from_utf8_lossy(&out.stdout).trim().to_string())
 }

@@ -14,15 +14,21 @@ pub struct Tools {
 }
 
 /// The first disassembler that is on PyPI is of CUDA 13.2.
-const WHEELS: [&str; 4] =
-    ["nvidia-cuda-nvcc==13.0.*", "nvidia-nvvm==13.0.*", "nvidia-cuda-crt==13.0.*", "nvidia-cuda-nvdisasm>=13.2"];
+const WHEELS: [&str; 4] = [
+    "nvidia-cuda-nvcc==13.0.*",
+    "nvidia-nvvm==13.0.*",
+    "nvidia-cuda-crt==13.0.*",
+    "nvidia-cuda-nvdisasm>=13.2",
+];
 
 impl Tools {
-    /// Those that PTXAS and NVDISASM name, or those from PyPI. The machine code that is committed is CUDA 13.0's, the
-    /// last that assembles for sm_75.
+    /// Those that PTXAS and NVDISASM name, or those from PyPI. The machine code that is committed
+    /// is CUDA 13.0's, the last that assembles for sm_75.
     pub fn new(root: &Path) -> Result<Tools, String> {
         let cache = root.join("target/machine-code");
-        if let (Some(ptxas), Some(nvdisasm)) = (std::env::var_os("PTXAS"), std::env::var_os("NVDISASM")) {
+        if let (Some(ptxas), Some(nvdisasm)) =
+            (std::env::var_os("PTXAS"), std::env::var_os("NVDISASM"))
+        {
             return Ok(Tools { ptxas: ptxas.into(), nvdisasm: nvdisasm.into(), cache });
         }
         let folder = root.join("target/nvcc");
@@ -30,31 +36,48 @@ impl Tools {
         let tools = Tools { ptxas: bin.join("ptxas"), nvdisasm: bin.join("nvdisasm"), cache };
         let exist = || tools.ptxas.exists() && tools.nvdisasm.exists();
         if !exist() {
-            eprintln!("fetching ptxas and nvdisasm from PyPI into {}: {}", folder.display(), WHEELS.join(" "));
+            eprintln!(
+                "fetching ptxas and nvdisasm from PyPI into {}: {}",
+                folder.display(),
+                WHEELS.join(" ")
+            );
             let status = Command::new("python3")
                 .args(["-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target"])
                 .arg(&folder)
                 .args(WHEELS)
                 .status()
-                .map_err(|e| format!("python3: {e}; install it, or name ptxas and nvdisasm in PTXAS and NVDISASM"))?;
+                .map_err(|e| {
+                    format!(
+                        "python3: {e}; install it, or name ptxas and nvdisasm in PTXAS and NVDISASM"
+                    )
+                })?;
             if !status.success() || !exist() {
-                return Err("pip did not fetch ptxas and nvdisasm: name them in PTXAS and NVDISASM".into());
+                return Err(
+                    "pip did not fetch ptxas and nvdisasm: name them in PTXAS and NVDISASM".into(),
+                );
             }
         }
         Ok(tools)
     }
-    /// The cubin of a PTX text for a target such as `sm_90`, and where it lies; what ptxas said is beside it.
+    /// The cubin of a PTX text for a target such as `sm_90`, and where it lies; what ptxas said is
+    /// beside it.
     ///
-    /// ptxas writes its arguments into the cubin, so it always gets the same: in a folder of its own, the same names.
+    /// ptxas writes its arguments into the cubin, so it always gets the same: in a folder of its
+    /// own, the same names.
     pub fn assemble(&self, ptx: &str, target: &str) -> Result<Assembled, String> {
         let say = |path: &Path| format!("{}: ", path.display());
-        let tool = std::fs::metadata(&self.ptxas).map_err(|e| say(&self.ptxas) + &e.to_string())?.len().to_string();
+        let tool = std::fs::metadata(&self.ptxas)
+            .map_err(|e| say(&self.ptxas) + &e.to_string())?
+            .len()
+            .to_string();
         let folder = self.cache.join(format!("{:016x}-{target}", Image::checksum([&*tool, ptx])));
         let (cubin, log) = (folder.join("kernels.cubin"), folder.join("ptxas.log"));
         if !log.exists() {
             std::fs::create_dir_all(&folder).map_err(|e| say(&folder) + &e.to_string())?;
-            std::fs::write(folder.join("kernels.ptx"), ptx).map_err(|e| say(&folder) + &e.to_string())?;
-            let ptxas = std::path::absolute(&self.ptxas).map_err(|e| say(&self.ptxas) + &e.to_string())?;
+            std::fs::write(folder.join("kernels.ptx"), ptx)
+                .map_err(|e| say(&folder) + &e.to_string())?;
+            let ptxas =
+                std::path::absolute(&self.ptxas).map_err(|e| say(&self.ptxas) + &e.to_string())?;
             let out = Command::new(ptxas)
                 .args(["-v", &format!("-arch={target}"), "-o", "kernels.cubin", "kernels.ptx"])
                 .current_dir(&folder)
@@ -88,7 +111,9 @@ pub fn in_parallel<T: Sync, R: Send>(
     std::thread::scope(|s| {
         for _ in 0..threads {
             s.spawn(|| {
-                while let Some((i, item)) = Some(next.fetch_add(1, Relaxed)).and_then(|i| Some((i, items.get(i)?))) {
+                while let Some((i, item)) =
+                    Some(next.fetch_add(1, Relaxed)).and_then(|i| Some((i, items.get(i)?)))
+                {
                     let result = work(item);
                     done.lock().unwrap_or_else(|e| e.into_inner()).push((i, result));
                 }
@@ -108,6 +133,9 @@ mod tests {
     fn results_come_in_the_order_of_the_items() {
         let items = (0..100).collect::<Vec<_>>();
         assert_eq!(in_parallel(&items, |i| Ok(i * 2)), Ok(items.iter().map(|i| i * 2).collect()));
-        assert_eq!(in_parallel(&items, |i| if *i == 7 { Err("seven".into()) } else { Ok(()) }), Err("seven".into()));
+        assert_eq!(
+            in_parallel(&items, |i| if *i == 7 { Err("seven".into()) } else { Ok(()) }),
+            Err("seven".into())
+        );
     }
 }

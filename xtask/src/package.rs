@@ -1,4 +1,5 @@
-//! The crates as users get them: packages them, and builds a program against the packages instead of the repository.
+//! The crates as users get them: packages them, and builds a program against the packages instead
+//! of the repository.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +9,13 @@ const LIMIT: u64 = 10 << 20;
 /// Files at the repository's root that every package contains as they are.
 const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 
-/// Packages every public crate under `crates/` and unpacks the packages into `target/package-test/`. There it runs a program
-/// that depends on koel, and checks a library that depends on koel-spatial and koel-vision.
+/// Packages every public crate under `crates/` and unpacks the packages into
+/// `target/package-test/`. There it runs a program that depends on koel, and checks a library that
+/// depends on koel-spatial and koel-vision.
 ///
 /// # Errors
-/// A package is larger than [`LIMIT`], or lacks its README, a licence or a file that its source includes; a build or the
-/// program fails.
+/// A package is larger than [`LIMIT`], or lacks its README, a licence or a file that its source
+/// includes; a build or the program fails.
 pub fn package(root: &Path) -> Result<(), String> {
     let folder = root.join("target/package-test");
     let (packed, unpacked) = (folder.join("target/package"), folder.join("crates"));
@@ -24,8 +26,9 @@ pub fn package(root: &Path) -> Result<(), String> {
         fs::create_dir_all(old).map_err(|e| format!("{}: {e}", old.display()))?;
     }
     let crates = root.join("crates");
-    let is_public =
-        |name: &String| fs::read_to_string(crates.join(name).join("Cargo.toml")).is_ok_and(|m| is_public(&m));
+    let is_public = |name: &String| {
+        fs::read_to_string(crates.join(name).join("Cargo.toml")).is_ok_and(|m| is_public(&m))
+    };
     let names = file_names(&crates)?.into_iter().filter(is_public).collect::<Vec<_>>();
     let mut cargo = cargo(&folder, "package");
     cargo.args(["--no-verify", "--allow-dirty", "--locked"]).current_dir(root);
@@ -55,13 +58,17 @@ pub fn package(root: &Path) -> Result<(), String> {
         ("Cargo.toml", workspace(&packages)),
         ("tables/Cargo.toml", member("tables", &packages, &["koel"])?),
         ("tables/src/main.rs", include_str!("package/tables.rs").into()),
-        ("clouds/Cargo.toml", member("clouds", &packages, &["koel", "koel-spatial", "koel-vision"])?),
+        (
+            "clouds/Cargo.toml",
+            member("clouds", &packages, &["koel", "koel-spatial", "koel-vision"])?,
+        ),
         ("clouds/src/lib.rs", include_str!("package/clouds.rs").into()),
     ] {
         write(&user.join(path), &content)?;
     }
     // The versions of other crates are those that the repository is tested with.
-    fs::copy(root.join("Cargo.lock"), user.join("Cargo.lock")).map_err(|e| format!("Cargo.lock: {e}"))?;
+    fs::copy(root.join("Cargo.lock"), user.join("Cargo.lock"))
+        .map_err(|e| format!("Cargo.lock: {e}"))?;
     run(cargo_in(&user, &folder, "run").args(["-p", "tables"]))?;
     run(cargo_in(&user, &folder, "check").args(["-p", "clouds"]))?;
     println!("a program and a library were built from these packages");
@@ -89,7 +96,8 @@ impl Package<'_> {
     }
 }
 
-/// The package of each crate, by the names of the files that cargo wrote. One name may begin with another.
+/// The package of each crate, by the names of the files that cargo wrote. One name may begin with
+/// another.
 fn packages<'a>(names: &'a [String], files: &'a [String]) -> Result<Vec<Package<'a>>, String> {
     let version = |name: &str, file: &'a String| {
         let version = file.strip_prefix(name)?.strip_prefix('-')?.strip_suffix(".crate")?;
@@ -97,24 +105,33 @@ fn packages<'a>(names: &'a [String], files: &'a [String]) -> Result<Vec<Package<
     };
     let package = |name: &'a String| {
         let version = files.iter().find_map(|file| version(name, file));
-        version.map(|version| Package { name, version }).ok_or_else(|| format!("cargo wrote no package of {name}"))
+        version
+            .map(|version| Package { name, version })
+            .ok_or_else(|| format!("cargo wrote no package of {name}"))
     };
     names.iter().map(package).collect()
 }
 
 /// The manifest of the users' workspace, in which the packages stand for those of the registry.
 fn workspace(packages: &[Package]) -> String {
-    let patches = packages.iter().map(|p| format!("{} = {{ path = \"../crates/{}\" }}\n", p.name, p.folder()));
-    let head = "[workspace]\nresolver = \"3\"\nmembers = [\"tables\", \"clouds\"]\n\n[patch.crates-io]\n";
+    let patches = packages
+        .iter()
+        .map(|p| format!("{} = {{ path = \"../crates/{}\" }}\n", p.name, p.folder()));
+    let head =
+        "[workspace]\nresolver = \"3\"\nmembers = [\"tables\", \"clouds\"]\n\n[patch.crates-io]\n";
     head.to_string() + &patches.collect::<String>()
 }
 
 /// The manifest of a user's crate. It names versions, as of any crate of the registry.
 fn member(name: &str, packages: &[Package], dependencies: &[&str]) -> Result<String, String> {
-    let mut manifest = format!("[package]\nname = \"{name}\"\nedition = \"2024\"\npublish = false\n\n[dependencies]\n");
+    let mut manifest = format!(
+        "[package]\nname = \"{name}\"\nedition = \"2024\"\npublish = false\n\n[dependencies]\n"
+    );
     for dependency in dependencies {
-        let package =
-            packages.iter().find(|p| p.name == *dependency).ok_or_else(|| format!("no crate {dependency}"))?;
+        let package = packages
+            .iter()
+            .find(|p| p.name == *dependency)
+            .ok_or_else(|| format!("no crate {dependency}"))?;
         manifest += &format!("{dependency} = \"{}\"\n", package.version);
     }
     Ok(manifest)
@@ -123,10 +140,13 @@ fn member(name: &str, packages: &[Package], dependencies: &[&str]) -> Result<Str
 /// What an unpacked package lacks.
 fn missing(root: &Path, package: &Path) -> Vec<String> {
     let licences = LICENCES.map(|file| (file, fs::read(root.join(file)).ok()));
-    let unlike =
-        licences.into_iter().filter(|(file, text)| text.is_none() || fs::read(package.join(file)).ok() != *text);
-    let unlike = unlike.map(|(file, _)| format!("{}: {file} is not that of the repository", package.display()));
-    let readme = (!package.join("README.md").is_file()).then(|| format!("{}: no README.md", package.display()));
+    let unlike = licences
+        .into_iter()
+        .filter(|(file, text)| text.is_none() || fs::read(package.join(file)).ok() != *text);
+    let unlike = unlike
+        .map(|(file, _)| format!("{}: {file} is not that of the repository", package.display()));
+    let readme = (!package.join("README.md").is_file())
+        .then(|| format!("{}: no README.md", package.display()));
     unlike.chain(readme).collect()
 }
 
@@ -137,20 +157,25 @@ fn outside(package: &Path, folder: &Path, wrong: &mut Vec<String>) -> Result<(),
         if file.is_dir() {
             outside(package, &file, wrong)?;
         } else if file.extension().is_some_and(|extension| extension == "rs") {
-            let source = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+            let source =
+                fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
             // Resolved, because `..` may lead out of the package to a file that is there.
-            let is_inside = |path: &&str| match (folder.join(path).canonicalize(), package.canonicalize()) {
-                (Ok(path), Ok(package)) => path.starts_with(package),
-                _ => false,
-            };
+            let is_inside =
+                |path: &&str| match (folder.join(path).canonicalize(), package.canonicalize()) {
+                    (Ok(path), Ok(package)) => path.starts_with(package),
+                    _ => false,
+                };
             let outside = included(&source).into_iter().filter(|path| !is_inside(path));
-            wrong.extend(outside.map(|path| format!("{}: {path} is not in the package", file.display())));
+            wrong.extend(
+                outside.map(|path| format!("{}: {path} is not in the package", file.display())),
+            );
         }
     }
     Ok(())
 }
 
-/// The files that a source names to the compiler, as written there. Paths made by macros are left out.
+/// The files that a source names to the compiler, as written there. Paths made by macros are left
+/// out.
 fn included(source: &str) -> Vec<&str> {
     let marks = ["include!(\"", "include_str!(\"", "include_bytes!(\"", "#[path = \""];
     let after = marks.iter().flat_map(|mark| source.split(mark).skip(1));
@@ -164,7 +189,10 @@ fn kibibytes(bytes: u64) -> String {
 /// A cargo command whose output is in `folder`: not among what the workspace builds.
 fn cargo(folder: &Path, command: &str) -> Command {
     let mut cargo = Command::new("cargo");
-    cargo.args([command, "--quiet", "--target-dir"]).arg(folder.join("target")).env_remove("CARGO_MANIFEST_DIR");
+    cargo
+        .args([command, "--quiet", "--target-dir"])
+        .arg(folder.join("target"))
+        .env_remove("CARGO_MANIFEST_DIR");
     cargo
 }
 
@@ -176,20 +204,24 @@ fn cargo_in(user: &Path, folder: &Path, command: &str) -> Command {
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|e| format!("{}: {e}", command.get_program().display()))?;
+    let status =
+        command.status().map_err(|e| format!("{}: {e}", command.get_program().display()))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed ({status})")) }
 }
 
 fn write(path: &PathBuf, content: &str) -> Result<(), String> {
     let folder = path.parent().ok_or("no folder")?;
-    fs::create_dir_all(folder).and_then(|()| fs::write(path, content)).map_err(|e| format!("{}: {e}", path.display()))
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, content))
+        .map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// The names of what is in a folder, sorted.
 fn file_names(folder: &Path) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let entries = entries.map_err(|e| format!("{}: {e}", folder.display()))?;
-    let mut names = entries.iter().map(|e| e.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>();
+    let mut names =
+        entries.iter().map(|e| e.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>();
     names.sort();
     Ok(names)
 }
@@ -205,11 +237,18 @@ mod tests {
     #[test]
     fn packages_are_found_among_names_that_begin_alike() {
         let names = strings(&["koel", "koel-simt", "koel-simt-macros"]);
-        let files =
-            strings(&["koel-0.1.0.crate", "koel-simt-0.2.0-rc.1.crate", "koel-simt-macros-1.0.0.crate", "tmp-crate"]);
+        let files = strings(&[
+            "koel-0.1.0.crate",
+            "koel-simt-0.2.0-rc.1.crate",
+            "koel-simt-macros-1.0.0.crate",
+            "tmp-crate",
+        ]);
         let found = packages(&names, &files).unwrap();
         let versions = found.iter().map(|p| (p.name, p.version)).collect::<Vec<_>>();
-        assert_eq!(versions, [("koel", "0.1.0"), ("koel-simt", "0.2.0-rc.1"), ("koel-simt-macros", "1.0.0")]);
+        assert_eq!(
+            versions,
+            [("koel", "0.1.0"), ("koel-simt", "0.2.0-rc.1"), ("koel-simt-macros", "1.0.0")]
+        );
         assert_eq!(found[1].file_name(), files[1]);
         let none = packages(&names, &files[1..]).unwrap_err();
         assert_eq!(none, "cargo wrote no package of koel");
@@ -217,15 +256,24 @@ mod tests {
 
     #[test]
     fn users_name_versions_and_get_the_packages() {
-        let packages = [Package { name: "koel", version: "0.1.0" }, Package { name: "koel-simt", version: "0.2.0" }];
+        let packages = [
+            Package { name: "koel", version: "0.1.0" },
+            Package { name: "koel-simt", version: "0.2.0" },
+        ];
         let workspace = workspace(&packages);
         assert!(workspace.starts_with("[workspace]\n"));
         assert!(workspace.ends_with(
             "[patch.crates-io]\nkoel = { path = \"../crates/koel-0.1.0\" }\nkoel-simt = { path = \"../crates/koel-simt-0.2.0\" }\n"
         ));
         let member = member("tables", &packages, &["koel-simt"]).unwrap();
-        assert!(member.contains("name = \"tables\"\n") && member.ends_with("[dependencies]\nkoel-simt = \"0.2.0\"\n"));
-        assert_eq!(super::member("tables", &packages, &["koel-lab"]).unwrap_err(), "no crate koel-lab");
+        assert!(
+            member.contains("name = \"tables\"\n")
+                && member.ends_with("[dependencies]\nkoel-simt = \"0.2.0\"\n")
+        );
+        assert_eq!(
+            super::member("tables", &packages, &["koel-lab"]).unwrap_err(),
+            "no crate koel-lab"
+        );
     }
 
     #[test]
@@ -237,7 +285,9 @@ mod tests {
 
     #[test]
     fn crates_are_public_unless_they_say_otherwise() {
-        assert!(is_public("[package]\nname = \"a\"\n") && !is_public("[package]\npublish = false\n"));
+        assert!(
+            is_public("[package]\nname = \"a\"\n") && !is_public("[package]\npublish = false\n")
+        );
         assert!(!is_public("[package]\npublish.workspace = true\n"));
     }
 
@@ -249,13 +299,18 @@ mod tests {
         );
     }
 
-    /// The example of the crate's README is compiled and run as a test of koel; the repository's README has the same.
+    /// The example of the crate's README is compiled and run as a test of koel; the repository's
+    /// README has the same.
     #[test]
     fn both_readmes_have_the_same_example() {
         let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("..");
         let examples = ["README.md", "crates/koel/README.md"].map(|file| {
             let text = fs::read_to_string(root.join(file)).unwrap();
-            let blocks = text.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("rust\n"));
+            let blocks = text
+                .split("```")
+                .skip(1)
+                .step_by(2)
+                .filter_map(|block| block.strip_prefix("rust\n"));
             blocks.map(String::from).collect::<Vec<_>>()
         });
         assert_eq!(examples[0].len(), 1);

@@ -1,5 +1,5 @@
-//! GPU code of the kernels: PTX built and made canonical, machine code assembled from it, both compared with what is
-//! committed.
+//! GPU code of the kernels: PTX built and made canonical, machine code assembled from it, both
+//! compared with what is committed.
 use crate::images::{self, Texts};
 use crate::linker;
 use crate::nvcc::Tools;
@@ -24,7 +24,8 @@ const PROFILE: [&str; 8] = [
     "debug-assertions=false",
 ];
 
-/// Threads that a multiprocessor of each can hold: more blocks than fit are no launch bound (ptxas ignores it).
+/// Threads that a multiprocessor of each can hold: more blocks than fit are no launch bound (ptxas
+/// ignores it).
 const RESIDENT_THREADS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_90", 2048)];
 
 /// Where the images of koel's kernels are kept.
@@ -45,10 +46,13 @@ impl Kernels {
     pub fn of_user(folder: &Path) -> Result<Kernels, String> {
         let folder = folder.canonicalize().map_err(|e| format!("{}: {e}", folder.display()))?;
         let manifest = folder.join("Cargo.toml");
-        let text = std::fs::read_to_string(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
+        let text = std::fs::read_to_string(&manifest)
+            .map_err(|e| format!("{}: {e}", manifest.display()))?;
         let package = text
             .split_once("[package]")
-            .and_then(|(_, t)| t.lines().find_map(|l| l.trim().strip_prefix("name")?.trim().strip_prefix('=')))
+            .and_then(|(_, t)| {
+                t.lines().find_map(|l| l.trim().strip_prefix("name")?.trim().strip_prefix('='))
+            })
             .map(|name| name.trim().trim_matches('"').to_string())
             .ok_or(format!("{}: no package name", manifest.display()))?;
         Ok(Kernels { folder, package })
@@ -112,8 +116,8 @@ pub fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
     }
 }
 
-/// Builds all of it and fails if what is committed differs. With `sample`, machine code is compared for two chips, one of
-/// which the commit chooses.
+/// Builds all of it and fails if what is committed differs. With `sample`, machine code is compared
+/// for two chips, one of which the commit chooses.
 pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String> {
     let built = build_all(root, kernels)?;
     for (cpu, ptx) in CPUS.iter().zip(&built).filter_map(|(cpu, ptx)| Some((cpu, ptx.others()?))) {
@@ -121,9 +125,12 @@ pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String>
         let old = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         if old != ptx {
             let same = old.lines().zip(ptx.lines()).take_while(|(a, b)| a == b).count();
-            let entry = ptx.lines().take(same + 1).filter_map(entry_name).last().unwrap_or("the header");
+            let entry =
+                ptx.lines().take(same + 1).filter_map(entry_name).last().unwrap_or("the header");
             let place = format!("{}:{} (in {entry})", file.display(), same + 1);
-            return Err(format!("{place} is not what the sources give: run the same command without `--check`"));
+            return Err(format!(
+                "{place} is not what the sources give: run the same command without `--check`"
+            ));
         }
         println!("{}: up to date", file.display());
     }
@@ -131,7 +138,12 @@ pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String>
         none if none.is_empty() => Ok(()),
         families => {
             let chips = sample.then(|| images::sample(crate::commit_number(root)));
-            images::check(&kernels.folder.join("images"), &Tools::new(root)?, &families, chips.as_ref().map(|c| &c[..]))
+            images::check(
+                &kernels.folder.join("images"),
+                &Tools::new(root)?,
+                &families,
+                chips.as_ref().map(|c| &c[..]),
+            )
         }
     }
 }
@@ -140,18 +152,22 @@ fn entry_name(line: &str) -> Option<&str> {
     line.strip_prefix(".visible .entry ").map(|l| l.trim_end_matches(['(', ')']))
 }
 
-/// Compiles the kernels, then makes the text canonical. Two directories, or two places of the toolchain, gave the same
-/// bytes even before that (cargo hashes the path inside the workspace, not the whole). What does change them:
-///   * the crate hash in mangled names (package name and version, compiler version and host triple): it stands in
-///     comments (`// %_RNv..exit`), in the names of functions that were not inlined, and may change the order of entries;
+/// Compiles the kernels, then makes the text canonical. Two directories, or two places of the
+/// toolchain, gave the same bytes even before that (cargo hashes the path inside the workspace, not
+/// the whole). What does change them:
+///   * the crate hash in mangled names (package name and version, compiler version and host
+///     triple): it stands in comments (`// %_RNv..exit`), in the names of functions that were not
+///     inlined, and may change the order of entries;
 ///   * `$L__BB7_3`: the number of the entry, so its place in the file;
-///   * paths: only in panic messages and debug info; the caller's RUSTFLAGS and cargo configuration; the compiler.
+///   * paths: only in panic messages and debug info; the caller's RUSTFLAGS and cargo
+///     configuration; the compiler.
 ///
-/// So: drop comments, sort the entries by name, number labels from zero in each, refuse mangled names, functions and
-/// global data, fix the flags and the toolchain.
+/// So: drop comments, sort the entries by name, number labels from zero in each, refuse mangled
+/// names, functions and global data, fix the flags and the toolchain.
 fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
     let target = root.join("target/ptx").join(cpu);
-    // A fixed flag list, not added to the caller's: RUSTFLAGS and .cargo/config.toml must not change the bytes.
+    // A fixed flag list, not added to the caller's: RUSTFLAGS and .cargo/config.toml must not
+    // change the bytes.
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
     let flags = [
         format!("-Ctarget-cpu={cpu}"),
@@ -169,10 +185,16 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
         .env_remove("RUSTUP_TOOLCHAIN")
         .output()
         .map_err(|e| e.to_string())?;
-    let llvm =
-        Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).parent().ok_or("rustc: no target-libdir")?.join("bin");
+    let llvm = Path::new(String::from_utf8_lossy(&rustc.stdout).trim())
+        .parent()
+        .ok_or("rustc: no target-libdir")?
+        .join("bin");
     // cargo does not see that its linker (we) changed: make it link again.
-    for e in std::fs::read_dir(target.join("nvptx64-nvidia-cuda/ptx/.fingerprint")).into_iter().flatten().flatten() {
+    for e in std::fs::read_dir(target.join("nvptx64-nvidia-cuda/ptx/.fingerprint"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         if e.file_name().to_string_lossy().starts_with(&format!("{}-", kernels.package)) {
             let _ = std::fs::remove_dir_all(e.path());
         }
@@ -192,7 +214,11 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
         ])
         .args(["--target", "nvptx64-nvidia-cuda", "-Zbuild-std=core", "--target-dir"])
         .arg(&target)
-        .args(PROFILE.iter().flat_map(|setting| ["--config".into(), format!("profile.ptx.{setting}")]))
+        .args(
+            PROFILE
+                .iter()
+                .flat_map(|setting| ["--config".into(), format!("profile.ptx.{setting}")]),
+        )
         .current_dir(&kernels.folder)
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", flags)
@@ -210,15 +236,21 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
     if !status.success() {
         return Err("the PTX build failed".into());
     }
-    let file = target.join(format!("nvptx64-nvidia-cuda/ptx/{}.ptx", kernels.package.replace('-', "_")));
+    let file =
+        target.join(format!("nvptx64-nvidia-cuda/ptx/{}.ptx", kernels.package.replace('-', "_")));
     let raw = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     canonical(&raw, cpu, &kernels.package)
 }
 
 fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
     const MOST_RESIDENT: u32 = 2048;
-    let resident = RESIDENT_THREADS.iter().find(|(name, _)| *name == cpu).ok_or(format!("unknown target {cpu}"))?.1;
-    let (mut bounds, mut local_arrays, mut images) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+    let resident = RESIDENT_THREADS
+        .iter()
+        .find(|(name, _)| *name == cpu)
+        .ok_or(format!("unknown target {cpu}"))?
+        .1;
+    let (mut bounds, mut local_arrays, mut images) =
+        (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
     let (mut header, mut entries) = (vec![], BTreeMap::<String, Vec<String>>::new());
     let mut current: Option<String> = None;
     for line in raw.lines() {
@@ -230,7 +262,8 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
                     .ok_or(format!("bad line: {line}"))
             };
             let number = |key: &str| field(key)?.parse::<u32>().map_err(|e| format!("{line}: {e}"));
-            let (entry, threads, blocks) = (field("entry=")?, number("maxntid=")?, number("minnctapersm=")?);
+            let (entry, threads, blocks) =
+                (field("entry=")?, number("maxntid=")?, number("minnctapersm=")?);
             if field("crate=")? != package {
                 continue; // a crate that this one is built on
             }
@@ -258,17 +291,27 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
             continue;
         }
         for (bad, why) in [
-            (".func", "a function that was not inlined (or an LLVM intrinsic this compiler no longer knows)"),
+            (
+                ".func",
+                "a function that was not inlined (or an LLVM intrinsic this compiler no longer knows)",
+            ),
             (".local", "local memory: an array that did not fit in registers, rolled loop?"),
             (".global .", "a global variable: a table or a panic message"),
             ("call", "a call"),
             ("trap", "a panic is reachable: use code that cannot panic"),
         ] {
-            if bad == ".local" && current.as_ref().is_some_and(|entry| local_arrays.contains(entry)) {
+            if bad == ".local" && current.as_ref().is_some_and(|entry| local_arrays.contains(entry))
+            {
                 continue;
             }
-            if line.split_whitespace().any(|w| w.starts_with(bad)) || line.contains(bad) && bad.contains(' ') {
-                return Err(format!("in `{}`: {why}: {}", current.as_deref().unwrap_or("module"), line.trim()));
+            if line.split_whitespace().any(|w| w.starts_with(bad))
+                || line.contains(bad) && bad.contains(' ')
+            {
+                return Err(format!(
+                    "in `{}`: {why}: {}",
+                    current.as_deref().unwrap_or("module"),
+                    line.trim()
+                ));
             }
         }
         if let Some(name) = entry_name(line).map(str::to_string) {
@@ -280,8 +323,13 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
             Some(name) => {
                 let body = entries.get_mut(name).unwrap();
                 if line == ")" {
-                    let (threads, blocks) = bounds.get(name).ok_or(format!("entry `{name}` has no //@simt line"))?;
-                    body.extend([")".into(), format!(".maxntid {threads}, 1, 1"), format!(".minnctapersm {blocks}")]);
+                    let (threads, blocks) =
+                        bounds.get(name).ok_or(format!("entry `{name}` has no //@simt line"))?;
+                    body.extend([
+                        ")".into(),
+                        format!(".maxntid {threads}, 1, 1"),
+                        format!(".minnctapersm {blocks}"),
+                    ]);
                 } else {
                     body.push(renumber(line));
                 }
@@ -294,18 +342,24 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
     if let Some(name) = bounds.keys().find(|n| !entries.contains_key(*n)) {
         return Err(format!("no entry `{name}` in the PTX"));
     }
-    if let Some((name, line)) = entries.iter().find_map(|(name, body)| Some((name, high_word(body)?))) {
-        let why =
-            "the high word of a product of 64 bits: write `koel_simt::mul_hi`, which says what ptxas makes of this";
+    if let Some((name, line)) =
+        entries.iter().find_map(|(name, body)| Some((name, high_word(body)?)))
+    {
+        let why = "the high word of a product of 64 bits: write `koel_simt::mul_hi`, which says what ptxas makes of this";
         return Err(format!("in `{name}`: {why}: {}", line.trim()));
     }
     // `_ZN..`/`_R..`: mangled names carry the crate's hash.
-    if let Some(line) = header.iter().chain(entries.values().flatten()).find(|l| l.contains("_ZN") || l.contains("_R"))
+    if let Some(line) = header
+        .iter()
+        .chain(entries.values().flatten())
+        .find(|l| l.contains("_ZN") || l.contains("_R"))
     {
         return Err(format!("a mangled name: {line}"));
     }
-    let lines = |lines: &[String]| lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect::<String>();
-    let header = format!("// made by xtask with rustc {TOOLCHAIN} for {cpu}; do not edit\n") + &lines(&header);
+    let lines =
+        |lines: &[String]| lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect::<String>();
+    let header = format!("// made by xtask with rustc {TOOLCHAIN} for {cpu}; do not edit\n")
+        + &lines(&header);
     let mut ptx = Ptx { header, families: BTreeMap::new(), others: String::new() };
     for (name, body) in &entries {
         match images.get(name) {
@@ -321,8 +375,11 @@ fn high_word(body: &[String]) -> Option<&str> {
         let rest = line.trim().strip_prefix(op)?.trim_end_matches(';');
         Some(rest.split(',').map(|w| w.trim_matches([' ', '\t', '{', '}']).to_string()).collect())
     };
-    let products = body.iter().filter_map(|line| of(line, "mul.lo.s64").or_else(|| of(line, "mul.wide.u32")));
-    let products = products.filter(|p| p[1].starts_with('%') && p[2].starts_with('%')).map(|mut p| p.swap_remove(0));
+    let products =
+        body.iter().filter_map(|line| of(line, "mul.lo.s64").or_else(|| of(line, "mul.wide.u32")));
+    let products = products
+        .filter(|p| p[1].starts_with('%') && p[2].starts_with('%'))
+        .map(|mut p| p.swap_remove(0));
     let products = products.collect::<BTreeSet<_>>();
     let takes = |line: &&String| match (of(line, "mov.b64"), of(line, "shr.u64")) {
         (Some(parts), _) => parts.len() == 3 && parts[0] == "_" && products.contains(&parts[2]),

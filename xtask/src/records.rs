@@ -1,4 +1,5 @@
-//! What is recorded under `results/`: that each record says what it is of, and the tables in documents that are made of records.
+//! What is recorded under `results/`: that each record says what it is of, and the tables in
+//! documents that are made of records.
 mod readme;
 mod reliability;
 
@@ -28,7 +29,9 @@ pub fn records(root: &Path, options: &[&str]) -> Result<(), String> {
         return SECTIONS.iter().try_for_each(|section| section.check(root));
     }
     let known = |option: &&str| SECTIONS.iter().find(|section| section.option == *option);
-    let chosen = options.iter().map(|option| known(option).ok_or(format!("records: `{option}` is no option")));
+    let chosen = options
+        .iter()
+        .map(|option| known(option).ok_or(format!("records: `{option}` is no option")));
     let chosen = chosen.collect::<Result<Vec<_>, _>>()?;
     if chosen.is_empty() {
         return Err("records: expected --check, --readme or --reliability".into());
@@ -44,8 +47,11 @@ impl Section {
     fn texts(&self, root: &Path) -> Result<[String; 2], String> {
         let old = read(&root.join(self.file))?;
         let [begin, end] = self.marks();
-        let parts = old.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-        let (before, behind) = parts.ok_or_else(|| format!("{}: no `{}` with an end", self.file, begin.trim()))?;
+        let parts = old
+            .split_once(&begin)
+            .and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
+        let (before, behind) =
+            parts.ok_or_else(|| format!("{}: no `{}` with an end", self.file, begin.trim()))?;
         let new = format!("{before}{begin}{}{end}{behind}", (self.text)(root)?);
         Ok([old, new])
     }
@@ -57,7 +63,10 @@ impl Section {
         }
         let line = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count() + 1;
         let option = self.option;
-        Err(format!("{}:{line}: not what the records give: run `cargo xtask records {option}`", self.file))
+        Err(format!(
+            "{}:{line}: not what the records give: run `cargo xtask records {option}`",
+            self.file
+        ))
     }
     fn write(&self, root: &Path) -> Result<(), String> {
         let [_, new] = self.texts(root)?;
@@ -83,7 +92,9 @@ fn check_links(root: &Path) -> Result<(), String> {
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     let paths = targets.filter_map(|target| target.split('#').next());
-    paths.filter(|path| !path.is_empty() && !path.contains("://") && !path.contains(char::is_whitespace))
+    paths.filter(|path| {
+        !path.is_empty() && !path.contains("://") && !path.contains(char::is_whitespace)
+    })
 }
 
 /// Returns how many records there are, all of which are complete.
@@ -117,7 +128,8 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks a record. What is not known is `null`, if the record says in `recorded_in` which commit brought it.
+/// Checks a record. What is not known is `null`, if the record says in `recorded_in` which commit
+/// brought it.
 fn check(text: &str, has_lines: bool) -> Result<(), String> {
     let parse = |text: &str, line: usize| {
         serde_json::from_str::<Value>(text)
@@ -137,10 +149,12 @@ fn check(text: &str, has_lines: bool) -> Result<(), String> {
             None if there.is_null() => false,
             None => return Err(format!("{field} is {there}, expected text or null")),
         };
-        let may_miss =
-            record.get("recorded_in").is_some_and(Value::is_string) || field == "driver" && !is_of_gpu(&record);
+        let may_miss = record.get("recorded_in").is_some_and(Value::is_string)
+            || field == "driver" && !is_of_gpu(&record);
         if !is_known && !may_miss {
-            return Err(format!("{field} is {there}, and no `recorded_in` says which commit brought the record"));
+            return Err(format!(
+                "{field} is {there}, and no `recorded_in` says which commit brought the record"
+            ));
         }
     }
     match record["commit"].as_str() {
@@ -178,7 +192,8 @@ fn thousands(n: u64) -> String {
 mod tests {
     use super::*;
 
-    const WHOLE: &str = r#"{"commit":"0123456789ab","command":"c","driver":null,"date":"2026-11-24"}"#;
+    const WHOLE: &str =
+        r#"{"commit":"0123456789ab","command":"c","driver":null,"date":"2026-11-24"}"#;
 
     #[test]
     fn records_name_what_they_are_of() {
@@ -197,7 +212,8 @@ mod tests {
             let found = check(text, has_lines).unwrap_err();
             assert!(found.contains(said), "{text}: {found}");
         }
-        let brought = WHOLE.replace("\"0123456789ab\"", "null").replace('}', r#","recorded_in":"d751ffe"}"#);
+        let brought =
+            WHOLE.replace("\"0123456789ab\"", "null").replace('}', r#","recorded_in":"d751ffe"}"#);
         assert_eq!(check(&brought, false), Ok(()));
     }
 

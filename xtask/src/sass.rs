@@ -1,4 +1,5 @@
-//! What ptxas makes of the PTX: registers, spills, instructions, held against what is expected. Needs no GPU.
+//! What ptxas makes of the PTX: registers, spills, instructions, held against what is expected.
+//! Needs no GPU.
 use crate::images;
 use crate::nvcc::{Assembled, Tools, in_parallel};
 use crate::ptx::{CPUS, images_of_koel};
@@ -6,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// A kernel after ptxas: how often each instruction occurs, with its modifiers (`LDG.E.128.CONSTANT`).
+/// A kernel after ptxas: how often each instruction occurs, with its modifiers
+/// (`LDG.E.128.CONSTANT`).
 #[derive(Default)]
 struct Kernel {
     used: String,
@@ -21,28 +23,41 @@ struct Kernel {
 pub fn sass(root: &Path, details: &[&str]) -> Result<(), String> {
     let tools = Tools::new(root)?;
     let file = root.join("crates/koel-kernels/sass-expectations.txt");
-    let expectations = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let expectations =
+        std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     let mut wrong = vec![];
     for cpu in CPUS {
         let families = images::ptx(&images_of_koel(root), cpu)?;
         let families = in_parallel(&families, |ptx| disassemble(ptx, cpu, &tools))?;
         let kernels = families.into_iter().flatten().collect::<BTreeMap<_, _>>();
         for (name, kernel) in kernels.iter().filter(|(n, _)| details.contains(&n.as_str())) {
-            println!("{cpu} {name}: {}, {} instructions", kernel.used, kernel.instructions.values().sum::<u32>());
-            let list = kernel.instructions.iter().filter(|(o, _)| moves_or_waits(o)).map(|(o, n)| format!("{o} {n}"));
+            println!(
+                "{cpu} {name}: {}, {} instructions",
+                kernel.used,
+                kernel.instructions.values().sum::<u32>()
+            );
+            let list = kernel
+                .instructions
+                .iter()
+                .filter(|(o, _)| moves_or_waits(o))
+                .map(|(o, n)| format!("{o} {n}"));
             println!("    {}", list.collect::<Vec<_>>().join(", "));
         }
         if let Some(unknown) = details.iter().find(|d| !kernels.contains_key(**d)) {
             return Err(format!("no kernel `{unknown}`"));
         }
-        wrong.extend(
-            kernels.iter().flat_map(|(name, k)| forbidden(k).into_iter().map(move |f| format!("{cpu} {name}: {f}"))),
-        );
+        wrong.extend(kernels.iter().flat_map(|(name, k)| {
+            forbidden(k).into_iter().map(move |f| format!("{cpu} {name}: {f}"))
+        }));
         let (checked, unmet) = compare(&expectations, cpu, &kernels)?;
         println!("{cpu}: {} kernels, no generic memory; {checked} expectations", kernels.len());
         wrong.extend(unmet);
     }
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "))) }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  ")))
+    }
 }
 
 /// Adds the kernels of one family.
@@ -62,8 +77,11 @@ fn disassemble(ptx: &str, cpu: &str, tools: &Tools) -> Result<BTreeMap<String, K
         } else if let Some((_, code)) = line.split_once("*/").filter(|_| line.starts_with("/*")) {
             // /*0070*/ @P0 EXIT ;
             let mut words = code.split_whitespace().skip_while(|w| w.starts_with('@'));
-            // Before sm_80, ptxas keeps warp operations in code that may diverge as subroutines of its own.
-            let op = if code.contains("$__cuda_sm70_") && (code.contains("sync_") || code.contains("warpsync")) {
+            // Before sm_80, ptxas keeps warp operations in code that may diverge as subroutines of
+            // its own.
+            let op = if code.contains("$__cuda_sm70_")
+                && (code.contains("sync_") || code.contains("warpsync"))
+            {
                 Some("WARPSYNC.CALL")
             } else {
                 words.next()
@@ -74,7 +92,8 @@ fn disassemble(ptx: &str, cpu: &str, tools: &Tools) -> Result<BTreeMap<String, K
             }
         }
     }
-    // ptxas -v: "Function properties for NAME", then "... bytes spill ...", then "Used 32 registers, ...".
+    // ptxas -v: "Function properties for NAME", then "... bytes spill ...", then "Used 32
+    // registers, ...".
     for line in log.lines() {
         if let Some(n) = line.split("Function properties for ").nth(1) {
             name = n.trim().to_string();
@@ -84,7 +103,8 @@ fn disassemble(ptx: &str, cpu: &str, tools: &Tools) -> Result<BTreeMap<String, K
                 before.split_whitespace().last()?.parse::<u32>().ok()
             };
             if let Some(spilled) = bytes(" bytes spill stores") {
-                (kernel.spilled, kernel.local) = (spilled, bytes(" bytes stack frame").ok_or(line)?);
+                (kernel.spilled, kernel.local) =
+                    (spilled, bytes(" bytes stack frame").ok_or(line)?);
             } else if let Some(used) = line.split("Used").nth(1) {
                 kernel.used = used.trim().to_string();
             }
@@ -97,8 +117,10 @@ fn disassemble(ptx: &str, cpu: &str, tools: &Tools) -> Result<BTreeMap<String, K
 }
 
 fn moves_or_waits(op: &str) -> bool {
-    const FAMILIES: [&str; 12] =
-        ["LD", "ST", "ATOM", "RED", "BAR", "SHFL", "VOTE", "MATCH", "WARPSYNC", "BSSY", "MEMBAR", "CCTL"];
+    const FAMILIES: [&str; 12] = [
+        "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "VOTE", "MATCH", "WARPSYNC", "BSSY", "MEMBAR",
+        "CCTL",
+    ];
     FAMILIES.iter().any(|p| op.starts_with(p)) && !op.starts_with("LDC")
 }
 /// What no kernel may do. Spills, local arrays and calls are held against what is expected.
@@ -109,14 +131,27 @@ fn forbidden(kernel: &Kernel) -> Vec<String> {
         "LDL" | "STL" => kernel.local == 0,
         _ => false,
     };
-    kernel.instructions.keys().filter(bad).map(|o| format!("{o}: generic or local memory")).collect()
+    kernel
+        .instructions
+        .keys()
+        .filter(bad)
+        .map(|o| format!("{o}: generic or local memory"))
+        .collect()
 }
 
-/// Lines of `KERNEL [CPU]: EXPECTATION...`; see the file. How many were checked, and which are not met.
-fn compare(text: &str, cpu: &str, kernels: &BTreeMap<String, Kernel>) -> Result<(u32, Vec<String>), String> {
+/// Lines of `KERNEL [CPU]: EXPECTATION...`; see the file. How many were checked, and which are not
+/// met.
+fn compare(
+    text: &str,
+    cpu: &str,
+    kernels: &BTreeMap<String, Kernel>,
+) -> Result<(u32, Vec<String>), String> {
     let (mut checked, mut unmet) = (0, vec![]);
-    let (mut may_spill, mut local, mut may_call) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-    for (number, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#')) {
+    let (mut may_spill, mut local, mut may_call) =
+        (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+    for (number, line) in
+        text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'))
+    {
         let place = format!("sass-expectations.txt:{}", number + 1);
         let (head, expectations) = line.split_once(':').ok_or(format!("{place}: no colon"))?;
         let mut head = head.split_whitespace();
@@ -136,7 +171,9 @@ fn compare(text: &str, cpu: &str, kernels: &BTreeMap<String, Kernel>) -> Result<
                 checked += 1;
                 let limit = |prefix: &str| expectation.strip_prefix(prefix).map(str::parse::<u32>);
                 let limits = [(&mut may_spill, limit("spill<=")), (&mut local, limit("local<="))];
-                if let Some((of, bytes)) = limits.into_iter().find_map(|(of, bytes)| Some((of, bytes?))) {
+                if let Some((of, bytes)) =
+                    limits.into_iter().find_map(|(of, bytes)| Some((of, bytes?)))
+                {
                     of.insert(name, bytes.map_err(|e| format!("{place}: {expectation}: {e}"))?);
                     continue;
                 }
@@ -145,25 +182,44 @@ fn compare(text: &str, cpu: &str, kernels: &BTreeMap<String, Kernel>) -> Result<
                     continue;
                 }
                 let (op, wanted) = match expectation.split_once('=') {
-                    Some((op, n)) => (op, Some(n.parse::<u32>().map_err(|e| format!("{place}: {expectation}: {e}"))?)),
+                    Some((op, n)) => (
+                        op,
+                        Some(n.parse::<u32>().map_err(|e| format!("{place}: {expectation}: {e}"))?),
+                    ),
                     None if expectation.starts_with('!') => (&expectation[1..], Some(0)),
                     None => (expectation, None),
                 };
-                let is = kernel.instructions.iter().filter(|(o, _)| is_a(o, op)).map(|(_, n)| n).sum::<u32>();
+                let is = kernel
+                    .instructions
+                    .iter()
+                    .filter(|(o, _)| is_a(o, op))
+                    .map(|(_, n)| n)
+                    .sum::<u32>();
                 if wanted.map_or(is == 0, |n| n != is) {
-                    unmet.push(format!("{cpu} {name}: {expectation} is expected ({place}), there are {is} {op}"));
+                    unmet.push(format!(
+                        "{cpu} {name}: {expectation} is expected ({place}), there are {is} {op}"
+                    ));
                 }
             }
         }
     }
-    for (name, kernel) in kernels.iter().filter(|(n, k)| k.spilled > may_spill.get(n).copied().unwrap_or(0)) {
-        unmet.push(format!("{cpu} {name}: {} bytes of registers are spilled ({})", kernel.spilled, kernel.used));
+    for (name, kernel) in
+        kernels.iter().filter(|(n, k)| k.spilled > may_spill.get(n).copied().unwrap_or(0))
+    {
+        unmet.push(format!(
+            "{cpu} {name}: {} bytes of registers are spilled ({})",
+            kernel.spilled, kernel.used
+        ));
     }
     // Registers that are spilled have a place in local memory too, but not each its own.
-    let arrays =
-        |n: &String, k: &Kernel| k.local > k.spilled.next_multiple_of(8).max(local.get(n).copied().unwrap_or(0));
+    let arrays = |n: &String, k: &Kernel| {
+        k.local > k.spilled.next_multiple_of(8).max(local.get(n).copied().unwrap_or(0))
+    };
     for (name, kernel) in kernels.iter().filter(|(n, k)| arrays(n, k)) {
-        unmet.push(format!("{cpu} {name}: {} bytes of local memory ({})", kernel.local, kernel.used));
+        unmet.push(format!(
+            "{cpu} {name}: {} bytes of local memory ({})",
+            kernel.local, kernel.used
+        ));
     }
     let calls = |k: &Kernel| k.instructions.keys().any(|o| is_a(o, "CALL"));
     for (name, _) in kernels.iter().filter(|(n, k)| calls(k) && !may_call.contains(n)) {
@@ -185,31 +241,58 @@ mod tests {
 
     fn kernels(ops: &[(&str, u32)]) -> BTreeMap<String, Kernel> {
         let instructions = ops.iter().map(|(o, n)| (o.to_string(), *n)).collect();
-        BTreeMap::from([("copy".into(), Kernel { used: "32 registers".into(), spilled: 8, local: 8, instructions })])
+        BTreeMap::from([(
+            "copy".into(),
+            Kernel { used: "32 registers".into(), spilled: 8, local: 8, instructions },
+        )])
     }
     #[test]
     fn kinds_of_instructions() {
         assert!(is_a("LDG.E.128.CONSTANT", "LDG.128") && is_a("BAR.SYNC.DEFER_BLOCKING", "BAR"));
-        assert!(!is_a("LDG.E.64", "LDG.128") && !is_a("ATOMS.ADD", "ATOM") && !is_a("LDG.E.128", "LDG.128.E"));
+        assert!(
+            !is_a("LDG.E.64", "LDG.128")
+                && !is_a("ATOMS.ADD", "ATOM")
+                && !is_a("LDG.E.128", "LDG.128.E")
+        );
     }
     #[test]
     fn expectations_are_compared() {
         let k = kernels(&[("LDG.E.128.CONSTANT", 2), ("BAR.SYNC", 1)]);
         let unmet = |text: &str| compare(text, "sm_90", &k).map(|(_, u)| u.len());
-        assert_eq!(unmet("# nothing\n\ncopy: LDG.128=2 BAR=1 !ATOMS spill<=8\ncopy sm_75: ATOMS"), Ok(0));
+        assert_eq!(
+            unmet("# nothing\n\ncopy: LDG.128=2 BAR=1 !ATOMS spill<=8\ncopy sm_75: ATOMS"),
+            Ok(0)
+        );
         assert_eq!(unmet("cop*: LDG.128=1 !BAR ATOMS LDG spill<=8"), Ok(3));
         assert_eq!(unmet("copy: BAR spill<=4"), Ok(1));
         let mut k = kernels(&[("STL", 3)]);
         k.get_mut("copy").unwrap().local = 48;
         let unmet_local = |text: &str| compare(text, "sm_90", &k).map(|(_, u)| u.len());
-        assert_eq!((unmet_local("copy: spill<=8"), unmet_local("copy: spill<=8 local<=48")), (Ok(1), Ok(0)));
-        assert!(unmet("none: BAR").is_err() && unmet("copy: BAR=x").is_err() && unmet("copy BAR").is_err());
+        assert_eq!(
+            (unmet_local("copy: spill<=8"), unmet_local("copy: spill<=8 local<=48")),
+            (Ok(1), Ok(0))
+        );
+        assert!(
+            unmet("none: BAR").is_err()
+                && unmet("copy: BAR=x").is_err()
+                && unmet("copy BAR").is_err()
+        );
     }
     #[test]
     fn what_no_kernel_may_do() {
-        assert!(forbidden(&kernels(&[("LDS.128", 1), ("LDG.E", 1), ("ATOMS.ADD", 1)])["copy"]).is_empty());
-        assert_eq!(forbidden(&kernels(&[("LD.E", 1), ("ATOM.E.ADD", 1), ("LD.E.64", 1)])["copy"]).len(), 3);
-        let unspilled = Kernel { spilled: 0, local: 0, ..kernels(&[("STL", 1)]).remove("copy").unwrap_or_default() };
+        assert!(
+            forbidden(&kernels(&[("LDS.128", 1), ("LDG.E", 1), ("ATOMS.ADD", 1)])["copy"])
+                .is_empty()
+        );
+        assert_eq!(
+            forbidden(&kernels(&[("LD.E", 1), ("ATOM.E.ADD", 1), ("LD.E.64", 1)])["copy"]).len(),
+            3
+        );
+        let unspilled = Kernel {
+            spilled: 0,
+            local: 0,
+            ..kernels(&[("STL", 1)]).remove("copy").unwrap_or_default()
+        };
         assert_eq!(forbidden(&unspilled).len(), 1);
     }
 }

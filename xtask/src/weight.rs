@@ -1,6 +1,7 @@
 //! What koel weighs for who depends on it: seconds of compiling, bytes of programs.
 //!
-//! Crates that depend on koel by path are built cold, each in a target folder of its own under `target/weight`.
+//! Crates that depend on koel by path are built cold, each in a target folder of its own under
+//! `target/weight`.
 use crate::provenance::Provenance;
 use serde::Serialize;
 use std::fmt::Write;
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// A program to build: name, features of koel besides the default ones, other crates, and its source.
+/// A program to build: name, features of koel besides the default ones, other crates, and its
+/// source.
 struct Program {
     name: &'static str,
     features: &'static str,
@@ -36,11 +38,15 @@ struct Built {
     bytes: u64,
 }
 
-/// Builds all programs in release, `map` in dev too, and prints a table; also as JSON. With `--quick`, only `map`.
+/// Builds all programs in release, `map` in dev too, and prints a table; also as JSON. With
+/// `--quick`, only `map`.
 pub fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String> {
     let mut lines = vec![];
     let mut empty = 0;
-    println!("{:24} {:>9} {:>9} {:>9} {:>12} {:>12}", "program", "wall s", "CPU s", "koel s", "bytes", "over empty");
+    println!(
+        "{:24} {:>9} {:>9} {:>9} {:>12} {:>12}",
+        "program", "wall s", "CPU s", "koel s", "bytes", "over empty"
+    );
     for program in PROGRAMS.iter().filter(|p| !quick || ["empty", "map"].contains(&p.name)) {
         for release in [true, false] {
             if !release && program.name != "map" {
@@ -54,7 +60,10 @@ pub fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String
             let over = if release { built.bytes.saturating_sub(empty) } else { 0 };
             let koel = built.koel.map_or("-".into(), |s| format!("{s:.1}"));
             let name = format!("{} ({kind})", program.name);
-            println!("{name:24} {:9.1} {:9.1} {koel:>9} {:12} {over:12}", built.wall, built.cpu, built.bytes);
+            println!(
+                "{name:24} {:9.1} {:9.1} {koel:>9} {:12} {over:12}",
+                built.wall, built.cpu, built.bytes
+            );
             let mut line = String::new();
             let _ = write!(
                 line,
@@ -73,14 +82,19 @@ pub fn weigh(root: &Path, quick: bool, json: Option<&Path>) -> Result<(), String
     lines.push(format!(r#"{{"images":{},"bytes":{}}}"#, images.0, images.1));
     if let Some(path) = json {
         let say = |e: std::io::Error| format!("{}: {e}", path.display());
-        std::fs::write(path, format!("{}\n{}\n", provenance(root)?, lines.join("\n"))).map_err(say)?;
+        std::fs::write(path, format!("{}\n{}\n", provenance(root)?, lines.join("\n")))
+            .map_err(say)?;
     }
     Ok(())
 }
 
 /// Returns the line that says what the record is of.
 fn provenance(root: &Path) -> Result<String, String> {
-    let out = Command::new("rustc").arg("--version").current_dir(root).output().map_err(|e| format!("rustc: {e}"))?;
+    let out = Command::new("rustc")
+        .arg("--version")
+        .current_dir(root)
+        .output()
+        .map_err(|e| format!("rustc: {e}"))?;
     let line = Described {
         provenance: crate::provenance_here(root)?,
         rustc: String::from_utf8_lossy(&out.stdout).trim().to_string(),
@@ -99,7 +113,8 @@ struct Described {
 
 fn sizes(folder: &Path) -> Result<(usize, u64), String> {
     let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let sizes = entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.len()).collect::<Vec<_>>();
+    let sizes =
+        entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.len()).collect::<Vec<_>>();
     Ok((sizes.len(), sizes.iter().sum()))
 }
 
@@ -115,7 +130,9 @@ fn build(root: &Path, program: &Program, release: bool) -> Result<Built, String>
     let cargo = |args: &[&str]| {
         let mut command = Command::new("cargo");
         command.args(args).current_dir(&folder).stdout(Stdio::null()).stderr(Stdio::piped());
-        for variable in ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_MANIFEST_DIR", "CARGO_PROFILE_DEV_DEBUG"] {
+        for variable in
+            ["CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_MANIFEST_DIR", "CARGO_PROFILE_DEV_DEBUG"]
+        {
             command.env_remove(variable);
         }
         let out = command.output().map_err(|e| format!("cargo: {e}"))?;
@@ -126,9 +143,11 @@ fn build(root: &Path, program: &Program, release: bool) -> Result<Built, String>
     let (began, before) = (Instant::now(), cpu_of_children()?);
     cargo(if release { &["build", "--release", "--timings"] } else { &["build", "--timings"] })?;
     let (wall, cpu) = (began.elapsed().as_secs_f64(), cpu_of_children()? - before);
-    let timings = std::fs::read_to_string(folder.join("target/cargo-timings/cargo-timing.html")).unwrap_or_default();
+    let timings = std::fs::read_to_string(folder.join("target/cargo-timings/cargo-timing.html"))
+        .unwrap_or_default();
     let profile = if release { "release" } else { "debug" };
-    let path: PathBuf = folder.join("target").join(profile).join(format!("weight-{}", program.name));
+    let path: PathBuf =
+        folder.join("target").join(profile).join(format!("weight-{}", program.name));
     let bytes = std::fs::metadata(&path).map_err(|e| format!("{}: {e}", path.display()))?.len();
     Ok(Built { wall, cpu, koel: seconds_of("koel", &timings), bytes })
 }
@@ -142,7 +161,8 @@ fn manifest(root: &Path, program: &Program) -> String {
     for name in program.crates {
         let features = if *name == "koel" { program.features } else { "" };
         let path = root.join("crates").join(name);
-        let _ = writeln!(text, "{name} = {{ path = \"{}\", features = [{features}] }}", path.display());
+        let _ =
+            writeln!(text, "{name} = {{ path = \"{}\", features = [{features}] }}", path.display());
     }
     text
 }
@@ -160,10 +180,14 @@ fn seconds_of(name: &str, timings: &str) -> Option<f64> {
 
 /// Seconds of processor time of all children that have ended.
 pub fn cpu_of_children() -> Result<f64, String> {
-    let text = std::fs::read_to_string("/proc/self/stat").map_err(|e| format!("/proc/self/stat: {e}"))?;
-    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect::<Vec<_>>();
+    let text =
+        std::fs::read_to_string("/proc/self/stat").map_err(|e| format!("/proc/self/stat: {e}"))?;
+    let fields =
+        text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect::<Vec<_>>();
     // The 16th and 17th field of all: user and system time of children, in hundredths.
-    let field = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok()).ok_or("/proc/self/stat: too short");
+    let field = |i: usize| {
+        fields.get(i).and_then(|f| f.parse::<f64>().ok()).ok_or("/proc/self/stat: too short")
+    };
     Ok((field(13)? + field(14)?) / 100.0)
 }
 

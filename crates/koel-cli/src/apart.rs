@@ -36,7 +36,12 @@ impl<'a> Files<'a> {
         self
     }
     /// Adds a folder, if there is one, into which files with these endings are written.
-    pub fn writes_into(mut self, argument: &'a str, folder: Option<&'a Path>, endings: &'a [&'a str]) -> Files<'a> {
+    pub fn writes_into(
+        mut self,
+        argument: &'a str,
+        folder: Option<&'a Path>,
+        endings: &'a [&'a str],
+    ) -> Files<'a> {
         self.outputs.extend(folder.map(|folder| (argument, Output::Folder(folder, endings))));
         self
     }
@@ -75,7 +80,9 @@ impl<'a> Files<'a> {
         let others = others.collect::<Vec<_>>();
         for &(argument, output) in &self.outputs {
             let Output::Folder(folder, endings) = output else { continue };
-            if let Some((other, file)) = others.iter().find(|(_, file)| is_within(file, folder, endings)) {
+            if let Some((other, file)) =
+                others.iter().find(|(_, file)| is_within(file, folder, endings))
+            {
                 return Err(Failure::Usage(format!(
                     "{argument} {} and {other} {}: files named .{} are written into this folder, \
                      expected a file elsewhere or of another name",
@@ -98,7 +105,9 @@ fn clash((argument, file): (&str, &Path), (other, its): (&str, &Path), why: &str
 fn is_within(file: &Path, folder: &Path, endings: &[&str]) -> bool {
     let linked = fs::canonicalize(file).ok();
     [Some(file), linked.as_deref()].into_iter().flatten().any(|file| {
-        let ending = file.extension().is_some_and(|e| endings.iter().any(|ending| e.eq_ignore_ascii_case(ending)));
+        let ending = file
+            .extension()
+            .is_some_and(|e| endings.iter().any(|ending| e.eq_ignore_ascii_case(ending)));
         ending && Identity::of(parent_of(file)) == Identity::of(folder)
     })
 }
@@ -153,7 +162,8 @@ mod tests {
         fs::write(path("b"), "a").unwrap();
         fs::create_dir(path("sub")).unwrap();
         let (a, b, new) = (path("a"), path("b"), path("new"));
-        let apart = |to: &Path| Files::default().reads("KEYS", &a).writes("-o", Some(to)).check_apart();
+        let apart =
+            |to: &Path| Files::default().reads("KEYS", &a).writes("-o", Some(to)).check_apart();
         apart(&b).unwrap();
         apart(&new).unwrap();
         apart(&path("missing/a")).unwrap();
@@ -172,10 +182,15 @@ mod tests {
         }
         // Two outputs, which are not there.
         let other = path("sub/../new");
-        let message = refused(&Files::default().writes("--out", Some(&new)).writes_json(Some(&other)));
+        let message =
+            refused(&Files::default().writes("--out", Some(&new)).writes_json(Some(&other)));
         assert!(message.starts_with("--json ") && message.contains(" and --out "), "{message}");
         Files::default().reads("A", &a).reads("B", &a).check_apart().unwrap();
-        Files::default().writes_json(Some(Path::new("-"))).reads("A", Path::new("-")).check_apart().unwrap();
+        Files::default()
+            .writes_json(Some(Path::new("-")))
+            .reads("A", Path::new("-"))
+            .check_apart()
+            .unwrap();
     }
 
     #[test]
@@ -183,13 +198,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let figures = path("figures");
-        for (name, is_apart) in
-            [("figures/a.svg", false), ("figures/a.CSV", true), ("a.svg", true), ("figures/sub/a.svg", true)]
-        {
+        for (name, is_apart) in [
+            ("figures/a.svg", false),
+            ("figures/a.CSV", true),
+            ("a.svg", true),
+            ("figures/sub/a.svg", true),
+        ] {
             let file = path(name);
             let files = Files::default().writes_into("--plot", Some(&figures), &["svg", "png"]);
-            let of_input = Files { outputs: files.outputs.clone(), ..Files::default() }.reads("--peers", &file);
-            for (argument, files) in [("--json", files.writes_json(Some(&file))), ("--peers", of_input)] {
+            let of_input = Files { outputs: files.outputs.clone(), ..Files::default() }
+                .reads("--peers", &file);
+            for (argument, files) in
+                [("--json", files.writes_json(Some(&file))), ("--peers", of_input)]
+            {
                 match is_apart {
                     true => files.check_apart().unwrap(),
                     false => assert!(refused(&files).contains(argument), "{name}"),

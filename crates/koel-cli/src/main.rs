@@ -1,6 +1,7 @@
 //! The `koel` program: `koel --help`.
 //!
-//! One file (or folder) a command; a new one is its file, a line in [`Command`] and a line in [`run`].
+//! One file (or folder) a command; a new one is its file, a line in [`Command`] and a line in
+//! [`run`].
 mod apart;
 mod bench;
 mod completions;
@@ -106,18 +107,27 @@ fn run() -> Outcome {
 /// Help as clap prints it; an error as one line.
 fn usage(error: &clap::Error) -> Outcome {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::print(&error.render().ansi().to_string()),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            output::print(&error.render().ansi().to_string())
+        }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             output::say(error.render().ansi());
             Err(Failure::Reported(2))
         }
         _ => {
-            // The first paragraph says what is wrong, a later one may say what was meant; the rest is usage.
+            // The first paragraph says what is wrong, a later one may say what was meant; the rest
+            // is usage.
             let text = error.render().to_string();
-            let mut paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+            let mut paragraphs =
+                text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
             let wrong = paragraphs.next().unwrap_or_default();
-            let tip = paragraphs.find_map(|p| p.strip_prefix("tip: ").map(|tip| format!(" ({tip})")));
-            Err(Failure::Usage(format!("{}{}", wrong.trim_start_matches("error: "), tip.unwrap_or_default())))
+            let tip =
+                paragraphs.find_map(|p| p.strip_prefix("tip: ").map(|tip| format!(" ({tip})")));
+            Err(Failure::Usage(format!(
+                "{}{}",
+                wrong.trim_start_matches("error: "),
+                tip.unwrap_or_default()
+            )))
         }
     }
 }
@@ -138,7 +148,9 @@ mod tests {
     fn examples(command: &clap::Command) -> Vec<String> {
         let help = command.get_after_help().map(|help| help.to_string()).unwrap_or_default();
         let lines = help.lines().filter_map(|line| line.strip_prefix("  koel "));
-        let own = lines.map(|line| line.split("  ").next().unwrap_or_default().split(" >").next().unwrap_or_default());
+        let own = lines.map(|line| {
+            line.split("  ").next().unwrap_or_default().split(" >").next().unwrap_or_default()
+        });
         let below = command.get_subcommands().flat_map(examples);
         own.map(|line| format!("koel {line}")).chain(below).collect()
     }
@@ -149,7 +161,11 @@ mod tests {
         assert!(all.len() >= 40, "{all:#?}");
         for example in all {
             let parsed = Cli::try_parse_from(example.split_whitespace());
-            assert!(parsed.is_ok(), "{example}: {}", parsed.err().map(|e| e.to_string()).unwrap_or_default());
+            assert!(
+                parsed.is_ok(),
+                "{example}: {}",
+                parsed.err().map(|e| e.to_string()).unwrap_or_default()
+            );
         }
     }
 }

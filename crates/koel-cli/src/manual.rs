@@ -53,10 +53,15 @@ fn pages(command: &clap::Command) -> io::Result<Vec<Page>> {
 }
 
 fn page(command: &clap::Command) -> io::Result<Page> {
-    // clap_mangen would fill the lines of the examples into one paragraph, and put the version before them.
+    // clap_mangen would fill the lines of the examples into one paragraph, and put the version
+    // before them.
     let plain = command.clone().after_help(Resettable::Reset).version(Resettable::Reset);
-    // No date, so that a version's pages are always the same; an empty one would be lost, and the source taken for it.
-    let man = Man::new(plain).date(" ").source(concat!("koel ", env!("CARGO_PKG_VERSION"))).manual("User Commands");
+    // No date, so that a version's pages are always the same; an empty one would be lost, and the
+    // source taken for it.
+    let man = Man::new(plain)
+        .date(" ")
+        .source(concat!("koel ", env!("CARGO_PKG_VERSION")))
+        .manual("User Commands");
     let mut content = vec![];
     man.render(&mut content)?;
     if let Some(text) = command.get_after_help() {
@@ -65,7 +70,8 @@ fn page(command: &clap::Command) -> io::Result<Page> {
     Ok(Page { file: man.get_filename(), content })
 }
 
-/// What stands below the options in `--help`: examples, whose lines stay as they are, and paragraphs.
+/// What stands below the options in `--help`: examples, whose lines stay as they are, and
+/// paragraphs.
 fn after_help(text: &str) -> Roff {
     let mut roff = Roff::new();
     let mut notes = false;
@@ -98,8 +104,9 @@ mod tests {
 
     #[test]
     fn examples_keep_their_lines_and_notes_are_filled() {
-        let text =
-            after_help("Examples:\n  koel a    one\n  koel b\n             more\n\nA note\nof two lines.\n\nAnother.");
+        let text = after_help(
+            "Examples:\n  koel a    one\n  koel b\n             more\n\nA note\nof two lines.\n\nAnother.",
+        );
         let roff = text.to_roff();
         let expected = [
             ".SH EXAMPLES",

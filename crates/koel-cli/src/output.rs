@@ -50,7 +50,8 @@ fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 
 /// What the next Ctrl-C does instead of ending the program.
 static STOP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
-/// The next Ctrl-C calls this, and the program ends by itself; the one after it ends the program all the same.
+/// The next Ctrl-C calls this, and the program ends by itself; the one after it ends the program
+/// all the same.
 pub fn stop_on_interrupt(stop: impl FnOnce() + Send + 'static) {
     *STOP.lock().unwrap_or_else(|e| e.into_inner()) = Some(Box::new(stop));
 }
@@ -98,7 +99,10 @@ pub fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Outcome) -> Outc
 /// Fails now, rather than after the work, if [`write_file`] could not write this file.
 pub fn check_writable(path: &Path) -> Outcome {
     if path.is_dir() {
-        return Err(Failure::Usage(format!("{}: is a folder, expected the name of a file to write", path.display())));
+        return Err(Failure::Usage(format!(
+            "{}: is a folder, expected the name of a file to write",
+            path.display()
+        )));
     }
     replace(path, |beside| fs::write(beside, []).and_then(|()| fs::remove_file(beside)))
         .map_err(|e| Failure::Usage(cannot(path, &e)))
@@ -106,8 +110,9 @@ pub fn check_writable(path: &Path) -> Outcome {
 
 /// Makes the folder if it is not there, and fails if files cannot be written in it.
 pub fn check_folder(folder: &Path) -> Outcome {
-    fs::create_dir_all(folder)
-        .map_err(|e| Failure::Usage(format!("{}: cannot make this folder: {e}", folder.display())))?;
+    fs::create_dir_all(folder).map_err(|e| {
+        Failure::Usage(format!("{}: cannot make this folder: {e}", folder.display()))
+    })?;
     check_writable(&folder.join("figure.svg"))
 }
 
@@ -178,7 +183,10 @@ mod tests {
         assert_eq!(names(folder.path()), ["a.json"]);
         assert!(check_writable(folder.path()).is_err());
         #[cfg(unix)]
-        assert!(check_writable(Path::new("/dev/null")).is_err() && write_file(Path::new("/dev/null"), b"").is_err());
+        assert!(
+            check_writable(Path::new("/dev/null")).is_err()
+                && write_file(Path::new("/dev/null"), b"").is_err()
+        );
         assert!(check_writable(&path.join("inside-a-file.json")).is_err());
         assert!(check_folder(&path).is_err());
     }

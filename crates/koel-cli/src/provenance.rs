@@ -1,5 +1,6 @@
-//! What a record is of: commit, command, driver and date. Every JSON file under `results/` names them, a file of JSON
-//! lines in its first one. `koel`, the programs of koel-rates and xtask include this file.
+//! What a record is of: commit, command, driver and date. Every JSON file under `results/` names
+//! them, a file of JSON lines in its first one. `koel`, the programs of koel-rates and xtask
+//! include this file.
 use serde::Serialize;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,25 +24,34 @@ impl Provenance {
             commit: commit.into(),
             command: command(std::env::args(), |name| std::env::var(name).ok()),
             driver: on_gpu.then(driver).flatten(),
-            date: date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())),
+            date: date(
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+            ),
         }
     }
 }
 
-/// Options that say where results go, or what to draw beside them: with a path, as the next word or behind `=`.
+/// Options that say where results go, or what to draw beside them: with a path, as the next word or
+/// behind `=`.
 const NOT_MEASURED: [&str; 3] = ["--json", "--plot", "--peers"];
 /// Variables that change what is measured.
 const MEASURED: [&str; 2] = ["CUDA_CACHE_DISABLE", "RAYON_NUM_THREADS"];
 
 /// Returns the command as one could type it to measure the same.
-fn command(words: impl Iterator<Item = String>, variable: impl Fn(&str) -> Option<String>) -> String {
+fn command(
+    words: impl Iterator<Item = String>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%^".contains(c);
     let quoted = |word: String| match !word.is_empty() && word.chars().all(plain) {
         true => word,
         false => format!("'{}'", word.replace('\'', r"'\''")),
     };
-    let name = |path: String| Path::new(&path).file_name().map_or(path.clone(), |n| n.display().to_string());
-    let set = MEASURED.iter().filter_map(|&name| Some(format!("{name}={}", quoted(variable(name)?))));
+    let name = |path: String| {
+        Path::new(&path).file_name().map_or(path.clone(), |n| n.display().to_string())
+    };
+    let set =
+        MEASURED.iter().filter_map(|&name| Some(format!("{name}={}", quoted(variable(name)?))));
     let (mut told, mut words) = (set.collect::<Vec<_>>(), words.enumerate());
     while let Some((i, word)) = words.next() {
         let option = word.split_once('=').map_or(word.as_str(), |(option, _)| option);
@@ -61,19 +71,22 @@ fn driver() -> Option<String> {
 }
 /// Returns the first word that is numbers with dots between them.
 fn version(text: &str) -> Option<String> {
-    let is_version = |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
+    let is_version =
+        |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
     text.split_whitespace().find(is_version).map(str::to_owned)
 }
 
 /// Returns the date and time of so many seconds after 1970.
 fn date(seconds: u64) -> String {
-    // Days in eras of 400 years that begin in March (Howard Hinnant, chrono-compatible low-level date algorithms).
+    // Days in eras of 400 years that begin in March (Howard Hinnant, chrono-compatible low-level
+    // date algorithms).
     let day = seconds / 86_400 + 719_468;
     let (era, day) = (day / 146_097, day % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let (day, month) =
+        (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
     let year = 400 * era + year + u64::from(month < 3);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
@@ -88,10 +101,23 @@ mod tests {
         let told = |words: &[&str], variable: fn(&str) -> Option<String>| {
             command(words.iter().map(|word| word.to_string()), variable)
         };
-        let words = ["/usr/bin/koel", "bench", "--keys", "my keys.u32", "--json", "/a/b.json", "it's", "", "--plot=/c"];
+        let words = [
+            "/usr/bin/koel",
+            "bench",
+            "--keys",
+            "my keys.u32",
+            "--json",
+            "/a/b.json",
+            "it's",
+            "",
+            "--plot=/c",
+        ];
         assert_eq!(told(&words, |_| None), r"koel bench --keys 'my keys.u32' 'it'\''s' ''");
         let set = |name: &str| (name == "CUDA_CACHE_DISABLE").then(|| "1".into());
-        assert_eq!(told(&["first_call", "--n=1,2"], set), "CUDA_CACHE_DISABLE=1 first_call --n=1,2");
+        assert_eq!(
+            told(&["first_call", "--n=1,2"], set),
+            "CUDA_CACHE_DISABLE=1 first_call --n=1,2"
+        );
     }
 
     #[test]
@@ -107,8 +133,7 @@ mod tests {
     #[test]
     fn the_drivers_version_is_found() {
         assert_eq!(version("580.159.04\n").as_deref(), Some("580.159.04"));
-        let told =
-            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: 13.2.0";
+        let told = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: 13.2.0";
         assert_eq!(version(told).as_deref(), Some("580.159.04"));
         assert_eq!(version("no driver"), None);
     }

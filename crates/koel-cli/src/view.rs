@@ -16,7 +16,8 @@ Examples:
 Prints the page's address, which works on this machine only; Ctrl-C ends it. To look from another machine, forward the port:
 ssh -L 8765:127.0.0.1:8765 HOST. In the page, ? shows all keys. Surfaces should be closed; normals point outward.";
 
-/// Two scans in a web page: one moved against the other, what is inside what computed frame by frame
+/// Two scans in a web page: one moved against the other, what is inside what computed frame by
+/// frame
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -37,11 +38,13 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     if let Some(file) = global.json.as_deref().filter(|file| *file != Path::new("-")) {
         output::check_writable(file)?;
     }
-    let server = Server::bind(Options { port: args.port, ..Options::default() }).map_err(failure)?;
+    let server =
+        Server::bind(Options { port: args.port, ..Options::default() }).map_err(failure)?;
     let clouds = &args.clouds;
     let loaded = load::read_both(clouds)?;
     let of_files = load::notes_of_both(&loaded, clouds);
-    let [a, b] = loaded.each_ref().map(|loaded| Ball::around(loaded.positions()).map_err(Failure::input));
+    let [a, b] =
+        loaded.each_ref().map(|loaded| Ball::around(loaded.positions()).map_err(Failure::input));
     let placement = Placement::new([a?, b?], clouds.grid).map_err(Failure::input)?;
     let device::Opened { device, .. } = device::open(global.device, global.threads)?;
     let names = clouds.names();
@@ -55,15 +58,16 @@ pub fn run(global: &Global, args: Args) -> Outcome {
         paper: clouds.paper(),
         animate: args.animate,
     };
-    let mut scene =
-        Scene::new(&device, names.clone(), points, placement, options).map_err(|e| intersect::failure(e, &names))?;
+    let mut scene = Scene::new(&device, names.clone(), points, placement, options)
+        .map_err(|e| intersect::failure(e, &names))?;
     for remark in of_files.into_iter().chain(intersect::remarks(&names, scene.summary())) {
         output::say(&remark);
         scene.note(remark);
     }
     let handle = server.handle();
     output::stop_on_interrupt(move || handle.stop());
-    let address = json!({"url": server.url(), "port": server.address().port(), "device": device.name()});
+    let address =
+        json!({"url": server.url(), "port": server.address().port(), "device": device.name()});
     match global.json.as_deref() {
         Some(file) if file == Path::new("-") => output::print(&format!("{address}\n"))?,
         Some(file) => output::write_file(file, format!("{address}\n").as_bytes())?,

@@ -1,5 +1,5 @@
-//! No command writes over what it reads, nor one output over another: whatever the files are called,
-//! it is refused before anything is read or written, and every file stays as it was.
+//! No command writes over what it reads, nor one output over another: whatever the files are
+//! called, it is refused before anything is read or written, and every file stays as it was.
 use koel_vision::textures::texture;
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,9 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         match path.is_dir() {
-            true => all.extend(contents(&path).into_iter().map(|(below, c)| (format!("{name}/{below}"), c))),
+            true => all.extend(
+                contents(&path).into_iter().map(|(below, c)| (format!("{name}/{below}"), c)),
+            ),
             false => drop(all.insert(name, fs::read(&path).unwrap())),
         }
     }
@@ -58,7 +60,9 @@ fn inputs_and_outputs_stay_apart() {
     fs::create_dir(f.join("figures")).unwrap();
     fs::write(f.join("figures/p.svg"), "no rates").unwrap();
     fs::create_dir(f.join("frames")).unwrap();
-    for (seed, name) in ["m.png", "s.png", "frames/f-0.png", "frames/f-1.png"].into_iter().enumerate() {
+    for (seed, name) in
+        ["m.png", "s.png", "frames/f-0.png", "frames/f-1.png"].into_iter().enumerate()
+    {
         save(name, f, seed as u64);
     }
     done(f, &["build", "k.u32", "-o", "t.koel"]);
@@ -76,11 +80,17 @@ fn inputs_and_outputs_stay_apart() {
     };
     check(&["build", "k.csv", "-o", "k.csv"], ["--out k.csv", "KEYS k.csv"]);
     check(&["build", "k.csv", "-o", "figures/../k.csv"], ["--out figures/../k.csv", "KEYS k.csv"]);
-    check(&["build", "k.csv", "--values", "v.csv", "-o", "v.csv"], ["--out v.csv", "--values v.csv"]);
+    check(
+        &["build", "k.csv", "--values", "v.csv", "-o", "v.csv"],
+        ["--out v.csv", "--values v.csv"],
+    );
     check(&["build", "k.csv", "-o", "o", "--json", "k.csv"], ["--json k.csv", "KEYS k.csv"]);
     check(&["build", "k.csv", "-o", "o", "--json", "./o"], ["--json ./o", "--out o"]);
     check(&["query", "t.koel", "k.csv", "-o", "k.csv"], ["--out k.csv", "QUERIES k.csv"]);
-    check(&["query", "t.koel", "k.csv", "-o", "o.csv", "--json", "t.koel"], ["--json t.koel", "TABLE t.koel"]);
+    check(
+        &["query", "t.koel", "k.csv", "-o", "o.csv", "--json", "t.koel"],
+        ["--json t.koel", "TABLE t.koel"],
+    );
     check(&["info", "t.koel", "--json", "t.koel"], ["--json t.koel", "TABLE t.koel"]);
     let intersect = ["intersect", "a.obj", "b.obj", "--grid", "8"];
     let intersected = |more: &[&str], both| check(&[&intersect, more].concat(), both);
@@ -88,14 +98,29 @@ fn inputs_and_outputs_stay_apart() {
     intersected(&["--out", "r.json", "--out-cloud", "a.obj"], ["--out-cloud a.obj", "A a.obj"]);
     let mesh = ["--out", "r.json", "--boolean", "union", "--out-mesh"];
     intersected(&[&mesh[..], &["a.obj"]].concat(), ["--out-mesh a.obj", "A a.obj"]);
-    intersected(&[&mesh[..], &["x", "--out-cloud", "x"]].concat(), ["--out-cloud x", "--out-mesh x"]);
+    intersected(
+        &[&mesh[..], &["x", "--out-cloud", "x"]].concat(),
+        ["--out-cloud x", "--out-mesh x"],
+    );
     intersected(&[&mesh[..], &["r.json"]].concat(), ["--out-mesh r.json", "--out r.json"]);
-    intersected(&[&mesh[..], &["r.b.bin"]].concat(), ["--out-mesh r.b.bin", "the labels of --out, r.b.bin"]);
-    check(&["intersect", "r.a.bin", "b.obj", "--out", "r.json"], ["the labels of --out, r.a.bin", "A r.a.bin"]);
-    check(&["view", "a.obj", "b.obj", "--port", "0", "--json", "a.obj"], ["--json a.obj", "A a.obj"]);
+    intersected(
+        &[&mesh[..], &["r.b.bin"]].concat(),
+        ["--out-mesh r.b.bin", "the labels of --out, r.b.bin"],
+    );
+    check(
+        &["intersect", "r.a.bin", "b.obj", "--out", "r.json"],
+        ["the labels of --out, r.a.bin", "A r.a.bin"],
+    );
+    check(
+        &["view", "a.obj", "b.obj", "--port", "0", "--json", "a.obj"],
+        ["--json a.obj", "A a.obj"],
+    );
     check(&["match", "m.png", "s.png", "--overlay", "s.png"], ["--overlay s.png", "SCENE s.png"]);
     check(&["match", "m.png", "s.png", "--votes", "m.png"], ["--votes m.png", "MODEL m.png"]);
-    check(&["match", "m.png", "s.png", "--votes", "x", "--overlay", "x"], ["--votes x", "--overlay x"]);
+    check(
+        &["match", "m.png", "s.png", "--votes", "x", "--overlay", "x"],
+        ["--votes x", "--overlay x"],
+    );
     check(&["match", "--models", "db", "s.png", "--json", "db"], ["--json db", "--models db"]);
     let frames = ["match", "m.png", "frames", "--overlay", "frames/f-%d.png"];
     check(&frames, ["--overlay frames/f-0.png", "SCENE frames/f-0.png"]);
@@ -104,8 +129,14 @@ fn inputs_and_outputs_stay_apart() {
     let benched = |more: &[&str], both| check(&[&bench, more].concat(), both);
     benched(&["--keys", "k.u32", "--json", "k.u32"], ["--json k.u32", "--keys k.u32"]);
     benched(&["--mesh", "a.obj", "--json", "a.obj"], ["--json a.obj", "--mesh a.obj"]);
-    benched(&["--plot", "figures", "--peers", "p.csv", "--json", "p.csv"], ["--json p.csv", "--peers p.csv"]);
-    benched(&["--plot", "figures", "--peers", "figures/p.svg"], ["--plot figures", "--peers figures/p.svg"]);
+    benched(
+        &["--plot", "figures", "--peers", "p.csv", "--json", "p.csv"],
+        ["--json p.csv", "--peers p.csv"],
+    );
+    benched(
+        &["--plot", "figures", "--peers", "figures/p.svg"],
+        ["--plot figures", "--peers figures/p.svg"],
+    );
     let lab = ["lab", "chains", "--plot", "figures", "--json", "figures/x.csv"];
     check(&lab, ["--plot figures", "--json figures/x.csv"]);
     #[cfg(unix)]
@@ -125,5 +156,8 @@ fn devices_are_not_replaced_by_files() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("k.csv"), "1\n2\n").unwrap();
     let error = refused(folder.path(), &["build", "k.csv", "-o", "/dev/null"]);
-    assert!(error.contains("/dev/null: cannot be written: expected a regular file, or none"), "{error}");
+    assert!(
+        error.contains("/dev/null: cannot be written: expected a regular file, or none"),
+        "{error}"
+    );
 }

@@ -16,18 +16,24 @@ fn run(arguments: &[&str]) -> Output {
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
-/// Bad usage or bad input: status 2, nothing on standard output, one line on standard error; the line.
+/// Bad usage or bad input: status 2, nothing on standard output, one line on standard error; the
+/// line.
 fn refused(arguments: &[&str]) -> String {
     let output = run(arguments);
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
     assert_eq!((out.as_str(), error.lines().count()), ("", 1), "{arguments:?}: {error}");
-    assert!(error.starts_with("error: ") && !error.contains('\x1b') && !error.contains("panicked"), "{error}");
+    assert!(
+        error.starts_with("error: ") && !error.contains('\x1b') && !error.contains("panicked"),
+        "{error}"
+    );
     error
 }
 fn names(folder: &Path) -> Vec<String> {
-    let mut names =
-        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
+    let mut names = fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect::<Vec<_>>();
     names.sort();
     names
 }
@@ -75,7 +81,10 @@ fn bad_usage_is_refused_in_one_line() {
         (&["bench", "--grid", "0"], "1..=1024"),
         (&["bench", "--hit-share", "101"], "--hit-share"),
         (&["bench", "--batch", "x"], "whole number"),
-        (&["bench", "--n", "9", "--duplicates", "thrice"], "expected unique, twice, hot, zipf, equal or a share"),
+        (
+            &["bench", "--n", "9", "--duplicates", "thrice"],
+            "expected unique, twice, hot, zipf, equal or a share",
+        ),
         (&["bench", "--duplicates", "zipf"], "--duplicates goes with random keys"),
         (&["bench", "--policy", "reject"], "expected unchecked, keep_last or keep_first"),
         (&["bench", "--peers", "a.csv"], "--plot"),
@@ -101,12 +110,14 @@ fn bad_files_are_refused_in_one_line() {
         path.to_str().unwrap().to_owned()
     };
     let missing = folder.path().join("missing.u32").to_str().unwrap().to_owned();
-    let head =
-        "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n";
+    let head = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n";
     for (keys, says) in [
         (missing.clone(), "cannot be read"),
         (missing.replace("u32", "ply"), "cannot be read"),
-        (file("truncated.u32", &[1, 2, 3, 4, 5, 6]), "6 bytes: expected a multiple of 4, the last 2 at byte 4"),
+        (
+            file("truncated.u32", &[1, 2, 3, 4, 5, 6]),
+            "6 bytes: expected a multiple of 4, the last 2 at byte 4",
+        ),
         (file("empty.u32", &[]), "is empty, expected 32-bit little-endian keys"),
         (file("wide.u64", &[0; 8]), "measures tables of 32-bit keys, expected a file named .u32"),
         (file("keys.csv", b"1,2"), "expected random, voxels, or a file named .u32, .ply or .obj"),
@@ -143,7 +154,8 @@ fn a_device_that_is_not_there_is_no_panic() {
 
 #[test]
 fn json_has_what_others_rely_on() {
-    let report = bench_json(&["--table", "all", "--n", "9,1000", "--op", "build,find", "--load", "0.5"]);
+    let report =
+        bench_json(&["--table", "all", "--n", "9,1000", "--op", "build,find", "--load", "0.5"]);
     for (object, fields) in [
         (&report["machine"], &["device", "kind", "threads", "os", "arch", "version"][..]),
         (&report["limit"], &["random_reads", "copy_gb_per_s"]),
@@ -154,16 +166,24 @@ fn json_has_what_others_rely_on() {
         }
     }
     assert!(report["command"].as_str().unwrap().starts_with("koel bench --device cpu"));
-    assert!(report.as_object().unwrap().contains_key("driver") && report["driver"].is_null(), "no GPU was measured");
+    assert!(
+        report.as_object().unwrap().contains_key("driver") && report["driver"].is_null(),
+        "no GPU was measured"
+    );
     assert!(report["limit"]["copy_gb_per_s"].as_f64().unwrap() > 0.0);
     let rows = report["rows"].as_array().unwrap();
     for row in rows {
-        let number = |field: &str| row[field].as_f64().unwrap_or_else(|| panic!("{field} of {row}"));
+        let number =
+            |field: &str| row[field].as_f64().unwrap_or_else(|| panic!("{field} of {row}"));
         assert_eq!(row["verified"], true);
         assert!([512, 1000].contains(&row["n"].as_u64().unwrap()));
-        assert!(["build", "find_hit", "find_half", "find_miss"].contains(&row["op"].as_str().unwrap()));
         assert!(
-            number("mops_min") > 0.0 && number("mops_min") <= number("mops") && number("mops") <= number("mops_max")
+            ["build", "find_hit", "find_half", "find_miss"].contains(&row["op"].as_str().unwrap())
+        );
+        assert!(
+            number("mops_min") > 0.0
+                && number("mops_min") <= number("mops")
+                && number("mops") <= number("mops_max")
         );
         assert!(number("load") > 0.0 && number("load") <= 1.0);
         // A pair of 32-bit words, and at these sizes whatever room the table rounds up to.
@@ -173,8 +193,10 @@ fn json_has_what_others_rely_on() {
         assert!(row["build"]["attempts"].as_u64().unwrap() >= 1);
     }
     for table in ["hashbrown", "hashbrown-sharded", "dashmap"] {
-        let ops =
-            rows.iter().filter(|row| row["table"] == table && row["n"] == 512).map(|row| row["op"].as_str().unwrap());
+        let ops = rows
+            .iter()
+            .filter(|row| row["table"] == table && row["n"] == 512)
+            .map(|row| row["op"].as_str().unwrap());
         assert_eq!(ops.collect::<Vec<_>>(), ["build", "find_hit", "find_half", "find_miss"]);
     }
     assert!(rows.iter().any(|row| row["table"] == "single-level" && row["load"] == 0.5));
@@ -182,7 +204,8 @@ fn json_has_what_others_rely_on() {
 
 #[test]
 fn without_arguments_voxels_are_found_again() {
-    let output = koel().args(small(&["--grid", "64", "--table", "hashbrown,sorted"])).output().unwrap();
+    let output =
+        koel().args(small(&["--grid", "64", "--table", "hashbrown,sorted"])).output().unwrap();
     let table = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(table.contains("voxels of cortex.ply on a grid of 64^3"), "{table}");
@@ -245,14 +268,21 @@ fn json_and_figures_are_written_whole() {
         "rate-against-n_find_hit_load-0.5",
         "rate-against-n_find_hit_load-0.6",
     ];
-    assert_eq!(names(&figures), stems.map(|stem| [format!("{stem}.png"), format!("{stem}.svg")]).concat());
+    assert_eq!(
+        names(&figures),
+        stems.map(|stem| [format!("{stem}.png"), format!("{stem}.svg")]).concat()
+    );
     for stem in stems {
         let svg = fs::read_to_string(figures.join(format!("{stem}.svg"))).unwrap();
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
         for name in ["random 64-byte reads", "hashbrown", "single-level", "million a second"] {
             assert!(svg.contains(name), "{stem}: {name}");
         }
-        assert!(fs::read(figures.join(format!("{stem}.png"))).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
+        assert!(
+            fs::read(figures.join(format!("{stem}.png")))
+                .unwrap()
+                .starts_with(b"\x89PNG\r\n\x1a\n")
+        );
     }
 }
 
@@ -262,10 +292,15 @@ fn sweeps_are_rows_and_figures() {
     let (json, figures) = (folder.path().join("out.json"), folder.path().join("figures"));
     let sweep = |arguments: &[&str]| {
         let out = [json.to_str().unwrap(), figures.to_str().unwrap()];
-        let arguments = [arguments, &["--table", "map,hashbrown", "--json", out[0], "--plot", out[1]]].concat();
+        let arguments =
+            [arguments, &["--table", "map,hashbrown", "--json", out[0], "--plot", out[1]]].concat();
         let output = koel().args(small(&arguments)).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert!(text(&output.stdout).lines().all(|line| line.chars().count() <= 100), "{}", text(&output.stdout));
+        assert!(
+            text(&output.stdout).lines().all(|line| line.chars().count() <= 100),
+            "{}",
+            text(&output.stdout)
+        );
         let report: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
         let rows = report["rows"].as_array().unwrap().clone();
         assert!(!rows.is_empty() && rows.iter().all(|row| row["verified"] == true));
@@ -274,34 +309,48 @@ fn sweeps_are_rows_and_figures() {
         (rows, drawn)
     };
     let drawn = |stems: &[&str]| {
-        stems.iter().flat_map(|stem| [format!("{stem}.png"), format!("{stem}.svg")]).collect::<Vec<_>>()
+        stems
+            .iter()
+            .flat_map(|stem| [format!("{stem}.png"), format!("{stem}.svg")])
+            .collect::<Vec<_>>()
     };
-    let (rows, figures_drawn) = sweep(&["--n", "1000", "--hit-share", "0,25,100", "--policy", "keep_last"]);
+    let (rows, figures_drawn) =
+        sweep(&["--n", "1000", "--hit-share", "0,25,100", "--policy", "keep_last"]);
     assert_eq!(figures_drawn, drawn(&["rate-against-hit-share_n-1000"]));
-    let of_map =
-        |field: &str| rows.iter().filter(|r| r["table"] == "map").map(|r| r[field].clone()).collect::<Vec<_>>();
+    let of_map = |field: &str| {
+        rows.iter().filter(|r| r["table"] == "map").map(|r| r[field].clone()).collect::<Vec<_>>()
+    };
     assert_eq!(of_map("op"), ["find_hit", "find_25", "find_miss"]);
     assert_eq!(of_map("hit_share"), [100, 25, 0]);
     assert!(rows.iter().all(|row| row["policy"] == "keep_last" && row["duplicates"] == "unique"));
 
     let (rows, figures_drawn) = sweep(&["--n", "10", "--op", "find_hit", "--batch", "4,10"]);
     assert_eq!(figures_drawn, drawn(&["rate-against-batch_find_hit_n-1024"]));
-    assert_eq!((&rows[0]["batch"], &rows[0]["calls"], &rows[1]["batch"]), (&16.into(), &64.into(), &1024.into()));
+    assert_eq!(
+        (&rows[0]["batch"], &rows[0]["calls"], &rows[1]["batch"]),
+        (&16.into(), &64.into(), &1024.into())
+    );
 
-    let (rows, figures_drawn) = sweep(&["--n", "1000", "--op", "rebuild,build", "--duplicates", "unique,10%"]);
+    let (rows, figures_drawn) =
+        sweep(&["--n", "1000", "--op", "rebuild,build", "--duplicates", "unique,10%"]);
     assert_eq!(
         figures_drawn,
         drawn(&["rate-against-duplicates_hashbrown_n-1000", "rate-against-duplicates_map_n-1000"])
     );
     let of = |duplicates: &str, op: &str| {
-        rows.iter().find(|row| row["duplicates"] == duplicates && row["op"] == op && row["table"] == "map").unwrap()
+        rows.iter()
+            .find(|row| row["duplicates"] == duplicates && row["op"] == op && row["table"] == "map")
+            .unwrap()
     };
     assert_eq!(
         (&of("unique", "rebuild")["policy"], &of("10%", "build")["policy"]),
         (&"unchecked".into(), &"keep_last".into())
     );
     assert!(of("10%", "rebuild")["build"]["pairs"].as_u64().unwrap() < 1000);
-    assert!(of("10%", "rebuild")["hashbrown_ratio"].as_f64().unwrap() > 0.0, "beside hashbrown's build");
+    assert!(
+        of("10%", "rebuild")["hashbrown_ratio"].as_f64().unwrap() > 0.0,
+        "beside hashbrown's build"
+    );
 }
 
 #[test]
@@ -312,23 +361,33 @@ fn rates_of_others_are_drawn_beside() {
         build,512,0.5,other load,3\nbuild,64,0.8,too few,4\n";
     fs::write(&peers, rates).unwrap();
     let (peers, out) = (peers.to_str().unwrap(), figures.to_str().unwrap());
-    let arguments = ["--table", "map", "--op", "rebuild", "--n", "8,10", "--plot", out, "--peers", peers];
+    let arguments =
+        ["--table", "map", "--op", "rebuild", "--n", "8,10", "--plot", out, "--peers", peers];
     let output = koel().args(small(&arguments)).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let svg = fs::read_to_string(figures.join("rate-against-n_rebuild.svg")).unwrap();
-    assert!(svg.contains("quick one") && svg.contains("measured 2026-11-20 on One GPU, another machine than this"));
+    assert!(
+        svg.contains("quick one")
+            && svg.contains("measured 2026-11-20 on One GPU, another machine than this")
+    );
     for absent in ["slow one", "other load", "too few"] {
         assert!(!svg.contains(absent), "{absent}");
     }
     fs::write(peers, "op,n,load,peer,mops\nbuild,512,0.8,x,fast\n").unwrap();
     let error = refused(&["bench", "--n", "8", "--plot", out, "--peers", peers]);
-    assert!(error.contains("peers.csv: line 2, field 'mops': 'fast', expected a number above 0"), "{error}");
+    assert!(
+        error.contains("peers.csv: line 2, field 'mops': 'fast', expected a number above 0"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_reader_that_leaves_is_no_error() {
     let mut command = koel();
-    command.args(small(&["--table", "hashbrown", "--n", "4"])).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(small(&["--table", "hashbrown", "--n", "4"]))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
@@ -340,8 +399,19 @@ fn a_reader_that_leaves_is_no_error() {
 fn an_interrupt_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("out.json");
-    let arguments = ["bench", "--device", "cpu", "--n", "23", "--budget", "1000", "--json", json.to_str().unwrap()];
-    let mut child = koel().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let arguments = [
+        "bench",
+        "--device",
+        "cpu",
+        "--n",
+        "23",
+        "--budget",
+        "1000",
+        "--json",
+        json.to_str().unwrap(),
+    ];
+    let mut child =
+        koel().args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(300));
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());

@@ -29,8 +29,10 @@ fn refused_of(output: Output, arguments: &[&str]) -> String {
     error
 }
 fn names(folder: &Path) -> Vec<String> {
-    let mut names =
-        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
+    let mut names = fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect::<Vec<_>>();
     names.sort();
     names
 }
@@ -40,7 +42,8 @@ fn word(path: &Path) -> &str {
 
 /// `n` points spread evenly over a part of a unit sphere (golden spiral), moved along x.
 fn sphere(folder: &Path, name: &str, n: usize, from_z: f64, x: f64, normals: bool) -> PathBuf {
-    let fields = if normals { "property float nx\nproperty float ny\nproperty float nz\n" } else { "" };
+    let fields =
+        if normals { "property float nx\nproperty float ny\nproperty float nz\n" } else { "" };
     let mut ply = format!(
         "ply\nformat ascii 1.0\nelement vertex {n}\nproperty float x\nproperty float y\nproperty float z\n{fields}end_header\n"
     );
@@ -72,7 +75,10 @@ fn cube(folder: &Path, name: &str, x: f64) -> PathBuf {
 /// Rows of a labels file.
 fn rows(path: &Path) -> Vec<[i32; 4]> {
     let bytes = fs::read(path).unwrap();
-    let words = bytes.chunks_exact(4).map(|b| i32::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>();
+    let words = bytes
+        .chunks_exact(4)
+        .map(|b| i32::from_le_bytes(b.try_into().unwrap()))
+        .collect::<Vec<_>>();
     assert_eq!(bytes.len() % 16, 0);
     words.chunks_exact(4).map(|r| r.try_into().unwrap()).collect()
 }
@@ -81,10 +87,12 @@ fn rows(path: &Path) -> Vec<[i32; 4]> {
 fn the_report_and_its_labels_are_as_agreed() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    let (a, b) = (sphere(f, "a.ply", 8000, -1.0, 0.0, true), sphere(f, "b.ply", 8000, -1.0, 0.8, true));
+    let (a, b) =
+        (sphere(f, "a.ply", 8000, -1.0, 0.0, true), sphere(f, "b.ply", 8000, -1.0, 0.8, true));
     let out = f.join("report.json");
     for method in ["robust", "paper"] {
-        let output = run(&[word(&a), word(&b), "--grid", "32", "--out", word(&out), "--method", method]);
+        let output =
+            run(&[word(&a), word(&b), "--grid", "32", "--out", word(&out), "--method", method]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert_eq!(text(&output.stderr), "", "no progress in a pipe");
         assert!(text(&output.stdout).contains("intersection"));
@@ -96,7 +104,8 @@ fn the_report_and_its_labels_are_as_agreed() {
             assert!(report["timings_ms"][field].as_f64().unwrap() >= 0.0, "{field}");
         }
         assert!(report["device"].as_str().unwrap().contains("CPU"));
-        let origin: Vec<f64> = report["origin"].as_array().unwrap().iter().map(|c| c.as_f64().unwrap()).collect();
+        let origin: Vec<f64> =
+            report["origin"].as_array().unwrap().iter().map(|c| c.as_f64().unwrap()).collect();
         for (cloud, centre, other) in [("a", 0.0, 0.8), ("b", 0.8, 0.0)] {
             let labels = rows(&f.join(report[cloud]["labels_file"].as_str().unwrap()));
             let mut counts = [0u64; 4];
@@ -112,7 +121,9 @@ fn the_report_and_its_labels_are_as_agreed() {
                     assert_eq!(label, if from(other) < 0.0 { 2 } else { 3 });
                 }
             }
-            for (field, count) in ["unknown", "intersection", "inside", "outside"].into_iter().zip(counts) {
+            for (field, count) in
+                ["unknown", "intersection", "inside", "outside"].into_iter().zip(counts)
+            {
                 assert_eq!(report[cloud]["counts"][field], count);
             }
             assert!(counts[1] > 0 && counts[2] > 100 && counts[3] > counts[2]);
@@ -138,10 +149,13 @@ fn booleans_of_meshes_are_written() {
     let f = folder.path();
     let (a, b) = (cube(f, "a.obj", 0.0), cube(f, "b.obj", 0.5));
     let (out, mesh, cloud) = (f.join("r.json"), f.join("m.ply"), f.join("c.ply"));
-    let volumes = [("union", 1.5), ("intersection", 0.5), ("difference", 0.5), ("reverse-difference", 0.5)];
+    let volumes =
+        [("union", 1.5), ("intersection", 0.5), ("difference", 0.5), ("reverse-difference", 0.5)];
     for (boolean, volume) in volumes {
-        let arguments = ["--grid", "40", "--boolean", boolean, "--out", word(&out), "--out-mesh", word(&mesh)];
-        let output = run(&[&[word(&a), word(&b)][..], &arguments, &["--out-cloud", word(&cloud)]].concat());
+        let arguments =
+            ["--grid", "40", "--boolean", boolean, "--out", word(&out), "--out-mesh", word(&mesh)];
+        let output =
+            run(&[&[word(&a), word(&b)][..], &arguments, &["--out-cloud", word(&cloud)]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
         let found = report["volumes"][boolean.replace('-', "_")].as_f64().unwrap();
@@ -165,7 +179,10 @@ fn examples_run_as_written() {
     for (name, x) in [("bunny", 0.0), ("dragon", 0.5), ("a", 0.0), ("b", 0.5)] {
         let made = koel_spatial::read_mesh(cube(f, "b.obj", x)).unwrap();
         let mut ply = format!("{PLY}element vertex {}\n{XYZ}", made.positions.len());
-        ply += &format!("element face {}\nproperty list uchar int vertex_indices\nend_header\n", made.triangles.len());
+        ply += &format!(
+            "element face {}\nproperty list uchar int vertex_indices\nend_header\n",
+            made.triangles.len()
+        );
         made.positions.iter().for_each(|[x, y, z]| ply += &format!("{x} {y} {z}\n"));
         made.triangles.iter().for_each(|[a, b, c]| ply += &format!("3 {a} {b} {c}\n"));
         fs::write(f.join(name).with_extension("ply"), ply).unwrap();
@@ -175,7 +192,8 @@ fn examples_run_as_written() {
     fs::write(f.join("scan1.pcd"), format!("{header}{pcd}")).unwrap();
     las(f, "scan2.laz", 0.0, &plate(0));
     let help = text(&run(&["--help"]).stdout);
-    let examples = help.lines().filter_map(|line| line.strip_prefix("  koel intersect ")).collect::<Vec<_>>();
+    let examples =
+        help.lines().filter_map(|line| line.strip_prefix("  koel intersect ")).collect::<Vec<_>>();
     assert!(examples.len() >= 4, "{help}");
     for example in examples {
         let mut command = koel("intersect", &example.split_whitespace().collect::<Vec<_>>());
@@ -218,7 +236,8 @@ fn scans_with_origins_of_their_own_are_put_side_by_side() {
     // The second is 2 to the right of the first.
     let (a, b) = (las(f, "a.las", 637e3, &plate(0)), las(f, "b.las", 637e3, &plate(200)));
     let out = f.join("r.json");
-    let output = run(&[word(&a), word(&b), "--estimate-normals", "--grid", "16", "--out", word(&out)]);
+    let output =
+        run(&[word(&a), word(&b), "--estimate-normals", "--grid", "16", "--out", word(&out)]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
     for cloud in ["a", "b"] {
@@ -226,37 +245,54 @@ fn scans_with_origins_of_their_own_are_put_side_by_side() {
     }
     let note = "coordinates are relative to [637000.0, 637000.0, 637000.0], the origin of ";
     let is_note = |text: &str| text.starts_with(note) && text.ends_with("a.las");
-    assert!(report["notes"].as_array().unwrap().iter().any(|n| is_note(n.as_str().unwrap())), "{report:#}");
-    assert!(text(&output.stderr).lines().any(|line| line.strip_prefix("note: ").is_some_and(is_note)));
+    assert!(
+        report["notes"].as_array().unwrap().iter().any(|n| is_note(n.as_str().unwrap())),
+        "{report:#}"
+    );
+    assert!(
+        text(&output.stderr).lines().any(|line| line.strip_prefix("note: ").is_some_and(is_note))
+    );
 }
 
 #[test]
 fn points_that_a_reader_drops_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    let (a, b) = (sphere(f, "a.ply", 2000, -1.0, 0.0, true), sphere(f, "b.ply", 2000, -1.0, 0.8, true));
-    let text_of_a = fs::read_to_string(&a).unwrap().replace("element vertex 2000", "element vertex 2002");
+    let (a, b) =
+        (sphere(f, "a.ply", 2000, -1.0, 0.0, true), sphere(f, "b.ply", 2000, -1.0, 0.8, true));
+    let text_of_a =
+        fs::read_to_string(&a).unwrap().replace("element vertex 2000", "element vertex 2002");
     fs::write(&a, format!("{text_of_a}nan 0 0 1 0 0\n0 0 1 0 inf 0\n")).unwrap();
     let out = f.join("r.json");
     let output = run(&[word(&a), word(&b), "--grid", "16", "--out", word(&out)]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
     assert_eq!((&report["a"]["dropped"], &report["b"]["dropped"]), (&2.into(), &0.into()));
-    assert!(report["notes"][0].as_str().unwrap().contains("2 points with coordinates or normals"), "{report:#}");
+    assert!(
+        report["notes"][0].as_str().unwrap().contains("2 points with coordinates or normals"),
+        "{report:#}"
+    );
 }
 
 #[test]
 fn open_surfaces_are_said_to_be_open() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    let (a, b) = (sphere(f, "a.ply", 4000, 0.0, 0.0, true), sphere(f, "b.ply", 8000, -1.0, 0.8, true));
+    let (a, b) =
+        (sphere(f, "a.ply", 4000, 0.0, 0.0, true), sphere(f, "b.ply", 8000, -1.0, 0.8, true));
     let out = f.join("r.json");
     let plain = ["--grid", "32", "--out", word(&out)];
     let output = run(&[&[word(&a), word(&b)][..], &plain].concat());
     assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stdout).contains("a.ply: the surface is open"), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).contains("a.ply: the surface is open"),
+        "{}",
+        text(&output.stdout)
+    );
     let report: Value = serde_json::from_slice(&fs::read(&out).unwrap()).unwrap();
-    assert!(report["volumes"].is_null() && report["a"]["open"] == true && report["b"]["open"] == false);
+    assert!(
+        report["volumes"].is_null() && report["a"]["open"] == true && report["b"]["open"] == false
+    );
     let mesh = f.join("m.ply");
     let wanted = ["--boolean", "union", "--out-mesh", word(&mesh)];
     let error = refused(&[&[word(&a), word(&b)][..], &plain, &wanted].concat());
@@ -303,9 +339,11 @@ fn bad_usage_and_bad_input_are_refused_in_one_line() {
 fn view_serves_a_page_until_it_is_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    let (a, b) = (sphere(f, "a.ply", 2000, -1.0, 0.0, true), sphere(f, "b.ply", 2000, -1.0, 0.8, true));
+    let (a, b) =
+        (sphere(f, "a.ply", 2000, -1.0, 0.0, true), sphere(f, "b.ply", 2000, -1.0, 0.8, true));
     let arguments = [word(&a), word(&b), "--grid", "16", "--port", "0", "--json", "-"];
-    let mut child = koel("view", &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        koel("view", &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
@@ -325,7 +363,9 @@ fn view_serves_a_page_until_it_is_interrupted() {
     assert_eq!((second.status.code(), error.lines().count()), (Some(1), 1), "{error}");
     assert!(error.contains(&format!("port {port} of 127.0.0.1")), "{error}");
 
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
+    );
     let (mut rest, mut errors) = (String::new(), String::new());
     out.read_to_string(&mut rest).unwrap();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -337,7 +377,8 @@ fn view_serves_a_page_until_it_is_interrupted() {
 fn view_refuses_what_it_cannot_show() {
     let folder = tempfile::tempdir().unwrap();
     let f = folder.path();
-    let (a, bare) = (sphere(f, "a.ply", 500, -1.0, 0.0, true), sphere(f, "bare.ply", 500, -1.0, 0.0, false));
+    let (a, bare) =
+        (sphere(f, "a.ply", 500, -1.0, 0.0, true), sphere(f, "bare.ply", 500, -1.0, 0.0, false));
     let (a, bare, missing) = (word(&a), word(&bare), word(&f.join("missing.ply")).to_owned());
     for (arguments, why) in [
         (vec![a, &missing, "--port", "0"], "missing.ply"),

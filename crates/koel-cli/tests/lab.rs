@@ -5,7 +5,12 @@ use std::process::{Command, Output};
 
 fn koel(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
-    command.args(["lab"]).args(arguments).args(["--device", "cpu", "--threads", "2"]).output().unwrap()
+    command
+        .args(["lab"])
+        .args(arguments)
+        .args(["--device", "cpu", "--threads", "2"])
+        .output()
+        .unwrap()
 }
 fn json(arguments: &[&str]) -> Value {
     let output = koel(&[arguments, &["--json", "-"]].concat());
@@ -13,24 +18,34 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The contract's rows, and loads that come near theory: matching within 0.02 at 2^12 slots (0.06 for two functions).
+/// The contract's rows, and loads that come near theory: matching within 0.02 at 2^12 slots (0.06
+/// for two functions).
 #[test]
 fn thresholds_come_near_theory() {
     let report = json(&["thresholds", "--slots", "4096", "--runs", "3", "--limit", "300"]);
-    assert_eq!(report["command"], "koel lab thresholds --slots 4096 --runs 3 --limit 300 --device cpu --threads 2");
+    assert_eq!(
+        report["command"],
+        "koel lab thresholds --slots 4096 --runs 3 --limit 300 --device cpu --threads 2"
+    );
     assert!(report["commit"].is_string() && report["date"].as_str().unwrap().ends_with('Z'));
     assert!(report.as_object().unwrap().contains_key("driver") && report["driver"].is_null());
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 6 * 4 * 4);
     let load = |functions: u64, method: &str| {
-        let row = |r: &&Value| r["functions"] == functions && r["bucket"] == 1 && r["method"] == method;
+        let row =
+            |r: &&Value| r["functions"] == functions && r["bucket"] == 1 && r["method"] == method;
         rows.iter().find(row).unwrap()["load"].as_f64().unwrap()
     };
-    for (functions, theory) in [(2, 0.5), (3, 0.918), (4, 0.977), (5, 0.992), (6, 0.997), (7, 0.999)] {
+    for (functions, theory) in
+        [(2, 0.5), (3, 0.918), (4, 0.977), (5, 0.992), (6, 0.997), (7, 0.999)]
+    {
         let tolerance = if functions == 2 { 0.06 } else { 0.02 };
         assert!((load(functions, "matching") - theory).abs() < tolerance, "{functions} functions");
         for method in ["round-robin", "random-walk", "bfs"] {
-            assert!(load(functions, method) <= load(functions, "matching"), "{functions} functions, {method}");
+            assert!(
+                load(functions, method) <= load(functions, "matching"),
+                "{functions} functions, {method}"
+            );
         }
     }
     let rank = report["rank"].as_array().unwrap();
@@ -43,20 +58,35 @@ fn experiments_say_and_draw() {
     let figures = folder.path().join("figures");
     let plot = figures.to_str().unwrap();
     for (arguments, says, figure) in [
-        (&["chains", "--slots", "4096", "--functions", "4"][..], "99.9 %", "chains_lengths_functions-4"),
-        (&["failures", "--n", "64", "--runs", "2"], "Poisson estimate", "failures_functions-4_sequential"),
+        (
+            &["chains", "--slots", "4096", "--functions", "4"][..],
+            "99.9 %",
+            "chains_lengths_functions-4",
+        ),
+        (
+            &["failures", "--n", "64", "--runs", "2"],
+            "Poisson estimate",
+            "failures_functions-4_sequential",
+        ),
         (&["figures", "--n", "10", "--runs", "1"], "2011-figure-4.7-right", "2009-figure-3"),
     ] {
         let output = koel(&[arguments, &["--plot", plot]].concat());
-        let (out, error) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let (out, error) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
         assert!(out.contains(says) && !out.contains('\x1b'), "{arguments:?}: {out}");
         for ending in ["svg", "png", "csv"] {
-            assert!(fs::metadata(figures.join(format!("{figure}.{ending}"))).unwrap().len() > 100, "{figure}.{ending}");
+            assert!(
+                fs::metadata(figures.join(format!("{figure}.{ending}"))).unwrap().len() > 100,
+                "{figure}.{ending}"
+            );
         }
     }
     assert_eq!(
-        fs::read_dir(&figures).unwrap().filter(|f| f.as_ref().unwrap().path().extension().unwrap() == "csv").count(),
+        fs::read_dir(&figures)
+            .unwrap()
+            .filter(|f| f.as_ref().unwrap().path().extension().unwrap() == "csv")
+            .count(),
         2 + 10 + 18
     );
 }

@@ -1,4 +1,5 @@
-//! `koel match` and `koel models` from outside: exit status, JSON, pictures, and sequences with holes.
+//! `koel match` and `koel models` from outside: exit status, JSON, pictures, and sequences with
+//! holes.
 use koel_vision::Grey;
 use koel_vision::textures::texture;
 use serde_json::Value;
@@ -8,7 +9,13 @@ use std::process::{Command, Output, Stdio};
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
-    command.current_dir(folder).args(["--device", "cpu"]).args(arguments).stdin(Stdio::null()).output().unwrap()
+    command
+        .current_dir(folder)
+        .args(["--device", "cpu"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
 }
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -23,19 +30,26 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-    assert!(output.stdout.is_empty() && error.lines().count() == 1 && !error.contains("panicked"), "{error}");
+    assert!(
+        output.stdout.is_empty() && error.lines().count() == 1 && !error.contains("panicked"),
+        "{error}"
+    );
     error
 }
 fn save(image: &Grey, path: &Path) {
     let pixels = image.pixels.iter().map(|&v| v as u8).collect();
-    image::GrayImage::from_raw(image.width as u32, image.height as u32, pixels).unwrap().save(path).unwrap();
+    image::GrayImage::from_raw(image.width as u32, image.height as u32, pixels)
+        .unwrap()
+        .save(path)
+        .unwrap();
 }
 /// The part of an image that begins at a place.
 fn part(image: &Grey, x: usize, y: usize, width: usize, height: usize) -> Grey {
     let at = |i: usize| image.pixels[(y + i / width) * image.width + x + i % width];
     Grey { width, height, pixels: (0..width * height).map(at).collect() }
 }
-/// A model, a scene in which it is at (70, 40), one in which it is not, one without anything, and a text.
+/// A model, a scene in which it is at (70, 40), one in which it is not, one without anything, and a
+/// text.
 fn images() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_path_buf();
@@ -54,7 +68,10 @@ fn a_model_is_found_where_it_is() {
     let (_keep, folder) = images();
     let pictures = ["--overlay", "overlay.png", "--votes", "votes.png"];
     let report = json(&folder, &[&["match", "model.png", "scene.png"], &pictures[..]].concat());
-    assert_eq!((&report["found"], &report["model"]), (&Value::from(true), &Value::from("model.png")));
+    assert_eq!(
+        (&report["found"], &report["model"]),
+        (&Value::from(true), &Value::from("model.png"))
+    );
     let expected = [[1.0, 0.0, 70.0], [0.0, 1.0, 40.0]];
     for (row, expected) in expected.iter().enumerate() {
         for (column, expected) in expected.iter().enumerate() {
@@ -64,7 +81,10 @@ fn a_model_is_found_where_it_is() {
         }
     }
     assert!(report["votes"].as_u64().unwrap() > 50 && report["inliers"].as_u64().unwrap() > 50);
-    assert!(report["rmse_px"].as_f64().unwrap() < 1.0 && report["timings_ms"]["total"].as_f64().unwrap() > 0.0);
+    assert!(
+        report["rmse_px"].as_f64().unwrap() < 1.0
+            && report["timings_ms"]["total"].as_f64().unwrap() > 0.0
+    );
     for picture in ["overlay.png", "votes.png"] {
         let picture = image::open(folder.join(picture)).unwrap().to_rgb8();
         assert_eq!(picture.dimensions(), (300, 220));
@@ -75,7 +95,11 @@ fn a_model_is_found_where_it_is() {
     let again = json(&folder, &["match", "model.png", "scene.png", "--threads", "1"]);
     assert_eq!(report["matrix"], again["matrix"]);
     let output = run(&folder, &["match", "model.png", "scene.png"]);
-    assert!(text(&output.stdout).starts_with("scene.png: model.png at [["), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).starts_with("scene.png: model.png at [["),
+        "{}",
+        text(&output.stdout)
+    );
 }
 
 /// Every example of `--help`.
@@ -92,7 +116,8 @@ fn examples_run_as_written() {
     }
     // Models are kept before they are looked for.
     let helps = ["models", "match"].map(|command| text(&run(&folder, &[command, "--help"]).stdout));
-    let of_all = helps.iter().flat_map(|help| help.lines().filter_map(|line| line.strip_prefix("  koel ")));
+    let of_all =
+        helps.iter().flat_map(|help| help.lines().filter_map(|line| line.strip_prefix("  koel ")));
     let examples = of_all.map(|line| line.split("  ").next().unwrap()).collect::<Vec<_>>();
     assert!(examples.len() >= 9, "{examples:?}");
     for example in examples {
@@ -127,10 +152,14 @@ fn a_sequence_goes_on_over_a_frame_that_cannot_be_read() {
         fs::copy(folder.join(name), folder.join(format!("frames/f-{i:03}.png"))).unwrap();
     }
     for scene in ["frames", "frames/f-%03d.png"] {
-        let output = run(&folder, &["match", "model.png", scene, "--json", "-", "--overlay", "out-%02d.png"]);
+        let output = run(
+            &folder,
+            &["match", "model.png", scene, "--json", "-", "--overlay", "out-%02d.png"],
+        );
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let lines = text(&output.stdout);
-        let found = lines.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["found"].clone());
+        let found =
+            lines.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["found"].clone());
         assert_eq!(found.collect::<Vec<_>>(), [true, false, false, true]);
         assert!(lines.lines().nth(1).unwrap().contains("not an image"));
         assert!(folder.join("out-00.png").exists() && !folder.join("out-01.png").exists());
@@ -148,17 +177,31 @@ fn many_models_are_kept_and_matched() {
     done(&["models", "add", "db", "other.png"]);
     done(&["models", "add", "db", "model.png"]);
     let list = done(&["models", "list", "db"]);
-    assert_eq!(list.lines().map(|l| l.split('\t').next().unwrap()).collect::<Vec<_>>(), ["other.png", "model.png"]);
+    assert_eq!(
+        list.lines().map(|l| l.split('\t').next().unwrap()).collect::<Vec<_>>(),
+        ["other.png", "model.png"]
+    );
     let report = json(&folder, &["match", "--models", "db", "scene.png"]);
-    assert_eq!((&report["found"], &report["model"]), (&Value::from(true), &Value::from("model.png")));
+    assert_eq!(
+        (&report["found"], &report["model"]),
+        (&Value::from(true), &Value::from("model.png"))
+    );
     assert_eq!(report["matches"].as_array().unwrap().len(), 1);
     done(&["models", "remove", "db", "model.png"]);
     assert_eq!(json(&folder, &["match", "--models", "db", "scene.png"])["found"], false);
 
     assert!(refused(&folder, &["models", "add", "db", "other.png"]).contains("is there already"));
-    assert!(refused(&folder, &["models", "add", "db", "flat.png"]).contains("flat.png: 0 edge points are too few"));
-    assert!(refused(&folder, &["models", "remove", "db", "model.png"]).contains("there are: other.png"));
-    assert!(refused(&folder, &["models", "list", "scene.png"]).contains("scene.png: not a file of models"));
+    assert!(
+        refused(&folder, &["models", "add", "db", "flat.png"])
+            .contains("flat.png: 0 edge points are too few")
+    );
+    assert!(
+        refused(&folder, &["models", "remove", "db", "model.png"]).contains("there are: other.png")
+    );
+    assert!(
+        refused(&folder, &["models", "list", "scene.png"])
+            .contains("scene.png: not a file of models")
+    );
 }
 
 #[test]
@@ -170,12 +213,24 @@ fn bad_usage_and_bad_input_are_said_in_a_line() {
         (&["match", "model.png", "missing.png"], "missing.png: "),
         (&["match", "text.png", "scene.png"], "text.png: not an image"),
         (&["match", "model.png", "text.png"], "text.png: not an image"),
-        (&["match", "model.png", "scene.png", "--basis", "round"], "expected rigid, similarity, affine or auto"),
+        (
+            &["match", "model.png", "scene.png", "--basis", "round"],
+            "expected rigid, similarity, affine or auto",
+        ),
         (&["match", "model.png", "no-%03d.png"], "no file fits this pattern"),
-        (&["match", "model.png", ".", "--overlay", "out.png"], "expected a pattern such as out-%04d.png"),
-        (&["match", "model.png", "scene.png", "--overlay", "nowhere/out.png"], "nowhere/out.png: cannot be written"),
+        (
+            &["match", "model.png", ".", "--overlay", "out.png"],
+            "expected a pattern such as out-%04d.png",
+        ),
+        (
+            &["match", "model.png", "scene.png", "--overlay", "nowhere/out.png"],
+            "nowhere/out.png: cannot be written",
+        ),
         (&["match", "--models", "text.png", "scene.png"], "text.png: not a file of models"),
-        (&["match", "model.png", "scene.png", "--features", "corners"], "--features corners: only for --method paper"),
+        (
+            &["match", "model.png", "scene.png", "--features", "corners"],
+            "--features corners: only for --method paper",
+        ),
     ] {
         let error = refused(&folder, arguments);
         assert!(error.contains(said), "{arguments:?}: {error}");

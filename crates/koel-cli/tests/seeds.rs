@@ -1,5 +1,5 @@
-//! The seeds of the fuzz targets, and some thousand mutations of them, through what the targets check: no fuzzer is needed.
-//! `cargo +nightly fuzz run table` goes on from there.
+//! The seeds of the fuzz targets, and some thousand mutations of them, through what the targets
+//! check: no fuzzer is needed. `cargo +nightly fuzz run table` goes on from there.
 use std::fs;
 use std::path::Path;
 
@@ -30,14 +30,30 @@ impl Random {
     }
 }
 
-/// Another file: a few bytes changed, most of them near some that are not 0, or cut, or with a part of itself or of another one.
+/// Another file: a few bytes changed, most of them near some that are not 0, or cut, or with a part
+/// of itself or of another one.
 fn mutated(seed: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..1 + random.below(4) {
-        let busy = (0..20).map(|_| random.below(bytes.len())).find(|&at| bytes.get(at).is_some_and(|&byte| byte != 0));
+        let busy = (0..20)
+            .map(|_| random.below(bytes.len()))
+            .find(|&at| bytes.get(at).is_some_and(|&byte| byte != 0));
         // Also behind them, where something might stand.
-        let at = busy.unwrap_or_else(|| random.below(bytes.len())) + [0, 0, 4, random.below(8)][random.below(4)];
-        let number = [0, 1, 2, 0x7F, 1 << 16, u32::MAX as u64, 1 << 31, 1 << 32, 1 << 63, u64::MAX, random.next()];
+        let at = busy.unwrap_or_else(|| random.below(bytes.len()))
+            + [0, 0, 4, random.below(8)][random.below(4)];
+        let number = [
+            0,
+            1,
+            2,
+            0x7F,
+            1 << 16,
+            u32::MAX as u64,
+            1 << 31,
+            1 << 32,
+            1 << 63,
+            u64::MAX,
+            random.next(),
+        ];
         let number = number[random.below(number.len())].to_le_bytes();
         match random.below(8) {
             0 => bytes.truncate(at),
@@ -46,7 +62,11 @@ fn mutated(seed: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
             3 | 4 => {
                 let width = [1, 2, 4, 8][random.below(4)];
                 let at = at / width * width;
-                bytes.iter_mut().skip(at).zip(&number[..width]).for_each(|(byte, &new)| *byte = new);
+                bytes
+                    .iter_mut()
+                    .skip(at)
+                    .zip(&number[..width])
+                    .for_each(|(byte, &new)| *byte = new);
             }
             _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << random.below(8)),
         }
@@ -57,7 +77,8 @@ fn mutated(seed: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
 /// Gives the seeds of a target, and so many mutations, to its check.
 fn run(target: &str, mutations: usize, check: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
-    let mut files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
+    let mut files =
+        fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
     files.sort();
     let seeds = files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
     assert!(!seeds.is_empty());

@@ -23,14 +23,24 @@ fn done(arguments: &[&str]) -> String {
 fn refused(arguments: &[&str]) -> String {
     let output = run(arguments);
     let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), output.stdout.len(), error.lines().count()), (Some(2), 0, 1), "{error}");
+    assert_eq!(
+        (output.status.code(), output.stdout.len(), error.lines().count()),
+        (Some(2), 0, 1),
+        "{error}"
+    );
     error
 }
 /// The commands that `--help` lists, without `help` itself.
 fn commands(of: &[&str]) -> Vec<String> {
     let help = done(&[of, &["--help"]].concat());
-    let list = help.split("Commands:\n").nth(1).unwrap_or("").lines().take_while(|line| line.starts_with("  "));
-    let names = list.filter_map(|line| line.split_whitespace().next().filter(|_| !line.starts_with("   ")));
+    let list = help
+        .split("Commands:\n")
+        .nth(1)
+        .unwrap_or("")
+        .lines()
+        .take_while(|line| line.starts_with("  "));
+    let names =
+        list.filter_map(|line| line.split_whitespace().next().filter(|_| !line.starts_with("   ")));
     names.filter(|name| *name != "help").map(String::from).collect()
 }
 fn names(folder: &Path) -> BTreeSet<String> {
@@ -63,7 +73,8 @@ fn bash_completes_commands_and_options() {
         (&["completions", "f"], "fish"),
         (&["models", "li"], "list"),
     ] {
-        let bash = Command::new("bash").args(["-c", complete, "bash", &script]).args(words).output();
+        let bash =
+            Command::new("bash").args(["-c", complete, "bash", &script]).args(words).output();
         let Ok(output) = bash else {
             println!("skipped: no bash on this machine");
             return;
@@ -80,7 +91,8 @@ fn every_command_has_a_page() {
     assert_eq!(done(&["man", "--out", pages.to_str().unwrap()]), "");
     let mut expected = BTreeSet::from(["koel.1".to_string()]);
     for command in commands(&[]) {
-        expected.extend(commands(&[&command]).iter().map(|below| format!("koel-{command}-{below}.1")));
+        expected
+            .extend(commands(&[&command]).iter().map(|below| format!("koel-{command}-{below}.1")));
         expected.insert(format!("koel-{command}.1"));
     }
     assert!(expected.contains("koel-models-add.1") && expected.contains("koel-lab-thresholds.1"));
@@ -96,7 +108,10 @@ fn every_command_has_a_page() {
     ] {
         let page = fs::read_to_string(pages.join(file)).unwrap();
         let name = file.trim_end_matches(".1");
-        let title = format!("\n.TH {name} 1 \" \" \"koel {}\" \"User Commands\"\n", env!("CARGO_PKG_VERSION"));
+        let title = format!(
+            "\n.TH {name} 1 \" \" \"koel {}\" \"User Commands\"\n",
+            env!("CARGO_PKG_VERSION")
+        );
         assert!(page.contains(&title), "{page}");
         assert!(page.contains("\n.SH EXAMPLES\n.nf\n") && page.contains(says), "{page}");
         assert!(page.contains("\\-\\-device"), "{page}");

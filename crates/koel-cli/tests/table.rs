@@ -1,4 +1,5 @@
-//! `koel build`, `koel query` and `koel info` from outside: what is found again, what is refused and how, what is left behind.
+//! `koel build`, `koel query` and `koel info` from outside: what is found again, what is refused
+//! and how, what is left behind.
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,11 @@ use std::process::{Command, Output, Stdio};
 
 fn koel(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_koel"));
-    command.current_dir(folder).args(["--device", "cpu", "--threads", "2"]).args(arguments).stdin(Stdio::null());
+    command
+        .current_dir(folder)
+        .args(["--device", "cpu", "--threads", "2"])
+        .args(arguments)
+        .stdin(Stdio::null());
     command
 }
 fn text(bytes: &[u8]) -> String {
@@ -14,7 +19,11 @@ fn text(bytes: &[u8]) -> String {
 }
 fn done(folder: &Path, arguments: &[&str]) -> String {
     let output = koel(folder, arguments).output().unwrap();
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{arguments:?}");
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new()),
+        "{arguments:?}"
+    );
     text(&output.stdout)
 }
 fn json(folder: &Path, arguments: &[&str]) -> Value {
@@ -25,12 +34,17 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = koel(folder, arguments).output().unwrap();
     let error = text(&stderr);
     assert_eq!(status.code(), Some(2), "{arguments:?}: {error}");
-    assert!(stdout.is_empty() && error.lines().count() == 1 && error.starts_with("error: "), "{arguments:?}: {error}");
+    assert!(
+        stdout.is_empty() && error.lines().count() == 1 && error.starts_with("error: "),
+        "{arguments:?}: {error}"
+    );
     error
 }
 fn names(folder: &Path) -> Vec<String> {
-    let mut names =
-        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
+    let mut names = fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect::<Vec<_>>();
     names.sort();
     names
 }
@@ -82,16 +96,20 @@ fn examples_run_as_written() {
         ("queries.npy", &npy("<u4", 2, &u32s(&[5, 1000]))),
         ("numbers.u32", &u32s(&[0, 4, 5])),
     ]);
-    let mut lines = ["build", "query", "info"].map(|command| done(&folder, &[command, "--help"])).concat();
+    let mut lines =
+        ["build", "query", "info"].map(|command| done(&folder, &[command, "--help"])).concat();
     lines.push_str(include_str!("../../../README.md"));
     let tables = ["build ", "query ", "info "];
     let examples = lines.lines().filter_map(|line| line.trim().strip_prefix("koel "));
-    let examples = examples.filter(|line| tables.iter().any(|table| line.starts_with(table))).collect::<Vec<_>>();
+    let examples = examples
+        .filter(|line| tables.iter().any(|table| line.starts_with(table)))
+        .collect::<Vec<_>>();
     assert!(examples.len() >= 15, "{examples:?}");
     for seq in ["seq 1000000 > ids.csv", "seq 999990 1000010 > more.csv"] {
         assert!(lines.contains(seq), "{seq}");
     }
-    let rows = |range: std::ops::RangeInclusive<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
+    let rows =
+        |range: std::ops::RangeInclusive<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
     fs::write(folder.join("ids.csv"), rows(1..=1_000_000)).unwrap();
     fs::write(folder.join("more.csv"), rows(999_990..=1_000_010)).unwrap();
     for example in examples {
@@ -133,14 +151,19 @@ fn numbers_of_every_format_are_found_again() {
     ] {
         let built = json(&folder, &[&["build", "-o", "t.koel"], arguments].concat());
         let expected = (key.into(), "u64".into(), 3.into(), 1.into());
-        let found = |report: &Value| ["key", "value", "pairs", "duplicates"].map(|f| report[f].clone()).into();
+        let found = |report: &Value| {
+            ["key", "value", "pairs", "duplicates"].map(|f| report[f].clone()).into()
+        };
         assert_eq!(found(&built), expected, "{arguments:?}");
         let info = json(&folder, &["info", "t.koel"]);
         assert_eq!((found(&info), &info["checked"]), (expected, &"all".into()));
         assert_eq!(info["bytes"], fs::metadata(folder.join("t.koel")).unwrap().len());
         done(&folder, &["query", "t.koel", "queries.csv", "-o", "a.csv"]);
         let answers = fs::read_to_string(folder.join("a.csv")).unwrap();
-        assert_eq!(answers, format!("key,found,value\n7,1,4\n4294967296,0,\n8,0,\n4294967295,1,{}\n", u64::MAX));
+        assert_eq!(
+            answers,
+            format!("key,found,value\n7,1,4\n4294967296,0,\n8,0,\n4294967295,1,{}\n", u64::MAX)
+        );
     }
 }
 
@@ -168,18 +191,25 @@ fn every_line_of_a_csv_file_is_accounted_for() {
     assert_eq!(built["inputs"][0]["lines"], 3);
     assert!(built["inputs"][0]["heading"].is_null() && built["notes"] == Value::Array(vec![]));
     let told = done(&folder, &["query", "t.koel", "blanks.csv"]);
-    assert!(told.contains("3 of 3 keys found\nblanks.csv: 3 lines read, 3 rows, no heading\n"), "{told}");
+    assert!(
+        told.contains("3 of 3 keys found\nblanks.csv: 3 lines read, 3 rows, no heading\n"),
+        "{told}"
+    );
 
     let (error, built) = noted(&folder, &["build", "named.csv", "-o", "t.koel"]);
     let note = "named.csv: 1 blank lines are no rows, the first is line 3";
-    assert_eq!((error.trim(), &built["notes"][0]), (format!("note: {note}").as_str(), &note.into()));
+    assert_eq!(
+        (error.trim(), &built["notes"][0]),
+        (format!("note: {note}").as_str(), &note.into())
+    );
     let input = &built["inputs"][0];
     assert_eq!(["lines", "blank_lines", "rows"].map(|f| input[f].as_u64().unwrap()), [4, 1, 2]);
     assert_eq!((&input["file"], &input["heading"]["line"]), (&"named.csv".into(), &1.into()));
     assert_eq!(input["heading"]["text"], "id,v");
     let why = input["heading"]["why"].as_str().unwrap();
     let told = text(&koel(&folder, &["query", "t.koel", "named.csv"]).output().unwrap().stdout);
-    let line = format!("named.csv: 4 lines read, 2 rows, line 1, \"id,v\", is the heading: {why}\n");
+    let line =
+        format!("named.csv: 4 lines read, 2 rows, line 1, \"id,v\", is the heading: {why}\n");
     assert!(told.contains(&line), "{told}");
 
     // The rule can be overruled.
@@ -194,13 +224,20 @@ fn every_line_of_a_csv_file_is_accounted_for() {
         let error = refused(&folder, &[command, &["k.u32", "--header", "yes"]].concat());
         assert!(error.contains("--header goes with a CSV file"), "{error}");
     }
-    assert_eq!(json(&folder, &["build", "numbers.csv", "--header", "yes", "-o", "o.koel"])["keys"], 1);
+    assert_eq!(
+        json(&folder, &["build", "numbers.csv", "--header", "yes", "-o", "o.koel"])["keys"],
+        1
+    );
 
     let wide = ["build", "wide.csv", "--key-type", "u128", "--kind", "set", "-o", "t.koel"];
     let (error, built) = noted(&folder, &wide);
-    assert!(error.starts_with("note: wide.csv: 1 keys of 32 digits") && error.lines().count() == 1, "{error}");
+    assert!(
+        error.starts_with("note: wide.csv: 1 keys of 32 digits") && error.lines().count() == 1,
+        "{error}"
+    );
     assert_eq!(built["notes"].as_array().unwrap().len(), 1);
-    fs::write(folder.join("q.u128"), [ten_to_31.to_le_bytes(), 0x10u128.to_le_bytes()].concat()).unwrap();
+    fs::write(folder.join("q.u128"), [ten_to_31.to_le_bytes(), 0x10u128.to_le_bytes()].concat())
+        .unwrap();
     assert_eq!(json(&folder, &["query", "t.koel", "q.u128"])["found"], 1);
 }
 
@@ -209,8 +246,12 @@ fn what_a_scan_loses_is_noted() {
     let header = "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n";
     let ply = format!("{header}property uchar red\nend_header\n0 0 0 1\n1 1 1 2\nnan 1 1 3\n");
     let (_keep, folder) = folder_with(&[("c.ply", ply.as_bytes())]);
-    let (error, built) = noted(&folder, &["build", "c.ply", "--voxel-grid", "16", "--kind", "set", "-o", "t.koel"]);
-    assert_eq!((&built["inputs"][0]["rows"], &built["inputs"][0]["dropped"]), (&2.into(), &1.into()));
+    let (error, built) =
+        noted(&folder, &["build", "c.ply", "--voxel-grid", "16", "--kind", "set", "-o", "t.koel"]);
+    assert_eq!(
+        (&built["inputs"][0]["rows"], &built["inputs"][0]["dropped"]),
+        (&2.into(), &1.into())
+    );
     let notes = [
         "c.ply: 1 points with coordinates or normals that are not finite were dropped",
         "c.ply: line 3: element vertex: not kept are the properties red",
@@ -221,21 +262,37 @@ fn what_a_scan_loses_is_noted() {
 
 #[test]
 fn without_values_a_key_has_its_row_number() {
-    let (_keep, folder) = folder_with(&[("keys.u64", &u64s(&[50, 60, 50])), ("q.u32", &u32s(&[60, 70, 50]))]);
+    let (_keep, folder) =
+        folder_with(&[("keys.u64", &u64s(&[50, 60, 50])), ("q.u32", &u32s(&[60, 70, 50]))]);
     for (policy, row) in [("last", 2), ("first", 0)] {
         let text = done(&folder, &["build", "keys.u64", "-o", "t.koel", "--duplicates", policy]);
-        assert!(text.starts_with("t.koel: map of u64 -> u32, 2 pairs, 1 with a key that came again dropped"), "{text}");
+        assert!(
+            text.starts_with(
+                "t.koel: map of u64 -> u32, 2 pairs, 1 with a key that came again dropped"
+            ),
+            "{text}"
+        );
         let table = done(&folder, &["query", "t.koel", "q.u32"]);
-        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
+        let rows = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>();
         assert_eq!(rows[..4], ["key value", "60 1", "70 not there", &format!("50 {row}")]);
         assert_eq!(rows[4], "2 of 3 keys found");
     }
     let info = done(&folder, &["info", "t.koel", "--quick"]);
-    assert!(info.contains("map of u64 -> u32") && info.contains("checked: the header only"), "{info}");
+    assert!(
+        info.contains("map of u64 -> u32") && info.contains("checked: the header only"),
+        "{info}"
+    );
     // Queries of a few are shown, of many the first ones.
     fs::write(folder.join("many.u32"), u32s(&[60; 1000])).unwrap();
     let table = done(&folder, &["query", "t.koel", "many.u32"]);
-    assert_eq!((table.lines().count(), table.contains("1,000 of 1,000 keys found")), (1 + 20 + 1 + 2, true), "{table}");
+    assert_eq!(
+        (table.lines().count(), table.contains("1,000 of 1,000 keys found")),
+        (1 + 20 + 1 + 2, true),
+        "{table}"
+    );
     fs::write(folder.join("none.u32"), []).unwrap();
     assert!(done(&folder, &["query", "t.koel", "none.u32"]).contains("0 of 0 keys found"));
     // Tables of nothing are tables.
@@ -255,8 +312,7 @@ fn answers_are_arrays_that_numpy_reads() {
     let bytes = fs::read(folder.join("a.npy")).unwrap();
     let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     assert_eq!((&bytes[..8], start % 64), (&b"\x93NUMPY\x01\x00"[..], 0));
-    let header =
-        "{'descr': [('key', '<u8'), ('found', '|b1'), ('value', '<u8')], 'fortran_order': False, 'shape': (2,), }";
+    let header = "{'descr': [('key', '<u8'), ('found', '|b1'), ('value', '<u8')], 'fortran_order': False, 'shape': (2,), }";
     assert_eq!(text(&bytes[10..start]).trim_end(), header);
     let rows = [u64s(&[6]), vec![1], u64s(&[600]), u64s(&[1 << 40]), vec![0], u64s(&[0])].concat();
     assert_eq!(bytes[start..], rows);
@@ -279,7 +335,13 @@ fn every_kind_is_built_and_asked() {
             "key,found,value\n50,1,5\n60,0,\n70,1,6\n4294967366,0,\n4294967295,1,4\n",
         ),
         ("set", &[], None, [4, 4, 2], "key,found\n50,1\n60,0\n70,1\n4294967366,0\n4294967295,1\n"),
-        ("index", &[], Some("u32"), [4, 4, 0], "key,found,id\n50,1,1\n60,0,\n70,1,2\n4294967366,0,\n4294967295,1,3\n"),
+        (
+            "index",
+            &[],
+            Some("u32"),
+            [4, 4, 0],
+            "key,found,id\n50,1,1\n60,0,\n70,1,2\n4294967366,0,\n4294967295,1,3\n",
+        ),
         (
             "multimap",
             &["--value-column", "id", "--value-type", "u64"],
@@ -294,14 +356,21 @@ fn every_kind_is_built_and_asked() {
         for report in [built, info] {
             assert_eq!((&report["kind"], report["key"].as_str()), (&kind.into(), Some("u32")));
             assert_eq!(report.get("value").and_then(Value::as_str), value, "{kind}");
-            assert_eq!(["keys", "pairs", "duplicates"].map(|f| report[f].as_u64().unwrap()), counts, "{kind}");
+            assert_eq!(
+                ["keys", "pairs", "duplicates"].map(|f| report[f].as_u64().unwrap()),
+                counts,
+                "{kind}"
+            );
         }
         let told = done(&folder, &["info", "t.koel"]);
         let what = value.map_or("u32".into(), |value| format!("u32 -> {value}"));
         assert!(told.contains(&format!("kind   {kind} of {what}\n")), "{told}");
         let asked = json(&folder, &["query", "t.koel", "q.csv", "-o", "a.csv"]);
         let rows = answers.lines().count() - 1;
-        assert_eq!(["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()), [5, 3, rows as u64]);
+        assert_eq!(
+            ["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()),
+            [5, 3, rows as u64]
+        );
         assert_eq!(fs::read_to_string(folder.join("a.csv")).unwrap(), answers);
         // An array of the same rows.
         done(&folder, &["query", "t.koel", "q.csv", "-o", "a.npy"]);
@@ -329,7 +398,10 @@ fn every_kind_is_built_and_asked() {
             assert_eq!(keys, "id,found,key\n3,1,4294967295\n0,1,30\n4,0,\n");
         } else {
             let error = refused(&folder, &["query", "t.koel", "ids.u32", "--ids"]);
-            assert!(error.contains("t.koel: holds a") && error.contains("--ids goes with an index"), "{error}");
+            assert!(
+                error.contains("t.koel: holds a") && error.contains("--ids goes with an index"),
+                "{error}"
+            );
         }
     }
 }
@@ -359,29 +431,49 @@ fn keys_of_128_bits_are_built_and_asked() {
                 ("map", _) => &["--value-column", "v"],
                 _ => &[],
             };
-            let built = json(&folder, &[&["build", "-o", "t.koel", "--kind", kind], input, values].concat());
+            let built = json(
+                &folder,
+                &[&["build", "-o", "t.koel", "--kind", kind], input, values].concat(),
+            );
             for report in [built, json(&folder, &["info", "t.koel"])] {
                 assert_eq!((&report["kind"], report["key"].as_str()), (&kind.into(), Some("u128")));
                 assert_eq!(report.get("value").and_then(Value::as_str), value, "{kind}");
-                assert_eq!(["keys", "pairs", "duplicates"].map(|f| report[f].as_u64().unwrap()), [3, 3, duplicates]);
+                assert_eq!(
+                    ["keys", "pairs", "duplicates"].map(|f| report[f].as_u64().unwrap()),
+                    [3, 3, duplicates]
+                );
             }
             let asked = json(&folder, &["query", "t.koel", "q.u128", "-o", "a.csv"]);
             assert_eq!(["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()), [3, 2, 3]);
             let told = fs::read_to_string(folder.join("a.csv")).unwrap();
-            let rows = [7, 8, uuid].into_iter().zip(answers).map(|(key, answer)| format!("{},{answer}", text(key)));
+            let rows = [7, 8, uuid]
+                .into_iter()
+                .zip(answers)
+                .map(|(key, answer)| format!("{},{answer}", text(key)));
             assert!(told.lines().skip(1).eq(rows), "{told}");
             // What is told can be asked.
             assert_eq!(json(&folder, &["query", "t.koel", "a.csv", "--column", "key"])["found"], 2);
             let shown = done(&folder, &["query", "t.koel", "q.csv"]);
-            assert!(shown.contains("1 of 2 keys found") && shown.contains(&text(uuid - 1)), "{shown}");
+            assert!(
+                shown.contains("1 of 2 keys found") && shown.contains(&text(uuid - 1)),
+                "{shown}"
+            );
             if kind == "map" {
                 done(&folder, &["query", "t.koel", "q.u128", "-o", "a.npy"]);
                 let bytes = fs::read(folder.join("a.npy")).unwrap();
                 let start = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
                 let header = self::text(&bytes[10..start]);
-                assert!(header.contains("[('key', '|V16'), ('found', '|b1'), ('value', '<u8')]"), "{header}");
-                let row = |key: u128, found: u8, value: u64| [&raw(&[key])[..], &[found], &u64s(&[value])].concat();
-                assert_eq!(bytes[start..], [row(7, 1, 2), row(8, 0, 0), row(uuid, 1, 1 << 40)].concat());
+                assert!(
+                    header.contains("[('key', '|V16'), ('found', '|b1'), ('value', '<u8')]"),
+                    "{header}"
+                );
+                let row = |key: u128, found: u8, value: u64| {
+                    [&raw(&[key])[..], &[found], &u64s(&[value])].concat()
+                };
+                assert_eq!(
+                    bytes[start..],
+                    [row(7, 1, 2), row(8, 0, 0), row(uuid, 1, 1 << 40)].concat()
+                );
             }
             if kind == "index" {
                 done(&folder, &["query", "t.koel", "ids.u32", "--ids", "-o", "a.csv"]);
@@ -396,7 +488,10 @@ fn keys_of_128_bits_are_built_and_asked() {
     assert_eq!(json(&folder, &["query", "t.koel", "few.u128"])["found"], 2);
     for (arguments, says) in [
         (&["k.u128", "--kind", "multimap"][..], "--kind multimap goes with keys of 32 or 64 bits"),
-        (&["k.csv", "--key-type", "u128", "--reproducible"], "--reproducible goes with keys of 32 or 64 bits"),
+        (
+            &["k.csv", "--key-type", "u128", "--reproducible"],
+            "--reproducible goes with keys of 32 or 64 bits",
+        ),
         (
             &["k.u128", "--key-type", "u64"],
             "k.u128: key 0 is 324969006592305634633390616021200786553, expected at most",
@@ -414,10 +509,14 @@ fn keys_of_128_bits_are_built_and_asked() {
     }
     fs::write(folder.join("short.u128"), [0; 24]).unwrap();
     let error = refused(&folder, &["build", "short.u128", "-o", "o.koel"]);
-    assert!(error.contains("24 bytes: expected a multiple of 16, the last 8 at byte 16"), "{error}");
+    assert!(
+        error.contains("24 bytes: expected a multiple of 16, the last 8 at byte 16"),
+        "{error}"
+    );
 }
 
-/// More queries than are looked up at a time, of every format, and more values than are taken out at a time.
+/// More queries than are looked up at a time, of every format, and more values than are taken out
+/// at a time.
 #[test]
 fn many_queries_are_answered_piece_by_piece() {
     let queries = (0..2_500_000u32).map(|i| i.wrapping_mul(0x9E37_79B9) >> 12).collect::<Vec<_>>();
@@ -431,15 +530,22 @@ fn many_queries_are_answered_piece_by_piece() {
         ("hot.u32", &u32s(&[[7; 2_000_000], [8; 2_000_000]].concat())),
     ]);
     done(&folder, &["build", "keys.u32", "--kind", "set", "-o", "t.koel"]);
-    let expected = queries.iter().map(|&query| [query, u32::from(query < 500_000)]).collect::<Vec<_>>();
-    let all = expected.iter().map(|[query, found]| format!("{query},{found}\n")).collect::<String>();
+    let expected =
+        queries.iter().map(|&query| [query, u32::from(query < 500_000)]).collect::<Vec<_>>();
+    let all =
+        expected.iter().map(|[query, found]| format!("{query},{found}\n")).collect::<String>();
     for (file, column) in [("q.u32", "1"), ("q.npy", "1"), ("q.csv", "key")] {
         done(&folder, &["query", "t.koel", file, "--column", column, "-o", "a.csv"]);
-        assert!(fs::read_to_string(folder.join("a.csv")).unwrap() == format!("key,found\n{all}"), "{file}");
+        assert!(
+            fs::read_to_string(folder.join("a.csv")).unwrap() == format!("key,found\n{all}"),
+            "{file}"
+        );
     }
     done(&folder, &["query", "t.koel", "q.u32", "-o", "a.npy"]);
     let bytes = fs::read(folder.join("a.npy")).unwrap();
-    let rows = expected.iter().flat_map(|&[query, found]| [&query.to_le_bytes()[..], &[found as u8]].concat());
+    let rows = expected
+        .iter()
+        .flat_map(|&[query, found]| [&query.to_le_bytes()[..], &[found as u8]].concat());
     assert!(bytes[bytes.len() - 5 * queries.len()..].iter().copied().eq(rows));
 
     done(&folder, &["build", "hot.u32", "--kind", "multimap", "-o", "t.koel"]);
@@ -502,16 +608,25 @@ fn bad_usage_is_refused() {
             &["build", "k.u32", "-o", "o", "--kind", "multimap", "--duplicates", "last"],
             "--duplicates goes with --kind map",
         ),
-        (&["build", "k.u32", "-o", "o", "--kind", "set", "--reproducible"], "--reproducible goes with --kind map"),
+        (
+            &["build", "k.u32", "-o", "o", "--kind", "set", "--reproducible"],
+            "--reproducible goes with --kind map",
+        ),
         (&["build", "k.u32", "-o", "o", "--kind", "tree"], "'tree'"),
         (&["build", "k.u32", "-o", "o", "--load", "0.99"], "--load 0.99: expected 0.3 to 0.95"),
         (&["build", "k.u32", "-o", "o", "--load", "NaN"], "--load NaN: expected 0.3 to 0.95"),
         (&["build", "k.u32", "-o", "o", "--duplicates", "both"], "'both'"),
-        (&["build", "k.u32", "-o", "o", "--voxel-grid", "8"], "k.u32: --voxel-grid goes with a point cloud or mesh"),
+        (
+            &["build", "k.u32", "-o", "o", "--voxel-grid", "8"],
+            "k.u32: --voxel-grid goes with a point cloud or mesh",
+        ),
         (&["build", "m.obj", "-o", "o", "--voxel-grid", "0"], "--voxel-grid"),
         (&["build", "m.obj", "-o", "o"], "m.obj: a scan has no numbers, expected --voxel-grid N"),
         (&["build", "m.obj", "-o", "o", "--voxel-grid", "8", "--values", "k.u32"], "--values"),
-        (&["build", "k.u32", "-o", "o", "--value-column", "2"], "--value-column goes with a CSV file"),
+        (
+            &["build", "k.u32", "-o", "o", "--value-column", "2"],
+            "--value-column goes with a CSV file",
+        ),
         (&["build", "k.csv", "-o", "o", "--column", "0"], "columns are counted from 1"),
         (
             &["build", "k.txt", "-o", "o"],
@@ -520,7 +635,10 @@ fn bad_usage_is_refused() {
         (&["build", "k.u32", "-o", "."], ".: is a folder"),
         (&["build", "k.u32", "-o", "no/o"], "no/o: cannot be written"),
         (&["build", "k.u32", "-o", "o", "--json", "no/j"], "no/j: cannot be written"),
-        (&["query", "t.koel", "k.u32", "-o", "a.txt"], "a.txt: unknown format, expected a file named .npy or .csv"),
+        (
+            &["query", "t.koel", "k.u32", "-o", "a.txt"],
+            "a.txt: unknown format, expected a file named .npy or .csv",
+        ),
         (&["query", "t.koel", "m.obj"], "m.obj: a scan is no list of keys"),
         (&["query", "t.koel", "k.txt"], "k.txt: unknown format"),
     ] {
@@ -550,15 +668,36 @@ fn bad_numbers_are_refused_with_their_place() {
     let before = names(&folder);
     for (arguments, says) in [
         (&["missing.u32"][..], "missing.u32: cannot be read: No such file"),
-        (&["short.u32"], "short.u32: 6 bytes: expected a multiple of 4, the last 2 at byte 4 are no whole number"),
-        (&["short.u64"], "short.u64: 12 bytes: expected a multiple of 8, the last 4 at byte 8 are no whole number"),
-        (&["big.u64", "--key-type", "u32"], "big.u64: key 1 is 4294967296, expected at most 4294967295 for u32"),
-        (&["big.u64", "--values", "big.u64", "--value-type", "u32"], "big.u64: value 1 is 4294967296"),
-        (&["good.u32", "--values", "big.u64"], "big.u64: 2 values, expected one for each of 3 keys"),
-        (&["good.u32", "--duplicates", "reject"], "good.u32: key 1 occurs more than once: at 0 and at 2"),
+        (
+            &["short.u32"],
+            "short.u32: 6 bytes: expected a multiple of 4, the last 2 at byte 4 are no whole number",
+        ),
+        (
+            &["short.u64"],
+            "short.u64: 12 bytes: expected a multiple of 8, the last 4 at byte 8 are no whole number",
+        ),
+        (
+            &["big.u64", "--key-type", "u32"],
+            "big.u64: key 1 is 4294967296, expected at most 4294967295 for u32",
+        ),
+        (
+            &["big.u64", "--values", "big.u64", "--value-type", "u32"],
+            "big.u64: value 1 is 4294967296",
+        ),
+        (
+            &["good.u32", "--values", "big.u64"],
+            "big.u64: 2 values, expected one for each of 3 keys",
+        ),
+        (
+            &["good.u32", "--duplicates", "reject"],
+            "good.u32: key 1 occurs more than once: at 0 and at 2",
+        ),
         (&["text.npy"], "text.npy: is no .npy file: begins with \"1,2,3\\n\""),
         (&["short.npy"], "short.npy: truncated: 139 bytes, 3 elements need 140"),
-        (&["float.npy"], "float.npy: the elements are '<f4', expected '<u4', '<u8', '<i4' or '<i8'"),
+        (
+            &["float.npy"],
+            "float.npy: the elements are '<f4', expected '<u4', '<u8', '<i4' or '<i8'",
+        ),
         (&["minus.npy"], "minus.npy: element 1 is -5, expected no negative number"),
         (&["empty.csv"], "empty.csv: is empty, expected lines of numbers"),
         (&["word.csv"], "word.csv: line 3, column 1: found \"three\", expected a whole number"),
@@ -596,9 +735,14 @@ fn bad_tables_are_refused_by_what_is_wrong_with_them() {
         (with(length - 5, !good[length - 5]), "corrupted: the section of slots has checksum"),
     ] {
         fs::write(folder.join("bad.koel"), bytes).unwrap();
-        for arguments in [&["info", "bad.koel"][..], &["query", "bad.koel", "keys.u32", "-o", "a.csv"]] {
+        for arguments in
+            [&["info", "bad.koel"][..], &["query", "bad.koel", "keys.u32", "-o", "a.csv"]]
+        {
             let error = refused(&folder, arguments);
-            assert!(error.starts_with("error: bad.koel: ") && error.contains(says), "{arguments:?}: {error}");
+            assert!(
+                error.starts_with("error: bad.koel: ") && error.contains(says),
+                "{arguments:?}: {error}"
+            );
             assert_eq!(names(&folder), ["bad.koel", "good.koel", "keys.u32"]);
         }
     }
@@ -610,9 +754,16 @@ fn bad_tables_are_refused_by_what_is_wrong_with_them() {
     assert_eq!(names(&folder), ["bad.csv", "bad.koel", "good.koel", "keys.u32"]);
     // The last one is damaged in its slots only.
     done(&folder, &["info", "bad.koel", "--quick"]);
-    assert!(done(&folder, &["query", "--quick", "bad.koel", "keys.u32"]).contains(" of 100 keys found"));
-    assert!(refused(&folder, &["info", "missing.koel"]).contains("missing.koel: cannot be read: No such file"));
-    assert!(refused(&folder, &["info", "."]).contains(".: cannot be read: expected a regular file"));
+    assert!(
+        done(&folder, &["query", "--quick", "bad.koel", "keys.u32"]).contains(" of 100 keys found")
+    );
+    assert!(
+        refused(&folder, &["info", "missing.koel"])
+            .contains("missing.koel: cannot be read: No such file")
+    );
+    assert!(
+        refused(&folder, &["info", "."]).contains(".: cannot be read: expected a regular file")
+    );
 }
 
 #[test]
@@ -639,7 +790,11 @@ fn an_interrupted_query_leaves_no_answers() {
         let code = child.wait().unwrap().code();
         match code {
             Some(130) => assert_eq!(names(&folder), ["keys.u32", "q.u32", "t.koel"]),
-            other => assert_eq!((other, names(&folder).len()), (Some(0), 4), "done before it was interrupted"),
+            other => assert_eq!(
+                (other, names(&folder).len()),
+                (Some(0), 4),
+                "done before it was interrupted"
+            ),
         }
         let _ = fs::remove_file(folder.join("a.csv"));
     }
@@ -651,7 +806,10 @@ fn an_interrupt_leaves_what_was_there() {
     let keys = u32s(&(0..20_000_000).map(|i: u32| i.wrapping_mul(0x9E37_79B9)).collect::<Vec<_>>());
     let (_keep, folder) = folder_with(&[("keys.u32", &keys), ("t.koel", b"old")]);
     for milliseconds in [50, 400, 900] {
-        let mut child = koel(&folder, &["build", "keys.u32", "-o", "t.koel"]).stdout(Stdio::null()).spawn().unwrap();
+        let mut child = koel(&folder, &["build", "keys.u32", "-o", "t.koel"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         std::thread::sleep(std::time::Duration::from_millis(milliseconds));
         let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         let code = child.wait().unwrap().code();
@@ -659,7 +817,11 @@ fn an_interrupt_leaves_what_was_there() {
         assert_eq!(names(&folder), ["keys.u32", "t.koel"]);
         match code {
             Some(130) => assert!(whole == b"old" || whole.len() > 4096),
-            other => assert_eq!((other, whole.len() > 4096), (Some(0), true), "done before it was interrupted"),
+            other => assert_eq!(
+                (other, whole.len() > 4096),
+                (Some(0), true),
+                "done before it was interrupted"
+            ),
         }
     }
 }

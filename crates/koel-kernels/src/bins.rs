@@ -23,7 +23,8 @@ impl Source for Hash {
     }
 }
 
-/// The bin of a stored key: its bits below the `drop` highest, as a fraction of their range, times the number of bins.
+/// The bin of a stored key: its bits below the `drop` highest, as a fraction of their range, times
+/// the number of bins.
 #[inline(always)]
 pub fn bin_of(stored: u32, drop: u32, bins: u32) -> u32 {
     mulhi(stored << (drop & 31), bins)

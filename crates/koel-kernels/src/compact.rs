@@ -8,10 +8,12 @@ const ITEMS: usize = 16;
 /// Elements of a block.
 pub const TILE: u32 = THREADS * ITEMS as u32;
 
-/// Keeps some of `n` elements, in their order: `keeps(i)` tells whether element `i` stays, `put(to, i)` writes it as the `to`-th; `end(kept)`
-/// is called once. A block takes a tile of [`TILE`]; 32 * 4 + 4 + 4 bytes of shared memory.
+/// Keeps some of `n` elements, in their order: `keeps(i)` tells whether element `i` stays, `put(to,
+/// i)` writes it as the `to`-th; `end(kept)` is called once. A block takes a tile of [`TILE`]; 32 *
+/// 4 + 4 + 4 bytes of shared memory.
 ///
-/// A warp owns 16 rows of 32 elements. The kept ones of a row go to consecutive places: no staging is needed.
+/// A warp owns 16 rows of 32 elements. The kept ones of a row go to consecutive places: no staging
+/// is needed.
 #[inline(always)]
 pub(crate) fn keep(
     t: Thread,
@@ -84,7 +86,16 @@ fn compact<T: Word, V: Moved>(
         output.store(to, input.get_stream(i));
         values.store(to, values.load(i));
     };
-    keep(t, n, epoch, |i| flags.get_stream(i) != 0, put, |kept| count.store(0, kept), status, ticket)
+    keep(
+        t,
+        n,
+        epoch,
+        |i| flags.get_stream(i) != 0,
+        put,
+        |kept| count.store(0, kept),
+        status,
+        ticket,
+    )
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident $(+ $v:ident)?;)*) => { $(
@@ -108,7 +119,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident $(+ $v:ident)?;)
     }
 )* } }
 entries! {
-    /// `output` = the elements whose flag is not 0, in their order; `count[0]` = how many. One block a tile.
+    /// `output` = the elements whose flag is not 0, in their order; `count[0]` = how many. One
+    /// block a tile.
     compact_u32 u32;
     /// The same for 64-bit elements.
     compact_u64 u64;

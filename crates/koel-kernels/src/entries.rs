@@ -1,4 +1,5 @@
-//! Every kernel, by name, where all families are compiled. A kernel that is missing here fails `tests/abi.rs`.
+//! Every kernel, by name, where all families are compiled. A kernel that is missing here fails
+//! `tests/abi.rs`.
 use koel_simt::KernelSpec;
 
 macro_rules! entries {

@@ -1,7 +1,8 @@
 //! Sum, least and greatest of the values of each group.
 //!
-//! The values of a group are neighbours, and no group is empty. A block reduces the groups in a tile of values; a group that reaches over several
-//! tiles is put together from its parts afterwards, always in the same order: sums of `f32` too are the same in every run.
+//! The values of a group are neighbours, and no group is empty. A block reduces the groups in a
+//! tile of values; a group that reaches over several tiles is put together from its parts
+//! afterwards, always in the same order: sums of `f32` too are the same in every run.
 use crate::map::layout::Number;
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, kernel, unroll};
@@ -12,7 +13,8 @@ pub const THREADS: u32 = 256;
 const ITEMS: usize = 8;
 /// Values of a block.
 pub const TILE: u32 = THREADS * ITEMS as u32;
-/// Groups of a tile from which on each thread takes one at a time; each warp does if there are fewer.
+/// Groups of a tile from which on each thread takes one at a time; each warp does if there are
+/// fewer.
 const MANY: u32 = 64;
 /// In place of the group of a tile's first value, if it begins there.
 const NONE: u32 = u32::MAX;
@@ -225,7 +227,14 @@ fn reduce<F: Fold>(
 
 /// A warp for each tile: puts the group together that ends there and began in another one.
 #[inline(always)]
-fn join<F: Fold>(t: Thread, n: u32, starts: In<u32>, firsts: In<u32>, heads: In<F::Part>, out: Buf<F::Part>) {
+fn join<F: Fold>(
+    t: Thread,
+    n: u32,
+    starts: In<u32>,
+    firsts: In<u32>,
+    heads: In<F::Part>,
+    out: Buf<F::Part>,
+) {
     let tile = t.global_id() / 32;
     if tile >= n.div_ceil(TILE) {
         return;
@@ -250,8 +259,9 @@ fn join<F: Fold>(t: Thread, n: u32, starts: In<u32>, firsts: In<u32>, heads: In<
 }
 
 macro_rules! entries { ($($reduce:ident $join:ident $fold:ty, $value:ty, $part:ty;)*) => { $(
-    /// The result of each group whose values are all in one tile. Of others, `out` gets the part in their first tile, and `heads` the parts in
-    /// each later one, whose first value is of group `firsts`. `groups` begin at `starts`, and the last one ends there. One block a [`TILE`].
+    /// The result of each group whose values are all in one tile. Of others, `out` gets the part in
+    /// their first tile, and `heads` the parts in each later one, whose first value is of group
+    /// `firsts`. `groups` begin at `starts`, and the last one ends there. One block a [`TILE`].
     #[kernel(image = GROUPS, threads = 256, min_blocks = 4, shared = TILE * size_of::<$part>() as u32 + 8)]
     pub fn $reduce(
         t: Thread,

@@ -1,6 +1,7 @@
 //! Groups of equal keys: from sorted keys to the groups, and from groups to their keys and values.
 //!
-//! The groups are numbered in the order of their keys. `starts[g]..starts[g + 1]` are the places of group `g` among the sorted keys.
+//! The groups are numbered in the order of their keys. `starts[g]..starts[g + 1]` are the places of
+//! group `g` among the sorted keys.
 use crate::compact::keep;
 use crate::hash::{mix::mix, mulhi};
 use crate::map::find::Table;
@@ -29,13 +30,20 @@ impl<L: Layout<Value = u32>, V: Scalar> MultiTable<L, V> {
     /// The same for host code outside of a kernel, which can then look keys up.
     ///
     /// # Safety
-    /// It is on a device whose memory is the host's, and is there and not changed as long as the result is used.
+    /// It is on a device whose memory is the host's, and is there and not changed as long as the
+    /// result is used.
     #[cfg(not(target_arch = "nvptx64"))]
     pub unsafe fn on_host(self) -> MultiTable<L, V> {
         use koel_simt::Arg;
         let (starts, values) = (self.starts, self.values);
         // SAFETY: the caller's.
-        unsafe { MultiTable { table: self.table.on_host(), starts: starts.native(), values: values.native() } }
+        unsafe {
+            MultiTable {
+                table: self.table.on_host(),
+                starts: starts.native(),
+                values: values.native(),
+            }
+        }
     }
     /// Where the values of a key are.
     #[inline(always)]
@@ -95,7 +103,15 @@ pub fn group_numbers(t: Thread, n: u32, numbers: Buf<u32>) {
 }
 
 #[inline(always)]
-fn keys_of<K: Word>(t: Thread, n: u32, groups: u32, missing: K, ids: In<u32>, keys: In<K>, out: Buf<K>) {
+fn keys_of<K: Word>(
+    t: Thread,
+    n: u32,
+    groups: u32,
+    missing: K,
+    ids: In<u32>,
+    keys: In<K>,
+    out: Buf<K>,
+) {
     if let Some(i) = mine(t, n) {
         let id = ids.get_stream(i);
         out.store(i, if id < groups { keys.get(id) } else { missing });
@@ -107,17 +123,26 @@ fn keys_of<K: Word>(t: Thread, n: u32, groups: u32, missing: K, ids: In<u32>, ke
 fn size(groups: u32, starts: In<u32>, id: u32) -> u32 {
     if id < groups { starts.get(id + 1) - starts.get(id) } else { 0 }
 }
-/// In place of the number of each of `n` groups its elements, 0 if there is no such group. A thread each.
+/// In place of the number of each of `n` groups its elements, 0 if there is no such group. A thread
+/// each.
 #[kernel(image = GROUPS, threads = 256)]
 pub fn group_sizes_of(t: Thread, n: u32, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
     if let Some(i) = mine(t, n) {
         sizes.store(i, size(groups, starts, sizes.load(i)));
     }
 }
-/// In place of the number of each of `n` groups where it begins, and its size: 0 and 0 if there is no such group. The sizes behind, up to `all`,
-/// are 0. A thread each.
+/// In place of the number of each of `n` groups where it begins, and its size: 0 and 0 if there is
+/// no such group. The sizes behind, up to `all`, are 0. A thread each.
 #[kernel(image = GROUPS, threads = 256)]
-pub fn group_places(t: Thread, n: u32, all: u32, groups: u32, places: Buf<u32>, starts: In<u32>, sizes: Buf<u64>) {
+pub fn group_places(
+    t: Thread,
+    n: u32,
+    all: u32,
+    groups: u32,
+    places: Buf<u32>,
+    starts: In<u32>,
+    sizes: Buf<u64>,
+) {
     if let Some(i) = mine(t, all) {
         let mut of_group = 0;
         if i < n {
@@ -136,8 +161,9 @@ pub fn group_sizes(t: Thread, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
     }
 }
 
-/// The values of the groups that neighbouring queries ask for are neighbours in the output: the threads of a block write them
-/// one after the other, and look for each one's query. What a group has beyond [`LONG`] values they leave to [`retrieve_rest`].
+/// The values of the groups that neighbouring queries ask for are neighbours in the output: the
+/// threads of a block write them one after the other, and look for each one's query. What a group
+/// has beyond [`LONG`] values they leave to [`retrieve_rest`].
 #[inline(always)]
 fn retrieve<V: Number>(
     t: Thread,
@@ -163,7 +189,8 @@ fn retrieve<V: Number>(
     let end = offsets.get(first + count).min(room);
     let mut at = offsets.get(first) + t.id() as u64;
     while at < end {
-        // The last query that begins here or before: those that get nothing begin where the next one does.
+        // The last query that begins here or before: those that get nothing begin where the next
+        // one does.
         let mut query = 0;
         unroll::<8>(|step| {
             let next = query + (QUERIES >> (step + 1));
@@ -187,8 +214,9 @@ fn retrieve<V: Number>(
     }
 }
 
-/// The values of long groups beyond the first [`LONG`] of each. The output is cut into parts of so many, one for each block; what was left there is
-/// of one group, the one that its first place belongs to.
+/// The values of long groups beyond the first [`LONG`] of each. The output is cut into parts of so
+/// many, one for each block; what was left there is of one group, the one that its first place
+/// belongs to.
 #[inline(always)]
 fn retrieve_rest<V: Number>(
     t: Thread,
@@ -214,7 +242,8 @@ fn retrieve_rest<V: Number>(
         query += (begun.count_ones() - 1) * step;
         behind = behind.min(query + step);
     }
-    let (begin, end, from) = (offsets.get(query), offsets.get(query + 1).min(room), begins.get(query) as u64);
+    let (begin, end, from) =
+        (offsets.get(query), offsets.get(query + 1).min(room), begins.get(query) as u64);
     let mut at = first.max(begin + LONG as u64) + t.id() as u64;
     while at < end.min(first + LONG as u64) {
         let place = from + (at - begin);
@@ -227,8 +256,9 @@ fn retrieve_rest<V: Number>(
 }
 
 macro_rules! entries { ($($runs:ident $retrieve:ident $rest:ident $t:ty;)*) => { $(
-    /// Runs of equal keys: run `r` is of `distinct[r]` and begins at `starts[r]`; `count[0]` = how many there are, and `starts` behind the
-    /// last of them is `n`. One block for each [`TILE`](crate::compact::TILE) of keys.
+    /// Runs of equal keys: run `r` is of `distinct[r]` and begins at `starts[r]`; `count[0]` = how
+    /// many there are, and `starts` behind the last of them is `n`. One block for each
+    /// [`TILE`](crate::compact::TILE) of keys.
     #[kernel(image = GROUPS, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
     pub fn $runs(
         t: Thread,
@@ -243,8 +273,9 @@ macro_rules! entries { ($($runs:ident $retrieve:ident $rest:ident $t:ty;)*) => {
     ) {
         runs::<$t>(t, n, epoch, keys, distinct, starts, count, status, ticket)
     }
-    /// Values from `begins[i]` on to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room` on, and of each group [`LONG`]. There are `held` values.
-    /// `rest[0]` becomes 1 if a group has more. One block for each [`QUERIES`].
+    /// Values from `begins[i]` on to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room`
+    /// on, and of each group [`LONG`]. There are `held` values. `rest[0]` becomes 1 if a group has
+    /// more. One block for each [`QUERIES`].
     #[kernel(image = GROUPS, threads = 256, shared = 256 * 12)]
     pub fn $retrieve(
         t: Thread,
@@ -259,8 +290,8 @@ macro_rules! entries { ($($runs:ident $retrieve:ident $rest:ident $t:ty;)*) => {
     ) {
         retrieve::<$t>(t, n, begins, offsets, room, held, values, out, rest)
     }
-    /// The values of these groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. One block for each [`LONG`] of `out`. There must be a
-    /// query.
+    /// The values of these groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. One
+    /// block for each [`LONG`] of `out`. There must be a query.
     #[kernel(image = GROUPS, threads = 256)]
     pub fn $rest(
         t: Thread,
@@ -300,7 +331,8 @@ pub const SAMPLES: u32 = 16;
 /// Slots of the table of such a block.
 const SAMPLE_SLOTS: u32 = 2 * SAMPLE;
 
-/// Each block draws [`SAMPLE`] keys at random, some of them perhaps twice, and counts the couples of equal ones.
+/// Each block draws [`SAMPLE`] keys at random, some of them perhaps twice, and counts the couples
+/// of equal ones.
 #[inline(always)]
 fn sample<L: Layout>(t: Thread, n: u32, keys: In<L::Key>, couples: Buf<u32>) {
     const NONE: u32 = u32::MAX;
@@ -338,8 +370,8 @@ fn sample<L: Layout>(t: Thread, n: u32, keys: In<L::Key>, couples: Buf<u32>) {
 }
 
 macro_rules! samples { ($($sample:ident $layout:ty, $t:ty;)*) => { $(
-    /// Raises `couples[0]` by the couples of equal keys that each block finds among [`SAMPLE`] keys, drawn at random, some of them perhaps
-    /// twice: [`SAMPLES`] blocks. There must be a key.
+    /// Raises `couples[0]` by the couples of equal keys that each block finds among [`SAMPLE`]
+    /// keys, drawn at random, some of them perhaps twice: [`SAMPLES`] blocks. There must be a key.
     #[kernel(image = GROUPS, threads = 256, shared = 2 * SAMPLE_SLOTS * 4)]
     pub fn $sample(t: Thread, n: u32, keys: In<$t>, couples: Buf<u32>) {
         sample::<$layout>(t, n, keys, couples)

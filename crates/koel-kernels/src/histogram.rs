@@ -42,7 +42,15 @@ pub(crate) fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl F
 }
 
 #[inline(always)]
-fn in_shared<S: Source>(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
+fn in_shared<S: Source>(
+    t: Thread,
+    drop: u32,
+    bins: u32,
+    aligned: u32,
+    n: u32,
+    keys: In<u32>,
+    counts: Buf<u32>,
+) {
     let own = t.shared().array::<u32>(bins);
     let mut i = t.id();
     while i < bins {
@@ -64,7 +72,15 @@ fn in_shared<S: Source>(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, k
     }
 }
 #[inline(always)]
-fn in_global<S: Source>(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
+fn in_global<S: Source>(
+    t: Thread,
+    drop: u32,
+    bins: u32,
+    aligned: u32,
+    n: u32,
+    keys: In<u32>,
+    counts: Buf<u32>,
+) {
     each_key(t, aligned, n, keys, |key| {
         counts.fetch_add(bin_of(S::stored(key), drop, bins), 1);
     });

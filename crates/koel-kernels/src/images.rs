@@ -1,9 +1,10 @@
 //! The GPU code that this build carries: one [`Image`] a family of kernels.
 //!
-//! `cargo xtask ptx` writes the files; a kernel says by `#[kernel(image = NAME)]` to which family it belongs. A program
-//! links the images of the kernels that it can launch, and a device loads an image when its first kernel is launched.
-//! Which GPUs it has code for is a matter of features: `ptx` (any GPU since compute capability 7.5, compiled by the
-//! driver), `sm_8x` (machine code for 8.0, 8.6 and 8.9), `sm_90` and `sm_1xx` (10.0 and 12.0).
+//! `cargo xtask ptx` writes the files; a kernel says by `#[kernel(image = NAME)]` to which family
+//! it belongs. A program links the images of the kernels that it can launch, and a device loads an
+//! image when its first kernel is launched. Which GPUs it has code for is a matter of features:
+//! `ptx` (any GPU since compute capability 7.5, compiled by the driver), `sm_8x` (machine code for
+//! 8.0, 8.6 and 8.9), `sm_90` and `sm_1xx` (10.0 and 12.0).
 use koel_simt::Image;
 
 macro_rules! images { ($($(#[$doc:meta])* $name:ident $file:literal;)*) => {

@@ -1,10 +1,10 @@
 //! koel's device code: one source for PTX and for the host.
 //!
-//! Files stand in the order in which data meets them. Every kernel here becomes an entry of one of the [`images`]
-//! (`cargo xtask ptx`), and runs in the host tests.
+//! Files stand in the order in which data meets them. Every kernel here becomes an entry of one of
+//! the [`images`] (`cargo xtask ptx`), and runs in the host tests.
 //!
-//! Features: `classic`, `spatial` and `vision` add families of kernels; `executor` compiles all kernels for the test
-//! executor; the others choose the GPUs that [`images`] carry code for.
+//! Features: `classic`, `spatial` and `vision` add families of kernels; `executor` compiles all
+//! kernels for the test executor; the others choose the GPUs that [`images`] carry code for.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 #![allow(clippy::too_many_arguments, reason = "a kernel takes what it needs one by one")]
@@ -13,7 +13,12 @@ pub mod bins;
 #[cfg(any(feature = "classic", target_arch = "nvptx64"))]
 pub mod classic;
 pub mod compact;
-#[cfg(all(feature = "classic", feature = "spatial", feature = "vision", not(target_arch = "nvptx64")))]
+#[cfg(all(
+    feature = "classic",
+    feature = "spatial",
+    feature = "vision",
+    not(target_arch = "nvptx64")
+))]
 pub mod entries;
 pub mod group_reduce;
 pub mod groups;

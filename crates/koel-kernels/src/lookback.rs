@@ -1,9 +1,11 @@
-//! Decoupled look-back (Merrill and Garland 2016): a running sum over the tiles of one launch, in one pass.
+//! Decoupled look-back (Merrill and Garland 2016): a running sum over the tiles of one launch, in
+//! one pass.
 //!
-//! Tiles are handed out by a ticket, so a tile only ever waits for tiles that a running block has taken before: progress
-//! does not depend on the order in which blocks start. Each tile publishes first its own sum, then the sum up to its end.
-//! A status word carries the launch's epoch, the state and 32 bits of value at once, so that relaxed accesses are enough,
-//! and a plan that raises the epoch from launch to launch need not clear the words.
+//! Tiles are handed out by a ticket, so a tile only ever waits for tiles that a running block has
+//! taken before: progress does not depend on the order in which blocks start. Each tile publishes
+//! first its own sum, then the sum up to its end. A status word carries the launch's epoch, the
+//! state and 32 bits of value at once, so that relaxed accesses are enough, and a plan that raises
+//! the epoch from launch to launch need not clear the words.
 use koel_simt::{Buf, Scalar, Shared, Thread, unroll};
 
 /// The value is the tile's own.
@@ -62,7 +64,8 @@ impl Carried for u32 {
         unpack(epoch, status.load_relaxed(tile))
     }
 }
-/// Two words, each with half of the value: they belong together if their states agree, in whatever order they arrive.
+/// Two words, each with half of the value: they belong together if their states agree, in whatever
+/// order they arrive.
 impl Carried for u64 {
     const WORDS: u32 = 2;
     const ZERO: u64 = 0;
@@ -89,7 +92,8 @@ impl Carried for u64 {
     }
 }
 
-/// The next tile, by thread 0, into `slot[0]`: a barrier must follow. The last ticket sets the counter back.
+/// The next tile, by thread 0, into `slot[0]`: a barrier must follow. The last ticket sets the
+/// counter back.
 #[inline(always)]
 #[track_caller]
 pub fn take_tile(t: Thread, ticket: Buf<u32>, slot: Shared<u32>) {
@@ -102,7 +106,8 @@ pub fn take_tile(t: Thread, ticket: Buf<u32>, slot: Shared<u32>) {
     }
 }
 
-/// Publishes `own`, the sum of `tile`, and returns the sum of all tiles before it. For all lanes of one warp of the block.
+/// Publishes `own`, the sum of `tile`, and returns the sum of all tiles before it. For all lanes of
+/// one warp of the block.
 #[inline(always)]
 #[track_caller]
 pub fn sum_before<T: Carried>(t: Thread, status: Buf<u64>, epoch: u32, tile: u32, own: T) -> T {
@@ -113,7 +118,8 @@ pub fn sum_before<T: Carried>(t: Thread, status: Buf<u64>, epoch: u32, tile: u32
     while end != 0 {
         let (mut state, mut value);
         loop {
-            // Lanes before tile 0 end the search; they are behind the lane of tile 0, which does so too.
+            // Lanes before tile 0 end the search; they are behind the lane of tile 0, which does so
+            // too.
             (state, value) = (PREFIX, T::ZERO);
             if t.lane() < end {
                 (state, value) = T::read(status, epoch, end - 1 - t.lane());
@@ -123,7 +129,8 @@ pub fn sum_before<T: Carried>(t: Thread, status: Buf<u64>, epoch: u32, tile: u32
             }
         }
         let closed = t.warp().ballot(state == PREFIX);
-        sum = sum.plus(warp_sum(t, if t.lane() <= closed.trailing_zeros() { value } else { T::ZERO }));
+        sum = sum
+            .plus(warp_sum(t, if t.lane() <= closed.trailing_zeros() { value } else { T::ZERO }));
         if closed != 0 {
             break;
         }

@@ -1,5 +1,5 @@
-//! One-pass partition of pairs: a block sorts its tile by bin in shared memory, reserves room with one global add per bin,
-//! and writes each bin's run coalesced.
+//! One-pass partition of pairs: a block sorts its tile by bin in shared memory, reserves room with
+//! one global add per bin, and writes each bin's run coalesced.
 use crate::bins::{Bits, Hash, Source, bin_of};
 use crate::map::layout::Number;
 use koel_simt::{Buf, In, Shared, Thread, Word, block, kernel, unroll};
@@ -46,8 +46,9 @@ pub fn tile_index<const THREADS: usize>(t: Thread, j: u32) -> u32 {
     (j / 4 * THREADS as u32 + t.id()) * 4 + j % 4
 }
 
-/// Loads a tile from two arrays: `pair(key, value)` of each, `none` behind the end, and a bit for each that is there. Four neighbours a
-/// thread, so that full tiles are read sixteen bytes at a time. Four of `ITEMS` at least.
+/// Loads a tile from two arrays: `pair(key, value)` of each, `none` behind the end, and a bit for
+/// each that is there. Four neighbours a thread, so that full tiles are read sixteen bytes at a
+/// time. Four of `ITEMS` at least.
 #[inline(always)]
 pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
@@ -86,7 +87,8 @@ pub fn load_tile<K: Number, V: Number, P: Copy, const THREADS: usize, const ITEM
     (pairs, live)
 }
 
-/// Loads a tile of keys, and a bit for each that is there. Four neighbours a thread, as [`load_tile`] does.
+/// Loads a tile of keys, and a bit for each that is there. Four neighbours a thread, as
+/// [`load_tile`] does.
 #[inline(always)]
 #[track_caller]
 pub fn load_keys<K: Number, const THREADS: usize, const ITEMS: usize>(
@@ -116,8 +118,9 @@ pub fn load_keys<K: Number, const THREADS: usize, const ITEMS: usize>(
     }
     (tile, live)
 }
-/// Words from `first` on, `count` of them or a tile, and a bit for each that counts: word `j` of a thread is `j * THREADS` behind its first.
-/// All are asked for before one is used. `none` stands where nothing is asked for.
+/// Words from `first` on, `count` of them or a tile, and a bit for each that counts: word `j` of a
+/// thread is `j * THREADS` behind its first. All are asked for before one is used. `none` stands
+/// where nothing is asked for.
 #[inline(always)]
 #[track_caller]
 pub fn load_run<W: Word, const THREADS: usize, const ITEMS: usize>(
@@ -143,8 +146,9 @@ pub fn load_run<W: Word, const THREADS: usize, const ITEMS: usize>(
     (tile, live)
 }
 
-/// What a [`scatter`] does about bins that are *crowded*: so many pairs of a tile go there that they are not spread like hashes of
-/// distinct keys. If several are, all of the tile's are taken for crowded.
+/// What a [`scatter`] does about bins that are *crowded*: so many pairs of a tile go there that
+/// they are not spread like hashes of distinct keys. If several are, all of the tile's are taken
+/// for crowded.
 pub trait Crowd<P, const ITEMS: usize>: Copy {
     /// Whether it does anything.
     const THINS: bool = true;
@@ -158,9 +162,10 @@ pub trait Crowd<P, const ITEMS: usize>: Copy {
     /// Called for a crowded bin, with the pairs that go there.
     #[inline(always)]
     fn seen(self, _pairs: u32) {}
-    /// Of pairs with a bit in `live`, some are in crowded bins: those with one in `crowded`. Gives the pairs of the tile again, and a bit
-    /// for each of them that stays. All threads of the block call it; it may use the memory of the tile. Best it loads the pairs again,
-    /// so that nothing must be kept for what is rare.
+    /// Of pairs with a bit in `live`, some are in crowded bins: those with one in `crowded`. Gives
+    /// the pairs of the tile again, and a bit for each of them that stays. All threads of the
+    /// block call it; it may use the memory of the tile. Best it loads the pairs again, so that
+    /// nothing must be kept for what is rare.
     fn thinned(self, t: Thread, pairs: [P; ITEMS], live: u32, crowded: u32) -> ([P; ITEMS], u32);
 }
 /// Nothing is done.
@@ -178,10 +183,11 @@ impl<P, const ITEMS: usize> Crowd<P, ITEMS> for AsTheyCome {
     }
 }
 
-/// Writes a tile to its bins: of `pairs`, those whose bit is set in `live`. `bin_of` a pair is below BINS; `cursors[first_bin + bin]`
-/// counts what has come to it; `place(bin, before, run)` is where a run of `run` pairs goes of which `before` came earlier: below
-/// [`ELSEWHERE`], or somewhere else, or [`NOWHERE`]. `put(to, pair)` writes one pair; `put_elsewhere` one whose place is not below
-/// [`ELSEWHERE`]. What is done about crowded bins, `crowd` says.
+/// Writes a tile to its bins: of `pairs`, those whose bit is set in `live`. `bin_of` a pair is
+/// below BINS; `cursors[first_bin + bin]` counts what has come to it; `place(bin, before, run)` is
+/// where a run of `run` pairs goes of which `before` came earlier: below [`ELSEWHERE`], or
+/// somewhere else, or [`NOWHERE`]. `put(to, pair)` writes one pair; `put_elsewhere` one whose place
+/// is not below [`ELSEWHERE`]. What is done about crowded bins, `crowd` says.
 ///
 /// `shared` gives out `THREADS * ITEMS * size_of::<P>() + BINS * 8 + 128` bytes.
 #[inline(always)]
@@ -313,7 +319,10 @@ pub fn scatter<
 }
 
 #[inline(always)]
-fn clear_bins<const THREADS: usize, const BINS: usize, const PER: usize>(t: Thread, counts: Shared<u32>) {
+fn clear_bins<const THREADS: usize, const BINS: usize, const PER: usize>(
+    t: Thread,
+    counts: Shared<u32>,
+) {
     unroll::<PER>(|j| {
         let bin = (j * THREADS) as u32 + t.id();
         if bin < BINS as u32 {
@@ -344,7 +353,8 @@ const CROWDED: u32 = 1 << 16;
 /// So many that all are taken for crowded.
 const MANY_CROWDED: u32 = 4 * CROWDED;
 
-/// Whether a run fits a bin of `room` places of which some are taken; also when the cursor has come near 2^32.
+/// Whether a run fits a bin of `room` places of which some are taken; also when the cursor has come
+/// near 2^32.
 #[inline(always)]
 pub fn fits(room: u32, taken: u32, run: u32) -> bool {
     taken <= room && run <= room - taken
@@ -352,7 +362,13 @@ pub fn fits(room: u32, taken: u32, run: u32) -> bool {
 
 /// `stride`: from the beginning of a bin's room to that of the next. `room`: places of a bin.
 #[inline(always)]
-fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+fn partition<
+    S: Source,
+    const THREADS: usize,
+    const ITEMS: usize,
+    const BINS: usize,
+    const PER: usize,
+>(
     t: Thread,
     drop: u32,
     bins: u32,
@@ -366,9 +382,10 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
     cursors: Buf<u32>,
     overflow: Buf<u32>,
 ) {
-    let tile = load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, 0, |key, value| {
-        (value as u64) << 32 | S::stored(key) as u64
-    });
+    let tile =
+        load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, 0, |key, value| {
+            (value as u64) << 32 | S::stored(key) as u64
+        });
     let place = |bin: u32, before, run| {
         if fits(room, before, run) {
             bin.wrapping_mul(stride).wrapping_add(before)
@@ -379,7 +396,9 @@ fn partition<S: Source, const THREADS: usize, const ITEMS: usize, const BINS: us
     };
     let bin = |e: u64| bin_of(e as u32, drop, bins);
     let put = |to: u32, e| out.store(to, e);
-    scatter::<_, THREADS, ITEMS, BINS, PER, _>(t, tile, AsTheyCome, bin, 0, cursors, place, put, put)
+    scatter::<_, THREADS, ITEMS, BINS, PER, _>(
+        t, tile, AsTheyCome, bin, 0, cursors, place, put, put,
+    )
 }
 
 macro_rules! entries { ($($(#[$doc:meta])* $name:ident $s:ident, $th:literal $blocks:literal $items:literal $bins:literal $per:literal;)*) => { $(
@@ -403,8 +422,9 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $s:ident, $th:literal $bl
     }
 )* } }
 entries! {
-    /// Pairs `value << 32 | key` to the rooms of their bins: bin `b`'s `i`-th to `out[b * stride + i]`, `i` from
-    /// `cursors[b]` on, which is raised. What finds no place is counted in `overflow[0]`. [`NARROW`], by bits of the key.
+    /// Pairs `value << 32 | key` to the rooms of their bins: bin `b`'s `i`-th to `out[b * stride +
+    /// i]`, `i` from `cursors[b]` on, which is raised. What finds no place is counted in
+    /// `overflow[0]`. [`NARROW`], by bits of the key.
     partition_bits_narrow Bits, 384 2 20 256 1;
     /// The same with the key mixed, by its mix.
     partition_hash_narrow Hash, 384 2 20 256 1;
@@ -419,7 +439,8 @@ entries! {
 }
 
 const START_THREADS: u32 = 256;
-/// Exclusive sums of counts, by one block: `starts[b]`, `cursors[b]` = `counts[..b]`, `starts[bins]` = all.
+/// Exclusive sums of counts, by one block: `starts[b]`, `cursors[b]` = `counts[..b]`,
+/// `starts[bins]` = all.
 #[kernel(image = PRIMITIVES, threads = 256, shared = 32 * 4)]
 pub fn bin_starts(t: Thread, bins: u32, counts: In<u32>, starts: Buf<u32>, cursors: Buf<u32>) {
     let sums = t.shared().array::<u32>(32);

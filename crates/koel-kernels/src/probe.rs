@@ -2,15 +2,16 @@
 use crate::hash::mulhi;
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
-/// What [`number_sectors`](fn@number_sectors) writes into 32-byte sector `s`: words that differ from sector to sector and within one.
+/// What [`number_sectors`](fn@number_sectors) writes into 32-byte sector `s`: words that differ
+/// from sector to sector and within one.
 #[inline(always)]
 pub fn sector_words(s: u32) -> [u64; 4] {
     let first = (4 * s as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     [first, first ^ 0x5555, first.wrapping_add(0x1234_5678_9ABC_DEF1), !first]
 }
 
-/// The sector that read `i` of a run goes to: the finaliser of MurmurHash3 (Appleby) with other constants, then a
-/// multiplication that maps it to `0..sectors`.
+/// The sector that read `i` of a run goes to: the finaliser of MurmurHash3 (Appleby) with other
+/// constants, then a multiplication that maps it to `0..sectors`.
 #[inline(always)]
 pub fn random_sector(i: u32, sectors: u32, seed: u32) -> u32 {
     let mut h = (i ^ seed).wrapping_mul(0x9E37_79B1);

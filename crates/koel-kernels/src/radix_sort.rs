@@ -1,6 +1,7 @@
-//! Stable least-significant-digit radix sort, 8 bits a pass, each pass in one sweep over the data ("Onesweep", Adinets
-//! and Merrill 2022): digits are counted once for all passes; a pass ranks its tiles in registers and shared memory and finds
-//! where each digit's run of a tile goes by decoupled look-back, one thread a digit.
+//! Stable least-significant-digit radix sort, 8 bits a pass, each pass in one sweep over the data
+//! ("Onesweep", Adinets and Merrill 2022): digits are counted once for all passes; a pass ranks its
+//! tiles in registers and shared memory and finds where each digit's run of a tile goes by
+//! decoupled look-back, one thread a digit.
 use crate::lookback::{AGGREGATE, PREFIX, pack, take_tile, unpack};
 use crate::moved::{Moved, Nothing, Values};
 use koel_simt::{Buf, In, Scalar, Thread, block, kernel, unroll};
@@ -45,7 +46,14 @@ pub const COUNT_TURN: u32 = COUNT_THREADS * COUNT_FLIGHT as u32;
 
 /// `counts[pass * 256 + digit]` += keys; bits from `begin` to `end`.
 #[inline(always)]
-fn count_digits<K: SortKey>(t: Thread, begin: u32, end: u32, n: u32, keys: In<K>, counts: Buf<u32>) {
+fn count_digits<K: SortKey>(
+    t: Thread,
+    begin: u32,
+    end: u32,
+    n: u32,
+    keys: In<K>,
+    counts: Buf<u32>,
+) {
     let own = t.shared().array::<u32>(K::DIGITS * RADIX);
     unroll::<8>(|p| {
         if p < K::DIGITS {
@@ -126,8 +134,8 @@ fn lanes_with(t: Thread, digit: u32) -> u32 {
     lanes
 }
 
-/// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so that tile, warp, row, lane is the order of the input, which
-/// equal digits keep.
+/// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so that tile, warp, row, lane is the
+/// order of the input, which equal digits keep.
 #[inline(always)]
 fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
     t: Thread,
@@ -161,7 +169,8 @@ fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
     let at = |j: usize| t.warp_id() * (32 * ITEMS) as u32 + (j * 32) as u32 + t.lane();
     let own = t.warp_id() * RADIX as u32;
 
-    // What is missing in the last tile counts as the greatest key: it comes last of the last digit, and is not written.
+    // What is missing in the last tile counts as the greatest key: it comes last of the last digit,
+    // and is not written.
     let mut key = [K::LAST; ITEMS];
     unroll::<ITEMS>(|j| {
         if at(j) < count {
@@ -173,7 +182,8 @@ fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
     });
     t.barrier();
 
-    // One thread a digit: how many, in each warp before and in all. Known to later tiles before this one is ranked.
+    // One thread a digit: how many, in each warp before and in all. Known to later tiles before
+    // this one is ranked.
     let (mut before, mut all) = ([0; WARPS], 0);
     if id < RADIX as u32 {
         unroll::<WARPS>(|w| {
@@ -274,7 +284,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $items:ident = $n:literal
     }
 )* } }
 entries! {
-    /// Sorts keys by the digit at `shift`, stably. `starts[d]`: where the keys of digit `d` go. One block a tile.
+    /// Sorts keys by the digit at `shift`, stably. `starts[d]`: where the keys of digit `d` go. One
+    /// block a tile.
     sort_pass_u32 ITEMS_U32 = 18, 4, u32;
     /// The same for 64-bit keys.
     sort_pass_u64 ITEMS_U64 = 14, 8, u64;

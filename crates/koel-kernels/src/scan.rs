@@ -46,7 +46,8 @@ impl Scanned for u64 {
     }
 }
 
-/// A warp owns `CHUNKS` runs of 32 chunks, one after another: every access is coalesced, and the order is kept.
+/// A warp owns `CHUNKS` runs of 32 chunks, one after another: every access is coalesced, and the
+/// order is kept.
 #[inline(always)]
 fn scan<T: Scanned>(
     t: Thread,
@@ -152,8 +153,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident)*) => { $(
     }
 )* } }
 entries! {
-    /// `output[i]` = sum of `input[..i]`, or of `input[..=i]` if `inclusive`; `total[0]` = sum of all. One block a tile.
-    /// `aligned`: both arrays begin on multiples of sixteen bytes.
+    /// `output[i]` = sum of `input[..i]`, or of `input[..=i]` if `inclusive`; `total[0]` = sum of
+    /// all. One block a tile. `aligned`: both arrays begin on multiples of sixteen bytes.
     scan_u32 u32
     /// The same for 64-bit elements.
     scan_u64 u64

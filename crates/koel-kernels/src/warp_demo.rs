@@ -1,4 +1,5 @@
-//! Every primitive of koel-simt once: a test of what they do and of what they compile to (`sass-expectations.txt`).
+//! Every primitive of koel-simt once: a test of what they do and of what they compile to
+//! (`sass-expectations.txt`).
 use koel_simt::{Buf, In, Thread, U32x4, U64x2, block, kernel};
 
 /// Warp operations with whole and partial masks, 16-byte accesses, and divergent code between them.
@@ -15,16 +16,26 @@ pub fn warp_demo(t: Thread, input: In<u32>, wide: In<u64>, out: Buf<u32>) {
     }
     b ^= warp.match_any(v[0] & 3);
     let c = warp.reduce_add(z) ^ warp.reduce_min(w) ^ warp.reduce_max(w);
-    let d = quad.shfl_xor(x, 1) ^ quad.shfl(y, t.lane() & !3) ^ warp.shfl_up(z, 3) ^ warp.shfl_down(w, 5);
+    let d = quad.shfl_xor(x, 1)
+        ^ quad.shfl(y, t.lane() & !3)
+        ^ warp.shfl_up(z, 3)
+        ^ warp.shfl_down(w, 5);
     let e = warp.shfl_xor(v[1], 16);
     let f = warp.any(x == y) as u32 | (warp.all(z != w) as u32) << 1;
     out.x4().store_stream(i, U32x4([a ^ b, c ^ d, e as u32, (e >> 32) as u32 ^ f]));
 }
 
-/// Every atomic on shared and global words of both sizes, 16-byte and byte accesses of shared memory, block sums, a counting
-/// barrier. `words` and `wide_words` hold seven results each.
+/// Every atomic on shared and global words of both sizes, 16-byte and byte accesses of shared
+/// memory, block sums, a counting barrier. `words` and `wide_words` hold seven results each.
 #[kernel(image = PROBE, threads = 128, shared = 128 * 16 + 8 * 8 + 8 * 8 + 8 * 4 + 8 * 8 + 128)]
-pub fn memory_demo(t: Thread, input: In<u32>, words: Buf<u32>, wide_words: Buf<u64>, out: Buf<u32>, bytes: Buf<u8>) {
+pub fn memory_demo(
+    t: Thread,
+    input: In<u32>,
+    words: Buf<u32>,
+    wide_words: Buf<u64>,
+    out: Buf<u32>,
+    bytes: Buf<u8>,
+) {
     let mut shared = t.shared();
     let staged = shared.array::<u32>(512);
     let (wide, wide_sums) = (shared.array::<u64>(8), shared.array::<u64>(8));

@@ -23,16 +23,24 @@ fn warp_operations() {
         let mut out = Aligned([0; 4 * N]);
         // SAFETY: the arrays fit the kernel.
         unsafe {
-            warp_demo::launch(&Exec::new(seed as u64), 2, In::new(&input.0), In::new(&wide.0), Buf::new(&mut out.0))
+            warp_demo::launch(
+                &Exec::new(seed as u64),
+                2,
+                In::new(&input.0),
+                In::new(&wide.0),
+                Buf::new(&mut out.0),
+            )
         }
         .unwrap();
         for i in 0..N {
             let (base, l) = (i & !31, i & 31);
             let of = |i: usize, k: usize| input.0[4 * i + k];
-            let bits = |f: &dyn Fn(usize) -> bool| (0..32).fold(0, |m, l| m | (f(base + l) as u32) << l);
+            let bits =
+                |f: &dyn Fn(usize) -> bool| (0..32).fold(0, |m, l| m | (f(base + l) as u32) << l);
             let lanes = |k: usize| (base..base + 32).map(move |i| of(i, k));
             let a = bits(&|j| of(j, 0) & 1 != 0) ^ if of(i, 2) & 1 != 0 { of(i, 3) } else { 0 };
-            let b = bits(&|j| of(j, 1) & 7 == of(i, 1) & 7) ^ bits(&|j| wide.0[2 * j] & 3 == wide.0[2 * i] & 3);
+            let b = bits(&|j| of(j, 1) & 7 == of(i, 1) & 7)
+                ^ bits(&|j| wide.0[2 * j] & 3 == wide.0[2 * i] & 3);
             let c = lanes(2).sum::<u32>() ^ lanes(3).min().unwrap() ^ lanes(3).max().unwrap();
             let up = if l >= 3 { of(i - 3, 2) } else { of(i, 2) };
             let down = if l + 5 < 32 { of(i + 5, 3) } else { of(i, 3) };
@@ -40,7 +48,11 @@ fn warp_operations() {
             let e = wide.0[2 * (i ^ 16) + 1];
             let f = (base..base + 32).any(|j| of(j, 0) == of(j, 1)) as u32
                 | ((base..base + 32).all(|j| of(j, 2) != of(j, 3)) as u32) << 1;
-            assert_eq!(out.0[4 * i..][..4], [a ^ b, c ^ d, e as u32, (e >> 32) as u32 ^ f], "seed {seed}, thread {i}");
+            assert_eq!(
+                out.0[4 * i..][..4],
+                [a ^ b, c ^ d, e as u32, (e >> 32) as u32 ^ f],
+                "seed {seed}, thread {i}"
+            );
         }
     }
 }

@@ -9,14 +9,17 @@ pub struct Choices {
     of: Vec<u32>,
 }
 impl Choices {
-    /// `keys` keys with `functions` different random buckets each (all of them, if there are not more).
+    /// `keys` keys with `functions` different random buckets each (all of them, if there are not
+    /// more).
     pub fn random(keys: usize, functions: u32, buckets: u32, seed: u64) -> Choices {
         let mut of = Vec::with_capacity(keys * functions as usize);
         let mut word = 0u64;
         let mut draw = || {
             word += 1;
-            let random =
-                splitmix_at(seed ^ (word >> 31).wrapping_mul(0xA24B_AED4_963E_E407), (word & 0x7FFF_FFFF) as u32);
+            let random = splitmix_at(
+                seed ^ (word >> 31).wrapping_mul(0xA24B_AED4_963E_E407),
+                (word & 0x7FFF_FFFF) as u32,
+            );
             ((u128::from(random) * u128::from(buckets)) >> 64) as u32
         };
         for key in 0..keys {
@@ -31,8 +34,16 @@ impl Choices {
         Choices { functions, buckets, of }
     }
     /// By `bucket_of(key, function)`.
-    pub fn of_keys(keys: &[u32], functions: u32, buckets: u32, bucket_of: impl Fn(u32, u32) -> u32) -> Choices {
-        let of = keys.iter().flat_map(|&key| (0..functions).map(move |f| (key, f))).map(|(key, f)| bucket_of(key, f));
+    pub fn of_keys(
+        keys: &[u32],
+        functions: u32,
+        buckets: u32,
+        bucket_of: impl Fn(u32, u32) -> u32,
+    ) -> Choices {
+        let of = keys
+            .iter()
+            .flat_map(|&key| (0..functions).map(move |f| (key, f)))
+            .map(|(key, f)| bucket_of(key, f));
         Choices { functions, buckets, of: of.collect() }
     }
     /// Those of the first keys alone.

@@ -10,13 +10,15 @@ use rayon::prelude::*;
 pub enum Source {
     /// A family of the library.
     Family(Family),
-    /// `(a k mod 2^32)`, its high bits, for an odd `a`: what Dietzfelbinger and Schellbach (2009) warn of.
+    /// `(a k mod 2^32)`, its high bits, for an odd `a`: what Dietzfelbinger and Schellbach (2009)
+    /// warn of.
     Multiplicative,
 }
 impl Source {
     /// Every one but the key itself modulo the slots, which has no constants to draw again.
     pub fn all() -> impl Iterator<Item = Source> {
-        let families = Family::ALL.iter().filter(|f| **f != Family::Modulo).map(|f| Source::Family(*f));
+        let families =
+            Family::ALL.iter().filter(|f| **f != Family::Modulo).map(|f| Source::Family(*f));
         families.chain([Source::Multiplicative])
     }
     /// For reports.
@@ -71,15 +73,16 @@ impl Build {
     }
 }
 
-/// Of `runs` sets of random keys spread over buckets of 409 on average, those with a bucket of more than 512: the restarts of
-/// the 2009 paper.
+/// Of `runs` sets of random keys spread over buckets of 409 on average, those with a bucket of more
+/// than 512: the restarts of the 2009 paper.
 pub fn overfull_buckets(n: usize, runs: usize, seed: u64) -> usize {
     let buckets = n.div_ceil(409);
     let fails = |run: &usize| {
         let seed = splitmix_at(seed, *run as u32);
         let mut counts = vec![0u32; buckets];
         (0..n as u32).any(|i| {
-            let count = &mut counts[mulhi((splitmix_at(seed, i) >> 32) as u32, buckets as u32) as usize];
+            let count =
+                &mut counts[mulhi((splitmix_at(seed, i) >> 32) as u32, buckets as u32) as usize];
             *count += 1;
             *count > 512
         })

@@ -48,12 +48,16 @@ impl Table {
     pub fn free_slot(&self, bucket: u32) -> Option<u32> {
         self.slots_of(bucket).find(|&slot| self.slots[slot as usize] == NOBODY)
     }
-    /// Panics unless the first `placed` keys are each in one of their buckets, once, and nobody else is.
+    /// Panics unless the first `placed` keys are each in one of their buckets, once, and nobody
+    /// else is.
     pub fn check(&self, choices: &Choices, placed: usize) {
         let mut seen = vec![false; placed];
         for (slot, &key) in self.slots.iter().enumerate().filter(|(_, key)| **key != NOBODY) {
             assert!((key as usize) < placed && !seen[key as usize], "key {key} in slot {slot}");
-            assert!(choices.of(key).contains(&(slot as u32 / self.bucket)), "key {key} is in no bucket of its own");
+            assert!(
+                choices.of(key).contains(&(slot as u32 / self.bucket)),
+                "key {key} is in no bucket of its own"
+            );
             seen[key as usize] = true;
         }
         assert!(seen.iter().all(|s| *s), "a key is lost");
@@ -77,7 +81,13 @@ pub struct Insertion<'a> {
 }
 impl<'a> Insertion<'a> {
     /// Into an empty table of buckets of `bucket` slots.
-    pub fn new(choices: &'a Choices, bucket: u32, method: Method, limit: u32, seed: u64) -> Insertion<'a> {
+    pub fn new(
+        choices: &'a Choices,
+        bucket: u32,
+        method: Method,
+        limit: u32,
+        seed: u64,
+    ) -> Insertion<'a> {
         let buckets = choices.buckets();
         Insertion {
             choices,
@@ -95,8 +105,8 @@ impl<'a> Insertion<'a> {
     pub fn random_start(self) -> Insertion<'a> {
         Insertion { random_start: true, ..self }
     }
-    /// Inserts the next key. How many keys took a slot: 1 if its first was free; `None` if it, or one that it evicted, was given
-    /// up.
+    /// Inserts the next key. How many keys took a slot: 1 if its first was free; `None` if it, or
+    /// one that it evicted, was given up.
     pub fn insert(&mut self, key: u32) -> Option<u32> {
         if self.method == Method::Bfs {
             return self.search.place(self.choices, &mut self.table, key, self.limit as usize);

@@ -17,8 +17,14 @@ impl KeySet {
 
 /// Every kind.
 pub const ALL: [KeySet; 5] = [
-    KeySet { name: "random", make: |n, seed| (0..n as u32).map(|i| mix(i ^ seed as u32)).collect() },
-    KeySet { name: "sequential", make: |n, seed| (0..n as u32).map(|i| i.wrapping_add(seed as u32)).collect() },
+    KeySet {
+        name: "random",
+        make: |n, seed| (0..n as u32).map(|i| mix(i ^ seed as u32)).collect(),
+    },
+    KeySet {
+        name: "sequential",
+        make: |n, seed| (0..n as u32).map(|i| i.wrapping_add(seed as u32)).collect(),
+    },
     KeySet { name: "half of a range", make: half },
     KeySet { name: "voxels of a sphere", make: sphere },
     KeySet {
@@ -27,12 +33,13 @@ pub const ALL: [KeySet; 5] = [
     },
 ];
 
-/// A random half of a range: a dense set, for which Dietzfelbinger and Schellbach (2009) show that simple classes fail.
+/// A random half of a range: a dense set, for which Dietzfelbinger and Schellbach (2009) show that
+/// simple classes fail.
 fn half(n: usize, seed: u64) -> Vec<u32> {
     (0..n as u32).map(|i| 2 * i + (splitmix_at(seed, i) & 1) as u32).collect()
 }
-/// Voxels that a sphere's surface meets, in row-major order of a grid of 1024 (the last coordinate in the lowest ten bits): the
-/// first `n` of a sphere that has as many.
+/// Voxels that a sphere's surface meets, in row-major order of a grid of 1024 (the last coordinate
+/// in the lowest ten bits): the first `n` of a sphere that has as many.
 fn sphere(n: usize, seed: u64) -> Vec<u32> {
     // A shell one voxel thick has 4 pi r^2 voxels, and a few more.
     let radius = (n as f64 / 12.0).sqrt().ceil().min(500.0) + 1.0;

@@ -1,9 +1,10 @@
-//! Experiments with cuckoo hashing on the host: what theory predicts ([`theory`]), what random choices allow ([`matching`]),
-//! what insertion reaches ([`insertion`]), how the linear algebra of the proof looks in numbers ([`rank`]), and how often
-//! builds begin again ([`failures`]).
+//! Experiments with cuckoo hashing on the host: what theory predicts ([`theory`]), what random
+//! choices allow ([`matching`]), what insertion reaches ([`insertion`]), how the linear algebra of
+//! the proof looks in numbers ([`rank`]), and how often builds begin again ([`failures`]).
 //!
-//! Everything follows from a seed and is sequential inside; only whole runs go on at the same time. The tables themselves
-//! are in `koel::classic`; here their schemes are written down once more in the plainest way, so that one can count.
+//! Everything follows from a seed and is sequential inside; only whole runs go on at the same time.
+//! The tables themselves are in `koel::classic`; here their schemes are written down once more in
+//! the plainest way, so that one can count.
 pub mod choices;
 pub mod failures;
 pub mod insertion;

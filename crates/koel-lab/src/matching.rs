@@ -1,18 +1,20 @@
-//! Exact placement: a maximum matching of keys with slots, key by key along shortest augmenting paths.
+//! Exact placement: a maximum matching of keys with slots, key by key along shortest augmenting
+//! paths.
 //!
-//! A set of keys can be placed if and only if each next key of it finds an augmenting path (Berge 1957). The search begins with
-//! the buckets of the new key and is breadth-first; most keys have a free slot among their own, and what it costs in all is
-//! close to linear until the load comes near the threshold. Buckets of several slots are nodes with a capacity.
+//! A set of keys can be placed if and only if each next key of it finds an augmenting path (Berge
+//! 1957). The search begins with the buckets of the new key and is breadth-first; most keys have a
+//! free slot among their own, and what it costs in all is close to linear until the load comes near
+//! the threshold. Buckets of several slots are nodes with a capacity.
 use crate::choices::Choices;
 use crate::insertion::{NOBODY, Table};
 
-/// Places keys one after another; how many of them could be placed before the first that could not, and where they are. The
-/// largest prefix that has a place for each key: exact.
+/// Places keys one after another; how many of them could be placed before the first that could not,
+/// and where they are. The largest prefix that has a place for each key: exact.
 pub fn place_all_it_can(choices: &Choices, bucket: u32) -> (usize, Table) {
     let mut table = Table::new(choices.buckets(), bucket);
     let mut search = Search::new(choices.buckets());
-    let placed =
-        (0..choices.len() as u32).take_while(|&key| search.place(choices, &mut table, key, usize::MAX).is_some());
+    let placed = (0..choices.len() as u32)
+        .take_while(|&key| search.place(choices, &mut table, key, usize::MAX).is_some());
     (placed.count(), table)
 }
 
@@ -21,7 +23,8 @@ pub struct Search {
     /// When each bucket was seen last, by the number of the search.
     seen: Vec<u32>,
     number: u32,
-    /// Buckets, each with the place in this queue from which it was reached, and the slot there whose key leads on.
+    /// Buckets, each with the place in this queue from which it was reached, and the slot there
+    /// whose key leads on.
     queue: Vec<(u32, u32, u32)>,
 }
 impl Search {
@@ -29,9 +32,15 @@ impl Search {
     pub fn new(buckets: u32) -> Search {
         Search { seen: vec![0; buckets as usize], number: 0, queue: vec![] }
     }
-    /// Places a key and moves others along the shortest chain; how many keys took a slot, or `None` if the first `most` buckets
-    /// that the search sees have no free slot (then nothing moves).
-    pub fn place(&mut self, choices: &Choices, table: &mut Table, key: u32, most: usize) -> Option<u32> {
+    /// Places a key and moves others along the shortest chain; how many keys took a slot, or `None`
+    /// if the first `most` buckets that the search sees have no free slot (then nothing moves).
+    pub fn place(
+        &mut self,
+        choices: &Choices,
+        table: &mut Table,
+        key: u32,
+        most: usize,
+    ) -> Option<u32> {
         const START: u32 = u32::MAX;
         self.number += 1;
         self.queue.clear();
@@ -102,7 +111,10 @@ mod tests {
             let (placed, table) = place_all_it_can(&all, bucket);
             let mut used = vec![0; buckets as usize];
             assert!(can_place(&all.first(placed), 0, &mut used, bucket), "seed {seed}");
-            assert!(placed == all.len() || !can_place(&all.first(placed + 1), 0, &mut used, bucket), "seed {seed}");
+            assert!(
+                placed == all.len() || !can_place(&all.first(placed + 1), 0, &mut used, bucket),
+                "seed {seed}"
+            );
             table.check(&all, placed);
         }
     }

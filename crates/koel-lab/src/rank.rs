@@ -1,11 +1,13 @@
-//! The chain of argument of Zachmann's lecture, in numbers: if the 0-1 matrix with a row for each key and a one in the column of
-//! each of its slots has full row rank over GF(2), all keys can be placed. Some product in the Leibniz formula of a square
-//! sub-matrix must then be 1, and it names a slot for each key.
+//! The chain of argument of Zachmann's lecture, in numbers: if the 0-1 matrix with a row for each
+//! key and a one in the column of each of its slots has full row rank over GF(2), all keys can be
+//! placed. Some product in the Leibniz formula of a square sub-matrix must then be 1, and it names
+//! a slot for each key.
 use crate::choices::Choices;
 use crate::matching::place_all_it_can;
 use rayon::prelude::*;
 
-/// The rank over GF(2) of the matrix of these choices (buckets of one slot). A choice that occurs twice in a row cancels.
+/// The rank over GF(2) of the matrix of these choices (buckets of one slot). A choice that occurs
+/// twice in a row cancels.
 pub fn rank(choices: &Choices) -> usize {
     let words = (choices.buckets() as usize).div_ceil(64);
     let mut rows = vec![vec![0u64; words]; choices.len()];
@@ -42,7 +44,8 @@ pub struct Tally {
 /// Draws matrices and looks.
 pub fn tally(functions: u32, slots: u32, keys: usize, runs: usize, seed: u64) -> Tally {
     let one = |run: usize| {
-        let choices = Choices::random(keys, functions, slots, seed.wrapping_add(run as u64 * 0x1357_9BDF));
+        let choices =
+            Choices::random(keys, functions, slots, seed.wrapping_add(run as u64 * 0x1357_9BDF));
         let full_rank = rank(&choices) == keys;
         let placed = place_all_it_can(&choices, 1).0 == keys;
         let contradictions = (full_rank && !placed).into();
@@ -64,11 +67,13 @@ mod tests {
     #[test]
     fn the_lectures_example() {
         let sets = [[2, 4, 5], [1, 2, 6], [3, 4, 7], [1, 3, 6]];
-        let choices = Choices::of_keys(&[0, 1, 2, 3], 3, 7, |key, f| sets[key as usize][f as usize] - 1);
+        let choices =
+            Choices::of_keys(&[0, 1, 2, 3], 3, 7, |key, f| sets[key as usize][f as usize] - 1);
         assert_eq!(rank(&choices), 4);
         assert_eq!(place_all_it_can(&choices, 1).0, 4);
         // Three keys, two of them alike: dependent, and yet there is a place for each.
-        let choices = Choices::of_keys(&[0, 0, 1], 3, 7, |key, f| sets[key as usize][f as usize] - 1);
+        let choices =
+            Choices::of_keys(&[0, 0, 1], 3, 7, |key, f| sets[key as usize][f as usize] - 1);
         assert_eq!(rank(&choices), 2);
         assert_eq!(place_all_it_can(&choices, 1).0, 3);
     }

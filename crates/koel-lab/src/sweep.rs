@@ -16,8 +16,16 @@ pub struct Shape {
 
 /// Largest loads at which all keys were placed, of the runs: ascending.
 ///
-/// `method`: `None` for exact matching. `limit`: exchanges (of a search: buckets looked at) before a key is given up.
-pub fn largest_loads(shape: Shape, method: Option<Method>, slots: u32, limit: u32, runs: usize, seed: u64) -> Vec<f64> {
+/// `method`: `None` for exact matching. `limit`: exchanges (of a search: buckets looked at) before
+/// a key is given up.
+pub fn largest_loads(
+    shape: Shape,
+    method: Option<Method>,
+    slots: u32,
+    limit: u32,
+    runs: usize,
+    seed: u64,
+) -> Vec<f64> {
     let buckets = (slots / shape.bucket).max(1);
     let one = |run: usize| {
         let seed = seed.wrapping_mul(1_000_003).wrapping_add(run as u64);
@@ -56,8 +64,8 @@ pub struct Chains {
     pub failed: usize,
 }
 
-/// Fills tables with one slot a bucket to each load and counts. `loads` must ascend; keys are inserted once, and the figures of
-/// a load are those of all keys up to there.
+/// Fills tables with one slot a bucket to each load and counts. `loads` must ascend; keys are
+/// inserted once, and the figures of a load are those of all keys up to there.
 pub fn chains(
     functions: u32,
     method: Method,
@@ -73,7 +81,8 @@ pub fn chains(
     if random_start {
         insertion = insertion.random_start();
     }
-    let (mut counts, mut total, mut failed, mut key) = (vec![0usize; limit as usize + 1], 0u64, 0, 0u32);
+    let (mut counts, mut total, mut failed, mut key) =
+        (vec![0usize; limit as usize + 1], 0u64, 0, 0u32);
     let at_load = |&load: &f64| {
         while f64::from(key) < (load * f64::from(slots)).floor() {
             match insertion.insert(key) {

@@ -1,11 +1,11 @@
 //! What theory says of cuckoo hashing.
 
-/// The largest load at which all keys find a place, with high probability, when the table is large: each key may be in any of
-/// `functions` random buckets of `bucket` slots. Pairs per slot.
+/// The largest load at which all keys find a place, with high probability, when the table is large:
+/// each key may be in any of `functions` random buckets of `bucket` slots. Pairs per slot.
 ///
-/// From the density of the (bucket + 1)-core of a random hypergraph: keys fit as long as the core has at most `bucket` keys a
-/// bucket. Dietzfelbinger et al. 2010 for buckets of one slot, Fountoulakis, Khosla and Panagiotou 2011 beyond. One function
-/// has no threshold: 0.
+/// From the density of the (bucket + 1)-core of a random hypergraph: keys fit as long as the core
+/// has at most `bucket` keys a bucket. Dietzfelbinger et al. 2010 for buckets of one slot,
+/// Fountoulakis, Khosla and Panagiotou 2011 beyond. One function has no threshold: 0.
 pub fn threshold(functions: u32, bucket: u32) -> f64 {
     let (k, l) = (f64::from(functions), f64::from(bucket));
     if functions < 2 || bucket < 1 {
@@ -15,7 +15,8 @@ pub fn threshold(functions: u32, bucket: u32) -> f64 {
         // Where a random graph gets its giant component; the formula's limit.
         return 0.5;
     }
-    // The mean of the Poisson distribution at which the core has `l` keys a bucket: the left side grows with it.
+    // The mean of the Poisson distribution at which the core has `l` keys a bucket: the left side
+    // grows with it.
     let keys_a_bucket = |x: f64| x * at_least(x, bucket) / (k * at_least(x, bucket + 1));
     let (mut low, mut high) = (1e-6, 2.0 * k * l + 20.0);
     for _ in 0..200 {
@@ -50,14 +51,14 @@ pub fn at_least(mean: f64, least: u32) -> f64 {
     sum
 }
 
-/// Exchanges that insert `keys` keys into `slots` slots, by the estimate of the 2011 paper: each tries independent random slots
-/// until one is empty.
+/// Exchanges that insert `keys` keys into `slots` slots, by the estimate of the 2011 paper: each
+/// tries independent random slots until one is empty.
 pub fn exchanges(keys: f64, slots: f64) -> f64 {
     -slots * (1.0 - keys / slots).ln()
 }
 
-/// The probability that some bucket gets more than `limit` of `keys` keys spread over `buckets` buckets, by the Poisson
-/// estimate of the 2009 paper.
+/// The probability that some bucket gets more than `limit` of `keys` keys spread over `buckets`
+/// buckets, by the Poisson estimate of the 2009 paper.
 pub fn overfull(keys: f64, buckets: f64, limit: u32) -> f64 {
     -(buckets * (-at_least(keys / buckets, limit + 1)).ln_1p()).exp_m1()
 }
@@ -85,7 +86,10 @@ mod tests {
         ];
         for (functions, bucket, load) in published {
             let found = threshold(functions, bucket);
-            assert!((found - load).abs() < 1e-4, "{functions} functions, buckets of {bucket}: {found}, not {load}");
+            assert!(
+                (found - load).abs() < 1e-4,
+                "{functions} functions, buckets of {bucket}: {found}, not {load}"
+            );
         }
         assert!(threshold(2, 8) > 0.99 && threshold(7, 8) < 1.0 + 1e-9);
         assert_eq!((threshold(1, 4), threshold(3, 0)), (0.0, 0.0));
@@ -95,8 +99,12 @@ mod tests {
     fn tails_agree() {
         for mean in [0.1f64, 1.0, 5.0, 409.0] {
             for least in [0, 1, 2, 5, 100, 409, 410, 513] {
-                let term =
-                    |i: u32| (f64::from(i) * mean.ln() - mean - (1..=i).map(|j| f64::from(j).ln()).sum::<f64>()).exp();
+                let term = |i: u32| {
+                    (f64::from(i) * mean.ln()
+                        - mean
+                        - (1..=i).map(|j| f64::from(j).ln()).sum::<f64>())
+                    .exp()
+                };
                 let sum: f64 = (least..least.max(mean as u32) + 400).map(term).sum();
                 let found = at_least(mean, least);
                 assert!((found - sum).abs() < 1e-9 + 1e-6 * sum, "{mean}, {least}: {found}, {sum}");
@@ -109,7 +117,10 @@ mod tests {
     fn overfull_buckets_are_as_rare_as_in_2009() {
         for (keys, seen) in [(1e6f64, 22.0f64), (5e6, 125.0)] {
             let expected = 25_000.0 * overfull(keys, (keys / 409.0).ceil(), 512);
-            assert!((expected - seen).abs() < 4.0 * seen.sqrt(), "{keys}: {expected} expected, {seen} seen");
+            assert!(
+                (expected - seen).abs() < 4.0 * seen.sqrt(),
+                "{keys}: {expected} expected, {seen} seen"
+            );
         }
     }
 

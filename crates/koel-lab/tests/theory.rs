@@ -7,8 +7,9 @@ fn median(loads: &[f64]) -> f64 {
     loads[(loads.len() - 1) / 2]
 }
 
-/// Exact matching reaches the threshold: within 0.05 with one slot and two functions, where the first key without a place
-/// comes late (the transition is as wide as the cube root of 1 / slots), else within 0.01, at 2^14 slots.
+/// Exact matching reaches the threshold: within 0.05 with one slot and two functions, where the
+/// first key without a place comes late (the transition is as wide as the cube root of 1 / slots),
+/// else within 0.01, at 2^14 slots.
 #[test]
 fn matching_reaches_the_thresholds() {
     for functions in 2..=7 {
@@ -17,7 +18,10 @@ fn matching_reaches_the_thresholds() {
             let found = median(&largest_loads(shape, None, 1 << 14, 0, 5, 1));
             let expected = theory::threshold(functions, bucket);
             let tolerance = if (functions, bucket) == (2, 1) { 0.05 } else { 0.01 };
-            assert!((found - expected).abs() < tolerance, "{shape:?}: {found}, expected {expected}");
+            assert!(
+                (found - expected).abs() < tolerance,
+                "{shape:?}: {found}, expected {expected}"
+            );
         }
     }
 }
@@ -31,30 +35,41 @@ fn insertion_stays_below_matching() {
             let exact = largest_loads(shape, None, 1 << 12, 0, 5, 2);
             for method in Method::ALL {
                 let found = largest_loads(shape, Some(method), 1 << 12, 1000, 5, 2);
-                assert!(found.iter().zip(&exact).all(|(f, e)| f <= e), "{shape:?} {method:?}: {found:?}, {exact:?}");
+                assert!(
+                    found.iter().zip(&exact).all(|(f, e)| f <= e),
+                    "{shape:?} {method:?}: {found:?}, {exact:?}"
+                );
                 if method != Method::RoundRobin && functions > 2 {
-                    assert!(median(&found) > median(&exact) - 0.05, "{shape:?} {method:?}: {found:?}, {exact:?}");
+                    assert!(
+                        median(&found) > median(&exact) - 0.05,
+                        "{shape:?} {method:?}: {found:?}, {exact:?}"
+                    );
                 }
             }
         }
     }
 }
 
-/// Up to a load of 0.8 with four functions the 2011 estimate of all exchanges is within 10 % for round-robin, and at most 20 % too
-/// low for random walks; the median chain is 1 or 2.
+/// Up to a load of 0.8 with four functions the 2011 estimate of all exchanges is within 10 % for
+/// round-robin, and at most 20 % too low for random walks; the median chain is 1 or 2.
 #[test]
 fn chains_are_as_long_as_estimated() {
     let loads = [0.2, 0.5, 0.8];
     for method in [Method::RoundRobin, Method::RandomWalk] {
-        for Chains { load, median, mean, estimate, failed, .. } in chains(4, method, false, 1 << 15, &loads, 1000, 3) {
+        for Chains { load, median, mean, estimate, failed, .. } in
+            chains(4, method, false, 1 << 15, &loads, 1000, 3)
+        {
             let most = if method == Method::RoundRobin { 1.1 } else { 1.2 };
-            assert!(mean > 0.9 * estimate && mean < most * estimate, "{method:?}, load {load}: {mean}, {estimate}");
+            assert!(
+                mean > 0.9 * estimate && mean < most * estimate,
+                "{method:?}, load {load}: {mean}, {estimate}"
+            );
             assert!((1..=2).contains(&median) && failed == 0);
         }
     }
     // A search finds shorter chains.
-    let [walk, search] =
-        [Method::RandomWalk, Method::Bfs].map(|m| chains(3, m, true, 1 << 14, &[0.85], 1000, 3)[0].max);
+    let [walk, search] = [Method::RandomWalk, Method::Bfs]
+        .map(|m| chains(3, m, true, 1 << 14, &[0.85], 1000, 3)[0].max);
     assert!(search < walk, "{search}, {walk}");
 }
 

@@ -1,9 +1,10 @@
 //! The CPU engine of the flagship table beside the machine's limit and hashbrown, in one run.
 //!
-//! `cargo bench -p koel-rates --bench cpu_map -- [lg N,...] [load] [threads]`; `NO_PEERS=1` leaves hashbrown out, `PIN=1` binds threads to
-//! cores; `PAIRINGS=u32-u32,u64-u64` chooses types of keys and values (and `u32-u64`, `u64-u32`). Rates are in million operations
-//! a second: by the clock, and in brackets by CPU time divided by the threads, which other work on the machine disturbs less;
-//! each the best of several runs. Every answer is verified.
+//! `cargo bench -p koel-rates --bench cpu_map -- [lg N,...] [load] [threads]`; `NO_PEERS=1` leaves
+//! hashbrown out, `PIN=1` binds threads to cores; `PAIRINGS=u32-u32,u64-u64` chooses types of keys
+//! and values (and `u32-u64`, `u64-u32`). Rates are in million operations a second: by the clock,
+//! and in brackets by CPU time divided by the threads, which other work on the machine disturbs
+//! less; each the best of several runs. Every answer is verified.
 use koel::Device;
 use koel::classic::Duplicates;
 use koel::cpu::{Finder, How, Level, Pages, Scratch, Stash, build, map};
@@ -83,7 +84,11 @@ fn how(policy: Duplicates, reproducible: bool) -> How {
 
 fn main() {
     let arguments = std::env::args().skip(1).filter(|a| a != "--bench").collect::<Vec<_>>();
-    let sizes = arguments.first().map_or("22,24", String::as_str).split(',').map(|s| s.parse::<u32>().unwrap());
+    let sizes = arguments
+        .first()
+        .map_or("22,24", String::as_str)
+        .split(',')
+        .map(|s| s.parse::<u32>().unwrap());
     let load = arguments.get(1).map_or(0.8, |s| s.parse::<f64>().unwrap());
     let device = match arguments.get(2) {
         Some(threads) => Device::cpu_with_threads(threads.parse().unwrap()).unwrap(),
@@ -116,7 +121,10 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let buckets = (n as f64 / load / 4.0 / partitions).ceil();
     let shape = Shape { partitions: partitions as u32, buckets: buckets as u32 };
     let words = shape.all_buckets() as usize * L::WORDS;
-    println!("{n} pairs at load {load}, {threads} threads, {:.2} bytes a pair", words as f64 * 8.0 / n as f64);
+    println!(
+        "{n} pairs at load {load}, {threads} threads, {:.2} bytes a pair",
+        words as f64 * 8.0 / n as f64
+    );
     // Distinct in their low half.
     let key = |i: u32| L::Key::narrowed((scramble(i, 11) as u64) << 32 | scramble(i, 7) as u64);
     let value = |i: usize| L::Value::narrowed(i as u64);
@@ -154,8 +162,18 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let (mut stash, mut scratch) = (Stash::default(), Scratch::<L>::new(Pages::Huge));
     let mut again = |policy, reproducible, runs| {
         Best::of(threads, runs, || {
-            build(device, shape, SEED, &keys, &values, how(policy, reproducible), table, &mut stash, &mut scratch)
-                .unwrap()
+            build(
+                device,
+                shape,
+                SEED,
+                &keys,
+                &values,
+                how(policy, reproducible),
+                table,
+                &mut stash,
+                &mut scratch,
+            )
+            .unwrap()
         })
     };
     again(Duplicates::KeepLast, true, 1);
@@ -186,8 +204,11 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     lines.show("random lines, 128 in flight", READS * threads);
     // Every key twice, the copies half the input apart; keys by a law of Zipf; all keys equal.
     let twice = (0..n).map(|i| keys[i % n.div_ceil(2)]).collect::<Vec<_>>();
-    let zipf = (0..n as u32).map(|i| keys[((n as f64).powf(scramble(i, 3) as f64 / 4294967296.0) as usize).min(n - 1)]);
-    for (name, keys) in [("every key twice", twice), ("Zipf", zipf.collect()), ("one key", vec![key(5); n])] {
+    let zipf = (0..n as u32)
+        .map(|i| keys[((n as f64).powf(scramble(i, 3) as f64 / 4294967296.0) as usize).min(n - 1)]);
+    for (name, keys) in
+        [("every key twice", twice), ("Zipf", zipf.collect()), ("one key", vec![key(5); n])]
+    {
         let mut go = || {
             build(
                 device,
@@ -204,16 +225,30 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
         };
         Best::of(threads, 3, &mut go).show(&format!("build, warm, {name}"), n);
     }
-    let counts =
-        build(device, shape, SEED, &keys, &values, how(Duplicates::KeepLast, false), table, &mut stash, &mut scratch)
-            .unwrap()
-            .unwrap();
-    println!("  {:.4} evictions a pair, {} pairs in the stash", counts.evictions as f64 / n as f64, counts.stashed);
+    let counts = build(
+        device,
+        shape,
+        SEED,
+        &keys,
+        &values,
+        how(Duplicates::KeepLast, false),
+        table,
+        &mut stash,
+        &mut scratch,
+    )
+    .unwrap()
+    .unwrap();
+    println!(
+        "  {:.4} evictions a pair, {} pairs in the stash",
+        counts.evictions as f64 / n as f64,
+        counts.stashed
+    );
 
     let finder = Finder::new(shape, SEED, table, &stash).unwrap();
     for batch in [1, 16, 100, 999] {
         let (queries, mut out) = (&hits[..batch], vec![value(0); batch]);
-        let mut go = || (0..1000).for_each(|_| finder.values(device, queries, &mut out, value(7)).unwrap());
+        let mut go =
+            || (0..1000).for_each(|_| finder.values(device, queries, &mut out, value(7)).unwrap());
         println!("  find of {batch}: {:.2} us", Best::of(1, 5, &mut go).wall * 1e3);
     }
     let (mut out, mut found) = (vec![value(0); n], vec![0; n]);
@@ -222,7 +257,8 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     hit.show("find present", n);
     for level in Level::available() {
         let finder = finder.with_level(level);
-        let hit = Best::of(threads, 3, || finder.values(device, &hits, &mut out, value(7)).unwrap());
+        let hit =
+            Best::of(threads, 3, || finder.values(device, &hits, &mut out, value(7)).unwrap());
         hit.show(&format!("find present, {level:?}"), n);
     }
     Best::of(threads, 7, || finder.find(device, &hits, &mut out, value(7), &mut found).unwrap())
@@ -231,10 +267,12 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let miss = Best::of(threads, 7, || finder.values(device, &misses, &mut out, value(7)).unwrap());
     assert!(out.par_iter().all(|&v| v == value(7)));
     miss.show("find absent", n);
-    Best::of(threads, 7, || finder.contains(device, &misses, &mut found).unwrap()).show("contains absent", n);
+    Best::of(threads, 7, || finder.contains(device, &misses, &mut found).unwrap())
+        .show("contains absent", n);
     assert!(found.iter().all(|&f| f == 0));
     let mut bits = vec![0; n.div_ceil(32)];
-    Best::of(threads, 7, || finder.contains_bits(device, &misses, &mut bits).unwrap()).show("bits absent", n);
+    Best::of(threads, 7, || finder.contains_bits(device, &misses, &mut bits).unwrap())
+        .show("bits absent", n);
     assert!(bits.iter().all(|&word| word == 0));
     Best::of(threads, 7, || finder.count(device, &hits)).show("count present", n);
     assert_eq!(finder.count(device, &hits), n);
@@ -242,7 +280,11 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
     let limit = Best { threads, wall: lines.wall.min(after.wall), cpu: lines.cpu.min(after.cpu) };
     for (name, find) in [("present", &hit), ("absent", &miss)] {
         let ratio = |find: f64, limit: f64| n as f64 / find / ((READS * threads) as f64 / limit);
-        println!("  find {name} / limit: {:.2} [{:.2}]", ratio(find.wall, limit.wall), ratio(find.cpu, limit.cpu));
+        println!(
+            "  find {name} / limit: {:.2} [{:.2}]",
+            ratio(find.wall, limit.wall),
+            ratio(find.cpu, limit.cpu)
+        );
     }
     if !peers {
         return;
@@ -259,12 +301,15 @@ fn measure<L: Layout<Key: Hash>>(device: &Device, n: usize, load: f64, peers: bo
         });
     }
     one.show("hashbrown: build, 1 thread", n);
-    for (name, queries) in [("hashbrown: find present", &hits), ("hashbrown: find absent", &misses)] {
+    for (name, queries) in [("hashbrown: find present", &hits), ("hashbrown: find absent", &misses)]
+    {
         let best = Best::of(threads, 3, || {
             pool.install(|| {
                 let pieces = out.par_chunks_mut(1 << 14).zip(queries.par_chunks(1 << 14));
                 pieces.for_each(|(out, queries)| {
-                    out.iter_mut().zip(queries).for_each(|(out, q)| *out = fx.get(q).copied().unwrap_or(value(7)));
+                    out.iter_mut()
+                        .zip(queries)
+                        .for_each(|(out, q)| *out = fx.get(q).copied().unwrap_or(value(7)));
                 });
             });
         });
@@ -290,7 +335,8 @@ fn random_lines(threads: usize, table: &[u64]) -> Best {
             for thread in 0..threads {
                 scope.spawn(move || {
                     let line = |i: usize| {
-                        let x = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (thread as u64) << 60;
+                        let x =
+                            (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (thread as u64) << 60;
                         let h = (x ^ x >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32;
                         ((h * lines.len() as u64) >> 32) as usize
                     };
@@ -320,15 +366,21 @@ fn build_sharded<L: Layout<Key: Hash>>(keys: &[L::Key], values: &[L::Value]) -> 
     let shard_of = |key: L::Key| (FxBuildHasher.hash_one(key) >> 51) as usize % SHARDS;
     let chunk = keys.len().div_ceil(rayon::current_num_threads());
     let parted = |(keys, values): (&[L::Key], &[L::Value])| {
-        let mut parts = (0..SHARDS).map(|_| Vec::with_capacity(keys.len() / SHARDS * 9 / 8 + 8)).collect::<Vec<_>>();
+        let mut parts = (0..SHARDS)
+            .map(|_| Vec::with_capacity(keys.len() / SHARDS * 9 / 8 + 8))
+            .collect::<Vec<_>>();
         for (&key, &value) in keys.iter().zip(values) {
             parts[shard_of(key)].push((key, value));
         }
         parts
     };
-    let parted = keys.par_chunks(chunk).zip(values.par_chunks(chunk)).map(parted).collect::<Vec<_>>();
+    let parted =
+        keys.par_chunks(chunk).zip(values.par_chunks(chunk)).map(parted).collect::<Vec<_>>();
     let shard = |i: usize| {
-        let mut map = Fx::<L>::with_capacity_and_hasher(parted.iter().map(|p| p[i].len()).sum(), FxBuildHasher);
+        let mut map = Fx::<L>::with_capacity_and_hasher(
+            parted.iter().map(|p| p[i].len()).sum(),
+            FxBuildHasher,
+        );
         parted.iter().for_each(|parts| map.extend(parts[i].iter().copied()));
         map
     };

@@ -1,11 +1,15 @@
-//! The map, for regressions: builds by policy, lookups, small batches, joins; on the CPU, and on a GPU if there is one.
+//! The map, for regressions: builds by policy, lookups, small batches, joins; on the CPU, and on a
+//! GPU if there is one.
 //!
 //!     cargo bench -p koel-rates --bench map -- [part of a name]
 //!
-//! Criterion compares with the run before. Work is small enough for caches: `cpu_map` and `koel bench` measure rates that mean something
-//! beside the machine's limits. Times are the device's; one call of each operation is verified before it is measured.
+//! Criterion compares with the run before. Work is small enough for caches: `cpu_map` and `koel
+//! bench` measure rates that mean something beside the machine's limits. Times are the device's;
+//! one call of each operation is verified before it is measured.
 use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BenchmarkGroup, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
+};
 use koel::{Buffer, Device, Duplicates, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream};
 use std::time::Duration;
 
@@ -65,7 +69,9 @@ impl Place {
         group.bench_function(format!("{}/{name}", self.name), |bencher| {
             bencher.iter_custom(|iterations| {
                 let seconds = stream.time(|| (0..iterations).try_for_each(|_| call(stream)));
-                Duration::from_secs_f64(seconds.map_or_else(|e| panic!("{name}: {e}"), |((), seconds)| seconds))
+                Duration::from_secs_f64(
+                    seconds.map_or_else(|e| panic!("{name}: {e}"), |((), seconds)| seconds),
+                )
             });
         });
     }
@@ -90,9 +96,17 @@ fn check_find(place: &Place, map: &Map) -> Result<()> {
     let (mut values, mut found) = (place.device().alloc(n)?, place.device().alloc::<u8>(n)?);
     map.get_into(&place.stream, place.present.view(), values.view_mut(), found.view_mut())?;
     assert!(found.download()?.iter().all(|&f| f == 1), "{}: a key was not found", place.name);
-    assert!(values.download()?.iter().enumerate().all(|(i, &v)| v == present(i) as u32), "{}", place.name);
+    assert!(
+        values.download()?.iter().enumerate().all(|(i, &v)| v == present(i) as u32),
+        "{}",
+        place.name
+    );
     map.get_into(&place.stream, place.absent.view(), values.view_mut(), found.view_mut())?;
-    assert!(found.download()?.iter().all(|&f| f == 0), "{}: a key was found that is not there", place.name);
+    assert!(
+        found.download()?.iter().all(|&f| f == 0),
+        "{}: a key was found that is not there",
+        place.name
+    );
     Ok(())
 }
 
@@ -108,7 +122,9 @@ fn builds(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()>
         let mut map = place.map(&mut builder)?;
         builder.rebuild(&mut map, &place.stream, place.keys.view(), place.values.view())?;
         check_find(place, &map)?;
-        place.bench(group, name, N, |stream| builder.rebuild(&mut map, stream, place.keys.view(), place.values.view()));
+        place.bench(group, name, N, |stream| {
+            builder.rebuild(&mut map, stream, place.keys.view(), place.values.view())
+        });
     }
     let twice = place.device().upload(&(0..N).map(|i| key(i % (N / 2))).collect::<Vec<_>>())?;
     let mut builder = place.builder(Duplicates::KeepLast)?;
@@ -117,8 +133,9 @@ fn builds(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()>
     place.bench(group, "keep_last, every key twice", N, |stream| {
         builder.rebuild(&mut map, stream, twice.view(), place.values.view())
     });
-    place
-        .bench(group, "cold", N, |_| place.builder(Duplicates::KeepLast).and_then(|mut b| place.map(&mut b)).map(drop));
+    place.bench(group, "cold", N, |_| {
+        place.builder(Duplicates::KeepLast).and_then(|mut b| place.map(&mut b)).map(drop)
+    });
     Ok(())
 }
 
@@ -129,7 +146,9 @@ fn finds(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()> 
     let (mut values, mut found) = (place.device().alloc(N)?, place.device().alloc(N)?);
     let hit_or_miss = [("hit", &place.present), ("miss", &place.absent)];
     for (name, queries) in hit_or_miss {
-        place.bench(group, name, N, |stream| map.get_into(stream, queries.view(), values.view_mut(), found.view_mut()));
+        place.bench(group, name, N, |stream| {
+            map.get_into(stream, queries.view(), values.view_mut(), found.view_mut())
+        });
     }
     for batch in [1, 16, 256, 4096] {
         // Another part each time, as one that is looked up again is in the cache.
@@ -138,7 +157,12 @@ fn finds(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()> 
             let part = start..start + batch;
             start = (start + batch) % N;
             let answers = values.view_mut().slice(part.clone())?;
-            map.get_into(stream, place.present.view().slice(part.clone())?, answers, found.view_mut().slice(part)?)
+            map.get_into(
+                stream,
+                place.present.view().slice(part.clone())?,
+                answers,
+                found.view_mut().slice(part)?,
+            )
         });
     }
     Ok(())
@@ -149,7 +173,8 @@ fn joins(place: &Place, group: &mut BenchmarkGroup<'_, WallTime>) -> Result<()> 
     let map = place.map(&mut place.builder(Duplicates::KeepLast)?)?;
     let device = place.device();
     let mut joiner = MapJoiner::new(device)?;
-    let (mut numbers, mut values, mut count) = (device.alloc(N)?, device.alloc(N)?, device.alloc::<u64>(1)?);
+    let (mut numbers, mut values, mut count) =
+        (device.alloc(N)?, device.alloc(N)?, device.alloc::<u64>(1)?);
     for (name, queries, rows) in [("present", &place.present, N), ("absent", &place.absent, 0)] {
         let mut join = |stream: &Stream, count: &mut Buffer<u64>| {
             let (to_numbers, to_values) = (numbers.view_mut(), values.view_mut());

@@ -18,7 +18,11 @@ pub fn size(text: &str) -> Result<usize> {
         Some(("2", log)) => log.parse().ok().and_then(|log| 1usize.checked_shl(log)),
         _ => text.parse().ok(),
     };
-    n.ok_or_else(|| Error::Setting { field: "size", found: text.into(), expected: "a number, or 2^k".into() })
+    n.ok_or_else(|| Error::Setting {
+        field: "size",
+        found: text.into(),
+        expected: "a number, or 2^k".into(),
+    })
 }
 /// Prints the first line of a record: what it is of.
 pub fn print_provenance(device: &Device) {
@@ -28,7 +32,8 @@ pub fn print_provenance(device: &Device) {
         provenance: Provenance,
         machine: String,
     }
-    let provenance = Provenance::of_this_run(env!("KOEL_COMMIT"), device.kind() == DeviceKind::Cuda);
+    let provenance =
+        Provenance::of_this_run(env!("KOEL_COMMIT"), device.kind() == DeviceKind::Cuda);
     let line = Line { provenance, machine: device.name() };
     println!("{}", serde_json::json!(line));
 }

@@ -1,20 +1,23 @@
 //! `#[kernel]`: from one Rust function makes
 //!   * the function itself (always inlined, callable from other kernels and from tests),
-//!   * on nvptx64: the `extern "ptx-kernel"` entry of the same name, and one `//@simt` line in the PTX from
-//!     which xtask takes the launch bounds and whose entry it is,
-//!   * elsewhere: a module of the same name with `SPEC` (name, threads, parameter list) and a typed `launch`
-//!     that works with any `Backend`: the test executor (feature `executor` of koel-simt), native loops, a CUDA launcher.
+//!   * on nvptx64: the `extern "ptx-kernel"` entry of the same name, and one `//@simt` line in the
+//!     PTX from which xtask takes the launch bounds and whose entry it is,
+//!   * elsewhere: a module of the same name with `SPEC` (name, threads, parameter list) and a typed
+//!     `launch` that works with any `Backend`: the test executor (feature `executor` of koel-simt),
+//!     native loops, a CUDA launcher.
 //!
-//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, image = NAME, independent, native_v3,
-//! starts_early, local_arrays)]`
+//! `#[kernel(threads = 512, min_blocks = 2, shared = <bytes, may use the parameters>, image = NAME,
+//! independent, native_v3, starts_early, local_arrays)]`
 //!
-//! `threads` and `min_blocks` become the launch bounds. `image = NAME` says that the kernel's GPU code is in the static
-//! `crate::images::NAME`, from where it is loaded when first launched; without it, the crate's PTX is loaded by name.
-//! `independent` promises that the threads never wait for each other
-//! and use no shared memory: such a kernel can run natively on a CPU. `native_v3`: its native loop is compiled twice, the second time for
-//! x86-64 CPUs with AVX2, BMI and POPCNT, which run it where they can: for kernels that count bits. `starts_early` promises that every thread calls
-//! `wait_for_previous` before it touches global memory that an earlier kernel of the stream wrote or still reads: it may
-//! then start while that kernel ends (programmatic dependent launch). `local_arrays` says that arrays in local memory are meant, as
+//! `threads` and `min_blocks` become the launch bounds. `image = NAME` says that the kernel's GPU
+//! code is in the static `crate::images::NAME`, from where it is loaded when first launched;
+//! without it, the crate's PTX is loaded by name. `independent` promises that the threads never
+//! wait for each other and use no shared memory: such a kernel can run natively on a CPU.
+//! `native_v3`: its native loop is compiled twice, the second time for x86-64 CPUs with AVX2, BMI
+//! and POPCNT, which run it where they can: for kernels that count bits. `starts_early` promises
+//! that every thread calls `wait_for_previous` before it touches global memory that an earlier
+//! kernel of the stream wrote or still reads: it may then start while that kernel ends
+//! (programmatic dependent launch). `local_arrays` says that arrays in local memory are meant, as
 //! where something rare is not to take registers from all else; without it xtask refuses them.
 //!
 //! No syn, no quote: the signature of a kernel is simple enough to be read token by token.
@@ -27,8 +30,10 @@ pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
-    let (mut threads, mut min_blocks, mut shared, mut image) = (None, "1".to_string(), "0".to_string(), None);
-    let (mut independent, mut native_v3, mut starts_early, mut local_arrays) = (false, false, false, false);
+    let (mut threads, mut min_blocks, mut shared, mut image) =
+        (None, "1".to_string(), "0".to_string(), None);
+    let (mut independent, mut native_v3, mut starts_early, mut local_arrays) =
+        (false, false, false, false);
     for part in split_commas(attr) {
         let text = part.iter().map(|t| t.to_string()).collect::<Vec<_>>();
         let flag = match text.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -54,9 +59,13 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
             other => return Err(format!("kernel: unknown key `{other}`")),
         }
     }
-    let threads = threads.ok_or("kernel: `threads = N` is required (it becomes the launch bound)")?;
+    let threads =
+        threads.ok_or("kernel: `threads = N` is required (it becomes the launch bound)")?;
     if threads.parse::<u32>().is_err() || min_blocks.parse::<u32>().is_err() {
-        return Err("kernel: `threads` and `min_blocks` must be literals: they are written into the PTX".into());
+        return Err(
+            "kernel: `threads` and `min_blocks` must be literals: they are written into the PTX"
+                .into(),
+        );
     }
 
     // ... fn NAME ( PARAMS ) { BODY }
@@ -73,21 +82,30 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
     params.next().ok_or("kernel: the first parameter must be the Thread")?;
     let (mut names, mut types) = (vec![], vec![]);
     for p in params {
-        let colon = p.iter().position(|t| t.to_string() == ":").ok_or("kernel: parameter without a type")?;
+        let colon = p
+            .iter()
+            .position(|t| t.to_string() == ":")
+            .ok_or("kernel: parameter without a type")?;
         names.push(p[colon - 1].to_string()); // `mut x: T` -> x
         types.push(p[colon + 1..].iter().cloned().collect::<TokenStream>().to_string());
     }
     let decl = names.iter().zip(&types).map(|(n, t)| format!("{n}: {t},")).collect::<String>();
     let call = names.iter().map(|n| format!("{n},")).collect::<String>();
-    let list = names.iter().zip(&types).map(|(n, t)| format!("({n:?}, {t:?}),")).collect::<String>();
+    let list =
+        names.iter().zip(&types).map(|(n, t)| format!("({n:?}, {t:?}),")).collect::<String>();
     let bind = names
         .iter()
-        .map(|n| format!("let {n} = unsafe {{ ::koel_simt::Arg::named({n}, {n:?}, &mut arrays) }};"))
+        .map(|n| {
+            format!("let {n} = unsafe {{ ::koel_simt::Arg::named({n}, {n:?}, &mut arrays) }};")
+        })
         .collect::<String>();
     let args = names.iter().map(|n| format!("::koel_simt::Arg::device(&{n}),")).collect::<String>();
-    let sizes = types.iter().map(|t| format!("<{t} as ::koel_simt::Arg>::BYTES,")).collect::<String>();
-    let native =
-        names.iter().map(|n| format!("let {n} = unsafe {{ ::koel_simt::Arg::native({n}) }};")).collect::<String>();
+    let sizes =
+        types.iter().map(|t| format!("<{t} as ::koel_simt::Arg>::BYTES,")).collect::<String>();
+    let native = names
+        .iter()
+        .map(|n| format!("let {n} = unsafe {{ ::koel_simt::Arg::native({n}) }};"))
+        .collect::<String>();
 
     let all = |blocks: &str| {
         format!(
@@ -99,9 +117,12 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
             }}"#
         )
     };
-    // Two closures, so that each is part of the one function that calls it, and what `native` says is known there.
+    // Two closures, so that each is part of the one function that calls it, and what `native` says
+    // is known there.
     let run = match native_v3 {
-        true => format!("::koel_simt::host::run_v3(|| {{ {0} }}, || {{ {0} }})", all("blocks.clone()")),
+        true => {
+            format!("::koel_simt::host::run_v3(|| {{ {0} }}, || {{ {0} }})", all("blocks.clone()"))
+        }
         false => all("blocks"),
     };
     // Only an independent kernel can run natively: no other has a loop to compile.
@@ -138,7 +159,8 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
                 name: "{name}", threads: {threads}, min_blocks: {min_blocks}, independent: {independent},
                 starts_early: {starts_early}, image: {image}, params: &[{list}],
                 param_bytes: &[{sizes}] }};
-            /// Lends what a host launcher runs. Not generic, so that it is compiled once, with the kernel.
+            /// Lends what a host launcher runs. Not generic, so that it is compiled once, with the
+            /// kernel.
             #[doc(hidden)]
             #[allow(unused_variables, reason = "without the executor, only independent kernels run on the host")]
             #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
@@ -148,8 +170,9 @@ fn expand(attr: TokenStream, item: TokenStream) -> Result<TokenStream, String> {
             /// Runs `grid` blocks of the kernel.
             ///
             /// # Safety
-            /// On a GPU nothing is checked: every access the kernel makes must be inside the buffers given. They must be there until the
-            /// kernel has run, used by nobody else in a way that conflicts, and the kernel must keep no copy of its handles.
+            /// On a GPU nothing is checked: every access the kernel makes must be inside the
+            /// buffers given. They must be there until the kernel has run, used by nobody else in a
+            /// way that conflicts, and the kernel must keep no copy of its handles.
             #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
             pub unsafe fn launch<B: ::koel_simt::Backend>(backend: &B, grid: u32, {decl}) -> ::core::result::Result<(), B::Error> {{
                 #[allow(unused_mut, unused_variables, reason = "a kernel may have no parameters")]

@@ -1,4 +1,5 @@
-//! What the executor costs: nanoseconds for each memory access of a kernel, and for each small launch.
+//! What the executor costs: nanoseconds for each memory access of a kernel, and for each small
+//! launch.
 //!
 //! `cargo run --release -p koel-simt --example overhead`
 use koel_simt::{Buf, Exec, In, Thread, kernel, run_native};
@@ -52,8 +53,17 @@ fn main() {
         };
         time("global access", 4.0 * n as f64, &mut || {
             // SAFETY: the arrays fit the kernel.
-            unsafe { streams::launch(&exec, n / 256, n, In::new(&from), Buf::new(&mut to), Buf::new(&mut sums)) }
-                .unwrap();
+            unsafe {
+                streams::launch(
+                    &exec,
+                    n / 256,
+                    n,
+                    In::new(&from),
+                    Buf::new(&mut to),
+                    Buf::new(&mut sums),
+                )
+            }
+            .unwrap();
         });
         time("shared access", 9.0 * n as f64, &mut || {
             // SAFETY: the arrays fit the kernel.
@@ -85,8 +95,17 @@ fn main() {
     let start = Instant::now();
     for _ in 0..10 {
         // SAFETY: the arrays fit the kernel.
-        unsafe { streams::launch(&Native, n / 256, n, In::new(&from), Buf::new(&mut to), Buf::new(&mut sums)) }
-            .unwrap();
+        unsafe {
+            streams::launch(
+                &Native,
+                n / 256,
+                n,
+                In::new(&from),
+                Buf::new(&mut to),
+                Buf::new(&mut sums),
+            )
+        }
+        .unwrap();
     }
     println!(
         "native           global access                {:8.1} ns",

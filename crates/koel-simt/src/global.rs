@@ -1,9 +1,11 @@
 //! Arrays in global memory.
 use crate::{Access, Idx, Scalar, U32x4, U64x2, Word, imp};
 
-/// A global array that nobody writes while the kernel runs: loads take the read-only path (`ld.global.nc`).
+/// A global array that nobody writes while the kernel runs: loads take the read-only path
+/// (`ld.global.nc`).
 ///
-/// On the GPU a bare pointer (and so in the kernel's parameters); on the host it knows its length and name.
+/// On the GPU a bare pointer (and so in the kernel's parameters); on the host it knows its length
+/// and name.
 #[derive(Clone, Copy)]
 #[cfg_attr(target_arch = "nvptx64", repr(transparent))]
 pub struct In<T> {
@@ -23,7 +25,8 @@ impl<T: Word> In<T> {
     #[inline(always)]
     #[track_caller]
     pub fn get(self, i: impl Idx) -> T {
-        // SAFETY: in bounds (checked on the host, the launch's promise on the GPU), written by nobody meanwhile.
+        // SAFETY: in bounds (checked on the host, the launch's promise on the GPU), written by
+        // nobody meanwhile.
         unsafe { T::ld_nc(self.at(i)) }
     }
     /// Element `i`, which is read once: evicted first.
@@ -61,9 +64,9 @@ views!(Buf, mut);
 
 /// A global array that the kernel reads and writes.
 ///
-/// Plain accesses are for words that no other thread touches before the next barrier, or, of other blocks, in the whole launch.
-/// Words that others change meanwhile take the atomic accesses: the executor reports what is neither
-/// ([the rules](crate#what-the-executor-checks)).
+/// Plain accesses are for words that no other thread touches before the next barrier, or, of other
+/// blocks, in the whole launch. Words that others change meanwhile take the atomic accesses: the
+/// executor reports what is neither ([the rules](crate#what-the-executor-checks)).
 #[derive(Clone, Copy)]
 #[cfg_attr(target_arch = "nvptx64", repr(transparent))]
 pub struct Buf<T> {
@@ -79,7 +82,8 @@ impl<T: Word> Buf<T> {
         self.ext.touch(p.addr(), size_of::<T>(), access);
         p
     }
-    /// Element `i`. A word that others change by atomics is a race: say [`load_relaxed`](Buf::load_relaxed).
+    /// Element `i`. A word that others change by atomics is a race: say
+    /// [`load_relaxed`](Buf::load_relaxed).
     #[inline(always)]
     #[track_caller]
     pub fn load(self, i: impl Idx) -> T {
@@ -111,7 +115,8 @@ impl<T: Scalar> Buf<T> {
         // SAFETY: as in `load`.
         unsafe { T::ld_relaxed(self.at(i, Access::AtomicRead)) }
     }
-    /// Element `i`; what was written before the [`store_release`](Self::store_release) it sees can be seen after it.
+    /// Element `i`; what was written before the [`store_release`](Self::store_release) it sees can
+    /// be seen after it.
     #[inline(always)]
     #[track_caller]
     pub fn load_acquire(self, i: impl Idx) -> T {
@@ -137,7 +142,8 @@ impl<T: Scalar> Buf<T> {
         // SAFETY: as in `load`.
         unsafe { T::st_release(p, v) }
     }
-    /// Writes `new` if `old` is there. Returns what was there: equal to `old` if and only if `new` was written.
+    /// Writes `new` if `old` is there. Returns what was there: equal to `old` if and only if `new`
+    /// was written.
     #[inline(always)]
     #[track_caller]
     pub fn cas(self, i: impl Idx, old: T, new: T) -> T {

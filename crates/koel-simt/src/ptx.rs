@@ -1,10 +1,13 @@
 //! The primitives on nvptx64.
 //!
-//! RULE: `asm!` is not `convergent` (rustc has no way to say so): LLVM may copy it into both arms of a branch, and
-//! does. A copied load or atomic is harmless; a copied barrier, ballot or shuffle is wrong on the GPU. So:
-//!   * whatever waits for other threads is an LLVM intrinsic (LLVM itself knows that those are convergent);
+//! RULE: `asm!` is not `convergent` (rustc has no way to say so): LLVM may copy it into both arms
+//! of a branch, and does. A copied load or atomic is harmless; a copied barrier, ballot or shuffle
+//! is wrong on the GPU. So:
+//!   * whatever waits for other threads is an LLVM intrinsic (LLVM itself knows that those are
+//!     convergent);
 //!   * memory accesses are asm!, because Rust has no address spaces and no cache operators;
-//!   * nothing here may be left as a function: the callers are not convergent either. xtask checks it.
+//!   * nothing here may be left as a function: the callers are not convergent either. xtask checks
+//!     it.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "each block is the one instruction that its function's name says"
@@ -135,7 +138,8 @@ pub fn anew(mut x: u32) -> u32 {
 pub fn mul_hi(a: u32, b: u32) -> u32 {
     nv_mul_hi(a, b)
 }
-// griddepcontrol begins with sm_90. Waiting here is between kernels: a copy in each arm of a branch does no harm.
+// griddepcontrol begins with sm_90. Waiting here is between kernels: a copy in each arm of a branch
+// does no harm.
 #[cfg(not(simt_sm = "75"))]
 #[inline(always)]
 pub fn let_next_start() {
@@ -156,7 +160,9 @@ pub fn wait_for_previous() {}
 #[inline(always)]
 pub fn shared_base() -> u32 {
     let r: u32;
-    unsafe { asm!("mov.u32 {0}, simt_shared;", out(reg32) r, options(pure, nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("mov.u32 {0}, simt_shared;", out(reg32) r, options(pure, nomem, nostack, preserves_flags))
+    };
     r
 }
 
@@ -188,7 +194,10 @@ pub fn shared_extent(_at: u32, _len: usize, _end: u32) -> Extent {
     Extent
 }
 
-#[allow(clippy::missing_safety_doc, reason = "one contract for all: the address is valid for the access")]
+#[allow(
+    clippy::missing_safety_doc,
+    reason = "one contract for all: the address is valid for the access"
+)]
 pub trait Mem: Sized {
     unsafe fn ld(p: *const Self) -> Self;
     unsafe fn ld_nc(p: *const Self) -> Self;
@@ -202,8 +211,8 @@ pub trait Mem: Sized {
     unsafe fn sts_volatile(a: u32, v: Self);
 }
 
-// Memory seen by asm!: `readonly` reads (ordered with stores and barriers, may be merged or dropped),
-// `pure, nomem` for read-only data (may move freely), nothing said = volatile.
+// Memory seen by asm!: `readonly` reads (ordered with stores and barriers, may be merged or
+// dropped), `pure, nomem` for read-only data (may move freely), nothing said = volatile.
 macro_rules! mem { ($T:ty, $ty:literal, $reg:ident, ($($r:ident $i:tt)*), $lst:literal, $a:literal, |$v:ident| $to:expr) => {
     impl Mem for $T {
         mem!(@ld ld(*const Self, reg64) $ty $reg ($($r)*) $lst $a "ld.global" $to, pure, readonly);
@@ -245,7 +254,10 @@ mem!(U32x4, ".v4.u32", reg32, (a 0 b 1 c 2 d 3), "{{{0},{1},{2},{3}}}", "{4}", |
 mem!(U64x2, ".v2.u64", reg64, (a 0 b 1), "{{{0},{1}}}", "{2}", |v| U64x2([a, b]));
 mem!(u128, ".v2.u64", reg64, (a low b high), "{{{0},{1}}}", "{2}", |v| U64x2([a, b]).into());
 
-#[allow(clippy::missing_safety_doc, reason = "one contract for all: the address is valid for the access")]
+#[allow(
+    clippy::missing_safety_doc,
+    reason = "one contract for all: the address is valid for the access"
+)]
 pub trait Rmw: Sized {
     unsafe fn ld_relaxed(p: *const Self) -> Self;
     unsafe fn ld_acquire(p: *const Self) -> Self;

@@ -18,11 +18,16 @@ impl SharedMem {
         let align = align_of::<T>() as u32;
         let at = (self.next + align - 1) & !(align - 1);
         self.next = at + (len.idx() * size_of::<T>()) as u32;
-        Shared { at: imp::shared_base() + at, ext: imp::shared_extent(at, len.idx(), self.next), of: PhantomData }
+        Shared {
+            at: imp::shared_base() + at,
+            ext: imp::shared_extent(at, len.idx(), self.next),
+            of: PhantomData,
+        }
     }
 }
 
-/// An array in shared memory: a 32-bit shared-space address, so that every access is `LDS`, `STS` or `ATOMS`.
+/// An array in shared memory: a 32-bit shared-space address, so that every access is `LDS`, `STS`
+/// or `ATOMS`.
 #[derive(Clone, Copy)]
 pub struct Shared<T> {
     at: u32,
@@ -50,15 +55,16 @@ impl<T: Word> Shared<T> {
         // SAFETY: as in `load`.
         unsafe { T::sts(self.addr(i), v) }
     }
-    /// Element `i`, which others may change at this moment; never merged, moved or left out. A vector is not one
-    /// atomic access: each of its words is.
+    /// Element `i`, which others may change at this moment; never merged, moved or left out. A
+    /// vector is not one atomic access: each of its words is.
     #[inline(always)]
     #[track_caller]
     pub fn load_volatile(self, i: impl Idx) -> T {
         // SAFETY: as in `load`.
         unsafe { T::lds_volatile(self.addr(i)) }
     }
-    /// Writes element `i`, which others may read or write at this moment: one of the values written stays.
+    /// Writes element `i`, which others may read or write at this moment: one of the values written
+    /// stays.
     #[inline(always)]
     #[track_caller]
     pub fn store_volatile(self, i: impl Idx, v: T) {
@@ -69,7 +75,8 @@ impl<T: Word> Shared<T> {
 
 /// Atomics: relaxed, among the threads of the block.
 impl<T: Scalar> Shared<T> {
-    /// Writes `new` if `old` is there. Returns what was there: equal to `old` if and only if `new` was written.
+    /// Writes `new` if `old` is there. Returns what was there: equal to `old` if and only if `new`
+    /// was written.
     #[inline(always)]
     #[track_caller]
     pub fn cas(self, i: impl Idx, old: T, new: T) -> T {
@@ -108,7 +115,11 @@ macro_rules! shared_view {
             #[inline(always)]
             #[track_caller]
             pub fn $f(self) -> Shared<$to> {
-                Shared { at: self.at, ext: self.ext.regroup(self.at as usize, $by), of: PhantomData }
+                Shared {
+                    at: self.at,
+                    ext: self.ext.regroup(self.at as usize, $by),
+                    of: PhantomData,
+                }
             }
         }
     };

@@ -69,7 +69,8 @@ impl Thread {
     pub fn lane(self) -> u32 {
         self.id & 31
     }
-    /// How many of these lanes, a bit each, come before this one: its number among them, if it is one.
+    /// How many of these lanes, a bit each, come before this one: its number among them, if it is
+    /// one.
     #[inline(always)]
     pub fn rank_in(self, lanes: u32) -> u32 {
         (lanes & ((1 << self.lane()) - 1)).count_ones()
@@ -93,8 +94,9 @@ impl Thread {
     pub fn barrier_count(self, p: bool) -> u32 {
         imp::barrier_count(self.id, p)
     }
-    /// Orders this thread's earlier global accesses before its later ones, as seen by all threads of the GPU. After a
-    /// [`barrier`](Self::barrier), those of its block too. Costs about as much as a global load.
+    /// Orders this thread's earlier global accesses before its later ones, as seen by all threads
+    /// of the GPU. After a [`barrier`](Self::barrier), those of its block too. Costs about as
+    /// much as a global load.
     #[inline(always)]
     pub fn fence(self) {
         imp::fence()
@@ -116,20 +118,23 @@ impl Thread {
         SharedMem::new()
     }
 
-    /// The same number, of which the compiler is not to know that it is the same: what follows from it is computed again. For code that
-    /// is rarely run and that would keep registers busy until then.
+    /// The same number, of which the compiler is not to know that it is the same: what follows from
+    /// it is computed again. For code that is rarely run and that would keep registers busy
+    /// until then.
     #[inline(always)]
     pub fn anew(self, x: u32) -> u32 {
         imp::anew(x)
     }
-    /// Programmatic dependent launch: the next kernel of the stream may start now; what it reads of this kernel's output
-    /// it must read after [`wait_for_previous`](Self::wait_for_previous). No effect below compute capability 9.0 and
-    /// when the next kernel was launched in the ordinary way.
+    /// Programmatic dependent launch: the next kernel of the stream may start now; what it reads of
+    /// this kernel's output it must read after [`wait_for_previous`](Self::wait_for_previous).
+    /// No effect below compute capability 9.0 and when the next kernel was launched in the
+    /// ordinary way.
     #[inline(always)]
     pub fn let_next_start(self) {
         imp::let_next_start()
     }
-    /// Programmatic dependent launch: waits until the kernels before this one have ended and their writes can be seen.
+    /// Programmatic dependent launch: waits until the kernels before this one have ended and their
+    /// writes can be seen.
     #[inline(always)]
     pub fn wait_for_previous(self) {
         imp::wait_for_previous()
@@ -198,7 +203,8 @@ impl Warp {
     pub fn match_any<T: Scalar>(self, v: T) -> u32 {
         v.match_any(self.id, self.mask)
     }
-    /// The sum over the lanes. Five shuffles below compute capability 8.0: there the mask must be full.
+    /// The sum over the lanes. Five shuffles below compute capability 8.0: there the mask must be
+    /// full.
     #[inline(always)]
     #[track_caller]
     pub fn reduce_add(self, v: u32) -> u32 {

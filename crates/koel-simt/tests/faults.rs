@@ -23,7 +23,8 @@ fn two_barriers(t: Thread) {
     if t.id() < 32 {
         t.barrier();
     } else {
-        // Without it the arms are one to rustc, which joins them (where optimised or without debugging information): then there is one barrier.
+        // Without it the arms are one to rustc, which joins them (where optimised or without
+        // debugging information): then there is one barrier.
         core::hint::black_box(());
         t.barrier();
     }
@@ -61,7 +62,9 @@ fn divergence_is_reported_and_does_not_hang() {
     for f in faults {
         assert_eq!(f.kind, FaultKind::Divergence, "{f}");
     }
-    assert!(fault!(exits_before_barrier, 1).message.contains("10 threads (first: 0) have returned"));
+    assert!(
+        fault!(exits_before_barrier, 1).message.contains("10 threads (first: 0) have returned")
+    );
 }
 
 #[kernel(threads = 40)]
@@ -138,14 +141,20 @@ fn a_removed_barrier_is_a_race_in_shared_and_in_global_memory() {
             let (a, b) = (Buf::new(&mut scratch), Buf::new(&mut out));
             // SAFETY: the arrays fit the kernels.
             let (shared, global) = unsafe {
-                (shared_neighbours::launch(&exec, 4, how, a, b), global_neighbours::launch(&exec, 4, how, a, b))
+                (
+                    shared_neighbours::launch(&exec, 4, how, a, b),
+                    global_neighbours::launch(&exec, 4, how, a, b),
+                )
             };
             if how == 0 || how == 3 {
                 let kind = shared.unwrap_err().kind;
                 assert!(matches!(kind, FaultKind::SharedRace | FaultKind::UninitialisedShared));
                 let f = global.unwrap_err();
                 assert_eq!(f.kind, FaultKind::GlobalRace, "{f}");
-                assert!(f.message.contains("of this block") && f.message.contains("`scratch`"), "{f}");
+                assert!(
+                    f.message.contains("of this block") && f.message.contains("`scratch`"),
+                    "{f}"
+                );
             } else {
                 // Ordered by the warp's sync, by the barrier, or one thread's own.
                 shared.unwrap();
@@ -155,7 +164,8 @@ fn a_removed_barrier_is_a_race_in_shared_and_in_global_memory() {
     }
 }
 
-/// Writes its own place; behind a sync of the warp adds to it, and to a neighbour's, or reads it, which then another warp does too.
+/// Writes its own place; behind a sync of the warp adds to it, and to a neighbour's, or reads it,
+/// which then another warp does too.
 #[kernel(threads = 64, shared = 256)]
 fn behind_a_sync(t: Thread, how: u32) {
     let s = t.shared().array::<u32>(64);
@@ -198,7 +208,7 @@ fn a_sync_orders_what_a_warp_did_before_and_only_for_itself() {
 fn counts(t: Thread, how: u32, counter: Buf<u32>) {
     let s = t.shared().array::<u32>(1);
     match how {
-        0 => counter.store(0, counter.load(0) + 1),                // by all
+        0 => counter.store(0, counter.load(0) + 1), // by all
         1 if t.id() == 0 => counter.store(0, counter.load(0) + 1), // by one thread of each block
         2 => {
             counter.fetch_add(0, 1);
@@ -232,7 +242,8 @@ fn updates_that_are_not_atomic_are_races() {
             (5, 1, None),
         ] {
             // SAFETY: the array fits the kernel.
-            let outcome = unsafe { counts::launch(&Exec::new(seed), grid, how, Buf::new(&mut counter)) };
+            let outcome =
+                unsafe { counts::launch(&Exec::new(seed), grid, how, Buf::new(&mut counter)) };
             assert_eq!(outcome.err().map(|f| f.kind), kind, "how {how}, {grid} blocks");
         }
     }
@@ -267,12 +278,18 @@ fn bytes(t: Thread, how: u32, out: Buf<u8>) {
 fn bytes_of_one_word_are_apart() {
     let mut out = vec![0u8; 128];
     for seed in SEEDS {
-        for (how, kind) in [None, Some(FaultKind::SharedRace), Some(FaultKind::GlobalRace), Some(FaultKind::GlobalRace)]
-            .into_iter()
-            .enumerate()
+        for (how, kind) in [
+            None,
+            Some(FaultKind::SharedRace),
+            Some(FaultKind::GlobalRace),
+            Some(FaultKind::GlobalRace),
+        ]
+        .into_iter()
+        .enumerate()
         {
             // SAFETY: the array fits the kernel.
-            let outcome = unsafe { bytes::launch(&Exec::new(seed), 2, how as u32, Buf::new(&mut out)) };
+            let outcome =
+                unsafe { bytes::launch(&Exec::new(seed), 2, how as u32, Buf::new(&mut out)) };
             assert_eq!(outcome.err().map(|f| f.kind), kind, "how {how}");
         }
     }
@@ -292,7 +309,12 @@ fn arrays_that_overlap() {
         let array = |at: usize| first + 4 * at as u64;
         // SAFETY: inside `a`.
         unsafe {
-            copies::launch(&Exec::new(3), grid, In::from_device(array(from), 64), Buf::from_device(array(to), 64))
+            copies::launch(
+                &Exec::new(3),
+                grid,
+                In::from_device(array(from), 64),
+                Buf::from_device(array(to), 64),
+            )
         }
     };
     go(0, 64, 1).unwrap(); // apart
@@ -371,7 +393,11 @@ fn release_and_acquire_or_fences_order_blocks() {
                 Err(f) => assert!(!ordered && f.kind == FaultKind::GlobalRace, "how {how}: {f}"),
                 Ok(()) => {
                     assert!(ordered, "how {how}: not found");
-                    let right = if how < 3 { out.iter().filter(|&&v| v == 7).count() == 5 } else { out[0] == 6 * 64 };
+                    let right = if how < 3 {
+                        out.iter().filter(|&&v| v == 7).count() == 5
+                    } else {
+                        out[0] == 6 * 64
+                    };
                     assert!(right, "how {how}: {out:?}");
                 }
             }
@@ -413,7 +439,10 @@ fn accesses_out_of_bounds_name_kernel_block_thread_and_line() {
         (6, "index 18446744073709551615 of global `to`"),
     ] {
         // SAFETY: what the kernel does is checked.
-        let f = unsafe { goes_out_of_bounds::launch(&exec, 2, how, In::new(&from), Buf::new(&mut to.0)) }.unwrap_err();
+        let f = unsafe {
+            goes_out_of_bounds::launch(&exec, 2, how, In::new(&from), Buf::new(&mut to.0))
+        }
+        .unwrap_err();
         assert_eq!(
             (f.kind, f.kernel, f.block, f.thread),
             (FaultKind::OutOfBounds, "goes_out_of_bounds", 1, Some(9)),
@@ -421,7 +450,10 @@ fn accesses_out_of_bounds_name_kernel_block_thread_and_line() {
         );
         assert!(f.message.contains(expected) && f.at.unwrap().file().ends_with("faults.rs"), "{f}");
         let text = f.to_string();
-        assert!(text.contains("kernel `goes_out_of_bounds`, block 1, thread 9 (warp 0, lane 9)"), "{text}");
+        assert!(
+            text.contains("kernel `goes_out_of_bounds`, block 1, thread 9 (warp 0, lane 9)"),
+            "{text}"
+        );
     }
     let f = fault!(goes_out_of_bounds, 2, 1, In::new(&from), Buf::new(&mut to.0));
     assert_eq!(f.kind, FaultKind::OutOfBounds, "{f}");
@@ -471,7 +503,8 @@ fn shared_memory_uninitialised_too_little_misaligned() {
     assert!(out.iter().all(|&v| v != 0));
 }
 
-/// `how`: 0: all is right; 1: without a barrier between words and their halves; 2: a half that nobody wrote; 3: past the end.
+/// `how`: 0: all is right; 1: without a barrier between words and their halves; 2: a half that
+/// nobody wrote; 3: past the end.
 #[kernel(threads = 64, shared = 64 * 4)]
 fn halves(t: Thread, how: u32, out: Buf<u32>) {
     let words = t.shared().array::<u32>(64);
@@ -539,7 +572,9 @@ fn endless_loops_are_reported() {
             let mut exec = Exec::new(1);
             (exec.patience, exec.preempt) = (2000, preempt);
             // SAFETY: the arrays fit the kernel.
-            let f: Fault = unsafe { spins::launch(&exec, 3, how, In::new(&full), Buf::new(&mut [0])) }.unwrap_err();
+            let f: Fault =
+                unsafe { spins::launch(&exec, 3, how, In::new(&full), Buf::new(&mut [0])) }
+                    .unwrap_err();
             assert_eq!((f.kind, f.kernel), (FaultKind::NoProgress, "spins"), "{f}");
             if how < 4 {
                 assert!(f.at.unwrap().file().ends_with("faults.rs"), "{f}");

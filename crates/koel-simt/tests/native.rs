@@ -1,6 +1,7 @@
 //! Kernels as plain loops. These tests also run under Miri.
 use koel_simt::{
-    Backend, Buf, DeviceArg, Exec, Fault, In, KernelBody, KernelSpec, Thread, U32x4, U64x2, kernel, run_native,
+    Backend, Buf, DeviceArg, Exec, Fault, In, KernelBody, KernelSpec, Thread, U32x4, U64x2, kernel,
+    run_native,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,9 +20,11 @@ impl Backend for Native {
         body: KernelBody<'_>,
     ) -> Result<(), Fault> {
         std::thread::scope(|s| {
-            let parts = (0..self.workers).map(|w| grid * w / self.workers..grid * (w + 1) / self.workers);
+            let parts =
+                (0..self.workers).map(|w| grid * w / self.workers..grid * (w + 1) / self.workers);
             // SAFETY: the caller's; the arguments outlive this function.
-            let parts = parts.map(|part| s.spawn(move || unsafe { run_native(spec, part, grid, body) }));
+            let parts =
+                parts.map(|part| s.spawn(move || unsafe { run_native(spec, part, grid, body) }));
             for part in parts.collect::<Vec<_>>() {
                 part.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
             }
@@ -78,8 +81,11 @@ struct Aligned<T>(T);
 const N: usize = 75;
 type Outcome = (Aligned<[u32; 4 * N]>, Aligned<[u64; 2 * N]>, [u8; N], Vec<u32>, Vec<u64>);
 fn outcome(backend: &impl Backend<Error = Fault>) -> Outcome {
-    let from = Aligned(std::array::from_fn::<u32, { 4 * N }, _>(|i| (i as u32).wrapping_mul(0x9E37_79B9)));
-    let wide = Aligned(std::array::from_fn::<u64, { 2 * N }, _>(|i| (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+    let from =
+        Aligned(std::array::from_fn::<u32, { 4 * N }, _>(|i| (i as u32).wrapping_mul(0x9E37_79B9)));
+    let wide = Aligned(std::array::from_fn::<u64, { 2 * N }, _>(|i| {
+        (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }));
     let bytes = std::array::from_fn::<u8, N, _>(|i| i as u8);
     let (mut out, mut wide_out, mut bytes_out) = (Aligned([0; 4 * N]), Aligned([0; 2 * N]), [0; N]);
     let (mut words, mut sums) = (vec![0, !0, 0, 0, !0], vec![0, !0, 0, 0]);
@@ -101,7 +107,10 @@ fn outcome(backend: &impl Backend<Error = Fault>) -> Outcome {
     }
     .unwrap();
     for i in 0..N {
-        assert_eq!(out.0[4 * i..][..4], [from.0[4 * i + 3] ^ 1, from.0[4 * i + 2], from.0[4 * i + 1], from.0[4 * i]]);
+        assert_eq!(
+            out.0[4 * i..][..4],
+            [from.0[4 * i + 3] ^ 1, from.0[4 * i + 2], from.0[4 * i + 1], from.0[4 * i]]
+        );
         assert_eq!(wide_out.0[2 * i..][..2], [wide.0[2 * i + 1] ^ 1, wide.0[2 * i]]);
         assert_eq!(bytes_out[i], !bytes[i]);
     }
@@ -141,14 +150,21 @@ fn goes_out_of_bounds(t: Thread, from: In<u32>, to: Buf<u32>) {
 }
 fn panic_of(f: impl FnOnce() -> Result<(), Fault>) -> String {
     let payload = catch_unwind(AssertUnwindSafe(f)).expect_err("a panic");
-    payload.downcast_ref::<String>().cloned().or(payload.downcast_ref::<&str>().map(|s| s.to_string())).unwrap()
+    payload
+        .downcast_ref::<String>()
+        .cloned()
+        .or(payload.downcast_ref::<&str>().map(|s| s.to_string()))
+        .unwrap()
 }
 #[test]
 fn kernels_that_wait_cannot_run_natively() {
     let native = Native { workers: 1 };
     // SAFETY: no arrays.
     unsafe {
-        assert!(panic_of(|| waits::launch(&native, 1)).contains("kernel `waits` is not marked independent"));
+        assert!(
+            panic_of(|| waits::launch(&native, 1))
+                .contains("kernel `waits` is not marked independent")
+        );
         assert!(
             panic_of(|| waits_in_spite_of_its_word::launch(&native, 1))
                 .contains("only a kernel that the executor runs")

@@ -1,6 +1,8 @@
 //! Every primitive on the executor against a naive oracle, over seeds.
 #![cfg(not(miri))] // the executor's coroutines are assembly
-use koel_simt::{Backend, Buf, Exec, Fault, In, Scalar, Shared, SharedMem, Thread, U32x4, U64x2, block, kernel};
+use koel_simt::{
+    Backend, Buf, Exec, Fault, In, Scalar, Shared, SharedMem, Thread, U32x4, U64x2, block, kernel,
+};
 
 const SEEDS: std::ops::Range<u64> = 0..6;
 
@@ -18,8 +20,9 @@ fn run(result: Result<(), Fault>) {
     result.unwrap_or_else(|f| panic!("{f}"));
 }
 
-// Atomics: 640 threads update 8 words; what is left does not depend on the order, and what the updates returned must
-// be one of the orders: for sums, every value between once; for exchanges, each value once but the last.
+// Atomics: 640 threads update 8 words; what is left does not depend on the order, and what the
+// updates returned must be one of the orders: for sums, every value between once; for exchanges,
+// each value once but the last.
 macro_rules! atomics { ($($name:ident $word:ty)*) => { $(
     mod $name {
         use super::*;
@@ -174,19 +177,28 @@ fn warp_ops(t: Thread, mask: u32, from: In<u32>, wide: In<u64>, out: Buf<u64>) {
 fn warp_operations_with_whole_and_partial_masks() {
     for seed in SEEDS {
         let mut next = numbers(seed);
-        let (from, wide) = (0..192).map(|_| (next() as u32, next())).unzip::<_, _, Vec<_>, Vec<_>>();
+        let (from, wide) =
+            (0..192).map(|_| (next() as u32, next())).unzip::<_, _, Vec<_>, Vec<_>>();
         for mask in [1, 0xffff, 0x5555_5555, 0x8000_0001, next() as u32 | 1] {
             let mut out = vec![0; 192 * WARP_RESULTS];
             // SAFETY: the arrays fit the kernel.
             run(unsafe {
-                warp_ops::launch(&Exec::new(seed), 2, mask, In::new(&from), In::new(&wide), Buf::new(&mut out))
+                warp_ops::launch(
+                    &Exec::new(seed),
+                    2,
+                    mask,
+                    In::new(&from),
+                    In::new(&wide),
+                    Buf::new(&mut out),
+                )
             });
             for i in 0..192 {
                 let (base, l) = (i & !31, i & 31);
                 let group = if mask >> l & 1 != 0 { mask } else { !mask };
                 let lanes = (0..32).filter(|k| group >> k & 1 != 0).collect::<Vec<usize>>();
-                let bits =
-                    |f: &dyn Fn(usize) -> bool| lanes.iter().filter(|&&k| f(base + k)).fold(0, |m, &k| m | 1u64 << k);
+                let bits = |f: &dyn Fn(usize) -> bool| {
+                    lanes.iter().filter(|&&k| f(base + k)).fold(0, |m, &k| m | 1u64 << k)
+                };
                 let xs = || lanes.iter().map(|&k| from[base + k]);
                 let by = (from[i] & 31) as usize;
                 let expected = [
@@ -258,7 +270,11 @@ fn block_sum(t: Thread, shared: &mut SharedMem, from: In<u32>, out: Buf<u64>) {
         out.store(i as usize * BLOCK_RESULTS + k, r);
     }
 }
-fn block_sum_case(seed: u64, threads: usize, launch: impl Fn(In<u32>, Buf<u64>) -> Result<(), Fault>) {
+fn block_sum_case(
+    seed: u64,
+    threads: usize,
+    launch: impl Fn(In<u32>, Buf<u64>) -> Result<(), Fault>,
+) {
     let mut next = numbers(seed);
     let from = (0..2 * threads).map(|_| next() as u32).collect::<Vec<_>>();
     let mut out = vec![0; 2 * threads * BLOCK_RESULTS];
@@ -287,7 +303,8 @@ fn block_sum_case(seed: u64, threads: usize, launch: impl Fn(In<u32>, Buf<u64>) 
     }
 }
 
-/// The same array as words and sixteen bytes at a time, in global and in shared memory, and bytes beside words.
+/// The same array as words and sixteen bytes at a time, in global and in shared memory, and bytes
+/// beside words.
 #[kernel(threads = 64, shared = 64 * 16 + 64 * 16 + 64 + 64 * 4)]
 fn widths(
     t: Thread,
@@ -329,7 +346,8 @@ fn sixteen_byte_views_and_bytes() {
         let from = Aligned([0; 512].map(|_: i32| next() as u32));
         let wide = Aligned([0; 256].map(|_: i32| next()));
         let bytes = [0; 128].map(|_: i32| next() as u8);
-        let (mut out, mut wide_out, mut bytes_out) = (Aligned([0; 512]), Aligned([0; 256]), [0; 128]);
+        let (mut out, mut wide_out, mut bytes_out) =
+            (Aligned([0; 512]), Aligned([0; 256]), [0; 128]);
         // SAFETY: the arrays fit the kernel.
         run(unsafe {
             widths::launch(
@@ -356,7 +374,8 @@ fn sixteen_byte_views_and_bytes() {
     }
 }
 
-/// Numbers of sixteen bytes: each access in global and in shared memory, beside words that look at the same bytes.
+/// Numbers of sixteen bytes: each access in global and in shared memory, beside words that look at
+/// the same bytes.
 #[kernel(threads = 64, shared = 64 * 16)]
 fn sixteen_bytes(t: Thread, from: In<u128>, words: Buf<u64>, out: Buf<u128>) {
     let staged = t.shared().array::<u128>(64);
@@ -378,10 +397,17 @@ fn numbers_of_sixteen_bytes() {
         let from = [0; 128].map(|_: i32| (next() as u128) << 64 | next() as u128);
         let (mut words, mut out) = ([0u128; 128], [0; 128]);
         // SAFETY: two words for each number.
-        let of_words = unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u64>(), 256) };
+        let of_words =
+            unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u64>(), 256) };
         // SAFETY: the arrays fit the kernel.
         run(unsafe {
-            sixteen_bytes::launch(&Exec::new(seed), 2, In::new(&from), Buf::new(of_words), Buf::new(&mut out))
+            sixteen_bytes::launch(
+                &Exec::new(seed),
+                2,
+                In::new(&from),
+                Buf::new(of_words),
+                Buf::new(&mut out),
+            )
         });
         for i in 0..128 {
             assert_eq!(words[i], from[(i & 64) + 63 - (i & 63)]);
@@ -404,9 +430,18 @@ fn arguments_are_the_bytes_the_device_reads() {
             args: &[koel_simt::DeviceArg],
             _: koel_simt::KernelBody<'_>,
         ) -> Result<(), Self::Error> {
-            assert_eq!((spec.name, spec.threads, spec.independent, grid, shared), ("global", 64, false, 7, 0));
-            assert_eq!(spec.params.iter().map(|p| p.0).collect::<Vec<_>>(), ["op", "values", "words", "was"]);
-            Err(args.iter().map(|a| (a.bytes().to_vec(), a.array().map(|a| (a.range.len(), a.writable)))).collect())
+            assert_eq!(
+                (spec.name, spec.threads, spec.independent, grid, shared),
+                ("global", 64, false, 7, 0)
+            );
+            assert_eq!(
+                spec.params.iter().map(|p| p.0).collect::<Vec<_>>(),
+                ["op", "values", "words", "was"]
+            );
+            Err(args
+                .iter()
+                .map(|a| (a.bytes().to_vec(), a.array().map(|a| (a.range.len(), a.writable))))
+                .collect())
         }
     }
     let (a, b) = (In::<u32>::from_device(0x1000, 8), Buf::<u32>::from_device(0x2000, 9));

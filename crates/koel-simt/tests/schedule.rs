@@ -1,4 +1,5 @@
-//! The executor's schedule: replayed from its seed, fine-grained between blocks, fair to those who wait.
+//! The executor's schedule: replayed from its seed, fine-grained between blocks, fair to those who
+//! wait.
 #![cfg(not(miri))] // the executor's coroutines are assembly
 use koel_simt::{Buf, Exec, FaultKind, Stats, Thread, kernel};
 use std::collections::BTreeSet;
@@ -45,7 +46,8 @@ fn blocks_begin_in_any_order_and_interleave() {
     assert!(order.iter().step_by(192).copied().collect::<Vec<_>>().windows(2).any(|w| w[0] > w[1]));
 }
 
-/// A chain through the blocks: each waits for the one before it, in the order of tickets or of their indices.
+/// A chain through the blocks: each waits for the one before it, in the order of tickets or of
+/// their indices.
 #[kernel(threads = 64)]
 fn chain(t: Thread, draw: u32, ticket: Buf<u32>, sums: Buf<u32>) {
     let turn = if draw == 0 {
@@ -68,24 +70,29 @@ fn chain(t: Thread, draw: u32, ticket: Buf<u32>, sums: Buf<u32>) {
 }
 #[test]
 fn waiting_for_another_block_cannot_hang() {
-    for (workers, resident, preempt) in [(1, 1, 16), (1, 2, 16), (1, 4, 0), (2, 2, 16), (3, 1, 0), (2, 3, 1)] {
+    for (workers, resident, preempt) in
+        [(1, 1, 16), (1, 2, 16), (1, 4, 0), (2, 2, 16), (3, 1, 0), (2, 3, 1)]
+    {
         let mut exec = Exec::new(workers as u64);
         (exec.workers, exec.resident, exec.preempt) = (workers, resident, preempt);
         let (mut ticket, mut sums) = (vec![0], vec![0; 200]);
         // SAFETY: the arrays fit the kernel.
-        unsafe { chain::launch(&exec, 200, 1, Buf::new(&mut ticket), Buf::new(&mut sums)) }.unwrap();
+        unsafe { chain::launch(&exec, 200, 1, Buf::new(&mut ticket), Buf::new(&mut sums)) }
+            .unwrap();
         assert_eq!(sums, (1..=200).collect::<Vec<_>>());
     }
 }
 
-/// Blocks start in any order on a GPU, too: without tickets those that wait may keep the one they wait for out.
+/// Blocks start in any order on a GPU, too: without tickets those that wait may keep the one they
+/// wait for out.
 #[test]
 fn waiting_for_a_block_that_cannot_start_is_reported() {
     let mut exec = Exec::new(1);
     (exec.workers, exec.patience) = (1, 100_000);
     let (mut ticket, mut sums) = (vec![0], vec![0; 200]);
     // SAFETY: the arrays fit the kernel.
-    let f = unsafe { chain::launch(&exec, 200, 0, Buf::new(&mut ticket), Buf::new(&mut sums)) }.unwrap_err();
+    let f = unsafe { chain::launch(&exec, 200, 0, Buf::new(&mut ticket), Buf::new(&mut sums)) }
+        .unwrap_err();
     assert_eq!(f.kind, FaultKind::NoProgress, "{f}");
 }
 

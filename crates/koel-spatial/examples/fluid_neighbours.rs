@@ -1,6 +1,7 @@
-//! Neighbours of fluid particles, as smoothed-particle hydrodynamics needs them in every step: a column of water that
-//! collapses, all particles within the smoothing radius of each particle, every pair checked against a naive grid.
-//! `cargo run --release -p koel-spatial --example fluid_neighbours -- [PARTICLES, 1000000 by default]`
+//! Neighbours of fluid particles, as smoothed-particle hydrodynamics needs them in every step: a
+//! column of water that collapses, all particles within the smoothing radius of each particle,
+//! every pair checked against a naive grid. `cargo run --release -p koel-spatial --example
+//! fluid_neighbours -- [PARTICLES, 1000000 by default]`
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -23,9 +24,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let positions: Buffer<u32> = device.upload(bytemuck::cast_slice(&particles))?;
     // The first run warms up.
     for run in ["cold", "warm", "warm"] {
-        let (hash, build) = stream.time(|| Ok(SpatialHash::build_on(&stream, positions.view(), RADIUS)))?;
+        let (hash, build) =
+            stream.time(|| Ok(SpatialHash::build_on(&stream, positions.view(), RADIUS)))?;
         let hash = hash?;
-        let (neighbours, search) = stream.time(|| Ok(hash.within_on(&stream, positions.view(), RADIUS)))?;
+        let (neighbours, search) =
+            stream.time(|| Ok(hash.within_on(&stream, positions.view(), RADIUS)))?;
         let pairs = neighbours?.1.len();
         println!(
             "{run}: built in {:.1} ms ({:.1} M particles/s, {} cells occupied), {pairs} neighbours in {:.1} ms \
@@ -70,11 +73,15 @@ fn column_of_water(n: usize) -> Vec<[f32; 3]> {
     let spray = n / 10;
     let side = ((n - spray) as f64 / 2.0).cbrt().ceil().max(1.0) as usize;
     let half = 0.5 * side as f32;
-    let column = (0..n - spray).map(|i| [i % side, i / side % side, i / side / side].map(|c| c as f32));
+    let column =
+        (0..n - spray).map(|i| [i % side, i / side % side, i / side / side].map(|c| c as f32));
     let mut particles: Vec<[f32; 3]> =
         column.map(|[x, y, z]| [x - half + unit(), y - half + unit(), z + unit()]).collect();
-    particles
-        .extend((0..spray).map(|_| [4.0 * half * (unit() - 0.5), 4.0 * half * (unit() - 0.5), 5.0 * half * unit()]));
+    particles.extend(
+        (0..spray).map(|_| {
+            [4.0 * half * (unit() - 0.5), 4.0 * half * (unit() - 0.5), 5.0 * half * unit()]
+        }),
+    );
     particles
 }
 
@@ -90,7 +97,8 @@ impl NaiveGrid {
     /// Ascending.
     fn neighbours(&self, particles: &[[f32; 3]], i: usize) -> Vec<u32> {
         let (p, [x, y, z]) = (particles[i], cell(particles[i]));
-        let around = (-1..=1).flat_map(|a| (-1..=1).flat_map(move |b| (-1..=1).map(move |c| [x + a, y + b, z + c])));
+        let around = (-1..=1)
+            .flat_map(|a| (-1..=1).flat_map(move |b| (-1..=1).map(move |c| [x + a, y + b, z + c])));
         let near = |&j: &u32| squared_distance(particles[j as usize], p) <= RADIUS * RADIUS;
         let lists = around.filter_map(|cell| self.0.get(&cell));
         let mut found: Vec<u32> = lists.flatten().copied().filter(near).collect();

@@ -1,5 +1,6 @@
-//! Errors of the labels of `koel_spatial::intersect` against closed forms, and the time of a frame, on this machine's best device:
-//! `cargo run --release -p koel-spatial --example label_errors -- POINTS GRID POSES FRAMES [FILTER]`
+//! Errors of the labels of `koel_spatial::intersect` against closed forms, and the time of a frame,
+//! on this machine's best device: `cargo run --release -p koel-spatial --example label_errors --
+//! POINTS GRID POSES FRAMES [FILTER]`
 
 #[path = "../tests/intersect_scenes/mod.rs"]
 mod scenes;
@@ -12,7 +13,8 @@ use std::error::Error;
 
 const SPHERE: Shape = Shape::Sphere(0.6);
 const TORUS: Shape = Shape::Torus { major: 0.55, minor: 0.22 };
-const NOISY: Scan = Scan { noise: 0.5, degrees: 15.0, outliers: 0.0, flipped: 0.0, hole: 0.0, density: 0.0 };
+const NOISY: Scan =
+    Scan { noise: 0.5, degrees: 15.0, outliers: 0.0, flipped: 0.0, hole: 0.0, density: 0.0 };
 const CLEAN: Scan = Scan { noise: 0.0, degrees: 0.0, ..NOISY };
 
 fn cases(h: f64) -> Vec<(&'static str, Shape, Shape, f64, Scan)> {
@@ -52,14 +54,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, a, b, offset, noise) in cases(h).into_iter().filter(|c| c.0.contains(&filter)) {
         for method in [Method::default(), Method::Paper(PaperOptions::default())] {
             let mut random = Random(1);
-            let (mut worst, mut volume_off, mut frames, mut busy) = (Errors::default(), None, vec![], 0.0);
+            let (mut worst, mut volume_off, mut frames, mut busy) =
+                (Errors::default(), None, vec![], 0.0);
             let mut least_recorded: Option<f64> = None;
             for _ in 0..poses {
-                let scans = [scan(a, points, noise, h, &mut random), scan(b, points, noise, h, &mut random)];
+                let scans = [
+                    scan(a, points, noise, h, &mut random),
+                    scan(b, points, noise, h, &mut random),
+                ];
                 let moved = random.direction().map(|c| c * offset);
                 let middle = moved.map(|c| -0.5 * c);
-                let pose = [random.pose(middle), random.pose(std::array::from_fn(|i| middle[i] + moved[i]))];
-                let mut intersector = Intersector::new(&device, &scans[0].cloud, &scans[1].cloud, grid, method)?;
+                let pose = [
+                    random.pose(middle),
+                    random.pose(std::array::from_fn(|i| middle[i] + moved[i])),
+                ];
+                let mut intersector =
+                    Intersector::new(&device, &scans[0].cloud, &scans[1].cloud, grid, method)?;
                 // The first frame touches memory that later ones find ready.
                 intersector.frame(&pose[0], &pose[1])?;
                 let before = cpu_ms();
@@ -79,7 +89,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                     intersector = recorded.into_intersector();
                     for (side, separate) in Side::BOTH.into_iter().zip(separate) {
                         if intersector.voxels(side)? != separate? {
-                            return Err(format!("{name}: recorded frames label {side} differently").into());
+                            return Err(format!(
+                                "{name}: recorded frames label {side} differently"
+                            )
+                            .into());
                         }
                     }
                 }
@@ -87,7 +100,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 for side in Side::BOTH {
                     let (i, o) = (side as usize, 1 - side as usize);
                     let labels = intersector.point_labels(side)?;
-                    worst = worst.worst(errors(&scans[i], &pose[i], &labels, shapes[o].0, &pose[o], h));
+                    worst =
+                        worst.worst(errors(&scans[i], &pose[i], &labels, shapes[o].0, &pose[o], h));
                 }
                 if let Ok(solids) = intersector.solids() {
                     let volumes = Boolean::ALL.map(|op| solids.volume(op));
@@ -99,9 +113,13 @@ fn main() -> Result<(), Box<dyn Error>> {
                         Boolean::Difference => va - both,
                         Boolean::ReverseDifference => vb - both,
                     });
-                    // In parts of the true volume, or of the smaller solid: an intersection may be empty.
-                    let off =
-                        truth.iter().zip(volumes).map(|(t, v)| (t - v).abs() / t.max(va.min(vb))).fold(0.0, f64::max);
+                    // In parts of the true volume, or of the smaller solid: an intersection may be
+                    // empty.
+                    let off = truth
+                        .iter()
+                        .zip(volumes)
+                        .map(|(t, v)| (t - v).abs() / t.max(va.min(vb)))
+                        .fold(0.0, f64::max);
                     volume_off = Some(off.max(volume_off.unwrap_or(0.0)));
                 }
             }

@@ -16,10 +16,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bounds = Bounds::of(&mesh.positions)?;
     for resolution in args {
         let n = resolution.parse()?;
-        for (name, grid) in [("enclosing", Grid::enclosing(bounds, n)?), ("tight", Grid::tight(bounds, n)?)] {
+        for (name, grid) in
+            [("enclosing", Grid::enclosing(bounds, n)?), ("tight", Grid::tight(bounds, n)?)]
+        {
             let start = Instant::now();
             let keys: Vec<u64> = mesh_keys(&mesh, &grid, Order::RowMajor)?;
-            println!("{n:>7} {name:>9}: {:>10} distinct keys in {:.0?}", keys.len(), start.elapsed());
+            println!(
+                "{n:>7} {name:>9}: {:>10} distinct keys in {:.0?}",
+                keys.len(),
+                start.elapsed()
+            );
         }
     }
     Ok(())

@@ -5,8 +5,8 @@ use thiserror::Error;
 /// The finest grid: 2^21 voxels along a side, what a 64-bit key can hold.
 pub const MAX_RESOLUTION: u32 = 1 << 21;
 
-/// The part of the grid's side that the longest side of the box spans in [`Grid::enclosing`]. The rest is margin: at
-/// least one free voxel on every side from 16 voxels up.
+/// The part of the grid's side that the longest side of the box spans in [`Grid::enclosing`]. The
+/// rest is margin: at least one free voxel on every side from 16 voxels up.
 const ENCLOSED_SPAN: f64 = 0.875;
 
 /// Why a box or a grid cannot be made.
@@ -59,7 +59,8 @@ impl Bounds {
     /// The smallest box around all positions. Linear in their number.
     ///
     /// # Errors
-    /// [`GridError::NoPoints`] for an empty slice, [`GridError::NotFinite`] naming the first vertex that is not finite.
+    /// [`GridError::NoPoints`] for an empty slice, [`GridError::NotFinite`] naming the first vertex
+    /// that is not finite.
     pub fn of(positions: &[[f32; 3]]) -> Result<Self, GridError> {
         let mut bounds = Bounds { min: [f32::INFINITY; 3], max: [f32::NEG_INFINITY; 3] };
         if positions.is_empty() {
@@ -125,9 +126,9 @@ impl Grid {
         Ok(Grid { origin, voxel_size, resolution })
     }
 
-    /// The grid of `koel intersect`: centred on the box, whose longest side spans 0.875 of the grid's side, so that the
-    /// voxel size is below (longest side) / (0.85 N) and, from N = 16 up, free voxels surround the box.
-    /// A box of one point gets voxels of size 1.
+    /// The grid of `koel intersect`: centred on the box, whose longest side spans 0.875 of the
+    /// grid's side, so that the voxel size is below (longest side) / (0.85 N) and, from N = 16
+    /// up, free voxels surround the box. A box of one point gets voxels of size 1.
     ///
     /// # Errors
     /// [`GridError::Resolution`].
@@ -135,12 +136,15 @@ impl Grid {
         let n = f64::from(resolution.max(1));
         let voxel_size = unit_if_zero(bounds.longest_side() / (ENCLOSED_SPAN * n));
         let half = 0.5 * voxel_size * n;
-        let origin = std::array::from_fn(|a| 0.5 * (f64::from(bounds.min[a]) + f64::from(bounds.max[a])) - half);
+        let origin = std::array::from_fn(|a| {
+            0.5 * (f64::from(bounds.min[a]) + f64::from(bounds.max[a])) - half
+        });
         Self::new(origin, voxel_size, resolution)
     }
 
-    /// The tightest grid: it starts at the box's smallest corner, and the box's longest side spans all N voxels (less
-    /// one part in 10^9, so that the far end lies inside). For benchmarks: the most voxels that N can give.
+    /// The tightest grid: it starts at the box's smallest corner, and the box's longest side spans
+    /// all N voxels (less one part in 10^9, so that the far end lies inside). For benchmarks:
+    /// the most voxels that N can give.
     ///
     /// # Errors
     /// [`GridError::Resolution`].
@@ -197,7 +201,10 @@ mod tests {
         assert_eq!(Bounds::of(&[]), Err(GridError::NoPoints));
         let bounds = Bounds::of(&[[0.0; 3], [1.0; 3]]).unwrap();
         for resolution in [0, MAX_RESOLUTION + 1, u32::MAX] {
-            assert_eq!(Grid::enclosing(bounds, resolution), Err(GridError::Resolution { resolution }));
+            assert_eq!(
+                Grid::enclosing(bounds, resolution),
+                Err(GridError::Resolution { resolution })
+            );
             assert_eq!(Grid::tight(bounds, resolution), Err(GridError::Resolution { resolution }));
         }
         for size in [0.0, -1.0, f64::NAN, f64::INFINITY] {

@@ -1,6 +1,7 @@
 //! Voxel coordinates packed into one integer.
 //!
-//! A 32-bit key holds 10 bits an axis (grids up to 1024), a 64-bit key 21 bits an axis (grids up to 2^21).
+//! A 32-bit key holds 10 bits an axis (grids up to 1024), a 64-bit key 21 bits an axis (grids up to
+//! 2^21).
 
 use std::fmt::Debug;
 
@@ -10,7 +11,9 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum KeyError {
     /// A grid is finer than the key can tell.
-    #[error("a grid of {resolution} voxels a side does not fit a {key_bits}-bit key: {limit} is the most")]
+    #[error(
+        "a grid of {resolution} voxels a side does not fit a {key_bits}-bit key: {limit} is the most"
+    )]
     Resolution {
         /// Voxels a side asked for.
         resolution: u32,
@@ -93,8 +96,8 @@ impl VoxelKey for u64 {
 pub enum Order {
     /// x, then y, then z: `x << 20 | y << 10 | z` in 32 bits, `x << 42 | y << 21 | z` in 64.
     RowMajor,
-    /// Bits of the three taken in turn (G. M. Morton 1966): bit b of x, y, z goes to bit 3b+2, 3b+1, 3b, so that voxels
-    /// close in space have keys close in value.
+    /// Bits of the three taken in turn (G. M. Morton 1966): bit b of x, y, z goes to bit 3b+2,
+    /// 3b+1, 3b, so that voxels close in space have keys close in value.
     Morton,
 }
 
@@ -122,7 +125,8 @@ impl Order {
         })
     }
 
-    /// The voxel of a key. Bits that no coordinate uses (the top 2 of 32, the top 1 of 64) are ignored.
+    /// The voxel of a key. Bits that no coordinate uses (the top 2 of 32, the top 1 of 64) are
+    /// ignored.
     pub fn decode<K: VoxelKey>(self, key: K) -> [u32; 3] {
         let (word, mask) = (key.to_word(), (1 << K::AXIS_BITS) - 1);
         let coordinates = match self {
@@ -168,7 +172,9 @@ mod tests {
     /// Bit by bit, as the definition says.
     fn morton_by_bits(voxel: [u32; 3]) -> u64 {
         (0..21).fold(0, |key, b| {
-            (0..3).fold(key, |key, axis| key | u64::from(voxel[axis] >> b & 1) << (3 * b + 2 - axis as u32))
+            (0..3).fold(key, |key, axis| {
+                key | u64::from(voxel[axis] >> b & 1) << (3 * b + 2 - axis as u32)
+            })
         })
     }
 
@@ -185,7 +191,10 @@ mod tests {
     #[test]
     fn refuses_what_does_not_fit() {
         let error = Order::Morton.encode::<u32>([0, 1024, 0]).unwrap_err();
-        assert_eq!(error.to_string(), "voxel coordinate y = 1024 does not fit a 32-bit key: expected less than 1024");
+        assert_eq!(
+            error.to_string(),
+            "voxel coordinate y = 1024 does not fit a 32-bit key: expected less than 1024"
+        );
         assert!(Order::RowMajor.encode::<u64>([0, 0, 1 << 21]).is_err());
         assert_eq!(u32::check_resolution(1024), Ok(()));
         assert_eq!(

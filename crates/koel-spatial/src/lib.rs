@@ -1,9 +1,10 @@
-//! Voxel keys of real scans: from a file (PLY, PCD, OBJ, STL, LAS, LAZ) to the distinct integer keys of the voxels that its
-//! surface touches; neighbours ([`SpatialHash`]) and normals ([`estimate_normals`]) of points.
+//! Voxel keys of real scans: from a file (PLY, PCD, OBJ, STL, LAS, LAZ) to the distinct integer
+//! keys of the voxels that its surface touches; neighbours ([`SpatialHash`]) and normals
+//! ([`estimate_normals`]) of points.
 //!
-//! The modules follow the data: [read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`]; [`sample`] the
-//! triangles so densely that the voxel surface has no holes; pack voxel coordinates into a [`key`]; collect the
-//! distinct keys ([`mesh_keys`], [`cloud_keys`]).
+//! The modules follow the data: [read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose
+//! a [`Grid`]; [`sample`] the triangles so densely that the voxel surface has no holes; pack voxel
+//! coordinates into a [`key`]; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]).
 //!
 //! ```
 //! use koel_spatial::{Bounds, Grid, Order, mesh_keys, read};
@@ -18,8 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Readers and voxel keys run on the host, in parallel through rayon; searches and intersections on a [`koel::Device`].
-//! Answers are the same for any number of threads.
+//! Readers and voxel keys run on the host, in parallel through rayon; searches and intersections on
+//! a [`koel::Device`]. Answers are the same for any number of threads.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod grid;
@@ -35,7 +36,9 @@ pub mod voxelize;
 pub use grid::{Bounds, Grid, GridError};
 pub use key::{KeyError, Order, VoxelKey};
 pub use mesh::{Mesh, PointCloud, Scan};
-pub use normals::{NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation, estimate_normals};
+pub use normals::{
+    NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation, estimate_normals,
+};
 pub use read::{Format, ReadError, ReadReport, read, read_cloud, read_mesh, read_oriented_cloud};
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
 pub use voxelize::{VoxelError, cloud_keys, mesh_keys};

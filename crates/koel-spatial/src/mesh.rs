@@ -8,7 +8,8 @@ use crate::read::{ParseError, ParseErrorKind, Place, ReadReport};
 pub struct Mesh {
     /// Vertex positions.
     pub positions: Vec<[f32; 3]>,
-    /// Corners of each triangle, as indices into `positions`, counter-clockwise seen from outside where the file says so.
+    /// Corners of each triangle, as indices into `positions`, counter-clockwise seen from outside
+    /// where the file says so.
     pub triangles: Vec<[u32; 3]>,
 }
 
@@ -23,8 +24,8 @@ pub struct PointCloud {
 
 /// The content of a scan file, mesh or cloud: what [`crate::read()`] returns.
 ///
-/// Every reader guarantees finite coordinates and normals, triangle indices below the number of points, and as many
-/// normals as points.
+/// Every reader guarantees finite coordinates and normals, triangle indices below the number of
+/// points, and as many normals as points.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scan {
     /// The vertices, or the points of a cloud.
@@ -49,15 +50,19 @@ impl Scan {
         Bounds::of(&self.points.positions)
     }
 
-    /// In one line, for people: format, counts, dropped points, unit, and the box around the points in the file's coordinates.
+    /// In one line, for people: format, counts, dropped points, unit, and the box around the points
+    /// in the file's coordinates.
     pub fn summary(&self) -> String {
         let ReadReport { format, dropped, unit, origin, .. } = &self.report;
         let (points, triangles) = (self.points.positions.len(), self.triangles.len());
-        let normals = if self.points.normals.is_some() { "with normals" } else { "without normals" };
+        let normals =
+            if self.points.normals.is_some() { "with normals" } else { "without normals" };
         let unit = unit.as_deref().unwrap_or("unit not told");
         let corners = match self.bounds() {
             Ok(bounds) => {
-                let corner = |c: [f32; 3]| -> [f64; 3] { std::array::from_fn(|a| origin[a] + f64::from(c[a])) };
+                let corner = |c: [f32; 3]| -> [f64; 3] {
+                    std::array::from_fn(|a| origin[a] + f64::from(c[a]))
+                };
                 format!("from {:?} to {:?}", corner(bounds.min()), corner(bounds.max()))
             }
             Err(none) => none.to_string(),
@@ -67,8 +72,8 @@ impl Scan {
         )
     }
 
-    /// Moves the points so that they are relative to another origin, for instance that of a second scan: coordinates in
-    /// the file stay what they were, but for rounding to 32 bits.
+    /// Moves the points so that they are relative to another origin, for instance that of a second
+    /// scan: coordinates in the file stay what they were, but for rounding to 32 bits.
     pub fn set_origin(&mut self, origin: [f64; 3]) {
         let by: [f64; 3] = std::array::from_fn(|a| self.report.origin[a] - origin[a]);
         if by != [0.0; 3] {
@@ -85,7 +90,8 @@ impl Scan {
     /// [`ParseErrorKind::NoNormals`], at the place where the format declares what a point has.
     pub fn into_oriented_cloud(self) -> Result<PointCloud, ParseError> {
         if self.points.normals.is_none() {
-            let (points, fields) = (self.points.positions.len(), self.report.format.normal_fields());
+            let (points, fields) =
+                (self.points.positions.len(), self.report.format.normal_fields());
             return Err(ParseError {
                 place: self.report.fields_at,
                 kind: ParseErrorKind::NoNormals { points, fields },
@@ -101,7 +107,10 @@ impl Scan {
     pub fn into_mesh(self) -> Result<Mesh, ParseError> {
         if self.triangles.is_empty() {
             let points = self.points.positions.len();
-            return Err(ParseError { place: Place::File, kind: ParseErrorKind::NoFaces { points } });
+            return Err(ParseError {
+                place: Place::File,
+                kind: ParseErrorKind::NoFaces { points },
+            });
         }
         Ok(Mesh { positions: self.points.positions, triangles: self.triangles })
     }

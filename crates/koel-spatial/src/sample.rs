@@ -1,20 +1,24 @@
-//! Samples of a triangle mesh, so dense that every point of the surface has one within a given radius.
+//! Samples of a triangle mesh, so dense that every point of the surface has one within a given
+//! radius.
 //!
 //! # How
-//! A triangle is bisected across its longest edge (M.-C. Rivara 1984) until each piece lies in a ball of the radius;
-//! the ball's centre, the centre of the piece's smallest enclosing circle, is the sample. It lies on the triangle. The
-//! bound holds by construction for every shape: a needle of length L takes about L / radius samples, a point or a
-//! segment (a degenerate triangle) is covered like any other.
+//! A triangle is bisected across its longest edge (M.-C. Rivara 1984) until each piece lies in a
+//! ball of the radius; the ball's centre, the centre of the piece's smallest enclosing circle, is
+//! the sample. It lies on the triangle. The bound holds by construction for every shape: a needle
+//! of length L takes about L / radius samples, a point or a segment (a degenerate triangle) is
+//! covered like any other.
 //!
 //! # Cost
-//! About 1.5 area / radius^2 samples a triangle, at most [`most_samples`]; tens of nanoseconds each. Nothing is stored:
-//! samples are handed to a visitor. Work is spread over rayon's threads, large triangles in pieces.
+//! About 1.5 area / radius^2 samples a triangle, at most [`most_samples`]; tens of nanoseconds
+//! each. Nothing is stored: samples are handed to a visitor. Work is spread over rayon's threads,
+//! large triangles in pieces.
 //!
 //! # Why a radius below h/2 leaves no holes
-//! Let h be the voxel size, and let a path of empty voxels go from face neighbour to face neighbour, from centre to
-//! centre. Say it crossed the surface, at a point p between the centres of the neighbours A and B. The ball of radius
-//! h/2 around p stays inside A and B joined: across the segment their walls are h/2 away, along it p is at least h/2
-//! from either far wall. The sample nearest to p lies in that ball, so A or B is not empty: no such path exists.
+//! Let h be the voxel size, and let a path of empty voxels go from face neighbour to face
+//! neighbour, from centre to centre. Say it crossed the surface, at a point p between the centres
+//! of the neighbours A and B. The ball of radius h/2 around p stays inside A and B joined: across
+//! the segment their walls are h/2 away, along it p is at least h/2 from either far wall. The
+//! sample nearest to p lies in that ball, so A or B is not empty: no such path exists.
 
 use rayon::prelude::*;
 use thiserror::Error;
@@ -69,9 +73,9 @@ pub enum SampleError {
 /// Three corners.
 pub type Triangle = [[f64; 3]; 3];
 
-/// Calls `visit` with the index of a triangle and a point on it, so that every point of the mesh has a visited point
-/// within `radius` (in the units of the mesh). The set of visited points is the same in every run; the order, and the
-/// thread, are not.
+/// Calls `visit` with the index of a triangle and a point on it, so that every point of the mesh
+/// has a visited point within `radius` (in the units of the mesh). The set of visited points is the
+/// same in every run; the order, and the thread, are not.
 ///
 /// # Errors
 /// [`SampleError`], before anything is visited.
@@ -88,9 +92,9 @@ pub fn for_each_sample(
     Ok(())
 }
 
-/// All samples of [`for_each_sample`] as a cloud, each with the unit normal of its triangle (zero for a degenerate
-/// one). In the order of the triangles: the same cloud in every run. 24 bytes a sample, and as much again while it is
-/// put together.
+/// All samples of [`for_each_sample`] as a cloud, each with the unit normal of its triangle (zero
+/// for a degenerate one). In the order of the triangles: the same cloud in every run. 24 bytes a
+/// sample, and as much again while it is put together.
 ///
 /// # Errors
 /// [`SampleError`].
@@ -112,8 +116,8 @@ pub fn sample_cloud(mesh: &Mesh, radius: f64) -> Result<PointCloud, SampleError>
     Ok(PointCloud { positions, normals: Some(normals) })
 }
 
-/// An upper bound of the samples of one triangle: 4 area / radius^2 + 6 (longest edge) / radius + 1. Over 60,000 random
-/// triangles of all proportions no count exceeded 0.78 of it.
+/// An upper bound of the samples of one triangle: 4 area / radius^2 + 6 (longest edge) / radius +
+/// 1. Over 60,000 random triangles of all proportions no count exceeded 0.78 of it.
 pub fn most_samples(triangle: Triangle, radius: f64) -> f64 {
     let (edge, _) = longest_edge_first(triangle);
     4.0 * area(triangle) / radius / radius + 6.0 * edge.sqrt() / radius + 1.0
@@ -149,7 +153,8 @@ fn corners_of(mesh: &Mesh, corners: [u32; 3]) -> Triangle {
     corners.map(|index| mesh.positions[index as usize].map(f64::from))
 }
 
-/// Bisects a large triangle as [`cover`] would, into pieces for different threads, in the order of `cover`.
+/// Bisects a large triangle as [`cover`] would, into pieces for different threads, in the order of
+/// `cover`.
 pub(crate) fn pieces(triangle: Triangle, radius: f64) -> impl ParallelIterator<Item = Triangle> {
     rayon::iter::split(triangle, move |triangle| {
         if most_samples(triangle, radius) <= PIECE_SAMPLES {
@@ -162,13 +167,15 @@ pub(crate) fn pieces(triangle: Triangle, radius: f64) -> impl ParallelIterator<I
     })
 }
 
-/// Visits samples of one triangle, in a fixed order, so that every point of it has one within `radius`.
+/// Visits samples of one triangle, in a fixed order, so that every point of it has one within
+/// `radius`.
 pub(crate) fn cover(triangle: Triangle, radius: f64, visit: &mut impl FnMut([f64; 3])) {
     let (edge, triangle) = longest_edge_first(triangle);
     let [a, b, _] = triangle;
     let height = 4.0 * area(triangle).powi(2) / edge;
     if 1e4 * height <= radius * radius {
-        // So narrow that points of the longest edge cover it. Halves of a needle would overlap, again and again.
+        // So narrow that points of the longest edge cover it. Halves of a needle would overlap,
+        // again and again.
         let reach = (radius * radius - height).sqrt();
         let pieces = (edge.sqrt() / (2.0 * reach)).ceil().max(1.0) as u32;
         (0..pieces).for_each(|i| {
@@ -181,7 +188,9 @@ pub(crate) fn cover(triangle: Triangle, radius: f64, visit: &mut impl FnMut([f64
     let too_long = edge > 4.0 * radius * radius;
     let circle = if too_long { None } else { Some(enclosing_circle(triangle, edge)) };
     match (circle, halves(triangle)) {
-        (Some((centre, squared)), _) if squared <= radius * radius || squared.is_nan() => visit(centre),
+        (Some((centre, squared)), _) if squared <= radius * radius || squared.is_nan() => {
+            visit(centre)
+        }
         (_, Some([left, right])) => {
             cover(left, radius, visit);
             cover(right, radius, visit);
@@ -201,7 +210,8 @@ fn halves([a, b, c]: Triangle) -> Option<[Triangle; 2]> {
     (middle != a && middle != b).then_some([[a, middle, c], [middle, b, c]])
 }
 
-/// Squared length of the longest edge, and the corners turned so that it leads from the first to the second.
+/// Squared length of the longest edge, and the corners turned so that it leads from the first to
+/// the second.
 fn longest_edge_first([a, b, c]: Triangle) -> (f64, Triangle) {
     let (ab, bc, ca) = (distance_squared(a, b), distance_squared(b, c), distance_squared(c, a));
     if bc > ab && bc >= ca {
@@ -213,8 +223,9 @@ fn longest_edge_first([a, b, c]: Triangle) -> (f64, Triangle) {
     }
 }
 
-/// Centre and squared radius of the smallest circle around the triangle: the circumcircle if all angles are acute,
-/// else the circle on the longest edge. That edge, `edge` its squared length, leads from the first corner to the second.
+/// Centre and squared radius of the smallest circle around the triangle: the circumcircle if all
+/// angles are acute, else the circle on the longest edge. That edge, `edge` its squared length,
+/// leads from the first corner to the second.
 fn enclosing_circle([a, b, c]: Triangle, edge: f64) -> ([f64; 3], f64) {
     let (ca, cb) = (sub(a, c), sub(b, c));
     let (aa, bb, ab) = (dot(ca, ca), dot(cb, cb), dot(ca, cb));

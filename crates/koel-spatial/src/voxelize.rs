@@ -13,8 +13,8 @@ use crate::sample::{self, SampleError, Triangle};
 /// The covering radius in voxels: below 1/2, by more than rounding can take away on a grid of 2^21.
 const COVERING_RADIUS: f64 = 0.499_999;
 
-/// The finest grid whose voxels are marked in a bitmap of N^3 bits (256 MiB at the most). Beyond, keys are gathered,
-/// sorted and made distinct in batches.
+/// The finest grid whose voxels are marked in a bitmap of N^3 bits (256 MiB at the most). Beyond,
+/// keys are gathered, sorted and made distinct in batches.
 const BITMAP_RESOLUTION: u32 = 1290;
 
 /// Keys gathered by one thread before duplicates are first removed.
@@ -59,16 +59,22 @@ pub enum VoxelError {
     },
 }
 
-/// The distinct keys of the voxels that the mesh touches, ascending. The voxel surface has no holes: no path of empty
-/// voxels, from face neighbour to face neighbour, crosses it (see [`sample`]). Voxels that the surface only grazes,
-/// between samples, may be missing; none is there that it does not touch, but for rounding.
+/// The distinct keys of the voxels that the mesh touches, ascending. The voxel surface has no
+/// holes: no path of empty voxels, from face neighbour to face neighbour, crosses it (see
+/// [`sample`]). Voxels that the surface only grazes, between samples, may be missing; none is there
+/// that it does not touch, but for rounding.
 ///
-/// About 6 samples for each voxel-sized patch of surface, N^3 / 8 bytes of bitmap up to N = 1290 and a few times the
-/// result beyond, all threads. The same keys in every run.
+/// About 6 samples for each voxel-sized patch of surface, N^3 / 8 bytes of bitmap up to N = 1290
+/// and a few times the result beyond, all threads. The same keys in every run.
 ///
 /// # Errors
-/// [`VoxelError`]: the grid too fine for the key, a vertex not finite or outside the grid, an index out of range.
-pub fn mesh_keys<K: VoxelKey>(mesh: &Mesh, grid: &Grid, order: Order) -> Result<Vec<K>, VoxelError> {
+/// [`VoxelError`]: the grid too fine for the key, a vertex not finite or outside the grid, an index
+/// out of range.
+pub fn mesh_keys<K: VoxelKey>(
+    mesh: &Mesh,
+    grid: &Grid,
+    order: Order,
+) -> Result<Vec<K>, VoxelError> {
     K::check_resolution(grid.resolution())?;
     check_inside(&mesh.positions, grid)?;
     let corners = |triangle: &[u32; 3]| -> Triangle {
@@ -83,7 +89,8 @@ pub fn mesh_keys<K: VoxelKey>(mesh: &Mesh, grid: &Grid, order: Order) -> Result<
         samples += sample::most_samples(corners(indices), COVERING_RADIUS);
     }
     sample::check_total(samples)?;
-    let pieces = mesh.triangles.par_iter().flat_map(|t| sample::pieces(corners(t), COVERING_RADIUS));
+    let pieces =
+        mesh.triangles.par_iter().flat_map(|t| sample::pieces(corners(t), COVERING_RADIUS));
     // A sample is a mean of vertices inside the grid; rounding may put it outside by a hair.
     let last = grid.resolution() - 1;
     let voxel = move |p: [f64; 3]| p.map(|c| (c as u32).min(last));
@@ -96,7 +103,11 @@ pub fn mesh_keys<K: VoxelKey>(mesh: &Mesh, grid: &Grid, order: Order) -> Result<
 ///
 /// # Errors
 /// [`VoxelError`]: the grid too fine for the key, a point not finite or outside the grid.
-pub fn cloud_keys<K: VoxelKey>(positions: &[[f32; 3]], grid: &Grid, order: Order) -> Result<Vec<K>, VoxelError> {
+pub fn cloud_keys<K: VoxelKey>(
+    positions: &[[f32; 3]],
+    grid: &Grid,
+    order: Order,
+) -> Result<Vec<K>, VoxelError> {
     K::check_resolution(grid.resolution())?;
     check_inside(positions, grid)?;
     distinct_keys(grid, order, positions.par_iter(), |position, visit| {
@@ -135,12 +146,14 @@ fn distinct_keys<K: VoxelKey, T: Send>(
     let words = (n * n * n).div_ceil(64);
     let out_of_memory = |_| VoxelError::OutOfMemory { bytes: 8 * words };
     let length = usize::try_from(words).map_err(|_| out_of_memory(()))?;
-    let bitmap = bytemuck::allocation::try_zeroed_slice_box::<AtomicU64>(length).map_err(out_of_memory)?;
+    let bitmap =
+        bytemuck::allocation::try_zeroed_slice_box::<AtomicU64>(length).map_err(out_of_memory)?;
     items.for_each(|item| {
         voxels_of(item, &mut |[x, y, z]| {
             let bit = (u64::from(x) * n + u64::from(y)) * n + u64::from(z);
             let (word, mask) = (&bitmap[(bit / 64) as usize], 1 << (bit % 64));
-            // Neighbouring samples mark the same voxel: most of the time the bit is there, and a load is cheap.
+            // Neighbouring samples mark the same voxel: most of the time the bit is there, and a
+            // load is cheap.
             if word.load(Ordering::Relaxed) & mask == 0 {
                 word.fetch_or(mask, Ordering::Relaxed);
             }
@@ -156,7 +169,9 @@ fn distinct_keys<K: VoxelKey, T: Send>(
 /// The keys of the bits that are set, in the order of the bits: row-major.
 fn bitmap_keys<K: VoxelKey>(bitmap: &[AtomicU64], n: u64, order: Order) -> Vec<K> {
     const CHUNK: usize = 1 << 14;
-    let ones = |words: &[AtomicU64]| words.iter().map(|w| w.load(Ordering::Relaxed).count_ones() as usize).sum();
+    let ones = |words: &[AtomicU64]| {
+        words.iter().map(|w| w.load(Ordering::Relaxed).count_ones() as usize).sum()
+    };
     let counts: Vec<usize> = bitmap.par_chunks(CHUNK).map(ones).collect();
     let mut keys = vec![K::default(); counts.iter().sum()];
     let mut rest = keys.as_mut_slice();
@@ -193,13 +208,16 @@ fn gathered_keys<K: VoxelKey, T: Send>(
         voxels_of(item, &mut |voxel| batch.push(order.pack(voxel)));
         batch
     };
-    let mut keys = items.fold(Batch::default, gather).map(Batch::into_distinct).reduce(Vec::new, |mut a, mut b| {
-        if a.len() < b.len() {
-            std::mem::swap(&mut a, &mut b);
-        }
-        a.append(&mut b);
-        a
-    });
+    let mut keys = items.fold(Batch::default, gather).map(Batch::into_distinct).reduce(
+        Vec::new,
+        |mut a, mut b| {
+            if a.len() < b.len() {
+                std::mem::swap(&mut a, &mut b);
+            }
+            a.append(&mut b);
+            a
+        },
+    );
     keys.par_sort_unstable();
     keys.dedup();
     keys
@@ -245,7 +263,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// The two ways of collecting keys are interchangeable; the batches of the second are forced to overflow.
+        /// The two ways of collecting keys are interchangeable; the batches of the second are
+        /// forced to overflow.
         #[test]
         fn bitmap_and_batches_agree(
             voxels in vec(proptest::array::uniform3(0u32..9), 0..400), repeats in 1usize..400, morton in any::<bool>(),

@@ -37,9 +37,11 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// What may come and go: queues of threads.
 const SLACK: i64 = 16 << 10;
 
-/// B turns and passes through A, once in `frames` frames, half of them recorded. Every tenth frame's labels are read.
+/// B turns and passes through A, once in `frames` frames, half of them recorded. Every tenth
+/// frame's labels are read.
 fn animate(device: &Device, points: usize, side: u32, frames: usize) {
-    let (mut random, grid) = (Random(5), Grid::new([-1.6; 3], 3.2 / f64::from(side), side).unwrap());
+    let (mut random, grid) =
+        (Random(5), Grid::new([-1.6; 3], 3.2 / f64::from(side), side).unwrap());
     let noise = Scan { noise: 0.3, degrees: 10.0, ..Scan::default() };
     let [a, b] = [Shape::Sphere(0.6), Shape::Torus { major: 0.55, minor: 0.22 }]
         .map(|shape| scan(shape, points, noise, grid.voxel_size(), &mut random).cloud);
@@ -50,13 +52,24 @@ fn animate(device: &Device, points: usize, side: u32, frames: usize) {
     };
     let (mut labels, mut before) = (vec![], None);
     let mut counted = |i: usize, warm: usize| {
-        let held = (HELD.load(Relaxed), BUFFERS.load(Relaxed), device.memory().unwrap().map(|(free, _)| free));
+        let held = (
+            HELD.load(Relaxed),
+            BUFFERS.load(Relaxed),
+            device.memory().unwrap().map(|(free, _)| free),
+        );
         if i == warm {
             before = Some(held);
         } else if let Some(before) = before.filter(|_| i > warm) {
-            assert_eq!((held.1, held.2), (before.1, before.2), "buffers, free memory of the device: frame {i}");
+            assert_eq!(
+                (held.1, held.2),
+                (before.1, before.2),
+                "buffers, free memory of the device: frame {i}"
+            );
             let grown = held.0 - before.0;
-            assert!(grown <= SLACK, "frame {i} on {device:?}: {grown} bytes more than after frame {warm}");
+            assert!(
+                grown <= SLACK,
+                "frame {i} on {device:?}: {grown} bytes more than after frame {warm}"
+            );
         }
     };
     let (bytes, warm) = (intersector.bytes(), 2 + frames / 20);
@@ -95,6 +108,7 @@ fn frames_take_no_buffers() {
 fn ten_thousand_frames_take_no_more_memory() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let device = Device::best().unwrap();
-    let (points, side) = if device.kind() == DeviceKind::Cuda { (160_000, 128) } else { (4000, 32) };
+    let (points, side) =
+        if device.kind() == DeviceKind::Cuda { (160_000, 128) } else { (4000, 32) };
     animate(&device, points, side, 10_000);
 }

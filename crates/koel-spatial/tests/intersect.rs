@@ -11,7 +11,8 @@ use koel_spatial::{Grid, PointCloud};
 
 const SPHERE: Shape = Shape::Sphere(0.6);
 const TORUS: Shape = Shape::Torus { major: 0.55, minor: 0.22 };
-const CLEAN: Scan = Scan { noise: 0.0, degrees: 0.0, outliers: 0.0, flipped: 0.0, hole: 0.0, density: 0.0 };
+const CLEAN: Scan =
+    Scan { noise: 0.0, degrees: 0.0, outliers: 0.0, flipped: 0.0, hole: 0.0, density: 0.0 };
 const NOISY: Scan = Scan { noise: 0.5, degrees: 15.0, ..CLEAN };
 const POINTS: usize = 24_000;
 const SIDE: u32 = 64;
@@ -42,7 +43,8 @@ fn scene(shapes: [Shape; 2], offset: f64, noise: Scan, seed: u64) -> Scene {
 impl Scene {
     fn run(&self, device: &Device, method: Method) -> Intersector {
         let [a, b] = &self.scans;
-        let mut intersector = Intersector::new(device, &a.cloud, &b.cloud, self.grid, method).unwrap();
+        let mut intersector =
+            Intersector::new(device, &a.cloud, &b.cloud, self.grid, method).unwrap();
         intersector.frame(&self.poses[0], &self.poses[1]).unwrap();
         intersector
     }
@@ -52,7 +54,8 @@ impl Scene {
             let (i, o) = (side as usize, 1 - side as usize);
             let labels = intersector.point_labels(side).unwrap();
             let h = self.grid.voxel_size();
-            let e = errors(&self.scans[i], &self.poses[i], &labels, self.shapes[o], &self.poses[o], h);
+            let e =
+                errors(&self.scans[i], &self.poses[i], &labels, self.shapes[o], &self.poses[o], h);
             worst = worst.worst(e);
         }
         worst
@@ -60,7 +63,8 @@ impl Scene {
     /// Of [`Boolean::ALL`].
     fn volumes(&self) -> [f64; 4] {
         let [a, b] = self.shapes.map(Shape::volume);
-        let both = volume_of_both((self.shapes[0], &self.poses[0]), (self.shapes[1], &self.poses[1]), 256);
+        let both =
+            volume_of_both((self.shapes[0], &self.poses[0]), (self.shapes[1], &self.poses[1]), 256);
         [a + b - both, both, a - both, b - both]
     }
 }
@@ -71,8 +75,9 @@ fn paper() -> Method {
     Method::Paper(PaperOptions::default())
 }
 
-/// The goals of the accuracy table, for one scene by the robust method (shares within 2 points, as voxels of both are half of
-/// an area that is larger on this coarse grid); its Boolean volumes within `volume` of the smaller solid.
+/// The goals of the accuracy table, for one scene by the robust method (shares within 2 points, as
+/// voxels of both are half of an area that is larger on this coarse grid); its Boolean volumes
+/// within `volume` of the smaller solid.
 #[track_caller]
 fn assert_accurate(scene: &Scene, volume: f64) {
     let mut intersector = scene.run(&device(), robust());
@@ -116,7 +121,8 @@ fn outliers_flipped_normals_holes_and_densities_are_borne() {
         assert!(e.far <= 0.002 && e.wrong <= 0.01 && e.unknown <= 0.005, "{noise:?}: {e:?}");
     }
 }
-/// Where nobody saw the other sphere, its surface is taken to go on as it does around, not to be a lid.
+/// Where nobody saw the other sphere, its surface is taken to go on as it does around, not to be a
+/// lid.
 #[test]
 fn holes_are_closed_by_round_surfaces() {
     let closed = Method::Robust(RobustOptions { assume_closed: true });
@@ -130,7 +136,10 @@ fn holes_are_closed_by_round_surfaces() {
 fn thin_plates_and_cavities_have_insides() {
     let h = grid(SIDE).voxel_size();
     assert_accurate(&scene([Shape::Plate([0.7, 0.5, 1.5 * h]), SPHERE], 0.3, CLEAN, 5), 0.06);
-    assert_accurate(&scene([Shape::Hollow { outer: 0.7, inner: 0.4 }, SPHERE], 0.4, NOISY, 6), 0.04);
+    assert_accurate(
+        &scene([Shape::Hollow { outer: 0.7, inner: 0.4 }, SPHERE], 0.4, NOISY, 6),
+        0.04,
+    );
 }
 #[test]
 fn of_open_surfaces_only_what_is_certain_is_labelled() {
@@ -138,7 +147,8 @@ fn of_open_surfaces_only_what_is_certain_is_labelled() {
     let mut intersector = scene.run(&device(), robust());
     let summary = intersector.summary().unwrap();
     assert!(summary.a.measures.unwrap().open && !summary.b.measures.unwrap().open);
-    // A against the closed sphere as ever; B against the open cap: a part is certain, and nearly all of that right.
+    // A against the closed sphere as ever; B against the open cap: a part is certain, and nearly
+    // all of that right.
     let labels = [Side::A, Side::B].map(|side| intersector.point_labels(side).unwrap());
     let e = [0, 1].map(|i| {
         let (scans, h) = (&scene.scans[i], scene.grid.voxel_size());
@@ -159,7 +169,10 @@ fn the_papers_method_floods_closed_voxel_surfaces() {
     let scene = scene([SPHERE, TORUS], 0.4, CLEAN, 8);
     let e = scene.errors(&mut scene.run(&device(), paper()));
     assert!(e.far <= 0.001 && e.wrong <= 0.01 && e.unknown <= 0.02, "{e:?}");
-    assert!(matches!(scene.run(&device(), paper()).solids(), Err(IntersectError::NeedsRobust { .. })));
+    assert!(matches!(
+        scene.run(&device(), paper()).solids(),
+        Err(IntersectError::NeedsRobust { .. })
+    ));
     assert_eq!(scene.run(&device(), paper()).summary().unwrap().a.measures, None);
 }
 #[test]
@@ -176,17 +189,23 @@ fn voxels_and_intersections_are_those_of_the_points() {
     let (mut random, grid) = (Random(10), Grid::new([-1.0; 3], 0.15, 13).unwrap());
     let cloud = |random: &mut Random, n: usize| PointCloud {
         // Some lie outside the grid, some on its faces.
-        positions: (0..n).map(|_| [0; 3].map(|_| (random.between(-1.1, 1.0) * 20.0).round() as f32 / 20.0)).collect(),
+        positions: (0..n)
+            .map(|_| [0; 3].map(|_| (random.between(-1.1, 1.0) * 20.0).round() as f32 / 20.0))
+            .collect(),
         normals: Some((0..n).map(|_| random.direction().map(|c| c as f32)).collect()),
     };
     for (n, m) in [(1, 1), (7, 500), (900, 3000)] {
         let clouds = [cloud(&mut random, n), cloud(&mut random, m)];
         let sets = clouds.each_ref().map(|c| {
-            c.positions.iter().filter_map(|p| grid.voxel_of(p.map(f64::from))).collect::<BTreeSet<[u32; 3]>>()
+            c.positions
+                .iter()
+                .filter_map(|p| grid.voxel_of(p.map(f64::from)))
+                .collect::<BTreeSet<[u32; 3]>>()
         });
         let assume = Method::Robust(RobustOptions { assume_closed: true });
         for method in [assume, paper()] {
-            let mut intersector = Intersector::new(&device(), &clouds[0], &clouds[1], grid, method).unwrap();
+            let mut intersector =
+                Intersector::new(&device(), &clouds[0], &clouds[1], grid, method).unwrap();
             intersector.frame(&Pose::IDENTITY, &Pose::IDENTITY).unwrap();
             let summary = intersector.summary().unwrap();
             for side in Side::BOTH {
@@ -198,13 +217,19 @@ fn voxels_and_intersections_are_those_of_the_points() {
                     assert_eq!(v.label == Label::Intersection, other.contains(&v.voxel), "{v:?}");
                 }
                 let cloud = &clouds[side as usize];
-                let outside = cloud.positions.iter().filter(|p| grid.voxel_of(p.map(f64::from)).is_none()).count();
+                let outside = cloud
+                    .positions
+                    .iter()
+                    .filter(|p| grid.voxel_of(p.map(f64::from)).is_none())
+                    .count();
                 assert_eq!(summary.side(side).dropped, outside);
                 // Each point has the label of its voxel.
-                for (p, label) in cloud.positions.iter().zip(intersector.point_labels(side).unwrap()) {
-                    let expected = grid
-                        .voxel_of(p.map(f64::from))
-                        .map_or(Label::Unknown, |v| voxels.iter().find(|w| w.voxel == v).unwrap().label);
+                for (p, label) in
+                    cloud.positions.iter().zip(intersector.point_labels(side).unwrap())
+                {
+                    let expected = grid.voxel_of(p.map(f64::from)).map_or(Label::Unknown, |v| {
+                        voxels.iter().find(|w| w.voxel == v).unwrap().label
+                    });
                     assert_eq!(label, expected);
                 }
             }
@@ -216,21 +241,27 @@ fn voxels_and_intersections_are_those_of_the_points() {
 fn no_inside_voxel_touches_an_outside_one() {
     use std::collections::HashMap;
     // So noisy that margins conflict, and floods meet.
-    let scene = scene([SPHERE, TORUS], 0.4, Scan { noise: 1.5, degrees: 60.0, outliers: 0.1, ..CLEAN }, 18);
+    let scene =
+        scene([SPHERE, TORUS], 0.4, Scan { noise: 1.5, degrees: 60.0, outliers: 0.1, ..CLEAN }, 18);
     for method in [robust(), paper()] {
         let intersector = scene.run(&device(), method);
         for side in Side::BOTH {
             let voxels = intersector.voxels(side).unwrap();
             let labels = voxels.iter().map(|v| (v.voxel, v.label)).collect::<HashMap<_, _>>();
             assert!(
-                voxels.iter().any(|v| v.label == Label::Inside) && voxels.iter().any(|v| v.label == Label::Outside)
+                voxels.iter().any(|v| v.label == Label::Inside)
+                    && voxels.iter().any(|v| v.label == Label::Outside)
             );
             for v in voxels.iter().filter(|v| v.label == Label::Inside) {
                 for axis in 0..3 {
                     for step in [1, u32::MAX] {
                         let mut beside = v.voxel;
                         beside[axis] = beside[axis].wrapping_add(step);
-                        assert_ne!(labels.get(&beside), Some(&Label::Outside), "{method:?}: {v:?} and {beside:?}");
+                        assert_ne!(
+                            labels.get(&beside),
+                            Some(&Label::Outside),
+                            "{method:?}: {v:?} and {beside:?}"
+                        );
                     }
                 }
             }
@@ -251,13 +282,18 @@ fn small_scans(seed: u64, noise: Scan) -> Scene {
 fn kernels_give_the_labels_of_the_cpu() {
     // So rough that many voxels are asked one by one.
     let rough = Scan { noise: 0.6, degrees: 40.0, outliers: 0.05, hole: 0.05, ..CLEAN };
-    for (method, scene) in [(robust(), small(11)), (paper(), small(11)), (robust(), small_scans(23, rough))] {
+    for (method, scene) in
+        [(robust(), small(11)), (paper(), small(11)), (robust(), small_scans(23, rough))]
+    {
         let mut expected = scene.run(&device(), method);
         for device in kernels([1, 2]) {
             let mut checked = scene.run(&device, method);
             for side in Side::BOTH {
                 assert_eq!(checked.voxels(side).unwrap(), expected.voxels(side).unwrap());
-                assert_eq!(checked.point_labels(side).unwrap(), expected.point_labels(side).unwrap());
+                assert_eq!(
+                    checked.point_labels(side).unwrap(),
+                    expected.point_labels(side).unwrap()
+                );
             }
             // Both clouds' at once, after what is there.
             let mut numbers = vec![9];
@@ -295,11 +331,20 @@ fn frames_repeat_and_poses_matter() {
     assert!(timings.total() > 0.0 && timings.build > 0.0);
 }
 
-/// Poses one after another, each of which finds more or fewer cells and other levels than the one before; in one nothing is left.
+/// Poses one after another, each of which finds more or fewer cells and other levels than the one
+/// before; in one nothing is left.
 fn animation(scene: &Scene) -> Vec<[Pose; 2]> {
     let [a, b] = scene.poses;
     let moved = |x: f64| Pose { translation: [x, 0.05, -0.02], ..b };
-    vec![[a, moved(50.0)], [Pose::IDENTITY, b], [a, moved(0.9)], [moved(50.0), moved(-50.0)], [b, a], [a, a], [a, b]]
+    vec![
+        [a, moved(50.0)],
+        [Pose::IDENTITY, b],
+        [a, moved(0.9)],
+        [moved(50.0), moved(-50.0)],
+        [b, a],
+        [a, a],
+        [a, b],
+    ]
 }
 /// Every label, word by word, and every measure.
 #[track_caller]
@@ -316,7 +361,9 @@ fn recorded_frames_have_the_labels_of_separate_ones() {
     let scene = small(19);
     let [a, b] = &scene.scans;
     for device in kernels([4, 5]).chain([device()]) {
-        let new = |device: &Device| Intersector::new(device, &a.cloud, &b.cloud, scene.grid, robust()).unwrap();
+        let new = |device: &Device| {
+            Intersector::new(device, &a.cloud, &b.cloud, scene.grid, robust()).unwrap()
+        };
         let mut expected = new(&Device::cpu_with_threads(1).unwrap());
         let mut first = new(&device);
         // What has been before a recording is no part of it.
@@ -339,7 +386,10 @@ fn recorded_frames_have_the_labels_of_separate_ones() {
         expected.frame(&a, &b).unwrap();
         assert_same(recorded.intersector_mut(), &mut expected);
         let bent = Pose { rotation: [[0.5; 3]; 3], ..a };
-        assert!(matches!(recorded.frame(&bent, &b), Err(IntersectError::NotRigid { cloud: Side::A, .. })));
+        assert!(matches!(
+            recorded.frame(&bent, &b),
+            Err(IntersectError::NotRigid { cloud: Side::A, .. })
+        ));
         let mut after = recorded.into_intersector();
         assert_eq!(after.bytes(), bytes);
         let [a, b] = animation(&scene)[2];
@@ -361,7 +411,9 @@ fn surfaces_of_booleans_hold_the_volumes_of_their_voxels() {
         let p = |i: u32| made.mesh.positions[i as usize].map(f64::from);
         let six = |t: &[u32; 3]| {
             let [a, b, c] = t.map(p);
-            a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])
+            a[0] * (b[1] * c[2] - b[2] * c[1])
+                + a[1] * (b[2] * c[0] - b[0] * c[2])
+                + a[2] * (b[0] * c[1] - b[1] * c[0])
         };
         let enclosed = made.mesh.triangles.iter().map(six).sum::<f64>() / 6.0;
         let filled = solids.volume(op) + made.filled as f64 * voxel;
@@ -374,7 +426,8 @@ fn surfaces_of_booleans_hold_the_volumes_of_their_voxels() {
 fn labelled_points_stand_where_the_poses_put_them() {
     let scene = scene([SPHERE, SPHERE], 0.5, CLEAN, 15);
     let mut intersector = scene.run(&device(), robust());
-    let clouds = [(&scene.scans[0].cloud, &scene.poses[0]), (&scene.scans[1].cloud, &scene.poses[1])];
+    let clouds =
+        [(&scene.scans[0].cloud, &scene.poses[0]), (&scene.scans[1].cloud, &scene.poses[1])];
     let all = intersector.labelled_points(clouds, None).unwrap();
     assert_eq!(all.labels.len(), 2 * POINTS);
     let difference = intersector.labelled_points(clouds, Some(Boolean::Difference)).unwrap();
@@ -382,7 +435,8 @@ fn labelled_points_stand_where_the_poses_put_them() {
     for (i, p) in difference.points.positions.iter().enumerate() {
         let side = difference.sides[i];
         let centre = scene.poses[side as usize].translation;
-        let outward: f64 = (0..3).map(|a| (f64::from(p[a]) - centre[a]) * f64::from(normals[i][a])).sum();
+        let outward: f64 =
+            (0..3).map(|a| (f64::from(p[a]) - centre[a]) * f64::from(normals[i][a])).sum();
         // The part of B in A bounds A - B from the other side.
         assert_eq!(outward > 0.0, side == Side::A);
         assert_ne!(difference.labels[i], Label::Unknown);
@@ -396,21 +450,33 @@ fn bad_input_is_refused() {
         Intersector::new(&device(), a, b, Grid::new([-1.0; 3], 0.1, n).unwrap(), method).err()
     };
     let bare = PointCloud { normals: None, ..good.clone() };
-    assert!(matches!(new(&good, &bare, 16, robust()), Some(IntersectError::NoNormals { cloud: Side::B })));
+    assert!(matches!(
+        new(&good, &bare, 16, robust()),
+        Some(IntersectError::NoNormals { cloud: Side::B })
+    ));
     let empty = PointCloud { positions: vec![], normals: Some(vec![]) };
-    assert!(matches!(new(&empty, &good, 16, robust()), Some(IntersectError::Empty { cloud: Side::A })));
+    assert!(matches!(
+        new(&empty, &good, 16, robust()),
+        Some(IntersectError::Empty { cloud: Side::A })
+    ));
     let short = PointCloud { normals: Some(vec![[0.0; 3]; 3]), ..good.clone() };
     assert!(matches!(
         new(&good, &short, 16, robust()),
         Some(IntersectError::NormalCount { cloud: Side::B, points: 10, normals: 3 })
     ));
-    assert!(matches!(new(&good, &good, 1025, robust()), Some(IntersectError::Resolution { resolution: 1025 })));
-    for (inside_above, outside_below) in [(80.0, 70.0), (110.0, 100.0), (f64::NAN, 70.0), (190.0, 0.0)] {
+    assert!(matches!(
+        new(&good, &good, 1025, robust()),
+        Some(IntersectError::Resolution { resolution: 1025 })
+    ));
+    for (inside_above, outside_below) in
+        [(80.0, 70.0), (110.0, 100.0), (f64::NAN, 70.0), (190.0, 0.0)]
+    {
         let method = Method::Paper(PaperOptions { inside_above, outside_below, rounds: 3 });
         assert!(matches!(new(&good, &good, 16, method), Some(IntersectError::Angles { .. })));
     }
     let mut intersector =
-        Intersector::new(&device(), &good, &good, Grid::new([-1.0; 3], 0.1, 20).unwrap(), robust()).unwrap();
+        Intersector::new(&device(), &good, &good, Grid::new([-1.0; 3], 0.1, 20).unwrap(), robust())
+            .unwrap();
     let bent = Pose { rotation: [[1.0; 3]; 3], ..Pose::IDENTITY };
     assert!(matches!(
         intersector.frame(&Pose::IDENTITY, &bent),
@@ -431,13 +497,19 @@ fn strange_points_and_normals_do_no_harm() {
     }
     let good = scan(SPHERE, 3000, CLEAN, 0.1, &mut Random(17)).cloud;
     for method in [robust(), paper()] {
-        let mut intersector = Intersector::new(&device(), &strange, &good, grid(32), method).unwrap();
-        intersector.frame(&Pose::IDENTITY, &Pose::turned([0.0; 3], 0.0, [0.0; 3], [0.3, 0.0, 0.0])).unwrap();
+        let mut intersector =
+            Intersector::new(&device(), &strange, &good, grid(32), method).unwrap();
+        intersector
+            .frame(&Pose::IDENTITY, &Pose::turned([0.0; 3], 0.0, [0.0; 3], [0.3, 0.0, 0.0]))
+            .unwrap();
         let summary = intersector.summary().unwrap();
         assert_eq!(summary.a.dropped, 30);
         if matches!(method, Method::Robust(_)) {
             let counts = summary.b.voxels;
-            assert!(counts.inside > counts.total() / 10 && counts.unknown < counts.total() / 50, "{counts:?}");
+            assert!(
+                counts.inside > counts.total() / 10 && counts.unknown < counts.total() / 50,
+                "{counts:?}"
+            );
         }
     }
     // All points at one place, and nothing but normals unknown.

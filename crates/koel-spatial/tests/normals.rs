@@ -35,10 +35,14 @@ fn options(neighbours: usize, orientation: Orientation) -> NormalOptions {
     NormalOptions { neighbours, orientation }
 }
 
-/// Mean and greatest angle, in degrees, between estimates and true normals; a wrong sign is an angle beyond 90.
+/// Mean and greatest angle, in degrees, between estimates and true normals; a wrong sign is an
+/// angle beyond 90.
 fn angles(estimated: &[[f32; 3]], truth: &[[f64; 3]]) -> (f64, f64) {
-    let angles: Vec<f64> =
-        estimated.iter().zip(truth).map(|(&e, &t)| cosine(e, t).clamp(-1.0, 1.0).acos().to_degrees()).collect();
+    let angles: Vec<f64> = estimated
+        .iter()
+        .zip(truth)
+        .map(|(&e, &t)| cosine(e, t).clamp(-1.0, 1.0).acos().to_degrees())
+        .collect();
     (angles.iter().sum::<f64>() / angles.len() as f64, angles.iter().copied().fold(0.0, f64::max))
 }
 
@@ -74,11 +78,15 @@ fn sphere_and_torus_look_outwards() {
         println!("{} points: mean angle {mean:.2}, greatest {greatest:.2} degrees", points.len());
         assert!(mean < 1.5 && greatest < 10.0, "mean {mean}, greatest {greatest}");
         assert!(estimate.normals.iter().all(|&n| (cosine(n, n.map(f64::from)) - 1.0).abs() < 1e-5));
-        assert_eq!((estimate.report.undetermined, estimate.report.parts, estimate.report.neighbours), (0, 1, 16));
+        assert_eq!(
+            (estimate.report.undetermined, estimate.report.parts, estimate.report.neighbours),
+            (0, 1, 16)
+        );
     }
 }
 
-/// Two sheets nearer to each other than the reach of their points' neighbours: back to back they look apart.
+/// Two sheets nearer to each other than the reach of their points' neighbours: back to back they
+/// look apart.
 #[test]
 fn a_thin_plate_has_two_sides() {
     let mut random = Random(11);
@@ -86,7 +94,8 @@ fn a_thin_plate_has_two_sides() {
     // A box's surface, by area.
     let (points, truth): (Vec<_>, Vec<_>) = (0..20_000)
         .map(|i| {
-            let (s, t, side) = (2.0 * random.unit() - 1.0, random.unit(), if i % 2 == 0 { 1.0 } else { -1.0 });
+            let (s, t, side) =
+                (2.0 * random.unit() - 1.0, random.unit(), if i % 2 == 0 { 1.0 } else { -1.0 });
             let z = thick * (t - 0.5);
             match i / 2 % 20 {
                 0 => ([side * half, s, z], [side, 0.0, 0.0]),
@@ -96,7 +105,9 @@ fn a_thin_plate_has_two_sides() {
         })
         .map(|(p, n): ([f64; 3], [f64; 3])| (narrow(p), n))
         .unzip();
-    let estimate = estimate_normals(&Device::cpu().unwrap(), &points, &options(12, Orientation::Outwards)).unwrap();
+    let estimate =
+        estimate_normals(&Device::cpu().unwrap(), &points, &options(12, Orientation::Outwards))
+            .unwrap();
     let right = estimate.normals.iter().zip(&truth).filter(|&(&n, &t)| cosine(n, t) > 0.0).count();
     println!("thin plate: {right} of {} on the right side", points.len());
     assert!(right as f64 > 0.99 * points.len() as f64, "{right}");
@@ -106,12 +117,18 @@ fn a_thin_plate_has_two_sides() {
 fn noise_is_averaged_out() {
     let (mut points, truth) = sphere(8000, [0.0; 3], 1.0, 3);
     let mut random = Random(4);
-    points.iter_mut().flatten().for_each(|c| *c += 0.005 * (random.unit() + random.unit() - 1.0) as f32);
+    points
+        .iter_mut()
+        .flatten()
+        .for_each(|c| *c += 0.005 * (random.unit() + random.unit() - 1.0) as f32);
     let device = Device::cpu().unwrap();
     let few = estimate_normals(&device, &points, &options(8, Orientation::Outwards)).unwrap();
     let many = estimate_normals(&device, &points, &options(40, Orientation::Outwards)).unwrap();
     let (few, many) = (angles(&few.normals, &truth), angles(&many.normals, &truth));
-    println!("noise of a sixth of the spacing: mean angle {:.2} of 8 neighbours, {:.2} of 40", few.0, many.0);
+    println!(
+        "noise of a sixth of the spacing: mean angle {:.2} of 8 neighbours, {:.2} of 40",
+        few.0, many.0
+    );
     assert!(many.0 < 2.0 && many.0 < 0.5 * few.0 && many.1 < 15.0, "{few:?} {many:?}");
 }
 
@@ -121,7 +138,8 @@ fn parts_are_turned_each_by_itself() {
     let (others, of_others) = sphere(3000, [50.0, 3.0, 3.0], 2.0, 6);
     points.extend(others);
     truth.extend(of_others);
-    let estimate = estimate_normals(&Device::cpu().unwrap(), &points, &NormalOptions::default()).unwrap();
+    let estimate =
+        estimate_normals(&Device::cpu().unwrap(), &points, &NormalOptions::default()).unwrap();
     assert_eq!(estimate.report.parts, 2);
     assert!(angles(&estimate.normals, &truth).1 < 20.0);
 }
@@ -143,7 +161,9 @@ fn planes_are_exact() {
         let worst = estimate.normals.iter().map(|&n| cosine(n, normal)).fold(1.0, f64::min);
         assert!(worst > 1.0 - 1e-6, "{orientation:?}: {worst}");
     }
-    let behind = estimate_normals(&device, &points, &options(10, Orientation::Towards([-9.0, -9.0, -9.0]))).unwrap();
+    let behind =
+        estimate_normals(&device, &points, &options(10, Orientation::Towards([-9.0, -9.0, -9.0])))
+            .unwrap();
     assert!(behind.normals.iter().all(|&n| cosine(n, normal) < -1.0 + 1e-6));
 }
 
@@ -151,8 +171,12 @@ fn planes_are_exact() {
 fn a_scan_from_one_place_looks_there() {
     let (points, truth) = sphere(4000, [0.0; 3], 1.0, 8);
     let viewpoint = [0.0, 0.0, 0.0];
-    let estimate =
-        estimate_normals(&Device::cpu().unwrap(), &points, &options(12, Orientation::Towards(viewpoint))).unwrap();
+    let estimate = estimate_normals(
+        &Device::cpu().unwrap(),
+        &points,
+        &options(12, Orientation::Towards(viewpoint)),
+    )
+    .unwrap();
     let inwards: Vec<[f64; 3]> = truth.iter().map(|n| n.map(|c| -c)).collect();
     assert!(angles(&estimate.normals, &inwards).1 < 15.0);
     assert_eq!(estimate.report.parts, 0);
@@ -164,13 +188,18 @@ fn agrees_with_planes_of_a_kd_tree() {
     let (points, _) = torus(3000, 9);
     let wide: Vec<[f64; 3]> = points.iter().map(|p| p.map(f64::from)).collect();
     let tree: ImmutableKdTree<f64, 3> = ImmutableKdTree::new_from_slice(&wide).unwrap();
-    let estimate = estimate_normals(&Device::cpu().unwrap(), &points, &options(14, Orientation::Unoriented)).unwrap();
+    let estimate =
+        estimate_normals(&Device::cpu().unwrap(), &points, &options(14, Orientation::Unoriented))
+            .unwrap();
     for (i, q) in wide.iter().enumerate() {
-        let near = tree.query(q).nearest_n::<SquaredEuclidean<f64>>(NonZero::new(14).unwrap()).execute();
+        let near =
+            tree.query(q).nearest_n::<SquaredEuclidean<f64>>(NonZero::new(14).unwrap()).execute();
         let near: Vec<Vector3<f64>> = near.iter().map(|n| wide[n.item as usize].into()).collect();
         let mean = near.iter().sum::<Vector3<f64>>() / near.len() as f64;
-        let covariance: Matrix3<f64> = near.iter().map(|p| (p - mean) * (p - mean).transpose()).sum();
-        // The normal is the direction that the covariance shrinks most: found by the inverse's power iteration.
+        let covariance: Matrix3<f64> =
+            near.iter().map(|p| (p - mean) * (p - mean).transpose()).sum();
+        // The normal is the direction that the covariance shrinks most: found by the inverse's
+        // power iteration.
         let inverse = covariance.try_inverse().unwrap();
         let mut normal = Vector3::new(0.3, 0.5, 0.8);
         (0..200).for_each(|_| normal = (inverse * normal).normalize());
@@ -181,7 +210,9 @@ fn agrees_with_planes_of_a_kd_tree() {
 #[test]
 fn every_device_gives_the_same_normals() {
     let (points, _) = sphere(150, [0.0; 3], 1.0, 10);
-    let of = |device: Device| estimate_normals(&device, &points, &options(8, Orientation::Outwards)).unwrap();
+    let of = |device: Device| {
+        estimate_normals(&device, &points, &options(8, Orientation::Outwards)).unwrap()
+    };
     let first = of(Device::cpu().unwrap());
     assert_eq!(of(Device::cpu_with_threads(1).unwrap()), first);
     assert_eq!(of(Device::executor(1)), first);
@@ -225,5 +256,8 @@ fn faults_are_named() {
         "point 2: y is NaN, expected a finite number"
     );
     let viewpoint = options(4, Orientation::Towards([0.0, f32::INFINITY, 0.0]));
-    assert!(matches!(estimate_normals(&device, &[[0.0; 3]; 9], &viewpoint), Err(NormalError::Viewpoint { .. })));
+    assert!(matches!(
+        estimate_normals(&device, &[[0.0; 3]; 9], &viewpoint),
+        Err(NormalError::Viewpoint { .. })
+    ));
 }

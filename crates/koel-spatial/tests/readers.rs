@@ -28,12 +28,8 @@ struct Layout {
 
 fn layouts() -> impl Strategy<Value = Layout> {
     let encoding = prop_oneof![Just(Encoding::Ascii), Just(Encoding::Little), Just(Encoding::Big)];
-    (encoding, any::<[bool; 4]>()).prop_map(|(encoding, [double, wide_lists, crlf, decorated])| Layout {
-        encoding,
-        double,
-        wide_lists,
-        crlf,
-        decorated,
+    (encoding, any::<[bool; 4]>()).prop_map(|(encoding, [double, wide_lists, crlf, decorated])| {
+        Layout { encoding, double, wide_lists, crlf, decorated }
     })
 }
 
@@ -71,7 +67,12 @@ impl Writer {
     }
 }
 
-fn write_ply(layout: Layout, positions: &[[f32; 3]], normals: Option<&[[f32; 3]]>, faces: &[Vec<u32>]) -> Vec<u8> {
+fn write_ply(
+    layout: Layout,
+    positions: &[[f32; 3]],
+    normals: Option<&[[f32; 3]]>,
+    faces: &[Vec<u32>],
+) -> Vec<u8> {
     let Layout { encoding, double, wide_lists, crlf, decorated } = layout;
     let float = if double { "double" } else { "float32" };
     let mut header = String::new();
@@ -82,7 +83,8 @@ fn write_ply(layout: Layout, positions: &[[f32; 3]], normals: Option<&[[f32; 3]]
     };
     writeln!(header, "ply\nformat {format} 1.0\ncomment made in a test\nobj_info none").unwrap();
     if decorated {
-        writeln!(header, "element camera 2\nproperty list uchar double poses\nproperty short id").unwrap();
+        writeln!(header, "element camera 2\nproperty list uchar double poses\nproperty short id")
+            .unwrap();
     }
     writeln!(header, "element vertex {}", positions.len()).unwrap();
     if decorated {
@@ -95,10 +97,15 @@ fn write_ply(layout: Layout, positions: &[[f32; 3]], normals: Option<&[[f32; 3]]
     }
     writeln!(header, "property {float} y").unwrap();
     if !faces.is_empty() || decorated {
-        let (list, name) = if wide_lists { ("uint int", "vertex_index") } else { ("uchar uint", "vertex_indices") };
+        let (list, name) = if wide_lists {
+            ("uint int", "vertex_index")
+        } else {
+            ("uchar uint", "vertex_indices")
+        };
         writeln!(header, "element face {}\nproperty list {list} {name}", faces.len()).unwrap();
         if decorated {
-            writeln!(header, "property float quality\nelement edge 1\nproperty int vertex1").unwrap();
+            writeln!(header, "property float quality\nelement edge 1\nproperty int vertex1")
+                .unwrap();
         }
     }
     header += "end_header\n";
@@ -157,7 +164,8 @@ fn finite() -> impl Strategy<Value = f32> {
 fn contents() -> impl Strategy<Value = Content> {
     (1usize..20, any::<bool>()).prop_flat_map(|(count, with_normals)| {
         let vectors = || vec(proptest::array::uniform3(finite()), count);
-        let normals = if with_normals { vectors().prop_map(Some).boxed() } else { Just(None).boxed() };
+        let normals =
+            if with_normals { vectors().prop_map(Some).boxed() } else { Just(None).boxed() };
         (vectors(), normals, vec(vec(0..count as u32, 3..7), 0..8))
     })
 }
@@ -177,7 +185,8 @@ fn oracle_ply(bytes: &[u8]) -> (Vec<[f64; 3]>, Vec<Vec<i64>>) {
         ref other => panic!("{other:?}"),
     };
     let elements = |name: &str| ply.payload.get(name).map(|e| e.to_vec()).unwrap_or_default();
-    let positions = elements("vertex").iter().map(|v| ["x", "y", "z"].map(|n| coordinate(&v[n]))).collect();
+    let positions =
+        elements("vertex").iter().map(|v| ["x", "y", "z"].map(|n| coordinate(&v[n]))).collect();
     let faces = elements("face").into_iter().map(|f| {
         match f.get("vertex_indices").or_else(|| f.get("vertex_index")).unwrap() {
             Property::ListUInt(list) => list.iter().map(|&i| i.into()).collect(),
@@ -213,7 +222,8 @@ proptest! {
     fn a_cut_ply_is_refused(layout in layouts(), (positions, normals, faces) in contents(), part in 0.0f64..1.0) {
         let bytes = write_ply(layout, &positions, normals.as_deref(), &faces);
         let mut end = (part * bytes.len() as f64) as usize;
-        // In text, a cut in the last number leaves another number, and the last line end may be missing.
+        // In text, a cut in the last number leaves another number, and the last line end may be
+        // missing.
         if matches!(layout.encoding, Encoding::Ascii) {
             end = bytes[..end].iter().rposition(|&b| b == b'\n').unwrap_or(0);
         }
@@ -253,7 +263,8 @@ proptest! {
         for mesh in models.iter().map(|m| &m.mesh) {
             theirs.extend(mesh.indices.iter().map(|&i| mesh.positions[3 * i as usize..][..3].to_vec()));
         }
-        // Quads may be split along the other diagonal there, so corners are compared only where all are triangles.
+        // Quads may be split along the other diagonal there, so corners are compared only where all
+        // are triangles.
         if faces.iter().all(|f| f.len() == 3) {
             let ours: Vec<Vec<f32>> =
                 scan.triangles.iter().flatten().map(|&i| positions[i as usize].to_vec()).collect();
@@ -312,12 +323,16 @@ const XYZ: &str = "property float x\nproperty float y\nproperty float z\n";
 
 /// An ASCII PLY file of `vertices` points with whatever follows.
 fn ascii(vertices: &str, more_header: &str, body: &str) -> Vec<u8> {
-    format!("ply\nformat ascii 1.0\nelement vertex {vertices}\n{XYZ}{more_header}end_header\n{body}").into_bytes()
+    format!(
+        "ply\nformat ascii 1.0\nelement vertex {vertices}\n{XYZ}{more_header}end_header\n{body}"
+    )
+    .into_bytes()
 }
 
 fn binary(vertices: &str, more_header: &str, body: &[u8]) -> Vec<u8> {
-    let header =
-        format!("ply\nformat binary_little_endian 1.0\nelement vertex {vertices}\n{XYZ}{more_header}end_header\n");
+    let header = format!(
+        "ply\nformat binary_little_endian 1.0\nelement vertex {vertices}\n{XYZ}{more_header}end_header\n"
+    );
     [header.as_bytes(), body].concat()
 }
 
@@ -396,19 +411,40 @@ fn faults_of_obj_files_are_named() {
         ("v 0 0\n", "line 1: vertex 0: 2 values, expected 3 to 7"),
         ("v 0 0 0\nv 0 0 0 1 1 1 1 1\n", "line 2: vertex 1: 8 values, expected 3 to 7"),
         ("v 0 0 zero\n", "line 1: vertex 0, z: found \"zero\", expected a number"),
-        ("v 0 0 0\nv 0 inf 0\nf 1 2 1\n", "line 2: vertex 1: y is inf, expected a finite 32-bit number"),
+        (
+            "v 0 0 0\nv 0 inf 0\nf 1 2 1\n",
+            "line 2: vertex 1: y is inf, expected a finite 32-bit number",
+        ),
         ("f 1 1 1\nv 0 0 1e39\n", "line 2: vertex 0: z is 1e39"),
-        ("v 0 0 1e39\n", "line 1: all 1 points have coordinates or normals that are NaN, infinite or beyond"),
+        (
+            "v 0 0 1e39\n",
+            "line 1: all 1 points have coordinates or normals that are NaN, infinite or beyond",
+        ),
         ("v 0 0 0\nvn 0 0 NaN\n", "line 2: all 1 points"),
         ("v 0 0 0\nvn 0 0\n", "line 2: normal 0: 2 values, expected 3"),
         ("v 0 0 0\nvn 0 0 1\nvn 0 0 1\n", "2 normals for 1 points, expected one each or none"),
         ("v 0 0 0\nf 1 1\n", "line 2: face 0 has 2 corners, expected at least 3"),
-        ("v 0 0 0\nf 1 1 1\nf 1 0 1\n", "line 3: face 1, corner 1: index 0, but there are 1 vertices"),
+        (
+            "v 0 0 0\nf 1 1 1\nf 1 0 1\n",
+            "line 3: face 1, corner 1: index 0, but there are 1 vertices",
+        ),
         ("v 0 0 0\nf 1 1 -2\n", "line 2: face 0, corner 2: index -2, but there are 1 vertices"),
-        ("v 0 0 0\nf 1 1 3\nv 1 1 1\n", "line 2: face 0, corner 2: index 3, but there are 2 vertices"),
-        ("v 0 0 0\nf 1 1 9223372036854775807\n", "line 2: face 0, corner 2: index 9223372036854775807"),
-        ("v 0 0 0\nf 1 1 -9223372036854775808\n", "line 2: face 0, corner 2: index -9223372036854775808"),
-        ("v 0 0 0\nf 1 1 one\n", "line 2: face 0, corner 2: found \"one\", expected a vertex index"),
+        (
+            "v 0 0 0\nf 1 1 3\nv 1 1 1\n",
+            "line 2: face 0, corner 2: index 3, but there are 2 vertices",
+        ),
+        (
+            "v 0 0 0\nf 1 1 9223372036854775807\n",
+            "line 2: face 0, corner 2: index 9223372036854775807",
+        ),
+        (
+            "v 0 0 0\nf 1 1 -9223372036854775808\n",
+            "line 2: face 0, corner 2: index -9223372036854775808",
+        ),
+        (
+            "v 0 0 0\nf 1 1 one\n",
+            "line 2: face 0, corner 2: found \"one\", expected a vertex index",
+        ),
         ("v 0 0 0\nf 1 1 /1\n", "line 2: face 0, corner 2: found \"/1\", expected a vertex index"),
         ("v 0 0 0\nvertex 1 2 3\n", "line 2: found \"vertex 1 2 3\", expected an OBJ statement"),
         ("v 0 \\\n0 \\\n\nw\n", "line 1: vertex 0: 2 values"),
@@ -425,12 +461,16 @@ fn faults_of_obj_files_are_named() {
 fn errors_carry_place_and_numbers() {
     let error = parse_obj(b"v 0 0 0\nf 1 1 7\n").unwrap_err();
     assert_eq!(error.place, Place::Line(2));
-    assert_eq!(error.kind, ParseErrorKind::IndexOutOfRange { face: 0, corner: 2, index: 7, vertices: 1 });
+    assert_eq!(
+        error.kind,
+        ParseErrorKind::IndexOutOfRange { face: 0, corner: 2, index: 7, vertices: 1 }
+    );
 }
 
 #[test]
 fn obj_joins_lines_and_names_later_vertices() {
-    let scan = parse_obj(b"f 1 2 \\\r\n 3\r\nv 0 0 0 # first\nv 1 0 \\\n0\nv 0 1 0 0.5 0.5 0.5\n").unwrap();
+    let scan = parse_obj(b"f 1 2 \\\r\n 3\r\nv 0 0 0 # first\nv 1 0 \\\n0\nv 0 1 0 0.5 0.5 0.5\n")
+        .unwrap();
     assert_eq!(scan.triangles, [[0, 1, 2]]);
     assert_eq!(scan.points.positions, [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]);
 }
@@ -445,13 +485,21 @@ fn obj_cloud_keeps_its_normals() {
 fn points_of_clouds_that_are_not_finite_are_dropped() {
     let normals = "property float nx\nproperty float ny\nproperty float nz\n";
     let ply = ascii("4", normals, "0 0 0 0 0 1\nnan 0 0 0 0 1\n1 0 0 0 0 inf\n2 0 0 0 1 0\n");
-    let obj = b"v 0 0 0\nv 0 nan 0\nv 1 0 0\nv 2 0 0\nvn 0 0 1\nvn 0 0 1\nvn 1e39 0 1\nvn 0 1 0\n".to_vec();
+    let obj = b"v 0 0 0\nv 0 nan 0\nv 1 0 0\nv 2 0 0\nvn 0 0 1\nvn 0 0 1\nvn 1e39 0 1\nvn 0 1 0\n"
+        .to_vec();
     for scan in [parse_ply(&ply).unwrap(), parse_obj(&obj).unwrap()] {
         assert_eq!(scan.points.positions, [[0.0; 3], [2.0, 0.0, 0.0]]);
         assert_eq!(scan.points.normals, Some(vec![[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]));
         assert_eq!(scan.report.dropped, 2);
-        assert!(scan.summary().contains("2 points with normals, 0 triangles, 2 points dropped, unit not told"));
-        assert!(scan.summary().ends_with("from [0.0, 0.0, 0.0] to [2.0, 0.0, 0.0]"), "{}", scan.summary());
+        assert!(
+            scan.summary()
+                .contains("2 points with normals, 0 triangles, 2 points dropped, unit not told")
+        );
+        assert!(
+            scan.summary().ends_with("from [0.0, 0.0, 0.0] to [2.0, 0.0, 0.0]"),
+            "{}",
+            scan.summary()
+        );
     }
 }
 
@@ -476,8 +524,11 @@ fn what_is_not_kept_is_noted() {
             "line 20: 2 faces of more than 3 corners became 5 triangles".to_owned(),
         ]
     );
-    let plain =
-        ascii("3", "element face 1\nproperty list uchar int vertex_indices\n", "0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n");
+    let plain = ascii(
+        "3",
+        "element face 1\nproperty list uchar int vertex_indices\n",
+        "0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n",
+    );
     assert_eq!(notes(&parse_ply(&plain).unwrap()), [""; 0]);
     let obj = "o thing\nv 0 0 0 1\nv 1 0 0\nv 1 1 0 1 0 0\nv 0 1 0\nvn 0 0 1\nvt 0 0\nvt 1 1\nl 1 2\nf 1 2 3 4\n";
     assert_eq!(
@@ -505,8 +556,12 @@ fn counts_of_nothing_cost_nothing() {
 fn one_triangle_in_every_encoding() {
     let positions = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.5, -2.0]];
     for encoding in ENCODINGS {
-        let layout = Layout { encoding, double: false, wide_lists: false, crlf: false, decorated: false };
-        let mesh = parse_ply(&write_ply(layout, &positions, None, &[vec![0, 1, 2]])).unwrap().into_mesh().unwrap();
+        let layout =
+            Layout { encoding, double: false, wide_lists: false, crlf: false, decorated: false };
+        let mesh = parse_ply(&write_ply(layout, &positions, None, &[vec![0, 1, 2]]))
+            .unwrap()
+            .into_mesh()
+            .unwrap();
         assert_eq!(mesh.positions, positions);
         assert_eq!(mesh.triangles, [[0, 1, 2]]);
     }
@@ -524,7 +579,10 @@ fn files_are_told_by_content_and_name() {
     let cloud = write("ply-inside.obj", &ascii("1", "", "1 2 3\n"));
     assert_eq!(read_cloud(&cloud).unwrap().positions, [[1.0, 2.0, 3.0]]);
     let message = read_mesh(&cloud).unwrap_err().to_string();
-    assert_eq!(message, format!("{}: holds 1 points and no faces, expected a triangle mesh", cloud.display()));
+    assert_eq!(
+        message,
+        format!("{}: holds 1 points and no faces, expected a triangle mesh", cloud.display())
+    );
     let mesh = write("upper.OBJ", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n");
     assert_eq!(read_mesh(&mesh).unwrap().triangles, [[0, 1, 2]]);
     let garbage = write("garbage.bin", &[0x7f, b'E', b'L', b'F', 0, 0xff]);
@@ -534,10 +592,16 @@ fn files_are_told_by_content_and_name() {
     let message = read(&damaged).unwrap_err().to_string();
     assert_eq!(
         message,
-        format!("{}: line 8: truncated: 2 of element vertex are declared, the data end in number 1", damaged.display())
+        format!(
+            "{}: line 8: truncated: 2 of element vertex are declared, the data end in number 1",
+            damaged.display()
+        )
     );
     let missing = folder.join("missing.ply");
-    assert!(matches!(read(&missing).unwrap_err().error.kind, ParseErrorKind::Io(std::io::ErrorKind::NotFound, _)));
+    assert!(matches!(
+        read(&missing).unwrap_err().error.kind,
+        ParseErrorKind::Io(std::io::ErrorKind::NotFound, _)
+    ));
     assert!(matches!(read(&folder).unwrap_err().error.kind, ParseErrorKind::Io(..)));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,9 +1,11 @@
-//! PCD, STL, LAS and LAZ: round trips, other crates as oracles, and every fault named; files cut at each byte, files with
-//! each byte damaged, and headers that claim what the file has not.
+//! PCD, STL, LAS and LAZ: round trips, other crates as oracles, and every fault named; files cut at
+//! each byte, files with each byte damaged, and headers that claim what the file has not.
 
 use std::io::Cursor;
 
-use koel_spatial::read::{ParseErrorKind, parse, parse_las, parse_obj, parse_pcd, parse_ply, parse_stl};
+use koel_spatial::read::{
+    ParseErrorKind, parse, parse_las, parse_obj, parse_pcd, parse_ply, parse_stl,
+};
 use koel_spatial::{Format, Scan, read, read_oriented_cloud};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -22,10 +24,15 @@ fn assert_sound(scan: &Scan) {
     }
 }
 
-/// Cuts the file at each byte, and changes each byte in the first `ways` ways: no panic, and what is accepted is sound. Returns the share
-/// of cuts that are refused.
-fn torment(bytes: &[u8], ways: usize, parse: impl Fn(&[u8]) -> Result<Scan, koel_spatial::read::ParseError>) -> f64 {
-    let refused = (0..bytes.len()).filter(|&end| parse(&bytes[..end]).inspect(assert_sound).is_err()).count();
+/// Cuts the file at each byte, and changes each byte in the first `ways` ways: no panic, and what
+/// is accepted is sound. Returns the share of cuts that are refused.
+fn torment(
+    bytes: &[u8],
+    ways: usize,
+    parse: impl Fn(&[u8]) -> Result<Scan, koel_spatial::read::ParseError>,
+) -> f64 {
+    let refused =
+        (0..bytes.len()).filter(|&end| parse(&bytes[..end]).inspect(assert_sound).is_err()).count();
     let mut damaged = bytes.to_vec();
     for at in 0..bytes.len() {
         for byte in [bytes[at] ^ 0x81, 0, 255, bytes[at] ^ 1, b'9', b'\n'].into_iter().take(ways) {
@@ -46,12 +53,21 @@ mod pcd {
     const KINDS: [DataKind; 3] = [DataKind::Ascii, DataKind::Binary, DataKind::BinaryCompressed];
 
     /// Writes with the crate `pcd-rs`: extra fields between, z first, in 32 or 64 bits.
-    fn write(kind: DataKind, positions: &[Vector], normals: Option<&[Vector]>, double: bool) -> Vec<u8> {
+    fn write(
+        kind: DataKind,
+        positions: &[Vector],
+        normals: Option<&[Vector]>,
+        double: bool,
+    ) -> Vec<u8> {
         let float = if double { ValueKind::F64 } else { ValueKind::F32 };
         let value = |c: f32| if double { Field::F64(vec![c.into()]) } else { Field::F32(vec![c]) };
         let mut schema = vec![("z", float, 1), ("rgb", ValueKind::U8, 3), ("x", float, 1)];
         if normals.is_some() {
-            schema.extend([("normal_y", ValueKind::F32, 1), ("normal_x", ValueKind::F32, 1), ("normal_z", float, 1)]);
+            schema.extend([
+                ("normal_y", ValueKind::F32, 1),
+                ("normal_x", ValueKind::F32, 1),
+                ("normal_z", float, 1),
+            ]);
         }
         schema.extend([("label", ValueKind::I16, 1), ("y", float, 1)]);
         let mut out = Cursor::new(Vec::new());
@@ -114,17 +130,21 @@ mod pcd {
     fn reads_as_another_crate_does() {
         let header = "# .PCD v.7\r\nVERSION .7\nFIELDS x y z _ normal_x normal_y normal_z _\nSIZE 4 8 2 1 4 4 4 4\n\
             TYPE F F I U F F F F\nCOUNT 1 1 1 4 1 1 1 1\nWIDTH 2\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS 2\nDATA ascii\n";
-        let text = format!("{header}0.1 1e-3 -7 1 2 3 4 0 0 1 9\n\n  1e5 0.3 32767 0 0 0 0 0 1 0 9 \n");
+        let text =
+            format!("{header}0.1 1e-3 -7 1 2 3 4 0 0 1 9\n\n  1e5 0.3 32767 0 0 0 0 0 1 0 9 \n");
         let scan = parse_pcd(text.as_bytes()).unwrap();
         assert_eq!(scan.points.positions, [[0.1, 1e-3, -7.0], [1e5, 0.3, 32767.0]]);
         assert_eq!(scan.points.normals, Some(vec![[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]));
-        let theirs = DynReader::from_bytes(text.replace("\n\n", "\n").replace("\r\n", "\n").as_bytes())
-            .unwrap()
-            .map(|record| match &record.unwrap().0[..3] {
-                [Field::F32(x), Field::F64(y), Field::I16(z)] => [x[0], y[0] as f32, z[0].into()],
-                other => panic!("{other:?}"),
-            })
-            .collect::<Vec<_>>();
+        let theirs =
+            DynReader::from_bytes(text.replace("\n\n", "\n").replace("\r\n", "\n").as_bytes())
+                .unwrap()
+                .map(|record| match &record.unwrap().0[..3] {
+                    [Field::F32(x), Field::F64(y), Field::I16(z)] => {
+                        [x[0], y[0] as f32, z[0].into()]
+                    }
+                    other => panic!("{other:?}"),
+                })
+                .collect::<Vec<_>>();
         assert_eq!(scan.points.positions, theirs);
     }
 
@@ -134,8 +154,12 @@ mod pcd {
         for kind in KINDS {
             let bytes = write(kind, &positions, Some(&positions), false);
             let refused = torment(&bytes, 6, parse_pcd);
-            // In text, what is cut from the last line may leave a number; white space at the end may be missing.
-            assert!(refused > if kind == DataKind::Ascii { 0.95 } else { 0.999 }, "{kind:?}: {refused}");
+            // In text, what is cut from the last line may leave a number; white space at the end
+            // may be missing.
+            assert!(
+                refused > if kind == DataKind::Ascii { 0.95 } else { 0.999 },
+                "{kind:?}: {refused}"
+            );
         }
     }
 
@@ -158,10 +182,15 @@ mod pcd {
     #[test]
     fn faults_are_named() {
         const XYZ: &str = "FIELDS x y z\nSIZE 4 4 4\nTYPE F F F\n";
-        let ascii = |points: &str, body: &str| with(&format!("{XYZ}WIDTH {points}\nDATA ascii\n"), body.as_bytes());
+        let ascii = |points: &str, body: &str| {
+            with(&format!("{XYZ}WIDTH {points}\nDATA ascii\n"), body.as_bytes())
+        };
         let packed = |points: u32, sizes: [u32; 2], body: &[u8]| {
             let sizes = sizes.map(u32::to_le_bytes).concat();
-            with(&format!("{XYZ}WIDTH {points}\nDATA binary_compressed\n"), &[&sizes, body].concat())
+            with(
+                &format!("{XYZ}WIDTH {points}\nDATA binary_compressed\n"),
+                &[&sizes, body].concat(),
+            )
         };
         let start = format!("{XYZ}WIDTH 1\nDATA binary_compressed\n").len();
         let cases: Vec<(Vec<u8>, String)> = vec![
@@ -347,8 +376,10 @@ mod stl {
         }
     }
 
-    const TRIANGLES: [[Vector; 3]; 2] =
-        [[[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0], [1.0, 1.0, -0.0], [0.0, 1.0, 0.0]]];
+    const TRIANGLES: [[Vector; 3]; 2] = [
+        [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
+        [[1.0, 0.0, 0.0], [1.0, 1.0, -0.0], [0.0, 1.0, 0.0]],
+    ];
 
     #[test]
     fn cut_and_damaged_files() {
@@ -368,7 +399,8 @@ mod stl {
     #[test]
     fn solids_follow_each_other_in_capitals_too() {
         let one = write(true, &TRIANGLES[..1], "a");
-        let other = String::from_utf8(write(true, &TRIANGLES[1..], "b")).unwrap().to_ascii_uppercase();
+        let other =
+            String::from_utf8(write(true, &TRIANGLES[1..], "b")).unwrap().to_ascii_uppercase();
         let scan = parse_stl(&[&one, other.replace('\n', "\r\n").as_bytes()].concat()).unwrap();
         assert_eq!(corners(&scan), TRIANGLES);
     }
@@ -387,7 +419,10 @@ mod stl {
         infinite[84 + 50 + 12 + 12 + 4..][..4].copy_from_slice(&f32::INFINITY.to_le_bytes());
         let cases: Vec<(Vec<u8>, &str)> = vec![
             (vec![], "is empty, expected"),
-            (b"solid".to_vec(), "found \"solid\", expected an STL file: text that begins with solid, or 80 bytes"),
+            (
+                b"solid".to_vec(),
+                "found \"solid\", expected an STL file: text that begins with solid, or 80 bytes",
+            ),
             (b"solid a\nendsolid\n".to_vec(), "holds no vertices"),
             (
                 full[..184].iter().copied().take(183).collect(),
@@ -395,17 +430,25 @@ mod stl {
             ),
             (more, "byte 134: 1 bytes follow after the last element"),
             (many, "byte 80: 9000000000 vertices, expected at most 4294967295"),
-            (few, "byte 184: truncated: 1000000000 of element triangle are declared, the data end in number 2"),
+            (
+                few,
+                "byte 184: truncated: 1000000000 of element triangle are declared, the data end in number 2",
+            ),
             (infinite, "byte 162: vertex 4: y is inf, expected a finite 32-bit number"),
             (text("vertex 0 0 0\n"), "line 3: found \"vertex 0 0 0\", expected outer loop"),
             (text("outer loop\nvertex 0 0\n"), "line 4: vertex 0: 2 values, expected 3"),
-            (text("outer loop\nvertex 0 zero 0\n"), "line 4: vertex 0, y: found \"zero\", expected a number"),
+            (
+                text("outer loop\nvertex 0 zero 0\n"),
+                "line 4: vertex 0, y: found \"zero\", expected a number",
+            ),
             (
                 text("outer loop\nvertex 0 0 0\nendloop\n"),
                 "line 5: found \"endloop\", expected vertex and three numbers",
             ),
             (
-                text("outer loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 nan 0\nendloop\nendfacet\nendsolid\n"),
+                text(
+                    "outer loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 nan 0\nendloop\nendfacet\nendsolid\n",
+                ),
                 "line 6: vertex 2: y is NaN",
             ),
             (
@@ -416,7 +459,10 @@ mod stl {
                 text("outer loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\n"),
                 "line 9: found \"the end of the file\", expected facet or endsolid",
             ),
-            (b"solid\nendsolid\nfacet\n".to_vec(), "line 3: found \"facet\", expected solid, or the end of the file"),
+            (
+                b"solid\nendsolid\nfacet\n".to_vec(),
+                "line 3: found \"facet\", expected solid, or the end of the file",
+            ),
         ];
         for (bytes, expected) in cases {
             let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -440,8 +486,11 @@ fn what_is_not_kept_is_noted() {
             format!("line 2: 1 coordinates of 64 bits were rounded to 32 bits, by {by:e} at most"),
         ]
     );
-    let corners = [0f32, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0].map(f32::to_le_bytes).concat();
-    let mut stl = [&[0; 80][..], &2u32.to_le_bytes(), &corners, &[0, 0], &corners, &[0, 0x80]].concat();
+    let corners = [0f32, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+        .map(f32::to_le_bytes)
+        .concat();
+    let mut stl =
+        [&[0; 80][..], &2u32.to_le_bytes(), &corners, &[0, 0], &corners, &[0, 0x80]].concat();
     assert_eq!(
         notes(parse_stl(&stl).unwrap()),
         ["byte 182: 1 triangles have attributes, such as a colour, which are not kept"]
@@ -458,7 +507,13 @@ mod las {
     const OFFSET: [f64; 3] = [637_000.0, 849_000.0, 0.0];
 
     /// Writes with the crate `las`: point format 0 to 10, with extra bytes.
-    fn write(format: u8, compressed: bool, extra: u16, points: &[[f64; 3]], records: &[Vlr]) -> Vec<u8> {
+    fn write(
+        format: u8,
+        compressed: bool,
+        extra: u16,
+        points: &[[f64; 3]],
+        records: &[Vlr],
+    ) -> Vec<u8> {
         let mut builder = Builder::from((1, 4));
         builder.point_format = PointFormat::new(format).unwrap();
         builder.point_format.extra_bytes = extra;
@@ -467,7 +522,8 @@ mod las {
         builder.transforms = Axes { x: transform(0), y: transform(1), z: transform(2) };
         builder.vlrs = records.to_vec();
         let format = builder.point_format;
-        let mut writer = Writer::new(Cursor::new(Vec::new()), builder.into_header().unwrap()).unwrap();
+        let mut writer =
+            Writer::new(Cursor::new(Vec::new()), builder.into_header().unwrap()).unwrap();
         for (i, &[x, y, z]) in points.iter().enumerate() {
             let point = Point {
                 x,
@@ -491,13 +547,20 @@ mod las {
     fn hill(n: usize) -> Vec<[f64; 3]> {
         let at = |i: usize| (637_012.0 + (i % 37) as f64 * 0.5, 849_234.5 + (i / 37) as f64 * 0.25);
         let round = |c: f64| (c * 100.0).round() / 100.0;
-        (0..n).map(at).map(|(x, y)| [round(x), round(y), round(400.0 + 10.0 * (x * 0.1).sin())]).collect()
+        (0..n)
+            .map(at)
+            .map(|(x, y)| [round(x), round(y), round(400.0 + 10.0 * (x * 0.1).sin())])
+            .collect()
     }
 
     /// Coordinates as in the file.
     fn absolute(scan: &Scan) -> Vec<[f64; 3]> {
         let origin = scan.report.origin;
-        scan.points.positions.iter().map(|p| std::array::from_fn(|a| origin[a] + f64::from(p[a]))).collect()
+        scan.points
+            .positions
+            .iter()
+            .map(|p| std::array::from_fn(|a| origin[a] + f64::from(p[a])))
+            .collect()
     }
 
     fn close(a: &[[f64; 3]], b: &[[f64; 3]]) {
@@ -513,13 +576,18 @@ mod las {
         for format in 0..=10 {
             for (compressed, extra) in [(false, 0), (false, 5), (true, 0), (true, 3)] {
                 let bytes = write(format, compressed, extra, &points, &[]);
-                let scan = parse_las(&bytes).unwrap_or_else(|e| panic!("format {format}, {compressed}, {extra}: {e}"));
+                let scan = parse_las(&bytes)
+                    .unwrap_or_else(|e| panic!("format {format}, {compressed}, {extra}: {e}"));
                 close(&absolute(&scan), &points);
                 assert_eq!(scan.report.origin, [637_012.0, 849_234.0, points[0][2].floor()]);
                 assert_eq!(scan.report.format, if compressed { Format::Laz } else { Format::Las });
                 let mut reader = ::las::Reader::new(Cursor::new(bytes)).unwrap();
-                let theirs: Vec<[f64; 3]> =
-                    reader.read_all().unwrap().points().map(|p| p.map(|p| [p.x, p.y, p.z]).unwrap()).collect();
+                let theirs: Vec<[f64; 3]> = reader
+                    .read_all()
+                    .unwrap()
+                    .points()
+                    .map(|p| p.map(|p| [p.x, p.y, p.z]).unwrap())
+                    .collect();
                 close(&absolute(&scan), &theirs);
             }
         }
@@ -531,7 +599,9 @@ mod las {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/las/");
         let expected: Vec<[f64; 3]> = (0..6)
             .map(f64::from)
-            .map(|i| [637_012.0 + 0.5 * i, 849_234.5 + i, ((400.0 + i.sin()) * 100.0).round() / 100.0])
+            .map(|i| {
+                [637_012.0 + 0.5 * i, 849_234.5 + i, ((400.0 + i.sin()) * 100.0).round() / 100.0]
+            })
             .collect();
         for name in ["format0.las", "format3.laz", "format6.las", "format7.laz"] {
             close(&absolute(&read(format!("{folder}{name}")).unwrap()), &expected);
@@ -540,20 +610,32 @@ mod las {
 
     #[test]
     fn what_is_not_kept_is_noted() {
-        let notes =
-            |bytes: &[u8]| parse_las(bytes).unwrap().report.notes.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let notes = |bytes: &[u8]| {
+            parse_las(bytes)
+                .unwrap()
+                .report
+                .notes
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
         let plain = write(3, false, 2, &hill(3), &[]);
         let kept = "byte 104: of points of format 3, 12 of 36 bytes are kept: x, y, z";
         assert_eq!(notes(&plain), [kept]);
-        let behind =
-            format!("byte {}: 5 bytes behind the points are not read, 0 extended records among them", plain.len());
+        let behind = format!(
+            "byte {}: 5 bytes behind the points are not read, 0 extended records among them",
+            plain.len()
+        );
         assert_eq!(notes(&[&plain[..], b"extra"].concat()), [kept, &behind]);
         let mut other = plain;
         other[107..111].copy_from_slice(&2u32.to_le_bytes());
         assert_eq!(notes(&other)[1], "byte 107: the older field claims 2 points, 3 were read");
         let mut packed = write(6, true, 0, &hill(3), &[]);
         packed[243..247].copy_from_slice(&1u32.to_le_bytes());
-        assert_eq!(notes(&packed)[1], "byte 235: 1 extended records behind the points are not read");
+        assert_eq!(
+            notes(&packed)[1],
+            "byte 235: 1 extended records behind the points are not read"
+        );
     }
 
     /// More than one chunk of 50,000.
@@ -581,19 +663,29 @@ mod las {
     #[test]
     fn units_and_origins_are_told() {
         let geo = |unit: u16| -> Vec<u8> {
-            [1u16, 1, 0, 2, 1024, 0, 1, 1, 3076, 0, 1, unit].iter().flat_map(|w| w.to_le_bytes()).collect()
+            [1u16, 1, 0, 2, 1024, 0, 1, 1, 3076, 0, 1, unit]
+                .iter()
+                .flat_map(|w| w.to_le_bytes())
+                .collect()
         };
         let wkt =
-            "PROJCS[\"a\",GEOGCS[\"b\",UNIT[\"degree\",0.017]],UNIT[\"US survey foot\",0.3048]]".as_bytes().to_vec();
+            "PROJCS[\"a\",GEOGCS[\"b\",UNIT[\"degree\",0.017]],UNIT[\"US survey foot\",0.3048]]"
+                .as_bytes()
+                .to_vec();
         for (record_id, data, unit) in
             [(34735, geo(9001), "metre"), (34735, geo(9002), "foot"), (2112, wkt, "US survey foot")]
         {
-            let record = Vlr { user_id: "LASF_Projection".into(), record_id, data, ..Default::default() };
+            let record =
+                Vlr { user_id: "LASF_Projection".into(), record_id, data, ..Default::default() };
             let mut scan = parse_las(&write(0, false, 0, &hill(50), &[record])).unwrap();
             assert_eq!(scan.report.unit.as_deref(), Some(unit));
-            assert!(scan.summary().starts_with("LAS: 50 points without normals, 0 triangles, 0 points dropped"));
             assert!(
-                scan.summary().contains(unit) && scan.summary().contains("from [637012.0, 849234.5"),
+                scan.summary()
+                    .starts_with("LAS: 50 points without normals, 0 triangles, 0 points dropped")
+            );
+            assert!(
+                scan.summary().contains(unit)
+                    && scan.summary().contains("from [637012.0, 849234.5"),
                 "{}",
                 scan.summary()
             );
@@ -683,7 +775,8 @@ mod las {
 #[test]
 fn formats_are_told_by_content_then_by_name() {
     let ply = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n1 2 3\n";
-    let pcd = "# made\n\nVERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 1\nDATA ascii\n1 2 3\n";
+    let pcd =
+        "# made\n\nVERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 1\nDATA ascii\n1 2 3\n";
     let stl = "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\nendsolid a\n";
     let obj = "# made\nv 1 2 3\n";
     for extension in [None, Some("ply"), Some("stl"), Some("PCD"), Some("obj")] {
@@ -692,10 +785,20 @@ fn formats_are_told_by_content_then_by_name() {
     assert_eq!(parse(pcd.as_bytes(), None).unwrap().report.format, Format::Pcd);
     assert_eq!(parse(stl.as_bytes(), Some("txt")).unwrap().report.format, Format::Stl);
     assert_eq!(parse(obj.as_bytes(), Some("OBJ")).unwrap().report.format, Format::Obj);
-    assert!(matches!(parse(obj.as_bytes(), None).unwrap_err().kind, ParseErrorKind::UnknownFormat { .. }));
+    assert!(matches!(
+        parse(obj.as_bytes(), None).unwrap_err().kind,
+        ParseErrorKind::UnknownFormat { .. }
+    ));
     // What is nothing else is what its name says, and wrong.
-    assert!(parse(b"0 0 0\n", Some("pcd")).unwrap_err().to_string().contains("expected a PCD header line"));
-    assert!(parse(b"0 0 0\n", Some("las")).unwrap_err().to_string().starts_with("byte 0: signature"));
+    assert!(
+        parse(b"0 0 0\n", Some("pcd"))
+            .unwrap_err()
+            .to_string()
+            .contains("expected a PCD header line")
+    );
+    assert!(
+        parse(b"0 0 0\n", Some("las")).unwrap_err().to_string().starts_with("byte 0: signature")
+    );
 }
 
 #[test]
@@ -703,7 +806,11 @@ fn clouds_without_normals_are_refused_by_name_and_place() {
     let folder = std::env::temp_dir().join(format!("koel-spatial-formats-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let bare = folder.join("bare.pcd");
-    std::fs::write(&bare, "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 1\nDATA ascii\n1 2 3\n").unwrap();
+    std::fs::write(
+        &bare,
+        "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 1\nDATA ascii\n1 2 3\n",
+    )
+    .unwrap();
     assert_eq!(
         read_oriented_cloud(&bare).unwrap_err().to_string(),
         format!(
@@ -719,9 +826,16 @@ fn clouds_without_normals_are_refused_by_name_and_place() {
 /// Bytes of one format, read as every other: an error or a sound scan.
 #[test]
 fn foreign_bytes_never_panic() {
-    let seeds: [&[u8]; 5] = [b"LASF", b"ply\n", b"VERSION 0.7\nFIELDS", b"solid a\nfacet", &[0; 400]];
+    let seeds: [&[u8]; 5] =
+        [b"LASF", b"ply\n", b"VERSION 0.7\nFIELDS", b"solid a\nfacet", &[0; 400]];
     for bytes in seeds {
-        let parsed = [parse_las(bytes), parse_pcd(bytes), parse_stl(bytes), parse_ply(bytes), parse_obj(bytes)];
+        let parsed = [
+            parse_las(bytes),
+            parse_pcd(bytes),
+            parse_stl(bytes),
+            parse_ply(bytes),
+            parse_obj(bytes),
+        ];
         parsed.iter().flatten().for_each(assert_sound);
     }
 }

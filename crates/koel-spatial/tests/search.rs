@@ -11,7 +11,12 @@ use proptest::prelude::*;
 type Point = [f32; 3];
 
 fn devices() -> Vec<Device> {
-    let host = [Device::cpu().unwrap(), Device::cpu_with_threads(1).unwrap(), Device::executor(1), Device::executor(2)];
+    let host = [
+        Device::cpu().unwrap(),
+        Device::cpu_with_threads(1).unwrap(),
+        Device::executor(1),
+        Device::executor(2),
+    ];
     host.into_iter().chain(Device::cuda(0).ok()).collect()
 }
 
@@ -27,21 +32,27 @@ fn within(points: &[Point], q: Point, radius: f64, size: f64) -> Vec<u32> {
     let cell = |p: Point| -> [u64; 3] {
         std::array::from_fn(|a| ((f64::from(p[a]) - origin[a]) * (1.0 / size)).floor() as u64)
     };
-    let mut found: Vec<u32> =
-        (0..points.len() as u32).filter(|&i| squared_distance(points[i as usize], q) <= radius * radius).collect();
+    let mut found: Vec<u32> = (0..points.len() as u32)
+        .filter(|&i| squared_distance(points[i as usize], q) <= radius * radius)
+        .collect();
     found.sort_by_key(|&i| (cell(points[i as usize]), i));
     found
 }
 
 fn nearest(points: &[Point], q: Point, k: usize) -> (Vec<u32>, Vec<f64>) {
-    let mut all: Vec<(f64, u32)> = points.iter().zip(0..).map(|(&p, i)| (squared_distance(p, q), i)).collect();
+    let mut all: Vec<(f64, u32)> =
+        points.iter().zip(0..).map(|(&p, i)| (squared_distance(p, q), i)).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     all.truncate(k);
     all.into_iter().map(|(d, i)| (i, d)).unzip()
 }
 
 fn check(device: &Device, points: &[Point], queries: &[Point], size: f64, radius: f64, k: usize) {
-    let place = format!("{} points, cells of {size}, radius {radius}, k {k}, {}", points.len(), device.name());
+    let place = format!(
+        "{} points, cells of {size}, radius {radius}, k {k}, {}",
+        points.len(),
+        device.name()
+    );
     let hash = SpatialHash::build(device, points, size).unwrap();
     assert_eq!(hash.len(), points.len());
     let near = hash.within(queries, radius).unwrap();
@@ -77,8 +88,16 @@ fn all_sizes_of_cells_and_radii() {
         let n = if fast { 700 } else { 120 };
         let points = Random(3).points(n);
         let mut queries = Random(4).points(if fast { 60 } else { 12 });
-        queries.extend([[-0.2, 0.5, 0.5], [0.5, 1.3, 0.5], [3.0, -2.0, 9.0], points[5], [-1e30, 1e30, 0.0]]);
-        for (size, radius, k) in [(0.1, 0.1, 8), (0.01, 0.2, 1), (0.3, 0.05, 40), (5.0, 0.3, 3), (1e-6, 0.1, 5)] {
+        queries.extend([
+            [-0.2, 0.5, 0.5],
+            [0.5, 1.3, 0.5],
+            [3.0, -2.0, 9.0],
+            points[5],
+            [-1e30, 1e30, 0.0],
+        ]);
+        for (size, radius, k) in
+            [(0.1, 0.1, 8), (0.01, 0.2, 1), (0.3, 0.05, 40), (5.0, 0.3, 3), (1e-6, 0.1, 5)]
+        {
             check(&device, &points, &queries, size, radius, k);
         }
     }
@@ -90,7 +109,9 @@ fn degenerate_points() {
     let line = (0..90).map(|i| [i as f32 * 0.1, 2.0, -7.0]).collect::<Vec<_>>();
     let diagonal = (0..90).map(|i| [i as f32 * 0.1 - 5.0; 3]).collect::<Vec<_>>();
     let plane = (0..144).map(|i| [-4.0, (i % 12) as f32, (i / 12) as f32]).collect::<Vec<_>>();
-    let huge = (0..60).map(|i| [i as f32 * 1e36 - 3e37, 1e38, -1e38 + i as f32 * 1e36]).collect::<Vec<_>>();
+    let huge = (0..60)
+        .map(|i| [i as f32 * 1e36 - 3e37, 1e38, -1e38 + i as f32 * 1e36])
+        .collect::<Vec<_>>();
     let tiny = (0..60).map(|i| [i as f32 * 1e-40, 0.0, -1e-40]).collect::<Vec<_>>();
     let far = (0..60).map(|i| [1e7 + i as f32, -1e7, 1e7]).collect::<Vec<_>>();
     // Two clusters and a point alone: k-nearest must leap over the gap.
@@ -116,7 +137,9 @@ fn degenerate_points() {
             let mut queries: Vec<Point> = points.iter().copied().step_by(some).collect();
             queries.push([0.0; 3]);
             // On the faces between cells, where neighbours are exactly a radius away.
-            queries.extend(points.iter().step_by(7 * some).map(|p| [p[0] + radius as f32, p[1], p[2]]));
+            queries.extend(
+                points.iter().step_by(7 * some).map(|p| [p[0] + radius as f32, p[1], p[2]]),
+            );
             queries.retain(|q| q.iter().all(|c| c.is_finite()));
             check(&device, points, &queries, size, radius, 7);
             check(&device, points, &queries[..1], size, 0.0, points.len() + 3);
@@ -141,8 +164,11 @@ fn distances_that_round() {
 fn wide_grids() {
     for device in devices() {
         let fast = device.kind() != DeviceKind::Executor;
-        let points: Vec<Point> =
-            Random(5).points(if fast { 3000 } else { 200 }).iter().map(|p| p.map(|c| 2000.0 * c)).collect();
+        let points: Vec<Point> = Random(5)
+            .points(if fast { 3000 } else { 200 })
+            .iter()
+            .map(|p| p.map(|c| 2000.0 * c))
+            .collect();
         let queries: Vec<Point> = points.iter().copied().step_by(17).collect();
         let hash = SpatialHash::build(&device, &points, 0.01).unwrap();
         assert!(hash.cells().iter().all(|&c| c > 190_000));
@@ -150,7 +176,8 @@ fn wide_grids() {
         check(&device, &points, &queries, 1.0, 2.5, 4);
     }
     // So many cells that some names are equal.
-    let points: Vec<Point> = Random(6).points(200_000).iter().map(|p| p.map(|c| 4000.0 * c)).collect();
+    let points: Vec<Point> =
+        Random(6).points(200_000).iter().map(|p| p.map(|c| 4000.0 * c)).collect();
     let hash = SpatialHash::build(&Device::cpu().unwrap(), &points, 1.0).unwrap();
     assert!(hash.occupied_cells() > 190_000);
     let near = hash.within(&points, 0.0).unwrap();
@@ -165,7 +192,10 @@ fn agrees_with_a_kd_tree() {
     let hash = SpatialHash::build(&Device::cpu().unwrap(), &narrow, 0.03).unwrap();
     let (near, best) = (hash.within(&narrow, 0.04).unwrap(), hash.nearest(&narrow, 10).unwrap());
     for i in (0..points.len()).step_by(11) {
-        let theirs = tree.query(&points[i]).nearest_n::<SquaredEuclidean<f64>>(NonZero::new(10).unwrap()).execute();
+        let theirs = tree
+            .query(&points[i])
+            .nearest_n::<SquaredEuclidean<f64>>(NonZero::new(10).unwrap())
+            .execute();
         let distances: Vec<f64> = theirs.iter().map(|n| n.distance).collect();
         for (ours, theirs) in best.squared_distances_of(i).iter().zip(distances) {
             assert!((ours - theirs).abs() <= 1e-15, "query {i}");
@@ -196,13 +226,19 @@ fn device_buffers_and_every_device_agree() {
             let hash = SpatialHash::build_on(&stream, buffer.view(), 0.2).unwrap();
             let (offsets, indices) = hash.within_on(&stream, buffer.view(), 0.25).unwrap();
             let (mut ids, mut distances) = (device.alloc(450).unwrap(), device.alloc(450).unwrap());
-            hash.nearest_into(&stream, buffer.view(), 3, ids.view_mut(), distances.view_mut()).unwrap();
+            hash.nearest_into(&stream, buffer.view(), 3, ids.view_mut(), distances.view_mut())
+                .unwrap();
             // Too little room: what fits is as before, nothing is written behind.
             let mut few = device.alloc(indices.len() / 2).unwrap();
             hash.list_within(&stream, buffer.view(), 0.25, offsets.view(), few.view_mut()).unwrap();
             let indices = indices.download().unwrap();
             assert_eq!(few.download().unwrap(), indices[..indices.len() / 2]);
-            (offsets.download().unwrap(), indices, ids.download().unwrap(), distances.download().unwrap())
+            (
+                offsets.download().unwrap(),
+                indices,
+                ids.download().unwrap(),
+                distances.download().unwrap(),
+            )
         })
         .collect();
     assert!(answers.iter().all(|a| *a == answers[0]));
@@ -213,7 +249,8 @@ fn queries_on_the_device_that_are_not_finite_find_nothing() {
     for device in devices() {
         let hash = SpatialHash::build(&device, &[[0.0; 3], [1.0; 3]], 1.0).unwrap();
         let stream = device.stream().unwrap();
-        let queries = [[f32::NAN, 0.0, 0.0], [0.0, f32::INFINITY, 0.0], [0.0, 0.0, f32::NEG_INFINITY]];
+        let queries =
+            [[f32::NAN, 0.0, 0.0], [0.0, f32::INFINITY, 0.0], [0.0, 0.0, f32::NEG_INFINITY]];
         let buffer = device.upload::<u32>(bytemuck::cast_slice(&queries)).unwrap();
         let (offsets, _) = hash.within_on(&stream, buffer.view(), 1e30).unwrap();
         assert_eq!(offsets.download().unwrap(), [0; 4]);
@@ -242,8 +279,12 @@ fn no_points_and_no_queries() {
 #[test]
 fn faults_are_named() {
     let device = Device::cpu().unwrap();
-    let built = |points: &[Point], size| SpatialHash::build(&device, points, size).map(|_| ()).unwrap_err().to_string();
-    for (bad, text) in [(f32::NAN, "NaN"), (-f32::NAN, "NaN"), (f32::INFINITY, "inf"), (f32::NEG_INFINITY, "-inf")] {
+    let built = |points: &[Point], size| {
+        SpatialHash::build(&device, points, size).map(|_| ()).unwrap_err().to_string()
+    };
+    for (bad, text) in
+        [(f32::NAN, "NaN"), (-f32::NAN, "NaN"), (f32::INFINITY, "inf"), (f32::NEG_INFINITY, "-inf")]
+    {
         let expected = format!("point 1: y is {text}, expected a finite number");
         assert_eq!(built(&[[0.0; 3], [0.0, bad, 0.0]], 1.0), expected);
     }
@@ -251,8 +292,15 @@ fn faults_are_named() {
         assert!(built(&[], size).starts_with("cell size "), "{size}");
     }
     let far = [[-3e38; 3], [3e38; 3]];
-    assert!(built(&far, 1.0).starts_with("cells of size 1 make a grid of 6"), "{}", built(&far, 1.0));
-    assert!(built(&[[0.0; 3], [4e6; 3]], 1.0).contains("expected at most 2^32 - 1 along an axis and 2^63 in all"));
+    assert!(
+        built(&far, 1.0).starts_with("cells of size 1 make a grid of 6"),
+        "{}",
+        built(&far, 1.0)
+    );
+    assert!(
+        built(&[[0.0; 3], [4e6; 3]], 1.0)
+            .contains("expected at most 2^32 - 1 along an axis and 2^63 in all")
+    );
     let hash = SpatialHash::build(&device, &[[0.0; 3], [2e6; 3]], 1.0).unwrap();
     assert_eq!(hash.cells(), [2_000_001; 3]);
     for radius in [-1.0, f64::NAN, f64::INFINITY] {
@@ -263,8 +311,16 @@ fn faults_are_named() {
     let (stream, five) = (device.stream().unwrap(), device.alloc(5).unwrap());
     let error = SpatialHash::build_on(&stream, five.view(), 1.0).unwrap_err();
     assert_eq!(error.to_string(), "5 coordinates, expected three for each point");
-    let error = hash.count_within(&stream, five.view().slice(..3).unwrap(), 1.0, device.alloc(2).unwrap().view_mut());
-    assert_eq!(error.unwrap_err().to_string(), "`counts` holds 2 elements, but `the queries` needs 1");
+    let error = hash.count_within(
+        &stream,
+        five.view().slice(..3).unwrap(),
+        1.0,
+        device.alloc(2).unwrap().view_mut(),
+    );
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "`counts` holds 2 elements, but `the queries` needs 1"
+    );
 }
 
 fn coordinates() -> impl Strategy<Value = f32> {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use koel_spatial::sample::{SampleError, for_each_sample, most_samples, sample_cloud};
-use koel_spatial::{Bounds, Grid, GridError, KeyError, Mesh, Order, VoxelError, cloud_keys, mesh_keys, read_mesh};
+use koel_spatial::{
+    Bounds, Grid, GridError, KeyError, Mesh, Order, VoxelError, cloud_keys, mesh_keys, read_mesh,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -55,14 +57,16 @@ fn overlaps(triangle: [V; 3], centre: V, half: f64) -> bool {
     axes.into_iter().all(|axis| {
         let reach = half * (1.0 + 1e-6) * axis.iter().map(|c| c.abs()).sum::<f64>();
         let on_axis = moved.map(|p| dot(p, axis));
-        let (low, high) =
-            (on_axis.iter().copied().fold(f64::MAX, f64::min), on_axis.iter().copied().fold(f64::MIN, f64::max));
+        let (low, high) = (
+            on_axis.iter().copied().fold(f64::MAX, f64::min),
+            on_axis.iter().copied().fold(f64::MIN, f64::max),
+        );
         low <= reach && high >= -reach
     })
 }
 
-/// Every pair of face neighbours whose centres the surface separates has an occupied voxel, and every occupied voxel is
-/// touched by a triangle.
+/// Every pair of face neighbours whose centres the surface separates has an occupied voxel, and
+/// every occupied voxel is touched by a triangle.
 fn assert_tight_and_without_holes(mesh: &Mesh, grid: &Grid) {
     let occupied = voxels(mesh, grid);
     let n = grid.resolution();
@@ -77,14 +81,20 @@ fn assert_tight_and_without_holes(mesh: &Mesh, grid: &Grid) {
                         continue;
                     }
                     let (from, to) = (grid.centre_of(here), grid.centre_of(there));
-                    assert!(!triangles.iter().any(|&t| crosses(t, from, to)), "a hole between {here:?} and {there:?}");
+                    assert!(
+                        !triangles.iter().any(|&t| crosses(t, from, to)),
+                        "a hole between {here:?} and {there:?}"
+                    );
                 }
             }
         }
     }
     for &voxel in &occupied {
         let centre = grid.centre_of(voxel);
-        assert!(triangles.iter().any(|&t| overlaps(t, centre, grid.voxel_size() / 2.0)), "{voxel:?} is not touched");
+        assert!(
+            triangles.iter().any(|&t| overlaps(t, centre, grid.voxel_size() / 2.0)),
+            "{voxel:?} is not touched"
+        );
     }
 }
 
@@ -93,7 +103,8 @@ fn assert_tight_and_without_holes(mesh: &Mesh, grid: &Grid) {
 fn needles_are_sampled_along_their_edge() {
     for (width, radius) in [(0.0, 0.0203), (0.0, 1e-3), (1e-9, 1e-3)] {
         let positions = vec![[0.0; 3], [0.0, width, 0.0], [0.8, 0.0, 0.0]];
-        let samples = sample_cloud(&Mesh { positions, triangles: vec![[0, 1, 2]] }, radius).unwrap();
+        let samples =
+            sample_cloud(&Mesh { positions, triangles: vec![[0, 1, 2]] }, radius).unwrap();
         assert!(samples.positions.len() <= (0.8 / radius) as usize, "{}", samples.positions.len());
     }
 }
@@ -170,7 +181,10 @@ fn grids_beyond_a_key_or_a_bitmap() {
     let points = [[0.0; 3], [1.0; 3], [0.25, 0.5, 0.75], [1.0; 3]];
     let grid = |n| Grid::tight(Bounds::of(&points).unwrap(), n).unwrap();
     let refused = KeyError::Resolution { resolution: 1025, key_bits: 32, limit: 1024 };
-    assert_eq!(cloud_keys::<u32>(&points, &grid(1025), Order::Morton), Err(VoxelError::Key(refused)));
+    assert_eq!(
+        cloud_keys::<u32>(&points, &grid(1025), Order::Morton),
+        Err(VoxelError::Key(refused))
+    );
     for n in [1400, 1 << 21] {
         let expected = [[0; 3], [n / 4 - 1, n / 2 - 1, n / 4 * 3 - 1], [n - 1; 3]];
         let keys: Vec<u64> = cloud_keys(&points, &grid(n), Order::RowMajor).unwrap();
@@ -199,8 +213,12 @@ fn tetrahedron() -> Mesh {
 
 fn cube() -> Mesh {
     let positions = (0..8).map(|i| [i & 1, i >> 1 & 1, i >> 2 & 1].map(|b| b as f32)).collect();
-    let quads = [[0, 2, 3, 1], [4, 5, 7, 6], [0, 1, 5, 4], [2, 6, 7, 3], [0, 4, 6, 2], [1, 3, 7, 5]];
-    Mesh { positions, triangles: quads.iter().flat_map(|&[a, b, c, d]| [[a, b, c], [a, c, d]]).collect() }
+    let quads =
+        [[0, 2, 3, 1], [4, 5, 7, 6], [0, 1, 5, 4], [2, 6, 7, 3], [0, 4, 6, 2], [1, 3, 7, 5]];
+    Mesh {
+        positions,
+        triangles: quads.iter().flat_map(|&[a, b, c, d]| [[a, b, c], [a, c, d]]).collect(),
+    }
 }
 
 /// A sphere of rings and segments, with needles at the poles.
@@ -210,7 +228,10 @@ fn sphere(rings: u32, segments: u32) -> Mesh {
         let polar = std::f64::consts::PI * f64::from(ring) / f64::from(rings);
         for segment in 0..segments {
             let around = std::f64::consts::TAU * f64::from(segment) / f64::from(segments);
-            positions.push([polar.sin() * around.cos(), polar.sin() * around.sin(), polar.cos()].map(|c| c as f32));
+            positions.push(
+                [polar.sin() * around.cos(), polar.sin() * around.sin(), polar.cos()]
+                    .map(|c| c as f32),
+            );
         }
     }
     let at = |ring: u32, segment: u32| 2 + (ring - 1) * segments + segment % segments;
@@ -253,7 +274,9 @@ fn flood_from_outside_stays_outside() {
     type Inside = fn(V) -> bool;
     let shapes: [(Mesh, Inside); 3] = [
         (cube(), |p| p.iter().all(|&c| (0.0..=1.0).contains(&c))),
-        (tetrahedron(), |[x, y, z]| x + y - z <= 1.0 && x - y + z <= 1.0 && y + z - x <= 1.0 && x + y + z >= -1.0),
+        (tetrahedron(), |[x, y, z]| {
+            x + y - z <= 1.0 && x - y + z <= 1.0 && y + z - x <= 1.0 && x + y + z >= -1.0
+        }),
         // Inscribed in the unit sphere, and far outside this smaller one.
         (sphere(24, 48), |p| dot(p, p) <= 0.98),
     ];
@@ -273,14 +296,18 @@ fn flood_from_outside_stays_outside() {
                     continue;
                 }
                 let centre = grid.centre_of(voxel).map(|c| c as f32);
-                let back = rotated(&Mesh { positions: vec![centre], triangles: vec![] }, -angle).positions[0];
+                let back = rotated(&Mesh { positions: vec![centre], triangles: vec![] }, -angle)
+                    .positions[0];
                 if is_inside(back.map(f64::from)) {
                     inside += 1;
                     wrong += usize::from(reached);
                 }
             }
             assert!(inside > 0);
-            assert_eq!(wrong, 0, "shape {shape}, turn {turn}, grid {n}: {wrong} of {inside} inner voxels reached");
+            assert_eq!(
+                wrong, 0,
+                "shape {shape}, turn {turn}, grid {n}: {wrong} of {inside} inner voxels reached"
+            );
         }
     }
 }
@@ -308,23 +335,39 @@ fn nothing_gives_no_keys() {
 #[test]
 fn bad_meshes_are_refused_by_name() {
     let grid = Grid::new([0.0; 3], 1.0, 8).unwrap();
-    let keys = |mesh: &Mesh| mesh_keys::<u32>(mesh, &grid, Order::RowMajor).unwrap_err().to_string();
-    let mut mesh = Mesh { positions: vec![[1.0; 3], [2.0; 3], [3.0, 1.0, 1.0]], triangles: vec![[0, 1, 2], [0, 1, 3]] };
+    let keys =
+        |mesh: &Mesh| mesh_keys::<u32>(mesh, &grid, Order::RowMajor).unwrap_err().to_string();
+    let mut mesh = Mesh {
+        positions: vec![[1.0; 3], [2.0; 3], [3.0, 1.0, 1.0]],
+        triangles: vec![[0, 1, 2], [0, 1, 3]],
+    };
     assert_eq!(keys(&mesh), "triangle 1: index 3, but there are 3 vertices");
     mesh.triangles.pop();
     mesh.positions[2][1] = f32::NAN;
     assert_eq!(keys(&mesh), "vertex 2: y is NaN, expected a finite number");
-    assert_eq!(sample_cloud(&mesh, 1.0).unwrap_err().to_string(), "vertex 2: y is NaN, expected a finite number");
+    assert_eq!(
+        sample_cloud(&mesh, 1.0).unwrap_err().to_string(),
+        "vertex 2: y is NaN, expected a finite number"
+    );
     mesh.positions[2][1] = 8.0;
-    assert_eq!(keys(&mesh), "vertex 2 at [3.0, 8.0, 1.0] lies outside the grid of side 8 at [0.0, 0.0, 0.0]");
+    assert_eq!(
+        keys(&mesh),
+        "vertex 2 at [3.0, 8.0, 1.0] lies outside the grid of side 8 at [0.0, 0.0, 0.0]"
+    );
 }
 
 #[test]
 fn a_hopeless_request_is_refused_at_once() {
-    let mesh = Mesh { positions: vec![[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], triangles: vec![[0, 1, 2]; 4] };
+    let mesh = Mesh {
+        positions: vec![[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
+        triangles: vec![[0, 1, 2]; 4],
+    };
     let grid = Grid::tight(Bounds::of(&mesh.positions).unwrap(), 1 << 21).unwrap();
     let error = mesh_keys::<u64>(&mesh, &grid, Order::RowMajor).unwrap_err();
-    assert!(matches!(error, VoxelError::Sample(SampleError::TooMany { samples }) if samples > 1e13), "{error}");
+    assert!(
+        matches!(error, VoxelError::Sample(SampleError::TooMany { samples }) if samples > 1e13),
+        "{error}"
+    );
     for radius in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(sample_cloud(&mesh, radius), Err(SampleError::Radius { .. })));
     }
@@ -359,7 +402,10 @@ fn normals_are_those_of_the_faces() {
     assert_eq!(*last, [0.0; 3]);
     assert!(!rest.is_empty() && rest.iter().all(|&n| n == [0.0, -1.0, 0.0]), "{rest:?}");
     let visited = std::sync::Mutex::new(Vec::new());
-    for_each_sample(&mesh, 0.2, |triangle, p| visited.lock().unwrap().push((triangle, p.map(|c| c as f32)))).unwrap();
+    for_each_sample(&mesh, 0.2, |triangle, p| {
+        visited.lock().unwrap().push((triangle, p.map(|c| c as f32)))
+    })
+    .unwrap();
     let mut visited = visited.into_inner().unwrap();
     visited.sort_by(|a, b| a.partial_cmp(b).unwrap());
     let mut expected: Vec<_> = cloud.positions.iter().map(|&p| (0, p)).collect();
@@ -370,7 +416,8 @@ fn normals_are_those_of_the_faces() {
 
 #[test]
 fn the_cortex_of_the_assets_is_closed_and_folded() {
-    let mesh = read_mesh(concat!(env!("CARGO_MANIFEST_DIR"), "/../koel-cli/assets/cortex.ply")).unwrap();
+    let mesh =
+        read_mesh(concat!(env!("CARGO_MANIFEST_DIR"), "/../koel-cli/assets/cortex.ply")).unwrap();
     assert_eq!((mesh.positions.len(), mesh.triangles.len()), (47_732, 96_000));
     let mut faces_at_edge = HashMap::new();
     for [a, b, c] in &mesh.triangles {

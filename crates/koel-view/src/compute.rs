@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use tokio::sync::{OwnedSemaphorePermit, mpsc as replies};
 
-/// What a viewer wants now. Its session changes it, the compute thread reads it when the viewer's turn comes.
+/// What a viewer wants now. Its session changes it, the compute thread reads it when the viewer's
+/// turn comes.
 #[derive(Clone)]
 pub struct Newest(Arc<Mutex<Wanted>>);
 impl Newest {

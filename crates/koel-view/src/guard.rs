@@ -5,9 +5,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Refuses requests that name another host than this machine, or that a page of another origin sends.
+/// Refuses requests that name another host than this machine, or that a page of another origin
+/// sends.
 ///
-/// The port may be another than the server's, so that a port of another machine can be forwarded here.
+/// The port may be another than the server's, so that a port of another machine can be forwarded
+/// here.
 pub async fn check(request: Request, next: Next) -> Response {
     match refusal(request.headers(), request.uri().path() == crate::server::SOCKET) {
         None => next.run(request).await,
@@ -15,7 +17,8 @@ pub async fn check(request: Request, next: Next) -> Response {
     }
 }
 
-/// Why a request with these headers is refused, if it is. Browsers name the origin of every WebSocket, so one without is none of theirs.
+/// Why a request with these headers is refused, if it is. Browsers name the origin of every
+/// WebSocket, so one without is none of theirs.
 fn refusal(headers: &HeaderMap, is_socket: bool) -> Option<String> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("(not ASCII)"));
     let host = text(header::HOST).unwrap_or("(none)");
@@ -40,7 +43,8 @@ mod tests {
     use super::*;
 
     fn is_refused(headers: &[(header::HeaderName, &str)], is_socket: bool) -> bool {
-        let map = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        let map =
+            headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
         refusal(&map, is_socket).is_some()
     }
 
@@ -78,7 +82,10 @@ mod tests {
             "",
         ] {
             let page = format!("http://{rebound}");
-            assert!(is_refused(&[(host.clone(), rebound), (origin.clone(), &page)], true), "{rebound}");
+            assert!(
+                is_refused(&[(host.clone(), rebound), (origin.clone(), &page)], true),
+                "{rebound}"
+            );
             assert!(is_refused(&[(host.clone(), rebound)], false), "{rebound}");
         }
         assert!(is_refused(&[], false) && is_refused(&[(origin, "http://127.0.0.1")], true));

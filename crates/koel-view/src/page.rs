@@ -12,7 +12,8 @@ const FILES: [(&str, &str, &[u8]); 4] = [
     ("/licences.txt", "text/plain; charset=utf-8", include_bytes!("../assets/licences.txt")),
 ];
 
-/// Nothing from elsewhere, nothing inside a foreign page, nothing kept: another scene may be served at the same address next.
+/// Nothing from elsewhere, nothing inside a foreign page, nothing kept: another scene may be served
+/// at the same address next.
 const HEADERS: [(header::HeaderName, HeaderValue); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -24,7 +25,10 @@ const HEADERS: [(header::HeaderName, HeaderValue); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    (header::HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    (
+        header::HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
 ];
 
 /// Routes to them.

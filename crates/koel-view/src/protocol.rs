@@ -11,7 +11,8 @@ pub const LARGEST_REQUEST: usize = 4096;
 pub const POINTS: u32 = 1;
 /// First word of a frame.
 pub const FRAME: u32 = 2;
-/// Words before a frame's labels: kind, number, method; rotation, translation; two times four counts; stages.
+/// Words before a frame's labels: kind, number, method; rotation, translation; two times four
+/// counts; stages.
 pub const FRAME_WORDS: usize = 3 + 4 + 3 + 8 + STAGES.len();
 /// The stages whose milliseconds a frame tells.
 pub const STAGES: [&str; 6] = ["voxelize", "build", "intersect", "seed", "fill", "read back"];
@@ -118,7 +119,8 @@ pub enum Refused {
 }
 
 impl Request {
-    /// Of a text message. Poses that are returned are within reach, and their rotations have length 1.
+    /// Of a text message. Poses that are returned are within reach, and their rotations have length
+    /// 1.
     pub fn parse(text: &str, placement: &Placement) -> Result<Request, Refused> {
         let request = serde_json::from_str(text)?;
         let Request::Pose { rotation, translation } = request else { return Ok(request) };
@@ -140,7 +142,8 @@ impl Request {
 pub enum Reply<'a> {
     /// The first.
     Scene(Box<SceneReply<'a>>),
-    /// A message was refused, or a frame failed; the connection goes on unless it is closed after it.
+    /// A message was refused, or a frame failed; the connection goes on unless it is closed after
+    /// it.
     Error {
         /// Why.
         message: String,
@@ -208,7 +211,8 @@ impl BooleanReply {
                 Boolean::Difference => "difference",
                 Boolean::ReverseDifference => "reverse-difference",
             },
-            keeps: Side::BOTH.map(|side| Label::ALL.map(|label| boolean.keeps(side, label).is_some())),
+            keeps: Side::BOTH
+                .map(|side| Label::ALL.map(|label| boolean.keeps(side, label).is_some())),
         })
     }
 }
@@ -223,12 +227,18 @@ pub fn label_names() -> [&'static str; 4] {
 }
 
 /// Messages with a cloud's points, from the middle of its ball.
-pub fn points(side: Side, positions: &[[f32; 3]], normals: &[[f32; 3]], centre: [f64; 3]) -> Vec<Vec<u8>> {
+pub fn points(
+    side: Side,
+    positions: &[[f32; 3]],
+    normals: &[[f32; 3]],
+    centre: [f64; 3],
+) -> Vec<Vec<u8>> {
     let pieces = positions.chunks(POINTS_A_MESSAGE).zip(normals.chunks(POINTS_A_MESSAGE));
     let mut messages = vec![];
     for (piece, (positions, normals)) in pieces.enumerate() {
         let mut bytes = Vec::with_capacity(16 + 16 * positions.len());
-        for word in [POINTS, side as u32, (piece * POINTS_A_MESSAGE) as u32, positions.len() as u32] {
+        for word in [POINTS, side as u32, (piece * POINTS_A_MESSAGE) as u32, positions.len() as u32]
+        {
             bytes.extend(word.to_le_bytes());
         }
         for p in positions {
@@ -257,7 +267,8 @@ pub struct FrameHeader {
     pub read_back: f64,
 }
 impl FrameHeader {
-    /// Into a message that has `FRAME_WORDS` words and the labels behind them: A's `points_of_a`, then B's. Counts the labels.
+    /// Into a message that has `FRAME_WORDS` words and the labels behind them: A's `points_of_a`,
+    /// then B's. Counts the labels.
     pub fn write(&self, message: &mut [u8], points_of_a: usize) {
         let (head, labels) = message.split_at_mut(4 * FRAME_WORDS);
         let (of_a, of_b) = labels.split_at(points_of_a);
@@ -295,11 +306,21 @@ mod tests {
     #[test]
     fn messages_are_checked() {
         let p = placement();
-        let pose = Request::parse(r#"{"type":"pose","rotation":[0,0,0,1.0001],"translation":[1.5,0,0]}"#, &p).unwrap();
-        assert_eq!(pose, Request::Pose { rotation: [0.0, 0.0, 0.0, 1.0], translation: [1.5, 0.0, 0.0] });
+        let pose = Request::parse(
+            r#"{"type":"pose","rotation":[0,0,0,1.0001],"translation":[1.5,0,0]}"#,
+            &p,
+        )
+        .unwrap();
+        assert_eq!(
+            pose,
+            Request::Pose { rotation: [0.0, 0.0, 0.0, 1.0], translation: [1.5, 0.0, 0.0] }
+        );
         let method = Request::parse(r#"{"type":"method","name":"paper"}"#, &p).unwrap();
         assert_eq!(method, Request::Method { name: MethodName::Paper });
-        assert_eq!(Request::parse(r#"{"type":"shown","frame":7}"#, &p).unwrap(), Request::Shown { frame: 7 });
+        assert_eq!(
+            Request::parse(r#"{"type":"shown","frame":7}"#, &p).unwrap(),
+            Request::Shown { frame: 7 }
+        );
         for (text, why) in [
             ("", "not understood"),
             ("{}", "missing field `type`"),
@@ -312,7 +333,10 @@ mod tests {
             (r#"{"type":"pose","rotation":[0,0,0,1],"translation":[0,0]}"#, "not understood"),
             (r#"{"type":"pose","rotation":[0,0,0,1],"translation":[null,0,0]}"#, "not understood"),
             (r#"{"type":"pose","rotation":[0,0,0,1],"translation":[1e999,0,0]}"#, "out of range"),
-            (r#"{"type":"pose","rotation":[0,0,0,1],"translation":[1e200,0,0]}"#, "expected at most 2"),
+            (
+                r#"{"type":"pose","rotation":[0,0,0,1],"translation":[1e200,0,0]}"#,
+                "expected at most 2",
+            ),
             (r#"{"type":"pose","rotation":[0,0,0,1],"translation":[1.51,0,0]}"#, "2.01 apart"),
             (r#"{"type":"pose","rotation":[0,0,0,0],"translation":[0,0,0]}"#, "length 0"),
             (r#"{"type":"pose","rotation":[0,0,0,1e300],"translation":[0,0,0]}"#, "expected 1"),
@@ -342,9 +366,15 @@ mod tests {
         header.write(&mut message, 4);
         let word = |i: usize| u32::from_le_bytes(message[4 * i..][..4].try_into().unwrap());
         assert_eq!([0, 1, 2].map(word), [FRAME, 9, 1]);
-        assert_eq!([3, 4, 5, 6, 7, 8, 9].map(|i| f32::from_bits(word(i))), [0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 3.0]);
+        assert_eq!(
+            [3, 4, 5, 6, 7, 8, 9].map(|i| f32::from_bits(word(i))),
+            [0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 3.0]
+        );
         assert_eq!([10, 11, 12, 13, 14, 15, 16, 17].map(word), [1, 2, 1, 0, 0, 0, 0, 3]);
-        assert_eq!([18, 19, 20, 21, 22, 23].map(|i| f32::from_bits(word(i))), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert_eq!(
+            [18, 19, 20, 21, 22, 23].map(|i| f32::from_bits(word(i))),
+            [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        );
     }
 
     #[test]
@@ -353,7 +383,10 @@ mod tests {
         let positions = vec![[11.0, 0.0, -1.0]; n];
         let normals = vec![[0.0, 0.0, -5.0]; n];
         let messages = points(Side::B, &positions, &normals, [10.0, 0.0, 0.0]);
-        assert_eq!(messages.iter().map(Vec::len).collect::<Vec<_>>(), [16 + 16 * POINTS_A_MESSAGE, 16 + 16 * 3]);
+        assert_eq!(
+            messages.iter().map(Vec::len).collect::<Vec<_>>(),
+            [16 + 16 * POINTS_A_MESSAGE, 16 + 16 * 3]
+        );
         let word = |i: usize| u32::from_le_bytes(messages[1][4 * i..][..4].try_into().unwrap());
         assert_eq!([0, 1, 2, 3].map(word), [POINTS, 1, POINTS_A_MESSAGE as u32, 3]);
         assert_eq!([4, 5, 6].map(|i| f32::from_bits(word(i))), [1.0, 0.0, -1.0]);

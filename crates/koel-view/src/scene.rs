@@ -3,11 +3,14 @@
 use crate::ViewError;
 use crate::placement::Placement;
 use crate::protocol::{
-    self, BooleanReply, CloudReply, FRAME_WORDS, FrameHeader, MethodName, Reply, STAGES, SceneReply, Wanted,
+    self, BooleanReply, CloudReply, FRAME_WORDS, FrameHeader, MethodName, Reply, STAGES,
+    SceneReply, Wanted,
 };
 use koel::Device;
 use koel_spatial::PointCloud;
-use koel_spatial::intersect::{IntersectError, Intersector, Method, PaperOptions, RobustOptions, Side, Summary};
+use koel_spatial::intersect::{
+    IntersectError, Intersector, Method, PaperOptions, RobustOptions, Side, Summary,
+};
 use std::time::Instant;
 
 /// How a scene is computed and shown at first.
@@ -49,13 +52,23 @@ impl Scene {
         placement: Placement,
         options: SceneOptions,
     ) -> Result<Scene, IntersectError> {
-        let mut first = Box::new(intersector(device, &clouds, &placement, options, options.method)?);
+        let mut first =
+            Box::new(intersector(device, &clouds, &placement, options, options.method)?);
         let [a, b] = placement.poses(Wanted::as_given(options.method).rotation_rows(), [0.0; 3]);
         first.frame(&a, &b)?;
         let summary = first.summary()?;
         let mut intersectors = [None, None];
         intersectors[options.method as usize] = Some(first);
-        Ok(Scene { device: device.clone(), names, clouds, placement, options, intersectors, summary, notes: vec![] })
+        Ok(Scene {
+            device: device.clone(),
+            names,
+            clouds,
+            placement,
+            options,
+            intersectors,
+            summary,
+            notes: vec![],
+        })
     }
     /// What the first frame found.
     pub fn summary(&self) -> &Summary {
@@ -100,20 +113,37 @@ impl Scene {
     /// The messages with both clouds' points.
     pub(crate) fn points(&self) -> Vec<Vec<u8>> {
         let of = |side: Side| {
-            let (cloud, ball) = (&self.clouds[side as usize], self.placement.balls()[side as usize]);
-            protocol::points(side, &cloud.positions, cloud.normals.as_deref().unwrap_or_default(), ball.centre)
+            let (cloud, ball) =
+                (&self.clouds[side as usize], self.placement.balls()[side as usize]);
+            protocol::points(
+                side,
+                &cloud.positions,
+                cloud.normals.as_deref().unwrap_or_default(),
+                ball.centre,
+            )
         };
         Side::BOTH.map(of).into_iter().flatten().collect()
     }
 
-    /// Makes `message` a frame. Allocates nothing where `message` has room and the method is not new, but what
-    /// [`Intersector::frame`] allocates.
-    pub(crate) fn frame(&mut self, wanted: Wanted, number: u32, message: &mut Vec<u8>) -> Result<(), IntersectError> {
+    /// Makes `message` a frame. Allocates nothing where `message` has room and the method is not
+    /// new, but what [`Intersector::frame`] allocates.
+    pub(crate) fn frame(
+        &mut self,
+        wanted: Wanted,
+        number: u32,
+        message: &mut Vec<u8>,
+    ) -> Result<(), IntersectError> {
         let slot = &mut self.intersectors[wanted.method as usize];
         let intersector = match slot {
             Some(made) => made,
             None => {
-                let new = intersector(&self.device, &self.clouds, &self.placement, self.options, wanted.method)?;
+                let new = intersector(
+                    &self.device,
+                    &self.clouds,
+                    &self.placement,
+                    self.options,
+                    wanted.method,
+                )?;
                 slot.insert(Box::new(new))
             }
         };
@@ -125,7 +155,8 @@ impl Scene {
         message.resize(4 * FRAME_WORDS, 0);
         intersector.append_point_labels(message)?;
         let read_back = begin.elapsed().as_secs_f64() * 1e3;
-        FrameHeader { number, wanted, timings, read_back }.write(message, self.clouds[0].positions.len());
+        FrameHeader { number, wanted, timings, read_back }
+            .write(message, self.clouds[0].positions.len());
         Ok(())
     }
 }

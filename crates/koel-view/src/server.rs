@@ -37,7 +37,8 @@ pub struct Options {
     pub viewers: u16,
     /// A viewer that does not take a message in this time is sent away.
     pub send_timeout: Duration,
-    /// A connection that has not become a viewer's in this time is closed. A page's files take milliseconds.
+    /// A connection that has not become a viewer's in this time is closed. A page's files take
+    /// milliseconds.
     pub request_timeout: Duration,
 }
 impl Default for Options {
@@ -102,7 +103,14 @@ impl Server {
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let places = Arc::new(Semaphore::new(options.viewers.into()));
-        Ok(Server { listener, address, options, stop: watch::Sender::new(false), places, frames: Arc::default() })
+        Ok(Server {
+            listener,
+            address,
+            options,
+            stop: watch::Sender::new(false),
+            places,
+            frames: Arc::default(),
+        })
     }
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
@@ -128,7 +136,8 @@ impl Server {
     /// A system that refuses a thread or a socket; computing that panicked.
     pub fn run(self, scene: Scene) -> Result<(), ViewError> {
         let Server { listener, options, stop, places, frames, .. } = self;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (jobs, requests) = mpsc::channel();
         let shared = Arc::new(Shared {
             options,
@@ -190,8 +199,11 @@ async fn accept(
         let _ = stream.set_nodelay(true);
         let routes = routes.clone();
         tokio::spawn(async move {
-            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), routes).with_upgrades();
-            // One that fails concerns nobody else. One that is upgraded ends here, and lives on in its session.
+            let connection = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), routes)
+                .with_upgrades();
+            // One that fails concerns nobody else. One that is upgraded ends here, and lives on in
+            // its session.
             let _ = timeout(request_timeout, connection).await;
             drop(room);
         });

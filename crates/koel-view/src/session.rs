@@ -28,7 +28,12 @@ enum End {
 }
 
 /// Serves a viewer until it goes or is sent away.
-pub async fn run(mut socket: WebSocket, shared: Arc<Shared>, place: OwnedSemaphorePermit, stop: watch::Receiver<bool>) {
+pub async fn run(
+    mut socket: WebSocket,
+    shared: Arc<Shared>,
+    place: OwnedSemaphorePermit,
+    stop: watch::Receiver<bool>,
+) {
     let mut session = Session::new(&shared, place);
     if let End::Close { code, reason } = session.serve(&mut socket, stop).await {
         close(socket, &shared, code, reason).await;
@@ -36,8 +41,14 @@ pub async fn run(mut socket: WebSocket, shared: Arc<Shared>, place: OwnedSemapho
 }
 /// Sends one away for whom there is no place.
 pub async fn refuse(mut socket: WebSocket, shared: Arc<Shared>) {
-    let message = format!("{} viewers are connected, expected fewer: close one of them", shared.options.viewers);
-    if send(&mut socket, &shared, Message::Text(Reply::Error { message }.json().into())).await.is_ok() {
+    let message = format!(
+        "{} viewers are connected, expected fewer: close one of them",
+        shared.options.viewers
+    );
+    if send(&mut socket, &shared, Message::Text(Reply::Error { message }.json().into()))
+        .await
+        .is_ok()
+    {
         close(socket, &shared, close_code::AGAIN, "too many viewers").await;
     }
 }
@@ -82,7 +93,9 @@ impl<'a> Session<'a> {
     async fn serve(&mut self, socket: &mut WebSocket, mut stop: watch::Receiver<bool>) -> End {
         let shared = self.shared;
         let greeting = [Message::Text(shared.greeting.clone())];
-        for message in greeting.into_iter().chain(shared.points.iter().cloned().map(Message::Binary)) {
+        for message in
+            greeting.into_iter().chain(shared.points.iter().cloned().map(Message::Binary))
+        {
             if let Err(end) = send(socket, shared, message).await {
                 return end;
             }
@@ -119,7 +132,10 @@ impl<'a> Session<'a> {
             place: self.place.clone(),
         };
         self.buffer = Buffer::Computing;
-        self.shared.jobs.send(job).map_err(|_| End::Close { code: close_code::ERROR, reason: "no frames any more" })
+        self.shared
+            .jobs
+            .send(job)
+            .map_err(|_| End::Close { code: close_code::ERROR, reason: "no frames any more" })
     }
     /// Sends what was computed.
     async fn deliver(&mut self, socket: &mut WebSocket, done: Done) -> Result<(), End> {
@@ -157,7 +173,9 @@ impl<'a> Session<'a> {
                 Buffer::Sent { frame: awaited, bytes } if *awaited == frame => {
                     self.buffer = Buffer::Here(std::mem::take(bytes).into());
                 }
-                Buffer::Sent { frame: awaited, .. } => return Err(Refused::NotSent { frame, awaited: Some(*awaited) }),
+                Buffer::Sent { frame: awaited, .. } => {
+                    return Err(Refused::NotSent { frame, awaited: Some(*awaited) });
+                }
                 _ => return Err(Refused::NotSent { frame, awaited: None }),
             },
         }

@@ -3,7 +3,10 @@
 use futures_util::{SinkExt, StreamExt};
 use koel::Device;
 use koel_spatial::PointCloud;
-use koel_view::{Ball, CONNECTIONS, Handle, MethodName, Options, Placement, Scene, SceneOptions, Server, ViewError};
+use koel_view::{
+    Ball, CONNECTIONS, Handle, MethodName, Options, Placement, Scene, SceneOptions, Server,
+    ViewError,
+};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +29,8 @@ fn sphere(n: usize, radius: f64, x: f64) -> PointCloud {
         [r * a.cos(), r * a.sin(), z]
     });
     let normals = normals.collect::<Vec<[f64; 3]>>();
-    let position = |n: &[f64; 3]| [(radius * n[0] + x) as f32, (radius * n[1]) as f32, (radius * n[2]) as f32];
+    let position =
+        |n: &[f64; 3]| [(radius * n[0] + x) as f32, (radius * n[1]) as f32, (radius * n[2]) as f32];
     PointCloud {
         positions: normals.iter().map(position).collect(),
         normals: Some(normals.iter().map(|n| n.map(|c| c as f32)).collect()),
@@ -72,7 +76,11 @@ impl Running {
     async fn until_viewers(&self, expected: usize) {
         let begin = Instant::now();
         while self.handle.viewers() != expected {
-            assert!(begin.elapsed() < PATIENCE, "{} viewers, not {expected}", self.handle.viewers());
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "{} viewers, not {expected}",
+                self.handle.viewers()
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -113,7 +121,11 @@ fn briefly(message: Option<Message>) -> String {
     }
 }
 impl Tab {
-    async fn try_connect(address: SocketAddr, host: &str, origin: Option<&str>) -> Result<Tab, tungstenite::Error> {
+    async fn try_connect(
+        address: SocketAddr,
+        host: &str,
+        origin: Option<&str>,
+    ) -> Result<Tab, tungstenite::Error> {
         let mut request = format!("ws://{host}/socket").into_client_request().unwrap();
         if let Some(origin) = origin {
             request.headers_mut().insert("origin", origin.parse().unwrap());
@@ -172,7 +184,10 @@ impl Tab {
         };
         let (a, b) = frame.labels.split_at(frame.counts[0].iter().sum::<u32>() as usize);
         for (labels, counts) in [a, b].into_iter().zip(frame.counts) {
-            assert_eq!([0, 1, 2, 3].map(|label| labels.iter().filter(|&&l| l == label).count() as u32), counts);
+            assert_eq!(
+                [0, 1, 2, 3].map(|label| labels.iter().filter(|&&l| l == label).count() as u32),
+                counts
+            );
         }
         frame
     }
@@ -200,17 +215,26 @@ impl Tab {
 async fn a_page_gets_the_scene_and_a_frame_for_each_pose() {
     let server = start();
     let (mut tab, scene) = Tab::open(&server).await;
-    assert_eq!((&scene["type"], &scene["grid"], &scene["method"]), (&json!("scene"), &json!(32), &json!("robust")));
+    assert_eq!(
+        (&scene["type"], &scene["grid"], &scene["method"]),
+        (&json!("scene"), &json!(32), &json!("robust"))
+    );
     assert_eq!(scene["clouds"][1]["name"], "b.ply");
     assert_eq!(scene["labels"], json!(["unknown", "intersection", "inside", "outside"]));
     assert_eq!(scene["booleans"][2]["name"], "difference");
-    assert_eq!(scene["booleans"][2]["keeps"], json!([[false, true, false, true], [false, true, true, false]]));
+    assert_eq!(
+        scene["booleans"][2]["keeps"],
+        json!([[false, true, false, true], [false, true, true, false]])
+    );
     assert!((scene["apart"][0].as_f64().unwrap() - 0.9).abs() < 0.01);
     let reach = scene["reach"].as_f64().unwrap();
     assert!((reach - 1.8).abs() < 0.01);
 
     let first = tab.shown_frame().await;
-    assert_eq!((first.number, first.method, first.pose), (0, 0, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]));
+    assert_eq!(
+        (first.number, first.method, first.pose),
+        (0, 0, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    );
     assert_eq!(first.labels.len(), POINTS[0] + POINTS[1]);
     assert!(first.counts.iter().all(|c| c[1] > 50 && c[2] > 200 && c[3] > 500), "{first:?}");
     assert!(first.stages.iter().all(|&ms| ms >= 0.0) && first.stages.iter().sum::<f32>() > 0.0);
@@ -220,12 +244,18 @@ async fn a_page_gets_the_scene_and_a_frame_for_each_pose() {
     tab.move_to(0.89).await;
     let apart = tab.shown_frame().await;
     assert_eq!((apart.number, apart.pose[4]), (1, 0.89));
-    assert!(apart.counts.iter().zip(POINTS).all(|(c, n)| c[3] > n as u32 * 9 / 10 && c[2] == 0), "{apart:?}");
+    assert!(
+        apart.counts.iter().zip(POINTS).all(|(c, n)| c[3] > n as u32 * 9 / 10 && c[2] == 0),
+        "{apart:?}"
+    );
     tab.move_to(-0.9).await;
     let within = tab.shown_frame().await;
     assert!(within.counts[1][2] > 1900 && within.counts[0][2] == 0, "{within:?}");
     // Turned by half around z in place: the same counts but for the grid's grain.
-    tab.say(json!({"type": "pose", "rotation": [0, 0, 1, 0], "translation": [0, 0, 0]}).to_string()).await;
+    tab.say(
+        json!({"type": "pose", "rotation": [0, 0, 1, 0], "translation": [0, 0, 0]}).to_string(),
+    )
+    .await;
     let turned = tab.shown_frame().await;
     assert_eq!(turned.pose[..4], [0.0, 0.0, 1.0, 0.0]);
     assert!(turned.counts[1][2].abs_diff(first.counts[1][2]) < 60, "{turned:?}");
@@ -251,7 +281,10 @@ async fn what_is_malformed_is_told_and_nothing_else_happens() {
     tab.shown_frame().await;
     for (text, why) in [
         ("garbage", "not understood"),
-        (r#"{"type":"pose","rotation":[0,0,0,1],"translation":[0,0,0],"scale":2}"#, "unknown field `scale`"),
+        (
+            r#"{"type":"pose","rotation":[0,0,0,1],"translation":[0,0,0],"scale":2}"#,
+            "unknown field `scale`",
+        ),
         (r#"{"type":"pose","rotation":[0,0,0,1],"translation":[9,0,0]}"#, "expected at most"),
         (r#"{"type":"pose","rotation":[0,0,0,2],"translation":[0,0,0]}"#, "expected 1"),
         (r#"{"type":"shown","frame":0}"#, "none is on its way"),
@@ -280,7 +313,8 @@ async fn what_is_malformed_is_told_and_nothing_else_happens() {
     other.shown_frame().await;
 }
 
-/// However many poses a page sends, one frame is on its way to it, and the next is that of the newest pose.
+/// However many poses a page sends, one frame is on its way to it, and the next is that of the
+/// newest pose.
 #[tokio::test]
 async fn a_page_that_acknowledges_nothing_gets_one_frame() {
     let server = start();
@@ -357,11 +391,15 @@ async fn there_are_so_many_places() {
     three.shown_frame().await;
 }
 
-/// The points of this scene do not fit the socket's buffers, so that a reader that never reads keeps the server from sending them.
+/// The points of this scene do not fit the socket's buffers, so that a reader that never reads
+/// keeps the server from sending them.
 #[tokio::test]
 async fn a_reader_that_never_reads_is_sent_away() {
     let many = scene([700_000, 2000]);
-    let server = Running::start(many, Options { send_timeout: Duration::from_millis(400), ..Options::default() });
+    let server = Running::start(
+        many,
+        Options { send_timeout: Duration::from_millis(400), ..Options::default() },
+    );
     let mut lazy = Tab::connect(&server).await;
     for _ in 0..50 {
         lazy.move_to(0.1).await;
@@ -411,7 +449,9 @@ async fn strangers_are_refused() {
         ("example.org:80", Some("http://example.org:80".into())),
     ] {
         match Tab::try_connect(server.address, host, origin.as_deref()).await {
-            Err(tungstenite::Error::Http(response)) => assert_eq!(response.status(), 403, "{host} {origin:?}"),
+            Err(tungstenite::Error::Http(response)) => {
+                assert_eq!(response.status(), 403, "{host} {origin:?}")
+            }
             other => panic!("{host} {origin:?}: {:?}", other.map(|_| "connected")),
         }
     }
@@ -434,8 +474,14 @@ async fn the_page_is_served_to_this_machine_only() {
         ("/licences.txt", "text/plain", "three.js authors"),
     ] {
         let answer = server.ask(&get(path, &own));
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(kind) && answer.contains(within), "{path}");
-        assert!(answer.contains("content-security-policy: default-src 'none'") && answer.contains("no-store"));
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains(kind) && answer.contains(within),
+            "{path}"
+        );
+        assert!(
+            answer.contains("content-security-policy: default-src 'none'")
+                && answer.contains("no-store")
+        );
         // Nothing is fetched from elsewhere.
         assert!(path != "/" || !answer.contains("https://"), "{path}");
         assert!(server.ask(&get(path, "example.org")).starts_with("HTTP/1.1 403"), "{path}");
@@ -456,7 +502,10 @@ async fn a_port_in_use_is_named_and_stopping_frees_it() {
     let port = server.address.port();
     let taken = Server::bind(Options { port, ..Options::default() }).map(|_| ());
     let told = taken.unwrap_err().to_string();
-    assert!(told.contains(&format!("port {port} of 127.0.0.1")) && told.contains("0 for any"), "{told}");
+    assert!(
+        told.contains(&format!("port {port} of 127.0.0.1")) && told.contains("0 for any"),
+        "{told}"
+    );
     let (mut tab, _) = Tab::open(&server).await;
     tab.shown_frame().await;
     let begin = Instant::now();
@@ -473,7 +522,13 @@ async fn a_port_in_use_is_named_and_stopping_frees_it() {
         let balls = [0, 1].map(|i: usize| Ball::around(&clouds[i].positions).unwrap());
         let options = SceneOptions { method, ..SceneOptions::default() };
         let device = Device::cpu_with_threads(1).unwrap();
-        let scene = Scene::new(&device, ["a".into(), "b".into()], clouds, Placement::new(balls, 16).unwrap(), options);
+        let scene = Scene::new(
+            &device,
+            ["a".into(), "b".into()],
+            clouds,
+            Placement::new(balls, 16).unwrap(),
+            options,
+        );
         let again = Running::start(scene.unwrap(), Options { port, ..Options::default() });
         assert_eq!(again.address.port(), port);
     }

@@ -1,9 +1,11 @@
 //! A scene matched against many models by one table: milliseconds a scene, by stage.
 //!
-//! `cargo run --release -p koel-vision --example many_models -- MODELS SCENES PHOTOGRAPH... [cpu] [default]`
+//! `cargo run --release -p koel-vision --example many_models -- MODELS SCENES PHOTOGRAPH... [cpu]
+//! [default]`
 //!
-//! Models and scenes of 240 x 180 and 640 x 480 pixels, as in the quality table's clean level: each scene shows one of the models. By
-//! [`Options::quick`], or by the default; on the best device, or on the CPU.
+//! Models and scenes of 240 x 180 and 640 x 480 pixels, as in the quality table's clean level: each
+//! scene shows one of the models. By [`Options::quick`], or by the default; on the best device, or
+//! on the CPU.
 use koel::Device;
 use koel_vision::random::Random;
 use koel_vision::synthetic::{Level, Pair, pair};
@@ -30,14 +32,17 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let (models, scenes) = (models.parse::<u64>()?.max(1), scenes.parse::<usize>()?.max(1));
     let said = |word: &str| others.iter().any(|o| o == word);
     let files = others.iter().filter(|o| *o != "cpu" && *o != "default");
-    let photographs = files.map(|f| Ok(read(Path::new(f))?.grey)).collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
+    let photographs = files
+        .map(|f| Ok(read(Path::new(f))?.grey))
+        .collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
     if photographs.len() < 3 {
         return Err("expected at least three photographs".into());
     }
     let device = if said("cpu") { Device::cpu()? } else { Device::best()? };
     let options = if said("default") { Options::default() } else { Options::quick() };
     let matcher = Matcher::new(&device, options)?;
-    let pairs = (0..models).map(|seed| pair(Level::Clean, &photographs, seed)).collect::<Vec<Pair>>();
+    let pairs =
+        (0..models).map(|seed| pair(Level::Clean, &photographs, seed)).collect::<Vec<Pair>>();
     let all = pairs.iter().map(|p| Model::of(&p.model)).collect::<Result<Vec<Model>, _>>()?;
     let begin = Instant::now();
     let mut table = matcher.table(&all)?;
@@ -68,11 +73,16 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         }
         times.push((total, features));
         for (number, outcome) in outcomes {
-            stages.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += 1e3 * s / scenes as f64);
+            stages
+                .iter_mut()
+                .zip(outcome.seconds)
+                .for_each(|(all, s)| *all += 1e3 * s / scenes as f64);
             let Some(found) = outcome.found else { continue };
             let Pair { model, truth, .. } = &pairs[shown];
             let there = number == shown
-                && truth.is_some_and(|truth| found.map.corner_error(&truth, model.width, model.height) <= 3.0);
+                && truth.is_some_and(|truth| {
+                    found.map.corner_error(&truth, model.width, model.height) <= 3.0
+                });
             (good, others) = (good + there as usize, others + !there as usize);
         }
     }
@@ -84,6 +94,8 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
         1e3 * total,
         1e3 * features
     );
-    println!("the model shown found in {good} of {scenes} scenes; other models or other places in {others}");
+    println!(
+        "the model shown found in {good} of {scenes} scenes; other models or other places in {others}"
+    );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The published method on the pairs of the quality table: what each remedy against noise buys, and hash against
-//! binary search (the comparison of Alcantara et al. 2009, Table 1).
+//! The published method on the pairs of the quality table: what each remedy against noise buys, and
+//! hash against binary search (the comparison of Alcantara et al. 2009, Table 1).
 //!
 //! `cargo run --release -p koel-vision --example paper -- FIRST_SEED PAIRS PHOTOGRAPH...`
 use koel_vision::edges::edges;
@@ -25,26 +25,46 @@ fn main() -> ExitCode {
 
 fn variants() -> Vec<(&'static str, PaperOptions)> {
     let plain = PaperOptions::default();
-    let weights = |by_length, by_distance, by_density| Weights { by_length, by_distance, by_density };
+    let weights =
+        |by_length, by_distance, by_density| Weights { by_length, by_distance, by_density };
     vec![
         ("as published, hash", plain.clone()),
-        ("as published, binary search", PaperOptions { lookup: Lookup::BinarySearch, ..plain.clone() }),
+        (
+            "as published, binary search",
+            PaperOptions { lookup: Lookup::BinarySearch, ..plain.clone() },
+        ),
         ("neighbour-cell entries", PaperOptions { neighbour_entries: true, ..plain.clone() }),
         ("neighbour-cell votes", PaperOptions { neighbour_votes: true, ..plain.clone() }),
-        ("weights by basis length", PaperOptions { weights: weights(true, false, false), ..plain.clone() }),
-        ("weights by distance", PaperOptions { weights: weights(false, true, false), ..plain.clone() }),
-        ("weights by cell density", PaperOptions { weights: weights(false, false, true), ..plain.clone() }),
+        (
+            "weights by basis length",
+            PaperOptions { weights: weights(true, false, false), ..plain.clone() },
+        ),
+        (
+            "weights by distance",
+            PaperOptions { weights: weights(false, true, false), ..plain.clone() },
+        ),
+        (
+            "weights by cell density",
+            PaperOptions { weights: weights(false, false, true), ..plain.clone() },
+        ),
         ("all three weights", PaperOptions { weights: weights(true, true, true), ..plain.clone() }),
-        ("rehashed by a transfer function", PaperOptions { partition: Partition::Transfer, ..plain.clone() }),
+        (
+            "rehashed by a transfer function",
+            PaperOptions { partition: Partition::Transfer, ..plain.clone() },
+        ),
         ("learnt elastic grid", PaperOptions { partition: Partition::Elastic, ..plain }),
     ]
 }
 
 fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
-    let [first, pairs, files @ ..] = args else { return Err("expected: FIRST_SEED PAIRS PHOTOGRAPH...".into()) };
+    let [first, pairs, files @ ..] = args else {
+        return Err("expected: FIRST_SEED PAIRS PHOTOGRAPH...".into());
+    };
     let (first, pairs) = (first.parse::<u64>()?, pairs.parse::<u64>()?.max(1));
-    let photographs =
-        files.iter().map(|f| Ok(read(Path::new(f))?.grey)).collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
+    let photographs = files
+        .iter()
+        .map(|f| Ok(read(Path::new(f))?.grey))
+        .collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
     if photographs.len() < 3 {
         return Err("expected at least three photographs".into());
     }
@@ -64,7 +84,8 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
                 let outcome = find(&stream, &points(&pair.model), &points(&pair.scene), &options)?;
                 good += match (&outcome.found, &pair.truth) {
                     (Some(f), Some(truth)) => {
-                        f.map.corner_error(truth, pair.model.width, pair.model.height) <= level.goal().0
+                        f.map.corner_error(truth, pair.model.width, pair.model.height)
+                            <= level.goal().0
                     }
                     (found, truth) => found.is_none() && truth.is_none(),
                 } as u64;

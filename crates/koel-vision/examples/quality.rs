@@ -1,9 +1,11 @@
 //! The quality of the default matcher on synthetic pairs of known truth: a table, by level.
 //!
-//! `cargo run --release -p koel-vision --example quality -- FIRST_SEED PAIRS PHOTOGRAPH... [LEVEL...] [quick] [cpu]`
+//! `cargo run --release -p koel-vision --example quality -- FIRST_SEED PAIRS PHOTOGRAPH...
+//! [LEVEL...] [quick] [cpu]`
 //!
-//! Photographs are files (at least three); levels are names from the table's first column, all if none is given; `quick` takes
-//! `Options::quick`, `cpu` the CPU and not this machine's best device. `QUALITY_PAIRS=1` prints every pair too.
+//! Photographs are files (at least three); levels are names from the table's first column, all if
+//! none is given; `quick` takes `Options::quick`, `cpu` the CPU and not this machine's best device.
+//! `QUALITY_PAIRS=1` prints every pair too.
 use koel::Device;
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::{Grey, Matcher, Model, Options, read};
@@ -32,15 +34,24 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
     let [quick, cpu] = ["quick", "cpu"].map(|word| others.iter().any(|o| o == word));
     let is_level = |o: &str| Level::ALL.iter().any(|level| o == level.name());
     let files = others.iter().filter(|o| *o != "quick" && *o != "cpu" && !is_level(o));
-    let photographs = files.map(|f| Ok(read(Path::new(f))?.grey)).collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
+    let photographs = files
+        .map(|f| Ok(read(Path::new(f))?.grey))
+        .collect::<Result<Vec<Grey>, Box<dyn Error>>>()?;
     if photographs.len() < 3 {
         return Err("expected at least three photographs".into());
     }
     let device = if cpu { Device::cpu()? } else { Device::best()? };
     let matcher = Matcher::new(&device, if quick { Options::quick() } else { Options::default() })?;
     let every_pair = std::env::var_os("QUALITY_PAIRS").is_some();
-    println!("Seeds {first} to {}, {} photographs, {}.\n", first + pairs - 1, photographs.len(), device.name());
-    println!("| level | within, px | goal | reached | median error, px | evidence, nats | s a pair | of it votes |");
+    println!(
+        "Seeds {first} to {}, {} photographs, {}.\n",
+        first + pairs - 1,
+        photographs.len(),
+        device.name()
+    );
+    println!(
+        "| level | within, px | goal | reached | median error, px | evidence, nats | s a pair | of it votes |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     for level in if levels.is_empty() { Level::ALL.to_vec() } else { levels } {
         let (within, goal) = level.goal();
@@ -53,12 +64,18 @@ fn run(args: &[String]) -> Result<(), Box<dyn Error>> {
             seconds += begin.elapsed().as_secs_f64();
             voting += outcome.seconds[0];
             let error = match (&outcome.found, &pair.truth) {
-                (Some(f), Some(truth)) => f.map.corner_error(truth, pair.model.width, pair.model.height),
+                (Some(f), Some(truth)) => {
+                    f.map.corner_error(truth, pair.model.width, pair.model.height)
+                }
                 (None, None) => 0.0,
                 _ => f32::INFINITY,
             };
             if every_pair {
-                println!("{} {seed}: error {error:.2} px, evidence {:.0}", level.name(), outcome.evidence);
+                println!(
+                    "{} {seed}: error {error:.2} px, evidence {:.0}",
+                    level.name(),
+                    outcome.evidence
+                );
             }
             good += (error <= within) as u64;
             errors.push(error);

@@ -13,10 +13,15 @@ impl Affine {
     /// Everything stays where it is.
     pub const IDENTITY: Affine = Affine { linear: [[1.0, 0.0], [0.0, 1.0]], shift: [0.0, 0.0] };
 
-    /// The similarity that turns by `angle` radians (x towards y), scales, and moves the point `from` to `to`.
+    /// The similarity that turns by `angle` radians (x towards y), scales, and moves the point
+    /// `from` to `to`.
     pub fn similarity(angle: f32, scale: f32, from: (f32, f32), to: (f32, f32)) -> Affine {
         let (sin, cos) = angle.sin_cos();
-        Affine { linear: [[scale * cos, -scale * sin], [scale * sin, scale * cos]], shift: [0.0; 2] }.moving(from, to)
+        Affine {
+            linear: [[scale * cos, -scale * sin], [scale * sin, scale * cos]],
+            shift: [0.0; 2],
+        }
+        .moving(from, to)
     }
     /// The same linear part, but `from` goes to `to`.
     pub fn moving(self, from: (f32, f32), to: (f32, f32)) -> Affine {
@@ -56,7 +61,8 @@ impl Affine {
         let sign = self.determinant().signum();
         (sign * (d * x - c * y), sign * (a * y - b * x))
     }
-    /// The mean distance between where two maps send the centres of the four corner pixels of an image.
+    /// The mean distance between where two maps send the centres of the four corner pixels of an
+    /// image.
     pub fn corner_error(&self, other: &Affine, width: usize, height: usize) -> f32 {
         let corners = corners(width, height);
         let distance = |&p: &(f32, f32)| {

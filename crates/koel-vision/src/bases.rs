@@ -1,4 +1,5 @@
-//! Bases of a model: pairs of its points, as seen from several tilts, in a table by what a scene shows of them.
+//! Bases of a model: pairs of its points, as seen from several tilts, in a table by what a scene
+//! shows of them.
 use crate::affine::Affine;
 use crate::model::Model;
 use crate::random::Random;
@@ -15,8 +16,8 @@ const LENGTHS: (f32, f32) = (0.3, 0.75);
 /// One search for a model: what is tried, and how much of it goes on.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    /// How the model may be tilted: factors of the longer over the shorter direction, and in how many directions each. Without
-    /// tilt is always tried.
+    /// How the model may be tilted: factors of the longer over the shorter direction, and in how
+    /// many directions each. Without tilt is always tried.
     pub tilts: Vec<(f32, u32)>,
     /// Bases of the model, for each tilt.
     pub bases: usize,
@@ -28,8 +29,8 @@ pub struct Pass {
     pub a_point: usize,
     /// And of all.
     pub quota: usize,
-    /// The points that vote for a basis are from this part of the model's points, those around the basis: where the basis is seen, the
-    /// rest may be covered. 1: from all.
+    /// The points that vote for a basis are from this part of the model's points, those around the
+    /// basis: where the basis is seen, the rest may be covered. 1: from all.
     pub around: f32,
 }
 
@@ -67,7 +68,10 @@ fn tilts(pass: &Pass) -> Vec<Affine> {
             let (sin, cos) = (PI * k as f32 / directions as f32).sin_cos();
             let (long, short) = (tilt.sqrt(), 1.0 / tilt.sqrt());
             let cross = (long - short) * sin * cos;
-            let linear = [[long * cos * cos + short * sin * sin, cross], [cross, long * sin * sin + short * cos * cos]];
+            let linear = [
+                [long * cos * cos + short * sin * sin, cross],
+                [cross, long * sin * sin + short * cos * cos],
+            ];
             all.push(Affine { linear, shift: [0.0; 2] });
         }
     }
@@ -77,7 +81,8 @@ fn tilts(pass: &Pass) -> Vec<Affine> {
 /// Neighbourhoods that bases are told apart by, where not all points vote.
 const NEIGHBOURHOODS: usize = 8;
 
-/// Some of the points, such that the first 8, 16 and all are spread: farthest first, with some chance.
+/// Some of the points, such that the first 8, 16 and all are spread: farthest first, with some
+/// chance.
 fn test_points(model: &Model, among: &[usize], random: &mut Random) -> Vec<usize> {
     let mut distance2 = vec![f32::MAX; among.len()];
     let mut chosen = vec![among[0]];
@@ -107,7 +112,9 @@ fn neighbourhoods(model: &Model, part: f32, random: &mut Random) -> Vec<((f32, f
     }
     let around = |&center: &usize| {
         let mut near = all.clone();
-        near.sort_by(|&i, &j| off2(place(i), place(center)).total_cmp(&off2(place(j), place(center))));
+        near.sort_by(|&i, &j| {
+            off2(place(i), place(center)).total_cmp(&off2(place(j), place(center)))
+        });
         near.truncate(((part * all.len() as f32) as usize).max(1));
         // Strongest first again.
         near.sort_unstable();
@@ -160,18 +167,31 @@ impl Bases {
                 let (p, q) = (&points[i], &points[j]);
                 let middle = (0.5 * (p.x + q.x), 0.5 * (p.y + q.y));
                 let off = |set: &usize| off2(tests[*set].0, middle);
-                let nearest = (0..tests.len()).min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(0);
+                let nearest =
+                    (0..tests.len()).min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(0);
                 let own_tests = first_tests + nearest;
-                let basis = Basis { tilt: number, tests: own_tests, origin: (xi, yi), vector, direction: along };
+                let basis = Basis {
+                    tilt: number,
+                    tests: own_tests,
+                    origin: (xi, yi),
+                    vector,
+                    direction: along,
+                };
                 let bin = key(BINS, di, dj, along);
                 for first in BINS - 1..=BINS + 1 {
                     for second in BINS - 1..=BINS + 1 {
-                        let neighbour = (bin / BINS + first) % BINS * BINS + (bin % BINS + second) % BINS;
+                        let neighbour =
+                            (bin / BINS + first) % BINS * BINS + (bin % BINS + second) % BINS;
                         entries.push((neighbour, basis));
                     }
                 }
             }
         }
-        Bases { tilts, tests: of_tilts, table: DenseMultiTable::build(BINS * BINS, &entries), lengths }
+        Bases {
+            tilts,
+            tests: of_tilts,
+            table: DenseMultiTable::build(BINS * BINS, &entries),
+            lengths,
+        }
     }
 }

@@ -1,7 +1,8 @@
-//! Corners (FAST, 9 of 16): other features for the [published method](crate::paper), and an even choice of them.
+//! Corners (FAST, 9 of 16): other features for the [published method](crate::paper), and an even
+//! choice of them.
 //!
-//! A GPU (and the test executor) finds them by kernels, the CPU by rows; what is said of one pixel is the same code:
-//! [`koel_kernels::vision::corners`].
+//! A GPU (and the test executor) finds them by kernels, the CPU by rows; what is said of one pixel
+//! is the same code: [`koel_kernels::vision::corners`].
 use crate::device::{grid, in_kernels};
 use crate::edges::{Noise, noise_median};
 use crate::picture::Grey;
@@ -16,17 +17,20 @@ pub struct Corner {
     pub x: usize,
     /// Pixels from the top.
     pub y: usize,
-    /// By how much nine pixels in a row on a circle around it are all brighter, or all darker, grey levels.
+    /// By how much nine pixels in a row on a circle around it are all brighter, or all darker,
+    /// grey levels.
     pub score: f32,
 }
 
 /// Side of the cells of the even choice, pixels.
 const CELL: usize = 32;
 
-/// The corners of an image, from the top, row by row: those whose score is the greatest around, above the image's noise.
+/// The corners of an image, from the top, row by row: those whose score is the greatest around,
+/// above the image's noise.
 ///
-/// None in an image of less than 8 pixels a side. On the CPU a pass over rows; by kernels 6 launches and 3 fills, after which their number
-/// and then they, 8 bytes each, are read back. The same bits on every device.
+/// None in an image of less than 8 pixels a side. On the CPU a pass over rows; by kernels 6
+/// launches and 3 fills, after which their number and then they, 8 bytes each, are read back. The
+/// same bits on every device.
 pub fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
     let (w, h) = (image.width, image.height);
     if w.min(h) < koel_kernels::vision::edges::LEAST_SIDE as usize {
@@ -54,7 +58,14 @@ pub fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
             scores.view_mut().arg("scores", stream)?,
         )?;
         let scores = scores.view().arg("scores", stream)?;
-        vision_corner_peaks::launch(stream, grid(n), w32, h32, scores, flags.view_mut().arg("flags", stream)?)?;
+        vision_corner_peaks::launch(
+            stream,
+            grid(n),
+            w32,
+            h32,
+            scores,
+            flags.view_mut().arg("flags", stream)?,
+        )?;
         let (found, count) = crate::edges::flagged_pixels(stream, &flags)?;
         vision_corners::launch(
             stream,
@@ -81,7 +92,8 @@ fn on_host(image: &Grey) -> Vec<Corner> {
     scores.par_chunks_mut(w).enumerate().skip(r).take(h - 2 * r).for_each(|(y, row)| {
         for (x, score) in row.iter_mut().enumerate().take(w - r).skip(r) {
             let at = |dx: i32, dy: i32| {
-                image.pixels[y.wrapping_add_signed(dy as isize) * w + x.wrapping_add_signed(dx as isize)]
+                image.pixels
+                    [y.wrapping_add_signed(dy as isize) * w + x.wrapping_add_signed(dx as isize)]
             };
             *score = corner_score(least, at);
         }
@@ -95,8 +107,8 @@ fn on_host(image: &Grey) -> Vec<Corner> {
     rows.flat_map_iter(|y| (r..w - r).filter_map(move |x| corner(x, y))).collect()
 }
 
-/// At most `most` corners, evenly over the image: the strongest of each cell of 32 x 32 pixels, then the second of each, and so on; of
-/// each turn the strongest first. Equal ones as they stand.
+/// At most `most` corners, evenly over the image: the strongest of each cell of 32 x 32 pixels,
+/// then the second of each, and so on; of each turn the strongest first. Equal ones as they stand.
 pub fn evenly(corners: &[Corner], most: usize) -> Vec<Corner> {
     let cell = |c: &Corner| (c.y / CELL, c.x / CELL);
     let stronger = |a: &Corner, b: &Corner| b.score.total_cmp(&a.score);

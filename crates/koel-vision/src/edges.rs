@@ -1,7 +1,8 @@
-//! Edges: where the luminance changes most, to a fraction of a pixel, with the direction of the change.
+//! Edges: where the luminance changes most, to a fraction of a pixel, with the direction of the
+//! change.
 //!
-//! A GPU (and the test executor) finds them by kernels and keeps them; the CPU by rows, which SIMD likes. What is said of one pixel is
-//! the same code: [`koel_kernels::vision::edges`].
+//! A GPU (and the test executor) finds them by kernels and keeps them; the CPU by rows, which SIMD
+//! likes. What is said of one pixel is the same code: [`koel_kernels::vision::edges`].
 use crate::device::{ALL_ONES, grid, in_kernels};
 use crate::picture::Grey;
 use koel::{Buffer, Stream, primitives};
@@ -133,11 +134,11 @@ pub(crate) fn noise_median(image: &Grey) -> u32 {
     bin.unwrap_or(0) as u32
 }
 
-/// The edges of an image, from the top, row by row: Gauss, Sobel, then the places where the gradient is largest along its own
-/// direction, above the noise and above the local mean.
+/// The edges of an image, from the top, row by row: Gauss, Sobel, then the places where the
+/// gradient is largest along its own direction, above the noise and above the local mean.
 ///
-/// None in an image of less than 8 pixels a side. About 25 passes over the image, on the host; the same for any number of threads, and
-/// the same bits as [`DeviceEdges::find`] on any device.
+/// None in an image of less than 8 pixels a side. About 25 passes over the image, on the host; the
+/// same for any number of threads, and the same bits as [`DeviceEdges::find`] on any device.
 pub fn edges(image: &Grey) -> Vec<Edge> {
     let (w, h) = (image.width, image.height);
     if w.min(h) < LEAST_SIDE as usize {
@@ -145,8 +146,9 @@ pub fn edges(image: &Grey) -> Vec<Edge> {
     }
     let least = threshold(noise_median(image));
     let smooth = blurred(image);
-    let slope =
-        |x: usize, y: usize| gradient(|dx: u32, dy: u32| smooth[(y + dy as usize - 1) * w + x + dx as usize - 1]);
+    let slope = |x: usize, y: usize| {
+        gradient(|dx: u32, dy: u32| smooth[(y + dy as usize - 1) * w + x + dx as usize - 1])
+    };
     let magnitudes = by_rows(w, h, |y, row| {
         if y > 0 && y + 1 < h {
             for (x, o) in row.iter_mut().enumerate().take(w - 1).skip(1) {
@@ -157,7 +159,8 @@ pub fn edges(image: &Grey) -> Vec<Edge> {
     let means = local_mean(&magnitudes, w, h);
     let edge = |x: usize, y: usize| {
         let strength = |x: u32, y: u32| magnitudes[y as usize * w + x as usize];
-        let e = edge_at((x as u32, y as u32), least, strength, || slope(x, y), || means[y * w + x])?;
+        let e =
+            edge_at((x as u32, y as u32), least, strength, || slope(x, y), || means[y * w + x])?;
         let EdgePoint { x, y, normal, strength, contrast } = e;
         Some(Edge { x, y, normal, direction: direction(normal.0, normal.1), strength, contrast })
     };
@@ -184,9 +187,15 @@ pub(crate) struct Noise {
 }
 impl Noise {
     /// Of an image of floats, at least 8 pixels a side. 2 launches, a fill.
-    pub fn measure(stream: &Stream, image: &Buffer<u32>, width: usize, height: usize) -> koel::Result<Noise> {
+    pub fn measure(
+        stream: &Stream,
+        image: &Buffer<u32>,
+        width: usize,
+        height: usize,
+    ) -> koel::Result<Noise> {
         let device = stream.device();
-        let (mut counts, mut median) = (device.alloc::<u32>(NOISE_BINS as usize)?, device.alloc::<u32>(1)?);
+        let (mut counts, mut median) =
+            (device.alloc::<u32>(NOISE_BINS as usize)?, device.alloc::<u32>(1)?);
         counts.view_mut().fill_bytes(0, stream)?;
         let (w, h) = (width as u32, height as u32);
         // SAFETY: a word a pixel, 4096 counts.
@@ -200,8 +209,12 @@ impl Noise {
         Ok(Noise { median })
     }
 }
-/// The numbers of the pixels whose flag is set, in their order, and how many they are. One launch, 2 fills.
-pub(crate) fn flagged_pixels(stream: &Stream, flags: &Buffer<u8>) -> koel::Result<(Buffer<u32>, Buffer<u32>)> {
+/// The numbers of the pixels whose flag is set, in their order, and how many they are. One launch,
+/// 2 fills.
+pub(crate) fn flagged_pixels(
+    stream: &Stream,
+    flags: &Buffer<u8>,
+) -> koel::Result<(Buffer<u32>, Buffer<u32>)> {
     let (device, n) = (stream.device(), flags.len() as u32);
     let tiles = n.div_ceil(TILE);
     let (mut status, mut ticket) = (device.alloc::<u64>(tiles as usize)?, device.alloc::<u32>(1)?);
@@ -234,15 +247,17 @@ pub struct DeviceEdges {
     pub count: usize,
     /// Of each x, y and the normal's x, y, as floats; there is room for one a pixel.
     pub places: Buffer<u32>,
-    /// Of each its direction, strength, contrast (floats), and the number of the pixel where it was found.
+    /// Of each its direction, strength, contrast (floats), and the number of the pixel where it
+    /// was found.
     pub traits: Buffer<u32>,
 }
 
 impl DeviceEdges {
     /// The [`edges`] of an image, found where `stream` works.
     ///
-    /// By kernels: 7 launches and 2 fills; the image is written to the device, 4 bytes (how many there are) are read back, which waits.
-    /// 60 bytes a pixel are allocated, 28 of which go back at the end.
+    /// By kernels: 7 launches and 2 fills; the image is written to the device, 4 bytes (how many
+    /// there are) are read back, which waits. 60 bytes a pixel are allocated, 28 of which go
+    /// back at the end.
     pub fn find(stream: &Stream, image: &Grey) -> koel::Result<DeviceEdges> {
         let (width, height) = (image.width, image.height);
         let (pixels, device) = (width * height, stream.device());
@@ -255,18 +270,21 @@ impl DeviceEdges {
             let (places, traits) = (device.upload(&places)?, device.upload(&traits)?);
             return Ok(DeviceEdges { width, height, count: edges.len(), places, traits });
         }
-        let (mut places, mut traits) = (device.alloc::<u32>(4 * pixels)?, device.alloc::<u32>(4 * pixels)?);
+        let (mut places, mut traits) =
+            (device.alloc::<u32>(4 * pixels)?, device.alloc::<u32>(4 * pixels)?);
         if width.min(height) < LEAST_SIDE as usize {
             return Ok(DeviceEdges { width, height, count: 0, places, traits });
         }
         let bits = image.pixels.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
         let (w, h, n) = (width as u32, height as u32, pixels as u32);
         let (image, mut smooth) = (device.upload(&bits)?, device.alloc::<u32>(pixels)?);
-        let (mut magnitudes, mut row_sums) = (device.alloc::<u32>(pixels)?, device.alloc::<u32>(pixels)?);
+        let (mut magnitudes, mut row_sums) =
+            (device.alloc::<u32>(pixels)?, device.alloc::<u32>(pixels)?);
         let mut flags = device.alloc::<u8>(pixels)?;
         let of_tiles = w.div_ceil(pixel::TILE.0) * h.div_ceil(pixel::TILE.1);
         let noise = Noise::measure(stream, &image, width, height)?;
-        // SAFETY: arrays of a word a pixel, of four for edges, a byte for flags. Sides are at least 8 pixels.
+        // SAFETY: arrays of a word a pixel, of four for edges, a byte for flags. Sides are at least
+        // 8 pixels.
         unsafe {
             vision_gradient::launch(
                 stream,
@@ -278,11 +296,29 @@ impl DeviceEdges {
                 magnitudes.view_mut().arg("magnitudes", stream)?,
             )?;
             let magnitudes = magnitudes.view().arg("magnitudes", stream)?;
-            vision_row_sums::launch(stream, grid(n), w, h, magnitudes, row_sums.view_mut().arg("sums", stream)?)?;
-            let (smooth, row_sums) = (smooth.view().arg("smooth", stream)?, row_sums.view().arg("row_sums", stream)?);
+            vision_row_sums::launch(
+                stream,
+                grid(n),
+                w,
+                h,
+                magnitudes,
+                row_sums.view_mut().arg("sums", stream)?,
+            )?;
+            let (smooth, row_sums) =
+                (smooth.view().arg("smooth", stream)?, row_sums.view().arg("row_sums", stream)?);
             let median = noise.median.view().arg("median", stream)?;
             let flagged = flags.view_mut().arg("flags", stream)?;
-            vision_ridges::launch(stream, grid(n), w, h, smooth, magnitudes, row_sums, median, flagged)?;
+            vision_ridges::launch(
+                stream,
+                grid(n),
+                w,
+                h,
+                smooth,
+                magnitudes,
+                row_sums,
+                median,
+                flagged,
+            )?;
             let (found, count) = flagged_pixels(stream, &flags)?;
             vision_edges::launch(
                 stream,
@@ -305,18 +341,31 @@ impl DeviceEdges {
     pub fn download(&self) -> koel::Result<Vec<Edge>> {
         let words = |of: &Buffer<u32>| of.view().slice(..4 * self.count)?.download();
         let (places, traits) = (words(&self.places)?, words(&self.traits)?);
-        Ok(places.chunks_exact(4).zip(traits.chunks_exact(4)).map(|(p, t)| Edge::of(p, t)).collect())
+        Ok(places
+            .chunks_exact(4)
+            .zip(traits.chunks_exact(4))
+            .map(|(p, t)| Edge::of(p, t))
+            .collect())
     }
-    /// [`spread`] of the edges that stand out most: of each x, y, direction and number, four words in the memory of the device;
-    /// and a copy of these.
+    /// [`spread`] of the edges that stand out most: of each x, y, direction and number, four words
+    /// in the memory of the device; and a copy of these.
     ///
-    /// By kernels: a radix sort, 4 launches, a compaction and 3 fills; reads back the points, which waits.
-    pub fn spread(&self, stream: &Stream, apart: f32, most: usize) -> koel::Result<(Buffer<u32>, Vec<u32>)> {
+    /// By kernels: a radix sort, 4 launches, a compaction and 3 fills; reads back the points, which
+    /// waits.
+    pub fn spread(
+        &self,
+        stream: &Stream,
+        apart: f32,
+        most: usize,
+    ) -> koel::Result<(Buffer<u32>, Vec<u32>)> {
         let (device, n) = (stream.device(), self.count);
         if !in_kernels(stream) {
             let edges = self.download()?;
-            let kept = spread(&edges, strongest_first(&edges, |e| e.contrast).into_iter(), apart, most);
-            let point = |i: usize| [edges[i].x.to_bits(), edges[i].y.to_bits(), edges[i].direction, i as u32];
+            let kept =
+                spread(&edges, strongest_first(&edges, |e| e.contrast).into_iter(), apart, most);
+            let point = |i: usize| {
+                [edges[i].x.to_bits(), edges[i].y.to_bits(), edges[i].direction, i as u32]
+            };
             let points = kept.into_iter().flat_map(point).collect::<Vec<u32>>();
             return Ok((device.upload(&points)?, points));
         }
@@ -326,27 +375,52 @@ impl DeviceEdges {
             return Ok((points, vec![]));
         }
         let words = |n: usize| device.alloc::<u32>(n);
-        let (mut keys, mut numbers, mut sorted, mut order) = (words(n)?, words(n)?, words(n)?, words(n)?);
-        let (mut ranks, mut at, mut states) = (words(n)?, words(self.width * self.height)?, words(n)?);
+        let (mut keys, mut numbers, mut sorted, mut order) =
+            (words(n)?, words(n)?, words(n)?, words(n)?);
+        let (mut ranks, mut at, mut states) =
+            (words(n)?, words(self.width * self.height)?, words(n)?);
         let (mut flags, mut ticket) = (device.alloc::<u8>(n)?, words(1)?);
         let (mut chosen, mut count) = (words(n)?, words(1)?);
         at.view_mut().fill_bytes(ALL_ONES, stream)?;
         states.view_mut().fill_bytes(0, stream)?;
         ticket.view_mut().fill_bytes(0, stream)?;
-        let (places, traits) = (self.places.view().arg("places", stream)?, self.traits.view().arg("traits", stream)?);
+        let (places, traits) =
+            (self.places.view().arg("places", stream)?, self.traits.view().arg("traits", stream)?);
         let blocks = grid(n as u32);
         let (n32, width, height) = (n as u32, self.width as u32, self.height as u32);
-        // SAFETY: a word an edge, four of places and traits; a word a pixel, whose numbers are those of edges.
+        // SAFETY: a word an edge, four of places and traits; a word a pixel, whose numbers are
+        // those of edges.
         unsafe {
             let numbers = numbers.view_mut().arg("numbers", stream)?;
-            vision_order::launch(stream, blocks, n32, traits, keys.view_mut().arg("keys", stream)?, numbers)?;
+            vision_order::launch(
+                stream,
+                blocks,
+                n32,
+                traits,
+                keys.view_mut().arg("keys", stream)?,
+                numbers,
+            )?;
         }
-        primitives::sort_pairs(stream, keys.view(), numbers.view(), sorted.view_mut(), order.view_mut())?;
+        primitives::sort_pairs(
+            stream,
+            keys.view(),
+            numbers.view(),
+            sorted.view_mut(),
+            order.view_mut(),
+        )?;
         // SAFETY: the same.
         unsafe {
             let ordered = order.view().arg("order", stream)?;
             let numbered = ranks.view_mut().arg("ranks", stream)?;
-            vision_ranks::launch(stream, blocks, n32, ordered, traits, numbered, at.view_mut().arg("at", stream)?)?;
+            vision_ranks::launch(
+                stream,
+                blocks,
+                n32,
+                ordered,
+                traits,
+                numbered,
+                at.view_mut().arg("at", stream)?,
+            )?;
             vision_spread::launch(
                 stream,
                 blocks,
@@ -382,13 +456,20 @@ impl DeviceEdges {
     }
 }
 
-/// At most `most` of the edges, the first in `order` first, such that no two of like direction (within 60 degrees) are closer than `apart`
-/// pixels.
-pub fn spread(edges: &[Edge], order: impl Iterator<Item = usize>, apart: f32, most: usize) -> Vec<usize> {
+/// At most `most` of the edges, the first in `order` first, such that no two of like direction
+/// (within 60 degrees) are closer than `apart` pixels.
+pub fn spread(
+    edges: &[Edge],
+    order: impl Iterator<Item = usize>,
+    apart: f32,
+    most: usize,
+) -> Vec<usize> {
     let cell = apart.max(1.0);
     let of = |e: &Edge| ((e.x / cell) as usize + 1, (e.y / cell) as usize + 1);
-    let (columns, rows) =
-        edges.iter().map(of).fold((0, 0), |(c, r), (x, y)| (usize::max(c, x + 2), usize::max(r, y + 2)));
+    let (columns, rows) = edges
+        .iter()
+        .map(of)
+        .fold((0, 0), |(c, r), (x, y)| (usize::max(c, x + 2), usize::max(r, y + 2)));
     const NONE: u32 = u32::MAX;
     let mut heads = vec![NONE; columns * rows];
     let mut next = vec![NONE; edges.len()];

@@ -28,10 +28,11 @@ impl FromStr for Freedom {
 /// A point, and where it should go.
 pub type PointPair = ((f32, f32), (f32, f32));
 
-/// The map for which the sum of squared distances between where the first points go and the second ones is least. `None`: too few points,
-/// or all in one place (on one line, for affine maps).
+/// The map for which the sum of squared distances between where the first points go and the second
+/// ones is least. `None`: too few points, or all in one place (on one line, for affine maps).
 ///
-/// Rigid maps and similarities in closed form (Umeyama 1991), affine maps by the normal equations, about the mean.
+/// Rigid maps and similarities in closed form (Umeyama 1991), affine maps by the normal equations,
+/// about the mean.
 pub fn fit(freedom: Freedom, pairs: &[PointPair]) -> Option<Affine> {
     let n = pairs.len() as f64;
     if pairs.is_empty() {
@@ -39,7 +40,9 @@ pub fn fit(freedom: Freedom, pairs: &[PointPair]) -> Option<Affine> {
     }
     let mean = |of: fn(&PointPair) -> f32| pairs.iter().map(|p| of(p) as f64).sum::<f64>() / n;
     let (px, py, qx, qy) = (mean(|p| p.0.0), mean(|p| p.0.1), mean(|p| p.1.0), mean(|p| p.1.1));
-    let centered = pairs.iter().map(|&(p, q)| (p.0 as f64 - px, p.1 as f64 - py, q.0 as f64 - qx, q.1 as f64 - qy));
+    let centered = pairs
+        .iter()
+        .map(|&(p, q)| (p.0 as f64 - px, p.1 as f64 - py, q.0 as f64 - qx, q.1 as f64 - qy));
     let linear = match freedom {
         Freedom::Rigid | Freedom::Similarity => {
             let (mut dot, mut cross, mut square) = (0.0, 0.0, 0.0);
@@ -59,7 +62,8 @@ pub fn fit(freedom: Freedom, pairs: &[PointPair]) -> Option<Affine> {
             [[cos, -sin], [sin, cos]]
         }
         Freedom::Affine => {
-            let (mut moments, mut rx, mut ry) = (Matrix3::<f64>::zeros(), Vector3::zeros(), Vector3::zeros());
+            let (mut moments, mut rx, mut ry) =
+                (Matrix3::<f64>::zeros(), Vector3::zeros(), Vector3::zeros());
             for (x, y, u, v) in centered {
                 let p = Vector3::new(x, y, 1.0);
                 moments += p * p.transpose();
@@ -90,17 +94,30 @@ mod tests {
     fn exact_pairs_give_back_their_map() {
         for seed in 0..50 {
             let mut random = Random::new(seed);
-            let similarity =
-                Affine::similarity(random.between(0.0, TAU), random.between(0.3, 3.0), (5.0, 6.0), (7.0, 8.0));
+            let similarity = Affine::similarity(
+                random.between(0.0, TAU),
+                random.between(0.3, 3.0),
+                (5.0, 6.0),
+                (7.0, 8.0),
+            );
             let rigid = Affine::similarity(random.between(0.0, TAU), 1.0, (1.0, 2.0), (30.0, 40.0));
-            let shear = Affine { linear: [[1.0, random.between(-1.0, 1.0)], [0.2, 1.5]], shift: [3.0, -4.0] };
-            for (freedom, truth) in
-                [(Freedom::Rigid, rigid), (Freedom::Similarity, similarity), (Freedom::Affine, shear.after(&rigid))]
-            {
-                let points = (0..8).map(|_| (random.between(0.0, 200.0), random.between(0.0, 100.0)));
+            let shear = Affine {
+                linear: [[1.0, random.between(-1.0, 1.0)], [0.2, 1.5]],
+                shift: [3.0, -4.0],
+            };
+            for (freedom, truth) in [
+                (Freedom::Rigid, rigid),
+                (Freedom::Similarity, similarity),
+                (Freedom::Affine, shear.after(&rigid)),
+            ] {
+                let points =
+                    (0..8).map(|_| (random.between(0.0, 200.0), random.between(0.0, 100.0)));
                 let pairs = points.map(|p| (p, truth.apply(p))).collect::<Vec<_>>();
                 let found = fit(freedom, &pairs).unwrap();
-                assert!(found.corner_error(&truth, 200, 100) < 1e-3, "{freedom:?}, seed {seed}: {found:?} {truth:?}");
+                assert!(
+                    found.corner_error(&truth, 200, 100) < 1e-3,
+                    "{freedom:?}, seed {seed}: {found:?} {truth:?}"
+                );
             }
         }
     }
@@ -109,8 +126,10 @@ mod tests {
     fn no_other_map_is_closer() {
         let mut random = Random::new(3);
         for freedom in [Freedom::Rigid, Freedom::Similarity, Freedom::Affine] {
-            let points = |random: &mut Random| (random.between(0.0, 50.0), random.between(0.0, 50.0));
-            let pairs = (0..12).map(|_| (points(&mut random), points(&mut random))).collect::<Vec<_>>();
+            let points =
+                |random: &mut Random| (random.between(0.0, 50.0), random.between(0.0, 50.0));
+            let pairs =
+                (0..12).map(|_| (points(&mut random), points(&mut random))).collect::<Vec<_>>();
             let square = |m: &Affine| {
                 let off = |&(p, q): &PointPair| {
                     let (x, y) = m.apply(p);
@@ -122,9 +141,13 @@ mod tests {
             for _ in 0..200 {
                 let (angle, scale) = (random.between(-0.1, 0.1), random.between(0.95, 1.05));
                 let scale = if freedom == Freedom::Rigid { 1.0 } else { scale };
-                let mut other =
-                    Affine::similarity(angle, scale, (25.0, 25.0), (25.0 + random.between(-1.0, 1.0), 25.0))
-                        .after(&best);
+                let mut other = Affine::similarity(
+                    angle,
+                    scale,
+                    (25.0, 25.0),
+                    (25.0 + random.between(-1.0, 1.0), 25.0),
+                )
+                .after(&best);
                 if freedom == Freedom::Affine {
                     other.linear[0][1] += random.between(-0.05, 0.05);
                 }
@@ -135,7 +158,8 @@ mod tests {
 
     #[test]
     fn degenerate_pairs_are_refused() {
-        let line = (0..5).map(|i| ((i as f32, 2.0 * i as f32), (i as f32, 0.0))).collect::<Vec<_>>();
+        let line =
+            (0..5).map(|i| ((i as f32, 2.0 * i as f32), (i as f32, 0.0))).collect::<Vec<_>>();
         assert_eq!(fit(Freedom::Affine, &line), None);
         assert!(fit(Freedom::Similarity, &line).is_some());
         for freedom in [Freedom::Rigid, Freedom::Similarity, Freedom::Affine] {

@@ -10,10 +10,12 @@ use koel_kernels::vision::vote::TESTS;
 const COARSE_POINTS: usize = 100;
 /// Numbers of a model's entries have 24 bits.
 const MOST_ENTRIES: usize = 1 << 24;
-/// The newer models, or the dead entries, are merged into the table, or dropped from it, when they are more than one to this many.
+/// The newer models, or the dead entries, are merged into the table, or dropped from it, when they
+/// are more than one to this many.
 const MERGE: usize = 4;
 
-/// A model, and what is computed from it once: it follows from the model, the passes and the seed alone.
+/// A model, and what is computed from it once: it follows from the model, the passes and the seed
+/// alone.
 pub struct Prepared {
     /// The model.
     pub model: Model,
@@ -26,7 +28,8 @@ pub struct Prepared {
 impl Prepared {
     fn new(model: &Model, passes: &[Pass], seed: u64) -> koel::Result<Prepared> {
         let mut random = Random::new(seed);
-        let bases = passes.iter().map(|pass| Bases::of(model, pass, &mut random)).collect::<Vec<Bases>>();
+        let bases =
+            passes.iter().map(|pass| Bases::of(model, pass, &mut random)).collect::<Vec<Bases>>();
         let mut coarse = (0..model.points.len()).collect::<Vec<usize>>();
         random.shuffle(&mut coarse);
         coarse.truncate(COARSE_POINTS);
@@ -54,7 +57,11 @@ pub struct PassTable {
     pub lengths: (f32, f32),
 }
 impl PassTable {
-    fn build(device: &Device, pass: usize, models: &[(usize, &Prepared)]) -> koel::Result<PassTable> {
+    fn build(
+        device: &Device,
+        pass: usize,
+        models: &[(usize, &Prepared)],
+    ) -> koel::Result<PassTable> {
         let (mut starts, mut entries, mut tests) = (vec![0], vec![], vec![]);
         let mut first_tests = vec![];
         let (mut shortest, mut longest) = (f32::MAX, 0.0f32);
@@ -68,11 +75,14 @@ impl PassTable {
             for (&(slot, prepared), first) in models.iter().zip(&first_tests) {
                 let table = &prepared.bases[pass].table;
                 let run = table.starts()[key]..table.starts()[key + 1];
-                entries.extend(run.flat_map(|n| words(&table.values()[n as usize], *first, slot as u32, n)));
+                entries.extend(
+                    run.flat_map(|n| words(&table.values()[n as usize], *first, slot as u32, n)),
+                );
             }
             starts.push((entries.len() / 8) as u32);
         }
-        let (starts, entries, tests) = (device.upload(&starts)?, device.upload(&entries)?, device.upload(&tests)?);
+        let (starts, entries, tests) =
+            (device.upload(&starts)?, device.upload(&entries)?, device.upload(&tests)?);
         Ok(PassTable { starts, entries, tests, lengths: (shortest, longest) })
     }
 }
@@ -111,11 +121,14 @@ pub struct AllPoints {
     pub contour: Points,
 }
 
-/// Many models in one multi-value table: keys are the invariants of a pair of points, values (model, basis).
+/// Many models in one multi-value table: keys are the invariants of a pair of points, values
+/// (model, basis).
 ///
-/// Models are added to a second, small table, and removed by a mark: no entry of another model is touched. When the second table has more
-/// than a quarter as many models as the first, or more than a quarter of the models in both are marked, both become one, without the marked
-/// ones: entries are copied, none is computed again. What a search finds of a model is the same as if it were alone.
+/// Models are added to a second, small table, and removed by a mark: no entry of another model is
+/// touched. When the second table has more than a quarter as many models as the first, or more than
+/// a quarter of the models in both are marked, both become one, without the marked ones: entries
+/// are copied, none is computed again. What a search finds of a model is the same as if it were
+/// alone.
 pub struct JointTable {
     device: Device,
     passes: Vec<Pass>,
@@ -145,9 +158,13 @@ impl JointTable {
     }
     /// Adds models; their numbers, which they keep as long as they are there.
     ///
-    /// Time for the bases of the new ones, and for a copy of the entries in the second table and of all models' points.
-    /// Errors: out of memory; more bases than numbers. The table is then as it was.
-    pub fn add<'m>(&mut self, models: impl IntoIterator<Item = &'m Model>) -> koel::Result<Vec<usize>> {
+    /// Time for the bases of the new ones, and for a copy of the entries in the second table and of
+    /// all models' points. Errors: out of memory; more bases than numbers. The table is then as
+    /// it was.
+    pub fn add<'m>(
+        &mut self,
+        models: impl IntoIterator<Item = &'m Model>,
+    ) -> koel::Result<Vec<usize>> {
         let prepare = |model| Prepared::new(model, &self.passes, self.seed);
         let prepared = models.into_iter().map(prepare).collect::<koel::Result<Vec<Prepared>>>()?;
         let (before, free) = (self.slots.len(), self.free.clone());
@@ -166,17 +183,28 @@ impl JointTable {
         }
         changed.map(|()| numbers)
     }
-    /// Brings the parts and what belongs to them up to date with the slots, of which `new` are in no part.
+    /// Brings the parts and what belongs to them up to date with the slots, of which `new` are in
+    /// no part.
     fn with(&mut self, new: &[usize]) -> koel::Result<()> {
         let base = self.parts.first().map_or(0, |p| p.slots.len());
-        let delta = self.parts.get(1).map_or(&[][..], |p| &p.slots).iter().chain(new).copied().collect::<Vec<usize>>();
+        let delta = self
+            .parts
+            .get(1)
+            .map_or(&[][..], |p| &p.slots)
+            .iter()
+            .chain(new)
+            .copied()
+            .collect::<Vec<usize>>();
         let named = base + delta.len();
         let living = self.slots.iter().flatten().count();
         let merge = delta.len() * MERGE > base || (named - living) * MERGE > named;
         let points = all_points(&self.device, &self.slots)?;
-        let alive = self.device.upload(&self.slots.iter().map(|s| s.is_some() as u32).collect::<Vec<u32>>())?;
+        let alive = self
+            .device
+            .upload(&self.slots.iter().map(|s| s.is_some() as u32).collect::<Vec<u32>>())?;
         if merge {
-            let all = (0..self.slots.len()).filter(|&n| self.slots[n].is_some()).collect::<Vec<usize>>();
+            let all =
+                (0..self.slots.len()).filter(|&n| self.slots[n].is_some()).collect::<Vec<usize>>();
             let part = self.part(all)?;
             self.parts = vec![part];
             self.free = (0..self.slots.len()).rev().filter(|&n| self.slots[n].is_none()).collect();
@@ -190,14 +218,19 @@ impl JointTable {
     }
     fn part(&self, mut slots: Vec<usize>) -> koel::Result<Part> {
         slots.retain(|&n| self.slots[n].is_some());
-        let models = slots.iter().filter_map(|&n| Some((n, self.slots[n].as_ref()?))).collect::<Vec<_>>();
+        let models =
+            slots.iter().filter_map(|&n| Some((n, self.slots[n].as_ref()?))).collect::<Vec<_>>();
         let of_pass = |pass| PassTable::build(&self.device, pass, &models);
-        let passes = (0..self.passes.len()).map(of_pass).collect::<koel::Result<Vec<PassTable>>>()?;
+        let passes =
+            (0..self.passes.len()).map(of_pass).collect::<koel::Result<Vec<PassTable>>>()?;
         Ok(Part { slots, passes })
     }
-    /// Removes a model by its number; whether it was there. Its number goes to another model when the tables are merged, not before.
+    /// Removes a model by its number; whether it was there. Its number goes to another model when
+    /// the tables are merged, not before.
     pub fn remove(&mut self, number: usize) -> koel::Result<bool> {
-        let Some(removed) = self.slots.get_mut(number).and_then(Option::take) else { return Ok(false) };
+        let Some(removed) = self.slots.get_mut(number).and_then(Option::take) else {
+            return Ok(false);
+        };
         let changed = self.with(&[]);
         if changed.is_err() {
             self.slots[number] = Some(removed);

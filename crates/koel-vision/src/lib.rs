@@ -13,12 +13,15 @@
 //! | [`mod@refine`] | candidates to affine maps that lie on edges | kernel, a thread a candidate |
 //! | [`matcher`] | the best of them, and whether it is there at all | host |
 //!
-//! All kernels are Rust ([`koel_kernels::vision`]): PTX on a GPU, checked on the test executor; those of votes and refinement native on
-//! the CPU. Edges and maps are stencils over whole rows, which SIMD does about ten times as fast as one native thread a pixel
-//! would: there the CPU has code of its own around the same functions of one pixel, and tests say that the bytes are the same.
+//! All kernels are Rust ([`koel_kernels::vision`]): PTX on a GPU, checked on the test executor;
+//! those of votes and refinement native on the CPU. Edges and maps are stencils over whole rows,
+//! which SIMD does about ten times as fast as one native thread a pixel would: there the CPU has
+//! code of its own around the same functions of one pixel, and tests say that the bytes are the
+//! same.
 //!
-//! [`paper`] is the published method, for comparison, by edges or by [`corners`]; [`models`] keeps many models in a file; [`synthetic`] makes pairs of
-//! known truth, from photographs or from [`textures`].
+//! [`paper`] is the published method, for comparison, by edges or by [`corners`]; [`models`] keeps
+//! many models in a file; [`synthetic`] makes pairs of known truth, from photographs or from
+//! [`textures`].
 //!
 //! ```
 //! use koel_vision::{Matcher, Model, Options, textures::texture};

@@ -1,8 +1,8 @@
-//! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how much likelier a model's
-//! edge is to be here than anywhere.
+//! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how
+//! much likelier a model's edge is to be here than anywhere.
 //!
-//! A GPU (and the test executor) makes them by kernels, the CPU by rows, which SIMD likes; what is judged how is said in
-//! [`koel_kernels::vision::maps`].
+//! A GPU (and the test executor) makes them by kernels, the CPU by rows, which SIMD likes; what is
+//! judged how is said in [`koel_kernels::vision::maps`].
 use crate::device::{ALL_ONES, grid, in_kernels};
 use crate::edges::{DeviceEdges, Edge};
 use koel::{Buffer, Stream};
@@ -37,13 +37,15 @@ static DISC: LazyLock<Disc> = LazyLock::new(|| {
     Disc { offsets, numbers }
 });
 
-/// The offset that each number in [`Maps::nearest`] stands for: x in the lower half of the word, y in the upper.
+/// The offset that each number in [`Maps::nearest`] stands for: x in the lower half of the word, y
+/// in the upper.
 fn offsets() -> Vec<u32> {
     let pack = |&(dx, dy): &(i32, i32)| dx as i16 as u16 as u32 | (dy as i16 as u16 as u32) << 16;
     DISC.offsets.iter().map(pack).collect()
 }
 
-/// The maps of a scene, in the memory of a device. Those of 16 directions lie one behind the other, each row by row.
+/// The maps of a scene, in the memory of a device. Those of 16 directions lie one behind the other,
+/// each row by row.
 pub struct Maps {
     /// Pixels a row.
     pub width: usize,
@@ -55,17 +57,20 @@ pub struct Maps {
     pub offsets: Buffer<u32>,
     /// Of each pixel, the first edge there; all ones where there is none.
     pub index: Buffer<u32>,
-    /// 16 times the logarithm of how much likelier a model's edge is to have an edge at this distance than a random point, while poses are
-    /// coarse; signed. Behind the last: what a place outside the image says.
+    /// 16 times the logarithm of how much likelier a model's edge is to have an edge at this
+    /// distance than a random point, while poses are coarse; signed. Behind the last: what a
+    /// place outside the image says.
     pub loose: Buffer<u8>,
     /// The same for refined poses.
     pub fine: Buffer<u8>,
 }
 
 impl Maps {
-    /// The maps of an image's edges, made where `stream` works: 3 bytes a pixel and direction, 4 a pixel. The same bytes everywhere.
+    /// The maps of an image's edges, made where `stream` works: 3 bytes a pixel and direction, 4 a
+    /// pixel. The same bytes everywhere.
     ///
-    /// By kernels: 4 launches and 2 fills, 16 more bytes a pixel for a while; nothing is waited for.
+    /// By kernels: 4 launches and 2 fills, 16 more bytes a pixel for a while; nothing is waited
+    /// for.
     pub fn of(stream: &Stream, edges: &DeviceEdges) -> koel::Result<Maps> {
         let (width, height, device) = (edges.width, edges.height, stream.device());
         let (pixels, planes) = (width * height, width * height * CLASSES as usize);
@@ -99,8 +104,8 @@ impl Maps {
         maps.index.view_mut().fill_bytes(ALL_ONES, stream)?;
         let tiles = w.div_ceil(judging::TILE.0) * h.div_ceil(judging::TILE.1);
         let warps = PLANES * groups * h.div_ceil(STRIP);
-        // SAFETY: four words an edge, a word a pixel; a byte a class and pixel, and one more of `loose`; a bit a plane, bin and
-        // pixel in rows of whole words; 361 numbers.
+        // SAFETY: four words an edge, a word a pixel; a byte a class and pixel, and one more of
+        // `loose`; a bit a plane, bin and pixel in rows of whole words; 361 numbers.
         unsafe {
             vision_members::launch(
                 stream,
@@ -124,7 +129,14 @@ impl Maps {
                 bits.view_mut().arg("bits", stream)?,
             )?;
             let bits = bits.view().arg("bits", stream)?;
-            vision_log_ratios::launch(stream, PLANES, w, h, bits, table.view_mut().arg("table", stream)?)?;
+            vision_log_ratios::launch(
+                stream,
+                PLANES,
+                w,
+                h,
+                bits,
+                table.view_mut().arg("table", stream)?,
+            )?;
             vision_likelihoods::launch(
                 stream,
                 (warps * 32).div_ceil(256),
@@ -163,7 +175,10 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
     let (loose, outside) = loose.split_at_mut(pixels * CLASSES as usize);
     outside.fill(OUTSIDE as u8);
     let members = all.iter().map(|e| judging::planes(e.direction)).collect::<Vec<u32>>();
-    let planes = nearest.par_chunks_mut(pixels).zip(loose.par_chunks_mut(pixels)).zip(fine.par_chunks_mut(pixels));
+    let planes = nearest
+        .par_chunks_mut(pixels)
+        .zip(loose.par_chunks_mut(pixels))
+        .zip(fine.par_chunks_mut(pixels));
     planes.enumerate().for_each(|(class, ((nearest, loose), fine))| {
         let places = |plane: usize| {
             let members = all.iter().zip(&members).filter(|(_, planes)| *planes >> plane & 1 != 0);
@@ -171,7 +186,8 @@ fn fill(all: &[Edge], width: usize, maps: HostMaps) {
         };
         // What the wide tolerance finds overwrites what the narrow one does.
         for (tolerance, out) in [(1, fine), (0, loose)] {
-            let (places, judgement) = (places(class + tolerance * CLASSES as usize), &JUDGEMENTS[tolerance]);
+            let (places, judgement) =
+                (places(class + tolerance * CLASSES as usize), &JUDGEMENTS[tolerance]);
             nearest.fill(FAR);
             out.fill(judgement.nothing as i8 as u8);
             if !places.is_empty() {
@@ -203,7 +219,11 @@ fn nearest_edges(places: &[(usize, usize)], width: usize, nearest: &mut [u8]) {
     for (y, out) in nearest.chunks_exact_mut(width).enumerate() {
         best.fill(NONE);
         for dy in -REACH..=REACH {
-            let Some(other) = y.checked_add_signed(dy as isize).filter(|&o| o < height && !empty[o]) else { continue };
+            let Some(other) =
+                y.checked_add_signed(dy as isize).filter(|&o| o < height && !empty[o])
+            else {
+                continue;
+            };
             let row = &along[other * width..][..width];
             let more = (dy * dy * 32) as i16;
             for ((best, from), &here) in best.iter_mut().zip(&mut from).zip(row) {
@@ -249,10 +269,13 @@ fn likelihoods(nearest: &[u8], width: usize, judgement: &Judgement, out: &mut [u
     }
     let tables = std::array::from_fn::<_, 4, _>(|bin| {
         let everywhere = total[bin] as f32 / nearest.len() as f32;
-        let said = |at: u32| judged(judgement.found[bin], at as f32 / STEPS as f32, everywhere) as i8 as u8;
+        let said = |at: u32| {
+            judged(judgement.found[bin], at as f32 / STEPS as f32, everywhere) as i8 as u8
+        };
         (0..=STEPS).map(said).collect::<Vec<u8>>()
     });
-    let extent = |at: usize, n: usize| ((at + WINDOW + 1).min(n) - at.saturating_sub(WINDOW)) as f32;
+    let extent =
+        |at: usize, n: usize| ((at + WINDOW + 1).min(n) - at.saturating_sub(WINDOW)) as f32;
     let part = (0..width).map(|x| STEPS as f32 / extent(x, width)).collect::<Vec<f32>>();
     let mut sums = vec![0u64; width];
     let add = |sums: &mut [u64], y: usize| {
@@ -271,7 +294,9 @@ fn likelihoods(nearest: &[u8], width: usize, judgement: &Judgement, out: &mut [u
         }
         let rows = extent(y, height);
         let line = y * width..(y + 1) * width;
-        for (((out, &code), &sum), &part) in out[line.clone()].iter_mut().zip(&nearest[line]).zip(&sums).zip(&part) {
+        for (((out, &code), &sum), &part) in
+            out[line.clone()].iter_mut().zip(&nearest[line]).zip(&sums).zip(&part)
+        {
             let bin = bin_of[code as usize];
             let counts = [sum as u32 & 0xFFFF, (sum >> 16) as u32 & 0xFFFF, (sum >> 32) as u32];
             *out = tables[bin as usize][step(bin as u32, counts, rows, part) as usize];
@@ -289,15 +314,15 @@ mod tests {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let (width, height) = (20 + random.below(30), 20 + random.below(30));
-            let places =
-                (0..1 + random.below(40))
-                    .map(|_| (random.below(width), random.below(height)))
-                    .collect::<Vec<(usize, usize)>>();
+            let places = (0..1 + random.below(40))
+                .map(|_| (random.below(width), random.below(height)))
+                .collect::<Vec<(usize, usize)>>();
             let mut nearest = vec![FAR; width * height];
             nearest_edges(&places, width, &mut nearest);
             for (i, &code) in nearest.iter().enumerate() {
                 let (x, y) = ((i % width) as i32, (i / width) as i32);
-                let distance2 = |&(px, py): &(usize, usize)| (px as i32 - x).pow(2) + (py as i32 - y).pow(2);
+                let distance2 =
+                    |&(px, py): &(usize, usize)| (px as i32 - x).pow(2) + (py as i32 - y).pow(2);
                 let least = places.iter().map(distance2).min().unwrap();
                 match DISC.offsets.get(code as usize) {
                     None => assert!(least > REACH * REACH, "seed {seed}, ({x}, {y})"),
@@ -314,7 +339,8 @@ mod tests {
     fn likelihoods_follow_their_definition() {
         let mut random = Random::new(5);
         let (width, height) = (83, 71);
-        let places = (0..25).map(|_| (random.below(width), random.below(height))).collect::<Vec<_>>();
+        let places =
+            (0..25).map(|_| (random.below(width), random.below(height))).collect::<Vec<_>>();
         let mut nearest = vec![FAR; width * height];
         nearest_edges(&places, width, &mut nearest);
         let mut out = vec![0; width * height];
@@ -329,14 +355,21 @@ mod tests {
         for i in (0..width * height).step_by(37) {
             let (x, y) = (i % width, i / width);
             let window = (y.saturating_sub(30)..(y + 31).min(height))
-                .flat_map(|y| (x.saturating_sub(30)..(x + 31).min(width)).map(move |x| y * width + x))
+                .flat_map(|y| {
+                    (x.saturating_sub(30)..(x + 31).min(width)).map(move |x| y * width + x)
+                })
                 .collect::<Vec<usize>>();
             let same = |i: &usize| bin(*i) == bin(y * width + x);
             let local = window.iter().filter(|i| same(i)).count() as f32 / window.len() as f32;
-            let everywhere = (0..width * height).filter(same).count() as f32 / (width * height) as f32;
+            let everywhere =
+                (0..width * height).filter(same).count() as f32 / (width * height) as f32;
             let background = (0.8 * local + 0.2 * everywhere + 0.01) / 1.04;
             let expected = 16.0 * (JUDGEMENTS[0].found[bin(i)] / background).ln();
-            assert!((out[i] as i8 as f32 - expected).abs() < 1.0, "({x}, {y}): {} {expected}", out[i] as i8);
+            assert!(
+                (out[i] as i8 as f32 - expected).abs() < 1.0,
+                "({x}, {y}): {} {expected}",
+                out[i] as i8
+            );
         }
     }
 }

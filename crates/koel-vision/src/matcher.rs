@@ -47,7 +47,13 @@ impl Default for Options {
             quota: 6000,
             around: 1.0,
         };
-        Options { seed: 1, evidence: 30.0, freedom: None, passes: vec![level, tilted], kept: [600, 30, 5] }
+        Options {
+            seed: 1,
+            evidence: 30.0,
+            freedom: None,
+            passes: vec![level, tilted],
+            kept: [600, 30, 5],
+        }
     }
 }
 impl Options {
@@ -78,9 +84,11 @@ const COARSE: Schedule = Schedule { steps: 6, radii: (9.0, 5.0), along: 0.2, dam
 const MIDDLE: Schedule = Schedule { steps: 12, radii: (8.0, 3.0), along: 0.2, damping: 0.001 };
 const CLOSE: Schedule = Schedule { steps: 15, radii: (5.0, 1.8), along: 0.1, damping: 0.0005 };
 const LAST: Schedule = Schedule { steps: 12, radii: (4.0, 1.2), along: 0.05, damping: 0.0002 };
-/// For a model that no affine map fits everywhere (it bends, or is seen in perspective): the best compromise, not the best part.
+/// For a model that no affine map fits everywhere (it bends, or is seen in perspective): the best
+/// compromise, not the best part.
 const WIDE: Schedule = Schedule { steps: 30, radii: (20.0, 9.0), along: 0.3, damping: 0.0002 };
-/// It is such a model if, of the points within the first distance of an edge, fewer than the part are within the second, pixels.
+/// It is such a model if, of the points within the first distance of an edge, fewer than the part
+/// are within the second, pixels.
 const WIDE_INLIER: f32 = 6.0;
 const CLOSE_PART: f32 = 0.6;
 const CLOSE_INLIER: f32 = 1.5;
@@ -110,13 +118,16 @@ pub struct Outcome {
     pub found: Option<Found>,
     /// What speaks for the best pose, nats; at least [`Options::evidence`] if found.
     pub evidence: f32,
-    /// Where the candidates of the votes put the middle of the model, scene pixels, and what speaks for each, nats.
+    /// Where the candidates of the votes put the middle of the model, scene pixels, and what
+    /// speaks for each, nats.
     pub hypotheses: Vec<((f32, f32), f32)>,
-    /// Seconds: tables and votes, refinement, verdict. Where many models are looked for at once, its share.
+    /// Seconds: tables and votes, refinement, verdict. Where many models are looked for at once,
+    /// its share.
     pub seconds: [f64; 3],
 }
 impl Outcome {
-    const NOTHING: Outcome = Outcome { found: None, evidence: 0.0, hypotheses: vec![], seconds: [0.0; 3] };
+    const NOTHING: Outcome =
+        Outcome { found: None, evidence: 0.0, hypotheses: vec![], seconds: [0.0; 3] };
 }
 
 /// Finds models in scenes on a device.
@@ -135,8 +146,12 @@ impl Matcher {
         Scene::of(&self.stream, image)
     }
     /// A table of models that are looked for together, as the options say.
-    pub fn table<'m>(&self, models: impl IntoIterator<Item = &'m Model>) -> koel::Result<JointTable> {
-        let mut table = JointTable::new(self.stream.device(), &self.options.passes, self.options.seed)?;
+    pub fn table<'m>(
+        &self,
+        models: impl IntoIterator<Item = &'m Model>,
+    ) -> koel::Result<JointTable> {
+        let mut table =
+            JointTable::new(self.stream.device(), &self.options.passes, self.options.seed)?;
         table.add(models)?;
         Ok(table)
     }
@@ -145,15 +160,22 @@ impl Matcher {
         let begin = Instant::now();
         let table = self.table([model])?;
         let built = begin.elapsed().as_secs_f64();
-        let mut outcome = self.find_all(&table, scene)?.pop().map_or(Outcome::NOTHING, |(_, outcome)| outcome);
+        let mut outcome =
+            self.find_all(&table, scene)?.pop().map_or(Outcome::NOTHING, |(_, outcome)| outcome);
         outcome.seconds[0] += built;
         Ok(outcome)
     }
-    /// Looks for all models of a table in a scene; an outcome for each model, with its number in the table and in the order of these: the
-    /// one that [`find`](Self::find) has for the model alone, if the table was made by a matcher with the same options.
+    /// Looks for all models of a table in a scene; an outcome for each model, with its number in
+    /// the table and in the order of these: the one that [`find`](Self::find) has for the model
+    /// alone, if the table was made by a matcher with the same options.
     ///
-    /// The number of launches does not depend on the number of models, but of those that are found each takes two more, or some.
-    pub fn find_all(&self, table: &JointTable, scene: &Scene) -> koel::Result<Vec<(usize, Outcome)>> {
+    /// The number of launches does not depend on the number of models, but of those that are found
+    /// each takes two more, or some.
+    pub fn find_all(
+        &self,
+        table: &JointTable,
+        scene: &Scene,
+    ) -> koel::Result<Vec<(usize, Outcome)>> {
         let begin = Instant::now();
         let mut all = vec![];
         for (number, pass) in table.passes().iter().enumerate() {
@@ -166,7 +188,8 @@ impl Matcher {
         let refined = Instant::now();
         let mut outcomes = self.verdicts(table, scene, &finalists)?;
         let n = outcomes.len().max(1) as f64;
-        let seconds = [voted - begin, refined - voted, refined.elapsed()].map(|d| d.as_secs_f64() / n);
+        let seconds =
+            [voted - begin, refined - voted, refined.elapsed()].map(|d| d.as_secs_f64() / n);
         let mut rest = all.as_slice();
         for ((slot, outcome), (_, model)) in outcomes.iter_mut().zip(table.models()) {
             let own = rest.partition_point(|c| c.model <= *slot);
@@ -180,30 +203,51 @@ impl Matcher {
         Ok(outcomes)
     }
 
-    /// Of each model the best few after all refinements but the last, by their weighted evidence, best first.
+    /// Of each model the best few after all refinements but the last, by their weighted evidence,
+    /// best first.
     ///
-    /// What moves poses is wide, what ranks them is fine: it tells a pose that half of the model supports from chance.
-    fn refine(&self, table: &JointTable, scene: &Scene, candidates: &[Scored]) -> koel::Result<Vec<Scored>> {
+    /// What moves poses is wide, what ranks them is fine: it tells a pose that half of the model
+    /// supports from chance.
+    fn refine(
+        &self,
+        table: &JointTable,
+        scene: &Scene,
+        candidates: &[Scored],
+    ) -> koel::Result<Vec<Scored>> {
         let (stream, points, kept) = (&self.stream, table.points(), self.options.kept);
         let ranked = |poses: Vec<Scored>, most: usize| -> koel::Result<Vec<Scored>> {
-            Ok(best(refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &poses)?, most))
+            Ok(best(
+                refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &poses)?,
+                most,
+            ))
         };
         // All points of all candidates would cost more than they tell.
         let coarse = refined(stream, scene, &points.few, Likelihood::Loose, COARSE, candidates)?;
         let coarse = ranked(best(coarse, 4 * kept[0]), kept[0])?;
-        let middle = ranked(refined(stream, scene, &points.all, Likelihood::Loose, MIDDLE, &coarse)?, kept[1])?;
+        let middle = ranked(
+            refined(stream, scene, &points.all, Likelihood::Loose, MIDDLE, &coarse)?,
+            kept[1],
+        )?;
         ranked(refined(stream, scene, &points.all, Likelihood::Fine, CLOSE, &middle)?, kept[2])
     }
 
     /// The last refinement, by all contours, and the decisions.
-    fn verdicts(&self, table: &JointTable, scene: &Scene, finalists: &[Scored]) -> koel::Result<Vec<(usize, Outcome)>> {
+    fn verdicts(
+        &self,
+        table: &JointTable,
+        scene: &Scene,
+        finalists: &[Scored],
+    ) -> koel::Result<Vec<(usize, Outcome)>> {
         let (stream, points) = (&self.stream, table.points());
         let last = refined(stream, scene, &points.contour, Likelihood::Fine, LAST, finalists)?;
-        let last = best(refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &last)?, 1);
+        let last =
+            best(refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &last)?, 1);
         let first_of = |of: &[Scored], slot: usize| of.iter().find(|c| c.model == slot).copied();
         let outcome = |(slot, model): (usize, &Model)| {
             let outcome = match (first_of(finalists, slot), first_of(&last, slot)) {
-                (Some(first), Some(pose)) => self.verdict(table, model, scene, first.score.max(pose.score), pose)?,
+                (Some(first), Some(pose)) => {
+                    self.verdict(table, model, scene, first.score.max(pose.score), pose)?
+                }
                 _ => Outcome::NOTHING,
             };
             Ok((slot, outcome))
@@ -231,9 +275,12 @@ impl Matcher {
             pose = refined(stream, scene, &points.contour, Likelihood::Loose, WIDE, &[pose])?[0];
         }
         if let Some(freedom) = self.options.freedom {
-            let Some(map) = self.restricted(freedom, pose.map, model, scene)? else { return Ok(nothing) };
+            let Some(map) = self.restricted(freedom, pose.map, model, scene)? else {
+                return Ok(nothing);
+            };
             let other = Scored { map, ..pose };
-            let scored = refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &[other])?;
+            let scored =
+                refined(stream, scene, &points.weighted, Likelihood::Fine, NO_STEPS, &[other])?;
             if scored[0].score < self.options.evidence {
                 return Ok(nothing);
             }
@@ -255,13 +302,22 @@ impl Matcher {
         Ok(Outcome { found: Some(found), ..nothing })
     }
 
-    /// The best map with less freedom: first the closest to `map`, then, step by step, to the edges around.
-    fn restricted(&self, freedom: Freedom, map: Affine, model: &Model, scene: &Scene) -> koel::Result<Option<Affine>> {
+    /// The best map with less freedom: first the closest to `map`, then, step by step, to the edges
+    /// around.
+    fn restricted(
+        &self,
+        freedom: Freedom,
+        map: Affine,
+        model: &Model,
+        scene: &Scene,
+    ) -> koel::Result<Option<Affine>> {
         let place = |p: &Edge| ((p.x, p.y), map.apply((p.x, p.y)));
         let mut restricted = fit(freedom, &model.contour.iter().map(place).collect::<Vec<_>>());
         for radius in [8.0, 6.0, 5.0, 4.0, INLIER, INLIER] {
             let Some(map) = restricted else { break };
-            let pair = |i: Inlier| (i.point, (i.at.0 + i.across * i.normal.0, i.at.1 + i.across * i.normal.1));
+            let pair = |i: Inlier| {
+                (i.point, (i.at.0 + i.across * i.normal.0, i.at.1 + i.across * i.normal.1))
+            };
             let inliers = inliers(&self.stream, &map, &model.contour, scene, radius)?;
             restricted = fit(freedom, &inliers.into_iter().map(pair).collect::<Vec<_>>());
         }

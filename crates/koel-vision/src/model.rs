@@ -49,7 +49,8 @@ pub fn working_size(image: &Grey) -> (Cow<'_, Grey>, Affine) {
         return (Cow::Borrowed(image), Affine::IDENTITY);
     }
     let small = image.shrunk(factor);
-    let (x, y) = (image.width as f32 / small.width as f32, image.height as f32 / small.height as f32);
+    let (x, y) =
+        (image.width as f32 / small.width as f32, image.height as f32 / small.height as f32);
     let to_image = Affine { linear: [[x, 0.0], [0.0, y]], shift: [0.5 * x - 0.5, 0.5 * y - 0.5] };
     (Cow::Owned(small), to_image)
 }
@@ -60,7 +61,8 @@ impl Model {
         let (small, to_image) = working_size(image);
         Model::of_edges(&edges(&small), image, to_image)
     }
-    /// The model of an image's edges; `to_image` leads from their coordinates to pixels of the image.
+    /// The model of an image's edges; `to_image` leads from their coordinates to pixels of the
+    /// image.
     fn of_edges(edges: &[Edge], image: &Grey, to_image: Affine) -> Result<Model, TooFewEdges> {
         let order = strongest_first(edges, |e| e.strength);
         let chosen = |(most, apart): (usize, f32)| {
@@ -72,16 +74,24 @@ impl Model {
             return Err(TooFewEdges { found: points.len() });
         }
         let weights = independent_weights(&points);
-        Ok(Model { width: image.width, height: image.height, to_image, points, weights, contour: chosen(CONTOUR) })
+        Ok(Model {
+            width: image.width,
+            height: image.height,
+            to_image,
+            points,
+            weights,
+            contour: chosen(CONTOUR),
+        })
     }
 }
 
-/// Evidence of points on one straight line is correlated: if one lies on an edge of the scene, so do the others. The more
-/// there are, the less each weighs.
+/// Evidence of points on one straight line is correlated: if one lies on an edge of the scene, so
+/// do the others. The more there are, the less each weighs.
 pub(crate) fn independent_weights(points: &[Edge]) -> Vec<f32> {
     let dot = |a: (f32, f32), b: (f32, f32)| a.0 * b.0 + a.1 * b.1;
-    let on_one_line =
-        |p: &Edge, q: &Edge| dot(p.normal, (q.x - p.x, q.y - p.y)).abs() < 2.5 && dot(p.normal, q.normal).abs() > 0.985;
+    let on_one_line = |p: &Edge, q: &Edge| {
+        dot(p.normal, (q.x - p.x, q.y - p.y)).abs() < 2.5 && dot(p.normal, q.normal).abs() > 0.985
+    };
     let line = |p: &Edge| points.iter().filter(|q| on_one_line(p, q)).count() as f32;
     points.iter().map(|p| (COLLINEAR / line(p)).min(1.0)).collect()
 }

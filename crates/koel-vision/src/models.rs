@@ -1,8 +1,10 @@
 //! Many models in one file.
 //!
-//! Little endian: `KOELMODL`, version (u32), number of models (u32); of each its name (length as u32, UTF-8), width and height (u32), the map from
-//! points to pixels (6 floats), points and contour (number as u32; of each point x, y, normal x, normal y, strength, contrast as floats); at the
-//! end the 64-bit FNV-1a hash of everything before. Each model is a part of its own: adding and removing others leaves it as it is.
+//! Little endian: `KOELMODL`, version (u32), number of models (u32); of each its name (length as
+//! u32, UTF-8), width and height (u32), the map from points to pixels (6 floats), points and
+//! contour (number as u32; of each point x, y, normal x, normal y, strength, contrast as floats);
+//! at the end the 64-bit FNV-1a hash of everything before. Each model is a part of its own: adding
+//! and removing others leaves it as it is.
 use crate::affine::Affine;
 use crate::edges::Edge;
 use crate::model::{FEWEST_POINTS, MOST_POINTS, Model, independent_weights};
@@ -121,9 +123,11 @@ impl Models {
         out.extend(hash.to_le_bytes());
         out
     }
-    /// Reads a file. Errors: see [`ModelsError`]; nothing is allocated on the word of a damaged file.
+    /// Reads a file. Errors: see [`ModelsError`]; nothing is allocated on the word of a damaged
+    /// file.
     pub fn load(path: &Path) -> Result<Models, ModelsError> {
-        let bytes = std::fs::read(path).map_err(|source| ModelsError::Open { path: path.into(), source })?;
+        let bytes = std::fs::read(path)
+            .map_err(|source| ModelsError::Open { path: path.into(), source })?;
         Models::from_bytes(&bytes, path)
     }
     /// The same from bytes; `path` is what errors name.
@@ -131,13 +135,16 @@ impl Models {
         if bytes.get(..8) != Some(MAGIC) {
             return Err(ModelsError::Foreign { path: path.into() });
         }
-        let damaged = |offset: usize, what| ModelsError::Damaged { path: path.into(), offset, what };
+        let damaged =
+            |offset: usize, what| ModelsError::Damaged { path: path.into(), offset, what };
         let mut reader = Reader { bytes, at: 8, path };
         let found = reader.number()?;
         if found != VERSION {
             return Err(ModelsError::Version { path: path.into(), found });
         }
-        let Some((content, end)) = bytes.split_last_chunk::<8>().filter(|(content, _)| content.len() >= 16) else {
+        let Some((content, end)) =
+            bytes.split_last_chunk::<8>().filter(|(content, _)| content.len() >= 16)
+        else {
             return Err(damaged(bytes.len(), "the number of models and a checksum"));
         };
         if hash(content) != u64::from_le_bytes(*end) {
@@ -201,19 +208,35 @@ impl<'a> Reader<'a> {
             .map(|_| {
                 let (x, y, nx, ny) = (self.float()?, self.float()?, self.float()?, self.float()?);
                 if x < 0.0 || y < 0.0 || (nx * nx + ny * ny - 1.0).abs() > 0.01 {
-                    return Err(self.damaged("before this, a point inside the image and a unit vector"));
+                    return Err(
+                        self.damaged("before this, a point inside the image and a unit vector")
+                    );
                 }
                 let (strength, contrast) = (self.float()?, self.float()?);
-                Ok(Edge { x, y, normal: (nx, ny), direction: direction(nx, ny), strength, contrast })
+                Ok(Edge {
+                    x,
+                    y,
+                    normal: (nx, ny),
+                    direction: direction(nx, ny),
+                    strength,
+                    contrast,
+                })
             })
             .collect()
     }
     fn model(&mut self) -> Result<(String, Model), ModelsError> {
         let length = self.number()? as usize;
-        let name = std::str::from_utf8(self.take(length, "a name")?).map_err(|_| self.damaged("a name in UTF-8"))?;
+        let name = std::str::from_utf8(self.take(length, "a name")?)
+            .map_err(|_| self.damaged("a name in UTF-8"))?;
         let (width, height) = (self.side()?, self.side()?);
-        let [a, b, c, d, x, y] =
-            [self.float()?, self.float()?, self.float()?, self.float()?, self.float()?, self.float()?];
+        let [a, b, c, d, x, y] = [
+            self.float()?,
+            self.float()?,
+            self.float()?,
+            self.float()?,
+            self.float()?,
+            self.float()?,
+        ];
         let to_image = Affine { linear: [[a, b], [c, d]], shift: [x, y] };
         if to_image.inverse().is_none() {
             return Err(self.damaged("before this, a map that can be undone"));

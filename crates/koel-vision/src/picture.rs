@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 /// The longest side that an image may have, pixels.
 pub const LONGEST_SIDE: u32 = 16_384;
-/// The most memory that decoding may take, bytes: 16,384 x 16,384 pixels are refused in colour, scans are not.
+/// The most memory that decoding may take, bytes: 16,384 x 16,384 pixels are refused in colour,
+/// scans are not.
 const MOST_MEMORY: u64 = 1 << 30;
 
 /// Luminance, row by row, 0 (black) to 255 (white).
@@ -23,7 +24,8 @@ impl Grey {
     pub fn filled(width: usize, height: usize, value: f32) -> Grey {
         Grey { width, height, pixels: vec![value; width * height] }
     }
-    /// The luminance (Rec. 709 weights) of an image of any pixel format. Where it is transparent, a mid-grey shows through.
+    /// The luminance (Rec. 709 weights) of an image of any pixel format. Where it is transparent, a
+    /// mid-grey shows through.
     pub fn of(image: &DynamicImage) -> Grey {
         let (width, height) = (image.width() as usize, image.height() as usize);
         let pixels = match image {
@@ -41,7 +43,8 @@ impl Grey {
     }
     /// The value between pixels, linearly; `None` outside.
     pub fn at(&self, x: f32, y: f32) -> Option<f32> {
-        if !(x >= 0.0 && y >= 0.0 && x <= (self.width - 1) as f32 && y <= (self.height - 1) as f32) {
+        if !(x >= 0.0 && y >= 0.0 && x <= (self.width - 1) as f32 && y <= (self.height - 1) as f32)
+        {
             return None;
         }
         let (x0, y0) = ((x as usize).min(self.width - 1), (y as usize).min(self.height - 1));
@@ -54,7 +57,8 @@ impl Grey {
         let (top, bottom) = (row(y0), row(y1));
         Some(top + (bottom - top) * v)
     }
-    /// A smaller image: each pixel is the mean of what it covers. `factor` is the size of a new pixel in old ones, at least 1.
+    /// A smaller image: each pixel is the mean of what it covers. `factor` is the size of a new
+    /// pixel in old ones, at least 1.
     pub fn shrunk(&self, factor: f32) -> Grey {
         let (width, height) = (
             ((self.width as f32 / factor).round() as usize).max(1),
@@ -75,7 +79,8 @@ fn shrunk_rows(pixels: &[f32], from: usize, to: usize) -> Vec<f32> {
             let (begin, end) = (i as f32 * size, ((i + 1) as f32 * size).min(from as f32));
             let covered = begin as usize..(end.ceil() as usize).min(from);
             let part = |x: usize| (end.min(x as f32 + 1.0) - begin.max(x as f32)).max(0.0);
-            let (sum, area) = covered.fold((0.0, 0.0), |(s, a), x| (s + row[x] * part(x), a + part(x)));
+            let (sum, area) =
+                covered.fold((0.0, 0.0), |(s, a), x| (s + row[x] * part(x), a + part(x)));
             sum / area
         }));
     }
@@ -133,7 +138,8 @@ pub enum ReadError {
     },
 }
 
-/// Reads a PNG, JPEG, BMP or PNM file, of 8 or 16 bits, grey or colour, upright as its EXIF orientation says.
+/// Reads a PNG, JPEG, BMP or PNM file, of 8 or 16 bits, grey or colour, upright as its EXIF
+/// orientation says.
 ///
 /// The content decides on the format, not the name.
 pub fn read(path: &Path) -> Result<Picture, ReadError> {

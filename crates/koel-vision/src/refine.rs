@@ -29,7 +29,8 @@ pub enum Likelihood {
     Fine,
 }
 
-/// Coordinates in which a model's points have mean 0 and spread 1, so that the normal equations are well conditioned.
+/// Coordinates in which a model's points have mean 0 and spread 1, so that the normal equations are
+/// well conditioned.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     center: (f32, f32),
@@ -74,14 +75,24 @@ pub struct PointLists {
 }
 impl PointLists {
     /// The points of one more model. Without weights all have 1.
-    pub fn push<'e>(&mut self, frame: Frame, points: impl Iterator<Item = &'e Edge>, weights: Option<&[f32]>) {
+    pub fn push<'e>(
+        &mut self,
+        frame: Frame,
+        points: impl Iterator<Item = &'e Edge>,
+        weights: Option<&[f32]>,
+    ) {
         let first = self.weights.len();
         self.points.extend(points.flat_map(|p| frame.place(p)));
         match weights {
             Some(weights) => self.weights.extend(weights.iter().map(|w| w.to_bits())),
             None => self.weights.resize(self.points.len() / 4, 1f32.to_bits()),
         }
-        self.models.extend([first as u32, (self.weights.len() - first) as u32, frame.unit.to_bits(), 0]);
+        self.models.extend([
+            first as u32,
+            (self.weights.len() - first) as u32,
+            frame.unit.to_bits(),
+            0,
+        ]);
         self.frames.push(frame);
     }
     /// The same on a device.
@@ -114,10 +125,11 @@ pub struct Scored {
     pub score: f32,
 }
 
-/// Candidates after refinement, each with the best score it had on the way, in their order. No steps: only the scores.
+/// Candidates after refinement, each with the best score it had on the way, in their order. No
+/// steps: only the scores.
 ///
-/// Two launches a step, and two for the last score, whatever the models; 2 uploads, a download. The same answer on every device, and
-/// for each candidate whatever the others are.
+/// Two launches a step, and two for the last score, whatever the models; 2 uploads, a download. The
+/// same answer on every device, and for each candidate whatever the others are.
 pub fn refined(
     stream: &Stream,
     scene: &Scene,
@@ -160,10 +172,12 @@ pub fn refined(
     };
     for step in 0..=schedule.steps {
         refinement.last = (step == schedule.steps) as u32;
-        // SAFETY: 4 words a model, a point and an edge, a weight a point; maps of every class and pixel, whose numbers are those of
-        // offsets that stay inside the scene and lead to edges; a model, a state and the sums of all strips a candidate.
+        // SAFETY: 4 words a model, a point and an edge, a weight a point; maps of every class and
+        // pixel, whose numbers are those of offsets that stay inside the scene and lead to
+        // edges; a model, a state and the sums of all strips a candidate.
         unsafe {
-            let (models, of) = (points.models.view().arg("models", stream)?, of.view().arg("of", stream)?);
+            let (models, of) =
+                (points.models.view().arg("models", stream)?, of.view().arg("of", stream)?);
             vision_moments::launch(
                 stream,
                 (refinement.candidates * STRIPS).div_ceil(128),
@@ -192,7 +206,8 @@ pub fn refined(
         }
         refinement.radius *= shrink;
     }
-    let words = states.view().slice(BEST as usize * n..(BEST_SCORE as usize + 1) * n)?.download()?;
+    let words =
+        states.view().slice(BEST as usize * n..(BEST_SCORE as usize + 1) * n)?.download()?;
     let scored = |(i, c): (usize, &Scored)| Scored {
         map: points.frames[c.model].leave(&std::array::from_fn(|k| words[k * n + i])),
         score: f32::from_bits(words[(BEST_SCORE - BEST) as usize * n + i]) / 16.0,
@@ -201,8 +216,8 @@ pub fn refined(
     Ok(candidates.iter().enumerate().map(scored).collect())
 }
 
-/// Of each model the `most` with the highest scores, best first; equal ones as they stand. Candidates stand model by model, before and
-/// after.
+/// Of each model the `most` with the highest scores, best first; equal ones as they stand.
+/// Candidates stand model by model, before and after.
 pub fn best(mut scored: Vec<Scored>, most: usize) -> Vec<Scored> {
     scored.sort_by(|a, b| a.model.cmp(&b.model).then(b.score.total_cmp(&a.score)));
     let (mut model, mut rank) = (usize::MAX, 0);
@@ -231,7 +246,13 @@ pub struct Inlier {
 /// The model points that lie at most `most` pixels from an edge of their direction.
 ///
 /// One launch of a thread a point; the same answer on every device.
-pub fn inliers(stream: &Stream, map: &Affine, points: &[Edge], scene: &Scene, most: f32) -> koel::Result<Vec<Inlier>> {
+pub fn inliers(
+    stream: &Stream,
+    map: &Affine,
+    points: &[Edge],
+    scene: &Scene,
+    most: f32,
+) -> koel::Result<Vec<Inlier>> {
     let device = stream.device();
     let places = points.iter().flat_map(Edge::place).collect::<Vec<u32>>();
     let (places, mut partners) = (device.upload(&places)?, device.alloc::<u32>(places.len())?);

@@ -21,7 +21,8 @@ pub struct Scene {
     pub to_image: Affine,
     /// All edges.
     pub edges: DeviceEdges,
-    /// Edges evenly spread, those that stand out most first: four words each, x, y (floats), direction and number.
+    /// Edges evenly spread, those that stand out most first: four words each, x, y (floats),
+    /// direction and number.
     pub points: Buffer<u32>,
     /// A copy of the points.
     pub point_words: Vec<u32>,
@@ -30,16 +31,26 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The scene that an image shows, made and kept where `stream` works. The same bytes everywhere.
+    /// The scene that an image shows, made and kept where `stream` works. The same bytes
+    /// everywhere.
     ///
-    /// About 60 bytes of memory a pixel stay, images larger than 1024 pixels a side being shrunk on the host first. On a GPU about
-    /// 25 launches; what is read back is the number of edges and the chosen points.
+    /// About 60 bytes of memory a pixel stay, images larger than 1024 pixels a side being shrunk on
+    /// the host first. On a GPU about 25 launches; what is read back is the number of edges and
+    /// the chosen points.
     pub fn of(stream: &Stream, image: &Grey) -> koel::Result<Scene> {
         let (small, to_image) = working_size(image);
         let edges = DeviceEdges::find(stream, &small)?;
         let (points, point_words) = edges.spread(stream, APART, MOST_POINTS)?;
         let maps = Maps::of(stream, &edges)?;
-        Ok(Scene { width: image.width, height: image.height, to_image, edges, points, point_words, maps })
+        Ok(Scene {
+            width: image.width,
+            height: image.height,
+            to_image,
+            edges,
+            points,
+            point_words,
+            maps,
+        })
     }
     /// How many points there are.
     pub fn points(&self) -> usize {

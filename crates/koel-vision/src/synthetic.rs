@@ -1,4 +1,5 @@
-//! Pairs of model and scene with known truth: a part of one photograph, turned and scaled into another.
+//! Pairs of model and scene with known truth: a part of one photograph, turned and scaled into
+//! another.
 use crate::affine::{Affine, corners};
 use crate::fit::{Freedom, fit};
 use crate::picture::Grey;
@@ -19,13 +20,15 @@ const SCALES: (f32, f32) = (0.7, 1.4);
 pub enum Level {
     /// Nothing else.
     Clean,
-    /// Noise of standard deviation 12, another gain (0.75 to 1.25) and offset (up to 20 grey levels).
+    /// Noise of standard deviation 12, another gain (0.75 to 1.25) and offset (up to 20 grey
+    /// levels).
     Noise,
     /// 30 % of the model is covered by a third photograph.
     Occluded30,
     /// 50 % is.
     Occluded50,
-    /// A smooth displacement of 3 pixels (root mean square; waves of 80 to 200 pixels). The truth is the closest affine map.
+    /// A smooth displacement of 3 pixels (root mean square; waves of 80 to 200 pixels). The truth
+    /// is the closest affine map.
     Displaced3,
     /// Of 5 pixels.
     Displaced5,
@@ -33,7 +36,8 @@ pub enum Level {
     Sheared,
     /// The scene is a mosaic of 1024 x 768 pixels.
     Cluttered,
-    /// The model is not there: a bare photograph or, every other time, one with another model in it.
+    /// The model is not there: a bare photograph or, every other time, one with another model in
+    /// it.
     Absent,
 }
 
@@ -64,7 +68,8 @@ impl Level {
             Level::Absent => "absent",
         }
     }
-    /// The mean error of the four corners that counts as found, scene pixels, and the share of pairs to reach.
+    /// The mean error of the four corners that counts as found, scene pixels, and the share of
+    /// pairs to reach.
     pub fn goal(self) -> (f32, f32) {
         match self {
             Level::Clean | Level::Noise | Level::Occluded30 => (3.0, 0.97),
@@ -133,7 +138,8 @@ fn placement(scene: (usize, usize), sheared: bool, random: &mut Random) -> Affin
         map = there.after(&stretch).after(&back).after(&map);
     }
     let reach = corners(MODEL.0, MODEL.1).map(|c| map.apply(c));
-    let (half_x, half_y) = reach.iter().fold((0.0f32, 0.0f32), |(x, y), r| (x.max(r.0.abs()), y.max(r.1.abs())));
+    let (half_x, half_y) =
+        reach.iter().fold((0.0f32, 0.0f32), |(x, y), r| (x.max(r.0.abs()), y.max(r.1.abs())));
     let to = |half: f32, n: usize, random: &mut Random| {
         let (low, high) = (half + 2.0, n as f32 - 3.0 - half);
         if low < high { random.between(low, high) } else { 0.5 * (n - 1) as f32 }
@@ -168,10 +174,13 @@ impl Waves {
             (dx + ax * s, dy + ay * s)
         })
     }
-    /// The affine map that is closest to the displaced model, over its area: no matcher of affine maps can know more.
+    /// The affine map that is closest to the displaced model, over its area: no matcher of affine
+    /// maps can know more.
     fn nearest_affine(&self, map: &Affine) -> Option<Affine> {
         let step = 6;
-        let points = (0..MODEL.1).step_by(step).flat_map(|y| (0..MODEL.0).step_by(step).map(move |x| (x, y)));
+        let points = (0..MODEL.1)
+            .step_by(step)
+            .flat_map(|y| (0..MODEL.0).step_by(step).map(move |x| (x, y)));
         let displaced = |(x, y): (usize, usize)| {
             let point = (x as f32, y as f32);
             let undisplaced = map.apply(point);
@@ -187,8 +196,15 @@ impl Waves {
     }
 }
 
-/// Puts the model into the scene; what `cover` covers (in parts of the model's sides) is taken from another image.
-fn paste(scene: &mut Grey, model: &Grey, map: &Affine, waves: Option<&Waves>, cover: Option<([f32; 4], &Grey)>) {
+/// Puts the model into the scene; what `cover` covers (in parts of the model's sides) is taken from
+/// another image.
+fn paste(
+    scene: &mut Grey,
+    model: &Grey,
+    map: &Affine,
+    waves: Option<&Waves>,
+    cover: Option<([f32; 4], &Grey)>,
+) {
     let Some(back) = map.inverse() else { return };
     for y in 0..scene.height {
         for x in 0..scene.width {
@@ -262,7 +278,9 @@ pub fn pair(level: Level, photographs: &[Grey], seed: u64) -> Pair {
 /// Twelve parts of photographs, side by side.
 fn mosaic(of: &[usize], photographs: &[Grey], random: &mut Random) -> Grey {
     let (width, height) = (MOSAIC.0 / 4, MOSAIC.1 / 3);
-    let tiles = (0..12).map(|i| part(&photographs[of[i % of.len()]], width, height, random)).collect::<Vec<Grey>>();
+    let tiles = (0..12)
+        .map(|i| part(&photographs[of[i % of.len()]], width, height, random))
+        .collect::<Vec<Grey>>();
     let at = |i: usize| {
         let (x, y) = (i % MOSAIC.0, i / MOSAIC.0);
         tiles[y / height * 4 + x / width].pixels[(y % height) * width + x % width]

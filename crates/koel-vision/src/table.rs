@@ -2,8 +2,8 @@
 
 /// Values of key `k`: `values[starts[k]..starts[k + 1]]`, in the order in which they were given.
 ///
-/// Direct addressing by a counting sort: the invariants of [`crate::bases`] have 576 keys, fewer than a hash table has
-/// buckets.
+/// Direct addressing by a counting sort: the invariants of [`crate::bases`] have 576 keys, fewer
+/// than a hash table has buckets.
 pub struct DenseMultiTable<T> {
     starts: Vec<u32>,
     values: Vec<T>,

@@ -3,7 +3,8 @@ use crate::picture::Grey;
 use crate::random::Random;
 use std::f32::consts::TAU;
 
-/// Overlapping ellipses and bars of many sizes, each with its own shade and a gradient, slightly blurred.
+/// Overlapping ellipses and bars of many sizes, each with its own shade and a gradient, slightly
+/// blurred.
 pub fn texture(width: usize, height: usize, seed: u64) -> Grey {
     let mut random = Random::new(seed ^ 0x7E57_1A6E);
     let mut image = Grey::filled(width, height, random.between(60.0, 200.0));
@@ -12,10 +13,12 @@ pub fn texture(width: usize, height: usize, seed: u64) -> Grey {
         let size = 6.0 * (random.unit() * 2.3).exp();
         let (long, short) = (size, size * random.between(0.3, 1.0));
         let (sin, cos) = random.between(0.0, TAU).sin_cos();
-        let (shade, slope, bar) = (random.between(10.0, 245.0), random.between(-30.0, 30.0), random.below(2) == 0);
+        let (shade, slope, bar) =
+            (random.between(10.0, 245.0), random.between(-30.0, 30.0), random.below(2) == 0);
         let reach = 1.5 * size;
-        let part =
-            |from: f32, n: usize| (from - reach).max(0.0) as usize..((from + reach).max(0.0) as usize + 1).min(n);
+        let part = |from: f32, n: usize| {
+            (from - reach).max(0.0) as usize..((from + reach).max(0.0) as usize + 1).min(n)
+        };
         for py in part(y, height) {
             for px in part(x, width) {
                 let (dx, dy) = (px as f32 - x, py as f32 - y);

@@ -10,13 +10,16 @@ use rayon::prelude::*;
 
 /// Threads that share a scene point, at least.
 const STRIPS: usize = 32;
-/// Threads of a multiprocessor, where there are as many pairs: each waits for its reads most of the time.
+/// Threads of a multiprocessor, where there are as many pairs: each waits for its reads most of the
+/// time.
 const RESIDENT: usize = 4096;
 
-/// The best candidates of pass number `pass`, model by model, best first: maps from the model's points to the scene's.
+/// The best candidates of pass number `pass`, model by model, best first: maps from the model's
+/// points to the scene's.
 ///
-/// One fill, and a launch for each of the table's parts, in which each pair of scene points looks up all models at once; reads back 8 bytes
-/// for each model, scene point and hypothesis kept. The same answer on every device, and of each model whatever others are there.
+/// One fill, and a launch for each of the table's parts, in which each pair of scene points looks
+/// up all models at once; reads back 8 bytes for each model, scene point and hypothesis kept. The
+/// same answer on every device, and of each model whatever others are there.
 pub fn candidates(
     stream: &Stream,
     scene: &Scene,
@@ -32,11 +35,16 @@ pub fn candidates(
     let slots = models as u64 * points as u64 * *a_point as u64;
     if slots >= 1 << 32 {
         let (n, max) = (slots as usize, u32::MAX as usize);
-        return Err(Error::TooMany { what: "hypotheses: models x scene points x those kept of each", n, max });
+        return Err(Error::TooMany {
+            what: "hypotheses: models x scene points x those kept of each",
+            n,
+            max,
+        });
     }
     let mut best = stream.device().alloc::<u64>(slots as usize)?;
     best.view_mut().fill_bytes(0, stream)?;
-    let strips = (stream.device().parallelism() * RESIDENT / points).clamp(STRIPS, points.max(STRIPS)) as u32;
+    let strips = (stream.device().parallelism() * RESIDENT / points)
+        .clamp(STRIPS, points.max(STRIPS)) as u32;
     for part in table.parts() {
         let of_pass = &part.passes[pass];
         let search = Search {
@@ -53,9 +61,10 @@ pub fn candidates(
             keep: *a_point as u32,
             strips,
         };
-        // SAFETY: 4 words a point and a test, 8 an entry; keys are below BINS^2, one less than there are starts; tests of all
-        // tilts of all models; a word of `alive` and the slots of all points for each model that entries name; a likelihood for each
-        // class and pixel, and one more.
+        // SAFETY: 4 words a point and a test, 8 an entry; keys are below BINS^2, one less than
+        // there are starts; tests of all tilts of all models; a word of `alive` and the
+        // slots of all points for each model that entries name; a likelihood for each class
+        // and pixel, and one more.
         unsafe {
             vision_vote::launch(
                 stream,
@@ -76,14 +85,18 @@ pub fn candidates(
         let Some(Prepared { bases, .. }) = &table.slots()[slot] else { return vec![] };
         let bases = &bases[pass];
         let hypotheses = kept.iter().enumerate().filter(|(_, kept)| **kept != 0);
-        let mut hypotheses = hypotheses.map(|(k, &kept)| (kept, k / a_point)).collect::<Vec<(u64, usize)>>();
+        let mut hypotheses =
+            hypotheses.map(|(k, &kept)| (kept, k / a_point)).collect::<Vec<(u64, usize)>>();
         // Equal scores by basis and points, so that the order is always the same.
         hypotheses.sort_unstable_by(|a, b| b.cmp(a));
         hypotheses.truncate(*quota);
         let scored = |(kept, i): (u64, usize)| {
             let (score, number, second) = unpack(kept)?;
-            let (basis, from, to) =
-                (&bases.table.values()[number as usize], scene.point(i), scene.point(second as usize));
+            let (basis, from, to) = (
+                &bases.table.values()[number as usize],
+                scene.point(i),
+                scene.point(second as usize),
+            );
             let length2 = basis.vector.0 * basis.vector.0 + basis.vector.1 * basis.vector.1;
             let (dx, dy) = (to.0 - from.0, to.1 - from.1);
             let cos = (dx * basis.vector.0 + dy * basis.vector.1) / length2;
@@ -94,6 +107,10 @@ pub fn candidates(
         };
         hypotheses.into_iter().filter_map(scored).collect()
     };
-    let all = best.par_chunks_exact(points * a_point).enumerate().map(of_model).collect::<Vec<Vec<Scored>>>();
+    let all = best
+        .par_chunks_exact(points * a_point)
+        .enumerate()
+        .map(of_model)
+        .collect::<Vec<Vec<Scored>>>();
     Ok(all.into_iter().flatten().collect())
 }

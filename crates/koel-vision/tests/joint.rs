@@ -1,12 +1,22 @@
-//! Many models in one table: each is found as if it were alone, whatever was added and removed before.
+//! Many models in one table: each is found as if it were alone, whatever was added and removed
+//! before.
 use koel::Device;
 use koel_vision::bases::Pass;
 use koel_vision::textures::texture;
 use koel_vision::{Grey, JointTable, Matcher, Model, Options, Outcome, Scene};
 
 fn options(bases: usize, points: usize, quota: usize) -> Options {
-    let level = Pass { tilts: vec![], bases, scene_points: points, scales: (0.6, 1.5), a_point: 4, quota, around: 0.5 };
-    let tilted = Pass { tilts: vec![(1.4, 2)], bases: bases / 2, a_point: 2, around: 1.0, ..level.clone() };
+    let level = Pass {
+        tilts: vec![],
+        bases,
+        scene_points: points,
+        scales: (0.6, 1.5),
+        a_point: 4,
+        quota,
+        around: 0.5,
+    };
+    let tilted =
+        Pass { tilts: vec![(1.4, 2)], bases: bases / 2, a_point: 2, around: 1.0, ..level.clone() };
     Options { passes: vec![level, tilted], ..Options::default() }
 }
 fn part(image: &Grey, x: usize, y: usize, width: usize, height: usize) -> Grey {
@@ -27,7 +37,11 @@ fn timeless(outcome: Outcome) -> Outcome {
 /// Every model of the table says what it says alone. The numbers of those that are found.
 fn check(matcher: &Matcher, table: &JointTable, scene: &Scene, what: &str) -> Vec<usize> {
     let all = matcher.find_all(table, scene).unwrap();
-    assert_eq!(all.iter().map(|a| a.0).collect::<Vec<_>>(), table.models().map(|m| m.0).collect::<Vec<_>>(), "{what}");
+    assert_eq!(
+        all.iter().map(|a| a.0).collect::<Vec<_>>(),
+        table.models().map(|m| m.0).collect::<Vec<_>>(),
+        "{what}"
+    );
     let mut found = vec![];
     for ((number, outcome), (_, model)) in all.into_iter().zip(table.models()) {
         found.extend(outcome.found.is_some().then_some(number));
@@ -77,15 +91,20 @@ fn models_are_found_as_if_they_were_alone() {
 fn the_executor_finds_the_same() {
     let image = texture(130, 100, 2);
     let models = models(&image, 7, (70, 60));
-    let devices = [Device::cpu().unwrap(), Device::executor(5)].into_iter().chain(Device::cuda(0).ok());
+    let devices =
+        [Device::cpu().unwrap(), Device::executor(5)].into_iter().chain(Device::cuda(0).ok());
     let outcomes = devices.map(|device| {
-        let matcher = Matcher::new(&device, Options { evidence: -1e9, ..options(16, 60, 12) }).unwrap();
+        let matcher =
+            Matcher::new(&device, Options { evidence: -1e9, ..options(16, 60, 12) }).unwrap();
         let mut table = matcher.table(&models[..5]).unwrap();
         table.add([&models[6]]).unwrap();
         assert!(table.remove(1).unwrap());
         assert_eq!(table.entries().len(), 2);
         let outcomes = matcher.find_all(&table, &matcher.scene(&image).unwrap()).unwrap();
-        outcomes.into_iter().map(|(number, outcome)| (number, timeless(outcome))).collect::<Vec<_>>()
+        outcomes
+            .into_iter()
+            .map(|(number, outcome)| (number, timeless(outcome)))
+            .collect::<Vec<_>>()
     });
     let outcomes = outcomes.collect::<Vec<_>>();
     assert!(outcomes[0].iter().any(|(_, o)| o.found.is_some()));

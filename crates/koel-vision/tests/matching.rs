@@ -32,7 +32,8 @@ fn little() -> Options {
 #[test]
 fn the_harder_levels_are_solved() {
     let device = Device::cpu().unwrap();
-    let levels = [Level::Noise, Level::Occluded50, Level::Displaced5, Level::Sheared, Level::Cluttered];
+    let levels =
+        [Level::Noise, Level::Occluded50, Level::Displaced5, Level::Sheared, Level::Cluttered];
     for level in levels {
         let pair = pair(level, &textures(), 11);
         let outcome = find(&device, Options::default(), &pair.model, &pair.scene);
@@ -43,7 +44,9 @@ fn the_harder_levels_are_solved() {
                 assert!(found.inliers > 100 && found.rmse < 3.0, "{}: {found:?}", level.name());
                 assert_eq!(found.inliers, found.inlier_points.len());
             }
-            (found, truth) => panic!("{}: {found:?}, but {truth:?} (evidence {})", level.name(), outcome.evidence),
+            (found, truth) => {
+                panic!("{}: {found:?}, but {truth:?} (evidence {})", level.name(), outcome.evidence)
+            }
         }
     }
 }
@@ -62,12 +65,14 @@ fn what_is_not_there_is_not_found() {
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let pair = pair(Level::Noise, &textures(), 3);
-    let outcomes =
-        [1, 2, 3].map(|threads| find(&Device::cpu_with_threads(threads).unwrap(), little(), &pair.model, &pair.scene));
+    let outcomes = [1, 2, 3].map(|threads| {
+        find(&Device::cpu_with_threads(threads).unwrap(), little(), &pair.model, &pair.scene)
+    });
     assert!(outcomes[0].found.is_some());
     assert_eq!(outcomes[0], outcomes[1]);
     assert_eq!(outcomes[0], outcomes[2]);
-    let other = find(&Device::cpu().unwrap(), Options { seed: 2, ..little() }, &pair.model, &pair.scene);
+    let other =
+        find(&Device::cpu().unwrap(), Options { seed: 2, ..little() }, &pair.model, &pair.scene);
     assert_ne!(other.hypotheses, outcomes[0].hypotheses);
 }
 
@@ -90,7 +95,11 @@ fn the_kernels_say_the_same_on_the_executor() {
     let native = find(&Device::cpu().unwrap(), options.clone(), &model, &scene);
     assert!(!native.hypotheses.is_empty());
     for seed in 0..2 {
-        assert_eq!(find(&Device::executor(seed), options.clone(), &model, &scene), native, "seed {seed}");
+        assert_eq!(
+            find(&Device::executor(seed), options.clone(), &model, &scene),
+            native,
+            "seed {seed}"
+        );
     }
 }
 
@@ -109,13 +118,17 @@ fn freedom_is_respected() {
         });
         let scene = Grey { width: 420, height: 360, pixels: pixels.collect() };
         for freedom in [Freedom::Rigid, Freedom::Similarity] {
-            let outcome = find(&device, Options { freedom: Some(freedom), ..little() }, &image, &scene);
+            let outcome =
+                find(&device, Options { freedom: Some(freedom), ..little() }, &image, &scene);
             if freedom == Freedom::Rigid && !rigid {
                 assert_eq!(outcome.found, None);
                 continue;
             }
             let found = outcome.found.unwrap();
-            assert!(found.map.corner_error(&truth, 260, 200) < 1.0, "{freedom:?} {scale}: {found:?}");
+            assert!(
+                found.map.corner_error(&truth, 260, 200) < 1.0,
+                "{freedom:?} {scale}: {found:?}"
+            );
             let [[a, b], [c, d]] = found.map.linear;
             assert!((a - d).abs() < 1e-4 && (b + c).abs() < 1e-4, "{freedom:?}: {found:?}");
             assert!(freedom == Freedom::Similarity || (found.map.determinant() - 1.0).abs() < 1e-4);
@@ -158,7 +171,11 @@ fn images_that_say_nothing_are_told() {
         assert_eq!(outcome.found, None);
     }
     // Pure noise is a model, but nowhere.
-    let noise = Grey { width: 160, height: 120, pixels: (0..19200).map(|_| 255.0 * random.unit()).collect() };
+    let noise = Grey {
+        width: 160,
+        height: 120,
+        pixels: (0..19200).map(|_| 255.0 * random.unit()).collect(),
+    };
     let outcome = find(&Device::cpu().unwrap(), little(), &noise, &texture(300, 240, 2));
     assert_eq!(outcome.found, None, "{}", outcome.evidence);
 }

@@ -55,24 +55,30 @@ fn every_cut_and_every_flipped_bit_is_refused() {
     assert!(matches!(load(&newer), Err(ModelsError::Version { found: 2, .. })));
 }
 
-/// The time that a model takes grows with the square of its points: a file has no more of them than a model.
+/// The time that a model takes grows with the square of its points: a file has no more of them than
+/// a model.
 #[test]
 fn more_points_than_a_model_has_are_refused() {
     let sealed = |content: &[u8]| {
-        let hash = content.iter().fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ b as u64).wrapping_mul(0x100_0000_01B3));
+        let hash = content
+            .iter()
+            .fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ b as u64).wrapping_mul(0x100_0000_01B3));
         [content, &hash.to_le_bytes()].concat()
     };
     let all = models(&["a"]);
     let (_, model) = all.iter().next().unwrap();
     let edges = |out: &mut Vec<u8>, n: usize| {
         out.extend((n as u32).to_le_bytes());
-        (0..n).for_each(|_| [1f32, 1.0, 1.0, 0.0, 1.0, 1.0].iter().for_each(|v| out.extend(v.to_le_bytes())));
+        (0..n).for_each(|_| {
+            [1f32, 1.0, 1.0, 0.0, 1.0, 1.0].iter().for_each(|v| out.extend(v.to_le_bytes()))
+        });
     };
     let whole = all.to_bytes();
     // Magic, version, number of models, name, size and map.
     let start = 16 + 4 + 1 + 8 + 24;
     assert_eq!(whole[start..start + 4], (model.points.len() as u32).to_le_bytes());
-    for (points, contour, is_model) in [(260, 1500, true), (261, 1500, false), (260, 1501, false), (65_536, 12, false)]
+    for (points, contour, is_model) in
+        [(260, 1500, true), (261, 1500, false), (260, 1501, false), (65_536, 12, false)]
     {
         let mut content = whole[..start].to_vec();
         edges(&mut content, points);
@@ -88,7 +94,9 @@ fn more_points_than_a_model_has_are_refused() {
 #[test]
 fn hostile_contents_are_refused() {
     let sealed = |content: &[u8]| {
-        let hash = content.iter().fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ b as u64).wrapping_mul(0x100_0000_01B3));
+        let hash = content
+            .iter()
+            .fold(0xCBF2_9CE4_8422_2325u64, |h, &b| (h ^ b as u64).wrapping_mul(0x100_0000_01B3));
         [content, &hash.to_le_bytes()].concat()
     };
     let whole = models(&["a"]).to_bytes();
@@ -97,7 +105,13 @@ fn hostile_contents_are_refused() {
     let mut refused = 0;
     // Each word in turn becomes a huge number, a negative float, not a number.
     for at in (12..120).step_by(4) {
-        for value in [u32::MAX, 0x8000_0000, f32::NAN.to_bits(), f32::INFINITY.to_bits(), (-5.0f32).to_bits()] {
+        for value in [
+            u32::MAX,
+            0x8000_0000,
+            f32::NAN.to_bits(),
+            f32::INFINITY.to_bits(),
+            (-5.0f32).to_bits(),
+        ] {
             let mut changed = content.to_vec();
             changed[at..at + 4].copy_from_slice(&value.to_le_bytes());
             // Whatever it is, it is no panic, and no memory is taken on its word.

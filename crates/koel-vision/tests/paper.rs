@@ -17,14 +17,26 @@ fn points(n: usize, size: f32, random: &mut Random) -> Vec<Point> {
 /// A map of this freedom that keeps a model of 200 pixels within 600.
 fn map(freedom: Freedom, random: &mut Random) -> Affine {
     let scale = if freedom == Freedom::Rigid { 1.0 } else { random.between(0.7, 1.4) };
-    let turned = Affine::similarity(random.between(0.0, TAU), scale, (100.0, 100.0), (300.0, 300.0));
-    let shear = Affine { linear: [[1.0, random.between(-0.3, 0.3)], [0.0, random.between(0.8, 1.2)]], shift: [0.0; 2] };
+    let turned =
+        Affine::similarity(random.between(0.0, TAU), scale, (100.0, 100.0), (300.0, 300.0));
+    let shear = Affine {
+        linear: [[1.0, random.between(-0.3, 0.3)], [0.0, random.between(0.8, 1.2)]],
+        shift: [0.0; 2],
+    };
     if freedom == Freedom::Affine { turned.after(&shear) } else { turned }
 }
 /// The moved model, each point off by up to `noise`, among others.
-fn scene(model: &[Point], map: &Affine, noise: f32, others: usize, random: &mut Random) -> Vec<Point> {
+fn scene(
+    model: &[Point],
+    map: &Affine,
+    noise: f32,
+    others: usize,
+    random: &mut Random,
+) -> Vec<Point> {
     let mut scene = model.iter().map(|&p| map.apply(p)).collect::<Vec<Point>>();
-    scene.iter_mut().for_each(|p| *p = (p.0 + random.between(-noise, noise), p.1 + random.between(-noise, noise)));
+    scene.iter_mut().for_each(|p| {
+        *p = (p.0 + random.between(-noise, noise), p.1 + random.between(-noise, noise))
+    });
     scene.extend(points(others, 600.0, random));
     random.shuffle(&mut scene);
     scene
@@ -38,7 +50,8 @@ fn finds_what_trying_everything_finds() {
         let mut random = Random::new(seed);
         let model = points(7, 200.0, &mut random);
         let truth = map(freedom, &mut random);
-        let scene = scene(&model, &truth, 0.0, if freedom == Freedom::Affine { 1 } else { 6 }, &mut random);
+        let scene =
+            scene(&model, &truth, 0.0, if freedom == Freedom::Affine { 1 } else { 6 }, &mut random);
         let (oracle, inliers) = naive(freedom, &model, &scene, 1.0).unwrap();
         assert_eq!(inliers, model.len());
         assert!(oracle.corner_error(&truth, 200, 200) < 1.0);
@@ -51,9 +64,13 @@ fn finds_what_trying_everything_finds() {
             false_alarm: 1.0,
             ..PaperOptions::default()
         };
-        let found = find(&stream, &model, &scene, &options).unwrap().found.expect("what the oracle finds");
+        let found =
+            find(&stream, &model, &scene, &options).unwrap().found.expect("what the oracle finds");
         assert_eq!(found.inliers.len(), model.len(), "{freedom:?}, seed {seed}");
-        assert!(found.map.corner_error(&oracle, 200, 200) < 2.0, "{freedom:?}, seed {seed}: {found:?}");
+        assert!(
+            found.map.corner_error(&oracle, 200, 200) < 2.0,
+            "{freedom:?}, seed {seed}: {found:?}"
+        );
     }
 }
 
@@ -61,7 +78,8 @@ fn finds_what_trying_everything_finds() {
 fn every_remedy_and_both_lookups_find_a_noisy_model() {
     let stream = Device::cpu().unwrap().stream().unwrap();
     let plain = PaperOptions::default();
-    let weights = |by_length, by_distance, by_density| Weights { by_length, by_distance, by_density };
+    let weights =
+        |by_length, by_distance, by_density| Weights { by_length, by_distance, by_density };
     let variants = [
         plain.clone(),
         PaperOptions { lookup: Lookup::BinarySearch, ..plain.clone() },
@@ -120,7 +138,9 @@ fn tables_hold_every_value() {
         let stream = device.stream().unwrap();
         for (seed, n) in [(1, 0), (2, 1), (3, 700), (4, 3000)] {
             let mut random = Random::new(seed);
-            let pairs = (0..n).map(|i| (random.below(90) as u32 * 0x0101_0101, i)).collect::<Vec<(u32, u32)>>();
+            let pairs = (0..n)
+                .map(|i| (random.below(90) as u32 * 0x0101_0101, i))
+                .collect::<Vec<(u32, u32)>>();
             let mut expected = BTreeMap::<u32, Vec<u32>>::new();
             pairs.iter().for_each(|&(k, v)| expected.entry(k).or_default().push(v));
             let keys = (0..100).map(|k| k * 0x0101_0101).collect::<Vec<u32>>();
@@ -128,7 +148,11 @@ fn tables_hold_every_value() {
                 let table = MultiTable::build(&stream, &pairs, lookup).unwrap();
                 assert_eq!((table.len(), table.distinct()), (pairs.len(), expected.len()));
                 for (key, values) in keys.iter().zip(table.get(&keys).unwrap()) {
-                    assert_eq!(values, expected.get(key).map_or(&[][..], |v| v), "{lookup:?}, key {key}");
+                    assert_eq!(
+                        values,
+                        expected.get(key).map_or(&[][..], |v| v),
+                        "{lookup:?}, key {key}"
+                    );
                 }
             }
         }

@@ -59,7 +59,9 @@ fn transparency_shows_mid_grey() {
 
 /// A JPEG with an EXIF block that says how it lies.
 fn with_orientation(jpeg: &[u8], orientation: u8) -> Vec<u8> {
-    let tiff = [b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0", &[orientation, 0, 0, 0, 0, 0, 0, 0][..]].concat();
+    let tiff =
+        [b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0", &[orientation, 0, 0, 0, 0, 0, 0, 0][..]]
+            .concat();
     let content = [b"Exif\0\0", &tiff[..]].concat();
     let length = (content.len() as u16 + 2).to_be_bytes();
     [&jpeg[..2], &[0xFF, 0xE1], &length, &content, &jpeg[2..]].concat()
@@ -98,7 +100,9 @@ fn the_content_decides_not_the_name() {
 #[test]
 fn damaged_files_are_errors() {
     let folder = Folder::new();
-    for (format, name) in [(ImageFormat::Png, "a.png"), (ImageFormat::Jpeg, "a.jpg"), (ImageFormat::Bmp, "a.bmp")] {
+    for (format, name) in
+        [(ImageFormat::Png, "a.png"), (ImageFormat::Jpeg, "a.jpg"), (ImageFormat::Bmp, "a.bmp")]
+    {
         let whole = encoded(&DynamicImage::ImageRgb8(halves(40, 30).to_rgb8()), format);
         for length in (0..whole.len() - 1).step_by(7) {
             // No panic; decoders of JPEG take what there is.
@@ -128,5 +132,9 @@ fn huge_claims_are_refused_before_memory_is_taken() {
 #[test]
 fn missing_files_are_named() {
     let error = read(Path::new("/nowhere/a.png")).unwrap_err();
-    assert!(matches!(error, ReadError::Open { .. }) && error.to_string().starts_with("/nowhere/a.png: "), "{error}");
+    assert!(
+        matches!(error, ReadError::Open { .. })
+            && error.to_string().starts_with("/nowhere/a.png: "),
+        "{error}"
+    );
 }

@@ -31,7 +31,12 @@ fn around(random: &mut Random, n: usize) -> Vec<Scored> {
         let model = i % 3;
         let (x, y) = (20.0 + 9.0 * model as f32, 10.0 + 5.0 * model as f32);
         let to = (x + 50.0 + random.between(-3.0, 3.0), y + 40.0 + random.between(-3.0, 3.0));
-        let map = Affine::similarity(random.between(-0.04, 0.04), random.between(0.97, 1.03), (50.0, 40.0), to);
+        let map = Affine::similarity(
+            random.between(-0.04, 0.04),
+            random.between(0.97, 1.03),
+            (50.0, 40.0),
+            to,
+        );
         Scored { model, map, score: 0.0 }
     };
     (0..n).map(near).collect()
@@ -43,7 +48,8 @@ fn the_score_is_the_sum_of_what_is_said_of_the_points() {
     let (scene, models, points) = staged(&stream);
     let (width, height) = (scene.maps.width, scene.maps.height);
     for likelihood in [Likelihood::Loose, Likelihood::Fine] {
-        let map = if likelihood == Likelihood::Loose { &scene.maps.loose } else { &scene.maps.fine };
+        let map =
+            if likelihood == Likelihood::Loose { &scene.maps.loose } else { &scene.maps.fine };
         let said = map.download().unwrap();
         let mut candidates = around(&mut Random::new(7), 40);
         // Some lie half outside.
@@ -56,7 +62,9 @@ fn the_score_is_the_sum_of_what_is_said_of_the_points() {
                 let (nx, ny) = c.map.apply_normal(p.normal);
                 let (x, y) = ((x + 0.5).floor(), (y + 0.5).floor());
                 let inside = x >= 0.0 && y >= 0.0 && x < width as f32 && y < height as f32;
-                let place = || (class(direction(nx, ny)) as usize * height + y as usize) * width + x as usize;
+                let place = || {
+                    (class(direction(nx, ny)) as usize * height + y as usize) * width + x as usize
+                };
                 let said = if inside { said[place()] as i8 as f32 } else { refine::OUTSIDE as f32 };
                 said / 16.0 * if c.model > 0 { model.weights[i] } else { 1.0 }
             };
@@ -74,7 +82,8 @@ fn steps_lead_onto_the_edges() {
     let (scene, _, points) = staged(&stream);
     for seed in 0..5 {
         let candidates = around(&mut Random::new(seed), 30);
-        let scored = refined(&stream, &scene, &points, Likelihood::Fine, STEPS, &candidates).unwrap();
+        let scored =
+            refined(&stream, &scene, &points, Likelihood::Fine, STEPS, &candidates).unwrap();
         for c in &scored {
             let (x, y) = (20.0 + 9.0 * c.model as f32, 10.0 + 5.0 * c.model as f32);
             let truth = Affine { shift: [x, y], ..Affine::IDENTITY };
@@ -92,7 +101,9 @@ fn each_candidate_is_refined_as_if_it_were_alone_on_every_device() {
     let mut all = devices.map(|device| {
         let stream = device.stream().unwrap();
         let (scene, _, points) = staged(&stream);
-        let run = |some: &[Scored]| refined(&stream, &scene, &points, Likelihood::Loose, STEPS, some).unwrap();
+        let run = |some: &[Scored]| {
+            refined(&stream, &scene, &points, Likelihood::Loose, STEPS, some).unwrap()
+        };
         let together = run(&candidates);
         for (i, one) in together.iter().enumerate() {
             assert_eq!(run(&candidates[i..=i]), [*one], "candidate {i}");

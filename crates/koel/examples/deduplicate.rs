@@ -1,11 +1,14 @@
-//! The distinct keys of a file that is larger than memory: 64-bit keys, little-endian, one after the other.
+//! The distinct keys of a file that is larger than memory: 64-bit keys, little-endian, one after
+//! the other.
 //!
 //!     cargo run --release --example deduplicate -- IN OUT [KEYS A PIECE, 2^26 by default]
-//!     cargo run --release --example deduplicate -- 2^24          # a file made for it, and compared with a sort
+//!     cargo run --release --example deduplicate -- 2^24          # a file made for it, and
+//! compared with a sort
 //!
-//! The file is read in pieces. Of each piece the distinct keys are found, and go to one of several files by a hash, so that all copies of a
-//! key come to the same one; then of each of those. Disk space for the distinct keys of all pieces is needed besides, and memory for
-//! a piece. The order of keys is not kept.
+//! The file is read in pieces. Of each piece the distinct keys are found, and go to one of several
+//! files by a hash, so that all copies of a key come to the same one; then of each of those. Disk
+//! space for the distinct keys of all pieces is needed besides, and memory for a piece. The order
+//! of keys is not kept.
 use koel::Device;
 use koel::set::unique;
 use koel_kernels::hash::mix::{mix64, splitmix_at};
@@ -39,21 +42,33 @@ struct Counts {
     keys: u64,
     distinct: u64,
 }
-fn report(device: &Device, input: &Path, output: &Path, piece: usize) -> Result<(), Box<dyn Error>> {
+fn report(
+    device: &Device,
+    input: &Path,
+    output: &Path,
+    piece: usize,
+) -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let Counts { keys, distinct } = deduplicate(device, input, output, piece)?;
     let seconds = begin.elapsed().as_secs_f64();
     println!("{keys} keys, {distinct} distinct, in {seconds:.1} s on {}", device.name());
     Ok(())
 }
-fn deduplicate(device: &Device, input: &Path, output: &Path, piece: usize) -> Result<Counts, Box<dyn Error>> {
+fn deduplicate(
+    device: &Device,
+    input: &Path,
+    output: &Path,
+    piece: usize,
+) -> Result<Counts, Box<dyn Error>> {
     let bytes = std::fs::metadata(input)?.len();
     if !bytes.is_multiple_of(8) {
         return Err(format!("{}: {bytes} bytes, expected a multiple of 8", input.display()).into());
     }
     let piece = piece.max(1);
-    let (keys, parts) = (bytes / 8, (bytes / 8).div_ceil(piece as u64 / 2 + 1).clamp(1, 512) as usize);
-    let folder = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (keys, parts) =
+        (bytes / 8, (bytes / 8).div_ceil(piece as u64 / 2 + 1).clamp(1, 512) as usize);
+    let folder =
+        output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let scratch = tempfile::tempdir_in(folder)?;
     let file_of = |part: usize| scratch.path().join(part.to_string());
     let mut writers = (0..parts).map(|part| Ok(BufWriter::new(File::create(file_of(part))?)));
@@ -119,7 +134,9 @@ fn demonstrate(device: &Device, n: usize) -> Result<(), Box<dyn Error>> {
     expected.sort_unstable();
     expected.dedup();
     if found != expected {
-        return Err(format!("{} keys are distinct, {} were found", expected.len(), found.len()).into());
+        return Err(
+            format!("{} keys are distinct, {} were found", expected.len(), found.len()).into()
+        );
     }
     println!("the same as by sorting");
     Ok(())

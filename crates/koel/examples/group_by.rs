@@ -1,5 +1,5 @@
-//! How often each key of a column comes, and the sum and the greatest of a second column for each: `SELECT key, COUNT(*), SUM(value), MAX(value) GROUP BY
-//! key`.
+//! How often each key of a column comes, and the sum and the greatest of a second column for each:
+//! `SELECT key, COUNT(*), SUM(value), MAX(value) GROUP BY key`.
 //!
 //!     cargo run --release --example group_by -- [ROWS, 1000000 by default]
 //!
@@ -34,7 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (count, sum, most) = oracle.entry(key).or_default();
         (*count, *sum, *most) = (*count + 1, *sum + value as u64, (*most).max(value));
     }
-    let ours = counts.iter().zip(&sums).zip(&greatest).map(|((&(key, count), &sum), &most)| (key, (count, sum, most)));
+    let ours = counts
+        .iter()
+        .zip(&sums)
+        .zip(&greatest)
+        .map(|((&(key, count), &sum), &most)| (key, (count, sum, most)));
     if !ours.eq(oracle) {
         return Err("the groups are not those of a naive loop".into());
     }

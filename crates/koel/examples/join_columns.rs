@@ -1,8 +1,10 @@
-//! Two tables joined by a column: each order with its customer's region, orders of unknown customers apart, and all orders of each customer.
+//! Two tables joined by a column: each order with its customer's region, orders of unknown
+//! customers apart, and all orders of each customer.
 //!
 //!     cargo run --release --example join_columns -- [ORDERS, 1000000 by default]
 //!
-//! A [`Map`] joins where keys of one side come once, in the order of the other side or in any; a [`MultiMap`] where they come often.
+//! A [`Map`] joins where keys of one side come once, in the order of the other side or in any; a
+//! [`MultiMap`] where they come often.
 use koel::{Device, Map, MultiMap};
 use koel_kernels::hash::mix::splitmix_at;
 use std::collections::HashMap;
@@ -14,7 +16,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Customers have numbers of 64 bits; one of eight orders is of somebody who is not among them.
     let customers = (0..n as u32 / 8 + 1).map(|i| splitmix_at(3, i)).collect::<Vec<_>>();
     let regions = (0..customers.len() as u32).map(|i| i % 7).collect::<Vec<_>>();
-    let customer_of = |i: u32| splitmix_at(3, (splitmix_at(5, i) % (customers.len() as u64 * 8 / 7)) as u32);
+    let customer_of =
+        |i: u32| splitmix_at(3, (splitmix_at(5, i) % (customers.len() as u64 * 8 / 7)) as u32);
     let orders = (0..n as u32).map(customer_of).collect::<Vec<_>>();
 
     let region_of = Map::build(&device, &customers, &regions)?;
@@ -31,18 +34,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     let orders_of = MultiMap::build(&device, &orders, &numbers)?;
     let of_customers = orders_of.retrieve(&customers)?;
     let most = (0..customers.len()).max_by_key(|&c| of_customers.of(c).len()).unwrap_or(0);
-    println!("customer {:#018x} has the most orders: {}", customers[most], of_customers.of(most).len());
+    println!(
+        "customer {:#018x} has the most orders: {}",
+        customers[most],
+        of_customers.of(most).len()
+    );
 
     // Everything again, one row after the other.
     let oracle = customers.iter().copied().zip(regions).collect::<HashMap<_, _>>();
     let expected = orders.iter().map(|customer| oracle.get(customer).copied()).collect::<Vec<_>>();
-    let rows = expected.iter().zip(0..).filter_map(|(region, i)| region.map(|region| (i, region))).collect::<Vec<_>>();
+    let rows = expected
+        .iter()
+        .zip(0..)
+        .filter_map(|(region, i)| region.map(|region| (i, region)))
+        .collect::<Vec<_>>();
     inner.sort_unstable();
     let mut lists = HashMap::<u64, Vec<u32>>::new();
     for (&customer, &order) in orders.iter().zip(&numbers) {
         lists.entry(customer).or_default().push(order);
     }
-    let is_list = |(c, customer)| of_customers.of(c) == lists.get(customer).map_or(&[][..], |list| list);
+    let is_list =
+        |(c, customer)| of_customers.of(c) == lists.get(customer).map_or(&[][..], |list| list);
     let right = left == expected && inner == rows && unknown.len() == n - rows.len();
     if !right || !customers.iter().enumerate().all(is_list) {
         return Err("the rows are not those of a naive join".into());

@@ -3,14 +3,16 @@
 //!     cargo xtask data ecoli
 //!     cargo run --release --example kmers -- data/ecoli/NC_008253.fna [K, 31 by default]
 //!
-//! Without a file: of a genome of random bases with repeats. A window with another letter than A, C, G, T in it counts for nothing.
+//! Without a file: of a genome of random bases with repeats. A window with another letter than A,
+//! C, G, T in it counts for nothing.
 use koel::{Device, IndexBuilder, IndexOptions};
 use koel_kernels::hash::mix::splitmix_at;
 use std::error::Error;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (file, k) = (std::env::args().nth(1), std::env::args().nth(2).map_or(Ok(31), |k| k.parse::<u32>())?);
+    let (file, k) =
+        (std::env::args().nth(1), std::env::args().nth(2).map_or(Ok(31), |k| k.parse::<u32>())?);
     if !(1..=32).contains(&k) {
         return Err(format!("{k}-mers, expected 1 to 32").into());
     }

@@ -1,9 +1,10 @@
-//! The neighbours of each voxel of a sparse grid: which of the 26 around it are occupied, by their numbers.
+//! The neighbours of each voxel of a sparse grid: which of the 26 around it are occupied, by their
+//! numbers.
 //!
 //!     cargo run --release --example voxel_neighbours -- [SIDE OF THE GRID, 256 by default]
 //!
-//! The voxels are those that the surface of a sphere goes through: some 3.8 side^2 of side^3. An [`Index`] gives each a number, and back;
-//! queries of all neighbours are made of the keys.
+//! The voxels are those that the surface of a sphere goes through: some 3.8 side^2 of side^3. An
+//! [`Index`] gives each a number, and back; queries of all neighbours are made of the keys.
 use koel::{Device, Index};
 use std::collections::HashMap;
 use std::error::Error;
@@ -41,7 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut ranked = keys.clone();
     ranked.sort_unstable();
     let naive = ranked.iter().copied().zip(0u32..).collect::<HashMap<_, _>>();
-    let right = queries.iter().zip(&neighbours).all(|(query, found)| naive.get(query) == found.as_ref());
+    let right =
+        queries.iter().zip(&neighbours).all(|(query, found)| naive.get(query) == found.as_ref());
     let back = index.keys_of(&(0..index.len() as u32).collect::<Vec<_>>())?;
     if !right || !back.into_iter().eq(ranked.into_iter().map(Some)) {
         return Err("the neighbours are not those of a naive map".into());
@@ -55,14 +57,16 @@ fn sphere(side: i64) -> Vec<[i64; 3]> {
     let mut voxels = vec![];
     for z in 0..side {
         for y in 0..side {
-            // Along a row the surface is met twice at most: near where the row's middle line meets it.
+            // Along a row the surface is met twice at most: near where the row's middle line meets
+            // it.
             let far = |v: i64| (v as f64 + 0.5 - centre).abs();
             let rest = (radius + 1.0).powi(2) - far(y).powi(2) - far(z).powi(2);
             if rest < 0.0 {
                 continue;
             }
             let reach = rest.sqrt() + 1.0;
-            let inner = ((radius - 1.0).powi(2) - far(y).powi(2) - far(z).powi(2)).max(0.0).sqrt() - 1.0;
+            let inner =
+                ((radius - 1.0).powi(2) - far(y).powi(2) - far(z).powi(2)).max(0.0).sqrt() - 1.0;
             for x in (centre - reach).max(0.0) as i64..((centre + reach) as i64 + 1).min(side) {
                 if far(x) >= inner && crosses([x, y, z], centre, radius) {
                     voxels.push([x, y, z]);

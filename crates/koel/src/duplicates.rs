@@ -13,8 +13,9 @@ pub enum Duplicates {
     KeepFirst,
     /// They are an error that names a key.
     Reject,
-    /// The caller promises that there are none, as the papers do. A promise that is broken never hangs or crashes: the
-    /// published tables then keep one of the pairs, but lookups in the flagship may miss keys.
+    /// The caller promises that there are none, as the papers do. A promise that is broken never
+    /// hangs or crashes: the published tables then keep one of the pairs, but lookups in the
+    /// flagship may miss keys.
     Unchecked,
 }
 

@@ -34,7 +34,9 @@ pub enum Error {
         found_minor: u32,
     },
     /// The device cannot run koel's PTX.
-    #[error("{device} has compute capability {found_major}.{found_minor}, koel's kernels need 7.5 or later")]
+    #[error(
+        "{device} has compute capability {found_major}.{found_minor}, koel's kernels need 7.5 or later"
+    )]
     DeviceTooOld {
         /// The name of the device.
         device: String,
@@ -53,8 +55,8 @@ pub enum Error {
         /// Bytes free at that moment; 0 where that is not known.
         free: usize,
     },
-    /// A kernel ended with a fault: a bug in koel or in a user's kernel, or a device that broke. The device's context is
-    /// lost.
+    /// A kernel ended with a fault: a bug in koel or in a user's kernel, or a device that broke.
+    /// The device's context is lost.
     #[error("a kernel failed on {device}: {message} (launched last: {launched})")]
     KernelFault {
         /// The name of the device.
@@ -113,7 +115,9 @@ pub enum Error {
         kernel: &'static str,
     },
     /// A kernel's PTX and the code that launches it are not of the same source.
-    #[error("kernel `{kernel}` has {found} in the PTX, {expected} in the launching code: build the PTX again")]
+    #[error(
+        "kernel `{kernel}` has {found} in the PTX, {expected} in the launching code: build the PTX again"
+    )]
     KernelMismatch {
         /// The name.
         kernel: &'static str,
@@ -131,13 +135,17 @@ pub enum Error {
         device: String,
     },
     /// A kernel whose threads wait for each other cannot run on the CPU device.
-    #[error("kernel `{kernel}` uses barriers, warp operations or shared memory: the CPU device cannot run it")]
+    #[error(
+        "kernel `{kernel}` uses barriers, warp operations or shared memory: the CPU device cannot run it"
+    )]
     NotIndependent {
         /// The kernel.
         kernel: &'static str,
     },
     /// A launch that no device accepts.
-    #[error("kernel `{kernel}`: {asked} bytes of shared memory asked for a block, {device} has {limit}")]
+    #[error(
+        "kernel `{kernel}`: {asked} bytes of shared memory asked for a block, {device} has {limit}"
+    )]
     SharedMemory {
         /// The kernel.
         kernel: &'static str,
@@ -224,8 +232,9 @@ pub enum Error {
         /// The index of another.
         second: usize,
     },
-    /// Different 128-bit keys shared fingerprints in one draw of their function after the other. That is as good as impossible: rather, the
-    /// device does not keep what is written to its memory.
+    /// Different 128-bit keys shared fingerprints in one draw of their function after the other.
+    /// That is as good as impossible: rather, the device does not keep what is written to its
+    /// memory.
     #[error("{attempts} draws of a fingerprint function did not tell all keys apart on {device}")]
     SharedFingerprints {
         /// Draws.
@@ -239,7 +248,12 @@ pub enum Error {
 }
 
 /// `found` must be `expected`.
-pub(crate) fn check_length(name: &'static str, found: usize, other: &'static str, expected: usize) -> Result<()> {
+pub(crate) fn check_length(
+    name: &'static str,
+    found: usize,
+    other: &'static str,
+    expected: usize,
+) -> Result<()> {
     if found == expected { Ok(()) } else { Err(Error::Length { name, found, other, expected }) }
 }
 

@@ -1,8 +1,11 @@
-//! Real-time parallel hash tables: built from millions of keys and looked up in milliseconds, on a GPU and on a CPU.
+//! Real-time parallel hash tables: built from millions of keys and looked up in milliseconds, on a
+//! GPU and on a CPU.
 //!
-//! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them; tables: the flagship [`Map`], the same
-//! without values, [`Set`], the two-way [`Index`] and the [`MultiMap`] on it, these for [keys of 128 bits](keys128), and the published ones
-//! in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at most. The [`guide`] says which table to take.
+//! The modules follow the data: a [`device`] with its buffers and streams; [`primitives`] on them;
+//! tables: the flagship [`Map`], the same without values, [`Set`], the two-way [`Index`] and the
+//! [`MultiMap`] on it, these for [keys of 128 bits](keys128), and the published ones
+//! in [`classic`]; [files](mod@file) of tables. [`limits`] measures what the machine could do at
+//! most. The [`guide`] says which table to take.
 //!
 //! ```
 //! let device = koel::Device::best()?; // a GPU if a driver finds one, else this CPU
@@ -39,16 +42,18 @@ pub use duplicates::Duplicates;
 pub use error::{Error, Result};
 pub use groups::reduce as reduction;
 pub use groups::{
-    Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, NO_ID, Retrieved, Retriever,
-    ValueOrder, group_counts,
+    Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, NO_ID,
+    Retrieved, Retriever, ValueOrder, group_counts,
 };
 pub use keys128::{Index128, Map128, Set128};
 pub use map::{
-    Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation, Operations, Outcome, Value,
+    Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation, Operations,
+    Outcome, Value,
 };
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 
-/// The README's example is a test. `xtask/src/package.rs` has a test that the repository's README has the same.
+/// The README's example is a test. `xtask/src/package.rs` has a test that the repository's README
+/// has the same.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

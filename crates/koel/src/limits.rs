@@ -1,8 +1,9 @@
 //! What a machine can do at most: random reads and copies, measured.
 //!
-//! A lookup in a hash table is at least one read at a random place, so the rate of random reads from memory of the
-//! table's size bounds the rate of lookups that are answered one by one. Machines of the same type differ, and so do
-//! two hours on a shared one: measure the limit beside the table, in one run.
+//! A lookup in a hash table is at least one read at a random place, so the rate of random reads
+//! from memory of the table's size bounds the rate of lookups that are answered one by one.
+//! Machines of the same type differ, and so do two hours on a shared one: measure the limit beside
+//! the table, in one run.
 //!
 //! Every measured read is checked against what was written.
 //!
@@ -15,7 +16,9 @@
 use crate::device::memory::{Pages, map, prefetch};
 use crate::device::{Device, DeviceKind, Stream};
 use crate::error::{Error, Result};
-use koel_kernels::probe::{number_sectors, random_sector, random_sectors, sector_digest, sector_words};
+use koel_kernels::probe::{
+    number_sectors, random_sector, random_sectors, sector_digest, sector_words,
+};
 use rayon::prelude::*;
 
 /// Runs before the ones that count.
@@ -32,8 +35,8 @@ pub struct Rates {
     pub max: f64,
 }
 impl Rates {
-    /// Rates of runs that each did `work` and took these seconds; a run too short for the clock counts as 1 ns.
-    /// Zero without a run.
+    /// Rates of runs that each did `work` and took these seconds; a run too short for the clock
+    /// counts as 1 ns. Zero without a run.
     pub fn of(work: f64, seconds: &[f64]) -> Rates {
         let mut rates = seconds.iter().map(|s| work / s.max(1e-9)).collect::<Vec<f64>>();
         rates.sort_by(f64::total_cmp);
@@ -50,7 +53,8 @@ impl Rates {
 pub struct RandomReads {
     /// Bytes of the memory that was read from: those asked for, rounded up to whole reads.
     pub table_bytes: usize,
-    /// Bytes of one read, aligned to as many: a sector of 32 on a GPU, a cache line of 64 on a CPU.
+    /// Bytes of one read, aligned to as many: a sector of 32 on a GPU, a cache line of 64 on a
+    /// CPU.
     pub read_bytes: usize,
     /// Reads of one run.
     pub reads: usize,
@@ -67,12 +71,13 @@ pub struct Copies {
     pub rates: Rates,
 }
 
-/// How fast the device of `stream` reads at random from `table_bytes` of memory: the median of `runs` runs after two that
-/// do not count.
+/// How fast the device of `stream` reads at random from `table_bytes` of memory: the median of
+/// `runs` runs after two that do not count.
 ///
-/// On a GPU each thread reads one 32-byte sector and writes 4 bytes, as a lookup does, 2^25 reads a run. On the CPU each
-/// thread reads 2^21 cache lines a run with 128 in flight (prefetched; elsewhere than on x86-64 as many as the core
-/// overlaps by itself), from huge pages where the system grants them.
+/// On a GPU each thread reads one 32-byte sector and writes 4 bytes, as a lookup does, 2^25 reads a
+/// run. On the CPU each thread reads 2^21 cache lines a run with 128 in flight (prefetched;
+/// elsewhere than on x86-64 as many as the core overlaps by itself), from huge pages where the
+/// system grants them.
 ///
 /// Errors: more than 64 GiB on a GPU, out of memory, a read that differs from what was written.
 pub fn random_reads(stream: &Stream, table_bytes: usize, runs: usize) -> Result<RandomReads> {
@@ -83,8 +88,9 @@ pub fn random_reads(stream: &Stream, table_bytes: usize, runs: usize) -> Result<
     }
 }
 
-/// How fast the device of `stream` copies `bytes` bytes from one buffer to another: the median of `runs` runs after two
-/// that do not count. On the CPU all threads copy, from and to huge pages where the system grants them.
+/// How fast the device of `stream` copies `bytes` bytes from one buffer to another: the median of
+/// `runs` runs after two that do not count. On the CPU all threads copy, from and to huge pages
+/// where the system grants them.
 ///
 /// Errors: out of memory.
 pub fn copies(stream: &Stream, bytes: usize, runs: usize) -> Result<Copies> {
@@ -96,12 +102,15 @@ pub fn copies(stream: &Stream, bytes: usize, runs: usize) -> Result<Copies> {
         let piece = (8 * words).div_ceil(stream.device().parallelism());
         measure(stream, runs, |_| {
             stream.device().install(|| {
-                to.par_chunks_mut(piece).zip(from.par_chunks(piece)).for_each(|(to, from)| to.copy_from_slice(from));
+                to.par_chunks_mut(piece)
+                    .zip(from.par_chunks(piece))
+                    .for_each(|(to, from)| to.copy_from_slice(from));
             });
             Ok(())
         })?
     } else {
-        let (mut from, mut to) = (stream.device().alloc::<u64>(words)?, stream.device().alloc::<u64>(words)?);
+        let (mut from, mut to) =
+            (stream.device().alloc::<u64>(words)?, stream.device().alloc::<u64>(words)?);
         from.view_mut().fill_bytes(1, stream)?;
         measure(stream, runs, |_| to.view_mut().copy_from(from.view(), stream))?
     };
@@ -109,16 +118,26 @@ pub fn copies(stream: &Stream, bytes: usize, runs: usize) -> Result<Copies> {
 }
 
 /// Seconds of each run but the first two; `run` gets its number.
-fn measure(stream: &Stream, runs: usize, mut run: impl FnMut(u32) -> Result<()>) -> Result<Vec<f64>> {
+fn measure(
+    stream: &Stream,
+    runs: usize,
+    mut run: impl FnMut(u32) -> Result<()>,
+) -> Result<Vec<f64>> {
     let total = (WARM_UP + runs.max(1)) as u32;
-    let mut seconds = (0..total).map(|i| Ok(stream.time(|| run(i))?.1)).collect::<Result<Vec<f64>>>()?;
+    let mut seconds =
+        (0..total).map(|i| Ok(stream.time(|| run(i))?.1)).collect::<Result<Vec<f64>>>()?;
     seconds.drain(..WARM_UP);
     Ok(seconds)
 }
 
 const SECTOR: usize = 32;
 
-fn random_sector_reads(stream: &Stream, table_bytes: usize, reads: u32, runs: usize) -> Result<RandomReads> {
+fn random_sector_reads(
+    stream: &Stream,
+    table_bytes: usize,
+    reads: u32,
+    runs: usize,
+) -> Result<RandomReads> {
     const MOST: usize = 1 << 31;
     let n = table_bytes.div_ceil(SECTOR).max(1);
     if n > MOST {
@@ -128,13 +147,30 @@ fn random_sector_reads(stream: &Stream, table_bytes: usize, reads: u32, runs: us
     let mut table = device.alloc::<u64>(n * 4)?;
     let mut out = device.alloc::<u32>(reads as usize)?;
     // SAFETY: the table has four words for each sector.
-    unsafe { number_sectors::launch(stream, sectors.div_ceil(256), sectors, table.view_mut().arg("table", stream)?) }?;
+    unsafe {
+        number_sectors::launch(
+            stream,
+            sectors.div_ceil(256),
+            sectors,
+            table.view_mut().arg("table", stream)?,
+        )
+    }?;
     let mut last = 0;
     let seconds = measure(stream, runs, |run| {
         last = run;
         let (table, out) = (table.view().arg("table", stream)?, out.view_mut().arg("out", stream)?);
         // SAFETY: `random_sector` is below `sectors`, `out` has `reads` elements.
-        unsafe { random_sectors::launch(stream, reads.div_ceil(256), reads, sectors, seed(run), table, out) }
+        unsafe {
+            random_sectors::launch(
+                stream,
+                reads.div_ceil(256),
+                reads,
+                sectors,
+                seed(run),
+                table,
+                out,
+            )
+        }
     })?;
     check_sectors(device, &out.download()?, sectors, seed(last))?;
     let rates = Rates::of(reads.into(), &seconds);
@@ -160,7 +196,12 @@ const WORDS: usize = LINE / 8;
 /// Lines that a thread has asked for and not yet read.
 const IN_FLIGHT: usize = 128;
 
-fn random_lines(stream: &Stream, table_bytes: usize, reads: u32, runs: usize) -> Result<RandomReads> {
+fn random_lines(
+    stream: &Stream,
+    table_bytes: usize,
+    reads: u32,
+    runs: usize,
+) -> Result<RandomReads> {
     let n = table_bytes.div_ceil(LINE).max(1);
     let Ok(lines) = u32::try_from(n) else {
         return Err(Error::TooMany { what: "64-byte lines", n, max: u32::MAX as usize });
@@ -169,15 +210,21 @@ fn random_lines(stream: &Stream, table_bytes: usize, reads: u32, runs: usize) ->
     let mut memory = map(n * LINE, Pages::Huge)?;
     let table = bytemuck::cast_slice_mut::<u8, u64>(&mut memory);
     device.install(|| {
-        table.par_chunks_mut(WORDS).enumerate().for_each(|(line, words)| words.fill(line_word(line as u32)));
+        table
+            .par_chunks_mut(WORDS)
+            .enumerate()
+            .for_each(|(line, words)| words.fill(line_word(line as u32)));
     });
     let table = &*table;
     let mut sums = Vec::new();
     let mut last = 0;
     let seconds = measure(stream, runs, |run| {
         last = run;
-        sums = device
-            .install(|| rayon::broadcast(|thread| sum_lines(table, lines, reads, line_seed(run, thread.index()))));
+        sums = device.install(|| {
+            rayon::broadcast(|thread| {
+                sum_lines(table, lines, reads, line_seed(run, thread.index()))
+            })
+        });
         Ok(())
     })?;
     for (thread, &found) in sums.iter().enumerate() {
@@ -187,7 +234,12 @@ fn random_lines(stream: &Stream, table_bytes: usize, reads: u32, runs: usize) ->
         }
     }
     let reads = reads as usize * sums.len();
-    Ok(RandomReads { table_bytes: n * LINE, read_bytes: LINE, reads, rates: Rates::of(reads as f64, &seconds) })
+    Ok(RandomReads {
+        table_bytes: n * LINE,
+        read_bytes: LINE,
+        reads,
+        rates: Rates::of(reads as f64, &seconds),
+    })
 }
 fn line_seed(run: u32, thread: usize) -> u32 {
     seed(run) ^ (thread as u32 + 1).wrapping_mul(0xC2B2_AE35)
@@ -207,7 +259,8 @@ fn sum_lines(table: &[u64], lines: u32, reads: u32, seed: u32) -> u64 {
         if i as usize >= IN_FLIGHT {
             sum = sum.wrapping_add(table[asked[slot]]);
         }
-        // A word that differs from read to read: which one does not matter, as the line comes whole.
+        // A word that differs from read to read: which one does not matter, as the line comes
+        // whole.
         let word = random_sector(i, lines, seed) as usize * WORDS + i as usize % WORDS;
         prefetch(&raw const table[word]);
         asked[slot] = word;
@@ -220,12 +273,20 @@ mod tests {
     use super::*;
 
     fn plausible(rates: Rates) {
-        assert!(rates.min > 0.0 && rates.min <= rates.median && rates.median <= rates.max && rates.max.is_finite());
+        assert!(
+            rates.min > 0.0
+                && rates.min <= rates.median
+                && rates.median <= rates.max
+                && rates.max.is_finite()
+        );
     }
 
     #[test]
     fn rates_are_ordered() {
-        assert_eq!(Rates::of(12.0, &[3.0, 1.0, 2.0, 4.0]), Rates { median: 4.0, min: 3.0, max: 12.0 });
+        assert_eq!(
+            Rates::of(12.0, &[3.0, 1.0, 2.0, 4.0]),
+            Rates { median: 4.0, min: 3.0, max: 12.0 }
+        );
         assert_eq!(Rates::of(2.0, &[4.0]), Rates { median: 0.5, min: 0.5, max: 0.5 });
         assert_eq!(Rates::of(1.0, &[]), Rates { median: 0.0, min: 0.0, max: 0.0 });
         assert!(Rates::of(1.0, &[0.0]).max.is_finite());
@@ -265,12 +326,17 @@ mod tests {
             plausible(reads.rates);
         }
         let device = stream.device();
-        let mut out = (0..500).map(|i| sector_digest(sector_words(random_sector(i, 77, 5)))).collect::<Vec<u32>>();
+        let mut out = (0..500)
+            .map(|i| sector_digest(sector_words(random_sector(i, 77, 5))))
+            .collect::<Vec<u32>>();
         check_sectors(device, &out, 77, 5).unwrap();
         out[499] ^= 1 << 31;
         assert!(matches!(check_sectors(device, &out, 77, 5), Err(Error::WrongRead { .. })));
         let error = random_sector_reads(&stream, (1 << 36) + 1, 10, 1).unwrap_err();
-        assert_eq!(error.to_string(), "2147483649 32-byte sectors are too many: at most 2147483648");
+        assert_eq!(
+            error.to_string(),
+            "2147483649 32-byte sectors are too many: at most 2147483648"
+        );
     }
 
     #[test]

@@ -4,10 +4,12 @@ use koel_kernels::hash::mix::{mix, redrawn};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-/// Seeds that a build on a CPU tries, at most. By the last one the stash takes whatever has no place.
+/// Seeds that a build on a CPU tries, at most. By the last one the stash takes whatever has no
+/// place.
 pub const MOST_ATTEMPTS: u32 = 4;
 
-/// Random bits, drawn once in a process: where nobody chose a seed, nobody can have chosen keys against it.
+/// Random bits, drawn once in a process: where nobody chose a seed, nobody can have chosen keys
+/// against it.
 static OF_PROCESS: LazyLock<u64> = LazyLock::new(unforeseeable);
 
 /// Random bits.
@@ -22,12 +24,13 @@ pub struct Seeds {
     pub first: u32,
     /// What those of the others follow from, by [`redrawn`].
     pub redraws: u32,
-    /// Whether kernels give up when there is no room by the first one, for the host to begin again: that is as fast as a first build, but the
-    /// host must wait to know.
+    /// Whether kernels give up when there is no room by the first one, for the host to begin
+    /// again: that is as fast as a first build, but the host must wait to know.
     pub gives_up: bool,
 }
 impl Seeds {
-    /// With this seed first, or that of the process. Those after it are random too, unless all follow from the seed: 0 if there is none.
+    /// With this seed first, or that of the process. Those after it are random too, unless all
+    /// follow from the seed: 0 if there is none.
     pub fn new(seed: Option<u32>, reproducible: bool) -> Seeds {
         if reproducible {
             let first = seed.unwrap_or(0);
@@ -38,17 +41,26 @@ impl Seeds {
     }
     /// Those of a build that the host waits for: the first alone, then the others.
     pub fn apart(self) -> [Seeds; 2] {
-        [Seeds { gives_up: true, ..self }, Seeds { first: self.of(2), redraws: mix(self.redraws), gives_up: false }]
+        [
+            Seeds { gives_up: true, ..self },
+            Seeds { first: self.of(2), redraws: mix(self.redraws), gives_up: false },
+        ]
     }
     /// That of an attempt, from 1 on.
     pub fn of(self, attempt: u32) -> u32 {
         if attempt == 1 { self.first } else { redrawn(self.redraws, attempt) }
     }
-    /// Builds with one seed after the other until one has room: `build(seed, most)` gives `None` if it would stash more than `most` pairs.
-    pub fn build<T>(self, most: usize, mut build: impl FnMut(u32, usize) -> Result<Option<T>>) -> Result<Drawn<T>> {
+    /// Builds with one seed after the other until one has room: `build(seed, most)` gives `None` if
+    /// it would stash more than `most` pairs.
+    pub fn build<T>(
+        self,
+        most: usize,
+        mut build: impl FnMut(u32, usize) -> Result<Option<T>>,
+    ) -> Result<Drawn<T>> {
         let mut attempts = 1;
         loop {
-            let (seed, most) = (self.of(attempts), if attempts < MOST_ATTEMPTS { most } else { usize::MAX });
+            let (seed, most) =
+                (self.of(attempts), if attempts < MOST_ATTEMPTS { most } else { usize::MAX });
             if let Some(built) = build(seed, most)? {
                 return Ok(Drawn { built, seed, attempts });
             }

@@ -1,4 +1,5 @@
-//! Changing tables that are there, in batches: what [maps](crate::map) and [sets](crate::set) share.
+//! Changing tables that are there, in batches: what [maps](crate::map) and [sets](crate::set)
+//! share.
 use crate::cpu;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
@@ -24,7 +25,8 @@ pub(crate) mod tests;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Outcome {
-    /// Nothing: there was no room, or too many operations were for too few partitions. Only [`enqueue`](crate::MapUpdater::enqueue) leaves it.
+    /// Nothing: there was no room, or too many operations were for too few partitions. Only
+    /// [`enqueue`](crate::MapUpdater::enqueue) leaves it.
     NotDone = status::NOT_DONE,
     /// The key was missing and is there now, with the value.
     Inserted = status::INSERTED,
@@ -58,8 +60,8 @@ impl Outcome {
         bytes.into_iter().map(|byte| Outcome::of(byte).unwrap_or(Outcome::NotDone)).collect()
     }
 }
-/// The operations of a batch: on a [`Map`](crate::Map) each an [`Operation`](crate::Operation), on a [`Set`](crate::Set) a
-/// [`SetOperation`](crate::SetOperation).
+/// The operations of a batch: on a [`Map`](crate::Map) each an [`Operation`](crate::Operation), on
+/// a [`Set`](crate::Set) a [`SetOperation`](crate::SetOperation).
 #[derive(Clone, Copy, Debug)]
 pub enum Operations<'a, O = crate::Operation> {
     /// The same on every key.
@@ -110,27 +112,46 @@ pub(crate) trait Changed: Sized {
     /// Pairs stored.
     fn len(&self) -> Result<usize>;
     fn parts(&mut self) -> PartsOf<'_, Self>;
-    /// How it went can be read from the header, when that has run. `scratch_bytes`: what was needed besides the table.
+    /// How it went can be read from the header, when that has run. `scratch_bytes`: what was needed
+    /// besides the table.
     fn changed_by_kernels(&mut self, scratch_bytes: usize);
     /// So many pairs came and went, so many are in the stash, and it has so many bytes.
     fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize);
     /// Builds it again of its own pairs, with room for so many, at this load.
-    fn rebuild(&mut self, stream: &Stream, pairs: usize, load: f64, options: Self::Options) -> Result<()>;
+    fn rebuild(
+        &mut self,
+        stream: &Stream,
+        pairs: usize,
+        load: f64,
+        options: Self::Options,
+    ) -> Result<()>;
     /// Its pairs, on the host.
     fn pairs_on_host(&self) -> Result<PairsOnHost<Self>>;
     /// Builds it again of these pairs, at this load.
-    fn build_of(&mut self, stream: &Stream, pairs: PairsOnHost<Self>, load: f64, options: Self::Options) -> Result<()>;
+    fn build_of(
+        &mut self,
+        stream: &Stream,
+        pairs: PairsOnHost<Self>,
+        load: f64,
+        options: Self::Options,
+    ) -> Result<()>;
 
-    /// Bytes of shared memory of a block that changes a partition of so many buckets by operations on so many keys, which differ (`each`) or not;
-    /// `None`: it cannot.
+    /// Bytes of shared memory of a block that changes a partition of so many buckets by operations
+    /// on so many keys, which differ (`each`) or not; `None`: it cannot.
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32>;
     /// Launches what applies operations that have been sent.
     ///
     /// # Safety
     /// The arguments must fit the kernel.
-    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, on: Launch<Self>) -> Result<()>;
+    unsafe fn launch(
+        stream: &Stream,
+        shape: Shape,
+        applying: Applying,
+        on: Launch<Self>,
+    ) -> Result<()>;
 }
-/// What does operations in the buckets of their keys alone: launches, whose arguments must fit the kernels, and what they need.
+/// What does operations in the buckets of their keys alone: launches, whose arguments must fit the
+/// kernels, and what they need.
 pub(crate) struct FewKernels<T: Changed> {
     /// Bytes of shared memory of a block.
     pub shared_bytes: fn(Few) -> u32,
@@ -139,13 +160,19 @@ pub(crate) struct FewKernels<T: Changed> {
     /// Applies what that left, in so many blocks.
     pub left: unsafe fn(&Stream, u32, Shape, Applying, Launch<T>) -> Result<()>,
 }
-pub(crate) type PairsOnHost<T> = HashMap<<PairsOf<T> as Layout>::Key, <PairsOf<T> as Layout>::Value>;
+pub(crate) type PairsOnHost<T> =
+    HashMap<<PairsOf<T> as Layout>::Key, <PairsOf<T> as Layout>::Value>;
 type PairsOf<T> = <T as Changed>::Pairs;
 type WordOf<T> = <<T as Changed>::Buckets as cpu::Buckets>::Word;
 /// What is changed of a table.
 pub(crate) enum Parts<'a, L: Layout, W> {
     Kernels(&'a mut Slots<W>),
-    Cpu { table: &'a mut Stored<W>, stash: &'a mut cpu::Stash<L>, header: &'a mut Buffer<u32>, seed: u32 },
+    Cpu {
+        table: &'a mut Stored<W>,
+        stash: &'a mut cpu::Stash<L>,
+        header: &'a mut Buffer<u32>,
+        seed: u32,
+    },
 }
 pub(crate) type PartsOf<'a, T> = Parts<'a, PairsOf<T>, WordOf<T>>;
 /// What kernels that change a table get: the operations as sent, and what they change.
@@ -180,7 +207,8 @@ pub(crate) struct Memory {
     are_ones: bool,
     /// Operations of a batch that has one for all.
     no_operations: Buffer<u8>,
-    /// Operations that were done in the buckets of their keys, since some were done in whole partitions.
+    /// Operations that were done in the buckets of their keys, since some were done in whole
+    /// partitions.
     done_few: usize,
     of_cpu: cpu::Updates,
 }
@@ -199,8 +227,9 @@ pub(crate) struct Limits {
     pub most_load: f64,
     /// Whether only the buckets of the keys are read, or partitions as a whole.
     pub few: bool,
-    /// From which load on, of what the table was built for and what comes, and from how many operations a bucket on (of narrow pairs; twice as many
-    /// of wide ones), it is partitions where keys are inserted: too many would have to evict others.
+    /// From which load on, of what the table was built for and what comes, and from how many
+    /// operations a bucket on (of narrow pairs; twice as many of wide ones), it is partitions
+    /// where keys are inserted: too many would have to evict others.
     pub few_load: f64,
     pub few_share: f64,
     /// Of those operations of a group on average, at most.
@@ -225,19 +254,23 @@ impl Limits {
     fn entries(self, mean: f64) -> u32 {
         ((mean + self.deviations * mean.sqrt()) * 1.2) as u32 + self.spare
     }
-    /// Operations of a partition on average, at most; `None`: blocks have no room for such partitions.
+    /// Operations of a partition on average, at most; `None`: blocks have no room for such
+    /// partitions.
     fn most_operations<T: Changed>(self, shape: Shape, each: bool, max_shared: u32) -> Option<u32> {
         let bytes = |mean: u32| T::shared_bytes(shape.buckets, self.entries(mean as f64), each);
         let fits = |&mean: &u32| bytes(mean).is_some_and(|bytes| bytes <= max_shared);
-        let mut means =
-            std::iter::successors(Some(self.operations), |&mean| Some(mean * 3 / 4).filter(|&mean| mean > 0));
+        let mut means = std::iter::successors(Some(self.operations), |&mean| {
+            Some(mean * 3 / 4).filter(|&mean| mean > 0)
+        });
         means.find(fits)
     }
     /// Whether operations are done in the buckets of their keys, as far as they can be.
     fn are_few<T: Changed>(self, n: usize, code: u32, plan: &Plan, slots: usize) -> bool {
         let is_dense = (plan.n as usize + n) as f64 > self.few_load * slots as f64;
         let share = self.few_share * <T::Pairs as Layout>::SLOT_WORDS as f64;
-        let evicts = code == operation::INSERT && is_dense && n as f64 > share * plan.shape.all_buckets() as f64;
+        let evicts = code == operation::INSERT
+            && is_dense
+            && n as f64 > share * plan.shape.all_buckets() as f64;
         self.few && !evicts && plan.shape.all_buckets() > 1
     }
     fn most_pairs<T: Changed>(self, shape: Shape) -> u32 {
@@ -247,7 +280,8 @@ impl Limits {
 /// Words for claims of buckets, for an operation of a group on average; and of a group at most.
 const CLAIMS: usize = 3;
 const MOST_CLAIMS: usize = 1 << 13;
-/// Blocks of whole partitions behind few operations, at most: nearly always they have nothing to do, and the fewer leave the sooner.
+/// Blocks of whole partitions behind few operations, at most: nearly always they have nothing to
+/// do, and the fewer leave the sooner.
 const LEFT_BLOCKS: u32 = 528;
 /// Blocks that empty a stash, at most.
 const MOST_UNSTASHING: u32 = 64;
@@ -343,8 +377,8 @@ impl<T: Changed> Updater<T> {
         self.finish(table, stream, batch, &mut outcomes, all, left)?;
         self.relieve(table, stream)
     }
-    /// Builds a table on a CPU again, by another seed, that has more pairs in its stash than a build leaves there: each batch would take
-    /// them out and put them back.
+    /// Builds a table on a CPU again, by another seed, that has more pairs in its stash than a
+    /// build leaves there: each batch would take them out and put them back.
     fn relieve(&mut self, table: &mut T, stream: &Stream) -> Result<()> {
         let most = table.plan().most_stashed();
         match table.parts() {
@@ -353,8 +387,8 @@ impl<T: Changed> Updater<T> {
         }
         self.redraw(table, stream)
     }
-    /// Builds the table again, as large as it is, by a seed that nobody knows: against the one that it has, keys were chosen. Later builds
-    /// take that seed too.
+    /// Builds the table again, as large as it is, by a seed that nobody knows: against the one that
+    /// it has, keys were chosen. Later builds take that seed too.
     fn redraw(&mut self, table: &mut T, stream: &Stream) -> Result<()> {
         self.options = T::with_seed(self.options, unforeseeable() as u32);
         let room = (slots_of::<T>(table.plan().shape) as f64 * self.grown_load()) as usize;
@@ -379,17 +413,28 @@ impl<T: Changed> Updater<T> {
         write!(f, "{name}[{} bytes] on {}", self.scratch_bytes(), self.device.name())
     }
 
-    fn check(&self, table: &T, stream: &Stream, batch: BatchOf<'_, T>, outcomes: &mut ViewMut<'_, u8>) -> Result<()> {
+    fn check(
+        &self,
+        table: &T,
+        stream: &Stream,
+        batch: BatchOf<'_, T>,
+        outcomes: &mut ViewMut<'_, u8>,
+    ) -> Result<()> {
         for (name, device) in [(T::NAMES[0], table.device()), ("stream", stream.device())] {
             if *device != self.device {
-                return Err(Error::WrongDevice { name, found: device.name(), expected: self.device.name() });
+                return Err(Error::WrongDevice {
+                    name,
+                    found: device.name(),
+                    expected: self.device.name(),
+                });
             }
         }
         let n = batch.keys.len();
         if n >= 1 << 31 {
             return Err(Error::TooMany { what: "operations", n, max: (1 << 31) - 1 });
         }
-        let needs_no_values = batch.operations.code() == operation::ERASE && batch.values.is_empty();
+        let needs_no_values =
+            batch.operations.code() == operation::ERASE && batch.values.is_empty();
         if <T::Buckets as cpu::Buckets>::VALUES && !needs_no_values {
             check_length("values", batch.values.len(), "keys", n)?;
         }
@@ -411,7 +456,8 @@ impl<T: Changed> Updater<T> {
     fn piece(&self, shape: Shape, batch: BatchOf<'_, T>, are_few: bool) -> Option<(usize, Rule)> {
         let max_shared = self.device.max_shared();
         let each = batch.operations.code() == operation::EACH;
-        let mut most = self.limits.most_operations::<T>(shape, each, max_shared)? as usize * shape.partitions as usize;
+        let mut most = self.limits.most_operations::<T>(shape, each, max_shared)? as usize
+            * shape.partitions as usize;
         let mut rule = self.limits.rule;
         if are_few {
             // There is one pass.
@@ -419,10 +465,15 @@ impl<T: Changed> Updater<T> {
             let groups = self.route(1, shape, rule)?.bins(shape.partitions)[1] as usize;
             let fits = |&each: &usize| {
                 let route = self.route(each * groups, shape, rule);
-                route.is_some_and(|route| (T::FEW.shared_bytes)(few(&route, each * groups, shape, 0, 0)) <= max_shared)
+                route.is_some_and(|route| {
+                    (T::FEW.shared_bytes)(few(&route, each * groups, shape, 0, 0)) <= max_shared
+                })
             };
             let halves = |&each: &usize| (each > 1).then_some(each / 2);
-            most = most.min(std::iter::successors(Some(self.limits.group as usize), halves).find(fits)? * groups);
+            most = most.min(
+                std::iter::successors(Some(self.limits.group as usize), halves).find(fits)?
+                    * groups,
+            );
         }
         let piece = most.min(batch.keys.len()).max(1);
         // The overflow area has room for all.
@@ -434,7 +485,8 @@ impl<T: Changed> Updater<T> {
         Route::new::<T::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), rule)
     }
 
-    /// Does what can be done at once. If there are many more operations than slots, a few first, so that the table grows in time.
+    /// Does what can be done at once. If there are many more operations than slots, a few first, so
+    /// that the table grows in time.
     fn begin(
         &mut self,
         table: &mut T,
@@ -456,7 +508,11 @@ impl<T: Changed> Updater<T> {
             if refused > 0 {
                 // The others bring, and want, as much.
                 let more = (table.len()? + wanted).saturating_sub(before) as f64;
-                self.rebuild(table, stream, before + (more * n as f64 / first as f64).min(n as f64) as usize)?;
+                self.rebuild(
+                    table,
+                    stream,
+                    before + (more * n as f64 / first as f64).min(n as f64) as usize,
+                )?;
             }
         }
         if self.can_update(table, batch) {
@@ -484,7 +540,8 @@ impl<T: Changed> Updater<T> {
             if pairs as f64 > slots_of::<T>(table.plan().shape) as f64 * self.grown_load() {
                 self.rebuild(table, stream, pairs)?;
             } else if !left.is_redrawn {
-                // It is not the table that is full, only some partitions; or more keys come to one than by chance.
+                // It is not the table that is full, only some partitions; or more keys come to one
+                // than by chance.
                 self.redraw(table, stream)?;
                 left.is_redrawn = true;
             } else {
@@ -530,7 +587,8 @@ impl<T: Changed> Updater<T> {
         table.rebuild(stream, pairs, self.grown_load(), self.options)
     }
 
-    /// Does the operations of a range, a piece after the other; of all, or of those that are not done yet.
+    /// Does the operations of a range, a piece after the other; of all, or of those that are not
+    /// done yet.
     fn launch(
         &mut self,
         table: &mut T,
@@ -557,9 +615,16 @@ impl<T: Changed> Updater<T> {
                 let ways = [false, true].map(|are_few| self.piece(shape, part, are_few));
                 // Whichever way a later batch of as many operations goes, it finds memory.
                 for &(piece, rule) in ways.iter().flatten() {
-                    let route = self.route(range.len().min(piece), shape, rule).ok_or_else(unfit)?;
+                    let route =
+                        self.route(range.len().min(piece), shape, rule).ok_or_else(unfit)?;
                     let Memory { sent, counters, .. } = &mut self.memory;
-                    reserve_route::<T::Pairs, Numbered>(&route, shape, sent, counters, state_words(shape))?;
+                    reserve_route::<T::Pairs, Numbered>(
+                        &route,
+                        shape,
+                        sent,
+                        counters,
+                        state_words(shape),
+                    )?;
                 }
                 let (piece, rule) = ways[are_few as usize].ok_or_else(unfit)?;
                 // Pieces as long as each other.
@@ -571,7 +636,10 @@ impl<T: Changed> Updater<T> {
                     let outcomes = outcomes.reborrow().slice(range.clone())?;
                     let (memory, limits) = (&mut self.memory, self.limits);
                     let (is_first, part) = (start == first, batch.part(range)?);
-                    memory.run::<T>(stream, &plan, &route, limits, slots, part, outcomes, again, are_few, is_first)?;
+                    memory.run::<T>(
+                        stream, &plan, &route, limits, slots, part, outcomes, again, are_few,
+                        is_first,
+                    )?;
                 }
                 table.changed_by_kernels(self.scratch_bytes());
             }
@@ -580,10 +648,18 @@ impl<T: Changed> Updater<T> {
                 let updated = self.on_cpu(&plan, words, stash, seed, part, &mut outcomes, again)?;
                 if let Some(header) = header.view_mut().host_mut() {
                     type Value<T> = <PairsOf<T> as Layout>::Value;
-                    let pairs = kernels::read_header::<Value<T>>(header).pairs as usize + updated.new - updated.gone;
-                    header.copy_from_slice(&kernels::header_words(seed, pairs, stash.len(), stash.held()));
+                    let pairs = kernels::read_header::<Value<T>>(header).pairs as usize
+                        + updated.new
+                        - updated.gone;
+                    header.copy_from_slice(&kernels::header_words(
+                        seed,
+                        pairs,
+                        stash.len(),
+                        stash.held(),
+                    ));
                 }
-                let (stashed, bytes) = (stash.len(), words.bytes() + stash.bytes() + header.bytes());
+                let (stashed, bytes) =
+                    (stash.len(), words.bytes() + stash.bytes() + header.bytes());
                 table.changed_on_cpu(updated, stashed, bytes);
                 if let Some(state) = self.memory.counters.view_mut().host_mut() {
                     state.fill(0);
@@ -614,17 +690,31 @@ impl<T: Changed> Updater<T> {
             all => (all.code(), Some(&[][..])),
         };
         // There may be memory for more.
-        let mut words =
-            table.view_mut().slice(..plan.shape.all_buckets() as usize * <T::Buckets as cpu::Buckets>::WORDS)?;
-        let (Some(words), Some(keys), Some(values), Some(operations), Some(outcomes)) =
-            (words.host_mut(), batch.keys.host(), batch.values.host(), operations, outcomes.host_mut())
-        else {
+        let mut words = table
+            .view_mut()
+            .slice(..plan.shape.all_buckets() as usize * <T::Buckets as cpu::Buckets>::WORDS)?;
+        let (Some(words), Some(keys), Some(values), Some(operations), Some(outcomes)) = (
+            words.host_mut(),
+            batch.keys.host(),
+            batch.values.host(),
+            operations,
+            outcomes.host_mut(),
+        ) else {
             return Ok(cpu::Updated::default());
         };
         let most = self.limits.most_pairs::<T>(plan.shape);
         let batch = cpu::Batch { keys, values, operation: code, operations, again, most };
         let memory = &mut self.memory.of_cpu;
-        Ok(cpu::update::<T::Buckets>(&self.device, plan.shape, seed, words, stash, batch, outcomes, memory))
+        Ok(cpu::update::<T::Buckets>(
+            &self.device,
+            plan.shape,
+            seed,
+            words,
+            stash,
+            batch,
+            outcomes,
+            memory,
+        ))
     }
 
     /// Does what is not done of a range by a table of the host, and builds the table again of that.
@@ -645,7 +735,8 @@ impl<T: Changed> Updater<T> {
         let mut outcomes = outcomes.reborrow().slice(range)?;
         let mut done = outcomes.view().download()?;
         let mut pairs = table.pairs_on_host()?;
-        for (i, done) in done.iter_mut().enumerate().filter(|(_, done)| **done == status::NOT_DONE) {
+        for (i, done) in done.iter_mut().enumerate().filter(|(_, done)| **done == status::NOT_DONE)
+        {
             let operation = operation::of(operations[i], <T::Buckets as cpu::Buckets>::VALUES);
             let before = pairs.get(&keys[i]).copied();
             match applied(operation, before, values.get(i).copied().unwrap_or_default()) {
@@ -660,8 +751,9 @@ impl<T: Changed> Updater<T> {
 }
 
 impl Memory {
-    /// Puts a piece of a batch on the stream: a fill and three to five launches; `are_few`: the buckets of the keys alone are read, as far as
-    /// that will do; `is_first`: of the pieces, so that what blocks tell is cleared.
+    /// Puts a piece of a batch on the stream: a fill and three to five launches; `are_few`: the
+    /// buckets of the keys alone are read, as far as that will do; `is_first`: of the pieces,
+    /// so that what blocks tell is cleared.
     #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
     fn run<T: Changed>(
         &mut self,
@@ -681,12 +773,15 @@ impl Memory {
             Operations::Each(each) => (operation::EACH, each),
             all => (all.code(), self.no_operations.view()),
         };
-        let (values, operations) = (batch.values.arg("values", stream)?, operations.arg("operations", stream)?);
+        let (values, operations) =
+            (batch.values.arg("values", stream)?, operations.arg("operations", stream)?);
         let in_header = table.header.view().arg("header", stream)?;
         let (sent, counters) = (&mut self.sent, &mut self.counters);
         let words = state_words(shape);
         let behind = if is_first { words } else { 0 };
-        let came = send::<T::Pairs, Numbered>(stream, route, shape, in_header, batch.keys, sent, counters, behind)?;
+        let came = send::<T::Pairs, Numbered>(
+            stream, route, shape, in_header, batch.keys, sent, counters, behind,
+        )?;
         self.state = came.counters;
 
         let partitions = shape.partitions as usize;
@@ -712,19 +807,46 @@ impl Memory {
         };
         let statuses = outcomes.arg("outcomes", stream)?;
         let header = table.header.view_mut().arg("header", stream)?;
-        let state = self.counters.view_mut().slice(self.state..self.state + words)?.arg("state", stream)?;
-        let on = Launch { came, values, operations, unstashed, lists, slots, stash, statuses, header, state };
+        let state =
+            self.counters.view_mut().slice(self.state..self.state + words)?.arg("state", stream)?;
+        let on = Launch {
+            came,
+            values,
+            operations,
+            unstashed,
+            lists,
+            slots,
+            stash,
+            statuses,
+            header,
+            state,
+        };
         if are_few {
             let few = few(route, n, shape, code, plan.stash_bits);
-            // SAFETY: the operations as sent, `n` of everything that they have; the table as built with this plan.
+            // SAFETY: the operations as sent, `n` of everything that they have; the table as built
+            // with this plan.
             unsafe { (T::FEW.launch)(stream, route.bins(shape.partitions)[1], shape, few, &on) }?;
         }
         let grid = (1u32 << plan.stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
-        // SAFETY: a table that is built; a word for each partition, and as many for the stash as it takes.
-        unsafe { T::Pairs::unstash(stream, grid, shape, plan.stash_bits, stash, unstashed, lists, in_header) }?;
+        // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
+        // takes.
+        unsafe {
+            T::Pairs::unstash(
+                stream,
+                grid,
+                shape,
+                plan.stash_bits,
+                stash,
+                unstashed,
+                lists,
+                in_header,
+            )
+        }?;
         match are_few {
             // SAFETY: as above; the stash as it was left.
-            true => unsafe { (T::FEW.left)(stream, LEFT_BLOCKS.min(shape.partitions), shape, applying, on) },
+            true => unsafe {
+                (T::FEW.left)(stream, LEFT_BLOCKS.min(shape.partitions), shape, applying, on)
+            },
             // SAFETY: the same.
             false => unsafe { T::launch(stream, shape, applying, on) },
         }?;

@@ -1,4 +1,5 @@
-//! Every allocation of device memory that an operation makes fails once: each time a clean error, and what was there is as it was.
+//! Every allocation of device memory that an operation makes fails once: each time a clean error,
+//! and what was there is as it was.
 mod support;
 
 use koel::device::{allocation_failed, fail_allocation_after};
@@ -10,8 +11,8 @@ use std::io::Cursor;
 use std::sync::{Mutex, PoisonError};
 use support::{devices, is_fast};
 
-/// Does `run` again and again, each time another allocation of it failing, until none is left. After each failure `intact` looks at what
-/// was there. Returns how many failed.
+/// Does `run` again and again, each time another allocation of it failing, until none is left.
+/// After each failure `intact` looks at what was there. Returns how many failed.
 fn each_failure<S>(
     name: &str,
     new: impl Fn() -> S,
@@ -57,7 +58,9 @@ impl Trial<'_> {
     }
     /// That the insertions were done of which the outcomes say so, and no others.
     fn is_as_told(&self, map: &Map, outcomes: &[u8]) {
-        for (i, (found, key)) in map.get(&keys(self.new)).unwrap().into_iter().zip(keys(self.new)).enumerate() {
+        for (i, (found, key)) in
+            map.get(&keys(self.new)).unwrap().into_iter().zip(keys(self.new)).enumerate()
+        {
             let before = (i < self.old as usize).then(|| key.wrapping_add(1));
             let expected = match Outcome::of(outcomes[i]) {
                 None | Some(Outcome::NotDone) => before,
@@ -66,13 +69,17 @@ impl Trial<'_> {
             assert_eq!(found, expected, "key {i}, outcome {}", outcomes[i]);
         }
     }
-    /// That each key has the value from before or that of its insertion, and none from before is missing.
+    /// That each key has the value from before or that of its insertion, and none from before is
+    /// missing.
     fn is_partly_changed(&self, map: &Map) {
         let found = map.get(&keys(self.new)).unwrap();
         let present = found.iter().flatten().count();
         for (i, (found, key)) in found.into_iter().zip(keys(self.new)).enumerate() {
             let values = [1, 2].map(|version| Some(key.wrapping_add(version)));
-            assert!(values.contains(&found) || (found.is_none() && i >= self.old as usize), "key {i}: {found:?}");
+            assert!(
+                values.contains(&found) || (found.is_none() && i >= self.old as usize),
+                "key {i}: {found:?}"
+            );
         }
         assert_eq!(map.len().unwrap(), present);
     }
@@ -89,7 +96,8 @@ fn builds(trial: &Trial<'_>) -> u32 {
     let &Trial { device, old, .. } = trial;
     let wide = keys(old).iter().map(|&k| k as u128 | 1 << 100).collect::<Vec<_>>();
     let none = |_: &mut ()| ();
-    let build = |name: &str, run: &dyn Fn() -> Result<()>| each_failure(name, || (), |_| run(), none, none);
+    let build =
+        |name: &str, run: &dyn Fn() -> Result<()>| each_failure(name, || (), |_| run(), none, none);
     let (keys, values) = (keys(old), values(old, 1));
     build("Map::build", &|| Map::build(device, &keys, &values).map(drop))
         + build("Set::build", &|| Set::build(device, &keys).map(drop))
@@ -120,7 +128,12 @@ fn rebuilds(trial: &Trial<'_>) -> u32 {
     let before = keys(old);
     let sets = each_failure(
         "SetBuilder::rebuild",
-        || (Set::build(device, &before).unwrap(), SetBuilder::new(device, SetOptions::default()).unwrap()),
+        || {
+            (
+                Set::build(device, &before).unwrap(),
+                SetBuilder::new(device, SetOptions::default()).unwrap(),
+            )
+        },
         |(set, builder)| builder.rebuild(set, &stream, staged.view()),
         |(set, _)| assert_eq!(set.count(&keys(new)).unwrap(), old as u64),
         |(set, _)| assert_eq!(set.count(&keys(new)).unwrap(), new as u64),
@@ -134,12 +147,17 @@ fn rebuilds_128(trial: &Trial<'_>) -> u32 {
     let wide = |n: u32| keys(n).iter().map(|&k| (k as u128) << 90 | k as u128).collect::<Vec<_>>();
     let mut twice = wide(new);
     twice.extend(wide(old / 2));
-    let of_keys = device.upload(&values(new, 2).into_iter().chain(values(old / 2, 2)).collect::<Vec<_>>()).unwrap();
+    let of_keys = device
+        .upload(&values(new, 2).into_iter().chain(values(old / 2, 2)).collect::<Vec<_>>())
+        .unwrap();
     let staged = device.upload(&twice).unwrap();
     let holds = |map: &Map128, n: u32, version: u32| {
         assert_eq!(map.len(), n as usize);
         let found = map.get(&wide(new)).unwrap();
-        let expected = keys(new).into_iter().zip(0..).map(|(key, i)| (i < n).then(|| key.wrapping_add(version)));
+        let expected = keys(new)
+            .into_iter()
+            .zip(0..)
+            .map(|(key, i)| (i < n).then(|| key.wrapping_add(version)));
         assert!(found.into_iter().eq(expected));
     };
     let maps = each_failure(
@@ -157,18 +175,25 @@ fn rebuilds_128(trial: &Trial<'_>) -> u32 {
     };
     let sets = each_failure(
         "Set128Builder::rebuild",
-        || (Set128::build(device, &wide(old)).unwrap(), Set128Builder::new(device, SetOptions::default()).unwrap()),
+        || {
+            (
+                Set128::build(device, &wide(old)).unwrap(),
+                Set128Builder::new(device, SetOptions::default()).unwrap(),
+            )
+        },
         |(set, builder)| builder.rebuild(set, &stream, staged.view()),
         |(set, _)| counts(set, old),
         |(set, _)| counts(set, new),
     );
     maps + sets
 }
-/// Insertions that make a map grow, and operations of all kinds. What was done before memory was out stays, as outcomes tell.
+/// Insertions that make a map grow, and operations of all kinds. What was done before memory was
+/// out stays, as outcomes tell.
 fn updates(trial: &Trial<'_>) -> u32 {
     let &Trial { device, old, new } = trial;
     let stream = device.stream().unwrap();
-    let (more, of_more) = (device.upload(&keys(new)).unwrap(), device.upload(&values(new, 2)).unwrap());
+    let (more, of_more) =
+        (device.upload(&keys(new)).unwrap(), device.upload(&values(new, 2)).unwrap());
     let grown = each_failure(
         "MapUpdater::apply",
         || {
@@ -216,7 +241,13 @@ fn lookups(trial: &Trial<'_>) -> u32 {
     let multi = MultiMap::build(device, &keys(old), &values(old, 1)).unwrap();
     let asked = keys(new);
     let ask = |name: &str, run: &dyn Fn() -> Result<()>| {
-        each_failure(name, || (), |_| run(), |_| trial.holds(&map, old, 1), |_| trial.holds(&map, old, 1))
+        each_failure(
+            name,
+            || (),
+            |_| run(),
+            |_| trial.holds(&map, old, 1),
+            |_| trial.holds(&map, old, 1),
+        )
     };
     ask("Map::get", &|| map.get(&asked).map(drop))
         + ask("Map::join", &|| map.join(&asked).map(|rows| assert_eq!(rows.len(), old as usize)))

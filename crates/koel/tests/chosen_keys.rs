@@ -1,9 +1,10 @@
-//! Keys chosen against a seed that is known: builds take another seed, and stay as fast; answers are right.
+//! Keys chosen against a seed that is known: builds take another seed, and stay as fast; answers
+//! are right.
 mod support;
 
 use koel::{
-    Device, DeviceKind, Duplicates, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, SetBuilder,
-    SetOperation, SetOptions, SetUpdater, Value,
+    Device, DeviceKind, Duplicates, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation,
+    Operations, SetBuilder, SetOperation, SetOptions, SetUpdater, Value,
 };
 use koel_kernels::hash::mix::splitmix_at;
 use support::special::chosen_keys;
@@ -38,7 +39,10 @@ fn check_map<K: Key, V: Value>(map: &Map<K, V>, keys: &[K]) {
     assert!(map.get(keys).unwrap().into_iter().eq(expected), "{place}: {report:?}");
     let others = chosen_keys::<K::Layout<V>>(SEED + 1, 1000);
     let there = |key: &K| keys.contains(key);
-    assert!(map.contains(&others).unwrap().into_iter().eq(others.iter().map(there)), "{place}: {report:?}");
+    assert!(
+        map.contains(&others).unwrap().into_iter().eq(others.iter().map(there)),
+        "{place}: {report:?}"
+    );
 }
 
 fn maps<K: Key, V: Value>() {
@@ -49,9 +53,14 @@ fn maps<K: Key, V: Value>() {
             let map = map_of::<K, V>(&device, &keys, options);
             check_map(&map, &keys);
             let attempts = map.report().unwrap().attempts;
-            assert!((2..=MOST_ATTEMPTS).contains(&attempts), "{attempts} attempts on {}", device.name());
+            assert!(
+                (2..=MOST_ATTEMPTS).contains(&attempts),
+                "{attempts} attempts on {}",
+                device.name()
+            );
             // By another seed they are keys like others.
-            let map = map_of::<K, V>(&device, &keys, MapOptions { seed: Some(SEED + 1), ..options });
+            let map =
+                map_of::<K, V>(&device, &keys, MapOptions { seed: Some(SEED + 1), ..options });
             check_map(&map, &keys);
             assert_eq!(map.report().unwrap().attempts, 1, "{}", device.name());
             let map = map_of::<K, V>(&device, &keys, MapOptions::default());
@@ -65,12 +74,14 @@ fn maps_take_another_seed() {
     maps::<u64, u32>();
     maps::<u64, u64>();
 }
-/// Which seed is taken follows from the keys and the seed: not from their order, nor from the number of threads.
+/// Which seed is taken follows from the keys and the seed: not from their order, nor from the
+/// number of threads.
 #[test]
 fn reproducible_maps_take_the_same_seed() {
     fn fingerprints<K: Key>() {
         let n = if is_fast(&Device::cpu().unwrap()) { 40_000 } else { 3_000 };
-        let mut pairs = chosen_keys::<K::Layout<u32>>(SEED, n).into_iter().zip(0..).collect::<Vec<(K, u32)>>();
+        let mut pairs =
+            chosen_keys::<K::Layout<u32>>(SEED, n).into_iter().zip(0..).collect::<Vec<(K, u32)>>();
         let options = MapOptions { seed: Some(SEED), reproducible: true, ..MapOptions::default() };
         let mut of = |threads| {
             let device = Device::cpu_with_threads(threads).unwrap();
@@ -115,17 +126,24 @@ fn copies_do_not_look_like_chosen_keys() {
     for device in devices().into_iter().filter(|device| device.kind() == DeviceKind::Cpu) {
         let keys = chosen_keys::<<u64 as Key>::Layout<u32>>(SEED, 100);
         let many = (0..300_000).map(|i| keys[i % keys.len()]).collect::<Vec<_>>();
-        let map = map_of::<u64, u32>(&device, &many, MapOptions { seed: Some(SEED), ..MapOptions::default() });
+        let map = map_of::<u64, u32>(
+            &device,
+            &many,
+            MapOptions { seed: Some(SEED), ..MapOptions::default() },
+        );
         let report = map.report().unwrap();
         assert_eq!((report.pairs, report.attempts), (keys.len(), 1), "{report:?}");
         assert!(map.contains(&keys).unwrap().into_iter().all(|found| found));
-        let (staged, options) = (device.stage(&many).unwrap(), SetOptions { seed: Some(SEED), ..Default::default() });
+        let (staged, options) =
+            (device.stage(&many).unwrap(), SetOptions { seed: Some(SEED), ..Default::default() });
         let mut builder = SetBuilder::new(&device, options).unwrap();
-        let report = builder.build(&device.stream().unwrap(), staged.view()).unwrap().report().unwrap();
+        let report =
+            builder.build(&device.stream().unwrap(), staged.view()).unwrap().report().unwrap();
         assert_eq!((report.keys, report.attempts), (keys.len(), 1), "{report:?}");
     }
 }
-/// Some keys that share their buckets, each several times, among others: of copies one stays, however many keys look alike.
+/// Some keys that share their buckets, each several times, among others: of copies one stays,
+/// however many keys look alike.
 #[test]
 fn copies_of_keys_that_look_alike_become_one() {
     fn check<K: Key, V: Value>(alike: u32, others: u32, copies: usize, duplicates: Duplicates) {
@@ -133,7 +151,8 @@ fn copies_of_keys_that_look_alike_become_one() {
         keys.extend((0..others).map(|i| K::narrowed(splitmix_at(5, i))));
         let distinct = keys.len();
         // Copies are far from each other, in another order each time.
-        let input = (0..copies).flat_map(|copy| (0..distinct).map(move |i| (i * 7_919 + copy * 31) % distinct));
+        let input = (0..copies)
+            .flat_map(|copy| (0..distinct).map(move |i| (i * 7_919 + copy * 31) % distinct));
         let input = input.map(|i| keys[i]).collect::<Vec<K>>();
         let expected = keys.iter().map(|key| match duplicates {
             Duplicates::KeepFirst => input.iter().position(|k| k == key),
@@ -144,7 +163,11 @@ fn copies_of_keys_that_look_alike_become_one() {
             let options = MapOptions { seed: Some(SEED), duplicates, ..MapOptions::default() };
             let map = map_of::<K, V>(&device, &input, options);
             let (report, place) = (map.report().unwrap(), device.name());
-            assert_eq!((report.pairs, report.duplicates), (distinct, input.len() - distinct), "{place}: {report:?}");
+            assert_eq!(
+                (report.pairs, report.duplicates),
+                (distinct, input.len() - distinct),
+                "{place}: {report:?}"
+            );
             assert_eq!(map.get(&keys).unwrap(), expected, "{place}: {report:?}");
         }
     }
@@ -155,7 +178,8 @@ fn copies_of_keys_that_look_alike_become_one() {
     }
 }
 
-/// Batches that come to a table of other keys, of the seed against which they were chosen: the stash does not grow with them.
+/// Batches that come to a table of other keys, of the seed against which they were chosen: the
+/// stash does not grow with them.
 fn updates<K: Key, V: Value>() {
     for device in devices() {
         let n = if is_fast(&device) { 40_000 } else { 1_500 };
@@ -173,7 +197,9 @@ fn updates<K: Key, V: Value>() {
             let (k, v) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
             let mut outcomes = device.alloc(keys.len()).unwrap();
             let insert = Operations::All(Operation::Insert);
-            updater.apply(&mut map, &stream, insert, k.view(), v.view(), outcomes.view_mut()).unwrap();
+            updater
+                .apply(&mut map, &stream, insert, k.view(), v.view(), outcomes.view_mut())
+                .unwrap();
             check_map(&map, &all);
         }
         let erased = map.erase(&keys).unwrap();
@@ -194,10 +220,12 @@ fn updates_of_sets_take_another_seed() {
             let (stream, keys) = (device.stream().unwrap(), chosen_keys::<K::Pairs>(SEED, n));
             let options = SetOptions { seed: Some(SEED), ..SetOptions::default() };
             let none = device.stage::<K>(&[]).unwrap();
-            let mut set = SetBuilder::new(&device, options).unwrap().build(&stream, none.view()).unwrap();
+            let mut set =
+                SetBuilder::new(&device, options).unwrap().build(&stream, none.view()).unwrap();
             let mut updater = SetUpdater::new(&device, options).unwrap();
             for keys in keys.chunks(keys.len() / 4 + 1) {
-                let (k, mut outcomes) = (device.stage(keys).unwrap(), device.alloc(keys.len()).unwrap());
+                let (k, mut outcomes) =
+                    (device.stage(keys).unwrap(), device.alloc(keys.len()).unwrap());
                 let insert = Operations::All(SetOperation::Insert);
                 updater.apply(&mut set, &stream, insert, k.view(), outcomes.view_mut()).unwrap();
             }

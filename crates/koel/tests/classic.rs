@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 
-/// Whether a kind and a device are quick enough for big inputs: the papers' own are, on a CPU. The others' kernels run as they
-/// are there, and the tests' are not optimised.
+/// Whether a kind and a device are quick enough for big inputs: the papers' own are, on a CPU. The
+/// others' kernels run as they are there, and the tests' are not optimised.
 fn is_quick(kind: &dyn Kind, device: &Device) -> bool {
     is_fast(device) && ["two-level", "single-level", "two-kernel", "sorted"].contains(&kind.name())
 }
@@ -54,9 +54,10 @@ fn every_kind_holds_every_size() {
         let stream = device.stream().unwrap();
         for kind in kinds() {
             let sizes: &[u32] = match is_quick(*kind, &device) {
-                true => {
-                    &[0, 1, 2, 3, 31, 32, 33, 408, 409, 410, 511, 512, 513, 1023, 1024, 1025, 4097, 100_000, 1_000_000]
-                }
+                true => &[
+                    0, 1, 2, 3, 31, 32, 33, 408, 409, 410, 511, 512, 513, 1023, 1024, 1025, 4097,
+                    100_000, 1_000_000,
+                ],
                 false => &[0, 1, 2, 3, 31, 32, 33, 409, 410, 512, 513, 1025, 2049],
             };
             for &n in sizes {
@@ -78,7 +79,8 @@ fn every_kind_holds_every_key_set() {
             for set in KEY_SETS {
                 let keys = (0..n).map(set.key).collect::<Vec<_>>();
                 let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
-                let oracle: HashMap<u32, u32> = keys.iter().copied().zip(values.iter().copied()).collect();
+                let oracle: HashMap<u32, u32> =
+                    keys.iter().copied().zip(values.iter().copied()).collect();
                 assert_eq!(oracle.len(), n as usize, "{} repeats keys", set.name);
                 check(*kind, &stream, &keys, &values, &unchecked(None, 3), &oracle);
             }
@@ -94,7 +96,9 @@ fn bytes_per_pair(name: &str, load: f64) -> (f64, f64) {
         "function-id" => (8.0 / load + 4.0, 0.01),
         "fks" => (8.0 / load + 8.0 * load / (1.0 - load), 0.1),
         // Random keys are no surface: many offsets. And sides are whole.
-        "perfect-spatial-2d" | "perfect-spatial-3d" => return (8.0 / load, 1.3 * 8.0 / load + 50.0),
+        "perfect-spatial-2d" | "perfect-spatial-3d" => {
+            return (8.0 / load, 1.3 * 8.0 / load + 50.0);
+        }
         _ => (8.0 / load, 0.19),
     };
     (about * (1.0 - spread), about * (1.0 + spread))
@@ -110,14 +114,25 @@ fn every_kind_holds_every_load() {
             let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
             let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
             for part in [0.1, 0.5, 0.8, 0.95, 1.0] {
-                check(*kind, &stream, &keys, &values, &unchecked(Some(part * kind.max_load()), 3), &oracle);
+                check(
+                    *kind,
+                    &stream,
+                    &keys,
+                    &values,
+                    &unchecked(Some(part * kind.max_load()), 3),
+                    &oracle,
+                );
             }
             let load = 0.9 * kind.max_load();
             let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
             let table = kind.build(&stream, k.view(), v.view(), &unchecked(Some(load), 3)).unwrap();
             let per_pair = table.report().bytes as f64 / n as f64;
             let (least, most) = bytes_per_pair(kind.name(), load);
-            assert!(per_pair > least && per_pair < most, "{}: {per_pair} bytes a pair", kind.name());
+            assert!(
+                per_pair > least && per_pair < most,
+                "{}: {per_pair} bytes a pair",
+                kind.name()
+            );
             for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, kind.max_load() + 0.01] {
                 let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
                 let built = kind.build(&stream, k.view(), v.view(), &unchecked(Some(wrong), 3));
@@ -137,7 +152,8 @@ fn single_level_in_every_variant() {
         let stream = device.stream().unwrap();
         let n = if is_fast(&device) { 30_000 } else { 800 };
         let keys = (0..n).map(|i| scramble(i, 6)).chain([u32::MAX]).collect::<Vec<_>>();
-        let values = keys.iter().map(|&k| if k == u32::MAX { k } else { value_of(k) }).collect::<Vec<_>>();
+        let values =
+            keys.iter().map(|&k| if k == u32::MAX { k } else { value_of(k) }).collect::<Vec<_>>();
         let oracle: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
         for functions in 2..=5 {
             for coinciding in [Coinciding::FirstMatch, Coinciding::Advance, Coinciding::Random] {
@@ -171,8 +187,11 @@ fn the_stash_is_used() {
         let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
         let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
         for stash_kind in [StashKind::Array, StashKind::Table] {
-            let kind =
-                SingleLevel { max_evictions: Some(2), stash: Some((stash_kind, 1000)), ..SingleLevel::PUBLISHED };
+            let kind = SingleLevel {
+                max_evictions: Some(2),
+                stash: Some((stash_kind, 1000)),
+                ..SingleLevel::PUBLISHED
+            };
             check(&kind, &stream, &keys, &values, &unchecked(None, 4), &oracle);
             let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
             let table = kind.build(&stream, k.view(), v.view(), &unchecked(None, 4)).unwrap();
@@ -188,7 +207,8 @@ fn weak_functions_fall_back() {
         let stream = device.stream().unwrap();
         let build = |kind: &dyn Kind, prime: u32, copies: u32| {
             let groups = if is_fast(&device) { 100 } else { 10 } * 40 / copies.max(40) + 1;
-            let keys = (0..copies * groups).map(|i| (i % copies) * prime + i / copies).collect::<Vec<_>>();
+            let keys =
+                (0..copies * groups).map(|i| (i % copies) * prime + i / copies).collect::<Vec<_>>();
             let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<_>>();
             let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
             check(kind, &stream, &keys, &values, &unchecked(None, 4), &oracle);
@@ -216,7 +236,8 @@ fn duplicates_follow_the_policy() {
         let stream = device.stream().unwrap();
         for kind in kinds() {
             let n = if is_quick(*kind, &device) { 40_000u32 } else { 300 };
-            let few: &[u32] = if is_quick(*kind, &device) { &[1, 2, 100, n / 2, n - 1] } else { &[1, n / 2] };
+            let few: &[u32] =
+                if is_quick(*kind, &device) { &[1, 2, 100, n / 2, n - 1] } else { &[1, n / 2] };
             for &distinct in few {
                 let mut random = Random(distinct as u64);
                 let keys = (0..n)
@@ -224,17 +245,24 @@ fn duplicates_follow_the_policy() {
                     .map(|k| scramble(k, 1))
                     .collect::<Vec<_>>();
                 let values = (0..n).collect::<Vec<_>>();
-                let last: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
-                let first: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).rev().collect();
+                let last: HashMap<_, _> =
+                    keys.iter().copied().zip(values.iter().copied()).collect();
+                let first: HashMap<_, _> =
+                    keys.iter().copied().zip(values.iter().copied()).rev().collect();
                 let of = |duplicates| Options { duplicates, ..Options::default() };
                 check(*kind, &stream, &keys, &values, &of(Duplicates::KeepLast), &last);
                 check(*kind, &stream, &keys, &values, &of(Duplicates::KeepFirst), &first);
                 let (k, v) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
                 let rejected = kind.build(&stream, k.view(), v.view(), &of(Duplicates::Reject));
-                let Err(Error::DuplicateKey { key, first, second }) = rejected else { panic!("{}", kind.name()) };
-                assert!(first < second && key == u128::from(keys[first]) && keys[first] == keys[second]);
+                let Err(Error::DuplicateKey { key, first, second }) = rejected else {
+                    panic!("{}", kind.name())
+                };
+                assert!(
+                    first < second && key == u128::from(keys[first]) && keys[first] == keys[second]
+                );
                 // A broken promise: one of the pairs stays, nothing hangs.
-                let table = kind.build(&stream, k.view(), v.view(), &of(Duplicates::Unchecked)).unwrap();
+                let table =
+                    kind.build(&stream, k.view(), v.view(), &of(Duplicates::Unchecked)).unwrap();
                 for (q, a) in keys.iter().zip(table.find(&stream, &keys).unwrap()) {
                     assert!(a.is_some_and(|v| keys[v as usize] == *q), "{}: {q}", kind.name());
                 }
@@ -273,18 +301,24 @@ fn wrong_arguments_are_named() {
         assert_eq!(e.to_string(), "`values` holds 4 elements, but `keys` needs 3");
         let table = kind.build(&stream, k.view(), k.view(), &Options::default()).unwrap();
         let (mut values, mut found) = (device.alloc(3).unwrap(), device.alloc(4).unwrap());
-        let e = table.find_into(&stream, k.view(), values.view_mut(), found.view_mut()).unwrap_err();
+        let e =
+            table.find_into(&stream, k.view(), values.view_mut(), found.view_mut()).unwrap_err();
         assert_eq!(e.to_string(), "`found` holds 4 elements, but `queries` needs 3");
         let elsewhere = other.upload(&three).unwrap();
-        let Err(e) = kind.build(&stream, elsewhere.view(), elsewhere.view(), &Options::default()) else { panic!() };
+        let Err(e) = kind.build(&stream, elsewhere.view(), elsewhere.view(), &Options::default())
+        else {
+            panic!()
+        };
         assert!(matches!(e, Error::WrongDevice { .. }), "{e}");
     }
     let idle = SingleLevel { max_evictions: Some(0), ..SingleLevel::PUBLISHED };
     let k = device.stage(&three).unwrap();
     let built = idle.build(&stream, k.view(), k.view(), &Options::default());
     let Err(Error::Setting { field: "max_evictions", .. }) = built else { panic!() };
-    let (k, bad) = (device.stage(&three).unwrap(), SingleLevel { functions: 6, ..SingleLevel::PUBLISHED });
-    let Err(Error::Setting { field: "functions", .. }) = bad.build(&stream, k.view(), k.view(), &Options::default())
+    let (k, bad) =
+        (device.stage(&three).unwrap(), SingleLevel { functions: 6, ..SingleLevel::PUBLISHED });
+    let Err(Error::Setting { field: "functions", .. }) =
+        bad.build(&stream, k.view(), k.view(), &Options::default())
     else {
         panic!()
     };
@@ -299,8 +333,10 @@ fn parts_of_buffers_will_do() {
         let (k, v) = (device.upload(&keys).unwrap(), device.upload(&keys).unwrap());
         for kind in kinds() {
             for start in 1..4 {
-                let (k, v) =
-                    (k.view().slice(start..start + 2500).unwrap(), v.view().slice(start..start + 2500).unwrap());
+                let (k, v) = (
+                    k.view().slice(start..start + 2500).unwrap(),
+                    v.view().slice(start..start + 2500).unwrap(),
+                );
                 let table = kind.build(&stream, k, v, &Options::default()).unwrap();
                 let answers = table.find(&stream, &keys).unwrap();
                 for (i, a) in answers.into_iter().enumerate() {

@@ -1,15 +1,22 @@
-//! What each of the structures that the papers compare with promises, beyond answering like a `HashMap`.
+//! What each of the structures that the papers compare with promises, beyond answering like a
+//! `HashMap`.
 mod support;
 
 use koel::classic::{
-    BestOf, Bfs, Bucketed, BuildReport, Chaining, Duplicates, Family, Fks, FunctionId, Kind, Options, PerfectSpatial,
-    Probing, RandomWalk,
+    BestOf, Bfs, Bucketed, BuildReport, Chaining, Duplicates, Family, Fks, FunctionId, Kind,
+    Options, PerfectSpatial, Probing, RandomWalk,
 };
 use koel::{Device, Error, Stream};
 use support::{devices, is_fast, scramble, value_of};
 
 /// Builds at a load, finds every key and misses as many others; how the build went.
-fn build(kind: &dyn Kind, stream: &Stream, keys: &[u32], load: Option<f64>, seed: u64) -> BuildReport {
+fn build(
+    kind: &dyn Kind,
+    stream: &Stream,
+    keys: &[u32],
+    load: Option<f64>,
+    seed: u64,
+) -> BuildReport {
     let values = keys.iter().map(|&k| value_of(k)).collect::<Vec<u32>>();
     let (k, v) = (stream.device().stage(keys).unwrap(), stream.device().stage(&values).unwrap());
     let options = Options { load, duplicates: Duplicates::Unchecked, seed };
@@ -19,7 +26,10 @@ fn build(kind: &dyn Kind, stream: &Stream, keys: &[u32], load: Option<f64>, seed
         assert_eq!(found, Some(value_of(*key)), "{place}: {key}");
     }
     let present = keys.iter().collect::<std::collections::HashSet<_>>();
-    let absent = (0..keys.len() as u32).map(|i| scramble(i, 77)).filter(|k| !present.contains(k)).collect::<Vec<_>>();
+    let absent = (0..keys.len() as u32)
+        .map(|i| scramble(i, 77))
+        .filter(|k| !present.contains(k))
+        .collect::<Vec<_>>();
     assert!(table.find(stream, &absent).unwrap().iter().all(Option::is_none), "{place}");
     table.report().clone()
 }
@@ -31,7 +41,8 @@ fn random_keys(n: u32) -> Vec<u32> {
 fn every_shape_of_buckets() {
     for device in devices() {
         let (stream, n) = (device.stream().unwrap(), if is_fast(&device) { 4_000 } else { 600 });
-        for (functions, slots) in [(2, 2), (2, 3), (2, 4), (2, 8), (2, 16), (3, 2), (4, 4), (5, 16)] {
+        for (functions, slots) in [(2, 2), (2, 3), (2, 4), (2, 8), (2, 16), (3, 2), (4, 4), (5, 16)]
+        {
             let kind = Bucketed { functions, slots, ..Bucketed::PUBLISHED };
             let report = build(&kind, &stream, &random_keys(n), Some(kind.max_load()), 3);
             assert_eq!(
@@ -57,7 +68,12 @@ fn every_way_to_insert_and_every_number_of_functions() {
             ];
             for kind in kinds {
                 let report = build(kind, &stream, &random_keys(n), None, 5);
-                assert_eq!((report.attempts, &report.fallback), (1, &None), "{}: {report:?}", kind.name());
+                assert_eq!(
+                    (report.attempts, &report.fallback),
+                    (1, &None),
+                    "{}: {report:?}",
+                    kind.name()
+                );
             }
         }
     }
@@ -116,7 +132,8 @@ fn surfaces_have_small_perfect_spatial_tables() {
         let (n, fallback) = (keys.len() as f64, &report.fallback);
         assert_eq!((fallback, report.attempts), (&None, 1));
         assert!((report.slots as f64) < 1.1 * n, "{report:?}");
-        // 2009: 1.16 times the pairs, offsets included. Lefebvre and Hoppe guess an entry for 6 pairs.
+        // 2009: 1.16 times the pairs, offsets included. Lefebvre and Hoppe guess an entry for 6
+        // pairs.
         let entries = (report.bytes - 8 * report.slots) as f64 / 4.0;
         assert!(entries < 0.5 * n, "{entries} entries for {n} pairs");
         let fast = PerfectSpatial { smallest: false, ..PerfectSpatial::PUBLISHED_3D };
@@ -128,11 +145,15 @@ fn surfaces_have_small_perfect_spatial_tables() {
             .map(|(x, y)| (y << 16) | x)
             .collect::<Vec<u32>>();
         let report = build(&PerfectSpatial::PUBLISHED_2D, &stream, &disk, None, 1);
-        assert!((report.slots as f64) < 1.1 * disk.len() as f64 && report.fallback.is_none(), "{report:?}");
+        assert!(
+            (report.slots as f64) < 1.1 * disk.len() as f64 && report.fallback.is_none(),
+            "{report:?}"
+        );
     }
 }
 
-/// Positions on a line, all of them multiples of the sides that are tried: no offsets help, mixing does.
+/// Positions on a line, all of them multiples of the sides that are tried: no offsets help, mixing
+/// does.
 #[test]
 fn positions_that_no_offset_table_tells_apart_are_mixed() {
     let stream = Device::cpu().unwrap().stream().unwrap();
@@ -147,7 +168,15 @@ fn more_sets_need_no_more_attempts() {
     // On one thread, so that the same functions do the same.
     let stream = Device::cpu_with_threads(1).unwrap().stream().unwrap();
     for seed in 0..5 {
-        let of = |sets| build(&BestOf { sets, ..BestOf::PUBLISHED }, &stream, &random_keys(2000), Some(0.95), seed);
+        let of = |sets| {
+            build(
+                &BestOf { sets, ..BestOf::PUBLISHED },
+                &stream,
+                &random_keys(2000),
+                Some(0.95),
+                seed,
+            )
+        };
         let (one, four) = (of(1), of(4));
         assert_eq!((one.slots, one.fallback), (four.slots, four.fallback));
         assert!(four.attempts <= one.attempts, "four sets give a build more chances");
@@ -165,10 +194,15 @@ fn wrong_settings_are_named() {
         (&RandomWalk { functions: 1, ..RandomWalk::PUBLISHED }, "`functions` is 1, must be 2 to 5"),
         (&Bfs { functions: 9, ..Bfs::PUBLISHED }, "`functions` is 9, must be 2 to 5"),
         (&BestOf { sets: 0, ..BestOf::PUBLISHED }, "`sets` is 0, must be 1 to 64"),
-        (&PerfectSpatial { dimensions: 4, ..PerfectSpatial::PUBLISHED_3D }, "`dimensions` is 4, must be 2 or 3"),
+        (
+            &PerfectSpatial { dimensions: 4, ..PerfectSpatial::PUBLISHED_3D },
+            "`dimensions` is 4, must be 2 or 3",
+        ),
     ];
     for (kind, says) in kinds {
-        let Err(e @ Error::Setting { .. }) = kind.build(&stream, keys.view(), keys.view(), &Options::default()) else {
+        let Err(e @ Error::Setting { .. }) =
+            kind.build(&stream, keys.view(), keys.view(), &Options::default())
+        else {
             panic!("{}", kind.name())
         };
         assert_eq!(e.to_string(), says);

@@ -13,7 +13,8 @@ use support::{can_stand_in, devices, run_with_stand_in};
 fn buffers_keep_what_they_are_given() {
     for device in devices() {
         for n in [0usize, 1, 31, 32, 33, 1000, 100_000] {
-            let data = (0..n as u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect::<Vec<_>>();
+            let data =
+                (0..n as u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect::<Vec<_>>();
             let mut buffer = device.upload(&data).unwrap();
             assert_eq!((buffer.len(), buffer.bytes(), buffer.is_empty()), (n, 8 * n, n == 0));
             assert_eq!(buffer.download().unwrap(), data);
@@ -47,7 +48,11 @@ fn streams_follow_each_other_over_a_buffer() {
             a.view_mut().fill_bytes(round, &one).unwrap();
             b.view_mut().copy_from(a.view(), &two).unwrap();
             a.view_mut().fill_bytes(0, &one).unwrap();
-            assert!(b.download().unwrap().iter().all(|&x| x == round), "round {round} on {}", device.name());
+            assert!(
+                b.download().unwrap().iter().all(|&x| x == round),
+                "round {round} on {}",
+                device.name()
+            );
         }
         let event = one.record().unwrap();
         two.wait(&event).unwrap();
@@ -62,7 +67,10 @@ fn ranges_and_lengths_are_checked() {
         let mut buffer = device.upload(&[1u32, 2, 3]).unwrap();
         let e = buffer.view().slice(2..5).unwrap_err();
         assert_eq!(e.to_string(), "`range` is 2..5, must be inside 0..3");
-        assert!(buffer.view().slice(usize::MAX..).is_err() && buffer.view().slice(..=usize::MAX).is_err());
+        assert!(
+            buffer.view().slice(usize::MAX..).is_err()
+                && buffer.view().slice(..=usize::MAX).is_err()
+        );
         let e = buffer.view_mut().copy_from_host(&[1, 2]).unwrap_err();
         assert_eq!(e.to_string(), "`from` holds 2 elements, but `the buffer` needs 3");
         assert!(buffer.view().copy_to_host(&mut [0; 4]).is_err());
@@ -73,7 +81,9 @@ fn ranges_and_lengths_are_checked() {
 fn too_much_memory_is_an_error_with_the_numbers() {
     for device in devices() {
         // More than any machine has, less than what overflows.
-        let Err(Error::OutOfMemory { asked, free, .. }) = device.alloc::<u64>(1 << 50) else { panic!("{device:?}") };
+        let Err(Error::OutOfMemory { asked, free, .. }) = device.alloc::<u64>(1 << 50) else {
+            panic!("{device:?}")
+        };
         assert_eq!(asked, 8 << 50);
         assert_eq!(free > 0, device.kind() == DeviceKind::Cuda);
         assert!(matches!(device.alloc::<u64>(usize::MAX), Err(Error::OutOfMemory { .. })));
@@ -130,7 +140,10 @@ fn the_executor_names_the_fault() {
     // SAFETY: the executor checks every access.
     let e = unsafe { random_sectors::launch(&stream, 1, 256, 1, 7, table, out) }.unwrap_err();
     let Error::Executor(fault) = e else { panic!("{e}") };
-    assert!(fault.to_string().contains("kernel `random_sectors`, block 0, thread") && fault.message.contains("`out`"));
+    assert!(
+        fault.to_string().contains("kernel `random_sectors`, block 0, thread")
+            && fault.message.contains("`out`")
+    );
 }
 
 /// Memory of a CPU is in the pages that it was opened with.
@@ -143,19 +156,23 @@ fn pages_are_those_that_were_asked_for() {
         let device = Device::cpu_with(CpuOptions { threads: Some(2), pages }).unwrap();
         let buffer = device.alloc::<u64>(1 << 20).unwrap();
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        // A line with the addresses of each mapping, then what it is like; the last of these are its flags, `hg` among them.
+        // A line with the addresses of each mapping, then what it is like; the last of these are
+        // its flags, `hg` among them.
         let mut inside = false;
         let flags = smaps.lines().find_map(|line| {
             let addresses = line.split(' ').next().and_then(|range| range.split_once('-'));
-            if let Some((Ok(start), Ok(end))) =
-                addresses.map(|(start, end)| (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16)))
+            if let Some((Ok(start), Ok(end))) = addresses
+                .map(|(start, end)| (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16)))
             {
                 inside = (start..end).contains(&buffer.address());
             }
             line.strip_prefix("VmFlags:").filter(|_| inside)
         });
         assert_eq!(flags.unwrap().split(' ').any(|flag| flag == "hg"), huge, "{pages:?}");
-        assert_eq!(koel::Map::build(&device, &[3u32, 5], &[30u32, 50]).unwrap().get(&[5]).unwrap(), [Some(50)]);
+        assert_eq!(
+            koel::Map::build(&device, &[3u32, 5], &[30u32, 50]).unwrap().get(&[5]).unwrap(),
+            [Some(50)]
+        );
     }
 }
 
@@ -166,8 +183,15 @@ fn no_gpu_is_not_the_end() {
         Ok(cuda) => {
             assert_eq!((best.kind(), best.fallback_reason()), (DeviceKind::Cuda, None));
             let (free, total) = cuda.memory().unwrap().unwrap();
-            assert!(free > 0 && free <= total && cuda.max_shared() >= 48 << 10 && cuda.parallelism() > 0);
-            let Err(Error::NoSuchDevice { ordinal: 4000, count }) = Device::cuda(4000) else { panic!() };
+            assert!(
+                free > 0
+                    && free <= total
+                    && cuda.max_shared() >= 48 << 10
+                    && cuda.parallelism() > 0
+            );
+            let Err(Error::NoSuchDevice { ordinal: 4000, count }) = Device::cuda(4000) else {
+                panic!()
+            };
             assert!(count > 0);
         }
         Err(e) => {
@@ -224,7 +248,8 @@ fn a_graph_does_again_what_was_recorded() {
     }
 }
 
-/// A scan's kernels tell launches apart by a number that is an argument: a graph launches the same number again.
+/// A scan's kernels tell launches apart by a number that is an argument: a graph launches the same
+/// number again.
 #[test]
 fn primitives_run_in_graphs() {
     for device in devices() {
@@ -237,17 +262,25 @@ fn primitives_run_in_graphs() {
         scan.inclusive(&stream, input.view(), output.view_mut()).unwrap();
         let state = (scan, input, output);
         let mut graph = stream
-            .capture(state, |stream, (scan, input, output)| scan.exclusive(stream, input.view(), output.view_mut()))
+            .capture(state, |stream, (scan, input, output)| {
+                scan.exclusive(stream, input.view(), output.view_mut())
+            })
             .unwrap();
         for round in 1..8 {
             graph.state_mut().1.view_mut().copy_from_host(&vec![round; n]).unwrap();
             graph.launch(&stream).unwrap();
             let (scan, input, output) = graph.state_mut();
-            assert!(output.download().unwrap().into_iter().eq((0..n as u32).map(|i| i * round)), "{device:?}");
+            assert!(
+                output.download().unwrap().into_iter().eq((0..n as u32).map(|i| i * round)),
+                "{device:?}"
+            );
             // Sometimes it runs on its own in between.
             if round % 3 == 0 {
                 scan.inclusive(&stream, input.view(), output.view_mut()).unwrap();
-                assert!(output.download().unwrap().into_iter().eq((1..=n as u32).map(|i| i * round)), "{device:?}");
+                assert!(
+                    output.download().unwrap().into_iter().eq((1..=n as u32).map(|i| i * round)),
+                    "{device:?}"
+                );
             }
         }
     }
@@ -277,7 +310,10 @@ fn kernels_run_in_graphs() {
         for round in 1..4 {
             graph.launch(&stream).unwrap();
             let numbers = graph.state().download().unwrap();
-            assert_eq!((numbers[0], numbers[1], numbers[999]), (5 + 2 * round, 5 + round, 5 + round));
+            assert_eq!(
+                (numbers[0], numbers[1], numbers[999]),
+                (5 + 2 * round, 5 + round, 5 + round)
+            );
         }
     }
 }
@@ -306,8 +342,12 @@ fn what_waits_is_no_part_of_a_graph() {
             let mut buffer = device.upload(&[0u32; 4]).unwrap();
             let graph = stream.capture((buffer, device.stream().unwrap()), record);
             match graph.and_then(|mut g| g.launch(&stream).map(|()| g.into_state().0)) {
-                Ok(buffer) => assert_eq!((operation, buffer.download().unwrap()[0]), ("a fill", 0x0707_0707)),
-                Err(Error::Capture { operation: found, .. }) => assert_eq!(found, operation, "{device:?}"),
+                Ok(buffer) => {
+                    assert_eq!((operation, buffer.download().unwrap()[0]), ("a fill", 0x0707_0707))
+                }
+                Err(Error::Capture { operation: found, .. }) => {
+                    assert_eq!(found, operation, "{device:?}")
+                }
                 Err(e) => panic!("{operation} on {device:?}: {e}"),
             }
             // The device and the stream go on.
@@ -328,7 +368,10 @@ fn what_waits_is_no_part_of_a_graph() {
         let (inner, event) = kept.lock().unwrap().take().unwrap();
         assert!(matches!(inner.record(), Err(Error::Capture { .. })));
         assert!(matches!(graph.launch(&inner), Err(Error::Capture { .. })));
-        assert!(matches!(stream.wait(&event), Err(Error::Capture { operation: "waiting for an event", .. })));
+        assert!(matches!(
+            stream.wait(&event),
+            Err(Error::Capture { operation: "waiting for an event", .. })
+        ));
         let other = Device::executor(5);
         assert!(matches!(graph.launch(&other.stream().unwrap()), Err(Error::WrongDevice { .. })));
         let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -346,14 +389,22 @@ fn a_graph_knows_when_a_buffer_is_gone() {
         let stream = device.stream().unwrap();
         let mut graph = stream.capture(Copies::new(&device, 50), Copies::run).unwrap();
         graph.launch(&stream).unwrap();
-        let taken = std::mem::replace(&mut graph.state_mut().twice, device.upload(&[3; 50]).unwrap());
+        let taken =
+            std::mem::replace(&mut graph.state_mut().twice, device.upload(&[3; 50]).unwrap());
         graph.launch(&stream).unwrap();
         if device.kind() != DeviceKind::Cpu {
-            assert_eq!(graph.state().twice.download().unwrap(), [3; 50], "the graph has the old one");
+            assert_eq!(
+                graph.state().twice.download().unwrap(),
+                [3; 50],
+                "the graph has the old one"
+            );
             assert!(taken.view().host().is_none(), "which host code must not look into meanwhile");
             drop(taken);
             let e = graph.launch(&stream).unwrap_err();
-            assert_eq!(e.to_string(), "the graph uses a buffer of 200 bytes that was dropped since it was captured");
+            assert_eq!(
+                e.to_string(),
+                "the graph uses a buffer of 200 bytes that was dropped since it was captured"
+            );
         }
     }
 }
@@ -385,12 +436,16 @@ fn a_graph_may_have_several_streams() {
 fn raw_addresses_are_views() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let (from, to) = (device.upload(&[1u32, 2, 3, 4]).unwrap(), device.alloc::<u32>(4).unwrap());
+        let (from, to) =
+            (device.upload(&[1u32, 2, 3, 4]).unwrap(), device.alloc::<u32>(4).unwrap());
         let (a, b) = (from.address(), to.address());
         assert_eq!(from.view().slice(1..).unwrap().address(), a + 4);
         // SAFETY: the buffers outlive the views, and are used on this stream only.
         let (from_raw, mut to_raw) = unsafe {
-            (View::<u32>::from_raw(&device, a + 4, 3).unwrap(), ViewMut::<u32>::from_raw(&device, b, 4).unwrap())
+            (
+                View::<u32>::from_raw(&device, a + 4, 3).unwrap(),
+                ViewMut::<u32>::from_raw(&device, b, 4).unwrap(),
+            )
         };
         assert_eq!(to_raw.address(), b);
         to_raw.fill_bytes(0, &stream).unwrap();
@@ -401,21 +456,25 @@ fn raw_addresses_are_views() {
         unsafe {
             let e = View::<u32>::from_raw(&device, a + 2, 1).unwrap_err();
             assert!(e.to_string().contains("must be a multiple of 4, and not null"), "{e}");
-            assert!(View::<u8>::from_raw(&device, 0, 1).is_err() && ViewMut::<u64>::from_raw(&device, 4, 1).is_err());
+            assert!(
+                View::<u8>::from_raw(&device, 0, 1).is_err()
+                    && ViewMut::<u64>::from_raw(&device, 4, 1).is_err()
+            );
             assert!(View::<u64>::from_raw(&device, 0, 0).unwrap().download().unwrap().is_empty());
         }
     }
 }
 
-/// A stream of cudarc's. With the first one of a context it waits for all of that, which the driver refuses while another thread records a graph,
-/// as other tests do.
+/// A stream of cudarc's. With the first one of a context it waits for all of that, which the driver
+/// refuses while another thread records a graph, as other tests do.
 #[cfg(feature = "cuda")]
 fn stream_of(
     context: &std::sync::Arc<koel::device::cudarc::driver::CudaContext>,
 ) -> std::sync::Arc<koel::device::cudarc::driver::CudaStream> {
     context.new_stream().or_else(|_| context.new_stream()).unwrap()
 }
-/// Streams that do not block the legacy default one, from which koel's memory comes: PyTorch's, CuPy's, cudarc's.
+/// Streams that do not block the legacy default one, from which koel's memory comes: PyTorch's,
+/// CuPy's, cudarc's.
 #[test]
 #[cfg(feature = "cuda")]
 fn other_libraries_streams_are_used() {
@@ -427,7 +486,9 @@ fn other_libraries_streams_are_used() {
     for device in devices().into_iter().filter(|d| d.kind() == DeviceKind::Cuda) {
         let mut raw = null_mut();
         // SAFETY: makes a stream, which is not destroyed.
-        let made = unsafe { sys::cuStreamCreate(&mut raw, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) };
+        let made = unsafe {
+            sys::cuStreamCreate(&mut raw, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32)
+        };
         assert_eq!(made, sys::CUresult::CUDA_SUCCESS);
         let context = CudaContext::new(0).unwrap();
         let cudarc = stream_of(&context);
@@ -442,12 +503,17 @@ fn other_libraries_streams_are_used() {
         };
         assert_eq!(streams[0].raw(), Some(raw.cast()));
         // SAFETY: refused.
-        let e = unsafe { Stream::from_raw(&device, std::ptr::without_provenance_mut(2)) }.unwrap_err();
+        let e =
+            unsafe { Stream::from_raw(&device, std::ptr::without_provenance_mut(2)) }.unwrap_err();
         assert!(matches!(e, Error::Setting { field: "stream", .. }), "{e}");
         for (i, stream) in streams.iter().enumerate() {
-            // New memory, memory that the host wrote, memory that is freed while it is used, and given out again.
+            // New memory, memory that the host wrote, memory that is freed while it is used, and
+            // given out again.
             for round in 0..4u8 {
-                let (mut a, b) = (device.alloc::<u8>(1 << 16).unwrap(), device.upload(&vec![round; 1 << 16]).unwrap());
+                let (mut a, b) = (
+                    device.alloc::<u8>(1 << 16).unwrap(),
+                    device.upload(&vec![round; 1 << 16]).unwrap(),
+                );
                 a.view_mut().copy_from(b.view(), stream).unwrap();
                 drop(b);
                 let other = &streams[(i + round as usize) % streams.len()];
@@ -479,7 +545,8 @@ fn cudarcs_slices_go_in_and_out() {
     let check = |theirs: &std::sync::Arc<koel::device::cudarc::driver::CudaStream>| {
         for stream in [device.stream().unwrap(), Stream::from_cudarc(&device, theirs).unwrap()] {
             let other = device.stream().unwrap();
-            let (from, mut to) = (theirs.clone_htod(&vec![3u32; n]).unwrap(), theirs.alloc_zeros::<u32>(n).unwrap());
+            let (from, mut to) =
+                (theirs.clone_htod(&vec![3u32; n]).unwrap(), theirs.alloc_zeros::<u32>(n).unwrap());
             let copied = stream.lend(&from, |from| {
                 stream.lend_mut(&mut to, |mut to| {
                     to.copy_from(from, &stream)?;
@@ -493,14 +560,16 @@ fn cudarcs_slices_go_in_and_out() {
             {
                 let part = from.slice(5..);
                 assert_eq!(stream.lend(&part, |part| part.download()).unwrap(), vec![3; n - 5]);
-                let e = stream.capture(&from, |inner, from| inner.lend(*from, |_| Ok(()))).unwrap_err();
+                let e =
+                    stream.capture(&from, |inner, from| inner.lend(*from, |_| Ok(()))).unwrap_err();
                 assert!(matches!(e, Error::Capture { operation: "Stream::lend", .. }), "{e}");
             }
             // Owned, there and back.
             let mut buffer = Buffer::from_cudarc(&device, to).unwrap();
             buffer.view_mut().slice(..2).unwrap().fill_bytes(1, &other).unwrap();
-            let mut graph =
-                stream.capture(Some(buffer), |s, b| b.as_mut().unwrap().view_mut().fill_bytes(2, s)).unwrap();
+            let mut graph = stream
+                .capture(Some(buffer), |s, b| b.as_mut().unwrap().view_mut().fill_bytes(2, s))
+                .unwrap();
             graph.launch(&other).unwrap();
             let mut slice = graph.state_mut().take().unwrap().into_cudarc(theirs).unwrap();
             assert!(matches!(graph.launch(&other), Err(Error::BufferDropped { .. })));
@@ -546,15 +615,27 @@ fn kernels_of_other_crates() {
             launch().unwrap();
         }
         // Names are unique; nothing is loaded that is refused.
-        let both = [75, 90].map(|t| ptx_of("mine", t, ".u64", 32) + &ptx_of("counts_up", t, ".u64", 32));
+        let both =
+            [75, 90].map(|t| ptx_of("mine", t, ".u64", 32) + &ptx_of("counts_up", t, ".u64", 32));
         let e = device.load_kernels(&[(75, &both[0]), (90, &both[1])]).unwrap_err();
         assert_eq!(e.to_string(), "a kernel called `counts_up` is loaded already");
         let again = [75, 90].map(|t| ptx_of("counts_up", t, ".u64", 32));
-        assert!(matches!(device.load_kernels(&[(75, &again[0]), (90, &again[1])]), Err(Error::KernelExists { .. })));
+        assert!(matches!(
+            device.load_kernels(&[(75, &again[0]), (90, &again[1])]),
+            Err(Error::KernelExists { .. })
+        ));
         let mine = [75, 90].map(|t| ptx_of("mine", t, ".u64", 32));
         device.load_kernels(&[(75, &mine[0]), (90, &mine[1])]).unwrap();
-        for text in ["", "text", ".visible .entry half(", ".visible .entry odd(\n.param .f16 x\n)\n{}"] {
-            assert!(matches!(device.load_kernels(&[(75, text)]), Err(Error::Setting { field: "ptx", .. })), "{text:?}");
+        for text in
+            ["", "text", ".visible .entry half(", ".visible .entry odd(\n.param .f16 x\n)\n{}"]
+        {
+            assert!(
+                matches!(
+                    device.load_kernels(&[(75, text)]),
+                    Err(Error::Setting { field: "ptx", .. })
+                ),
+                "{text:?}"
+            );
         }
         match device.load_kernels(&[(9999, &mine[1])]) {
             Err(e @ Error::NoPtx { least: 9999, .. }) if is_gpu => {
@@ -568,10 +649,13 @@ fn kernels_of_other_crates() {
                 DeviceKind::Cuda => Device::cuda(0).unwrap(),
                 _ => break,
             };
-            let stale = [75, 90]
-                .map(|t| ptx_of("counts_up", t, parameter, threads).replace("b8  counts_up_param_1", "b8 p[24]"));
+            let stale = [75, 90].map(|t| {
+                ptx_of("counts_up", t, parameter, threads)
+                    .replace("b8  counts_up_param_1", "b8 p[24]")
+            });
             device.load_kernels(&[(75, &stale[0]), (90, &stale[1])]).unwrap();
-            let (stream, mut numbers) = (device.stream().unwrap(), device.upload(&[1u32; 64]).unwrap());
+            let (stream, mut numbers) =
+                (device.stream().unwrap(), device.upload(&[1u32; 64]).unwrap());
             let numbers = numbers.view_mut().arg("numbers", &stream).unwrap();
             // SAFETY: it is refused.
             let e = unsafe { counts_up::launch(&stream, 1, 64, numbers) }.unwrap_err();
@@ -580,7 +664,8 @@ fn kernels_of_other_crates() {
     }
 }
 
-/// koel's use of the driver, without a GPU: this program again, against a library that stands in for the driver.
+/// koel's use of the driver, without a GPU: this program again, against a library that stands in
+/// for the driver.
 #[test]
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 fn the_driver_is_used_rightly() {
@@ -615,7 +700,10 @@ fn the_driver_is_used_rightly() {
             ("STAND_IN_VERSION", "11040"),
             "the CUDA driver is too old: it supports CUDA 11.4, koel's kernels need 11.8 or later",
         ),
-        (("STAND_IN_CAPABILITY", "70"), "Stand-in GPU has compute capability 7.0, koel's kernels need 7.5 or later"),
+        (
+            ("STAND_IN_CAPABILITY", "70"),
+            "Stand-in GPU has compute capability 7.0, koel's kernels need 7.5 or later",
+        ),
         (("STAND_IN_CAPABILITY", "75"), "Stand-in GPU, then: done"),
         (("STAND_IN_CAPABILITY", "103"), "Stand-in GPU, then: done"),
         (("STAND_IN_CAPABILITY", "80"), "Stand-in GPU, then: done"),
@@ -641,13 +729,22 @@ fn a_kernel_that_starts_early_in_a_graph() {
     }
     let device = Device::cuda(0).unwrap();
     let stream = device.stream().unwrap();
-    let state = (device.upload(&[0u64; 8]).unwrap(), device.upload(&[0u32; 8]).unwrap(), device.alloc(8).unwrap());
+    let state = (
+        device.upload(&[0u64; 8]).unwrap(),
+        device.upload(&[0u32; 8]).unwrap(),
+        device.alloc(8).unwrap(),
+    );
     let mut graph = stream
         .capture(state, |stream, (table, keys, values)| {
-            let (slots, keys) = (table.view().arg("slots", stream)?, keys.view().arg("keys", stream)?);
-            let (values, shape) = (values.view_mut().arg("values", stream)?, Shape { partitions: 1, buckets: 2 });
-            // SAFETY: eight queries and answers, two buckets, a stash and a header that are long enough.
-            unsafe { map_find_or::launch(stream, 1, 8, 7, shape, 0, slots, slots, keys, keys, values) }
+            let (slots, keys) =
+                (table.view().arg("slots", stream)?, keys.view().arg("keys", stream)?);
+            let (values, shape) =
+                (values.view_mut().arg("values", stream)?, Shape { partitions: 1, buckets: 2 });
+            // SAFETY: eight queries and answers, two buckets, a stash and a header that are long
+            // enough.
+            unsafe {
+                map_find_or::launch(stream, 1, 8, 7, shape, 0, slots, slots, keys, keys, values)
+            }
         })
         .unwrap();
     graph.launch(&stream).unwrap();

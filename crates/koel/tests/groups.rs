@@ -4,8 +4,8 @@ mod support;
 use koel::primitives::radix_sort::SortPair;
 use koel::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
 use koel::{
-    Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder, MultiMapOptions,
-    NO_ID, Retriever, Value, ValueOrder,
+    Device, DeviceKind, Error, Index, IndexBuilder, IndexOptions, Key, MultiMap, MultiMapBuilder,
+    MultiMapOptions, NO_ID, Retriever, Value, ValueOrder,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -68,11 +68,18 @@ fn check_index<K: Key>(builder: &mut IndexBuilder<K>, device: &Device, keys: &[K
 }
 fn indexes<K: Key>() {
     for device in devices() {
-        let mut builder = IndexBuilder::<K>::new(&device, IndexOptions { load: 0.9, seed: Some(3) }).unwrap();
-        // Largest first, and then again after smaller ones: memory is used for inputs of other sizes.
+        let mut builder =
+            IndexBuilder::<K>::new(&device, IndexOptions { load: 0.9, seed: Some(3) }).unwrap();
+        // Largest first, and then again after smaller ones: memory is used for inputs of other
+        // sizes.
         for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
             for (name, of) in COLUMNS.into_iter().skip(s % 2).step_by(2) {
-                check_index(&mut builder, &device, &column::<K>(of, n), &format!("{name}, {n} on {}", device.name()));
+                check_index(
+                    &mut builder,
+                    &device,
+                    &column::<K>(of, n),
+                    &format!("{name}, {n} on {}", device.name()),
+                );
             }
         }
     }
@@ -110,18 +117,33 @@ fn check_multi_map<K: Key + SortPair<V>, V: Value>(
     let wrapping = |values: &[V]| values.iter().fold(0u64, |sum, v| sum.wrapping_add(v.widened()));
     assert!(map.reduce::<Sum>().unwrap().into_iter().eq(all(wrapping)), "{place}");
     assert!(
-        map.reduce::<Min>().unwrap().into_iter().map(V::widened).eq(all(|v| v.iter().min().unwrap().widened())),
+        map.reduce::<Min>().unwrap().into_iter().map(V::widened).eq(all(|v| v
+            .iter()
+            .min()
+            .unwrap()
+            .widened())),
         "{place}"
     );
     assert!(
-        map.reduce::<Max>().unwrap().into_iter().map(V::widened).eq(all(|v| v.iter().max().unwrap().widened())),
+        map.reduce::<Max>().unwrap().into_iter().map(V::widened).eq(all(|v| v
+            .iter()
+            .max()
+            .unwrap()
+            .widened())),
         "{place}"
     );
     // Of each key as often as it comes would be too many, if one has nearly all values.
     let often = oracle.values().any(|v| v.len() > 1000);
-    let asked = if often { oracle.keys().rev().copied().chain(queries(&[])).collect() } else { queries(keys) };
+    let asked = if often {
+        oracle.keys().rev().copied().chain(queries(&[])).collect()
+    } else {
+        queries(keys)
+    };
     let of = |key: &K| oracle.get(key).map_or(&[][..], |v| v);
-    assert!(map.counts(&asked).unwrap().into_iter().eq(asked.iter().map(|k| of(k).len() as u32)), "{place}");
+    assert!(
+        map.counts(&asked).unwrap().into_iter().eq(asked.iter().map(|k| of(k).len() as u32)),
+        "{place}"
+    );
     let found = map.retrieve(&asked).unwrap();
     assert_eq!(found.offsets.len(), asked.len() + 1, "{place}");
     for (i, key) in asked.iter().enumerate() {
@@ -136,7 +158,10 @@ fn check_multi_map<K: Key + SortPair<V>, V: Value>(
     assert_eq!(retriever.total().unwrap(), found.values.len(), "{place}");
     retriever.values_into(&stream, &map, some.view_mut().slice(..room).unwrap()).unwrap();
     let some = some.download().unwrap();
-    assert!(some[..room] == found.values[..room] && some[room] == V::narrowed(0x5555_5555_5555_5555), "{place}");
+    assert!(
+        some[..room] == found.values[..room] && some[room] == V::narrowed(0x5555_5555_5555_5555),
+        "{place}"
+    );
 }
 fn multi_maps<K: Key + SortPair<V>, V: Value>(step: usize)
 where
@@ -145,7 +170,8 @@ where
     Max: Reduction<V, Result = V>,
 {
     for device in devices() {
-        let mut builder = MultiMapBuilder::<K, V>::new(&device, MultiMapOptions::default()).unwrap();
+        let mut builder =
+            MultiMapBuilder::<K, V>::new(&device, MultiMapOptions::default()).unwrap();
         for (s, n) in sizes(&device).into_iter().rev().chain([2000]).enumerate() {
             for (name, of) in COLUMNS.into_iter().skip(s % step).step_by(step) {
                 let place = format!("{name}, {n} on {}", device.name());
@@ -179,7 +205,8 @@ fn in_any_order<K: Key + SortPair<V>, V: Value>() {
         for (n, (name, of)) in sizes.into_iter().flat_map(|n| COLUMNS.map(|column| (n, column))) {
             let (keys, place) = (column::<K>(of, n), format!("{name}, {n} on {}", device.name()));
             let values = (0..n as u64).map(|i| V::narrowed(!i << 3 ^ i)).collect::<Vec<_>>();
-            let (on_device, values_on) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+            let (on_device, values_on) =
+                (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
             let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
             let mut sorted = keys.iter().copied().zip(values).collect::<Vec<_>>();
             sorted.sort_unstable();
@@ -213,7 +240,8 @@ fn floats_are_reduced() {
             let keys = column::<u32>(of, 7000);
             let mut random = Random(1);
             // Halves of small numbers: their sums are exact in any order.
-            let values = keys.iter().map(|_| random.below(2001) as f32 / 2.0 - 500.0).collect::<Vec<_>>();
+            let values =
+                keys.iter().map(|_| random.below(2001) as f32 / 2.0 - 500.0).collect::<Vec<_>>();
             let mut oracle = BTreeMap::<u32, Vec<f32>>::new();
             for (&key, &value) in keys.iter().zip(&values) {
                 oracle.entry(key).or_default().push(value);
@@ -221,23 +249,41 @@ fn floats_are_reduced() {
             let bits = values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
             let map = MultiMap::build(&device, &keys, &bits).unwrap();
             let place = format!("{name} on {}", device.name());
-            assert!(map.reduce::<SumF32>().unwrap().into_iter().eq(oracle.values().map(|v| v.iter().sum())), "{place}");
+            assert!(
+                map.reduce::<SumF32>()
+                    .unwrap()
+                    .into_iter()
+                    .eq(oracle.values().map(|v| v.iter().sum())),
+                "{place}"
+            );
             let least = |v: &Vec<f32>| v.iter().copied().min_by(f32::total_cmp).unwrap();
-            assert!(map.reduce::<MinF32>().unwrap().into_iter().eq(oracle.values().map(least)), "{place}");
+            assert!(
+                map.reduce::<MinF32>().unwrap().into_iter().eq(oracle.values().map(least)),
+                "{place}"
+            );
             let greatest = |v: &Vec<f32>| v.iter().copied().max_by(f32::total_cmp).unwrap();
-            assert!(map.reduce::<MaxF32>().unwrap().into_iter().eq(oracle.values().map(greatest)), "{place}");
+            assert!(
+                map.reduce::<MaxF32>().unwrap().into_iter().eq(oracle.values().map(greatest)),
+                "{place}"
+            );
         }
         // What has no order among numbers has one here; and zeros keep their signs.
         let bits = [f32::NAN, 1.0, f32::NEG_INFINITY, -0.0, 0.0].map(f32::to_bits);
         let map = MultiMap::build(&device, &[1u32, 1, 2, 3, 3], &bits).unwrap();
-        assert!(map.reduce::<MaxF32>().unwrap()[0].is_nan() && map.reduce::<MinF32>().unwrap()[0] == 1.0);
+        assert!(
+            map.reduce::<MaxF32>().unwrap()[0].is_nan()
+                && map.reduce::<MinF32>().unwrap()[0] == 1.0
+        );
         assert!(
             map.reduce::<MinF32>().unwrap()[2].is_sign_negative()
                 && map.reduce::<MaxF32>().unwrap()[2].is_sign_positive()
         );
         assert_eq!(map.reduce::<SumF32>().unwrap()[1], f32::NEG_INFINITY);
         let map = MultiMap::build(&device, &[3u32], &[(-0.0f32).to_bits()]).unwrap();
-        assert!(map.reduce::<SumF32>().unwrap()[0].is_sign_negative(), "a sum of one value is that value");
+        assert!(
+            map.reduce::<SumF32>().unwrap()[0].is_sign_negative(),
+            "a sum of one value is that value"
+        );
     }
 }
 #[test]
@@ -245,7 +291,8 @@ fn what_does_not_fit_is_refused() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let map = MultiMap::build(&device, &[7u32, 3, 7], &[70u64, 30, 71]).unwrap();
-        let (queries, mut counts) = (device.upload(&[3u32, 7, 8]).unwrap(), device.alloc(2).unwrap());
+        let (queries, mut counts) =
+            (device.upload(&[3u32, 7, 8]).unwrap(), device.alloc(2).unwrap());
         let mut retriever = Retriever::new(&device, 2).unwrap();
         let e = retriever.find(&stream, &map, queries.view()).unwrap_err();
         assert!(matches!(e, Error::TooMany { n: 3, max: 2, .. }), "{e}");
@@ -255,15 +302,20 @@ fn what_does_not_fit_is_refused() {
         assert_eq!(retriever.total().unwrap(), 0);
         let e = MultiMap::build(&device, &[7u32], &[1u32, 2]).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", found: 2, expected: 1, .. }), "{e}");
-        let e = IndexBuilder::<u32>::new(&device, IndexOptions { load: 0.99, seed: None }).err().unwrap();
+        let e = IndexBuilder::<u32>::new(&device, IndexOptions { load: 0.99, seed: None })
+            .err()
+            .unwrap();
         assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
         let elsewhere = Device::executor(5).upload(&[1u32, 2]).unwrap();
-        let e =
-            IndexBuilder::new(&device, IndexOptions::default()).unwrap().build(&stream, elsewhere.view()).unwrap_err();
+        let e = IndexBuilder::new(&device, IndexOptions::default())
+            .unwrap()
+            .build(&stream, elsewhere.view())
+            .unwrap_err();
         assert!(matches!(e, Error::WrongDevice { .. }), "{e}");
     }
 }
-/// Offsets of one multimap and values of another, which has fewer: nonsense, but nothing out of bounds.
+/// Offsets of one multimap and values of another, which has fewer: nonsense, but nothing out of
+/// bounds.
 #[test]
 fn values_of_another_map_are_harmless() {
     for device in devices() {

@@ -3,7 +3,8 @@ mod support;
 
 use koel::keys128::{Fingerprint, Index128Builder, Map128Builder, Map128Options, Set128Builder};
 use koel::{
-    Device, DeviceKind, Duplicates, Error, Index128, IndexOptions, Map128, NO_ID, Set128, SetOptions, Stream, Value,
+    Device, DeviceKind, Duplicates, Error, Index128, IndexOptions, Map128, NO_ID, Set128,
+    SetOptions, Stream, Value,
 };
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
@@ -26,7 +27,9 @@ const COLUMNS: [(&str, Column); 12] = [
     ("equal words", |i, _| (i as u32 as u128) * (1 | 1 << 32 | 1 << 64 | 1 << 96)),
     ("three keys", |_, r| [0, u128::MAX, 1 << 127][(r % 3) as usize]),
     ("all equal", |_, _| u128::MAX),
-    ("Zipf", |_, r| (1 << 100) + ((r as u64 >> 11) as f64 / (1u64 << 53) as f64 * 9.0).exp() as u128),
+    ("Zipf", |_, r| {
+        (1 << 100) + ((r as u64 >> 11) as f64 / (1u64 << 53) as f64 * 9.0).exp() as u128
+    }),
 ];
 fn column(of: Column, n: usize) -> Vec<u128> {
     let mut random = Random(n as u64);
@@ -57,7 +60,8 @@ fn kept<V: Value>(keys: &[u128], values: &[V], policy: Duplicates) -> Vec<(u128,
 /// Keys that are there, and others that are like them.
 fn queries(keys: &[u128]) -> Vec<u128> {
     let mut random = Random(!0);
-    let alike = keys.iter().step_by(5).flat_map(|&k| [k ^ 1, k ^ 1 << 64, k ^ 1 << 127, k.rotate_left(64)]);
+    let alike =
+        keys.iter().step_by(5).flat_map(|&k| [k ^ 1, k ^ 1 << 64, k ^ 1 << 127, k.rotate_left(64)]);
     let strange = (0..300).map(|_| (random.word() as u128) << 64 | random.word() as u128);
     let ends = [0, 1, u128::MAX, u128::MAX - 1, 1 << 64, (1 << 64) - 1];
     keys.iter().rev().copied().chain(alike).chain(strange).chain(ends).collect()
@@ -66,7 +70,12 @@ fn queries(keys: &[u128]) -> Vec<u128> {
 fn options(duplicates: Duplicates) -> Map128Options {
     Map128Options { duplicates, seed: Some(0), ..Map128Options::default() }
 }
-fn build<V: Value>(stream: &Stream, keys: &[u128], values: &[V], options: Map128Options) -> koel::Result<Map128<V>> {
+fn build<V: Value>(
+    stream: &Stream,
+    keys: &[u128],
+    values: &[V],
+    options: Map128Options,
+) -> koel::Result<Map128<V>> {
     let device = stream.device();
     let (keys, values) = (device.stage(keys)?, device.stage(values)?);
     Map128Builder::new(device, options)?.build(stream, keys.view(), values.view())
@@ -85,7 +94,8 @@ fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
     let bits = bits.download().unwrap();
     // As a kernel would look keys up.
     // SAFETY: the table is in memory of the host, and nothing changes it here.
-    let rows = (device.kind() != DeviceKind::Cuda).then(|| unsafe { set.rows(&stream).unwrap().on_host() });
+    let rows = (device.kind() != DeviceKind::Cuda)
+        .then(|| unsafe { set.rows(&stream).unwrap().on_host() });
     for (i, key) in asked.iter().enumerate() {
         assert_eq!(there[i], oracle.contains_key(key), "{place}: key {key:#x}");
         assert_eq!(bits[i / 32] >> (i % 32) & 1 != 0, there[i], "{place}: key {key:#x}");
@@ -95,7 +105,11 @@ fn check_set(set: &Set128, expected: &[u128], asked: &[u128], place: &str) {
         );
     }
     let present = there.iter().filter(|&&t| t).count() as u64;
-    assert_eq!(bits.iter().map(|b| b.count_ones() as u64).sum::<u64>(), present, "{place}: bits behind the last");
+    assert_eq!(
+        bits.iter().map(|b| b.count_ones() as u64).sum::<u64>(),
+        present,
+        "{place}: bits behind the last"
+    );
     assert_eq!(set.count(asked).unwrap(), present, "{place}");
 }
 fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
@@ -103,7 +117,11 @@ fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
     let place = &format!("{place}, {report:?}");
     let oracle = expected.iter().copied().collect::<HashMap<_, _>>();
     let keys = expected.iter().map(|&(key, _)| key).collect::<Vec<_>>();
-    assert_eq!((map.len(), map.is_empty(), report.keys), (keys.len(), keys.is_empty(), keys.len()), "{place}");
+    assert_eq!(
+        (map.len(), map.is_empty(), report.keys),
+        (keys.len(), keys.is_empty(), keys.len()),
+        "{place}"
+    );
     assert!(map.pairs().unwrap() == expected, "{place}: the pairs are others");
     let asked = queries(&keys);
     check_set(map.set(), &keys, &asked, place);
@@ -120,20 +138,27 @@ fn check<V: Value>(map: &Map128<V>, expected: &[(u128, V)], place: &str) {
     }
 }
 
-/// One builder, from the greatest input to the least and again a greater one, so that memory is used for inputs of other sizes.
+/// One builder, from the greatest input to the least and again a greater one, so that memory is
+/// used for inputs of other sizes.
 fn every_column<V: Value>(step: usize) {
     const POLICIES: [Duplicates; 2] = [Duplicates::KeepLast, Duplicates::KeepFirst];
     for device in devices() {
         let stream = device.stream().unwrap();
         for (p, policy) in POLICIES.into_iter().enumerate() {
-            let mut builder = Map128Builder::new(&device, Map128Options { seed: Some(3), ..options(policy) }).unwrap();
+            let mut builder =
+                Map128Builder::new(&device, Map128Options { seed: Some(3), ..options(policy) })
+                    .unwrap();
             for (s, n) in sizes(&device).into_iter().rev().chain([3000]).enumerate() {
                 for (name, of) in COLUMNS.into_iter().skip((s + p) % step).step_by(step) {
                     let (keys, values) = (column(of, n), values::<V>(n));
                     let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
                     let map = builder.build(&stream, k.view(), v.view()).unwrap();
                     let expected = kept(&keys, &values, policy);
-                    check(&map, &expected, &format!("{name}, {n}, {policy:?} on {}", device.name()));
+                    check(
+                        &map,
+                        &expected,
+                        &format!("{name}, {n}, {policy:?} on {}", device.name()),
+                    );
                     let report = map.report().unwrap();
                     assert_eq!((report.attempts, report.duplicates), (1, n - expected.len()));
                     assert_eq!(report.bytes, map.bytes());
@@ -158,7 +183,11 @@ fn every_load() {
         for load in [0.3, 0.95] {
             let options = Map128Options { load, ..Map128Options::default() };
             let map = build(&stream, &keys, &values, options).unwrap();
-            check(&map, &kept(&keys, &values, Duplicates::KeepLast), &format!("load {load} on {}", device.name()));
+            check(
+                &map,
+                &kept(&keys, &values, Duplicates::KeepLast),
+                &format!("load {load} on {}", device.name()),
+            );
             let a_key = map.bytes() as f64 / n as f64;
             assert!(n < 50_000 || a_key < 20.0 + 17.0 / load, "{a_key} bytes a key at {load}");
         }
@@ -172,7 +201,13 @@ fn copies_take_no_memory() {
         let keys = (0..n).map(|i| (i as u128 % 100) << 77).collect::<Vec<_>>();
         let few = Map128::build(&device, &keys[..100], &values::<u64>(100)).unwrap();
         let all = Map128::build(&device, &keys, &values::<u64>(n)).unwrap();
-        assert_eq!((all.len(), all.bytes()), (100, few.bytes()), "{:?} on {}", all.report().unwrap(), device.name());
+        assert_eq!(
+            (all.len(), all.bytes()),
+            (100, few.bytes()),
+            "{:?} on {}",
+            all.report().unwrap(),
+            device.name()
+        );
     }
 }
 #[test]
@@ -180,14 +215,18 @@ fn equal_keys_are_rejected() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let mut keys = column(COLUMNS[0].1, 3000);
-        let of = |keys: &[u128]| build(&stream, keys, &values::<u32>(3000), options(Duplicates::Reject));
+        let of =
+            |keys: &[u128]| build(&stream, keys, &values::<u32>(3000), options(Duplicates::Reject));
         let expected = kept(&keys, &values::<u32>(3000), Duplicates::Reject);
         check(&of(&keys).unwrap(), &expected, &device.name());
         // The least second one is named.
         keys[2900] = keys[5];
         keys[1234] = keys[77];
         let e = of(&keys).unwrap_err();
-        assert!(matches!(e, Error::DuplicateKey { key, first: 77, second: 1234 } if key == keys[77]), "{e}");
+        assert!(
+            matches!(e, Error::DuplicateKey { key, first: 77, second: 1234 } if key == keys[77]),
+            "{e}"
+        );
     }
 }
 #[test]
@@ -197,32 +236,53 @@ fn a_broken_promise_is_noticed() {
         let n = if is_fast(&device) { 50_000 } else { 4000 };
         for distinct in [1, 2, 100, n / 2, n - 1, n] {
             let mut random = Random(distinct as u64);
-            let key = |i: usize| if i < distinct { i as u64 } else { random.below(distinct as u64) };
-            let keys = (0..n).map(key).map(|word| (word as u128).wrapping_mul(!0 << 60 | 77)).collect::<Vec<_>>();
+            let key =
+                |i: usize| if i < distinct { i as u64 } else { random.below(distinct as u64) };
+            let keys = (0..n)
+                .map(key)
+                .map(|word| (word as u128).wrapping_mul(!0 << 60 | 77))
+                .collect::<Vec<_>>();
             let values = (0..n as u32).collect::<Vec<_>>();
             let map = build(&stream, &keys, &values, options(Duplicates::Unchecked)).unwrap();
-            assert_eq!((map.len(), map.report().unwrap().duplicates), (distinct, n - distinct), "on {}", device.name());
+            assert_eq!(
+                (map.len(), map.report().unwrap().duplicates),
+                (distinct, n - distinct),
+                "on {}",
+                device.name()
+            );
             for (key, value) in keys.iter().zip(map.get(&keys).unwrap()) {
-                assert!(value.is_some_and(|v| keys[v as usize] == *key), "{distinct} on {}", device.name());
+                assert!(
+                    value.is_some_and(|v| keys[v as usize] == *key),
+                    "{distinct} on {}",
+                    device.name()
+                );
             }
         }
     }
 }
 
-/// What is added to a key of small words to get another one of the same fingerprint by the function of seed 0, nearly always. The sums over
-/// its words are less than 2^20 modulo 2^64, in both halves: the shortest such vector, found by lattice reduction.
+/// What is added to a key of small words to get another one of the same fingerprint by the function
+/// of seed 0, nearly always. The sums over its words are less than 2^20 modulo 2^64, in both
+/// halves: the shortest such vector, found by lattice reduction.
 const COLLIDING: u128 = 1_125_655 | 57_218 << 32 | 1_249_472 << 64 | 1_202_508 << 96;
 /// Keys in groups of the same fingerprint.
 fn colliding(groups: u128, each: u128) -> Vec<Vec<u128>> {
     let function = Fingerprint::new(0);
-    let base =
-        |group: u128| group.wrapping_mul(0x0001_2345 | 0x0002_3456 << 32 | 0x0003_4567 << 64 | 0x0004_5678 << 96);
+    let base = |group: u128| {
+        group.wrapping_mul(0x0001_2345 | 0x0002_3456 << 32 | 0x0003_4567 << 64 | 0x0004_5678 << 96)
+    };
     let group = |group: u128| {
         let of_first = function.of(base(group));
-        (0..each).map(|i| base(group) + i * COLLIDING).filter(|&key| function.of(key) == of_first).collect()
+        (0..each)
+            .map(|i| base(group) + i * COLLIDING)
+            .filter(|&key| function.of(key) == of_first)
+            .collect()
     };
     let groups = (0..groups).map(group).collect::<Vec<Vec<u128>>>();
-    assert!(groups.iter().map(Vec::len).sum::<usize>() as f64 > 0.9 * (groups.len() as f64 * each as f64));
+    assert!(
+        groups.iter().map(Vec::len).sum::<usize>() as f64
+            > 0.9 * (groups.len() as f64 * each as f64)
+    );
     groups
 }
 /// Chosen collisions: the function is drawn again, by every policy, and answers are right.
@@ -243,7 +303,11 @@ fn keys_that_share_fingerprints() {
                 assert_eq!(map.report().unwrap().attempts, 2, "{place}");
                 check(&map, &kept(&keys, &values, policy), &place);
                 let another = Map128Options { seed: Some(1), ..options(policy) };
-                assert_eq!(build(&stream, &keys, &values, another).unwrap().report().unwrap().attempts, 1, "{place}");
+                assert_eq!(
+                    build(&stream, &keys, &values, another).unwrap().report().unwrap().attempts,
+                    1,
+                    "{place}"
+                );
             }
             let rejected = build(&stream, &keys, &values, options(Duplicates::Reject)).unwrap_err();
             assert!(
@@ -258,7 +322,8 @@ fn keys_that_share_fingerprints() {
             }
             let seed = IndexOptions { seed: Some(0), ..IndexOptions::default() };
             let staged = device.stage(&keys).unwrap();
-            let index = Index128Builder::new(&device, seed).unwrap().build(&stream, staged.view()).unwrap();
+            let index =
+                Index128Builder::new(&device, seed).unwrap().build(&stream, staged.view()).unwrap();
             let ids = index.ids(&keys).unwrap().into_iter().map(Option::unwrap);
             assert_eq!((index.len(), index.report().unwrap().attempts), (distinct, 2), "{place}");
             let expected = (0..distinct as u32).chain(0..(distinct / 3) as u32);
@@ -274,18 +339,26 @@ fn a_fingerprint_is_no_key() {
         let there = groups.iter().map(|group| group[0]).collect::<Vec<_>>();
         let asked = groups.concat();
         let stream = device.stream().unwrap();
-        let map = build(&stream, &there, &values::<u32>(there.len()), options(Duplicates::KeepLast)).unwrap();
+        let map =
+            build(&stream, &there, &values::<u32>(there.len()), options(Duplicates::KeepLast))
+                .unwrap();
         assert_eq!(map.report().unwrap().attempts, 1);
         check_set(map.set(), &there, &asked, &device.name());
         let found = map.get(&asked).unwrap().into_iter().flatten().count();
         assert_eq!(found, there.len(), "on {}", device.name());
-        let (seed, staged) = (SetOptions { seed: Some(0), ..SetOptions::default() }, device.stage(&there).unwrap());
+        let (seed, staged) =
+            (SetOptions { seed: Some(0), ..SetOptions::default() }, device.stage(&there).unwrap());
         let set = Set128Builder::new(&device, seed).unwrap().build(&stream, staged.view()).unwrap();
         check_set(&set, &there, &asked, &device.name());
     }
 }
 
-fn check_index(builder: &mut koel::keys128::Index128Builder, device: &Device, keys: &[u128], place: &str) {
+fn check_index(
+    builder: &mut koel::keys128::Index128Builder,
+    device: &Device,
+    keys: &[u128],
+    place: &str,
+) {
     let (mut ids, mut distinct, mut counts) = (HashMap::new(), vec![], vec![]);
     for &key in keys {
         let id = *ids.entry(key).or_insert_with(|| {
@@ -302,7 +375,10 @@ fn check_index(builder: &mut koel::keys128::Index128Builder, device: &Device, ke
     assert!(counted.download().unwrap() == counts, "{place}");
     let asked = queries(keys);
     check_set(index.set(), &distinct, &asked, place);
-    assert!(index.ids(&asked).unwrap().into_iter().eq(asked.iter().map(|key| ids.get(key).copied())), "{place}");
+    assert!(
+        index.ids(&asked).unwrap().into_iter().eq(asked.iter().map(|key| ids.get(key).copied())),
+        "{place}"
+    );
     let mut column = device.alloc(keys.len()).unwrap();
     index.ids_into(&stream, uploaded.view(), column.view_mut()).unwrap();
     let column = column.download().unwrap();
@@ -341,13 +417,18 @@ fn every_device_takes_what_others_built() {
         let map = Map128::build(&from, &keys, &values).unwrap();
         let (index, ids) = Index128::encode(&from, &keys).unwrap();
         for to in devices() {
-            check(&map.to_device(&to).unwrap(), &expected, &format!("from {} to {}", from.name(), to.name()));
+            check(
+                &map.to_device(&to).unwrap(),
+                &expected,
+                &format!("from {} to {}", from.name(), to.name()),
+            );
             let found = index.to_device(&to).unwrap().ids(&keys).unwrap();
             assert!(found.into_iter().eq(ids.iter().copied().map(Some)));
         }
     }
 }
-/// Of more keys and of fewer, with copies and without, in the memory that there is: nothing of the last build is left.
+/// Of more keys and of fewer, with copies and without, in the memory that there is: nothing of the
+/// last build is left.
 #[test]
 fn tables_are_rebuilt() {
     for device in devices() {
@@ -359,7 +440,16 @@ fn tables_are_rebuilt() {
         let mut set = Set128::build(&device, &[1, 2]).unwrap();
         let mut index = Index128::build(&device, &[1, 2]).unwrap();
         let most = if is_fast(&device) { 150_000 } else { 5000 };
-        for (n, c) in [(most, 11), (300, 0), (most / 2, 1), (0, 0), (4097, 9), (31, 10), (most, 0), (most - 1, 11)] {
+        for (n, c) in [
+            (most, 11),
+            (300, 0),
+            (most / 2, 1),
+            (0, 0),
+            (4097, 9),
+            (31, 10),
+            (most, 0),
+            (most - 1, 11),
+        ] {
             let (name, of) = COLUMNS[c];
             let (keys, values) = (column(of, n), values::<u64>(n));
             let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
@@ -368,11 +458,17 @@ fn tables_are_rebuilt() {
             let expected = kept(&keys, &values, Duplicates::KeepLast);
             check(&map, &expected, &place);
             let report = map.report().unwrap();
-            assert_eq!((report.attempts, report.duplicates, report.bytes), (1, n - expected.len(), map.bytes()));
+            assert_eq!(
+                (report.attempts, report.duplicates, report.bytes),
+                (1, n - expected.len(), map.bytes())
+            );
             assert_eq!(report.device_seconds, None);
             of_sets.rebuild(&mut set, &stream, k.view()).unwrap();
             of_indexes.rebuild(&mut index, &stream, k.view()).unwrap();
-            let distinct = kept(&keys, &values, Duplicates::KeepFirst).iter().map(|&(key, _)| key).collect::<Vec<_>>();
+            let distinct = kept(&keys, &values, Duplicates::KeepFirst)
+                .iter()
+                .map(|&(key, _)| key)
+                .collect::<Vec<_>>();
             check_set(&set, &distinct, &queries(&keys), &place);
             check_set(index.set(), &distinct, &queries(&keys), &place);
             let ids = index.ids(&distinct).unwrap();
@@ -382,7 +478,8 @@ fn tables_are_rebuilt() {
         }
         // Shared fingerprints, and functions drawn again.
         let keys = colliding(20, 50).concat();
-        let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values::<u64>(keys.len())).unwrap());
+        let (k, v) =
+            (device.upload(&keys).unwrap(), device.upload(&values::<u64>(keys.len())).unwrap());
         builder.rebuild(&mut map, &stream, k.view(), v.view()).unwrap();
         assert_eq!(map.report().unwrap().attempts, 2);
         check(&map, &kept(&keys, &values(keys.len()), Duplicates::KeepLast), &device.name());
@@ -404,10 +501,14 @@ fn rebuilds_take_no_memory() {
                 builder.rebuild(&mut map, &stream, k.view(), v.view()).unwrap();
                 let report = map.report().unwrap();
                 // Which thread of the CPU gets how much to do changes from run to run.
-                let scratch = if device.kind() == DeviceKind::Cpu { 0 } else { report.scratch_bytes };
+                let scratch =
+                    if device.kind() == DeviceKind::Cpu { 0 } else { report.scratch_bytes };
                 places.push((map.keys().address(), map.values().address(), report.bytes, scratch));
             }
-            assert!(places.iter().all(|place| *place == places[0]), "{distinct} of {n}: {places:?}");
+            assert!(
+                places.iter().all(|place| *place == places[0]),
+                "{distinct} of {n}: {places:?}"
+            );
             check(&map, &kept(&keys, &values(n), Duplicates::KeepLast), &device.name());
         }
     }
@@ -422,8 +523,12 @@ fn a_rebuild_that_fails_changes_nothing() {
         let mut map = build(&stream, &keys, &values, options(Duplicates::Reject)).unwrap();
         let expected = kept(&keys, &values, Duplicates::KeepLast);
         let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
-        let e = builder.rebuild(&mut map, &stream, k.view().slice(1..).unwrap(), v.view()).unwrap_err();
-        assert!(matches!(e, Error::Length { name: "values", found: 1000, expected: 999, .. }), "{e}");
+        let e =
+            builder.rebuild(&mut map, &stream, k.view().slice(1..).unwrap(), v.view()).unwrap_err();
+        assert!(
+            matches!(e, Error::Length { name: "values", found: 1000, expected: 999, .. }),
+            "{e}"
+        );
         let other = Device::executor(9);
         let mut elsewhere = Map128::build(&other, &[5], &[6u32]).unwrap();
         let e = builder.rebuild(&mut elsewhere, &stream, k.view(), v.view()).unwrap_err();
@@ -432,12 +537,18 @@ fn a_rebuild_that_fails_changes_nothing() {
         let another = Map128::build(&device, &keys, &values).unwrap();
         let inputs = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let of_another = Map128Builder::new(&device, options(Duplicates::KeepLast)).unwrap();
-        let captured = stream.capture((of_another, another, inputs), |stream, (builder, map, (keys, values))| {
-            builder.rebuild(map, stream, keys.view(), values.view())
-        });
+        let captured = stream.capture(
+            (of_another, another, inputs),
+            |stream, (builder, map, (keys, values))| {
+                builder.rebuild(map, stream, keys.view(), values.view())
+            },
+        );
         // On the CPU a graph is recorded when it is launched.
         let launched = captured.and_then(|mut graph| graph.launch(&stream));
-        assert!(matches!(launched.unwrap_err(), Error::Capture { operation: "a rebuild with keys of 128 bits", .. }));
+        assert!(matches!(
+            launched.unwrap_err(),
+            Error::Capture { operation: "a rebuild with keys of 128 bits", .. }
+        ));
         check(&map, &expected, &device.name());
 
         let twice = [&keys[..999], &keys[..1]].concat();
@@ -458,12 +569,17 @@ fn views_and_graphs() {
         let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values::<u32>(5003)).unwrap());
         for (i, j) in [(0, 1), (1, 0), (3, 2)] {
             let (k, v) = (k.view().slice(i..i + n).unwrap(), v.view().slice(j..j + n).unwrap());
-            let map = Map128Builder::new(&device, Map128Options::default()).unwrap().build(&stream, k, v).unwrap();
-            let expected = kept(&keys[i..i + n], &values::<u32>(5003)[j..j + n], Duplicates::KeepLast);
+            let map = Map128Builder::new(&device, Map128Options::default())
+                .unwrap()
+                .build(&stream, k, v)
+                .unwrap();
+            let expected =
+                kept(&keys[i..i + n], &values::<u32>(5003)[j..j + n], Duplicates::KeepLast);
             check(&map, &expected, &device.name());
         }
         let map = Map128::build(&device, &keys, &values::<u32>(5003)).unwrap();
-        let (queries, found) = (device.upload(&keys[..100]).unwrap(), device.alloc::<u32>(100).unwrap());
+        let (queries, found) =
+            (device.upload(&keys[..100]).unwrap(), device.alloc::<u32>(100).unwrap());
         let mut graph = stream
             .capture((map, queries, found), |stream, (map, queries, found)| {
                 map.get_or(stream, queries.view(), found.view_mut(), 7)
@@ -482,11 +598,16 @@ fn what_does_not_fit_is_refused() {
         let stream = device.stream().unwrap();
         let e = Map128::build(&device, &[7, 8], &[1u32]).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", found: 1, expected: 2, .. }), "{e}");
-        let e = Map128Builder::new(&device, Map128Options { load: 0.99, ..Map128Options::default() }).err().unwrap();
+        let e =
+            Map128Builder::new(&device, Map128Options { load: 0.99, ..Map128Options::default() })
+                .err()
+                .unwrap();
         assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
         let map = Map128::build(&device, &[7, 8], &[1u32, 2]).unwrap();
-        let (keys, mut short) = (device.upload(&[1u128, 2, 3]).unwrap(), device.alloc::<u32>(2).unwrap());
-        let (mut flags, mut sums) = (device.alloc::<u8>(2).unwrap(), device.alloc::<u64>(2).unwrap());
+        let (keys, mut short) =
+            (device.upload(&[1u128, 2, 3]).unwrap(), device.alloc::<u32>(2).unwrap());
+        let (mut flags, mut sums) =
+            (device.alloc::<u8>(2).unwrap(), device.alloc::<u64>(2).unwrap());
         let e = map.get_or(&stream, keys.view(), short.view_mut(), 0).unwrap_err();
         assert!(matches!(e, Error::Length { name: "values", found: 2, expected: 3, .. }), "{e}");
         let e = map.get_into(&stream, keys.view(), short.view_mut(), flags.view_mut()).unwrap_err();

@@ -1,4 +1,5 @@
-//! Launches, copies, fills and lookups take no memory of the host: many small builds run at the speed of the device.
+//! Launches, copies, fills and lookups take no memory of the host: many small builds run at the
+//! speed of the device.
 mod support;
 
 use koel::keys128::{Map128Builder, Map128Options};
@@ -49,9 +50,11 @@ fn calls_allocate_nothing() {
             values.view_mut().copy_from(keys.view(), &other)?;
             values.view_mut().copy_from(keys.view(), &stream)
         });
-        let (table, mut sums) = (device.upload(&[!0u64; 256]).unwrap(), device.upload(&[9u32; 256]).unwrap());
+        let (table, mut sums) =
+            (device.upload(&[!0u64; 256]).unwrap(), device.upload(&[9u32; 256]).unwrap());
         allocations(&device, "launch", || {
-            let (table, sums) = (table.view().arg("table", &stream)?, sums.view_mut().arg("sums", &stream)?);
+            let (table, sums) =
+                (table.view().arg("table", &stream)?, sums.view_mut().arg("sums", &stream)?);
             // SAFETY: 64 sectors are read and 256 words written.
             unsafe { random_sectors::launch(&stream, 1, 256, 64, 7, table, sums) }
         });
@@ -60,18 +63,29 @@ fn calls_allocate_nothing() {
             assert_eq!(values.download().unwrap(), [1, 2, 3, 4]);
             assert_eq!(sums.download().unwrap(), [0; 256], "the digest of equal words");
             let map = Map::build(&device, &[1u32, 2, 3], &[4u32, 5, 6]).unwrap();
-            allocations(&device, "get_or", || map.get_or(&stream, keys.view(), values.view_mut(), 0));
+            allocations(&device, "get_or", || {
+                map.get_or(&stream, keys.view(), values.view_mut(), 0)
+            });
             assert_eq!(values.download().unwrap(), [4, 5, 6, 0]);
             let mut joiner = MapJoiner::new(&device).unwrap();
             let (mut numbers, mut count) = (device.alloc(4).unwrap(), device.alloc(1).unwrap());
             allocations(&device, "join_into", || {
                 let (queries, count) = (keys.view(), count.view_mut());
-                joiner.join_into(&stream, &map, queries, numbers.view_mut(), values.view_mut(), count)
+                joiner.join_into(
+                    &stream,
+                    &map,
+                    queries,
+                    numbers.view_mut(),
+                    values.view_mut(),
+                    count,
+                )
             });
             assert_eq!(count.download().unwrap(), [3]);
             let set = Set::build(&device, &[1u32, 2, 3]).unwrap();
             let mut found = device.alloc(4).unwrap();
-            allocations(&device, "contains_into", || set.contains_into(&stream, keys.view(), found.view_mut()));
+            allocations(&device, "contains_into", || {
+                set.contains_into(&stream, keys.view(), found.view_mut())
+            });
             assert_eq!(found.download().unwrap(), [1, 1, 1, 0]);
             if device.kind() == DeviceKind::Cuda {
                 let mut combiner = SetCombiner::new(&device).unwrap();
@@ -84,13 +98,17 @@ fn calls_allocate_nothing() {
                 for wide in [[1u128, 2, 3, 4], [1, 2, 1, 2]] {
                     let wide = device.upload(&wide).unwrap();
                     let mut map = builder.build(&stream, wide.view(), keys.view()).unwrap();
-                    allocations(&device, "rebuild", || builder.rebuild(&mut map, &stream, wide.view(), keys.view()));
+                    allocations(&device, "rebuild", || {
+                        builder.rebuild(&mut map, &stream, wide.view(), keys.view())
+                    });
                 }
             }
         }
         if device.kind() == DeviceKind::Cuda {
             let mut graph = stream
-                .capture((keys, values), |stream, (keys, values)| values.view_mut().copy_from(keys.view(), stream))
+                .capture((keys, values), |stream, (keys, values)| {
+                    values.view_mut().copy_from(keys.view(), stream)
+                })
                 .unwrap();
             allocations(&device, "graph", || graph.launch(&stream));
         }
@@ -104,7 +122,8 @@ fn rebuilds_allocate_no_buffers() {
         let stream = device.stream().unwrap();
         for distinct in [3000, 1000, 1] {
             let keys = (0..3000).map(|i| i % distinct).collect::<Vec<u128>>();
-            let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&[7u64; 3000]).unwrap());
+            let (keys, values) =
+                (device.upload(&keys).unwrap(), device.upload(&[7u64; 3000]).unwrap());
             let mut builder = Map128Builder::new(&device, Map128Options::default()).unwrap();
             let before = BUFFERS.get();
             let mut map = builder.build(&stream, keys.view(), values.view()).unwrap();

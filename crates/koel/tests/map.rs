@@ -2,7 +2,9 @@
 mod support;
 
 use koel::map::layout::{Layout, Narrow};
-use koel::{Device, DeviceKind, Duplicates, Error, Key, Map, MapBuilder, MapOptions, Stream, Value};
+use koel::{
+    Device, DeviceKind, Duplicates, Error, Key, Map, MapBuilder, MapOptions, Stream, Value,
+};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
@@ -29,10 +31,15 @@ fn key<K: Key>(word: u32) -> K {
 fn value<V: Value>(word: u32) -> V {
     V::narrowed((value_of(word) as u64) << 32 | word as u64)
 }
-/// Every key that is there, as many that are not, and the special ones, in every way to look them up; and all pairs.
+/// Every key that is there, as many that are not, and the special ones, in every way to look them
+/// up; and all pairs.
 fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str) {
     let report = map.report().unwrap();
-    assert_eq!((map.len().unwrap(), map.is_empty().unwrap()), (oracle.len(), oracle.is_empty()), "{place}: {report:?}");
+    assert_eq!(
+        (map.len().unwrap(), map.is_empty().unwrap()),
+        (oracle.len(), oracle.is_empty()),
+        "{place}: {report:?}"
+    );
     let mut random = Random(2);
     let mut queries = oracle.keys().copied().collect::<Vec<_>>();
     queries.sort_unstable();
@@ -66,23 +73,35 @@ fn check<K: Key, V: Value>(map: &Map<K, V>, oracle: &HashMap<K, V>, place: &str)
         }
     }
     let present = there.iter().filter(|&&t| t).count() as u64;
-    assert_eq!(bits.iter().map(|b| b.count_ones() as u64).sum::<u64>(), present, "{place}: bits behind the last");
+    assert_eq!(
+        bits.iter().map(|b| b.count_ones() as u64).sum::<u64>(),
+        present,
+        "{place}: bits behind the last"
+    );
     assert_eq!(map.count(&queries).unwrap(), present);
     if queries.len() < 50_000 {
         let mut rows = map.join(&queries).unwrap();
         rows.sort_unstable();
         let expected = (0..).zip(&expected).filter_map(|(i, value)| Some((i, (*value)?)));
         assert!(rows == expected.collect::<Vec<_>>(), "{place}: the rows of a join are others");
-        for (flag, mut keys) in [(true, map.semi_join(&queries).unwrap()), (false, map.anti_join(&queries).unwrap())] {
+        for (flag, mut keys) in
+            [(true, map.semi_join(&queries).unwrap()), (false, map.anti_join(&queries).unwrap())]
+        {
             keys.sort_unstable();
-            let mut expected = (0..queries.len()).filter(|&i| there[i] == flag).map(|i| queries[i]).collect::<Vec<_>>();
+            let mut expected = (0..queries.len())
+                .filter(|&i| there[i] == flag)
+                .map(|i| queries[i])
+                .collect::<Vec<_>>();
             expected.sort_unstable();
             assert!(keys == expected, "{place}: the keys of a join are others");
         }
     }
     let pairs = map.pairs().unwrap();
     assert_eq!(pairs.len(), oracle.len());
-    assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs are others");
+    assert!(
+        pairs.into_iter().collect::<HashMap<_, _>>() == *oracle,
+        "{place}: the pairs are others"
+    );
 }
 
 fn sizes_and_loads<K: Key, V: Value>(sizes: &[u32], big: &[u32]) {
@@ -140,12 +159,17 @@ fn every_key_set() {
             check(&map, &oracle, &place);
             let wide = keys.iter().map(|&k| (k as u64) << 30).collect::<Vec<_>>();
             let oracle = wide.iter().copied().zip(values.iter().copied()).collect();
-            check(&build(&stream, &wide, &values, 0.8, Duplicates::KeepLast).unwrap(), &oracle, &place);
+            check(
+                &build(&stream, &wide, &values, 0.8, Duplicates::KeepLast).unwrap(),
+                &oracle,
+                &place,
+            );
         }
     }
 }
 
-/// Keys made for the mixer: all in one partition, or all in one bucket. All is built again, or the stash takes them.
+/// Keys made for the mixer: all in one partition, or all in one bucket. All is built again, or the
+/// stash takes them.
 #[test]
 fn keys_made_to_collide() {
     for device in devices() {
@@ -153,7 +177,8 @@ fn keys_made_to_collide() {
         let n = if is_fast(&device) { 30_000u32 } else { 5_000 };
         let unmixed = |i| Narrow::unmixed(0, i);
         let one_partition = (0..n).map(unmixed).collect::<Vec<_>>();
-        let mut one_bucket = (0..40).map(unmixed).chain((0..n).map(|i| scramble(i, 3))).collect::<Vec<_>>();
+        let mut one_bucket =
+            (0..40).map(unmixed).chain((0..n).map(|i| scramble(i, 3))).collect::<Vec<_>>();
         one_bucket.sort_unstable();
         one_bucket.dedup();
         for keys in [one_partition, one_bucket] {
@@ -169,7 +194,8 @@ fn policies<K: Key, V: Value>(sizes: [u32; 2]) {
     for device in devices() {
         let stream = device.stream().unwrap();
         let n = sizes[!is_fast(&device) as usize];
-        let few: &[u32] = if is_fast(&device) { &[1, 2, 100, n / 2, n - 1] } else { &[1, n / 2, n - 1] };
+        let few: &[u32] =
+            if is_fast(&device) { &[1, 2, 100, n / 2, n - 1] } else { &[1, n / 2, n - 1] };
         for &distinct in few {
             let mut random = Random(distinct as u64);
             let keys = (0..n)
@@ -178,18 +204,33 @@ fn policies<K: Key, V: Value>(sizes: [u32; 2]) {
                 .collect::<Vec<K>>();
             let values = (0..n).map(|i| V::narrowed(i as u64)).collect::<Vec<_>>();
             let last: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
-            let first: HashMap<_, _> = keys.iter().copied().zip(values.iter().copied()).rev().collect();
+            let first: HashMap<_, _> =
+                keys.iter().copied().zip(values.iter().copied()).rev().collect();
             let of = |policy| build(&stream, &keys, &values, 0.8, policy);
             let map = of(Duplicates::KeepLast).unwrap();
             assert_eq!(map.report().unwrap().duplicates, keys.len() - last.len());
             check(&map, &last, &format!("last of {distinct} on {}", device.name()));
-            check(&of(Duplicates::KeepFirst).unwrap(), &first, &format!("first of {distinct} on {}", device.name()));
-            let Err(Error::DuplicateKey { key, first, second }) = of(Duplicates::Reject) else { panic!("{distinct}") };
-            assert!(first < second && key == u128::from(keys[first].widened()) && keys[first] == keys[second]);
+            check(
+                &of(Duplicates::KeepFirst).unwrap(),
+                &first,
+                &format!("first of {distinct} on {}", device.name()),
+            );
+            let Err(Error::DuplicateKey { key, first, second }) = of(Duplicates::Reject) else {
+                panic!("{distinct}")
+            };
+            assert!(
+                first < second
+                    && key == u128::from(keys[first].widened())
+                    && keys[first] == keys[second]
+            );
             // A broken promise: nothing hangs, and what is found belongs to its key.
             let map = of(Duplicates::Unchecked).unwrap();
             for (q, a) in keys.iter().zip(map.get(&keys).unwrap()) {
-                assert!(a.is_none_or(|v| keys[v.widened() as usize] == *q), "{distinct} on {}", device.name());
+                assert!(
+                    a.is_none_or(|v| keys[v.widened() as usize] == *q),
+                    "{distinct} on {}",
+                    device.name()
+                );
             }
         }
     }
@@ -207,19 +248,32 @@ fn duplicates_of_big_inputs() {
         let n = 4_000_000u32;
         for policy in [Duplicates::KeepLast, Duplicates::KeepFirst] {
             for step in [2, 50] {
-                if device.kind() != DeviceKind::Cuda && (step == 2) == (policy == Duplicates::KeepLast) {
+                if device.kind() != DeviceKind::Cuda
+                    && (step == 2) == (policy == Duplicates::KeepLast)
+                {
                     continue;
                 }
-                let keys = (0..n).map(|i| if i % step == 0 { i / 3 } else { i }).map(key).collect::<Vec<u32>>();
+                let keys = (0..n)
+                    .map(|i| if i % step == 0 { i / 3 } else { i })
+                    .map(key)
+                    .collect::<Vec<u32>>();
                 let values = (0..n).collect::<Vec<_>>();
                 let pairs = keys.iter().copied().zip(values.iter().copied());
-                let oracle: HashMap<_, _> =
-                    if policy == Duplicates::KeepLast { pairs.collect() } else { pairs.rev().collect() };
+                let oracle: HashMap<_, _> = if policy == Duplicates::KeepLast {
+                    pairs.collect()
+                } else {
+                    pairs.rev().collect()
+                };
                 let map = build(&stream, &keys, &values, 0.8, policy).unwrap();
                 let report = map.report().unwrap();
-                // Where half of the keys have copies near by, more are contested than there is room for.
+                // Where half of the keys have copies near by, more are contested than there is room
+                // for.
                 let attempts = if step == 2 { report.attempts } else { 1 };
-                assert_eq!((report.attempts, report.pairs), (attempts, oracle.len()), "{policy:?}: {report:?}");
+                assert_eq!(
+                    (report.attempts, report.pairs),
+                    (attempts, oracle.len()),
+                    "{policy:?}: {report:?}"
+                );
                 let found = map.get(&keys).unwrap();
                 assert!(found.iter().zip(&keys).all(|(f, k)| *f == oracle.get(k).copied()));
             }
@@ -227,7 +281,8 @@ fn duplicates_of_big_inputs() {
     }
 }
 
-/// The key that looks like an empty slot, with values that look like one and with others; other keys with its value.
+/// The key that looks like an empty slot, with values that look like one and with others; other
+/// keys with its value.
 #[test]
 fn the_ambiguous_key_is_a_key() {
     for device in devices() {
@@ -236,12 +291,17 @@ fn the_ambiguous_key_is_a_key() {
         for (one, two) in [(u32::MAX, 5), (5, u32::MAX), (u32::MAX, u32::MAX)] {
             let (keys, values) = ([key, 1, key], [one, 2, two]);
             let oracle = [(key, two), (1, 2)].into_iter().collect();
-            check(&build(&stream, &keys, &values, 0.8, Duplicates::KeepLast).unwrap(), &oracle, &device.name());
+            check(
+                &build(&stream, &keys, &values, 0.8, Duplicates::KeepLast).unwrap(),
+                &oracle,
+                &device.name(),
+            );
         }
         for n in [0, 10, 3000] {
             for value in [u32::MAX, 0] {
                 for with in [false, true] {
-                    let mut keys = (0..n).map(|i| scramble(i, 4)).filter(|&k| k != key).collect::<Vec<_>>();
+                    let mut keys =
+                        (0..n).map(|i| scramble(i, 4)).filter(|&k| k != key).collect::<Vec<_>>();
                     let mut values = vec![u32::MAX; keys.len()];
                     if with {
                         keys.insert(keys.len() / 2, key);
@@ -250,7 +310,11 @@ fn the_ambiguous_key_is_a_key() {
                     let oracle = keys.iter().copied().zip(values.iter().copied()).collect();
                     for policy in [Duplicates::KeepLast, Duplicates::Unchecked] {
                         let map = build(&stream, &keys, &values, 0.8, policy).unwrap();
-                        check(&map, &oracle, &format!("{n} pairs, value {value}, {with}, {}", device.name()));
+                        check(
+                            &map,
+                            &oracle,
+                            &format!("{n} pairs, value {value}, {with}, {}", device.name()),
+                        );
                     }
                 }
             }
@@ -258,7 +322,8 @@ fn the_ambiguous_key_is_a_key() {
     }
 }
 
-/// One builder, one map, all sizes and types of input one after the other; another seed changes no answer.
+/// One builder, one map, all sizes and types of input one after the other; another seed changes no
+/// answer.
 #[test]
 fn a_map_is_rebuilt_again_and_again() {
     for device in devices() {
@@ -280,7 +345,8 @@ fn a_map_is_rebuilt_again_and_again() {
         }
     }
 }
-/// Rebuilt and asked in a graph, which is recorded once: with other values each time, and with copies in one of the rounds.
+/// Rebuilt and asked in a graph, which is recorded once: with other values each time, and with
+/// copies in one of the rounds.
 #[test]
 fn a_rebuild_is_part_of_a_graph() {
     for device in devices() {
@@ -292,21 +358,32 @@ fn a_rebuild_is_part_of_a_graph() {
         let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
         let map = builder.build(&stream, keys.view(), values.view()).unwrap();
         let mut graph = stream
-            .capture((builder, map, keys, values, found), |stream, (builder, map, keys, values, found)| {
-                builder.rebuild(map, stream, keys.view(), values.view())?;
-                map.get_or(stream, keys.view(), found.view_mut(), 7)
-            })
+            .capture(
+                (builder, map, keys, values, found),
+                |stream, (builder, map, keys, values, found)| {
+                    builder.rebuild(map, stream, keys.view(), values.view())?;
+                    map.get_or(stream, keys.view(), found.view_mut(), 7)
+                },
+            )
             .unwrap();
         for round in 0..3 {
             let copies = if round == 1 { 2 } else { 1 };
             let words = (0..n).map(|i| i / copies + round).collect::<Vec<_>>();
             let values = (0..n).map(|i| i ^ round).collect::<Vec<_>>();
             let (_, _, graph_keys, graph_values, _) = graph.state_mut();
-            graph_keys.view_mut().copy_from_host(&words.iter().map(|&w| key::<u64>(w)).collect::<Vec<_>>()).unwrap();
+            graph_keys
+                .view_mut()
+                .copy_from_host(&words.iter().map(|&w| key::<u64>(w)).collect::<Vec<_>>())
+                .unwrap();
             graph_values.view_mut().copy_from_host(&values).unwrap();
             graph.launch(&stream).unwrap();
             let (_, map, _, _, found) = graph.state();
-            assert_eq!(map.len().unwrap(), (n / copies) as usize, "round {round} on {}", device.name());
+            assert_eq!(
+                map.len().unwrap(),
+                (n / copies) as usize,
+                "round {round} on {}",
+                device.name()
+            );
             let last = words.iter().copied().zip(values).collect::<HashMap<_, _>>();
             assert!(found.download().unwrap().iter().zip(&words).all(|(f, w)| *f == last[w]));
         }
@@ -318,7 +395,8 @@ fn a_rebuild_rejects_too() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let mut builder = MapBuilder::new(&device, options(0.8, Duplicates::Reject)).unwrap();
-        let (good, bad) = (device.upload(&[1u32, 2, 3]).unwrap(), device.upload(&[4u32, 5, 4]).unwrap());
+        let (good, bad) =
+            (device.upload(&[1u32, 2, 3]).unwrap(), device.upload(&[4u32, 5, 4]).unwrap());
         let mut map = builder.build(&stream, good.view(), good.view()).unwrap();
         let e = builder.rebuild(&mut map, &stream, bad.view(), good.view()).unwrap_err();
         assert!(matches!(e, Error::DuplicateKey { key: 4, first: 0, second: 2 }), "{e}");
@@ -335,9 +413,15 @@ fn a_table_answers_on_every_device() {
     let n = 3000;
     let shape = Map::build(&device, &vec![0u32; n], &vec![0u32; n]).unwrap().shape();
     // A dozen for the same two buckets.
-    let both =
-        |&h: &u32| (shape.first_place(h), shape.second_place(h)) == (shape.first_place(0), shape.second_place(0));
-    let collide = (0..u32::MAX).filter(both).take(12).chain([Narrow::AMBIGUOUS]).map(|h| Narrow::unmixed(0, h));
+    let both = |&h: &u32| {
+        (shape.first_place(h), shape.second_place(h))
+            == (shape.first_place(0), shape.second_place(0))
+    };
+    let collide = (0..u32::MAX)
+        .filter(both)
+        .take(12)
+        .chain([Narrow::AMBIGUOUS])
+        .map(|h| Narrow::unmixed(0, h));
     let mut keys = collide.collect::<std::collections::BTreeSet<u32>>();
     let mut others = (0..).map(|i| scramble(i, 3));
     while keys.len() < n {
@@ -348,7 +432,8 @@ fn a_table_answers_on_every_device() {
         let map = build(&from.stream().unwrap(), &keys, &keys, 0.8, Duplicates::KeepLast).unwrap();
         assert!(map.report().unwrap().stashed > 0);
         let wide = keys.iter().map(|&k| key::<u64>(k)).collect::<Vec<_>>();
-        let of_wide = build(&from.stream().unwrap(), &wide, &keys, 0.9, Duplicates::KeepLast).unwrap();
+        let of_wide =
+            build(&from.stream().unwrap(), &wide, &keys, 0.9, Duplicates::KeepLast).unwrap();
         for to in devices() {
             let place = format!("from {} to {}", from.name(), to.name());
             check(&map.to_device(&to).unwrap(), &keys.iter().map(|&k| (k, k)).collect(), &place);
@@ -368,8 +453,12 @@ fn views_of_any_alignment() {
         let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         for (i, j) in [(0, 1), (1, 0), (3, 2)] {
             let (k, v) = (k.view().slice(i..i + n).unwrap(), v.view().slice(j..j + n).unwrap());
-            let map = MapBuilder::new(&device, MapOptions::default()).unwrap().build(&stream, k, v).unwrap();
-            let oracle = keys[i..i + n].iter().copied().zip(values[j..j + n].iter().copied()).collect();
+            let map = MapBuilder::new(&device, MapOptions::default())
+                .unwrap()
+                .build(&stream, k, v)
+                .unwrap();
+            let oracle =
+                keys[i..i + n].iter().copied().zip(values[j..j + n].iter().copied()).collect();
             check(&map, &oracle, &device.name());
         }
     }
@@ -380,12 +469,14 @@ fn a_rebuild_does_not_disturb_others() {
     for device in devices() {
         let n = if is_fast(&device) { 100_000u32 } else { 4_000 };
         let keys = (0..n).collect::<Vec<_>>();
-        let still = build(&device.stream().unwrap(), &keys, &keys, 0.8, Duplicates::KeepLast).unwrap();
+        let still =
+            build(&device.stream().unwrap(), &keys, &keys, 0.8, Duplicates::KeepLast).unwrap();
         std::thread::scope(|s| {
             s.spawn(|| {
                 let stream = device.stream().unwrap();
                 let staged = device.stage(&keys).unwrap();
-                let mut builder = MapBuilder::<u32, u32>::new(&device, MapOptions::default()).unwrap();
+                let mut builder =
+                    MapBuilder::<u32, u32>::new(&device, MapOptions::default()).unwrap();
                 let mut map = builder.build(&stream, staged.view(), staged.view()).unwrap();
                 for _ in 0..4 {
                     builder.rebuild(&mut map, &stream, staged.view(), staged.view()).unwrap();
@@ -427,7 +518,9 @@ fn wrong_arguments_are_named() {
     let e = Map::build(&device, &[1u32, 2, 3], &[1u32, 2]).err().unwrap();
     assert_eq!(e.to_string(), "`values` holds 2 elements, but `keys` needs 3");
     for load in [0.0, 0.29, 0.96, f64::NAN, f64::INFINITY] {
-        let e = MapBuilder::<u32, u32>::new(&device, options(load, Duplicates::KeepLast)).err().unwrap();
+        let e = MapBuilder::<u32, u32>::new(&device, options(load, Duplicates::KeepLast))
+            .err()
+            .unwrap();
         assert!(matches!(e, Error::Setting { field: "load", .. }), "{e}");
     }
     let map = Map::build(&device, &[1u32, 2, 3], &[1u32, 2, 3]).unwrap();
@@ -439,7 +532,9 @@ fn wrong_arguments_are_named() {
     let e = map.contains_bits(&stream, keys.view(), bits.view_mut()).unwrap_err();
     assert_eq!(e.to_string(), "`found` holds 2 elements, but `keys / 32` needs 1");
     let mut short = device.alloc(2).unwrap();
-    let e = map.export_into(&stream, short.view_mut(), values.view_mut(), count.view_mut()).unwrap_err();
+    let e = map
+        .export_into(&stream, short.view_mut(), values.view_mut(), count.view_mut())
+        .unwrap_err();
     assert_eq!(e.to_string(), "`keys` holds 2 elements, but `pairs` needs 3");
     let other = Device::executor(1);
     let elsewhere = other.stream().unwrap();

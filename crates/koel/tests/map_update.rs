@@ -5,8 +5,8 @@ mod updates;
 
 use koel::map::layout::{Layout, Narrow};
 use koel::{
-    Device, DeviceKind, Key, Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation, Operations, Outcome,
-    Stream, Value, ViewMut,
+    Device, DeviceKind, Key, Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation,
+    Operations, Outcome, Stream, Value, ViewMut,
 };
 use std::path::Path;
 use support::devices;
@@ -148,12 +148,16 @@ fn joins_see_updates() {
         let n = 1000u32;
         let keys = (0..n).map(key).collect::<Vec<u32>>();
         let mut map = Map::build(&device, &keys, &keys).unwrap();
-        let (mut updater, mut joiner) =
-            (MapUpdater::new(&device, MapOptions::default()).unwrap(), MapJoiner::new(&device).unwrap());
+        let (mut updater, mut joiner) = (
+            MapUpdater::new(&device, MapOptions::default()).unwrap(),
+            MapJoiner::new(&device).unwrap(),
+        );
         let staged = device.upload(&keys).unwrap();
-        let (mut outcomes, mut count) = (device.alloc::<u8>(100).unwrap(), device.alloc(1).unwrap());
+        let (mut outcomes, mut count) =
+            (device.alloc::<u8>(100).unwrap(), device.alloc(1).unwrap());
         for round in 0..5u64 {
-            let part = staged.view().slice(round as usize * 100..(round as usize + 1) * 100).unwrap();
+            let part =
+                staged.view().slice(round as usize * 100..(round as usize + 1) * 100).unwrap();
             let none = staged.view().slice(..0).unwrap();
             let erase = Operations::All(Operation::Erase);
             updater.enqueue(&mut map, &stream, erase, part, none, outcomes.view_mut()).unwrap();
@@ -180,8 +184,15 @@ fn the_ambiguous_key_takes_no_room() {
             let mut outcomes = device.alloc::<u8>(keys.len()).unwrap();
             let (keys, codes) = (device.stage(keys).unwrap(), device.stage(&codes).unwrap());
             let each = Operations::Each(codes.view());
-            updater.enqueue(map, &stream, each, keys.view(), keys.view(), outcomes.view_mut()).unwrap();
-            outcomes.download().unwrap().into_iter().map(|byte| Outcome::of(byte).unwrap()).collect::<Vec<_>>()
+            updater
+                .enqueue(map, &stream, each, keys.view(), keys.view(), outcomes.view_mut())
+                .unwrap();
+            outcomes
+                .download()
+                .unwrap()
+                .into_iter()
+                .map(|byte| Outcome::of(byte).unwrap())
+                .collect::<Vec<_>>()
         };
         use Operation::{Erase, Insert};
         let outcomes = enqueue(&mut map, &[key, 1, 2], &[Erase, Insert, Insert]);

@@ -1,4 +1,5 @@
-//! The flagship set against a `HashSet`, on every device, with keys of both types; and what is made of arrays.
+//! The flagship set against a `HashSet`, on every device, with keys of both types; and what is made
+//! of arrays.
 mod support;
 
 use koel::set::layout::{Member, unmixed};
@@ -20,10 +21,15 @@ fn key<K: Key>(word: u32) -> K {
 fn set_of<K: Key>(keys: &[K]) -> HashSet<K> {
     keys.iter().copied().collect()
 }
-/// Every key that is there, as many that are not, and the special ones, in every way to look them up; and all keys.
+/// Every key that is there, as many that are not, and the special ones, in every way to look them
+/// up; and all keys.
 fn check<K: Key>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
     let report = set.report().unwrap();
-    assert_eq!((set.len().unwrap(), set.is_empty().unwrap()), (oracle.len(), oracle.is_empty()), "{place}: {report:?}");
+    assert_eq!(
+        (set.len().unwrap(), set.is_empty().unwrap()),
+        (oracle.len(), oracle.is_empty()),
+        "{place}: {report:?}"
+    );
     let mut random = Random(2);
     let mut queries = oracle.iter().copied().collect::<Vec<_>>();
     queries.sort_unstable();
@@ -38,14 +44,22 @@ fn check<K: Key>(set: &Set<K>, oracle: &HashSet<K>, place: &str) {
     let bits = bits.download().unwrap();
     // As a kernel would look keys up.
     // SAFETY: the table is in memory of the host, and nothing changes it here.
-    let table = (device.kind() != DeviceKind::Cuda).then(|| unsafe { set.table(&stream).unwrap().on_host() });
+    let table = (device.kind() != DeviceKind::Cuda)
+        .then(|| unsafe { set.table(&stream).unwrap().on_host() });
     for (i, q) in queries.iter().enumerate() {
         assert_eq!(there[i], oracle.contains(q), "{place}: key {q:?}, {report:?}");
         assert_eq!(bits[i / 32] >> (i % 32) & 1 != 0, there[i], "{place}: key {q:?}");
-        assert!(table.is_none_or(|table| table.contains(*q) == there[i]), "{place}: key {q:?} in a kernel");
+        assert!(
+            table.is_none_or(|table| table.contains(*q) == there[i]),
+            "{place}: key {q:?} in a kernel"
+        );
     }
     let present = there.iter().filter(|&&t| t).count() as u64;
-    assert_eq!(bits.iter().map(|b| b.count_ones() as u64).sum::<u64>(), present, "{place}: bits behind the last");
+    assert_eq!(
+        bits.iter().map(|b| b.count_ones() as u64).sum::<u64>(),
+        present,
+        "{place}: bits behind the last"
+    );
     assert_eq!(set.count(&queries).unwrap(), present, "{place}");
     let keys = set.keys().unwrap();
     assert_eq!(keys.len(), oracle.len());
@@ -71,7 +85,10 @@ fn sizes_and_loads<K: Key>(sizes: &[u32], big: &[u32]) {
                 check(&set, &set_of(&keys), &format!("{n} keys at {load} on {}", device.name()));
                 if n > 100_000 {
                     let a_key = size_of::<K>() as f64 * report.slots as f64 / n as f64;
-                    assert!(a_key <= 1.025 * size_of::<K>() as f64 / load, "{a_key} bytes a key at {load}");
+                    assert!(
+                        a_key <= 1.025 * size_of::<K>() as f64 / load,
+                        "{a_key} bytes a key at {load}"
+                    );
                 }
             }
         }
@@ -79,7 +96,10 @@ fn sizes_and_loads<K: Key>(sizes: &[u32], big: &[u32]) {
 }
 #[test]
 fn every_size_and_load() {
-    sizes_and_loads::<u32>(&[0, 1, 2, 6, 7, 8, 9, 31, 32, 33, 1025, 7199, 7200, 7201], &[100_000, 9_000_000]);
+    sizes_and_loads::<u32>(
+        &[0, 1, 2, 6, 7, 8, 9, 31, 32, 33, 1025, 7199, 7200, 7201],
+        &[100_000, 9_000_000],
+    );
     sizes_and_loads::<u64>(&[0, 1, 2, 3, 4, 5, 33, 3601, 7201], &[100_000, 4_000_000]);
 }
 #[test]
@@ -97,13 +117,16 @@ fn every_key_set() {
         }
     }
 }
-/// Keys made for the mixer: all in one partition, or all in one bucket. All is built again, or the stash takes them.
+/// Keys made for the mixer: all in one partition, or all in one bucket. All is built again, or the
+/// stash takes them.
 #[test]
 fn keys_made_to_collide() {
     fn collide<K: Key>(stream: &Stream, n: u32) {
-        let one = |i: u32| unmixed::<K>(0, K::narrowed((i as u64) << (size_of::<K>() as u32 * 8 - 32)));
+        let one =
+            |i: u32| unmixed::<K>(0, K::narrowed((i as u64) << (size_of::<K>() as u32 * 8 - 32)));
         let one_partition = (0..n).map(one).collect::<Vec<_>>();
-        let one_bucket = (0..60).map(one).chain((0..n).map(|i| key(scramble(i, 3)))).collect::<Vec<_>>();
+        let one_bucket =
+            (0..60).map(one).chain((0..n).map(|i| key(scramble(i, 3)))).collect::<Vec<_>>();
         for keys in [one_partition, one_bucket] {
             let place = stream.device().name();
             check(&build(stream, &keys, 0.8).unwrap(), &set_of(&keys), &place);
@@ -114,7 +137,10 @@ fn keys_made_to_collide() {
             };
             let once = |keys: &[K]| sorted(set_of(keys).into_iter().collect());
             assert!(sorted(unique(stream.device(), &keys).unwrap()) == once(&keys), "{place}");
-            assert!(sorted(intersection(stream.device(), &keys, half).unwrap()) == once(half), "{place}");
+            assert!(
+                sorted(intersection(stream.device(), &keys, half).unwrap()) == once(half),
+                "{place}"
+            );
         }
     }
     for device in devices() {
@@ -169,7 +195,9 @@ fn the_ambiguous_key_is_a_key() {
 fn a_set_is_rebuilt_again_and_again() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let mut builder = SetBuilder::new(&device, SetOptions { seed: Some(5), ..SetOptions::default() }).unwrap();
+        let mut builder =
+            SetBuilder::new(&device, SetOptions { seed: Some(5), ..SetOptions::default() })
+                .unwrap();
         let none = device.stage::<u64>(&[]).unwrap();
         let mut set = builder.build(&stream, none.view()).unwrap();
         for n in [5000, 5000, 100, 9000, 0, 5000] {
@@ -181,14 +209,16 @@ fn a_set_is_rebuilt_again_and_again() {
         }
     }
 }
-/// Rebuilt and asked in a graph, which is recorded once, with what is made of the same keys: with copies in one of the rounds.
+/// Rebuilt and asked in a graph, which is recorded once, with what is made of the same keys: with
+/// copies in one of the rounds.
 #[test]
 fn a_rebuild_is_part_of_a_graph() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let n = 3000u32;
         let keys = device.upload(&(0..n).map(key::<u64>).collect::<Vec<_>>()).unwrap();
-        let (found, distinct) = (device.alloc::<u8>(n as usize).unwrap(), device.alloc::<u64>(n as usize).unwrap());
+        let (found, distinct) =
+            (device.alloc::<u8>(n as usize).unwrap(), device.alloc::<u64>(n as usize).unwrap());
         let mut builder = SetBuilder::new(&device, SetOptions::default()).unwrap();
         let set = builder.build(&stream, keys.view()).unwrap();
         let mut combiner = SetCombiner::new(&device).unwrap();
@@ -208,9 +238,19 @@ fn a_rebuild_is_part_of_a_graph() {
             graph.state_mut().3.view_mut().copy_from_host(&keys).unwrap();
             graph.launch(&stream).unwrap();
             let (_, _, set, _, found, distinct, count) = graph.state();
-            assert_eq!(set.len().unwrap(), (n / copies) as usize, "round {round} on {}", device.name());
+            assert_eq!(
+                set.len().unwrap(),
+                (n / copies) as usize,
+                "round {round} on {}",
+                device.name()
+            );
             assert!(found.download().unwrap().iter().all(|&f| f == 1));
-            let distinct = distinct.view().slice(..count.download().unwrap()[0] as usize).unwrap().download().unwrap();
+            let distinct = distinct
+                .view()
+                .slice(..count.download().unwrap()[0] as usize)
+                .unwrap()
+                .download()
+                .unwrap();
             assert!(distinct.len() == (n / copies) as usize && set_of(&distinct) == set_of(&keys));
         }
     }
@@ -222,8 +262,10 @@ fn a_set_answers_on_every_device() {
         let device = Device::cpu().unwrap();
         let shape = Set::build(&device, &vec![K::narrowed(0); n]).unwrap().shape();
         // Some for the same two buckets.
-        let both =
-            |&h: &u32| (shape.first_place(h), shape.second_place(h)) == (shape.first_place(0), shape.second_place(0));
+        let both = |&h: &u32| {
+            (shape.first_place(h), shape.second_place(h))
+                == (shape.first_place(0), shape.second_place(0))
+        };
         let of_hash = |h: u32| K::narrowed((h as u64) << (size_of::<K>() as u32 * 8 - 32));
         let collide = (0..u32::MAX).filter(both).take(25).map(|h| unmixed(0, of_hash(h)));
         let mut keys = collide.chain([unmixed(0, K::EMPTY)]).collect::<HashSet<K>>();
@@ -236,7 +278,11 @@ fn a_set_answers_on_every_device() {
             let set = build(&from.stream().unwrap(), &all, 0.8).unwrap();
             assert!(set.report().unwrap().stashed > 0);
             for to in devices() {
-                check(&set.to_device(&to).unwrap(), &keys, &format!("from {} to {}", from.name(), to.name()));
+                check(
+                    &set.to_device(&to).unwrap(),
+                    &keys,
+                    &format!("from {} to {}", from.name(), to.name()),
+                );
             }
         }
     }
@@ -254,15 +300,28 @@ fn views_of_any_alignment() {
         let mut count = device.alloc(1).unwrap();
         for i in 0..4 {
             let view = uploaded.view().slice(i..i + n).unwrap();
-            let set = SetBuilder::new(&device, SetOptions::default()).unwrap().build(&stream, view).unwrap();
+            let set = SetBuilder::new(&device, SetOptions::default())
+                .unwrap()
+                .build(&stream, view)
+                .unwrap();
             check(&set, &set_of(&keys[i..i + n]), &device.name());
             let others = uploaded.view().slice(3 - i..).unwrap();
             let mut combiner = SetCombiner::new(&device).unwrap();
             let to = output.view_mut().slice(i..).unwrap();
             combiner.union_into(&stream, view, others, to, count.view_mut()).unwrap();
-            let union = output.view().slice(i..i + count.download().unwrap()[0] as usize).unwrap().download().unwrap();
-            let expected: HashSet<u32> = keys[i..i + n].iter().chain(&keys[3 - i..]).copied().collect();
-            assert!(union.len() == expected.len() && set_of(&union) == expected, "{i} on {}", device.name());
+            let union = output
+                .view()
+                .slice(i..i + count.download().unwrap()[0] as usize)
+                .unwrap()
+                .download()
+                .unwrap();
+            let expected: HashSet<u32> =
+                keys[i..i + n].iter().chain(&keys[3 - i..]).copied().collect();
+            assert!(
+                union.len() == expected.len() && set_of(&union) == expected,
+                "{i} on {}",
+                device.name()
+            );
         }
     }
 }
@@ -276,7 +335,12 @@ fn combined<K: Key>(device: &Device, a: &[K], b: &[K], place: &str) {
         set_a.intersection(&set_b).copied().collect(),
         set_a.difference(&set_b).copied().collect(),
     ];
-    let found = [unique(device, a), union(device, a, b), intersection(device, a, b), difference(device, a, b)];
+    let found = [
+        unique(device, a),
+        union(device, a, b),
+        intersection(device, a, b),
+        difference(device, a, b),
+    ];
     for (i, (found, expected)) in found.into_iter().zip(expected).enumerate() {
         let found = found.unwrap();
         assert_eq!(found.len(), expected.len(), "{i}: {place}");
@@ -327,9 +391,12 @@ fn wrong_arguments_are_named() {
     let e = set.export_into(&stream, short.view_mut(), count.view_mut()).unwrap_err();
     assert_eq!(e.to_string(), "`keys` holds 2 elements, but `keys of the set` needs 3");
     let mut combiner = SetCombiner::new(&device).unwrap();
-    let e = combiner.unique_into(&stream, keys.view(), short.view_mut(), count.view_mut()).unwrap_err();
+    let e =
+        combiner.unique_into(&stream, keys.view(), short.view_mut(), count.view_mut()).unwrap_err();
     assert_eq!(e.to_string(), "`output` holds 2 elements, but `keys` needs 3");
-    let e = combiner.unique_into(&stream, keys.view(), short.view_mut(), counts.view_mut()).unwrap_err();
+    let e = combiner
+        .unique_into(&stream, keys.view(), short.view_mut(), counts.view_mut())
+        .unwrap_err();
     assert_eq!(e.to_string(), "`count` holds 2 elements, but `one sum` needs 1");
     let other = Device::executor(1);
     let elsewhere = other.stream().unwrap();
@@ -339,7 +406,9 @@ fn wrong_arguments_are_named() {
     let (mut set, keys) = (set, other.upload(&[1u32]).unwrap());
     let e = builder.rebuild(&mut set, &elsewhere, keys.view()).unwrap_err();
     assert!(matches!(e, Error::WrongDevice { name: "set", .. }), "{e}");
-    let e = combiner.unique_into(&elsewhere, keys.view(), short.view_mut(), count.view_mut()).unwrap_err();
+    let e = combiner
+        .unique_into(&elsewhere, keys.view(), short.view_mut(), count.view_mut())
+        .unwrap_err();
     assert!(matches!(e, Error::WrongDevice { name: "stream", .. }), "{e}");
 }
 

@@ -5,7 +5,8 @@ mod updates;
 
 use koel::set::{difference, union};
 use koel::{
-    Device, Key, Operation, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, ViewMut,
+    Device, Key, Operation, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions,
+    SetUpdater, Stream, ViewMut,
 };
 use std::path::Path;
 use support::special::often_special;
@@ -79,11 +80,15 @@ impl<K: Key> Table for Set<K> {
         let device = Set::device(self);
         let mut missing = difference(device, keys, &self.keys().unwrap()).unwrap();
         missing.sort_unstable();
-        let mut expected = keys.iter().copied().filter(|key| !oracle.contains_key(key)).collect::<Vec<_>>();
+        let mut expected =
+            keys.iter().copied().filter(|key| !oracle.contains_key(key)).collect::<Vec<_>>();
         expected.sort_unstable();
         expected.dedup();
         assert!(missing == expected, "{}", device.name());
-        assert_eq!(union(device, keys, &self.keys().unwrap()).unwrap().len(), oracle.len() + missing.len());
+        assert_eq!(
+            union(device, keys, &self.keys().unwrap()).unwrap().len(),
+            oracle.len() + missing.len()
+        );
     }
     fn to_device(&self, device: &Device) -> Self {
         Set::to_device(self, device).unwrap()
@@ -145,7 +150,8 @@ fn sets_do_not_shrink_to_more() {
 fn updates_are_part_of_a_graph() {
     updates::updates_are_part_of_a_graph::<Set<u32>>();
 }
-/// What a byte may say besides, on host slices and as bytes; and a set that was rebuilt with fewer keys than it has memory for.
+/// What a byte may say besides, on host slices and as bytes; and a set that was rebuilt with fewer
+/// keys than it has memory for.
 #[test]
 fn mixed_batches_of_host_slices() {
     for device in devices() {
@@ -160,8 +166,16 @@ fn mixed_batches_of_host_slices() {
         let (old, new) = (key::<u64>(7), key::<u64>(5001));
         let operations = [Insert, Erase, Erase, Insert, Insert, Erase, Insert];
         let outcomes = set.update(&operations, &[old, old, old, new, new, new, old]).unwrap();
-        assert_eq!(outcomes, [Kept, Erased, Missing, Inserted, Kept, Erased, Inserted], "{}", device.name());
-        assert_eq!((set.len().unwrap(), set.contains(&[old, new]).unwrap()), (100, vec![true, false]));
+        assert_eq!(
+            outcomes,
+            [Kept, Erased, Missing, Inserted, Kept, Erased, Inserted],
+            "{}",
+            device.name()
+        );
+        assert_eq!(
+            (set.len().unwrap(), set.contains(&[old, new]).unwrap()),
+            (100, vec![true, false])
+        );
 
         let mut random = Random(1);
         let bytes = (0..200).map(|_| random.word() as u8).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! [What safe code may try](attempts). The fuzz target `soundness` runs the same under AddressSanitizer; CI runs what needs no executor
-//! under Miri, too.
+//! [What safe code may try](attempts). The fuzz target `soundness` runs the same under
+//! AddressSanitizer; CI runs what needs no executor under Miri, too.
 #[path = "soundness/attempts.rs"]
 mod attempts;
 

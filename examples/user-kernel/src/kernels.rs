@@ -7,7 +7,8 @@ use koel_simt::{Buf, In, Thread, kernel, unroll};
 pub const BITS: u32 = 10;
 const LAST: u32 = (1 << BITS) - 1;
 
-/// `sums[i]` = the values of those of the six voxels beside `voxels[i]` that are in the table, added up (wrapping).
+/// `sums[i]` = the values of those of the six voxels beside `voxels[i]` that are in the table,
+/// added up (wrapping).
 #[kernel(threads = 256, independent, starts_early)]
 pub fn neighbour_sums(
     t: Thread,

@@ -9,7 +9,8 @@ fn devices() -> Vec<Device> {
     devices.extend(Device::cuda(0)); // where there is one
     devices
 }
-/// Voxels in a few clumps, two of them at the ends of the grid: keys, values, and all voxels of the clumps and around as queries.
+/// Voxels in a few clumps, two of them at the ends of the grid: keys, values, and all voxels of the
+/// clumps and around as queries.
 fn scene(seed: u32) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     let mut state = seed;
     let mut random = move || {
@@ -50,13 +51,19 @@ fn sums_are_those_of_a_hash_map() {
         let stream = device.stream().unwrap();
         for seed in 1..4 {
             let (keys, values, queries) = scene(seed);
-            let oracle = keys.iter().copied().zip(values.iter().copied()).collect::<HashMap<_, _>>();
+            let oracle =
+                keys.iter().copied().zip(values.iter().copied()).collect::<HashMap<_, _>>();
             let map = Map::build(&device, &keys, &values).unwrap();
-            let (voxels, mut sums) = (device.upload(&queries).unwrap(), device.alloc(queries.len()).unwrap());
+            let (voxels, mut sums) =
+                (device.upload(&queries).unwrap(), device.alloc(queries.len()).unwrap());
             sum_neighbours(&stream, &map, voxels.view(), sums.view_mut()).unwrap();
             let sums = sums.download().unwrap();
             for (voxel, sum) in queries.iter().zip(sums) {
-                assert_eq!(sum, expected(&oracle, *voxel), "voxel {voxel:#x}, seed {seed}, {device:?}");
+                assert_eq!(
+                    sum,
+                    expected(&oracle, *voxel),
+                    "voxel {voxel:#x}, seed {seed}, {device:?}"
+                );
             }
         }
     }
@@ -71,7 +78,8 @@ fn it_runs_in_a_graph() {
         let (keys, values, queries) = scene(9);
         let oracle = keys.iter().copied().zip(values.iter().copied()).collect::<HashMap<_, _>>();
         let map = Map::build(&device, &keys, &values).unwrap();
-        let (voxels, sums) = (device.upload(&queries).unwrap(), device.alloc(queries.len()).unwrap());
+        let (voxels, sums) =
+            (device.upload(&queries).unwrap(), device.alloc(queries.len()).unwrap());
         let mut frame = stream
             .capture((map, voxels, sums), |stream, (map, voxels, sums)| {
                 sum_neighbours(stream, map, voxels.view(), sums.view_mut())
@@ -83,7 +91,10 @@ fn it_runs_in_a_graph() {
             frame.state_mut().1.view_mut().copy_from_host(&queries).unwrap();
             frame.launch(&stream).unwrap();
             let sums = frame.state().2.download().unwrap();
-            assert!(queries.iter().zip(sums).all(|(voxel, sum)| sum == expected(&oracle, *voxel)), "{device:?}");
+            assert!(
+                queries.iter().zip(sums).all(|(voxel, sum)| sum == expected(&oracle, *voxel)),
+                "{device:?}"
+            );
         }
     }
 }
@@ -100,7 +111,8 @@ fn what_does_not_fit_is_refused() {
         );
         let stream = device.stream().unwrap();
         let (map, mut sums) = (Map::build(&device, &[1], &[2]).unwrap(), device.alloc(2).unwrap());
-        let e = sum_neighbours(&stream, &map, device.upload(&[1]).unwrap().view(), sums.view_mut()).unwrap_err();
+        let e = sum_neighbours(&stream, &map, device.upload(&[1]).unwrap().view(), sums.view_mut())
+            .unwrap_err();
         assert_eq!(e.to_string(), "`sums` holds 2 elements, but `voxels` needs 1");
     }
 }

@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn a_list_is_read() {
-        let list = "# a comment\n\nno barrier\nsrc/a.rs\n= -p a --test b\n- x();\n- \n- y();\n+ y();\n\n";
+        let list =
+            "# a comment\n\nno barrier\nsrc/a.rs\n= -p a --test b\n- x();\n- \n- y();\n+ y();\n\n";
         let mutants = parse(list).unwrap();
         assert_eq!(mutants.len(), 1);
         let m = &mutants[0];
@@ -82,7 +83,9 @@ mod tests {
         let said = of(two).unwrap_err();
         assert!(said.contains("`two`: 2 places in a.rs"), "{said}");
         assert!(said.contains("`none`: 0 places in a.rs"), "{said}");
-        assert!(of("same\na.rs\n= -p a\n- y();\n+ y();\n").unwrap_err().contains("changes nothing"));
+        assert!(
+            of("same\na.rs\n= -p a\n- y();\n+ y();\n").unwrap_err().contains("changes nothing")
+        );
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

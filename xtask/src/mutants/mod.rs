@@ -40,7 +40,9 @@ impl<'a> Choice<'a> {
         while let Some(&arg) = args.next() {
             let mut value = || args.next().copied().ok_or(format!("mutants: {arg}: no value"));
             fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<Option<T>, String> {
-                text.parse().map(Some).map_err(|_| format!("mutants: {option}: `{text}` is no such number"))
+                text.parse()
+                    .map(Some)
+                    .map_err(|_| format!("mutants: {option}: `{text}` is no such number"))
             }
             match arg {
                 "--check" => choice.only_check = true,
@@ -59,7 +61,8 @@ impl<'a> Choice<'a> {
     /// builds share what they can.
     fn of<'m>(&self, mutants: &'m [Mutant<'m>], commit: u64) -> Vec<&'m Mutant<'m>> {
         let is_of = |m: &Mutant, name| m.name.contains(name) || m.file.contains(name);
-        let is_named = |m: &&Mutant| self.names.is_empty() || self.names.iter().any(|&name| is_of(m, name));
+        let is_named =
+            |m: &&Mutant| self.names.is_empty() || self.names.iter().any(|&name| is_of(m, name));
         let mut chosen = mutants.iter().filter(is_named).collect::<Vec<_>>();
         if let Some(n) = self.sample {
             let seed = self.seed.unwrap_or(commit);
@@ -75,7 +78,9 @@ impl<'a> Choice<'a> {
 /// Returns a number that orders names differently for every seed (64-bit FNV-1a, mixed).
 fn random_rank(seed: u64, name: &str) -> u64 {
     let start = 0xCBF2_9CE4_8422_2325 ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let hash = name.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+    let hash = name
+        .bytes()
+        .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
     let mixed = (hash ^ hash >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     mixed ^ mixed >> 32
 }
@@ -219,10 +224,16 @@ mod tests {
 
     #[test]
     fn samples_follow_the_seed() {
-        let list = (0..20).map(|i| format!("fault {i}\na.rs\n= -p a\n- x\n+ y\n\n")).collect::<String>();
+        let list =
+            (0..20).map(|i| format!("fault {i}\na.rs\n= -p a\n- x\n+ y\n\n")).collect::<String>();
         let mutants = parse(&list).unwrap();
         let names = |args: &[&str], commit| {
-            Choice::parse(args).unwrap().of(&mutants, commit).iter().map(|m| m.name).collect::<Vec<_>>()
+            Choice::parse(args)
+                .unwrap()
+                .of(&mutants, commit)
+                .iter()
+                .map(|m| m.name)
+                .collect::<Vec<_>>()
         };
         assert_eq!(names(&[], 1).len(), 20);
         assert_eq!(names(&["--sample", "5"], 1).len(), 5);
@@ -233,7 +244,9 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let choice = Choice::parse(&["a", "--sample", "3", "--seed", "9", "--budget", "60", "--json", "f"]).unwrap();
+        let choice =
+            Choice::parse(&["a", "--sample", "3", "--seed", "9", "--budget", "60", "--json", "f"])
+                .unwrap();
         let json = Some(Path::new("f"));
         let (sample, seed, budget) = (Some(3), Some(9), Some(60.0));
         let expected = Choice { names: vec!["a"], sample, seed, budget, json, ..Choice::default() };

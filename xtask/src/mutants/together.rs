@@ -463,11 +463,12 @@ mod tests {
         let expected = [(4, "mismatched types"), (5, "it may be computed at compile time")];
         let alone = alone.collect::<Vec<_>>();
         assert_eq!((alone[0].0, &alone[1..]), (4, &expected[1..]), "{alone:?}");
-        let mut said = numbered.iter().map(|(number, m)| match together.test(*number, m).unwrap() {
-            Outcome::Passed => "survived".to_string(),
-            Outcome::Failed(said) => format!("caught: {said}"),
-            Outcome::NoVerdict(said) => format!("not run: {said}"),
-        });
+        let mut said =
+            numbered.iter().map(|(number, m)| match together.test(*number, m).unwrap() {
+                Outcome::Passed => "survived".to_string(),
+                Outcome::Failed(said) => format!("caught: {said}"),
+                Outcome::NoVerdict(said) => format!("not run: {said}"),
+            });
         let mut next = || said.next().unwrap();
         assert!(next().starts_with("caught: assertion `left == right` failed: no sum"));
         assert_eq!(next(), "survived");

@@ -4,9 +4,12 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The records of the two halves: file, what the half is called, million operations a second of its unit.
-const HALVES: [(&str, &str, f64); 2] =
-    [("results/h200/bench-voxels.json", "H200", 1e3), ("results/cpu-2core/bench-voxels.json", "2 cores", 1.0)];
+/// The records of the two halves: file, what the half is called, million operations a second of its
+/// unit.
+const HALVES: [(&str, &str, f64); 2] = [
+    ("results/h200/bench-voxels.json", "H200", 1e3),
+    ("results/cpu-2core/bench-voxels.json", "2 cores", 1.0),
+];
 const OPERATIONS: [(&str, &str); 3] =
     [("build", "build"), ("find_hit", "find, present"), ("find_miss", "find, absent")];
 /// Tables, as records and as readers call them.
@@ -53,8 +56,12 @@ fn render(records: [&Value; 2]) -> Result<String, String> {
                 let rate = row.map(|row| row["mops"].as_f64().filter(|_| row["verified"] == true));
                 let _ = match rate {
                     Some(Some(rate)) => write!(text, " | {}", three_digits(rate / unit)),
-                    Some(None) => return Err(format!("{file}: {table}, {operation}: an answer was wrong")),
-                    None if is_there => return Err(format!("{file}: {table} has no row `{operation}`")),
+                    Some(None) => {
+                        return Err(format!("{file}: {table}, {operation}: an answer was wrong"));
+                    }
+                    None if is_there => {
+                        return Err(format!("{file}: {table} has no row `{operation}`"));
+                    }
                     None => write!(text, " |"),
                 };
             }
@@ -64,12 +71,15 @@ fn render(records: [&Value; 2]) -> Result<String, String> {
     text.push('\n');
     for (i, (record, (file, half, _))) in records.iter().zip(HALVES).enumerate() {
         let field = |name: &str| record[name].as_str().ok_or_else(|| format!("{file}: no {name}"));
-        let keys =
-            rows_of(record).next().and_then(|row| row["n"].as_u64()).ok_or_else(|| format!("{file}: no rows"))?;
+        let keys = rows_of(record)
+            .next()
+            .and_then(|row| row["n"].as_u64())
+            .ok_or_else(|| format!("{file}: no rows"))?;
         let day = field("date")?.split('T').next().unwrap_or_default();
         let end = if i == 0 { ";\n" } else { ".\n" };
         let commit = field("commit")?;
-        let _ = write!(text, "{half}: [{} keys, commit {commit}, {day}]({file}){end}", thousands(keys));
+        let _ =
+            write!(text, "{half}: [{} keys, commit {commit}, {day}]({file}){end}", thousands(keys));
     }
     Ok(text)
 }
@@ -92,7 +102,11 @@ mod tests {
     fn record(tables: &[&str], verified: bool) -> Value {
         let row = |table: &&str, op: &str, mops: f64| json!({"table": table, "op": op, "n": 5464075, "load": 0.7999, "mops": mops, "verified": verified});
         let rows = tables.iter().flat_map(|table| {
-            [row(table, "build", 36_312.0), row(table, "find_hit", 6.6), row(table, "find_miss", 99.96)]
+            [
+                row(table, "build", 36_312.0),
+                row(table, "find_hit", 6.6),
+                row(table, "find_miss", 99.96),
+            ]
         });
         json!({"rows": rows.collect::<Vec<_>>(), "commit": "bb5cac200ddd", "date": "2026-11-20T18:17:21Z"})
     }
@@ -101,10 +115,19 @@ mod tests {
     fn a_table_is_made_of_two_records() {
         let (gpu, cpu) = (record(&["map"], true), record(&["map", "dashmap"], true));
         let text = render([&gpu, &cpu]).unwrap();
-        assert!(text.starts_with("| | H200: build | find, present | find, absent | 2 cores: build |"), "{text}");
-        assert!(text.contains("| map, load 0.8 | 36.3 | 0.01 | 0.10 | 36312 | 6.60 | 100 |\n"), "{text}");
+        assert!(
+            text.starts_with("| | H200: build | find, present | find, absent | 2 cores: build |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| map, load 0.8 | 36.3 | 0.01 | 0.10 | 36312 | 6.60 | 100 |\n"),
+            "{text}"
+        );
         assert!(text.contains("| dashmap | | | | 36312 | 6.60 | 100 |\n"), "{text}");
-        assert!(text.contains("H200: [5,464,075 keys, commit bb5cac200ddd, 2026-11-20](results/h200/"), "{text}");
+        assert!(
+            text.contains("H200: [5,464,075 keys, commit bb5cac200ddd, 2026-11-20](results/h200/"),
+            "{text}"
+        );
         let said = render([&record(&["map"], false), &cpu]).unwrap_err();
         assert!(said.contains("map, build: an answer was wrong"), "{said}");
     }

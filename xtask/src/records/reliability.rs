@@ -23,7 +23,10 @@ fn counts(root: &Path) -> Result<String, String> {
     let faults = read(&root.join("crates/koel-simt/src/host/fault.rs"))?;
     let devices = read(&root.join("crates/koel/tests/support/mod.rs"))?;
     let ci = read(&root.join(".ci/run"))?;
-    let miri = ci.lines().filter_map(|line| Some(line.split_once("cargo +nightly miri test ")?.1)).collect::<Vec<_>>();
+    let miri = ci
+        .lines()
+        .filter_map(|line| Some(line.split_once("cargo +nightly miri test ")?.1))
+        .collect::<Vec<_>>();
     let gpu = read(&root.join(GPU_TESTS))?;
     let passed = gpu.lines().filter_map(|line| number_before(line, " passed")).sum::<u64>();
     let failed = gpu.lines().filter_map(|line| number_before(line, " failed")).sum::<u64>();
@@ -38,7 +41,11 @@ fn counts(root: &Path) -> Result<String, String> {
         "`koel-kernels/src/entries.rs`",
     );
     let kinds = number_of_variants(&faults, "FaultKind").ok_or("fault.rs: no FaultKind")?;
-    row("kinds of faults that the executor reports", kinds.to_string(), "`koel-simt/src/host/fault.rs`");
+    row(
+        "kinds of faults that the executor reports",
+        kinds.to_string(),
+        "`koel-simt/src/host/fault.rs`",
+    );
     let schedules = number_of_schedules(&devices).ok_or("support/mod.rs: no executors")?;
     row(
         "schedules under which a test of a table runs its kernels",
@@ -48,19 +55,34 @@ fn counts(root: &Path) -> Result<String, String> {
     for (name, tests) in tests_of_crates(root)? {
         row(&format!("tests of {name}"), tests.to_string(), &format!("`crates/{name}`"));
     }
-    row("runs of tests under Miri", miri.len().to_string(), &format!("`.ci/run`: `{}`", miri.join("`; `")));
-    row("tests that passed, and failed, on an H200", format!("{passed}, {failed}"), &linked(GPU_TESTS));
+    row(
+        "runs of tests under Miri",
+        miri.len().to_string(),
+        &format!("`.ci/run`: `{}`", miri.join("`; `")),
+    );
+    row(
+        "tests that passed, and failed, on an H200",
+        format!("{passed}, {failed}"),
+        &linked(GPU_TESTS),
+    );
     Ok(text)
 }
 /// Returns how many names stand in the braces of `entries! { (module) { names } .. }`.
 fn number_of_entries(text: &str) -> Option<usize> {
     let list = text.split_once("\nentries! {")?.1.split_once("\n}")?.0;
-    Some(list.split('{').skip(1).filter_map(|part| part.split('}').next()).flat_map(str::split_whitespace).count())
+    Some(
+        list.split('{')
+            .skip(1)
+            .filter_map(|part| part.split('}').next())
+            .flat_map(str::split_whitespace)
+            .count(),
+    )
 }
 fn number_of_variants(text: &str, name: &str) -> Option<usize> {
     let body = text.split_once(&format!("pub enum {name} {{"))?.1.split_once("\n}")?.0;
-    let is_variant =
-        |line: &&str| line.starts_with("    ") && line.trim().starts_with(|c: char| c.is_ascii_uppercase());
+    let is_variant = |line: &&str| {
+        line.starts_with("    ") && line.trim().starts_with(|c: char| c.is_ascii_uppercase())
+    };
     Some(body.lines().filter(is_variant).count())
 }
 /// Returns how many seeds of the executor the tests' devices have.
@@ -79,7 +101,10 @@ fn tests_of_crates(root: &Path) -> Result<BTreeMap<String, usize>, String> {
     for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "rs")) {
         let inside = file.strip_prefix(root.join("crates")).map_err(|e| e.to_string())?;
         let Some(name) = inside.components().next() else { continue };
-        if inside.components().any(|part| ["target", "node_modules"].iter().any(|other| part.as_os_str() == *other)) {
+        if inside
+            .components()
+            .any(|part| ["target", "node_modules"].iter().any(|other| part.as_os_str() == *other))
+        {
             continue;
         }
         let number = read(file)?.lines().filter(|line| line.trim() == "#[test]").count();
@@ -89,13 +114,15 @@ fn tests_of_crates(root: &Path) -> Result<BTreeMap<String, usize>, String> {
     Ok(tests)
 }
 
-/// Returns the table of planted faults: of which crate how many, and what came of those that were run.
+/// Returns the table of planted faults: of which crate how many, and what came of those that were
+/// run.
 fn planted(root: &Path) -> Result<String, String> {
     let list = read(&root.join("xtask/mutants.txt"))?;
     let mutants = mutants::parse(&list)?;
     let record = lines(root, MUTANTS)?;
-    let verdict =
-        |name: &str| record.iter().find(|line| line["mutant"] == name).and_then(|line| line["verdict"].as_str());
+    let verdict = |name: &str| {
+        record.iter().find(|line| line["mutant"] == name).and_then(|line| line["verdict"].as_str())
+    };
     let crate_of = |file: &str| file.split('/').nth(1).unwrap_or_default().to_string();
     let mut rows = BTreeMap::<String, [usize; 4]>::new();
     for m in &mutants {
@@ -111,14 +138,26 @@ fn planted(root: &Path) -> Result<String, String> {
     let all = rows.values().fold([0; 4], |all, row| std::array::from_fn(|i| all[i] + row[i]));
     rows.insert("~all".into(), all);
     let about = record.first().map_or("not recorded".to_string(), |line| {
-        let field =
-            |name: &str| line[name].as_str().unwrap_or("unknown").split('T').next().unwrap_or_default().to_string();
+        let field = |name: &str| {
+            line[name]
+                .as_str()
+                .unwrap_or("unknown")
+                .split('T')
+                .next()
+                .unwrap_or_default()
+                .to_string()
+        };
         format!("{} of commit {}, {}", linked(MUTANTS), field("commit"), field("date"))
     });
     let mut text = format!("Planted faults (`xtask/mutants.txt`; verdicts: {about}):\n\n");
-    text += "| crate | planted | caught | survived | not run in the record |\n|---|---|---|---|---|\n";
+    text +=
+        "| crate | planted | caught | survived | not run in the record |\n|---|---|---|---|---|\n";
     for (name, [all, caught, survived, left]) in rows {
-        let _ = writeln!(text, "| {} | {all} | {caught} | {survived} | {left} |", name.trim_start_matches('~'));
+        let _ = writeln!(
+            text,
+            "| {} | {all} | {caught} | {survived} | {left} |",
+            name.trim_start_matches('~')
+        );
     }
     Ok(text)
 }
@@ -128,20 +167,27 @@ fn fuzzed(root: &Path) -> Result<String, String> {
     let manifest = read(&root.join("fuzz/Cargo.toml"))?;
     let tests = read(&root.join("crates/koel-cli/tests/seeds.rs"))?;
     let record = lines(root, FUZZING)?;
-    let targets =
-        manifest.lines().filter_map(|line| line.strip_prefix("path = \"fuzz_targets/")?.strip_suffix(".rs\""));
+    let targets = manifest
+        .lines()
+        .filter_map(|line| line.strip_prefix("path = \"fuzz_targets/")?.strip_suffix(".rs\""));
     // One that has no seeds reads no input.
     let targets = targets.filter(|target| root.join("fuzz/seeds").join(target).is_dir());
-    let mut text =
-        String::from("| fuzz target | seeds | mutations in `cargo test` | executions on record | findings |\n");
+    let mut text = String::from(
+        "| fuzz target | seeds | mutations in `cargo test` | executions on record | findings |\n",
+    );
     text += "|---|---|---|---|---|\n";
     for target in targets {
         let mut seeds = vec![];
         super::list(&root.join("fuzz/seeds").join(target), &mut seeds)?;
-        let mutations = mutations_of(&tests, target).ok_or_else(|| format!("seeds.rs: `{target}` is not run"))?;
+        let mutations = mutations_of(&tests, target)
+            .ok_or_else(|| format!("seeds.rs: `{target}` is not run"))?;
         let line = record.iter().find(|line| line["target"] == target);
-        let executions = line.and_then(|line| line["executions"].as_u64()).map_or("not recorded".into(), thousands);
-        let findings = line.and_then(|line| line["findings"].as_u64()).map_or("not recorded".into(), thousands);
+        let executions = line
+            .and_then(|line| line["executions"].as_u64())
+            .map_or("not recorded".into(), thousands);
+        let findings = line
+            .and_then(|line| line["findings"].as_u64())
+            .map_or("not recorded".into(), thousands);
         let (seeds, mutations) = (seeds.len(), thousands(mutations));
         let _ = writeln!(text, "| {target} | {seeds} | {mutations} | {executions} | {findings} |");
     }
@@ -163,7 +209,10 @@ fn sanitized(root: &Path) -> Result<String, String> {
     for line in text.lines() {
         let Some((tool, rest)) = line.split_once(' ') else { continue };
         // What ends with another status than 0 and 9 was ended, as by its time.
-        let place = match rest.split_once(": exit ").map(|(_, status)| status.split(';').next().unwrap_or_default()) {
+        let place = match rest
+            .split_once(": exit ")
+            .map(|(_, status)| status.split(';').next().unwrap_or_default())
+        {
             Some("0") => 0,
             Some("9") => 1,
             Some(_) => 2,
@@ -183,7 +232,9 @@ fn sanitized(root: &Path) -> Result<String, String> {
 /// Returns the lines of a record; none if there is no such file.
 fn lines(root: &Path, file: &str) -> Result<Vec<Value>, String> {
     let Ok(text) = std::fs::read_to_string(root.join(file)) else { return Ok(vec![]) };
-    text.lines().map(|line| serde_json::from_str(line).map_err(|e| format!("{file}: {e}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).map_err(|e| format!("{file}: {e}")))
+        .collect()
 }
 /// A link to a file of the repository, from docs/.
 fn linked(file: &str) -> String {
@@ -201,7 +252,10 @@ mod tests {
         let kinds = "/// What.\npub enum FaultKind {\n    /// A\n    A,\n    /// Big\n    B(u32),\n}\npub enum Other {\n    C,\n}\n";
         assert_eq!(number_of_variants(kinds, "FaultKind"), Some(2));
         assert_eq!(number_of_schedules("devices.extend([1, 2].map(Device::executor));"), Some(2));
-        assert_eq!(number_before("map: test result: ok. 16 passed; 0 failed; 0 ignored", " passed"), Some(16));
+        assert_eq!(
+            number_before("map: test result: ok. 16 passed; 0 failed; 0 ignored", " passed"),
+            Some(16)
+        );
         assert_eq!(mutations_of("run(\"npy\", 50_000, npy::check);", "npy"), Some(50_000));
         assert_eq!(mutations_of("run(\"npy\", 50_000, npy::check);", "ply"), None);
     }

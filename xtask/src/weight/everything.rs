@@ -1,7 +1,10 @@
 //! Everything that koel has, called once: what a program grows by at most.
 use koel::map::{Key, Value};
 use koel::primitives::radix_sort::SortPair;
-use koel::{Device, Index, Index128, Map, Map128, MultiMap, Operation, Set, Set128, SetOperation, classic, set};
+use koel::{
+    Device, Index, Index128, Map, Map128, MultiMap, Operation, Set, Set128, SetOperation, classic,
+    set,
+};
 use koel_spatial::intersect::{Intersector, Method};
 use koel_spatial::{Grid, PointCloud, SpatialHash};
 use std::error::Error;
@@ -11,7 +14,12 @@ fn map<K: Key + SortPair<V>, V: Value>(device: &Device, k: [K; 2], v: [V; 2]) ->
     map.update(&[Operation::Insert, Operation::Erase], &k, &v)?;
     map.insert_or_add(&k, &v)?;
     map.shrink()?;
-    println!("{:?} {:?} {}", map.get(&k)?, map.join(&k)?, map.semi_join(&k)?.len() + map.anti_join(&k)?.len());
+    println!(
+        "{:?} {:?} {}",
+        map.get(&k)?,
+        map.join(&k)?,
+        map.semi_join(&k)?.len() + map.anti_join(&k)?.len()
+    );
     println!("{} {:?} {}", map.count(&k)?, map.contains(&k)?, map.pairs()?.len());
     let multi = MultiMap::build(device, &k, &v)?;
     println!("{:?} {:?}", multi.counts(&k)?, multi.retrieve(&k)?.of(0));
@@ -23,7 +31,11 @@ fn set<K: Key>(device: &Device, k: [K; 2]) -> koel::Result<()> {
     keys.shrink()?;
     println!("{:?} {} {}", keys.contains(&k)?, keys.count(&k)?, keys.keys()?.len());
     println!("{} {}", set::unique(device, &k)?.len(), set::union(device, &k, &k)?.len());
-    println!("{} {}", set::intersection(device, &k, &k)?.len(), set::difference(device, &k, &k)?.len());
+    println!(
+        "{} {}",
+        set::intersection(device, &k, &k)?.len(),
+        set::difference(device, &k, &k)?.len()
+    );
     let (index, ids) = Index::encode(device, &k)?;
     println!("{:?} {ids:?} {:?}", index.ids(&k)?, index.keys_of(&ids)?.len());
     Ok(())
@@ -41,10 +53,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let wide = [1u128, 2];
     println!("{:?}", Map128::build(&device, &wide, &[3u32, 4])?.get(&wide)?);
     println!("{:?}", Map128::build(&device, &wide, &[3u64, 4])?.get(&wide)?);
-    println!("{:?} {:?}", Set128::build(&device, &wide)?.contains(&wide)?, Index128::encode(&device, &wide)?.1);
+    println!(
+        "{:?} {:?}",
+        Set128::build(&device, &wide)?.contains(&wide)?,
+        Index128::encode(&device, &wide)?.1
+    );
     let (keys, values) = (device.upload(&[1u32, 2])?, device.upload(&[3u32, 4])?);
     for kind in classic::kinds() {
-        let table = kind.build(&stream, keys.view(), values.view(), &classic::Options::default())?;
+        let table =
+            kind.build(&stream, keys.view(), values.view(), &classic::Options::default())?;
         println!("{}: {:?}", kind.name(), table.find(&stream, &[1, 5])?);
     }
     let points = vec![[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 1.0]];

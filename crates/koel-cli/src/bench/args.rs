@@ -31,12 +31,12 @@ Each row may take an equal share of --budget and what earlier rows left of their
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Tables: names, `main` (koel's, the papers' own and the yardsticks), or `all` that fit the device (the CPU's yardsticks run beside
-    /// a GPU only if named)
+    /// Tables: names, `main` (koel's, the papers' own and the yardsticks), or `all` that fit the
+    /// device (the CPU's yardsticks run beside a GPU only if named)
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "main")]
     pub table: Vec<String>,
-    /// Keys: random; voxels; a file of 32-bit little-endian words (.u32) or a scan to voxelise (.ply, .obj)
-    /// [default: random with --n, else voxels]
+    /// Keys: random; voxels; a file of 32-bit little-endian words (.u32) or a scan to voxelise
+    /// (.ply, .obj) [default: random with --n, else voxels]
     #[arg(long, value_name = "random|voxels|FILE")]
     pub keys: Option<String>,
     /// The scan whose voxels are the keys (.ply, .obj) [default: the one inside the program]
@@ -51,23 +51,26 @@ pub struct Args {
     /// Pairs per slot [default: what each table's paper has]
     #[arg(long, value_name = "LOAD,...", value_delimiter = ',', value_parser = load)]
     pub load: Vec<f64>,
-    /// Operations: build, find_hit, find_half, find_miss (`find` is the last three); build_cold, with no memory kept from a build
-    /// before; rebuild, into the table that is there [default: build,find_hit,find_miss, unless --hit-share says which lookups]
+    /// Operations: build, find_hit, find_half, find_miss (`find` is the last three); build_cold,
+    /// with no memory kept from a build before; rebuild, into the table that is there
+    /// [default: build,find_hit,find_miss, unless --hit-share says which lookups]
     #[arg(long, value_name = "OP,...", value_delimiter = ',')]
     pub op: Vec<String>,
-    /// Lookups of which this many of a hundred are present: 100 is find_hit, 50 find_half, 0 find_miss
+    /// Lookups of which this many of a hundred are present: 100 is find_hit, 50 find_half, 0
+    /// find_miss
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100))]
     pub hit_share: Vec<u8>,
-    /// Lookups in one call, below 48 a power of two; as many calls as all keys need, but 4,096 at the most, follow each other [default: all
-    /// in one call]
+    /// Lookups in one call, below 48 a power of two; as many calls as all keys need, but 4,096 at
+    /// the most, follow each other [default: all in one call]
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = key_count)]
     pub batch: Vec<usize>,
-    /// Equal keys among random ones: unique; twice, each key; hot, one key has every tenth pair; zipf, the i-th key 1/i of the first
-    /// one's; 0.1%, that share of the pairs has the key of another; equal, all [default: unique]
+    /// Equal keys among random ones: unique; twice, each key; hot, one key has every tenth pair;
+    /// zipf, the i-th key 1/i of the first one's; 0.1%, that share of the pairs has the key of
+    /// another; equal, all [default: unique]
     #[arg(long, value_name = "KEYS,...", value_delimiter = ',')]
     pub duplicates: Vec<Repeats>,
-    /// What builds do with equal keys: unchecked (where there are none), keep_last, keep_first [default: unchecked, where keys are equal
-    /// keep_last]
+    /// What builds do with equal keys: unchecked (where there are none), keep_last, keep_first
+    /// [default: unchecked, where keys are equal keep_last]
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', value_parser = policy)]
     pub policy: Vec<Duplicates>,
     /// Runs of which the median counts, after two that do not
@@ -76,7 +79,8 @@ pub struct Args {
     /// Seconds for all measurements together: slow rows get fewer runs, the slowest just one
     #[arg(long, value_name = "SECONDS", default_value_t = 15.0, value_parser = seconds)]
     pub budget: f64,
-    /// Draw figures into this folder, as SVG and PNG: rates against N, load, hit share, batch or equal keys, whichever varies
+    /// Draw figures into this folder, as SVG and PNG: rates against N, load, hit share, batch or
+    /// equal keys, whichever varies
     #[arg(long, value_name = "DIR")]
     pub plot: Option<PathBuf>,
     /// Rates of other programs, to be drawn beside: CSV with the columns op, n, load, peer, mops
@@ -104,7 +108,8 @@ impl Op {
     /// Lookups of keys that are all absent.
     pub const FIND_MISS: Op = Op::Find(0);
     /// Those that have a name of their own.
-    const NAMED: [Op; 6] = [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS, Op::BuildCold, Op::Rebuild];
+    const NAMED: [Op; 6] =
+        [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS, Op::BuildCold, Op::Rebuild];
     pub fn name(self) -> String {
         match self {
             Op::Build => "build".into(),
@@ -158,7 +163,13 @@ impl PartialOrd for Op {
 impl FromStr for Op {
     type Err = String;
     fn from_str(text: &str) -> Result<Op, String> {
-        let of_share = || text.strip_prefix("find_")?.parse::<u8>().ok().filter(|share| *share <= 100).map(Op::Find);
+        let of_share = || {
+            text.strip_prefix("find_")?
+                .parse::<u8>()
+                .ok()
+                .filter(|share| *share <= 100)
+                .map(Op::Find)
+        };
         if let Some(op) = Op::NAMED.into_iter().find(|op| op.name() == text).or_else(of_share) {
             return Ok(op);
         }
@@ -198,7 +209,9 @@ impl Args {
         for text in &self.op {
             match text.as_str() {
                 "find" => ops.extend([Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS]),
-                _ => ops.push(text.parse::<Op>().map_err(|e| Failure::Usage(format!("--op: {e}")))?),
+                _ => {
+                    ops.push(text.parse::<Op>().map_err(|e| Failure::Usage(format!("--op: {e}")))?)
+                }
             }
         }
         ops.sort();
@@ -235,7 +248,12 @@ impl Args {
             Some("voxels") => Source::Voxels(self.mesh.clone(), grid),
             Some(file) => {
                 let path = PathBuf::from(file);
-                match path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).as_deref() {
+                match path
+                    .extension()
+                    .and_then(|e| e.to_str())
+                    .map(str::to_ascii_lowercase)
+                    .as_deref()
+                {
                     Some("u32") => Source::Words(path),
                     Some("u64") => {
                         return Err(Failure::Usage(format!(
@@ -259,14 +277,18 @@ impl Args {
             Source::Voxels(..) if is_scan_file && self.mesh.is_some() => {
                 Some("--keys FILE and --mesh FILE: expected one scan")
             }
-            Source::Random(..) | Source::Words(_) if self.mesh.is_some() => Some("--mesh goes with --keys voxels"),
-            Source::Random(..) | Source::Words(_) if self.grid.is_some() => Some("--grid goes with --keys voxels"),
+            Source::Random(..) | Source::Words(_) if self.mesh.is_some() => {
+                Some("--mesh goes with --keys voxels")
+            }
+            Source::Random(..) | Source::Words(_) if self.grid.is_some() => {
+                Some("--grid goes with --keys voxels")
+            }
             Source::Words(_) if !self.n.is_empty() => {
                 Some("--n goes with random keys: a file has as many keys as it has")
             }
-            Source::Voxels(..) | Source::Words(_) if !self.duplicates.is_empty() => {
-                Some("--duplicates goes with random keys: those of a scan or a file are what they are, each once")
-            }
+            Source::Voxels(..) | Source::Words(_) if !self.duplicates.is_empty() => Some(
+                "--duplicates goes with random keys: those of a scan or a file are what they are, each once",
+            ),
             _ => None,
         };
         if let Some(clash) = clash {
@@ -276,8 +298,12 @@ impl Args {
         let mut counts = if self.n.is_empty() { vec![default] } else { self.n.clone() };
         counts.sort();
         counts.dedup();
-        let repeats = if self.duplicates.is_empty() { vec![unique] } else { distinct(&self.duplicates) };
-        Ok(counts.iter().flat_map(|&n| repeats.iter().map(move |&repeats| Source::Random(n, repeats))).collect())
+        let repeats =
+            if self.duplicates.is_empty() { vec![unique] } else { distinct(&self.duplicates) };
+        Ok(counts
+            .iter()
+            .flat_map(|&n| repeats.iter().map(move |&repeats| Source::Random(n, repeats)))
+            .collect())
     }
 }
 
@@ -286,7 +312,9 @@ fn key_count(text: &str) -> Result<usize, String> {
     let count = if n < 48 { 1 << n } else { n };
     match count <= MOST_RANDOM {
         true => Ok(count),
-        false => Err(format!("{count} keys: at most 2^31, so that as many 32-bit keys are left that are absent")),
+        false => Err(format!(
+            "{count} keys: at most 2^31, so that as many 32-bit keys are left that are absent"
+        )),
     }
 }
 fn policy(text: &str) -> Result<Duplicates, String> {
@@ -312,7 +340,10 @@ fn load(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number above 0 and below 1".into())
 }
 fn seconds(text: &str) -> Result<f64, String> {
-    text.parse::<f64>().ok().filter(|s| s.is_finite() && *s > 0.0).ok_or_else(|| "expected a number above 0".into())
+    text.parse::<f64>()
+        .ok()
+        .filter(|s| s.is_finite() && *s > 0.0)
+        .ok_or_else(|| "expected a number above 0".into())
 }
 
 #[cfg(test)]
@@ -341,20 +372,38 @@ mod tests {
         assert_eq!(key_count("22"), Ok(1 << 22));
         assert_eq!(key_count("48"), Ok(48));
         assert_eq!(key_count("31"), Ok(1 << 31));
-        assert!(key_count("32").is_err() && key_count("47").is_err() && key_count("2147483649").is_err());
+        assert!(
+            key_count("32").is_err()
+                && key_count("47").is_err()
+                && key_count("2147483649").is_err()
+        );
         assert!(key_count("-1").is_err() && key_count("1e6").is_err() && key_count("").is_err());
     }
 
     #[test]
     fn options_say_where_keys_come_from() {
         assert_eq!(args("").sources().unwrap(), [Source::Voxels(None, 1024)]);
-        assert_eq!(args("--grid 64 --mesh a.obj").sources().unwrap(), [Source::Voxels(Some("a.obj".into()), 64)]);
-        assert_eq!(args("--keys a.PLY").sources().unwrap(), [Source::Voxels(Some("a.PLY".into()), 1024)]);
-        assert_eq!(args("--n 100,10,100").sources().unwrap(), [100, 1024].map(|n| Source::Random(n, Repeats::Unique)));
-        assert_eq!(args("--keys random").sources().unwrap(), [Source::Random(1 << 22, Repeats::Unique)]);
+        assert_eq!(
+            args("--grid 64 --mesh a.obj").sources().unwrap(),
+            [Source::Voxels(Some("a.obj".into()), 64)]
+        );
+        assert_eq!(
+            args("--keys a.PLY").sources().unwrap(),
+            [Source::Voxels(Some("a.PLY".into()), 1024)]
+        );
+        assert_eq!(
+            args("--n 100,10,100").sources().unwrap(),
+            [100, 1024].map(|n| Source::Random(n, Repeats::Unique))
+        );
+        assert_eq!(
+            args("--keys random").sources().unwrap(),
+            [Source::Random(1 << 22, Repeats::Unique)]
+        );
         assert_eq!(
             args("--n 6,100 --duplicates zipf,unique,zipf").sources().unwrap(),
-            [64, 100].map(|n| [Repeats::Zipf, Repeats::Unique].map(|repeats| Source::Random(n, repeats))).concat()
+            [64, 100]
+                .map(|n| [Repeats::Zipf, Repeats::Unique].map(|repeats| Source::Random(n, repeats)))
+                .concat()
         );
         assert!(refused("--duplicates zipf").contains("--duplicates goes with random keys"));
         assert_eq!(args("--keys k.u32").sources().unwrap(), [Source::Words("k.u32".into())]);
@@ -378,16 +427,24 @@ mod tests {
     #[test]
     fn operations_are_sorted_and_distinct() {
         assert_eq!(args("").ops().unwrap(), [Op::Build, Op::FIND_HIT, Op::FIND_MISS]);
-        let all = [Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS];
+        let all =
+            [Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS];
         assert_eq!(args("--op find_miss,rebuild,find,build_cold,build").ops().unwrap(), all);
         let shares = [Op::FIND_HIT, Op::Find(75), Op::Find(3), Op::FIND_MISS];
         assert_eq!(args("--hit-share 0,75,100,3,75").ops().unwrap(), shares);
-        assert_eq!(args("--hit-share 75 --op rebuild,find_75").ops().unwrap(), [Op::Rebuild, Op::Find(75)]);
+        assert_eq!(
+            args("--hit-share 75 --op rebuild,find_75").ops().unwrap(),
+            [Op::Rebuild, Op::Find(75)]
+        );
         for op in all.into_iter().chain((0..=100).map(Op::Find)) {
             assert_eq!(op.name().parse(), Ok(op));
         }
         assert!("find_101".parse::<Op>().is_err() && "find_".parse::<Op>().is_err());
-        assert!(matches!(args("--op insert").ops(), Err(Failure::Usage(m)) if m.contains("no operation 'insert'")));
-        assert!(matches!(args("--op fnd").ops(), Err(Failure::Usage(m)) if m.contains("no operation 'fnd'")));
+        assert!(
+            matches!(args("--op insert").ops(), Err(Failure::Usage(m)) if m.contains("no operation 'insert'"))
+        );
+        assert!(
+            matches!(args("--op fnd").ops(), Err(Failure::Usage(m)) if m.contains("no operation 'fnd'"))
+        );
     }
 }

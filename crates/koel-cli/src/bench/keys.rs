@@ -1,4 +1,5 @@
-//! The keys that go into the tables, and those that are looked up: the same for a seed, on every machine.
+//! The keys that go into the tables, and those that are looked up: the same for a seed, on every
+//! machine.
 use super::args::{MOST_RANDOM, Op, Source};
 use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
@@ -65,7 +66,8 @@ pub struct Queries {
 impl Workload {
     /// The keys of a source.
     ///
-    /// Errors: a file that cannot be read, is not what it should be or has no keys; a scan that leaves no voxel free.
+    /// Errors: a file that cannot be read, is not what it should be or has no keys; a scan that
+    /// leaves no voxel free.
     pub fn of(source: &Source, seed: u64) -> Outcome<Workload> {
         match source {
             Source::Random(n, repeats) => Ok(random(*n, *repeats, seed)),
@@ -95,8 +97,9 @@ impl Workload {
         });
         Some(last.par_iter().map(|&last| first[last as usize].load(Relaxed)).collect())
     }
-    /// One query for each pair, in an order that has nothing to do with that of the pairs: a share of them, rounded up, of keys that
-    /// are present, at random places, each pair's key at most once. A build's are those that find all of it.
+    /// One query for each pair, in an order that has nothing to do with that of the pairs: a share
+    /// of them, rounded up, of keys that are present, at random places, each pair's key at most
+    /// once. A build's are those that find all of it.
     pub fn queries(&self, op: Op, kept: Option<&[u32]>) -> Queries {
         let n = self.n() as u64;
         let order = Permutation::new(n, self.seed ^ 0x5EED_0001);
@@ -162,7 +165,8 @@ const SCAN: &[u8] = include_bytes!("../../assets/cortex.ply");
 fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> {
     let scan = match file {
         Some(file) => koel_spatial::read(file).map_err(Failure::input)?,
-        None => koel_spatial::read::parse_ply(SCAN).map_err(|e| Failure::Other(format!("{SCAN_NAME}: {e}")))?,
+        None => koel_spatial::read::parse_ply(SCAN)
+            .map_err(|e| Failure::Other(format!("{SCAN_NAME}: {e}")))?,
     };
     let name = file.map_or(SCAN_NAME.into(), |file| file.display().to_string());
     let in_file = |e: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {e}"));
@@ -170,7 +174,11 @@ fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> 
     let bounds = Bounds::of(&scan.points.positions).map_err(|e| in_file(&e))?;
     let grid = Grid::enclosing(bounds, resolution).map_err(|e| in_file(&e))?;
     let keys: Vec<u32> = match scan.is_mesh() {
-        true => koel_spatial::mesh_keys(&scan.into_mesh().map_err(|e| in_file(&e))?, &grid, Order::RowMajor),
+        true => koel_spatial::mesh_keys(
+            &scan.into_mesh().map_err(|e| in_file(&e))?,
+            &grid,
+            Order::RowMajor,
+        ),
         false => koel_spatial::cloud_keys(&scan.points.positions, &grid, Order::RowMajor),
     }
     .map_err(|e| in_file(&e))?;
@@ -181,7 +189,9 @@ fn voxels(file: Option<&Path>, resolution: u32, seed: u64) -> Outcome<Workload> 
         Order::RowMajor.encode::<u32>(voxel)
     };
     let absent = absent_keys(&keys, (0..cells.len()).filter_map(|i| key(cells.at(i)).ok()))
-        .ok_or_else(|| in_file(&"every voxel of the grid is occupied: none is left to be looked up in vain"))?;
+        .ok_or_else(|| {
+            in_file(&"every voxel of the grid is occupied: none is left to be looked up in vain")
+        })?;
     let about = KeysAbout {
         source: "voxels",
         description: format!("voxels of {name} on a grid of {resolution}^3"),
@@ -209,20 +219,32 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
         return Err(in_file("is empty, expected 32-bit little-endian keys".into()));
     }
     let mut seen = KeySet::new();
-    let keys = words.iter().map(|w| u32::from_le_bytes(*w)).filter(|&key| seen.insert(key)).collect::<Vec<u32>>();
+    let keys = words
+        .iter()
+        .map(|w| u32::from_le_bytes(*w))
+        .filter(|&key| seen.insert(key))
+        .collect::<Vec<u32>>();
     let dropped = words.len() - keys.len();
     if keys.len() > MOST_RANDOM {
         return Err(in_file(format!("{} distinct keys: at most 2^31", keys.len())));
     }
     let others = Permutation::new(1 << 32, seed ^ 0x5EED_0004);
-    let absent = absent_keys(&keys, (0..others.len()).map(|i| others.at(i) as u32)).unwrap_or_default();
+    let absent =
+        absent_keys(&keys, (0..others.len()).map(|i| others.at(i) as u32)).unwrap_or_default();
     let description = match dropped {
         0 => format!("keys of {}", file.display()),
         _ => format!("distinct keys of {} ({dropped} equal ones dropped)", file.display()),
     };
     let file = Some(file.display().to_string());
-    let about =
-        KeysAbout { source: "file", description, file, grid: None, dropped, notes: vec![], repeats: Repeats::Unique };
+    let about = KeysAbout {
+        source: "file",
+        description,
+        file,
+        grid: None,
+        dropped,
+        notes: vec![],
+        repeats: Repeats::Unique,
+    };
     Ok(of_keys(about, keys, absent, seed))
 }
 
@@ -231,14 +253,15 @@ fn of_keys(about: KeysAbout, keys: Vec<u32>, absent: Vec<u32>, seed: u64) -> Wor
     Workload { about, distinct: keys.len(), keys, values, absent, last: None, seed }
 }
 
-/// As many keys as `keys`, of the candidates that are not among them; if those run out, again from the first. `None` if there
-/// are none at all.
+/// As many keys as `keys`, of the candidates that are not among them; if those run out, again from
+/// the first. `None` if there are none at all.
 fn absent_keys(keys: &[u32], candidates: impl Iterator<Item = u32>) -> Option<Vec<u32>> {
     let mut present = KeySet::new();
     for &key in keys {
         present.insert(key);
     }
-    let absent = candidates.filter(|&key| !present.contains(key)).take(keys.len()).collect::<Vec<u32>>();
+    let absent =
+        candidates.filter(|&key| !present.contains(key)).take(keys.len()).collect::<Vec<u32>>();
     (!absent.is_empty()).then(|| absent.iter().copied().cycle().take(keys.len()).collect())
 }
 
@@ -260,8 +283,9 @@ impl KeySet {
     }
 }
 
-/// A bijection of `0..len` onto itself that follows from a seed: rounds of "add a key, multiply by an odd number, fold the
-/// high bits down" on the next power of two, walked until the image is below `len` (at most twice on average).
+/// A bijection of `0..len` onto itself that follows from a seed: rounds of "add a key, multiply by
+/// an odd number, fold the high bits down" on the next power of two, walked until the image is
+/// below `len` (at most twice on average).
 pub struct Permutation {
     len: u64,
     mask: u64,
@@ -279,7 +303,8 @@ impl Permutation {
     }
     /// The image of `i`, which is below the length.
     pub fn at(&self, i: u64) -> u64 {
-        const MULTIPLIERS: [u64; 3] = [0x9E37_79B9_85EB_CA6B, 0xD6E8_FEB8_C2B2_AE35, 0xFF51_AFD7_27D4_EB2F];
+        const MULTIPLIERS: [u64; 3] =
+            [0x9E37_79B9_85EB_CA6B, 0xD6E8_FEB8_C2B2_AE35, 0xFF51_AFD7_27D4_EB2F];
         let mut x = i;
         loop {
             for (key, multiplier) in self.round_keys.iter().zip(MULTIPLIERS) {
@@ -314,7 +339,9 @@ mod tests {
     fn permutations_mix() {
         // Neighbours end up far apart: of n pairs at random about 2 in n are neighbours still.
         let permutation = Permutation::new(100_000, 7);
-        let close = (0..99_999).filter(|&i| permutation.at(i).abs_diff(permutation.at(i + 1)) < 100).count();
+        let close = (0..99_999)
+            .filter(|&i| permutation.at(i).abs_diff(permutation.at(i + 1)) < 100)
+            .count();
         assert!((100..400).contains(&close), "{close}");
         let other = Permutation::new(100_000, 8);
         assert!((0..100).any(|i| other.at(i) != permutation.at(i)));
@@ -325,7 +352,11 @@ mod tests {
         let set = workload.keys.iter().collect::<HashSet<_>>();
         assert_eq!((set.len(), workload.distinct), (n, n), "keys are distinct");
         let of_share = |share: usize| (Op::Find(share as u8), (n * share).div_ceil(100));
-        for (op, hits) in [0, 1, 25, 50, 99, 100].map(of_share).into_iter().chain([(Op::Build, n), (Op::Rebuild, n)]) {
+        for (op, hits) in [0, 1, 25, 50, 99, 100]
+            .map(of_share)
+            .into_iter()
+            .chain([(Op::Build, n), (Op::Rebuild, n)])
+        {
             let queries = workload.queries(op, None);
             assert_eq!((queries.keys.len(), queries.expected.len()), (n, n));
             assert_eq!(queries.expected.iter().filter(|&&e| e != ABSENT).count(), hits);
@@ -361,15 +392,25 @@ mod tests {
                 let last = pairs().collect::<HashMap<u32, u32>>();
                 let first = pairs().rev().collect::<HashMap<u32, u32>>();
                 assert_eq!(workload.distinct, last.len(), "{repeats}");
-                for (policy, oracle) in [(Duplicates::KeepLast, &last), (Duplicates::KeepFirst, &first)] {
+                for (policy, oracle) in
+                    [(Duplicates::KeepLast, &last), (Duplicates::KeepFirst, &first)]
+                {
                     let kept = workload.kept(policy).unwrap();
                     for op in [Op::Build, Op::FIND_HIT, Op::FIND_HALF, Op::FIND_MISS] {
                         let queries = workload.queries(op, Some(&kept));
                         for (key, &expected) in queries.keys.iter().zip(&queries.expected) {
-                            assert_eq!(oracle.get(key).copied().unwrap_or(ABSENT), expected, "{repeats}, {policy:?}");
+                            assert_eq!(
+                                oracle.get(key).copied().unwrap_or(ABSENT),
+                                expected,
+                                "{repeats}, {policy:?}"
+                            );
                         }
                     }
-                    let asked = workload.queries(Op::Build, Some(&kept)).keys.into_iter().collect::<HashSet<_>>();
+                    let asked = workload
+                        .queries(Op::Build, Some(&kept))
+                        .keys
+                        .into_iter()
+                        .collect::<HashSet<_>>();
                     assert_eq!(asked.len(), oracle.len(), "every key is asked for");
                 }
             }
@@ -389,11 +430,13 @@ mod tests {
         assert!(workload.n() > 1000 && workload.keys.is_sorted());
         check(&workload);
         assert!(
-            workload
-                .queries(Op::FIND_MISS, None)
-                .keys
-                .iter()
-                .all(|k| [k >> 20, k >> 10 & 1023, k & 1023].iter().all(|&c| c < 32))
+            workload.queries(Op::FIND_MISS, None).keys.iter().all(|k| [
+                k >> 20,
+                k >> 10 & 1023,
+                k & 1023
+            ]
+            .iter()
+            .all(|&c| c < 32))
         );
         assert!(workload.queries(Op::FIND_HIT, None).keys != workload.keys);
     }
@@ -402,9 +445,13 @@ mod tests {
     fn voxels_that_run_out_are_repeated_or_refused() {
         // 7 of 8 voxels are occupied: 7 queries for the one that is left.
         let keys = [0, 1, 1 << 10, 1 | 1 << 10, 1 << 20, 1 | 1 << 20, 1 << 10 | 1 << 20];
-        let absent = absent_keys(&keys, [0, 1, 1 | 1 << 10 | 1 << 20, 1 << 10].into_iter()).unwrap();
+        let absent =
+            absent_keys(&keys, [0, 1, 1 | 1 << 10 | 1 << 20, 1 << 10].into_iter()).unwrap();
         assert_eq!(absent, [1 | 1 << 10 | 1 << 20; 7]);
-        assert!(voxels(None, 1, 1).is_err_and(|e| matches!(e, Failure::Usage(m) if m.contains("every voxel"))));
+        assert!(
+            voxels(None, 1, 1)
+                .is_err_and(|e| matches!(e, Failure::Usage(m) if m.contains("every voxel")))
+        );
     }
 
     #[test]

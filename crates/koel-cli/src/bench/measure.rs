@@ -1,10 +1,11 @@
 //! Builds tables, looks keys up, takes the time.
 //!
-//! Rates come from repeated runs on a stream: events on a GPU, the wall clock on the CPU. Runs of one row are adjacent;
-//! a table is built, queried and dropped before the next one begins.
+//! Rates come from repeated runs on a stream: events on a GPU, the wall clock on the CPU. Runs of
+//! one row are adjacent; a table is built, queried and dropped before the next one begins.
 //!
-//! A run that does nothing is caught: the last build of every row has other values than those before it and is looked up in full, and the
-//! answers are spoiled before every run of lookups, the last of which are checked.
+//! A run that does nothing is caught: the last build of every row has other values than those
+//! before it and is looked up in full, and the answers are spoiled before every run of lookups, the
+//! last of which are checked.
 use super::args::{Op, policy_name};
 use super::contenders::{Contender, Rebuilt};
 use super::keys::{Queries, Workload};
@@ -25,7 +26,8 @@ use std::fmt::Display;
 const WARM_UP: usize = 2;
 /// Runs of each measurement of the machine's limits.
 const LIMIT_RUNS: usize = 7;
-/// The bits in which the values of the last build of a row differ from those before. Values stay below 2^31.
+/// The bits in which the values of the last build of a row differ from those before. Values stay
+/// below 2^31.
 const MARK: u32 = 1 << 30;
 /// Calls of one run, at most.
 const MOST_CALLS: usize = 1 << 12;
@@ -79,12 +81,16 @@ impl Row {
         let of = |row: &Row| (row.n, row.repeats, row.policy, row.batch);
         of(self) == of(other)
     }
-    /// Its rate over that of another table at the same work; `None` if that has no row. Where the other table does not have this kind of
-    /// build, its first one counts: a table that keeps no memory from build to build has one kind only.
+    /// Its rate over that of another table at the same work; `None` if that has no row. Where the
+    /// other table does not have this kind of build, its first one counts: a table that keeps
+    /// no memory from build to build has one kind only.
     pub fn times(&self, table: &str, rows: &[Row]) -> Option<f64> {
         let other = || rows.iter().filter(|row| row.table == table && row.is_beside(self));
         let any_build = || other().find(|row| self.op.is_build() && row.op.is_build());
-        Some(self.rates?.median / other().find(|row| row.op == self.op).or_else(any_build)?.rates?.median)
+        Some(
+            self.rates?.median
+                / other().find(|row| row.op == self.op).or_else(any_build)?.rates?.median,
+        )
     }
 }
 
@@ -136,8 +142,15 @@ struct Place {
 }
 
 impl Session {
-    /// `tables`: how many will be built, counting each load and number of keys; `host` is where yardsticks run.
-    pub fn new(settings: Settings, device: Stream, host: Stream, tables: usize, progress: ProgressBar) -> Session {
+    /// `tables`: how many will be built, counting each load and number of keys; `host` is where
+    /// yardsticks run.
+    pub fn new(
+        settings: Settings,
+        device: Stream,
+        host: Stream,
+        tables: usize,
+        progress: ProgressBar,
+    ) -> Session {
         let planned = tables * settings.rows() * settings.policies.len().max(1);
         progress.set_length(planned as u64);
         let place = |stream| Place { stream, reads: BTreeMap::new() };
@@ -158,7 +171,11 @@ impl Session {
     /// Copies on the device, of more than its caches hold; `None` where there is no room for that.
     pub fn copies(&self) -> Outcome<Option<Copies>> {
         let on_gpu = self.device.stream.device().kind() == DeviceKind::Cuda;
-        match limits::copies(&self.device.stream, if on_gpu { 1 << 30 } else { 1 << 27 }, LIMIT_RUNS) {
+        match limits::copies(
+            &self.device.stream,
+            if on_gpu { 1 << 30 } else { 1 << 27 },
+            LIMIT_RUNS,
+        ) {
             Ok(copies) => Ok(Some(copies)),
             Err(Error::OutOfMemory { .. }) => Ok(None),
             Err(e) => Err(e.into()),
@@ -173,7 +190,9 @@ impl Session {
     pub fn run(&mut self, contenders: &[Contender], workload: &Workload) -> Outcome {
         let mut ops = self.settings.ops.clone();
         // A table that is only built is looked into all the same.
-        ops.extend([Op::FIND_HIT, Op::FIND_MISS].into_iter().filter(|op| !self.settings.ops.contains(op)));
+        ops.extend(
+            [Op::FIND_HIT, Op::FIND_MISS].into_iter().filter(|op| !self.settings.ops.contains(op)),
+        );
         ops.retain(|op| !op.is_build());
         let policies = match (&self.settings.policies[..], workload.is_unique()) {
             ([], true) => vec![Duplicates::Unchecked],
@@ -183,7 +202,10 @@ impl Session {
         let marked = workload.values.iter().map(|value| value ^ MARK).collect::<Vec<u32>>();
         for policy in policies {
             let kept = workload.kept(policy);
-            let queries = ops.iter().map(|&op| (op, workload.queries(op, kept.as_deref()))).collect::<Vec<_>>();
+            let queries = ops
+                .iter()
+                .map(|&op| (op, workload.queries(op, kept.as_deref())))
+                .collect::<Vec<_>>();
             for on_host in [false, true] {
                 let here = contenders.iter().filter(|c| c.on_host == on_host).collect::<Vec<_>>();
                 if !here.is_empty() {
@@ -216,14 +238,19 @@ impl Session {
             let most = contender.kind.max_load();
             let outcome = match (load, obstacle) {
                 (_, Some(obstacle)) => Err(Stop::LeftOut(obstacle.into())),
-                (Some(load), _) if load > most => Err(Stop::LeftOut(format!("its load is {most} at the most"))),
+                (Some(load), _) if load > most => {
+                    Err(Stop::LeftOut(format!("its load is {most} at the most")))
+                }
                 _ => self.table(contender, load, inputs, &mut slots_before),
             };
             match outcome {
                 Ok(()) => {}
                 Err(Stop::LeftOut(reason)) => {
                     let at = load.map_or(String::new(), |load| format!(", load {load}"));
-                    self.note(format!("{name}: left out: {reason}"), format!("{}{at}", inputs.place()));
+                    self.note(
+                        format!("{name}: left out: {reason}"),
+                        format!("{}{at}", inputs.place()),
+                    );
                 }
                 Err(Stop::Failed(failure)) => return Err(failure),
             }
@@ -266,7 +293,8 @@ impl Session {
         let mut measured = vec![];
         let builds = self.settings.ops.iter().copied().filter(|op| op.is_build());
         // A table that keeps nothing cannot be built into.
-        let builds = builds.filter(|&op| op != Op::Rebuild || contender.keeps.is_some()).collect::<Vec<_>>();
+        let builds =
+            builds.filter(|&op| op != Op::Rebuild || contender.keeps.is_some()).collect::<Vec<_>>();
         for (i, &op) in builds.iter().enumerate() {
             self.progress.set_message(format!("{} · {}", kind.name(), op.name()));
             let seconds;
@@ -274,11 +302,13 @@ impl Session {
                 (Op::Rebuild, Some(keeps)) => {
                     drop(table);
                     keeps.forget();
-                    // Other values than any rebuild has: a table that is never rebuilt answers them.
+                    // Other values than any rebuild has: a table that is never rebuilt answers
+                    // them.
                     let (keys, other_values) = (inputs.keys.view(), inputs.keys.view());
                     let mut standing = keeps.begin(inputs.stream, keys, other_values, &options)?;
                     let first = inputs.rebuild(&mut *standing, false)?;
-                    let seconds = self.repeat(first, |is_last| inputs.rebuild(&mut *standing, is_last))?;
+                    let seconds =
+                        self.repeat(first, |is_last| inputs.rebuild(&mut *standing, is_last))?;
                     standing.update_report()?;
                     (standing as Box<dyn Table>, seconds)
                 }
@@ -286,7 +316,12 @@ impl Session {
             };
             // The last one is looked into for the rates of lookups.
             let is_whole = i + 1 == builds.len() || self.is_whole(contender, &*table, inputs)?;
-            measured.push(Measured { op, batch: None, calls: 1, seconds: is_whole.then_some(seconds) });
+            measured.push(Measured {
+                op,
+                batch: None,
+                calls: 1,
+                seconds: is_whole.then_some(seconds),
+            });
         }
         let mut whole = self.holds_every_key(contender, &*table, inputs);
         for i in 0..inputs.queries.len() {
@@ -303,7 +338,9 @@ impl Session {
         }
         let has = report.pairs as f64 / report.slots.max(1) as f64;
         let load_asked = load;
-        let load = load_asked.filter(|asked| (asked - has).abs() < 0.005).unwrap_or((has * 1e4).round() / 1e4);
+        let load = load_asked
+            .filter(|asked| (asked - has).abs() < 0.005)
+            .unwrap_or((has * 1e4).round() / 1e4);
         let limit = self.place(contender.on_host).random_reads(report.bytes)?;
         let device = inputs.stream.device().name();
         for Measured { op, batch, calls, seconds } in measured {
@@ -354,7 +391,8 @@ impl Session {
         let Some(table) = table else { unreachable!("every run leaves its table") };
         Ok((table, seconds))
     }
-    /// Looks up all of queries number `i`, in one call and in the calls that are asked for; whether all was right.
+    /// Looks up all of queries number `i`, in one call and in the calls that are asked for; whether
+    /// all was right.
     fn finds(
         &mut self,
         contender: &Contender,
@@ -378,37 +416,69 @@ impl Session {
                 seconds = Some(self.repeat(first, run)?);
                 right = self.is_right(contender, i, inputs.n, inputs)?;
             }
-            measured.push(Measured { op, batch: None, calls: 1, seconds: seconds.filter(|_| right) });
+            measured.push(Measured {
+                op,
+                batch: None,
+                calls: 1,
+                seconds: seconds.filter(|_| right),
+            });
         }
         for batch in self.settings.batches.clone() {
             let calls = (inputs.n / batch).min(MOST_CALLS);
             if calls == 0 {
                 let reason = format!("{batch} lookups in a call need as many keys");
-                self.note(format!("{}, {}: left out: {reason}", contender.kind.name(), op.name()), inputs.place());
+                self.note(
+                    format!("{}, {}: left out: {reason}", contender.kind.name(), op.name()),
+                    inputs.place(),
+                );
                 continue;
             }
             let mut seconds = None;
             if right {
                 inputs.spoil_answers()?;
                 let first = inputs.find_in_calls(table, i, batch, calls)?;
-                let run = |_| inputs.spoil_answers().and_then(|()| inputs.find_in_calls(table, i, batch, calls));
+                let run = |_| {
+                    inputs
+                        .spoil_answers()
+                        .and_then(|()| inputs.find_in_calls(table, i, batch, calls))
+                };
                 seconds = Some(self.repeat(first, run)?);
                 right = self.is_right(contender, i, batch * calls, inputs)?;
             }
-            measured.push(Measured { op, batch: Some(batch), calls, seconds: seconds.filter(|_| right) });
+            measured.push(Measured {
+                op,
+                batch: Some(batch),
+                calls,
+                seconds: seconds.filter(|_| right),
+            });
         }
         Ok(right)
     }
     /// Whether the table says that it has as many pairs as there are different keys.
-    fn holds_every_key(&mut self, contender: &Contender, table: &dyn Table, inputs: &Inputs<'_>) -> bool {
+    fn holds_every_key(
+        &mut self,
+        contender: &Contender,
+        table: &dyn Table,
+        inputs: &Inputs<'_>,
+    ) -> bool {
         let (pairs, distinct) = (table.report().pairs, inputs.distinct);
         if pairs != distinct {
-            self.wrong(contender, None, &format!("holds {pairs} pairs, different keys: {distinct}"), inputs);
+            self.wrong(
+                contender,
+                None,
+                &format!("holds {pairs} pairs, different keys: {distinct}"),
+                inputs,
+            );
         }
         pairs == distinct
     }
     /// Whether everything is found, and nothing else.
-    fn is_whole(&mut self, contender: &Contender, table: &dyn Table, inputs: &mut Inputs<'_>) -> Result<bool, Stop> {
+    fn is_whole(
+        &mut self,
+        contender: &Contender,
+        table: &dyn Table,
+        inputs: &mut Inputs<'_>,
+    ) -> Result<bool, Stop> {
         let mut whole = self.holds_every_key(contender, table, inputs);
         for i in 0..inputs.queries.len() {
             inputs.spoil_answers()?;
@@ -417,24 +487,46 @@ impl Session {
         }
         Ok(whole)
     }
-    /// Whether the first `asked` answers are those to queries number `i`; notes the first that is not.
-    fn is_right(&mut self, contender: &Contender, i: usize, asked: usize, inputs: &Inputs<'_>) -> Result<bool, Stop> {
+    /// Whether the first `asked` answers are those to queries number `i`; notes the first that is
+    /// not.
+    fn is_right(
+        &mut self,
+        contender: &Contender,
+        i: usize,
+        asked: usize,
+        inputs: &Inputs<'_>,
+    ) -> Result<bool, Stop> {
         let right = inputs.check(i, asked)?;
         if let Err(wrong) = &right {
             self.wrong(contender, Some(inputs.queries[i].0), wrong, inputs);
         }
         Ok(right.is_ok())
     }
-    fn wrong(&mut self, contender: &Contender, op: Option<Op>, wrong: &dyn Display, inputs: &Inputs<'_>) {
+    fn wrong(
+        &mut self,
+        contender: &Contender,
+        op: Option<Op>,
+        wrong: &dyn Display,
+        inputs: &Inputs<'_>,
+    ) {
         self.wrong += 1;
         let op = op.map_or("table".into(), Op::name);
-        self.note(format!("WRONG ANSWER: {}, {op}: {wrong}", contender.kind.name()), inputs.place());
+        self.note(
+            format!("WRONG ANSWER: {}, {op}: {wrong}", contender.kind.name()),
+            inputs.place(),
+        );
     }
 
-    /// Seconds of the runs that count, after a first one. Each row may take an equal share of what is left of the budget;
-    /// one whose only run takes longer does so at nobody's cost. `run` is told whether it is the last one.
-    fn repeat(&mut self, first: f64, mut run: impl FnMut(bool) -> Result<f64, Stop>) -> Result<Vec<f64>, Stop> {
-        let share = self.seconds_left.max(0.0) / self.planned.saturating_sub(self.rows_done).max(1) as f64;
+    /// Seconds of the runs that count, after a first one. Each row may take an equal share of what
+    /// is left of the budget; one whose only run takes longer does so at nobody's cost. `run`
+    /// is told whether it is the last one.
+    fn repeat(
+        &mut self,
+        first: f64,
+        mut run: impl FnMut(bool) -> Result<f64, Stop>,
+    ) -> Result<Vec<f64>, Stop> {
+        let share =
+            self.seconds_left.max(0.0) / self.planned.saturating_sub(self.rows_done).max(1) as f64;
         let (warm_up, runs) = affordable_runs(share / first.max(1e-9), self.settings.runs);
         let mut seconds = vec![first];
         while seconds.len() < warm_up + runs {
@@ -457,8 +549,8 @@ fn affordable_runs(affordable: f64, runs: usize) -> (usize, usize) {
 }
 
 impl Place {
-    /// Random reads from this much memory, to a quarter of an octave: sizes that near are measured once. `None` where the
-    /// device cannot hold it a second time or address it.
+    /// Random reads from this much memory, to a quarter of an octave: sizes that near are measured
+    /// once. `None` where the device cannot hold it a second time or address it.
     fn random_reads(&mut self, bytes: usize) -> Outcome<Option<RandomReads>> {
         let step = (bytes.max(1).next_power_of_two() / 8).max(64);
         let bytes = bytes.max(1).next_multiple_of(step);
@@ -531,7 +623,8 @@ impl<'a> Inputs<'a> {
         marked: &'a [u32],
     ) -> Outcome<Inputs<'a>> {
         let device = stream.device();
-        let staged = |(op, queries): &'a (Op, Queries)| Ok((*op, queries, device.stage(&queries.keys)?));
+        let staged =
+            |(op, queries): &'a (Op, Queries)| Ok((*op, queries, device.stage(&queries.keys)?));
         Ok(Inputs {
             stream,
             n: workload.n(),
@@ -559,11 +652,18 @@ impl<'a> Inputs<'a> {
         [0, MARK][self.built]
     }
     /// `is_last`: with other values than those before.
-    fn build(&mut self, kind: &dyn Kind, options: &Options, is_last: bool) -> Result<(Box<dyn Table>, f64), Stop> {
+    fn build(
+        &mut self,
+        kind: &dyn Kind,
+        options: &Options,
+        is_last: bool,
+    ) -> Result<(Box<dyn Table>, f64), Stop> {
         if is_last {
             self.change_values();
         }
-        Ok(self.stream.time(|| kind.build(self.stream, self.keys.view(), self.values(), options))?)
+        Ok(self
+            .stream
+            .time(|| kind.build(self.stream, self.keys.view(), self.values(), options))?)
     }
     /// The same into a table that is there.
     fn rebuild(&mut self, table: &mut dyn Rebuilt, is_last: bool) -> Result<f64, Stop> {
@@ -589,17 +689,25 @@ impl<'a> Inputs<'a> {
     fn find(&mut self, table: &dyn Table, i: usize) -> Result<f64, Stop> {
         let staged = &self.queries[i].2;
         let (answers, found) = (&mut self.answers, &mut self.found);
-        let find = || table.find_into(self.stream, staged.view(), answers.view_mut(), found.view_mut());
+        let find =
+            || table.find_into(self.stream, staged.view(), answers.view_mut(), found.view_mut());
         Ok(self.stream.time(find)?.1)
     }
     /// Looks up the first of queries number `i`, `batch` in each of `calls` calls; seconds of all.
-    fn find_in_calls(&mut self, table: &dyn Table, i: usize, batch: usize, calls: usize) -> Result<f64, Stop> {
+    fn find_in_calls(
+        &mut self,
+        table: &dyn Table,
+        i: usize,
+        batch: usize,
+        calls: usize,
+    ) -> Result<f64, Stop> {
         let staged = &self.queries[i].2;
         let (answers, found) = (&mut self.answers, &mut self.found);
         let find = || {
             (0..calls).map(|call| call * batch..(call + 1) * batch).try_for_each(|part| {
                 let queries = staged.view().slice(part.clone())?;
-                let (answers, found) = (answers.view_mut().slice(part.clone())?, found.view_mut().slice(part)?);
+                let (answers, found) =
+                    (answers.view_mut().slice(part.clone())?, found.view_mut().slice(part)?);
                 table.find_into(self.stream, queries, answers, found)
             })
         };
@@ -668,15 +776,23 @@ mod tests {
             values: View<'_, u32>,
             options: &Options,
         ) -> koel::Result<Box<dyn Table>> {
-            let mut answers = keys.download()?.into_iter().zip(values.download()?).collect::<HashMap<u32, u32>>();
+            let mut answers =
+                keys.download()?.into_iter().zip(values.download()?).collect::<HashMap<u32, u32>>();
             let pairs = answers.len() + self.extra;
             match self.lie {
                 Some((key, Some(value))) => drop(answers.insert(key, value)),
                 Some((key, None)) => drop(answers.remove(&key)),
                 None => {}
             }
-            let slots = (pairs as f64 / options.load.unwrap_or(self.default_load())).round() as usize;
-            let report = BuildReport { pairs, slots, bytes: 8 * slots, attempts: 1, ..BuildReport::default() };
+            let slots =
+                (pairs as f64 / options.load.unwrap_or(self.default_load())).round() as usize;
+            let report = BuildReport {
+                pairs,
+                slots,
+                bytes: 8 * slots,
+                attempts: 1,
+                ..BuildReport::default()
+            };
             Ok(Box::new(Lies { answers, report }))
         }
     }
@@ -700,18 +816,40 @@ mod tests {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> koel::Result<()> {
-        let answers = queries.download()?.iter().map(|q| answers.get(q).copied()).collect::<Vec<_>>();
+        let answers =
+            queries.download()?.iter().map(|q| answers.get(q).copied()).collect::<Vec<_>>();
         values.copy_from_host(&answers.iter().map(|a| a.unwrap_or(0)).collect::<Vec<u32>>())?;
         found.copy_from_host(&answers.iter().map(|a| a.is_some().into()).collect::<Vec<u8>>())
     }
 
-    fn measure(lie: Option<(u32, Option<u32>)>, ops: &[Op], loads: &[f64], workload: &Workload) -> Session {
-        measure_in(lie, Settings { ops: ops.to_vec(), loads: loads.to_vec(), ..settings() }, workload)
+    fn measure(
+        lie: Option<(u32, Option<u32>)>,
+        ops: &[Op],
+        loads: &[f64],
+        workload: &Workload,
+    ) -> Session {
+        measure_in(
+            lie,
+            Settings { ops: ops.to_vec(), loads: loads.to_vec(), ..settings() },
+            workload,
+        )
     }
     fn settings() -> Settings {
-        Settings { ops: vec![], loads: vec![], policies: vec![], batches: vec![], runs: 3, budget: 1e-3, seed: 1 }
+        Settings {
+            ops: vec![],
+            loads: vec![],
+            policies: vec![],
+            batches: vec![],
+            runs: 3,
+            budget: 1e-3,
+            seed: 1,
+        }
     }
-    fn measure_in(lie: Option<(u32, Option<u32>)>, settings: Settings, workload: &Workload) -> Session {
+    fn measure_in(
+        lie: Option<(u32, Option<u32>)>,
+        settings: Settings,
+        workload: &Workload,
+    ) -> Session {
         measure_of(Liar { lie, extra: 0 }, settings, workload)
     }
     fn measure_of(liar: Liar, settings: Settings, workload: &Workload) -> Session {
@@ -721,7 +859,8 @@ mod tests {
     fn session(contender: Contender, settings: Settings, workload: &Workload) -> Session {
         let stream = Device::cpu_with_threads(1).unwrap().stream().unwrap();
         let tables = settings.loads.len().max(1);
-        let mut session = Session::new(settings, stream.clone(), stream, tables, ProgressBar::hidden());
+        let mut session =
+            Session::new(settings, stream.clone(), stream, tables, ProgressBar::hidden());
         session.run(&[contender], workload).unwrap();
         session
     }
@@ -731,11 +870,16 @@ mod tests {
         let workload = Workload::of(&Source::Random(100, Repeats::Unique), 1).unwrap();
         let session = measure(None, &OPS, &[0.5, 0.8, 0.95], &workload);
         assert_eq!(session.wrong, 0);
-        assert_eq!(session.notes(), ["honest: left out: its load is 0.9 at the most (100 keys, load 0.95)"]);
+        assert_eq!(
+            session.notes(),
+            ["honest: left out: its load is 0.9 at the most (100 keys, load 0.95)"]
+        );
         assert_eq!(session.rows.len(), 8);
         for (i, row) in session.rows.iter().enumerate() {
             let rates = row.rates.unwrap();
-            assert!(row.verified && (1..=3).contains(&row.runs) && row.n == 100 && row.op == OPS[i % 4]);
+            assert!(
+                row.verified && (1..=3).contains(&row.runs) && row.n == 100 && row.op == OPS[i % 4]
+            );
             assert!(rates.min > 0.0 && rates.min <= rates.median && rates.median <= rates.max);
             assert!(row.limit_ratio().unwrap() > 0.0);
             assert_eq!(row.load, [0.5, 0.8][i / 4]);
@@ -756,12 +900,19 @@ mod tests {
     fn one_wrong_answer_is_caught() {
         let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
         let (present, absent) = (workload.keys[417], workload.queries(Op::FIND_MISS, None).keys[3]);
-        for (lie, lied_to) in
-            [((present, Some(418)), Op::FIND_HIT), ((present, None), Op::FIND_HIT), ((absent, Some(0)), Op::FIND_MISS)]
-        {
-            let session = measure(Some(lie), &[Op::Build, Op::FIND_HIT, Op::FIND_MISS], &[], &workload);
+        for (lie, lied_to) in [
+            ((present, Some(418)), Op::FIND_HIT),
+            ((present, None), Op::FIND_HIT),
+            ((absent, Some(0)), Op::FIND_MISS),
+        ] {
+            let session =
+                measure(Some(lie), &[Op::Build, Op::FIND_HIT, Op::FIND_MISS], &[], &workload);
             assert_eq!(session.wrong, 1);
-            assert!(session.notes()[0].starts_with("WRONG ANSWER: liar, find_"), "{:?}", session.notes());
+            assert!(
+                session.notes()[0].starts_with("WRONG ANSWER: liar, find_"),
+                "{:?}",
+                session.notes()
+            );
             for row in &session.rows {
                 // The build is as wrong as what is found in it.
                 let right = row.op != Op::Build && row.op != lied_to;
@@ -779,16 +930,20 @@ mod tests {
         // It keeps the last, whatever is asked for.
         for (policy, wrong) in [(Duplicates::KeepLast, 0), (Duplicates::KeepFirst, 1)] {
             let ops = vec![Op::Build, Op::FIND_HIT, Op::FIND_MISS];
-            let session = measure_in(None, Settings { ops, policies: vec![policy], ..settings() }, &workload);
+            let session =
+                measure_in(None, Settings { ops, policies: vec![policy], ..settings() }, &workload);
             assert_eq!((session.wrong, session.rows.len()), (wrong, 3), "{:?}", session.notes());
             for row in &session.rows {
                 assert_eq!((row.policy, row.repeats), (policy, Repeats::Twice));
                 assert_eq!(row.verified, wrong == 0 || row.op == Op::FIND_MISS, "{:?}", row.op);
             }
         }
-        let unchecked = Settings { ops: vec![Op::Build], policies: vec![Duplicates::Unchecked], ..settings() };
+        let unchecked =
+            Settings { ops: vec![Op::Build], policies: vec![Duplicates::Unchecked], ..settings() };
         let session = measure_in(None, unchecked, &workload);
-        assert!(session.rows.is_empty() && session.notes()[0].contains("left out: unchecked means"));
+        assert!(
+            session.rows.is_empty() && session.notes()[0].contains("left out: unchecked means")
+        );
     }
 
     #[test]
@@ -797,20 +952,38 @@ mod tests {
         let settings = Settings { ops: vec![Op::Build], ..settings() };
         let session = measure_of(Liar { lie: None, extra: 1 }, settings, &workload);
         assert!(session.wrong == 1 && !session.rows[0].verified);
-        assert!(session.notes()[0].contains("holds 1001 pairs, different keys: 1000"), "{:?}", session.notes());
+        assert!(
+            session.notes()[0].contains("holds 1001 pairs, different keys: 1000"),
+            "{:?}",
+            session.notes()
+        );
     }
 
     #[test]
     fn a_lie_in_a_batch_is_caught() {
         let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
-        let with = |batches: Vec<usize>| Settings { ops: vec![Op::FIND_HIT, Op::Find(30)], batches, ..settings() };
+        let with = |batches: Vec<usize>| Settings {
+            ops: vec![Op::FIND_HIT, Op::Find(30)],
+            batches,
+            ..settings()
+        };
         let honest = measure_in(None, with(vec![64, 1000, 1001]), &workload);
         let of = |session: &Session| {
-            session.rows.iter().map(|row| (row.op, row.batch, row.calls, row.verified)).collect::<Vec<_>>()
+            session
+                .rows
+                .iter()
+                .map(|row| (row.op, row.batch, row.calls, row.verified))
+                .collect::<Vec<_>>()
         };
-        let rows = [Op::FIND_HIT, Op::Find(30)].map(|op| [(op, Some(64), 15, true), (op, Some(1000), 1, true)]);
+        let rows = [Op::FIND_HIT, Op::Find(30)]
+            .map(|op| [(op, Some(64), 15, true), (op, Some(1000), 1, true)]);
         assert_eq!(of(&honest), rows.concat());
-        assert!(honest.notes().iter().all(|note| note.contains("1001 lookups in a call need as many keys")));
+        assert!(
+            honest
+                .notes()
+                .iter()
+                .all(|note| note.contains("1001 lookups in a call need as many keys"))
+        );
         let lie = Some((workload.keys[7], None));
         let lying = measure_in(lie, with(vec![64]), &workload);
         assert!(lying.wrong >= 1 && !lying.rows[0].verified && lying.rows[0].rates.is_none());
@@ -823,13 +996,22 @@ mod tests {
             let workload = Workload::of(&Source::Random(3000, repeats), 1).unwrap();
             let map = contenders::choose(&["map".into()], DeviceKind::Cpu)[0];
             let policies = vec![Duplicates::KeepLast, Duplicates::KeepFirst];
-            let settings = Settings { ops: ops.clone(), policies, batches: vec![100], ..settings() };
+            let settings =
+                Settings { ops: ops.clone(), policies, batches: vec![100], ..settings() };
             let session = session(map, settings, &workload);
-            assert_eq!((session.wrong, session.rows.len()), (0, 10), "{repeats}: {:?}", session.notes());
+            assert_eq!(
+                (session.wrong, session.rows.len()),
+                (0, 10),
+                "{repeats}: {:?}",
+                session.notes()
+            );
             assert_eq!(session.rows_done, session.planned);
             for (row, op) in session.rows.iter().zip(ops.iter().chain(&ops)) {
                 assert!(row.verified && row.op == *op && row.report.pairs == workload.distinct);
-                assert_eq!((row.batch, row.calls), if op.is_build() { (None, 1) } else { (Some(100), 30) });
+                assert_eq!(
+                    (row.batch, row.calls),
+                    if op.is_build() { (None, 1) } else { (Some(100), 30) }
+                );
             }
         }
     }
@@ -873,8 +1055,18 @@ mod tests {
             let mut first = self.first.lock().unwrap();
             let first = first.get_or_insert_with(|| built.clone());
             let answers = if self.sleeps == Sleeps::InBuild { first.clone() } else { built };
-            let report = BuildReport { pairs: answers.len(), slots: answers.len(), ..BuildReport::default() };
-            Ok(Asleep { answers, sleeps: self.sleeps, rebuilds: 0, finds: AtomicUsize::new(0), report })
+            let report = BuildReport {
+                pairs: answers.len(),
+                slots: answers.len(),
+                ..BuildReport::default()
+            };
+            Ok(Asleep {
+                answers,
+                sleeps: self.sleeps,
+                rebuilds: 0,
+                finds: AtomicUsize::new(0),
+                report,
+            })
         }
     }
     fn answers_of(keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<HashMap<u32, u32>> {
@@ -935,7 +1127,12 @@ mod tests {
         }
     }
     impl Rebuilt for Asleep {
-        fn rebuild(&mut self, _: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<()> {
+        fn rebuild(
+            &mut self,
+            _: &Stream,
+            keys: View<'_, u32>,
+            values: View<'_, u32>,
+        ) -> koel::Result<()> {
             self.rebuilds += 1;
             let is_awake = match self.sleeps {
                 Sleeps::InRebuild => self.rebuilds == 1,
@@ -956,7 +1153,11 @@ mod tests {
     fn runs_that_do_nothing_are_caught() {
         let workload = Workload::of(&Source::Random(100, Repeats::Unique), 1).unwrap();
         for (sleeps, ops, right) in [
-            (Sleeps::Never, vec![Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT], vec![true; 4]),
+            (
+                Sleeps::Never,
+                vec![Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT],
+                vec![true; 4],
+            ),
             (Sleeps::InBuild, vec![Op::Build], vec![false]),
             (Sleeps::InBuild, vec![Op::BuildCold], vec![false]),
             (Sleeps::InRebuild, vec![Op::Rebuild], vec![false]),
@@ -964,7 +1165,8 @@ mod tests {
             (Sleeps::InRebuild, vec![Op::Build, Op::Rebuild], vec![true, false]),
             (Sleeps::InFind, vec![Op::FIND_HIT], vec![false]),
         ] {
-            // So much that every row gets all its runs: two that do not count and an even or odd number of those that do.
+            // So much that every row gets all its runs: two that do not count and an even or odd
+            // number of those that do.
             for runs in [3, 4] {
                 let first = Mutex::new(None);
                 let sleeper: &'static Sleeper = Box::leak(Box::new(Sleeper { sleeps, first }));
@@ -972,7 +1174,12 @@ mod tests {
                 let settings = Settings { ops: ops.clone(), runs, budget: 1e6, ..settings() };
                 let session = session(contender, settings, &workload);
                 let verified = session.rows.iter().map(|row| row.verified).collect::<Vec<_>>();
-                assert_eq!(verified, right, "{sleeps:?}, {ops:?}, {runs} runs: {:?}", session.notes());
+                assert_eq!(
+                    verified,
+                    right,
+                    "{sleeps:?}, {ops:?}, {runs} runs: {:?}",
+                    session.notes()
+                );
                 assert_eq!(session.wrong > 0, right.contains(&false), "{sleeps:?}");
             }
         }

@@ -1,7 +1,8 @@
 //! `koel bench`: rates of every table on this machine.
 //!
-//! Keys are made ([`keys`]), put into every table and looked up ([`measure`], of the tables in [`contenders`]), every
-//! answer is checked ([`verify`]), and what came out is told to people ([`report`], [`plot`]) and programs ([`json`]).
+//! Keys are made ([`keys`]), put into every table and looked up ([`measure`], of the tables in
+//! [`contenders`]), every answer is checked ([`verify`]), and what came out is told to people
+//! ([`report`], [`plot`]) and programs ([`json`]).
 pub mod args;
 pub mod contenders;
 mod json;
@@ -35,9 +36,12 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     for source in &sources {
         check_memory(source, &ops)?;
     }
-    let scan_or_words = args.keys.as_deref().filter(|keys| !["random", "voxels"].contains(keys)).map(Path::new);
-    let files = Files::default().may_read("--keys", scan_or_words).may_read("--mesh", args.mesh.as_deref());
-    let files = files.may_read("--peers", args.peers.as_deref()).writes_json(global.json.as_deref());
+    let scan_or_words =
+        args.keys.as_deref().filter(|keys| !["random", "voxels"].contains(keys)).map(Path::new);
+    let files =
+        Files::default().may_read("--keys", scan_or_words).may_read("--mesh", args.mesh.as_deref());
+    let files =
+        files.may_read("--peers", args.peers.as_deref()).writes_json(global.json.as_deref());
     files.writes_into("--plot", args.plot.as_deref(), &["svg", "png"]).check_apart()?;
     if let Some(file) = json_file(global) {
         output::check_writable(file)?;
@@ -53,14 +57,19 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     let mut first = Some(Workload::of(&sources[0], global.seed)?);
 
     let device::Opened { device, fallback } = device::open(global.device, global.threads)?;
-    let host = if device.kind() == DeviceKind::Cpu { device.clone() } else { device::cpu(global.threads)? };
+    let host = if device.kind() == DeviceKind::Cpu {
+        device.clone()
+    } else {
+        device::cpu(global.threads)?
+    };
     let contenders = contenders::choose(&args.table, device.kind());
     let tables = contenders.len() * sources.len() * args.load.len().max(1);
     let runs = args.runs.into();
     let (policies, batches) = (args.policies(), args.batches());
     let (loads, budget, seed) = (args.loads(), args.budget, global.seed);
     let settings = Settings { ops, loads, policies, batches, runs, budget, seed };
-    let mut session = Session::new(settings, device.stream()?, host.stream()?, tables, progress.clone());
+    let mut session =
+        Session::new(settings, device.stream()?, host.stream()?, tables, progress.clone());
     let mut keys = vec![];
     for source in &sources {
         let workload = match first.take() {
@@ -84,8 +93,10 @@ pub fn run(global: &Global, args: Args) -> Outcome {
         output::print(&text)?;
     }
     if global.json.is_some() {
-        let report = json::Report::new(&machine, &reads, copies, &session.rows, &keys, &notes, global.seed);
-        let mut text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+        let report =
+            json::Report::new(&machine, &reads, copies, &session.rows, &keys, &notes, global.seed);
+        let mut text = serde_json::to_string_pretty(&report)
+            .map_err(|e| Failure::Other(format!("--json: {e}")))?;
         text.push('\n');
         match json_file(global) {
             Some(file) => output::write_file(file, text.as_bytes())?,
@@ -94,7 +105,10 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     }
     if let Some(folder) = &args.plot {
         for name in plot::draw(folder, &machine, &keys, &session.rows, peers.as_ref())? {
-            output::say(format_args!("drawn: {} (and .svg)", folder.join(format!("{name}.png")).display()));
+            output::say(format_args!(
+                "drawn: {} (and .svg)",
+                folder.join(format!("{name}.png")).display()
+            ));
         }
     }
     match session.wrong {
@@ -108,10 +122,12 @@ fn json_file(global: &Global) -> Option<&Path> {
     global.json.as_deref().filter(|file| *file != Path::new("-"))
 }
 
-/// Refuses a number of keys that host memory cannot hold, with a table on the CPU, rather than be killed for it.
+/// Refuses a number of keys that host memory cannot hold, with a table on the CPU, rather than be
+/// killed for it.
 fn check_memory(source: &Source, ops: &[Op]) -> Outcome {
     let Source::Random(n, repeats) = source else { return Ok(()) };
-    // Keys, values of two builds, absent keys; queries and expected answers; answers; a large table; which pair stays, while that is found out.
+    // Keys, values of two builds, absent keys; queries and expected answers; answers; a large
+    // table; which pair stays, while that is found out.
     let of_copies = if *repeats == Repeats::Unique { 0 } else { 12 };
     let bytes_per_key = 16 + 8 * ops.len().max(2) as u64 + 5 + 32 + of_copies;
     let needed = *n as u64 * bytes_per_key;
@@ -125,7 +141,8 @@ fn check_memory(source: &Source, ops: &[Op]) -> Outcome {
     }
 }
 
-/// On standard error, if that is a terminal. It moves between rows only: a thread that redraws it would be measured too.
+/// On standard error, if that is a terminal. It moves between rows only: a thread that redraws it
+/// would be measured too.
 fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {

@@ -47,7 +47,8 @@ impl Peers {
     ///
     /// Errors: it cannot be read, or a field is not what it should be.
     pub fn read(file: &Path) -> Result<Peers, PeersError> {
-        let text = std::fs::read_to_string(file).map_err(|source| PeersError::Read { file: file.into(), source })?;
+        let text = std::fs::read_to_string(file)
+            .map_err(|source| PeersError::Read { file: file.into(), source })?;
         Peers::parse(file, &text)
     }
 
@@ -73,15 +74,33 @@ impl Peers {
                 continue;
             }
             let [op, n, load, name, mops, ..] = fields[..] else {
-                return Err(PeersError::Fields { file: of_file(), line, found: fields.len(), expected: columns });
+                return Err(PeersError::Fields {
+                    file: of_file(),
+                    line,
+                    found: fields.len(),
+                    expected: columns,
+                });
             };
             if fields.len() != columns {
-                return Err(PeersError::Fields { file: of_file(), line, found: fields.len(), expected: columns });
+                return Err(PeersError::Fields {
+                    file: of_file(),
+                    line,
+                    found: fields.len(),
+                    expected: columns,
+                });
             }
             let wrong = |field, found: &str, expected| {
-                Err(PeersError::Field { file: of_file(), line, field, found: found.into(), expected })
+                Err(PeersError::Field {
+                    file: of_file(),
+                    line,
+                    field,
+                    found: found.into(),
+                    expected,
+                })
             };
-            let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+            let number = |text: &str| {
+                text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0)
+            };
             let Some(n) = n.parse::<usize>().ok().filter(|&n| n > 0) else {
                 return wrong("n", n, "a whole number above 0");
             };
@@ -100,10 +119,14 @@ impl Peers {
         Ok(Peers { about, all })
     }
 
-    /// Where and when they were measured, beside rates of this device: never said to be from the same kind of machine without a sign of it.
+    /// Where and when they were measured, beside rates of this device: never said to be from the
+    /// same kind of machine without a sign of it.
     pub fn measured(&self, device: &str) -> String {
         let is_date = |word: &&str| {
-            let parts = word.split('-').map(|part| (part.len(), part.parse::<u16>().is_ok())).collect::<Vec<_>>();
+            let parts = word
+                .split('-')
+                .map(|part| (part.len(), part.parse::<u16>().is_ok()))
+                .collect::<Vec<_>>();
             parts == [(4, true), (2, true), (2, true)]
         };
         let date = self.about.split(|c: char| !c.is_ascii_digit() && c != '-').find(is_date);
@@ -152,14 +175,19 @@ mod tests {
     #[test]
     fn the_fastest_are_kept() {
         let peers = parse(GOOD).unwrap();
-        let best = |op| peers.best(op).into_iter().map(|p| (p.name.as_str(), p.n, p.rate)).collect::<Vec<_>>();
+        let best = |op| {
+            peers.best(op).into_iter().map(|p| (p.name.as_str(), p.n, p.rate)).collect::<Vec<_>>()
+        };
         for op in [Op::Build, Op::Rebuild] {
             assert_eq!(best(op), [("slow", 32, 3e6), ("fast", 64, 2e7)]);
         }
         assert_eq!(best(Op::FIND_HALF), [("half", 64, 7e6)]);
         assert_eq!(best(Op::Find(5)), []);
         assert_eq!(peers.measured("GPU-9"), "measured 2026-11-20 on the same kind of machine");
-        assert_eq!(peers.measured("CPU"), "measured 2026-11-20 on One GPU-9, another machine than this");
+        assert_eq!(
+            peers.measured("CPU"),
+            "measured 2026-11-20 on One GPU-9, another machine than this"
+        );
         let unknown = parse("op,n,load,peer,mops\nbuild,64,0.8,slow,1.5\n").unwrap();
         assert_eq!((unknown.measured("CPU"), unknown.all.len()), ("measured elsewhere".into(), 1));
     }
@@ -177,9 +205,18 @@ mod tests {
             (format!("{head}build,1,0.8,x,5\n"), "line 3: 5 fields, expected 6"),
             (format!("{head}build,1\n"), "line 3: 2 fields, expected 6"),
             (format!("{head}build,1,0.8,x,5,a,b\n"), "line 3: 7 fields, expected 6"),
-            (format!("{head}\nbuild,-1,0.8,x,5,\n"), "line 4, field 'n': '-1', expected a whole number above 0"),
-            (format!("{head}build,1,0,x,5,\n"), "line 3, field 'load': '0', expected a number above 0"),
-            (format!("{head}build,1,0.8,x,NaN,\n"), "line 3, field 'mops': 'NaN', expected a number above 0"),
+            (
+                format!("{head}\nbuild,-1,0.8,x,5,\n"),
+                "line 4, field 'n': '-1', expected a whole number above 0",
+            ),
+            (
+                format!("{head}build,1,0,x,5,\n"),
+                "line 3, field 'load': '0', expected a number above 0",
+            ),
+            (
+                format!("{head}build,1,0.8,x,NaN,\n"),
+                "line 3, field 'mops': 'NaN', expected a number above 0",
+            ),
             (format!("{head}build,1,0.8,,5,\n"), "line 3, field 'peer': '', expected a name"),
             (format!("{head},1,0.8,x,5,\n"), "line 3, field 'op': '', expected a name"),
         ] {
@@ -188,16 +225,23 @@ mod tests {
         }
         let missing = Peers::read(Path::new("no/such.csv")).unwrap_err();
         assert!(
-            matches!(missing, PeersError::Read { .. }) && missing.to_string().starts_with("no/such.csv: cannot be")
+            matches!(missing, PeersError::Read { .. })
+                && missing.to_string().starts_with("no/such.csv: cannot be")
         );
     }
 
     /// The recorded ones can be drawn.
     #[test]
     fn the_recorded_peers_are_read() {
-        let peers =
-            Peers::read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/peers-h200.csv"))).unwrap();
-        assert_eq!(peers.measured("NVIDIA H200"), "measured 2026-11-20 on the same kind of machine");
+        let peers = Peers::read(Path::new(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../results/peers-h200.csv"
+        )))
+        .unwrap();
+        assert_eq!(
+            peers.measured("NVIDIA H200"),
+            "measured 2026-11-20 on the same kind of machine"
+        );
         let best = peers.best(Op::Build);
         let at = |n: usize, load: f64| best.iter().find(|p| p.n == n && p.load == load).unwrap();
         assert_eq!(at(1 << 22, 0.8).name, "alcantara2011_paperhash");

@@ -34,7 +34,9 @@ impl Repeats {
             Repeats::Hot => "random keys, one of them with 10 % of the pairs".into(),
             Repeats::Zipf => "random keys, as frequent as Zipf's law has words (exponent 1)".into(),
             Repeats::Equal => "one key".into(),
-            Repeats::Percent(share) => format!("random keys, {share} % of the pairs with that of another"),
+            Repeats::Percent(share) => {
+                format!("random keys, {share} % of the pairs with that of another")
+            }
         }
     }
     /// Which of `n` keys the pair `i` of `n` has, below `n`; `chance` gives random words.
@@ -56,11 +58,19 @@ impl Repeats {
 impl FromStr for Repeats {
     type Err = String;
     fn from_str(text: &str) -> Result<Repeats, String> {
-        let named = Repeats::NAMED.iter().find(|(name, _)| *name == text).map(|(_, repeats)| *repeats);
-        let share = || text.strip_suffix('%')?.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 100.0);
+        let named =
+            Repeats::NAMED.iter().find(|(name, _)| *name == text).map(|(_, repeats)| *repeats);
+        let share = || {
+            text.strip_suffix('%')?
+                .parse::<f64>()
+                .ok()
+                .filter(|share| *share > 0.0 && *share <= 100.0)
+        };
         named.or_else(|| share().map(Repeats::Percent)).ok_or_else(|| {
             let names = Repeats::NAMED.map(|(name, _)| name).join(", ");
-            format!("expected {names} or a share of the pairs such as 0.1%, above 0 and at most 100")
+            format!(
+                "expected {names} or a share of the pairs such as 0.1%, above 0 and at most 100"
+            )
         })
     }
 }
@@ -104,13 +114,21 @@ mod tests {
         assert!((9_500..10_500).contains(&counts(Repeats::Hot)[0]));
         assert!((89_500..90_600).contains(&distinct(Repeats::Hot)));
         // A tenth has the key of another: of these some own keys stay without a pair.
-        assert!((90_000..91_500).contains(&distinct(Repeats::Percent(10.0))), "{}", distinct(Repeats::Percent(10.0)));
+        assert!(
+            (90_000..91_500).contains(&distinct(Repeats::Percent(10.0))),
+            "{}",
+            distinct(Repeats::Percent(10.0))
+        );
         let zipf = counts(Repeats::Zipf);
         // The share of the first is ln 2 / ln n, of the first ten ln 11 / ln n.
         assert!((5_700..6_400).contains(&zipf[0]), "{}", zipf[0]);
         assert!((20_000..21_800).contains(&zipf[..10].iter().sum::<u64>()));
         for n in [1, 2, 3, 33] {
-            for repeats in Repeats::NAMED.map(|(_, repeats)| repeats).into_iter().chain([Repeats::Percent(100.0)]) {
+            for repeats in Repeats::NAMED
+                .map(|(_, repeats)| repeats)
+                .into_iter()
+                .chain([Repeats::Percent(100.0)])
+            {
                 assert!((0..n).all(|i| repeats.rank(i, n, |i| random_word(1, i)) < n));
                 assert!((0..n).all(|i| repeats.rank(i, n, |_| u64::MAX) < n));
             }

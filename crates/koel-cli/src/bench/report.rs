@@ -40,19 +40,30 @@ pub fn text(
     let cpu = machine.cpu.as_deref().map_or(String::new(), |cpu| format!(", {cpu}"));
     line(&mut out, format_args!("{BOLD}koel bench{BOLD:#} on {}{cpu}", machine.device));
     for (n, about) in keys {
-        line(&mut out, format_args!("\n{BOLD}{} keys{BOLD:#}: {}", thousands(*n), about.description));
-        let here = rows.iter().filter(|row| row.n == *n && row.repeats == about.repeats).collect::<Vec<_>>();
+        line(
+            &mut out,
+            format_args!("\n{BOLD}{} keys{BOLD:#}: {}", thousands(*n), about.description),
+        );
+        let here = rows
+            .iter()
+            .filter(|row| row.n == *n && row.repeats == about.repeats)
+            .collect::<Vec<_>>();
         let policies = distinct(here.iter().map(|row| row.policy));
         let mut blocks = distinct(here.iter().map(|row| (row.op, row.batch, row.policy)));
         blocks.sort_by_key(|(op, batch, _)| (*op, *batch));
         for of in blocks {
-            let mut block =
-                here.iter().copied().filter(|row| (row.op, row.batch, row.policy) == of).collect::<Vec<_>>();
+            let mut block = here
+                .iter()
+                .copied()
+                .filter(|row| (row.op, row.batch, row.policy) == of)
+                .collect::<Vec<_>>();
             block.sort_by(|a, b| median(b).total_cmp(&median(a)));
             let (op, batch, policy) = of;
             let batch = batch.map(|batch| format!("{} in a call", thousands(batch)));
-            let policy = (policies.len() > 1 || about.repeats != Repeats::Unique).then_some(policy_name(policy));
-            let which = [batch.as_deref(), policy].into_iter().flatten().collect::<Vec<_>>().join(", ");
+            let policy = (policies.len() > 1 || about.repeats != Repeats::Unique)
+                .then_some(policy_name(policy));
+            let which =
+                [batch.as_deref(), policy].into_iter().flatten().collect::<Vec<_>>().join(", ");
             line(&mut out, format_args!(""));
             let mut name = op.name();
             if !which.is_empty() {
@@ -67,17 +78,27 @@ pub fn text(
         true => line(&mut out, format_args!("Every answer was compared with the right one.")),
         false => line(&mut out, format_args!("{WRONG}Answers were wrong: see below.{WRONG:#}")),
     }
-    line(&mut out, format_args!("Rates: median, slowest and fastest of {runs} runs; of fewer where a run takes long."));
+    line(
+        &mut out,
+        format_args!(
+            "Rates: median, slowest and fastest of {runs} runs; of fewer where a run takes long."
+        ),
+    );
     if let (Some(read), Some(slow), Some(fast)) = (reads.first(), least(reads), most(reads)) {
         let (slow, fast, bytes) = (rate(slow), rate(fast), read.read_bytes);
         let range = if slow == fast { slow } else { format!("{slow} to {fast}") };
         line(
             &mut out,
-            format_args!("Limit: {range} million random {bytes}-byte reads a second, as the table's size is."),
+            format_args!(
+                "Limit: {range} million random {bytes}-byte reads a second, as the table's size is."
+            ),
         );
     }
     if let Some(copies) = copies {
-        line(&mut out, format_args!("Copy: {:.1} GB/s, read and written.", copies.rates.median / 1e9));
+        line(
+            &mut out,
+            format_args!("Copy: {:.1} GB/s, read and written.", copies.rates.median / 1e9),
+        );
     }
     for note in notes {
         let style = if note.starts_with("WRONG") { WRONG } else { DIM };
@@ -93,7 +114,8 @@ fn block_text(out: &mut String, op: &str, block: &[&Row], rows: &[Row]) {
     }
     line(out, format_args!("{DIM}{heading}{DIM:#}   "));
     for (i, row) in block.iter().enumerate() {
-        let times = |table| row.times(table, rows).map_or("-".into(), |times| format!("{times:.2}"));
+        let times =
+            |table| row.times(table, rows).map_or("-".into(), |times| format!("{times:.2}"));
         let cells = [
             format!("{:.2}", row.load),
             row.rates.map_or("WRONG".into(), |r| rate(r.median)),
@@ -151,7 +173,11 @@ fn rate(per_second: f64) -> String {
     }
 }
 fn percent(ratio: f64) -> String {
-    if ratio < 0.0995 { format!("{:.1} %", 100.0 * ratio) } else { format!("{:.0} %", 100.0 * ratio) }
+    if ratio < 0.0995 {
+        format!("{:.1} %", 100.0 * ratio)
+    } else {
+        format!("{:.0} %", 100.0 * ratio)
+    }
 }
 
 #[cfg(test)]
@@ -164,7 +190,10 @@ mod tests {
             [0, 12, 123, 1234, 1_234_567].map(thousands),
             ["0", "12", "123", "1,234", "1,234,567"].map(String::from)
         );
-        assert_eq!([0.0, 0.0314, 0.0996, 1.234].map(percent), ["0.0 %", "3.1 %", "10 %", "123 %"].map(String::from));
+        assert_eq!(
+            [0.0, 0.0314, 0.0996, 1.234].map(percent),
+            ["0.0 %", "3.1 %", "10 %", "123 %"].map(String::from)
+        );
         assert_eq!(
             [1.0, 9.994e6, 9.996e6, 99.94e6, 99.96e6, 2.2575e10].map(rate),
             ["0.00", "9.99", "10.0", "99.9", "100", "22,575"].map(String::from)

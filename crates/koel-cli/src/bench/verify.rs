@@ -17,7 +17,10 @@ pub struct WrongAnswer {
 impl fmt::Display for WrongAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WrongAnswer { index, key, expected, found: (flag, value) } = self;
-        write!(f, "query {index}, key {key:#010x}: answered found = {flag}, value = {value}, but it ")?;
+        write!(
+            f,
+            "query {index}, key {key:#010x}: answered found = {flag}, value = {value}, but it "
+        )?;
         match expected {
             Some(expected) => write!(f, "is present with value {expected}"),
             None => write!(f, "is absent (found = 0, value = 0)"),
@@ -25,11 +28,16 @@ impl fmt::Display for WrongAnswer {
     }
 }
 
-/// Compares every answer to the first of the queries, or to all: `found` is 1 and the value right, or both are 0. The value of a key is
-/// the expected one, with the bits of `mark` flipped.
+/// Compares every answer to the first of the queries, or to all: `found` is 1 and the value right,
+/// or both are 0. The value of a key is the expected one, with the bits of `mark` flipped.
 ///
 /// Errors: the first that is wrong. There must be as many flags as values.
-pub fn check(queries: &Queries, mark: u32, values: &[u32], found: &[u8]) -> Result<(), WrongAnswer> {
+pub fn check(
+    queries: &Queries,
+    mark: u32,
+    values: &[u32],
+    found: &[u8],
+) -> Result<(), WrongAnswer> {
     assert!(values.len() <= queries.keys.len() && found.len() == values.len());
     let right = |(&expected, (&value, &flag)): (&u32, (&u32, &u8))| match expected {
         ABSENT => flag == 0 && value == 0,
@@ -40,7 +48,12 @@ pub fn check(queries: &Queries, mark: u32, values: &[u32], found: &[u8]) -> Resu
         None => Ok(()),
         Some(index) => {
             let expected = Some(queries.expected[index]).filter(|&e| e != ABSENT).map(|e| e ^ mark);
-            Err(WrongAnswer { index, key: queries.keys[index], expected, found: (found[index], values[index]) })
+            Err(WrongAnswer {
+                index,
+                key: queries.keys[index],
+                expected,
+                found: (found[index], values[index]),
+            })
         }
     }
 }

@@ -56,7 +56,8 @@ pub struct Clouds {
     /// Take both surfaces for closed, holes and all
     #[arg(long)]
     pub assume_closed: bool,
-    /// Method paper: a step away from the intersection leads inside from this angle to the other's normal on, in degrees
+    /// Method paper: a step away from the intersection leads inside from this angle to the other's
+    /// normal on, in degrees
     #[arg(long, value_name = "DEGREES", default_value_t = 110.0)]
     pub inside_above: f64,
     /// Method paper: and outside up to this angle

@@ -28,7 +28,8 @@ pub fn mesh_ply(mesh: &Mesh) -> Vec<u8> {
     bytes
 }
 
-/// Binary little-endian PLY of points with normals, colours, labels and the cloud (0 or 1) that each is from.
+/// Binary little-endian PLY of points with normals, colours, labels and the cloud (0 or 1) that
+/// each is from.
 pub fn cloud_ply(cloud: &LabelledPoints) -> Vec<u8> {
     let mut bytes = format!(
         "ply\nformat binary_little_endian 1.0\ncomment koel intersect: label 0 unknown, 1 intersection, 2 inside, 3 outside\n\
@@ -39,7 +40,9 @@ pub fn cloud_ply(cloud: &LabelledPoints) -> Vec<u8> {
     )
     .into_bytes();
     let normals = cloud.points.normals.as_deref().unwrap_or_default();
-    for (((p, n), label), side) in cloud.points.positions.iter().zip(normals).zip(&cloud.labels).zip(&cloud.sides) {
+    for (((p, n), label), side) in
+        cloud.points.positions.iter().zip(normals).zip(&cloud.labels).zip(&cloud.sides)
+    {
         bytes.extend(p.iter().chain(n).flat_map(|c| c.to_le_bytes()));
         bytes.extend(colour(*label, *side));
         bytes.extend([*label as u8, *side as u8]);

@@ -6,7 +6,8 @@ use koel_spatial::sample::sample_cloud;
 use koel_spatial::{Bounds, Grid, NormalOptions, PointCloud, Scan, estimate_normals};
 use std::path::Path;
 
-/// The covering radius of samples in voxels: below one half, no path of empty voxels crosses the surface.
+/// The covering radius of samples in voxels: below one half, no path of empty voxels crosses the
+/// surface.
 const COVERING_RADIUS: f64 = 0.499_999;
 
 /// A file that was read, and where its points are.
@@ -34,7 +35,10 @@ pub fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
     let mut all = [notes(&clouds.a, &a.scan), notes(&clouds.b, &b.scan)].concat();
     let origin = a.scan.report.origin;
     if origin != [0.0; 3] {
-        all.push(format!("coordinates are relative to {origin:?}, the origin of {}", clouds.a.display()));
+        all.push(format!(
+            "coordinates are relative to {origin:?}, the origin of {}",
+            clouds.a.display()
+        ));
     }
     if let [Some(a), Some(b)] = [&a.scan.report.unit, &b.scan.report.unit]
         && a != b
@@ -44,7 +48,12 @@ pub fn notes_of_both([a, b]: &[Loaded; 2], clouds: &Clouds) -> Vec<String> {
     all
 }
 /// What [`Loaded::cloud`] makes of both.
-pub fn clouds([a, b]: [Loaded; 2], clouds: &Clouds, grid: &Grid, device: &Device) -> Outcome<[PointCloud; 2]> {
+pub fn clouds(
+    [a, b]: [Loaded; 2],
+    clouds: &Clouds,
+    grid: &Grid,
+    device: &Device,
+) -> Outcome<[PointCloud; 2]> {
     let estimate = clouds.estimate_normals;
     Ok([a.cloud(&clouds.a, grid, estimate, device)?, b.cloud(&clouds.b, grid, estimate, device)?])
 }
@@ -75,17 +84,27 @@ impl Loaded {
     pub fn positions(&self) -> &[[f32; 3]] {
         &self.scan.points.positions
     }
-    /// Points with normals: samples of a mesh, dense enough for the grid; the points of a cloud, with estimated normals if it
-    /// has none and that was asked for.
-    fn cloud(self, path: &Path, grid: &Grid, estimate: bool, device: &Device) -> Outcome<PointCloud> {
+    /// Points with normals: samples of a mesh, dense enough for the grid; the points of a cloud,
+    /// with estimated normals if it has none and that was asked for.
+    fn cloud(
+        self,
+        path: &Path,
+        grid: &Grid,
+        estimate: bool,
+        device: &Device,
+    ) -> Outcome<PointCloud> {
         if self.scan.is_mesh() {
             let mesh = self.scan.into_mesh().map_err(|e| in_file(path, e))?;
-            return sample_cloud(&mesh, COVERING_RADIUS * grid.voxel_size()).map_err(|e| in_file(path, e));
+            return sample_cloud(&mesh, COVERING_RADIUS * grid.voxel_size())
+                .map_err(|e| in_file(path, e));
         }
         let mut cloud = self.scan.into_cloud();
         if cloud.normals.is_none() {
             if !estimate {
-                return Err(in_file(path, "the points have no normals, expected some, or --estimate-normals"));
+                return Err(in_file(
+                    path,
+                    "the points have no normals, expected some, or --estimate-normals",
+                ));
             }
             let found = estimate_normals(device, &cloud.positions, &NormalOptions::default());
             cloud.normals = Some(found.map_err(|e| in_file(path, e))?.normals);

@@ -1,6 +1,7 @@
 //! `koel intersect`: where two scans meet, and what is inside what.
 //!
-//! Both files are read ([`load`]), put into one grid, intersected on the device, and what came out is written ([`files`], [`report`]).
+//! Both files are read ([`load`]), put into one grid, intersected on the device, and what came out
+//! is written ([`files`], [`report`]).
 pub mod args;
 mod files;
 pub mod load;
@@ -23,14 +24,21 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     let method = args.method()?;
     let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
     let clouds = &args.clouds;
-    let mut files = Files::default().reads("A", &clouds.a).reads("B", &clouds.b).writes("--out", Some(&args.out));
+    let mut files = Files::default()
+        .reads("A", &clouds.a)
+        .reads("B", &clouds.b)
+        .writes("--out", Some(&args.out));
     for file in &labels_files {
         files = files.writes("the labels of --out,", Some(file));
     }
     let files = files.writes("--out-mesh", args.out_mesh.as_deref());
-    files.writes("--out-cloud", args.out_cloud.as_deref()).writes_json(global.json.as_deref()).check_apart()?;
+    files
+        .writes("--out-cloud", args.out_cloud.as_deref())
+        .writes_json(global.json.as_deref())
+        .check_apart()?;
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
-    let named = [Some(args.out.as_path()), json_file, args.out_mesh.as_deref(), args.out_cloud.as_deref()];
+    let named =
+        [Some(args.out.as_path()), json_file, args.out_mesh.as_deref(), args.out_cloud.as_deref()];
     for file in named.into_iter().flatten().chain(labels_files.iter().map(PathBuf::as_path)) {
         output::check_writable(file)?;
     }
@@ -51,7 +59,8 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     let names = args.clouds.names();
     let failed = |e: IntersectError| failure(e, &names);
     let begin = Instant::now();
-    let mut intersector = Intersector::new(&device, &clouds[0], &clouds[1], grid, method).map_err(failed)?;
+    let mut intersector =
+        Intersector::new(&device, &clouds[0], &clouds[1], grid, method).map_err(failed)?;
     let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
     let pose = Pose::IDENTITY;
     // The first frame touches memory that later ones find ready.
@@ -64,12 +73,17 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     progress.set_message("writing");
 
     let notes = of_files.into_iter().chain(remarks(&names, &summary)).collect();
-    let closed = Side::BOTH.iter().all(|&side| summary.side(side).measures.is_some_and(|m| !m.open));
+    let closed =
+        Side::BOTH.iter().all(|&side| summary.side(side).measures.is_some_and(|m| !m.open));
     let solids = match closed || args.out_mesh.is_some() {
         true => Some(intersector.solids().map_err(failed)?),
         false => None,
     };
-    let mut boolean = args.boolean.map(|name| Written { operation: operation(name), triangles: None, points: None });
+    let mut boolean = args.boolean.map(|name| Written {
+        operation: operation(name),
+        triangles: None,
+        points: None,
+    });
     if let (Some(file), Some(name), Some(solids)) = (&args.out_mesh, args.boolean, &solids) {
         let made = solids.mesh(name.boolean());
         output::write_file(file, &files::mesh_ply(&made.mesh))?;
@@ -79,7 +93,9 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     }
     if let Some(file) = &args.out_cloud {
         let both = [(&clouds[0], &pose), (&clouds[1], &pose)];
-        let points = intersector.labelled_points(both, args.boolean.map(BooleanName::boolean)).map_err(failed)?;
+        let points = intersector
+            .labelled_points(both, args.boolean.map(BooleanName::boolean))
+            .map_err(failed)?;
         output::write_file(file, &files::cloud_ply(&points))?;
         if let Some(boolean) = &mut boolean {
             boolean.points = Some(points.labels.len());
@@ -93,7 +109,8 @@ pub fn run(global: &Global, args: Args) -> Outcome {
         summary,
         files: names.clone(),
         dropped,
-        labels_files: labels_files.map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
+        labels_files: labels_files
+            .map(|file| file.file_name().map(|n| n.display().to_string()).unwrap_or_default()),
         timings,
         upload_ms,
         device: device.name(),
@@ -107,7 +124,8 @@ pub fn run(global: &Global, args: Args) -> Outcome {
         boolean,
         notes,
     });
-    let mut text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Other(format!("--out: {e}")))?;
+    let mut text =
+        serde_json::to_string_pretty(&report).map_err(|e| Failure::Other(format!("--out: {e}")))?;
     text.push('\n');
     output::write_file(&args.out, text.as_bytes())?;
     progress.finish_and_clear();

@@ -99,7 +99,8 @@ pub struct Found<'a> {
 }
 impl Report {
     pub fn new(found: Found) -> Report {
-        let Found { grid, summary, files, dropped, labels_files, timings: t, upload_ms, .. } = found;
+        let Found { grid, summary, files, dropped, labels_files, timings: t, upload_ms, .. } =
+            found;
         let ([file_a, file_b], [labels_a, labels_b]) = (files, labels_files);
         Report {
             grid: grid.resolution(),
@@ -125,8 +126,10 @@ impl Report {
     }
     /// For people.
     pub fn text(&self) -> String {
-        let mut text =
-            format!("{}^3 voxels of {:.6}, method {}, {}\n", self.grid, self.voxel_size, self.method, self.device);
+        let mut text = format!(
+            "{}^3 voxels of {:.6}, method {}, {}\n",
+            self.grid, self.voxel_size, self.method, self.device
+        );
         text += &format!(
             "{:>2} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
             "", "voxels", "intersection", "inside", "outside", "unknown"

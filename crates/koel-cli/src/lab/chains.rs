@@ -9,7 +9,8 @@ use koel_lab::{Method, theory};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Eviction chains against load: median, 99.9 %, longest, and all exchanges beside the 2011 estimate
+/// Eviction chains against load: median, 99.9 %, longest, and all exchanges beside the 2011
+/// estimate
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
@@ -56,7 +57,10 @@ struct Row {
 /// Up to just below the threshold.
 fn loads(functions: u32) -> Vec<f64> {
     let threshold = theory::threshold(functions, 1);
-    let mut loads = (1..20).map(|i| f64::from(i) * 0.05).filter(|load| *load < threshold - 0.02).collect::<Vec<f64>>();
+    let mut loads = (1..20)
+        .map(|i| f64::from(i) * 0.05)
+        .filter(|load| *load < threshold - 0.02)
+        .collect::<Vec<f64>>();
     loads.push(((threshold - 0.01) * 1000.0).round() / 1000.0);
     loads
 }
@@ -66,10 +70,15 @@ pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> 
     if let Some(wrong) = args.functions.iter().find(|f| !(2..=7).contains(*f)) {
         return Err(Failure::Usage(format!("--functions: {wrong}, expected numbers from 2 to 7")));
     }
-    let runs = args.functions.iter().flat_map(|&functions| WAYS.map(|way| (functions, way))).collect::<Vec<_>>();
+    let runs = args
+        .functions
+        .iter()
+        .flat_map(|&functions| WAYS.map(|way| (functions, way)))
+        .collect::<Vec<_>>();
     progress.set_length(runs.len() as u64);
     let one = |&(functions, (method, how, random_start)): &(u32, (&'static str, Method, bool))| {
-        let found = chains(functions, how, random_start, args.slots, &loads(functions), args.limit, seed);
+        let found =
+            chains(functions, how, random_start, args.slots, &loads(functions), args.limit, seed);
         progress.inc(1);
         let row = |c: Chains| Row {
             functions,
@@ -117,7 +126,8 @@ fn text(report: &Report, functions: &[u32]) -> String {
 }
 
 fn figures(report: &Report, functions: &[u32]) -> Vec<(String, Chart)> {
-    let subtitle = format!("tables of {} slots, filled key by key", thousands(report.slots as usize));
+    let subtitle =
+        format!("tables of {} slots, filled key by key", thousands(report.slots as usize));
     let x = || Axis::new("load: keys per slot", Scale::From(0.0));
     let mut figures = vec![];
     for &functions in functions {
@@ -125,7 +135,12 @@ fn figures(report: &Report, functions: &[u32]) -> Vec<(String, Chart)> {
             let here = report.rows.iter().filter(|r| r.functions == functions && r.method == way);
             here.map(|r| (r.load, value(r))).collect::<Vec<_>>()
         };
-        let mut series = vec![Series::new("2011's estimate", 7, Look::Dashed, points(WAYS[0].0, |r| r.estimate_2011))];
+        let mut series = vec![Series::new(
+            "2011's estimate",
+            7,
+            Look::Dashed,
+            points(WAYS[0].0, |r| r.estimate_2011),
+        )];
         for (color, (way, ..)) in WAYS.into_iter().enumerate() {
             series.push(Series::new(way, color, Look::Line, points(way, |r| r.exchanges_per_key)));
         }
@@ -141,8 +156,18 @@ fn figures(report: &Report, functions: &[u32]) -> Vec<(String, Chart)> {
         ));
         let mut series = vec![];
         for (color, (way, ..)) in WAYS.into_iter().enumerate() {
-            series.push(Series::new(format!("{way}: longest"), color, Look::Line, points(way, |r| f64::from(r.max))));
-            series.push(Series::new(format!("{way}: 99.9 %"), color, Look::Dashed, points(way, |r| f64::from(r.p999))));
+            series.push(Series::new(
+                format!("{way}: longest"),
+                color,
+                Look::Line,
+                points(way, |r| f64::from(r.max)),
+            ));
+            series.push(Series::new(
+                format!("{way}: 99.9 %"),
+                color,
+                Look::Dashed,
+                points(way, |r| f64::from(r.p999)),
+            ));
         }
         let limit = 7.0 * f64::from(report.slots).log2();
         let published = loads(functions).iter().map(|load| (*load, limit)).collect();

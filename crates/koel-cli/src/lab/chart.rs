@@ -55,7 +55,12 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 impl Series {
-    pub fn new(name: impl Into<String>, color: usize, look: Look, points: Vec<(f64, f64)>) -> Series {
+    pub fn new(
+        name: impl Into<String>,
+        color: usize,
+        look: Look,
+        points: Vec<(f64, f64)>,
+    ) -> Series {
         Series { name: name.into(), color, look, points }
     }
 }
@@ -83,23 +88,29 @@ impl Fitted {
             Scale::From(least) => {
                 let (step, _) = nice_scale((greatest - least).max(1e-12));
                 let top = least + ((greatest - least) / step - 1e-9).ceil().max(1.0) * step;
-                let ticks = (0..=((top - least) / step).round() as usize).map(|i| least + i as f64 * step);
+                let ticks =
+                    (0..=((top - least) / step).round() as usize).map(|i| least + i as f64 * step);
                 let ticks = ticks.map(|t| (t, number(t, step))).collect();
                 // Along x, marks should not lie on the axis.
                 let margin = if inset { 0.03 * (top - least) } else { 0.0 };
                 Fitted { low: least - margin, high: top + margin, log: false, ticks }
             }
             Scale::Log => {
-                // A logarithm has no place for what is not positive; of such values alone no point is drawn.
+                // A logarithm has no place for what is not positive; of such values alone no point
+                // is drawn.
                 let greatest = if greatest > 0.0 { greatest } else { 1.0 };
                 let least = values.filter(|v| *v > 0.0).fold(greatest, f64::min);
                 let (low, high) = (least.log10(), greatest.log10());
                 let base = if high - low < 2.5 { 2f64 } else { 10.0 };
-                let (first, last) =
-                    ((least.ln() / base.ln() + 1e-9).floor(), (greatest.ln() / base.ln() - 1e-9).ceil());
+                let (first, last) = (
+                    (least.ln() / base.ln() + 1e-9).floor(),
+                    (greatest.ln() / base.ln() - 1e-9).ceil(),
+                );
                 let last = last.max(first + 1.0);
                 let every = ((last - first) / 8.0).ceil().max(1.0) as usize;
-                let ticks = (first as i32..=last as i32).step_by(every).map(|e| (base.powi(e), short(base.powi(e))));
+                let ticks = (first as i32..=last as i32)
+                    .step_by(every)
+                    .map(|e| (base.powi(e), short(base.powi(e))));
                 // No further than the data, but with two ticks at least.
                 let (mut low, mut high) = (least.ln() - 0.05, greatest.ln() + 0.05);
                 if last - first < 3.0 {
@@ -115,13 +126,17 @@ impl Fitted {
         (value - self.low) / (self.high - self.low)
     }
     fn shows(&self, value: f64) -> bool {
-        value.is_finite() && (!self.log || value > 0.0) && (-1e-6..=1.0 + 1e-6).contains(&self.part(value))
+        value.is_finite()
+            && (!self.log || value > 0.0)
+            && (-1e-6..=1.0 + 1e-6).contains(&self.part(value))
     }
 }
 /// With as few digits as tell it.
 fn short(value: f64) -> String {
     match value {
-        v if v >= 1e6 && v.log2().fract() == 0.0 => format!("{}M", (v / 1_048_576.0 * 100.0).round() / 100.0),
+        v if v >= 1e6 && v.log2().fract() == 0.0 => {
+            format!("{}M", (v / 1_048_576.0 * 100.0).round() / 100.0)
+        }
         v if v >= 1e6 => format!("{}M", v / 1e6),
         v if v >= 1024.0 && v.log2().fract() == 0.0 => format!("{}K", v / 1024.0),
         v if v >= 1.0 => format!("{v:.0}"),
@@ -184,7 +199,9 @@ impl Chart {
                 Look::Marks => {}
             }
             if series.look != Look::Dashed {
-                line.iter().for_each(|at| svg.dot(*at, if series.look == Look::Marks { 4.5 } else { 3.5 }, color));
+                line.iter().for_each(|at| {
+                    svg.dot(*at, if series.look == Look::Marks { 4.5 } else { 3.5 }, color)
+                });
             }
             ends.extend(line.last().map(|end| (series.name.as_str(), color, *end)));
         }
@@ -192,7 +209,12 @@ impl Chart {
         let wished = ends.iter().map(|(_, _, (_, y))| *y).collect::<Vec<f64>>();
         for ((name, color, (x, wish)), y) in ends.iter().zip(spread(&wished, BOTTOM)) {
             let text_at = RIGHT + 26.0;
-            svg.line(&[(x + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)], color, 0.75, "1 2");
+            svg.line(
+                &[(x + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)],
+                color,
+                0.75,
+                "1 2",
+            );
             svg.text((text_at, y + 4.0), 12.0, Anchor::Start, color, name);
         }
         svg.finish()
@@ -217,7 +239,11 @@ mod tests {
         ] {
             let fitted = Fitted::of(&Axis::new("", scale), values.iter().copied(), false);
             assert!(values.iter().all(|v| fitted.shows(*v)), "{scale:?} {values:?}");
-            assert!((2..=11).contains(&fitted.ticks.len()), "{scale:?} {values:?}: {:?}", fitted.ticks);
+            assert!(
+                (2..=11).contains(&fitted.ticks.len()),
+                "{scale:?} {values:?}: {:?}",
+                fitted.ticks
+            );
         }
         assert!(!Fitted::of(&Axis::new("", Scale::Log), [1.0, 10.0].into_iter(), false).shows(0.0));
     }

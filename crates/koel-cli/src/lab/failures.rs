@@ -24,7 +24,8 @@ pub struct Args {
     /// Builds for each rate; where builds are small, and failures rare, so many times more
     #[arg(long, value_name = "RUNS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Builds of whole tables on the device, of the papers' sizes [default: 0 on a CPU, where they take long, 1000 on a GPU]
+    /// Builds of whole tables on the device, of the papers' sizes [default: 0 on a CPU, where they
+    /// take long, 1000 on a GPU]
     #[arg(long, value_name = "BUILDS")]
     builds: Option<u32>,
 }
@@ -90,11 +91,20 @@ const PUBLISHED: [(&dyn Kind, usize, f64); 3] = [
     (&TwoLevel::PUBLISHED, 5_000_000, 125.0 / 25_000.0),
     (&SingleLevel::PUBLISHED, 32_000_000, 0.0056),
 ];
-/// So many builds have the same keys, where they are many: they take longer than a build. Functions are drawn for each.
+/// So many builds have the same keys, where they are many: they take longer than a build. Functions
+/// are drawn for each.
 const BUILDS_OF_KEYS: usize = 10;
 
-/// Of `runs` builds of `n` random keys each, with functions of their own, those that began more than once. `load`: the kind's own if `None`.
-fn restarts(device: &Device, kind: &dyn Kind, n: usize, load: Option<f64>, runs: usize, seed: u64) -> Outcome<usize> {
+/// Of `runs` builds of `n` random keys each, with functions of their own, those that began more
+/// than once. `load`: the kind's own if `None`.
+fn restarts(
+    device: &Device,
+    kind: &dyn Kind,
+    n: usize,
+    load: Option<f64>,
+    runs: usize,
+    seed: u64,
+) -> Outcome<usize> {
     let stream = device.stream()?;
     let values = device.upload(&(0..n as u32).collect::<Vec<u32>>())?;
     // All different, and as uneven as random ones.
@@ -109,7 +119,11 @@ fn restarts(device: &Device, kind: &dyn Kind, n: usize, load: Option<f64>, runs:
         if run > 0 && run % of_keys == 0 {
             keys = keys_of(run)?;
         }
-        let options = Options { load, duplicates: Duplicates::Unchecked, seed: splitmix_at(seed, run as u32) };
+        let options = Options {
+            load,
+            duplicates: Duplicates::Unchecked,
+            seed: splitmix_at(seed, run as u32),
+        };
         let table = kind.build(&stream, keys.view(), values.view(), &options)?;
         failures += (table.report().attempts > 1) as usize;
     }
@@ -120,7 +134,8 @@ fn restarts(device: &Device, kind: &dyn Kind, n: usize, load: Option<f64>, runs:
 pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Findings> {
     let seed = global.seed;
     let device = device::open(global.device, global.threads)?.device;
-    let builds = args.builds.unwrap_or(if device.kind() == DeviceKind::Cuda { 1000 } else { 0 }) as usize;
+    let builds =
+        args.builds.unwrap_or(if device.kind() == DeviceKind::Cuda { 1000 } else { 0 }) as usize;
     let sources = Source::all().collect::<Vec<_>>();
     let shapes = SHAPES.iter().map(|(_, loads)| loads.len()).sum::<usize>();
     let whole_tables = if builds > 0 { PUBLISHED.len() } else { 0 };
@@ -152,11 +167,19 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
     .into();
     let mut published_2011 = vec![];
     for (n, runs) in [(1 << 10, 40 * runs), (1 << 14, 10 * runs), (1 << 18, runs)] {
-        for source in [Source::Family(koel::classic::Family::Linear2011), Source::Family(koel::classic::Family::Mixed)]
-        {
+        for source in [
+            Source::Family(koel::classic::Family::Linear2011),
+            Source::Family(koel::classic::Family::Mixed),
+        ] {
             let build = Build::published(n);
             let failures = build.failures(source, &keys::ALL[0], runs, seed);
-            published_2011.push(Restarts { n, load: build.load, family: source.describe(), runs, failures });
+            published_2011.push(Restarts {
+                n,
+                load: build.load,
+                family: source.describe(),
+                runs,
+                failures,
+            });
             progress.inc(1);
         }
     }
@@ -176,8 +199,16 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
             }
         }
     }
-    let report =
-        Report { built, device: device.name(), published_2009, published_2011, rows, n: args.n, runs: args.runs, seed };
+    let report = Report {
+        built,
+        device: device.name(),
+        published_2009,
+        published_2011,
+        rows,
+        n: args.n,
+        runs: args.runs,
+        seed,
+    };
     Ok(Findings::new(text(&report), &report, figures(&report))?.on(&device))
 }
 
@@ -212,7 +243,12 @@ fn text(report: &Report) -> String {
     text.push_str(&table(&["keys", "paper", "Poisson estimate", "seen here"], &rows));
     text.push_str("\n2011: four functions, 1.25 slots a key, chains of at most 7 lg N (paper: 0.56 % at 32 million)\n");
     let row = |r: &Restarts| {
-        vec![thousands(r.n), r.family.into(), percent(r.failures as f64 / r.runs as f64), thousands(r.runs)]
+        vec![
+            thousands(r.n),
+            r.family.into(),
+            percent(r.failures as f64 / r.runs as f64),
+            thousands(r.runs),
+        ]
     };
     let rows = report.published_2011.iter().map(row).collect::<Vec<_>>();
     text.push_str(&table(&["keys", "functions", "restarts", "runs"], &rows));
@@ -221,10 +257,9 @@ fn text(report: &Report) -> String {
             let mut heading = vec![set.name.to_owned()];
             heading.extend(loads.iter().map(|load| format!("load {load}")));
             let rows = Source::all().map(|source| {
-                let here = report
-                    .rows
-                    .iter()
-                    .filter(|r| (r.keys, r.family, r.functions) == (set.name, source.describe(), functions));
+                let here = report.rows.iter().filter(|r| {
+                    (r.keys, r.family, r.functions) == (set.name, source.describe(), functions)
+                });
                 let rates = here.map(|r| percent(r.failures as f64 / f64::from(r.runs)));
                 std::iter::once(source.describe().to_owned()).chain(rates).collect()
             });
@@ -245,23 +280,29 @@ fn figures(report: &Report) -> Vec<(String, Chart)> {
     for (functions, _) in SHAPES {
         for set in &keys::ALL {
             let series = Source::all().enumerate().map(|(color, source)| {
-                let here = report
-                    .rows
-                    .iter()
-                    .filter(|r| (r.keys, r.family, r.functions) == (set.name, source.describe(), functions));
-                let points = here.map(|r| (r.load, 100.0 * r.failures as f64 / f64::from(r.runs))).collect();
+                let here = report.rows.iter().filter(|r| {
+                    (r.keys, r.family, r.functions) == (set.name, source.describe(), functions)
+                });
+                let points =
+                    here.map(|r| (r.load, 100.0 * r.failures as f64 / f64::from(r.runs))).collect();
                 Series::new(short(source.describe()), color, Look::Line, points)
             });
             figures.push((
                 format!("failures_functions-{functions}_{}", set.name.replace(' ', "-")),
                 Chart {
-                    title: format!("Builds that begin again: {} keys, {functions} functions", set.name),
+                    title: format!(
+                        "Builds that begin again: {} keys, {functions} functions",
+                        set.name
+                    ),
                     subtitle: format!(
                         "{} keys, {} builds for each mark; insertion gives up after 1000 exchanges",
                         thousands(report.n as usize),
                         report.runs
                     ),
-                    x: Axis::new("load: keys per slot", Scale::From(if functions == 2 { 0.3 } else { 0.75 })),
+                    x: Axis::new(
+                        "load: keys per slot",
+                        Scale::From(if functions == 2 { 0.3 } else { 0.75 }),
+                    ),
                     y: Axis { reach: Some(20.0), ..Axis::new("restarts, %", Scale::From(0.0)) },
                     series: series.collect(),
                 },

@@ -61,7 +61,8 @@ struct Findings {
 }
 impl Findings {
     fn new(text: String, rows: impl Serialize, figures: Vec<(String, Chart)>) -> Outcome<Findings> {
-        let json = serde_json::to_value(rows).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+        let json =
+            serde_json::to_value(rows).map_err(|e| Failure::Other(format!("--json: {e}")))?;
         Ok(Findings { text, json, figures, on_gpu: false })
     }
     /// Adds where it was measured.
@@ -110,7 +111,8 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     if global.json.is_some() {
         let provenance = Provenance::of_this_run(env!("KOEL_COMMIT"), findings.on_gpu);
         let record = Record { provenance, findings: &findings.json };
-        let mut text = serde_json::to_string_pretty(&record).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+        let mut text = serde_json::to_string_pretty(&record)
+            .map_err(|e| Failure::Other(format!("--json: {e}")))?;
         text.push('\n');
         match json_file {
             Some(file) => output::write_file(file, text.as_bytes())?,
@@ -120,7 +122,10 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     if let Some(folder) = &folder {
         for (name, chart) in &findings.figures {
             chart.write(folder, name)?;
-            output::say(format_args!("drawn: {} (and .svg, .csv)", folder.join(format!("{name}.png")).display()));
+            output::say(format_args!(
+                "drawn: {} (and .svg, .csv)",
+                folder.join(format!("{name}.png")).display()
+            ));
         }
     }
     Ok(())
@@ -137,9 +142,12 @@ fn progress_bar() -> ProgressBar {
 
 /// Columns of text, the first to the left, the others to the right.
 fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
-    let lines = std::iter::once(heading.iter().map(|h| h.to_string()).collect::<Vec<_>>()).chain(rows.iter().cloned());
+    let lines = std::iter::once(heading.iter().map(|h| h.to_string()).collect::<Vec<_>>())
+        .chain(rows.iter().cloned());
     let lines = lines.collect::<Vec<Vec<String>>>();
-    let width = |column: usize| lines.iter().map(|l| l.get(column).map_or(0, |c| c.chars().count())).max().unwrap_or(0);
+    let width = |column: usize| {
+        lines.iter().map(|l| l.get(column).map_or(0, |c| c.chars().count())).max().unwrap_or(0)
+    };
     let widths = (0..heading.len()).map(width).collect::<Vec<usize>>();
     let mut text = String::new();
     for line in &lines {
@@ -168,6 +176,9 @@ mod tests {
     #[test]
     fn columns_stand_under_their_headings() {
         let rows = [vec!["one".into(), "1".into()], vec!["eleven".into(), "11.5".into()]];
-        assert_eq!(super::table(&["name", "n"], &rows), "name       n\none        1\neleven  11.5\n");
+        assert_eq!(
+            super::table(&["name", "n"], &rows),
+            "name       n\none        1\neleven  11.5\n"
+        );
     }
 }

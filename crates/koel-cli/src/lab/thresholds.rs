@@ -68,7 +68,8 @@ struct Rank {
 }
 
 /// Methods in the order of the report, the exact one first.
-const METHODS: [Option<Method>; 4] = [None, Some(Method::RoundRobin), Some(Method::RandomWalk), Some(Method::Bfs)];
+const METHODS: [Option<Method>; 4] =
+    [None, Some(Method::RoundRobin), Some(Method::RandomWalk), Some(Method::Bfs)];
 fn name(method: Option<Method>) -> &'static str {
     method.map_or("matching", Method::name)
 }
@@ -81,22 +82,39 @@ pub fn run(seed: u64, args: &Args, progress: &ProgressBar) -> Outcome<Findings> 
         for functions in FUNCTIONS {
             for method in METHODS {
                 let shape = Shape { functions, bucket };
-                let loads = largest_loads(shape, method, args.slots, args.limit, args.runs.into(), seed);
-                let [load_min, load, load_max] = [0, (loads.len() - 1) / 2, loads.len() - 1].map(|i| loads[i]);
-                rows.push(Row { functions, bucket, method: name(method), load, load_min, load_max });
+                let loads =
+                    largest_loads(shape, method, args.slots, args.limit, args.runs.into(), seed);
+                let [load_min, load, load_max] =
+                    [0, (loads.len() - 1) / 2, loads.len() - 1].map(|i| loads[i]);
+                rows.push(Row {
+                    functions,
+                    bucket,
+                    method: name(method),
+                    load,
+                    load_min,
+                    load_max,
+                });
                 progress.inc(1);
             }
         }
     }
     let theory = BUCKETS.iter().flat_map(|&bucket| {
-        FUNCTIONS.map(move |functions| Theory { functions, bucket, load: theory::threshold(functions, bucket) })
+        FUNCTIONS.map(move |functions| Theory {
+            functions,
+            bucket,
+            load: theory::threshold(functions, bucket),
+        })
     });
     let practical = theory::PRACTICAL_2011.iter().zip(FUNCTIONS);
     let report = Report {
         rows,
         theory: theory.collect(),
         practical_2011: practical
-            .map(|(slots_a_pair, functions)| Theory { functions, bucket: 1, load: 1.0 / slots_a_pair })
+            .map(|(slots_a_pair, functions)| Theory {
+                functions,
+                bucket: 1,
+                load: 1.0 / slots_a_pair,
+            })
             .collect(),
         rank: ranks(seed),
         slots: args.slots,
@@ -113,7 +131,8 @@ fn ranks(seed: u64) -> Vec<Rank> {
     let shapes = (2..=5).flat_map(|functions| [0.9, 1.0, 1.03].map(|part| (functions, part)));
     let one = |(functions, part): (u32, f64)| {
         let keys = (part * theory::threshold(functions, 1) * f64::from(SLOTS)).round() as usize;
-        let Tally { runs, full_rank, placed, contradictions } = tally(functions, SLOTS, keys, 400, seed);
+        let Tally { runs, full_rank, placed, contradictions } =
+            tally(functions, SLOTS, keys, 400, seed);
         let load = keys as f64 / f64::from(SLOTS);
         Rank { functions, slots: SLOTS, load, runs, full_rank, placed, contradictions }
     };
@@ -130,15 +149,31 @@ fn text(report: &Report) -> String {
     );
     for bucket in BUCKETS {
         let row = |functions: u32| {
-            let mut cells = vec![functions.to_string(), format!("{:.4}", theory::threshold(functions, bucket))];
-            let here = report.rows.iter().filter(|r| (r.functions, r.bucket) == (functions, bucket));
+            let mut cells =
+                vec![functions.to_string(), format!("{:.4}", theory::threshold(functions, bucket))];
+            let here =
+                report.rows.iter().filter(|r| (r.functions, r.bucket) == (functions, bucket));
             cells.extend(here.map(|r| format!("{:.4}", r.load)));
-            let practical = report.practical_2011.iter().find(|p| (p.functions, p.bucket) == (functions, bucket));
+            let practical = report
+                .practical_2011
+                .iter()
+                .find(|p| (p.functions, p.bucket) == (functions, bucket));
             cells.push(practical.map_or("-".into(), |p| format!("{:.4}", p.load)));
             cells
         };
-        let heading = ["functions", "theory", "matching", "round-robin", "random-walk", "bfs", "2011, practical"];
-        text.push_str(&format!("\nBuckets of {bucket}\n{}", table(&heading, &FUNCTIONS.map(row).collect::<Vec<_>>())));
+        let heading = [
+            "functions",
+            "theory",
+            "matching",
+            "round-robin",
+            "random-walk",
+            "bfs",
+            "2011, practical",
+        ];
+        text.push_str(&format!(
+            "\nBuckets of {bucket}\n{}",
+            table(&heading, &FUNCTIONS.map(row).collect::<Vec<_>>())
+        ));
     }
     let row = |r: &Rank| {
         let counts = [r.full_rank, r.placed, r.contradictions].map(|n| n.to_string());
@@ -168,12 +203,18 @@ fn figures(report: &Report) -> Vec<(String, Chart)> {
         };
         let mut series = vec![Series::new("theory", 7, Look::Dashed, of(&report.theory))];
         for (color, method) in METHODS.into_iter().enumerate() {
-            let here = report.rows.iter().filter(|r| r.bucket == bucket && r.method == name(method));
+            let here =
+                report.rows.iter().filter(|r| r.bucket == bucket && r.method == name(method));
             let points = here.map(|r| (f64::from(r.functions), value(r.load))).collect();
             series.push(Series::new(name(method), color, Look::Line, points));
         }
         if bucket == 1 {
-            series.push(Series::new("2011, in practice", 6, Look::Marks, of(&report.practical_2011)));
+            series.push(Series::new(
+                "2011, in practice",
+                6,
+                Look::Marks,
+                of(&report.practical_2011),
+            ));
         }
         series
     };

@@ -19,7 +19,8 @@ Exit status 0 whether found or not; 2 if an image cannot be read.";
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true, after_help = MATCH_EXAMPLES)]
 pub struct MatchArgs {
-    /// The image to find, and the image, folder of frames or pattern of frames (%04d) to find it in; with --models only the latter
+    /// The image to find, and the image, folder of frames or pattern of frames (%04d) to find it
+    /// in; with --models only the latter
     #[arg(value_names = ["MODEL", "SCENE"], num_args = 1..=2, required = true)]
     images: Vec<PathBuf>,
     /// Look for the models of a file of `koel models` instead of MODEL
@@ -37,7 +38,8 @@ pub struct MatchArgs {
     /// A fortieth of the work: for many models, where they are seen clearly
     #[arg(long)]
     pub quick: bool,
-    /// Draw the scene with the model's outline and inliers; for frames a pattern such as out-%04d.png
+    /// Draw the scene with the model's outline and inliers; for frames a pattern such as
+    /// out-%04d.png
     #[arg(long, value_name = "FILE.png")]
     pub overlay: Option<PathBuf>,
     /// Draw what the votes say of every place of the model's middle; for frames a pattern
@@ -63,7 +65,10 @@ pub enum Allowed {
 fn freedom(text: &str) -> Result<Allowed, String> {
     match text {
         "auto" => Ok(Allowed::Auto),
-        _ => text.parse().map(Allowed::Only).map_err(|_| "expected rigid, similarity, affine or auto".into()),
+        _ => text
+            .parse()
+            .map(Allowed::Only)
+            .map_err(|_| "expected rigid, similarity, affine or auto".into()),
     }
 }
 
@@ -87,8 +92,12 @@ impl MatchArgs {
         match (&self.models, self.images.as_slice()) {
             (None, [model, scene]) => Ok((Wanted::Model(model), scene)),
             (Some(models), [scene]) => Ok((Wanted::Models(models), scene)),
-            (None, _) => Err(Failure::Usage("expected a MODEL and a SCENE (or --models DB and a SCENE)".into())),
-            (Some(_), _) => Err(Failure::Usage("with --models DB, expected a SCENE and no MODEL".into())),
+            (None, _) => Err(Failure::Usage(
+                "expected a MODEL and a SCENE (or --models DB and a SCENE)".into(),
+            )),
+            (Some(_), _) => {
+                Err(Failure::Usage("with --models DB, expected a SCENE and no MODEL".into()))
+            }
         }
     }
     /// What the published method looks for: similarities, if nothing is said.

@@ -42,15 +42,21 @@ pub fn votes(scene: &Grey, hypotheses: &[((f32, f32), f32)]) -> RgbImage {
     RgbImage::from_fn(width as u32, height as u32, |x, y| {
         let at = y as usize * width + x as usize;
         let (dim, heat) = (0.3 * scene.pixels[at], (sums[at] / most).sqrt());
-        Rgb([dim + heat * (255.0 - dim), dim + heat * heat * (220.0 - dim).max(0.0), dim * (1.0 - heat)]
-            .map(|v| v as u8))
+        Rgb([
+            dim + heat * (255.0 - dim),
+            dim + heat * heat * (220.0 - dim).max(0.0),
+            dim * (1.0 - heat),
+        ]
+        .map(|v| v as u8))
     })
 }
 
 /// Writes a picture as PNG, whole or not at all.
 pub fn write(path: &Path, picture: &RgbImage) -> Outcome {
     let mut bytes = Cursor::new(vec![]);
-    picture.write_to(&mut bytes, ImageFormat::Png).map_err(|e| Failure::Other(format!("{}: {e}", path.display())))?;
+    picture
+        .write_to(&mut bytes, ImageFormat::Png)
+        .map_err(|e| Failure::Other(format!("{}: {e}", path.display())))?;
     output::write_file(path, bytes.get_ref())
 }
 

@@ -15,7 +15,8 @@ pub enum Frames {
 }
 
 impl Frames {
-    /// A file is one image; a folder is its images by name; a name with `%d` or `%04d` is all files that fit, by number.
+    /// A file is one image; a folder is its images by name; a name with `%d` or `%04d` is all files
+    /// that fit, by number.
     pub fn of(scene: &Path) -> Outcome<Frames> {
         if scene.is_dir() {
             let mut files = listed(scene)?;
@@ -26,7 +27,10 @@ impl Frames {
             files.retain(is_image);
             files.sort();
             if files.is_empty() {
-                return Err(Failure::Usage(format!("{}: no image in this folder", scene.display())));
+                return Err(Failure::Usage(format!(
+                    "{}: no image in this folder",
+                    scene.display()
+                )));
             }
             return Ok(Frames::Many((0..).zip(files).collect()));
         }
@@ -61,13 +65,15 @@ impl Pattern {
         let name = path.file_name()?.to_str()?;
         let (before, rest) = name.split_once('%')?;
         let (digits, after) = rest.split_once('d')?;
-        let digits = if digits.is_empty() { 1 } else { digits.parse().ok().filter(|&n| n <= 20)? };
+        let digits =
+            if digits.is_empty() { 1 } else { digits.parse().ok().filter(|&n| n <= 20)? };
         Some(Pattern { before: before.into(), after: after.into(), digits })
     }
     /// The number in a name that fits.
     fn number(&self, name: &str) -> Option<u64> {
         let digits = name.strip_prefix(&self.before)?.strip_suffix(&self.after)?;
-        let fits = digits.len() == self.digits || digits.len() > self.digits && !digits.starts_with('0');
+        let fits =
+            digits.len() == self.digits || digits.len() > self.digits && !digits.starts_with('0');
         if fits && digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None }
     }
     /// The name with a number, beside `path`.
@@ -109,8 +115,13 @@ mod tests {
         for name in ["b.png", "a.JPG", "notes.txt"] {
             fs::write(folder.path().join(name), "").unwrap();
         }
-        let Ok(Frames::Many(frames)) = Frames::of(folder.path()) else { panic!("a folder is many") };
-        let names = frames.iter().map(|(n, p)| (*n, p.file_name().unwrap().to_str().unwrap())).collect::<Vec<_>>();
+        let Ok(Frames::Many(frames)) = Frames::of(folder.path()) else {
+            panic!("a folder is many")
+        };
+        let names = frames
+            .iter()
+            .map(|(n, p)| (*n, p.file_name().unwrap().to_str().unwrap()))
+            .collect::<Vec<_>>();
         assert_eq!(names, [(0, "a.JPG"), (1, "b.png")]);
         assert!(Frames::of(&folder.path().join("%03d.png")).is_err());
     }

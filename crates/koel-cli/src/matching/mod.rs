@@ -26,7 +26,9 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     let drawn = [("--overlay", args.overlay.as_deref()), ("--votes", args.votes.as_deref())];
     let drawn = || drawn.iter().filter_map(|&(option, path)| Some((option, path?)));
     if let Some((option, _)) = drawn().find(|(_, path)| many && Pattern::of(path).is_none()) {
-        return Err(Failure::Usage(format!("{option}: expected a pattern such as out-%04d.png for a sequence")));
+        return Err(Failure::Usage(format!(
+            "{option}: expected a pattern such as out-%04d.png for a sequence"
+        )));
     }
     check_apart(global, &args, &wanted, &frames)?;
     drawn().try_for_each(|(_, path)| output::check_writable(path))?;
@@ -41,7 +43,9 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
             let picture = koel_vision::read(path).map_err(Failure::input)?;
             let mut models = Models::default();
             match Model::of(&picture.grey) {
-                Ok(model) => models.add(path.display().to_string(), model).map_err(Failure::input)?,
+                Ok(model) => {
+                    models.add(path.display().to_string(), model).map_err(Failure::input)?
+                }
                 // Nothing can be found: said for each scene.
                 Err(e) => return without_model(global, path, &frames, &e.to_string()),
             }
@@ -65,7 +69,8 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
         _ => None,
     };
     let matcher = Matcher::new(&opened.device, options)?;
-    let of_default = if paper.is_none() { models.iter().map(|(_, model)| model).collect() } else { vec![] };
+    let of_default =
+        if paper.is_none() { models.iter().map(|(_, model)| model).collect() } else { vec![] };
     let table = matcher.table(of_default)?;
     let search = Search { matcher, table, paper, corners, stream, models, args: &args };
     let mut printer = Printer::new(global, json_file, many);
@@ -82,7 +87,12 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
                 let begin = Instant::now();
                 let report = match koel_vision::read(&path) {
                     Ok(picture) => search.scene(&path, &picture, Some(number), begin)?,
-                    Err(e) => Report::nothing(path.display().to_string(), search.only_name(), 0.0, e.to_string()),
+                    Err(e) => Report::nothing(
+                        path.display().to_string(),
+                        search.only_name(),
+                        0.0,
+                        e.to_string(),
+                    ),
                 };
                 progress.suspend(|| printer.print(&report))?;
                 progress.inc(1);
@@ -101,7 +111,8 @@ fn check_apart(global: &Global, args: &MatchArgs, wanted: &Wanted<'_>, frames: &
     };
     let drawn = [("--overlay", &args.overlay), ("--votes", &args.votes)];
     let drawn = drawn.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)));
-    let of_scenes = |(option, path)| scenes.iter().map(move |(number, _)| (option, numbered(path, *number)));
+    let of_scenes =
+        |(option, path)| scenes.iter().map(move |(number, _)| (option, numbered(path, *number)));
     let drawn = drawn.flat_map(of_scenes).collect::<Vec<(&str, PathBuf)>>();
     let files = match wanted {
         Wanted::Model(path) => Files::default().reads("MODEL", path),
@@ -150,7 +161,13 @@ impl Search<'_> {
         names.next().filter(|_| names.next().is_none())
     }
     /// Looks for all models in one image, and draws what is asked for.
-    fn scene(&self, path: &Path, picture: &Picture, number: Option<u64>, begin: Instant) -> Outcome<Report> {
+    fn scene(
+        &self,
+        path: &Path,
+        picture: &Picture,
+        number: Option<u64>,
+        begin: Instant,
+    ) -> Outcome<Report> {
         let name = path.display().to_string();
         let read = begin.elapsed();
         let scene = self.matcher.scene(&picture.grey)?;
@@ -158,7 +175,12 @@ impl Search<'_> {
         let (mut stages, mut hypotheses, mut evidence) = ([0.0; 3], vec![], f32::MIN);
         let mut all = vec![];
         let outcomes = match &self.paper {
-            None => self.matcher.find_all(&self.table, &scene)?.into_iter().map(|(_, outcome)| outcome).collect(),
+            None => self
+                .matcher
+                .find_all(&self.table, &scene)?
+                .into_iter()
+                .map(|(_, outcome)| outcome)
+                .collect(),
             Some(options) => {
                 let scene = match self.corners {
                     Some(_) => PointSet::of_corners(&self.stream, &picture.grey, options)?,
@@ -166,7 +188,12 @@ impl Search<'_> {
                 };
                 let one = |(_, model)| {
                     let own = || PointSet::of_model(model, options);
-                    match_points(&self.stream, &self.corners.clone().unwrap_or_else(own), &scene, options)
+                    match_points(
+                        &self.stream,
+                        &self.corners.clone().unwrap_or_else(own),
+                        &scene,
+                        options,
+                    )
                 };
                 self.models.iter().map(one).collect::<koel::Result<Vec<_>>>()?
             }
@@ -182,25 +209,33 @@ impl Search<'_> {
         all.sort_by(|a, b| b.2.evidence.total_cmp(&a.2.evidence));
         let total = begin.elapsed();
         let mut report = match all.first() {
-            Some((model, _, outcome, found)) => Report::found(name, (*model).into(), outcome, found),
+            Some((model, _, outcome, found)) => {
+                Report::found(name, (*model).into(), outcome, found)
+            }
             None => {
                 let reason = match scene.edges.count == 0 {
                     true => "the scene has no edges".into(),
                     false if self.models.iter().len() == 0 => "there are no models".into(),
                     false => format!("nothing speaks enough for it ({evidence:.0} nats)"),
                 };
-                Report::nothing(name, self.only_name(), if hypotheses.is_empty() { 0.0 } else { evidence }, reason)
+                Report::nothing(
+                    name,
+                    self.only_name(),
+                    if hypotheses.is_empty() { 0.0 } else { evidence },
+                    reason,
+                )
             }
         };
         if self.only_name().is_none() {
-            let one = |(model, _, outcome, found): &(&str, &Model, koel_vision::Outcome, Found)| Match {
-                model: (*model).into(),
-                matrix: matrix(found),
-                votes: found.votes,
-                rmse_px: found.rmse,
-                inliers: found.inliers,
-                evidence: outcome.evidence,
-            };
+            let one =
+                |(model, _, outcome, found): &(&str, &Model, koel_vision::Outcome, Found)| Match {
+                    model: (*model).into(),
+                    matrix: matrix(found),
+                    votes: found.votes,
+                    rmse_px: found.rmse,
+                    inliers: found.inliers,
+                    evidence: outcome.evidence,
+                };
             report.matches = all.iter().map(one).collect();
         }
         let ms = |seconds: f64| 1e3 * seconds;
@@ -280,23 +315,31 @@ pub fn run_models(global: &Global, args: ModelsArgs) -> Outcome {
     }
     match args.change {
         Change::Add { db, images } => {
-            let files = images.iter().fold(Files::default(), |files, image| files.reads("IMAGES", image));
+            let files =
+                images.iter().fold(Files::default(), |files, image| files.reads("IMAGES", image));
             files.writes("DB", Some(&db)).check_apart()?;
-            let mut models = if db.exists() { Models::load(&db).map_err(Failure::input)? } else { Models::default() };
+            let mut models = if db.exists() {
+                Models::load(&db).map_err(Failure::input)?
+            } else {
+                Models::default()
+            };
             output::check_writable(&db)?;
             for path in images {
                 let picture = koel_vision::read(&path).map_err(Failure::input)?;
-                let refused = |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", path.display()));
+                let refused =
+                    |e: &dyn std::fmt::Display| Failure::Usage(format!("{}: {e}", path.display()));
                 let model = Model::of(&picture.grey).map_err(|e| refused(&e))?;
-                let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+                let name =
+                    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
                 models.add(name, model).map_err(|e| refused(&e))?;
             }
             output::write_file(&db, &models.to_bytes())
         }
         Change::List { db } => {
             let models = Models::load(&db).map_err(Failure::input)?;
-            let line =
-                |(name, m): (&str, &Model)| format!("{name}\t{} x {}\t{} points\n", m.width, m.height, m.points.len());
+            let line = |(name, m): (&str, &Model)| {
+                format!("{name}\t{} x {}\t{} points\n", m.width, m.height, m.points.len())
+            };
             output::print(&models.iter().map(line).collect::<String>())
         }
         Change::Remove { db, names } => {

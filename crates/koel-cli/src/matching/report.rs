@@ -92,7 +92,11 @@ impl Report {
                 self.rmse_px.unwrap_or_default(),
             ),
             (_, _, reason) => {
-                format!("{}: not found: {}, {ms:.0} ms\n", self.scene, reason.as_deref().unwrap_or_default())
+                format!(
+                    "{}: not found: {}, {ms:.0} ms\n",
+                    self.scene,
+                    reason.as_deref().unwrap_or_default()
+                )
             }
         }
     }

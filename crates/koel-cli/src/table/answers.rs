@@ -1,4 +1,5 @@
-//! Answers of a table: for people, as CSV, as a NumPy array. They come piece by piece, and none is kept.
+//! Answers of a table: for people, as CSV, as a NumPy array. They come piece by piece, and none is
+//! kept.
 use super::columns::in_file;
 use super::npy;
 use crate::failure::{Failure, Outcome};
@@ -74,7 +75,11 @@ impl<'a> Answers<'a> {
         self.rows += 1;
         if let Some(to) = &mut self.to {
             let fields = self.fields;
-            let written = if to.is_array { element(&mut to.to, fields, row) } else { line(&mut to.to, fields, row) };
+            let written = if to.is_array {
+                element(&mut to.to, fields, row)
+            } else {
+                line(&mut to.to, fields, row)
+            };
             to.ok(written)?;
         } else if self.first.len() < SHOWN {
             self.first.push(row);
@@ -87,7 +92,8 @@ impl<'a> Answers<'a> {
         let mut finished = to.to.flush();
         if to.is_array {
             let header = array_header(self.fields, self.rows);
-            finished = finished.and_then(|()| to.to.rewind()).and_then(|()| to.to.write_all(&header));
+            finished =
+                finished.and_then(|()| to.to.rewind()).and_then(|()| to.to.write_all(&header));
             finished = finished.and_then(|()| to.to.flush());
         }
         to.ok(finished)?;
@@ -99,7 +105,9 @@ impl<'a> Answers<'a> {
             Some(Width::U128) => 34,
             _ => 20,
         });
-        let line = |query: &str, answer: &str| format!("{query:>0$}  {answer:>1$}\n", columns[0], columns[1]);
+        let line = |query: &str, answer: &str| {
+            format!("{query:>0$}  {answer:>1$}\n", columns[0], columns[1])
+        };
         let mut text = line(query, answer.map_or("found", |(name, _)| name));
         for row in &self.first {
             let answer = match (row.found, answer) {
@@ -117,7 +125,8 @@ impl<'a> Answers<'a> {
 }
 impl Written<'_> {
     fn ok(&self, written: io::Result<()>) -> Outcome {
-        written.map_err(|e| Failure::Other(format!("{}: cannot be written: {e}", self.name.display())))
+        written
+            .map_err(|e| Failure::Other(format!("{}: cannot be written: {e}", self.name.display())))
     }
 }
 

@@ -43,8 +43,8 @@ pub struct BuildArgs {
     /// The column of the values, in the file of the values or else in that of the keys
     #[arg(long, value_name = "NAME|N", conflicts_with = "voxel_grid")]
     pub value_column: Option<ColumnName>,
-    /// Whether the first line of a CSV file is a heading: auto takes it for one if a column is asked
-    /// for by name, or if every field asked for begins with a letter
+    /// Whether the first line of a CSV file is a heading: auto takes it for one if a column is
+    /// asked for by name, or if every field asked for begins with a letter
     #[arg(long, value_enum, value_name = "auto|yes|no")]
     pub header: Option<Header>,
     /// The keys are the voxels of a scan, on a grid of so many voxels a side
@@ -62,7 +62,8 @@ pub struct BuildArgs {
     /// Keys per slot, 0.3 to 0.95
     #[arg(long, value_name = "LOAD", default_value_t = 0.8)]
     pub load: f64,
-    /// Of equal keys of a map: keep the last, keep the first, reject them, or take my word that there are none [default: last]
+    /// Of equal keys of a map: keep the last, keep the first, reject them, or take my word that
+    /// there are none [default: last]
     #[arg(long, value_enum, value_name = "last|first|reject|unchecked")]
     pub duplicates: Option<Policy>,
     /// The same pairs give the same file of a map, on every device and in every order
@@ -101,8 +102,8 @@ pub struct QueryArgs {
     /// The column of the keys in a CSV file: its name, or its number from 1
     #[arg(long, value_name = "NAME|N", default_value = "1")]
     pub column: ColumnName,
-    /// Whether the first line of a CSV file is a heading: auto takes it for one if a column is asked
-    /// for by name, or if every field asked for begins with a letter
+    /// Whether the first line of a CSV file is a heading: auto takes it for one if a column is
+    /// asked for by name, or if every field asked for begins with a letter
     #[arg(long, value_enum, value_name = "auto|yes|no")]
     pub header: Option<Header>,
     /// Where the answers go: .npy or .csv
@@ -111,10 +112,12 @@ pub struct QueryArgs {
     /// The queries are ids of an index: look their keys up
     #[arg(long)]
     pub ids: bool,
-    /// Look into the file where it is and check its header only, rather than read and check all of it
+    /// Look into the file where it is and check its header only, rather than read and check all of
+    /// it
     ///
-    /// On the CPU nothing is copied, and only the pages that queries need are read. Damage goes unnoticed, and no program may change the
-    /// file meanwhile: answers would be wrong, and if it is cut short koel is ended by the system.
+    /// On the CPU nothing is copied, and only the pages that queries need are read. Damage goes
+    /// unnoticed, and no program may change the file meanwhile: answers would be wrong, and if
+    /// it is cut short koel is ended by the system.
     #[arg(long)]
     pub quick: bool,
 }

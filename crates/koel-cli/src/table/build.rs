@@ -10,8 +10,8 @@ use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder
 use koel::map::{Key, Value};
 use koel::primitives::radix_sort::SortPair;
 use koel::{
-    Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder, MultiMapOptions, SetBuilder,
-    SetOptions, ValueOrder,
+    Device, Error, IndexBuilder, IndexOptions, MapBuilder, MapOptions, MultiMapBuilder,
+    MultiMapOptions, SetBuilder, SetOptions, ValueOrder,
 };
 use serde::Serialize;
 use std::fs::File;
@@ -22,7 +22,8 @@ pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     check(&args)?;
     let files = [Some(args.keys.as_path()), args.values.as_deref()];
     let header = check_header(args.header, &files.into_iter().flatten().collect::<Vec<_>>())?;
-    let inputs = Files::default().reads("KEYS", &args.keys).may_read("--values", args.values.as_deref());
+    let inputs =
+        Files::default().reads("KEYS", &args.keys).may_read("--values", args.values.as_deref());
     inputs.writes("--out", Some(&args.out)).writes_json(global.json.as_deref()).check_apart()?;
     let json_file = json_file(global)?;
     output::check_writable(&args.out)?;
@@ -51,7 +52,10 @@ pub fn run_build(global: &Global, args: BuildArgs) -> Outcome {
         (Column::U128(keys), Column::U32(values)) => build.run128(&keys, &values),
         (Column::U128(keys), Column::U64(values)) => build.run128(&keys, &values),
         (_, Column::U128(_)) => {
-            return Err(in_file(of_values, "values of 128 bits, expected at most 64: --value-type u64, if they fit"));
+            return Err(in_file(
+                of_values,
+                "values of 128 bits, expected at most 64: --value-type u64, if they fit",
+            ));
         }
     }?;
     let info = koel::file::info(&args.out)?;
@@ -75,15 +79,22 @@ fn check(args: &BuildArgs) -> Outcome {
         ("--value-column", args.value_column.is_some()),
         ("--value-type", args.value_type.is_some()),
     ];
-    let of_maps = [("--duplicates", args.duplicates.is_some()), ("--reproducible", args.reproducible)];
-    let refused = |options: &[(&'static str, bool)]| options.iter().find(|(_, given)| *given).map(|&(name, _)| name);
+    let of_maps =
+        [("--duplicates", args.duplicates.is_some()), ("--reproducible", args.reproducible)];
+    let refused = |options: &[(&'static str, bool)]| {
+        options.iter().find(|(_, given)| *given).map(|&(name, _)| name)
+    };
     match (refused(&of_values), refused(&of_maps)) {
         (Some(name), _) if !args.kind.has_values() => {
             Err(Failure::Usage(format!("{name} goes with --kind map or multimap")))
         }
-        (_, Some(name)) if args.kind != Kind::Map => Err(Failure::Usage(format!("{name} goes with --kind map"))),
+        (_, Some(name)) if args.kind != Kind::Map => {
+            Err(Failure::Usage(format!("{name} goes with --kind map")))
+        }
         _ if !is_wide(args) => Ok(()),
-        _ if args.reproducible => Err(Failure::Usage("--reproducible goes with keys of 32 or 64 bits".into())),
+        _ if args.reproducible => {
+            Err(Failure::Usage("--reproducible goes with keys of 32 or 64 bits".into()))
+        }
         _ if args.kind == Kind::Multimap => Err(no_multimap()),
         _ => Ok(()),
     }
@@ -119,14 +130,18 @@ fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
     if args.values.is_none() && value_column.is_some() && format != Format::Csv {
         return Err(Failure::Usage("--value-column goes with a CSV file".into()));
     }
-    let names = [&args.column].into_iter().chain(value_column.filter(|_| args.values.is_none())).collect::<Vec<_>>();
+    let names = [&args.column]
+        .into_iter()
+        .chain(value_column.filter(|_| args.values.is_none()))
+        .collect::<Vec<_>>();
     let (columns, account) = columns::read(&args.keys, format, &names, is_wide(args), header)?;
     let (mut columns, mut accounts) = (columns.into_iter(), vec![account]);
     let keys = columns.next().unwrap_or(Column::U32(vec![]));
     let values = match (&args.values, columns.next()) {
         (Some(file), _) => {
             let name = value_column.unwrap_or(&columns::ColumnName::Number(1));
-            let (mut values, account) = columns::read(file, Format::of(file)?, &[name], false, header)?;
+            let (mut values, account) =
+                columns::read(file, Format::of(file)?, &[name], false, header)?;
             accounts.push(account);
             values.pop()
         }
@@ -143,30 +158,42 @@ struct Build<'a> {
 }
 impl Build<'_> {
     /// Builds and saves: how many keys came again and were dropped, and the seconds of both.
-    fn run<K: Key + SortPair<V>, V: Value>(&self, keys: &[K], values: &[V]) -> Outcome<(usize, [f64; 2])> {
+    fn run<K: Key + SortPair<V>, V: Value>(
+        &self,
+        keys: &[K],
+        values: &[V],
+    ) -> Outcome<(usize, [f64; 2])> {
         let Build { device, args, seed } = self;
         let (load, seed, begin) = (args.load, *seed, Instant::now());
-        let (stream, staged, staged_values) = (device.stream()?, device.stage(keys)?, device.stage(values)?);
+        let (stream, staged, staged_values) =
+            (device.stream()?, device.stage(keys)?, device.stage(values)?);
         let (of_keys, of_values) = (staged.view(), staged_values.view());
         let of_index = IndexOptions { load, seed };
         match args.kind {
             Kind::Map => {
                 let duplicates = args.duplicates.unwrap_or(Policy::Last).into();
-                let options = MapOptions { load, duplicates, seed, reproducible: args.reproducible };
-                let map = self.built(MapBuilder::new(device, options)?.build(&stream, of_keys, of_values))?;
+                let options =
+                    MapOptions { load, duplicates, seed, reproducible: args.reproducible };
+                let map = self
+                    .built(MapBuilder::new(device, options)?.build(&stream, of_keys, of_values))?;
                 self.save(begin, map.report()?.duplicates, |file| map.save_to(file))
             }
             Kind::Set => {
-                let set = self.built(SetBuilder::new(device, SetOptions { load, seed })?.build(&stream, of_keys))?;
+                let set = self.built(
+                    SetBuilder::new(device, SetOptions { load, seed })?.build(&stream, of_keys),
+                )?;
                 self.save(begin, set.report()?.duplicates, |file| set.save_to(file))
             }
             Kind::Index => {
-                let index = self.built(IndexBuilder::new(device, of_index)?.build(&stream, of_keys))?;
+                let index =
+                    self.built(IndexBuilder::new(device, of_index)?.build(&stream, of_keys))?;
                 self.save(begin, keys.len() - index.len(), |file| index.save_to(file))
             }
             Kind::Multimap => {
                 let of_multimap = MultiMapOptions { load, seed, order: ValueOrder::Input };
-                let map = self.built(MultiMapBuilder::new(device, of_multimap)?.build(&stream, of_keys, of_values))?;
+                let map = self.built(
+                    MultiMapBuilder::new(device, of_multimap)?.build(&stream, of_keys, of_values),
+                )?;
                 self.save(begin, 0, |file| map.save_to(file))
             }
         }
@@ -175,17 +202,21 @@ impl Build<'_> {
     fn run128<V: Value>(&self, keys: &[u128], values: &[V]) -> Outcome<(usize, [f64; 2])> {
         let Build { device, args, seed } = self;
         let (load, seed, begin) = (args.load, *seed, Instant::now());
-        let (stream, staged, staged_values) = (device.stream()?, device.stage(keys)?, device.stage(values)?);
+        let (stream, staged, staged_values) =
+            (device.stream()?, device.stage(keys)?, device.stage(values)?);
         let (of_keys, of_values) = (staged.view(), staged_values.view());
         match args.kind {
             Kind::Map => {
                 let duplicates = args.duplicates.unwrap_or(Policy::Last).into();
-                let mut builder = Map128Builder::new(device, Map128Options { load, duplicates, seed })?;
+                let mut builder =
+                    Map128Builder::new(device, Map128Options { load, duplicates, seed })?;
                 let map = self.built(builder.build(&stream, of_keys, of_values))?;
                 self.save(begin, keys.len() - map.len(), |file| map.save_to(file))
             }
             Kind::Set => {
-                let set = self.built(Set128Builder::new(device, SetOptions { load, seed })?.build(&stream, of_keys))?;
+                let set = self.built(
+                    Set128Builder::new(device, SetOptions { load, seed })?.build(&stream, of_keys),
+                )?;
                 self.save(begin, keys.len() - set.len(), |file| set.save_to(file))
             }
             Kind::Index => {

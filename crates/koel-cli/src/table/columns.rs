@@ -69,11 +69,18 @@ impl Column {
         let most = u128::MAX >> (128 - width.bits());
         let numbers = (0..self.len()).map(|i| match self.get(i) {
             n if n <= most => Ok(n),
-            n => Err(in_file(file, format_args!("{what} {i} is {n}, expected at most {most} for {width}"))),
+            n => Err(in_file(
+                file,
+                format_args!("{what} {i} is {n}, expected at most {most} for {width}"),
+            )),
         });
         match width {
-            Width::U32 => numbers.map(|n| n.map(|n| n as u32)).collect::<Outcome<_>>().map(Column::U32),
-            Width::U64 => numbers.map(|n| n.map(|n| n as u64)).collect::<Outcome<_>>().map(Column::U64),
+            Width::U32 => {
+                numbers.map(|n| n.map(|n| n as u32)).collect::<Outcome<_>>().map(Column::U32)
+            }
+            Width::U64 => {
+                numbers.map(|n| n.map(|n| n as u64)).collect::<Outcome<_>>().map(Column::U64)
+            }
             Width::U128 => numbers.collect::<Outcome<_>>().map(Column::U128),
         }
     }
@@ -119,7 +126,8 @@ pub enum Format {
 impl Format {
     /// Errors: an extension that none of them has.
     pub fn of(file: &Path) -> Outcome<Format> {
-        let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        let extension =
+            file.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         Ok(match extension.as_str() {
             "u32" => Format::Raw(Width::U32),
             "u64" => Format::Raw(Width::U64),
@@ -169,7 +177,15 @@ pub struct Account {
 impl Account {
     fn of_numbers(file: &Path, rows: u64) -> Account {
         let file = file.display().to_string();
-        Account { file, lines: None, heading: None, blank_lines: None, rows, dropped: None, notes: vec![] }
+        Account {
+            file,
+            lines: None,
+            heading: None,
+            blank_lines: None,
+            rows,
+            dropped: None,
+            notes: vec![],
+        }
     }
     fn of_scan(file: &Path, scan: &Scan) -> Account {
         let rows = scan.points.positions.len() as u64;
@@ -181,7 +197,9 @@ impl Account {
         let Some(lines) = self.lines else { return String::new() };
         let n = |n: u64| crate::output::thousands(n as usize);
         let heading = match &self.heading {
-            Some(Heading { line, text, why }) => format!("line {line}, {text:?}, is the heading: {why}"),
+            Some(Heading { line, text, why }) => {
+                format!("line {line}, {text:?}, is the heading: {why}")
+            }
             None => "no heading".into(),
         };
         format!("{}: {} lines read, {} rows, {heading}\n", self.file, n(lines), n(self.rows))
@@ -191,7 +209,8 @@ impl Account {
 /// Reads the numbers of a raw file, a NumPy array, or columns of a CSV file: as many columns as
 /// names. `wide`: the first one has keys of 128 bits.
 ///
-/// Text and bytes are read piece by piece; only the numbers are kept. Errors: as those of [`Input`].
+/// Text and bytes are read piece by piece; only the numbers are kept. Errors: as those of
+/// [`Input`].
 pub fn read(
     file: &Path,
     format: Format,
@@ -238,7 +257,9 @@ impl<'a> Input<'a> {
             Format::Raw(width) => Source::Words(Words::raw(file, from, bytes, width)?),
             Format::Npy => Source::Words(Words::array(file, from, bytes)?),
             Format::Csv => Source::Csv(Box::new(Csv::new(from, names, wide, header))),
-            Format::Scan => return Err(in_file(file, "a scan has no numbers, expected --voxel-grid N")),
+            Format::Scan => {
+                return Err(in_file(file, "a scan has no numbers, expected --voxel-grid N"));
+            }
         };
         Ok(Input { file, progress, from })
     }
@@ -248,7 +269,10 @@ impl<'a> Input<'a> {
             Source::Words(words) => Account::of_numbers(self.file, words.done),
             Source::Csv(csv) => {
                 let lines = &csv.lines;
-                let notes = lines.notes().into_iter().map(|note| format!("{}: {note}", self.file.display()));
+                let notes = lines
+                    .notes()
+                    .into_iter()
+                    .map(|note| format!("{}: {note}", self.file.display()));
                 Account {
                     lines: Some(lines.read),
                     heading: lines.heading.clone(),
@@ -267,7 +291,8 @@ impl<'a> Input<'a> {
             Source::Csv(_) => Width::U64,
         }
     }
-    /// Empty columns for [`read`](Self::read), with room for what is left, or for `most` rows of it. Errors: no memory.
+    /// Empty columns for [`read`](Self::read), with room for what is left, or for `most` rows of
+    /// it. Errors: no memory.
     pub fn columns(&self, most: usize) -> Outcome<Vec<Column>> {
         Ok(match &self.from {
             Source::Words(words) => {
@@ -286,7 +311,9 @@ impl<'a> Input<'a> {
     /// Errors: what is no number, with its line or its place.
     pub fn read(&mut self, columns: &mut [Column], most: usize) -> Outcome<usize> {
         match &mut self.from {
-            Source::Words(words) => columns.first_mut().map_or(Ok(0), |column| words.read(self.file, column, most)),
+            Source::Words(words) => {
+                columns.first_mut().map_or(Ok(0), |column| words.read(self.file, column, most))
+            }
             Source::Csv(csv) => csv.read(self.file, columns, most),
         }
     }
@@ -341,26 +368,34 @@ impl<R: Read> Words<R> {
                 Column::U32(column) => {
                     let words = piece.as_chunks().0.iter();
                     column.extend(words.clone().map(|&word| u32::from_le_bytes(word)));
-                    let negative = |(i, &word)| Some((i, i64::from(i32::from_le_bytes(word)))).filter(|(_, n)| *n < 0);
+                    let negative = |(i, &word)| {
+                        Some((i, i64::from(i32::from_le_bytes(word)))).filter(|(_, n)| *n < 0)
+                    };
                     if self.signed { words.enumerate().find_map(negative) } else { None }
                 }
                 Column::U64(column) => {
                     let words = piece.as_chunks().0.iter();
                     column.extend(words.clone().map(|&word| u64::from_le_bytes(word)));
-                    let negative = |(i, &word)| Some((i, i64::from_le_bytes(word))).filter(|(_, n)| *n < 0);
+                    let negative =
+                        |(i, &word)| Some((i, i64::from_le_bytes(word))).filter(|(_, n)| *n < 0);
                     if self.signed { words.enumerate().find_map(negative) } else { None }
                 }
                 Column::U128(column) => {
-                    column.extend(piece.as_chunks().0.iter().map(|&word| u128::from_le_bytes(word)));
+                    column
+                        .extend(piece.as_chunks().0.iter().map(|&word| u128::from_le_bytes(word)));
                     None
                 }
             };
             if let Some((i, n)) = negative {
                 let i = self.done + i as u64;
-                return Err(in_file(file, format_args!("element {i} is {n}, expected no negative number")));
+                return Err(in_file(
+                    file,
+                    format_args!("element {i} is {n}, expected no negative number"),
+                ));
             }
             let numbers = (piece.len() / each) as u64;
-            (self.done, self.left, left) = (self.done + numbers, self.left - numbers, left - piece.len());
+            (self.done, self.left, left) =
+                (self.done + numbers, self.left - numbers, left - piece.len());
         }
         Ok(n as usize)
     }
@@ -374,7 +409,8 @@ fn reserved<T>(file: &Path, n: u64) -> Outcome<Vec<T>> {
     }
 }
 
-/// The keys of the voxels that a scan touches, on a grid of `side` voxels a side around it: row-major, ascending.
+/// The keys of the voxels that a scan touches, on a grid of `side` voxels a side around it:
+/// row-major, ascending.
 pub fn voxels(file: &Path, side: u32) -> Outcome<(Column, Account)> {
     let scan = koel_spatial::read(file).map_err(Failure::input)?;
     let account = Account::of_scan(file, &scan);
@@ -389,8 +425,10 @@ pub fn voxels(file: &Path, side: u32) -> Outcome<(Column, Account)> {
                 koel_spatial::mesh_keys(&mesh, &grid, Order::RowMajor).map(Column::U64)
             }
         }
-        (false, true) => koel_spatial::cloud_keys(&scan.points.positions, &grid, Order::RowMajor).map(Column::U32),
-        (false, false) => koel_spatial::cloud_keys(&scan.points.positions, &grid, Order::RowMajor).map(Column::U64),
+        (false, true) => koel_spatial::cloud_keys(&scan.points.positions, &grid, Order::RowMajor)
+            .map(Column::U32),
+        (false, false) => koel_spatial::cloud_keys(&scan.points.positions, &grid, Order::RowMajor)
+            .map(Column::U64),
     };
     Ok((keys.map_err(|e| in_file(file, e))?, account))
 }
@@ -414,7 +452,8 @@ mod tests {
         let numbers = (0..600_000u32).map(|i| i.wrapping_mul(0x9E37_79B9)).collect::<Vec<_>>();
         let bytes = numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
         for most in [1000, 299_999, usize::MAX] {
-            let mut words = Words::raw(Path::new("k.u32"), &bytes[..], bytes.len() as u64, Width::U32).unwrap();
+            let mut words =
+                Words::raw(Path::new("k.u32"), &bytes[..], bytes.len() as u64, Width::U32).unwrap();
             let mut column = Column::U32(vec![]);
             while words.read(Path::new("k.u32"), &mut column, most).unwrap() > 0 {}
             assert!(column == Column::U32(numbers.clone()));
@@ -427,23 +466,32 @@ mod tests {
         let mut column = Column::U64(vec![]);
         assert_eq!(words.read(file, &mut column, 250_000).unwrap(), 250_000);
         let error = words.read(file, &mut column, 250_000).unwrap_err();
-        assert!(matches!(error, Failure::Usage(m) if m == "k.npy: element 300000 is -7, expected no negative number"));
+        assert!(
+            matches!(error, Failure::Usage(m) if m == "k.npy: element 300000 is -7, expected no negative number")
+        );
     }
 
     #[test]
     fn numbers_take_the_type_that_is_asked_for() {
         let file = Path::new("k.u64");
         let wide = Column::U64(vec![1, 2]);
-        assert_eq!(wide.clone().of_width(Some(Width::U32), "key", file).unwrap(), Column::U32(vec![1, 2]));
+        assert_eq!(
+            wide.clone().of_width(Some(Width::U32), "key", file).unwrap(),
+            Column::U32(vec![1, 2])
+        );
         assert_eq!(Column::U32(vec![1, 2]).of_width(Some(Width::U64), "key", file).unwrap(), wide);
         assert_eq!(wide.clone().of_width(None, "key", file).unwrap(), wide);
         let widest = Column::U128(vec![1, 2]);
         assert_eq!(wide.clone().of_width(Some(Width::U128), "key", file).unwrap(), widest);
         assert_eq!(widest.of_width(Some(Width::U64), "key", file).unwrap(), wide);
-        let error = Column::U128(vec![1 << 64]).of_width(Some(Width::U64), "key", file).unwrap_err();
+        let error =
+            Column::U128(vec![1 << 64]).of_width(Some(Width::U64), "key", file).unwrap_err();
         let most = "expected at most 18446744073709551615 for u64";
-        assert!(matches!(error, Failure::Usage(m) if m == format!("k.u64: key 0 is 18446744073709551616, {most}")));
-        let error = Column::U64(vec![1, 1 << 32]).of_width(Some(Width::U32), "key", file).unwrap_err();
+        assert!(
+            matches!(error, Failure::Usage(m) if m == format!("k.u64: key 0 is 18446744073709551616, {most}"))
+        );
+        let error =
+            Column::U64(vec![1, 1 << 32]).of_width(Some(Width::U32), "key", file).unwrap_err();
         assert!(
             matches!(error, Failure::Usage(m) if m == "k.u64: key 1 is 4294967296, expected at most 4294967295 for u32")
         );

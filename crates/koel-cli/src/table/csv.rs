@@ -135,11 +135,13 @@ impl<'a, R: Read> Csv<'a, R> {
         self.lines.read = after - 1;
         // Every line ends in a line feed, and what precedes a record are blank lines.
         let feeds = |field: &[u8]| field.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        // A quote that is never closed takes the rest of the file into its field, the last line feed too.
+        // A quote that is never closed takes the rest of the file into its field, the last line
+        // feed too.
         let ends_in_feed = row.iter().next_back().is_some_and(|field| field.ends_with(b"\n"));
         let is_open = is_row && ends_in_feed && self.reader.get_ref().ends_in_quotes();
         let own_feed = u64::from(!is_open);
-        let line = if is_row { after - own_feed - row.iter().map(feeds).sum::<u64>() } else { after };
+        let line =
+            if is_row { after - own_feed - row.iter().map(feeds).sum::<u64>() } else { after };
         if line > before {
             if self.lines.blank == 0 {
                 self.lines.first_blank = before;
@@ -147,7 +149,10 @@ impl<'a, R: Read> Csv<'a, R> {
             self.lines.blank += line - before;
         }
         if is_open {
-            return Err(in_file(file, format_args!("line {line}: a quote is opened and never closed")));
+            return Err(in_file(
+                file,
+                format_args!("line {line}: a quote is opened and never closed"),
+            ));
         }
         read.map_err(|e| csv_fault(file, line, e))?;
         Ok(is_row.then_some(line))
@@ -158,14 +163,16 @@ impl<'a, R: Read> Csv<'a, R> {
         let places = self.places.iter().flatten();
         Ok(match (self.header, by_name) {
             (Header::No, Some(name)) => {
-                let fault = format_args!("column {name} is asked for by name, --header no is against it");
+                let fault =
+                    format_args!("column {name} is asked for by name, --header no is against it");
                 return Err(in_file(file, fault));
             }
             (Header::No, None) => None,
             (_, Some(_)) => Some(BY_NAME),
             (Header::Yes, None) => Some(BY_OPTION),
             (Header::Auto, None) => {
-                let are_names = places.enumerate().all(|(i, &place)| is_name(&row[place], self.is_wide(i)));
+                let are_names =
+                    places.enumerate().all(|(i, &place)| is_name(&row[place], self.is_wide(i)));
                 are_names.then_some(BY_LETTERS)
             }
         })
@@ -180,7 +187,9 @@ impl<'a, R: Read> Csv<'a, R> {
         is_first: bool,
     ) -> Outcome {
         let places = self.places.iter().flatten();
-        for ((i, column), (&place, name)) in columns.iter_mut().enumerate().zip(places.zip(&self.names)) {
+        for ((i, column), (&place, name)) in
+            columns.iter_mut().enumerate().zip(places.zip(&self.names))
+        {
             let (field, wide) = (&row[place], self.wide && i == 0);
             let number = match wide {
                 true => wide_number(field).map(|(number, form)| {
@@ -196,7 +205,9 @@ impl<'a, R: Read> Csv<'a, R> {
                     false => "",
                 };
                 let expected = expected(wide);
-                let fault = format_args!("line {line}, column {name}: found \"{found}\", {expected}{or_heading}");
+                let fault = format_args!(
+                    "line {line}, column {name}: found \"{found}\", {expected}{or_heading}"
+                );
                 return Err(in_file(file, fault));
             };
             column.push(number);
@@ -206,22 +217,31 @@ impl<'a, R: Read> Csv<'a, R> {
 }
 fn expected(wide: bool) -> String {
     match wide {
-        true => "expected 128 bits: decimal digits, hexadecimal digits behind 0x, or 32 hexadecimal \
+        true => {
+            "expected 128 bits: decimal digits, hexadecimal digits behind 0x, or 32 hexadecimal \
                  digits with a letter among them or with the hyphens of a UUID"
-            .into(),
+                .into()
+        }
         false => format!("expected a whole number from 0 to {}", u64::MAX),
     }
 }
 /// Where the columns are, counted from 0, as the first line tells.
-fn find_columns(file: &Path, line: u64, row: &csv::ByteRecord, names: &[&ColumnName]) -> Outcome<Vec<usize>> {
+fn find_columns(
+    file: &Path,
+    line: u64,
+    row: &csv::ByteRecord,
+    names: &[&ColumnName],
+) -> Outcome<Vec<usize>> {
     let place = |name: &&ColumnName| match name {
         ColumnName::Number(number) if *number <= row.len() => Ok(number - 1),
-        ColumnName::Number(number) => {
-            Err(in_file(file, format_args!("line {line}: {} columns, column {number} was asked for", row.len())))
-        }
+        ColumnName::Number(number) => Err(in_file(
+            file,
+            format_args!("line {line}: {} columns, column {number} was asked for", row.len()),
+        )),
         ColumnName::Name(name) => {
             let wanted = name.trim().as_bytes();
-            let mut fitting = row.iter().enumerate().filter(|(_, field)| field.trim_ascii() == wanted);
+            let mut fitting =
+                row.iter().enumerate().filter(|(_, field)| field.trim_ascii() == wanted);
             match (fitting.next(), fitting.next()) {
                 (Some((place, _)), None) => Ok(place),
                 (Some((first, _)), Some((second, _))) => {
@@ -235,7 +255,10 @@ fn find_columns(file: &Path, line: u64, row: &csv::ByteRecord, names: &[&ColumnN
                 _ => {
                     let there = row.iter().take(10).map(|field| field.escape_ascii().to_string());
                     let there = there.collect::<Vec<_>>().join(", ");
-                    Err(in_file(file, format_args!("line {line}: no column {name:?}, there are {there}")))
+                    Err(in_file(
+                        file,
+                        format_args!("line {line}: no column {name:?}, there are {there}"),
+                    ))
                 }
             }
         }
@@ -244,7 +267,8 @@ fn find_columns(file: &Path, line: u64, row: &csv::ByteRecord, names: &[&ColumnN
 }
 /// The start of the heading, as it stands in the file but for quotes.
 fn quoted(row: &csv::ByteRecord) -> String {
-    let fields = row.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect::<Vec<_>>();
+    let fields =
+        row.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect::<Vec<_>>();
     let text = fields.join(",");
     match text.char_indices().nth(QUOTED_HEADING) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -257,7 +281,8 @@ fn is_name(field: &[u8], wide: bool) -> bool {
     let Ok(text) = str::from_utf8(field.trim_ascii()) else { return false };
     let begins = text.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
     let hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    begins && !(wide && hexadecimal && text.bytes().any(|byte| byte.is_ascii_digit() || byte == b'-'))
+    begins
+        && !(wide && hexadecimal && text.bytes().any(|byte| byte.is_ascii_digit() || byte == b'-'))
 }
 /// A whole number, with blanks around it.
 fn number(field: &[u8]) -> Option<u64> {
@@ -294,15 +319,17 @@ fn wide_number(field: &[u8]) -> Option<(u128, Form)> {
         return Some((hexadecimal(text)?, Form::BareHexadecimal));
     }
     let bytes = text.as_bytes();
-    let is_uuid = bytes.len() == DIGITS_OF_128_BITS + HYPHENS.len() && HYPHENS.iter().all(|&at| bytes[at] == b'-');
+    let is_uuid = bytes.len() == DIGITS_OF_128_BITS + HYPHENS.len()
+        && HYPHENS.iter().all(|&at| bytes[at] == b'-');
     if is_uuid { Some((hexadecimal(&text.replace('-', ""))?, Form::Other)) } else { None }
 }
 fn csv_fault(file: &Path, line: u64, error: csv::Error) -> Failure {
     match error.into_kind() {
         csv::ErrorKind::Io(e) => cannot_be_read(file, e),
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            in_file(file, format_args!("line {line}: {len} columns, expected {expected_len} as before"))
-        }
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => in_file(
+            file,
+            format_args!("line {line}: {len} columns, expected {expected_len} as before"),
+        ),
         other => in_file(file, format_args!("line {line}: {other:?}")),
     }
 }
@@ -377,11 +404,17 @@ mod tests {
         read_all(text, names, wide, Header::Auto).map(|(columns, _)| columns)
     }
     /// The columns, and what became of the lines.
-    fn read_all(text: &str, names: &[&str], wide: bool, header: Header) -> Result<(Vec<Column>, Lines), String> {
+    fn read_all(
+        text: &str,
+        names: &[&str],
+        wide: bool,
+        header: Header,
+    ) -> Result<(Vec<Column>, Lines), String> {
         let names = names.iter().map(|name| name.parse().unwrap()).collect::<Vec<ColumnName>>();
         // All at once, and a row at a time.
         let results = [usize::MAX, 1].map(|most| {
-            let mut csv = Csv::new(text.as_bytes(), &names.iter().collect::<Vec<_>>(), wide, header);
+            let mut csv =
+                Csv::new(text.as_bytes(), &names.iter().collect::<Vec<_>>(), wide, header);
             let mut columns = csv.columns();
             loop {
                 match csv.read(Path::new("t.csv"), &mut columns, most) {
@@ -407,7 +440,11 @@ mod tests {
         // Blanks and signs are no names.
         assert_eq!(csv_of(" 1,10\n 2,20\n 3,30", &["1"]), Ok(vec![narrow(&[1, 2, 3])]));
         assert_eq!(csv_of("\t1\n2\n", &["1"]), Ok(vec![narrow(&[1, 2])]));
-        assert_eq!(csv_of("\u{feff}1\n2\n", &["1"]), Ok(vec![narrow(&[1, 2])]), "a byte order mark");
+        assert_eq!(
+            csv_of("\u{feff}1\n2\n", &["1"]),
+            Ok(vec![narrow(&[1, 2])]),
+            "a byte order mark"
+        );
         let or_heading = "; --header yes, if this line is a heading";
         for first in ["-1", "+1", "#id", "", "1x", "(id)", "-", "\u{a0}1"] {
             let error = csv_of(&format!("{first},5\n2,6\n"), &["1"]).unwrap_err();
@@ -417,7 +454,10 @@ mod tests {
         // Keys that are mistyped are no names either.
         for first in ["f47ac10b-58cc-4372-a5670-e02b2c3d479", "a47ac10b58cc4372a5670e02b2c3d4790"] {
             let error = csv_with(&format!("{first}\n7\n"), &["1"], true).unwrap_err();
-            assert!(error.contains("line 1, column 1: found \"") && error.ends_with(or_heading), "{error}");
+            assert!(
+                error.contains("line 1, column 1: found \"") && error.ends_with(or_heading),
+                "{error}"
+            );
         }
         // Of two columns asked for, one is no name.
         let error = csv_of("id,5\n1,6\n", &["1", "2"]).unwrap_err();
@@ -439,11 +479,15 @@ mod tests {
         let (columns, lines) = read_all("a,2\n3,4\n", &["a"], false, Header::Yes).unwrap();
         assert_eq!((columns, lines.heading), (vec![narrow(&[3])], of("a,2", BY_NAME)));
         let error = read_all("id\n1\n", &["1"], false, Header::No).unwrap_err();
-        assert!(error.contains("line 1, column 1: found \"id\"") && !error.contains("--header"), "{error}");
+        assert!(
+            error.contains("line 1, column 1: found \"id\"") && !error.contains("--header"),
+            "{error}"
+        );
         let error = read_all("id\n1\n", &["id"], false, Header::No).unwrap_err();
         assert_eq!(error, "t.csv: column \"id\" is asked for by name, --header no is against it");
         let error = csv_of("id,v,id\n1,2,3\n", &["id"]).unwrap_err();
-        let says = "line 1: columns 1 and 3 have the name \"id\", expected one of them by its number";
+        let says =
+            "line 1: columns 1 and 3 have the name \"id\", expected one of them by its number";
         assert_eq!(error, format!("t.csv: {says}"));
     }
     #[test]
@@ -451,7 +495,11 @@ mod tests {
         for end in ["\n", "\r\n", "\r"] {
             let text = ["id", "", "1", "\"2\"", "", "", "3", ""].join(end);
             let (columns, lines) = read_all(&text, &["1"], false, Header::Auto).unwrap();
-            assert_eq!((columns, lines.read, lines.rows), (vec![narrow(&[1, 2, 3])], 7, 3), "{end:?}");
+            assert_eq!(
+                (columns, lines.read, lines.rows),
+                (vec![narrow(&[1, 2, 3])], 7, 3),
+                "{end:?}"
+            );
             assert_eq!(lines.notes(), ["3 blank lines are no rows, the first is line 2"]);
             let text = ["", "1", "", "x", "4"].join(end);
             let error = csv_of(&text, &["1"]).unwrap_err();
@@ -468,7 +516,11 @@ mod tests {
         }
         let (columns, lines) = read_all("1\n2", &["1"], false, Header::Auto).unwrap();
         assert_eq!((columns, lines.read, lines.notes()), (vec![narrow(&[1, 2])], 2, vec![]));
-        assert_eq!(csv_of("1,5\" pipe\n2,x\n", &["1"]), Ok(vec![narrow(&[1, 2])]), "a quote within a field");
+        assert_eq!(
+            csv_of("1,5\" pipe\n2,x\n", &["1"]),
+            Ok(vec![narrow(&[1, 2])]),
+            "a quote within a field"
+        );
     }
     #[test]
     fn digits_alone_are_decimal() {
@@ -482,8 +534,10 @@ mod tests {
         assert_eq!(columns, [Column::U128(vec![1, u128::MAX, ten_to_31])]);
         assert_eq!(
             lines.notes(),
-            ["1 keys of 32 digits without a letter were read as decimal numbers, the first in line 3, \
-              beside 1 hexadecimal ones; 0x makes a key hexadecimal"]
+            [
+                "1 keys of 32 digits without a letter were read as decimal numbers, the first in line 3, \
+              beside 1 hexadecimal ones; 0x makes a key hexadecimal"
+            ]
         );
     }
 
@@ -492,10 +546,16 @@ mod tests {
         assert_eq!(csv_of("1,2\n3,4\n", &["1"]), Ok(vec![narrow(&[1, 3])]));
         assert_eq!(csv_of("1,2\r\n 3 ,4", &["1", "2"]), Ok(vec![narrow(&[1, 3]), narrow(&[2, 4])]));
         assert_eq!(csv_of("id,v\n1,2\n", &["2"]), Ok(vec![narrow(&[2])]), "a line of names");
-        assert_eq!(csv_of("id,\"my v\"\n1,2\n3,\"4\"\n", &["my v", "id"]), Ok(vec![narrow(&[2, 4]), narrow(&[1, 3])]));
+        assert_eq!(
+            csv_of("id,\"my v\"\n1,2\n3,\"4\"\n", &["my v", "id"]),
+            Ok(vec![narrow(&[2, 4]), narrow(&[1, 3])])
+        );
         assert_eq!(csv_of("id\n", &["id"]), Ok(vec![narrow(&[])]));
         let wide = vec![1, 4294967296, u64::MAX, 2];
-        assert_eq!(csv_of("1\n4294967296\n18446744073709551615\n2\n", &["1"]), Ok(vec![Column::U64(wide)]));
+        assert_eq!(
+            csv_of("1\n4294967296\n18446744073709551615\n2\n", &["1"]),
+            Ok(vec![Column::U64(wide)])
+        );
     }
     #[test]
     fn faults_of_csv_name_the_line() {
@@ -505,7 +565,11 @@ mod tests {
             ("", "1", "is empty, expected lines of numbers".into()),
             ("1\n2\nx\n", "1", format!("line 3, column 1: found \"x\", {expected}")),
             ("a,b\n1,2\n3,-4\n", "b", format!("line 3, column \"b\": found \"-4\", {expected}")),
-            ("1\n18446744073709551616\n", "1", format!("line 2, column 1: found \"18446744073709551616\", {expected}")),
+            (
+                "1\n18446744073709551616\n",
+                "1",
+                format!("line 2, column 1: found \"18446744073709551616\", {expected}"),
+            ),
             ("1\n1.5\n", "1", format!("line 2, column 1: found \"1.5\", {expected}")),
             ("1,\n", "2", format!("line 1, column 2: found \"\", {expected}{or_heading}")),
             ("1x\n", "1", format!("line 1, column 1: found \"1x\", {expected}{or_heading}")),
@@ -536,7 +600,10 @@ mod tests {
         let of = |text: &str| csv_with(text, &["1"], true);
         assert_eq!(of("uuid\n0\n0x1f\n"), Ok(vec![Column::U128(vec![0, 31])]), "a line of names");
         assert_eq!(of(&format!("{}\n", u128::MAX)), Ok(vec![Column::U128(vec![u128::MAX])]));
-        assert_eq!(csv_with("0x2,7\n3,8\n", &["1", "2"], true).unwrap()[1], Column::U32(vec![7, 8]));
+        assert_eq!(
+            csv_with("0x2,7\n3,8\n", &["1", "2"], true).unwrap()[1],
+            Column::U32(vec![7, 8])
+        );
         for wrong in [
             "f47ac10b-58cc-4372-a5670-e02b2c3d479",
             "f47ac10b-58cc-4372-a567-0e02b2c3d47",
@@ -550,13 +617,18 @@ mod tests {
             "",
         ] {
             let error =
-                of(&format!("1\n{wrong},\n").replace(',', if wrong.is_empty() { " " } else { "" })).unwrap_err();
+                of(&format!("1\n{wrong},\n").replace(',', if wrong.is_empty() { " " } else { "" }))
+                    .unwrap_err();
             assert!(
-                error.starts_with("t.csv: line 2, column 1: found \"") && error.contains("expected 128 bits"),
+                error.starts_with("t.csv: line 2, column 1: found \"")
+                    && error.contains("expected 128 bits"),
                 "{error}"
             );
         }
         let error = csv_with("2,x\n", &["1", "2"], true).unwrap_err();
-        assert!(error.contains("column 2") && error.contains("from 0 to 18446744073709551615"), "{error}");
+        assert!(
+            error.contains("column 2") && error.contains("from 0 to 18446744073709551615"),
+            "{error}"
+        );
     }
 }

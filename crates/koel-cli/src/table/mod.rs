@@ -1,7 +1,7 @@
 //! `koel build`, `koel query` and `koel info`: tables in files.
 //!
-//! Numbers are read ([`columns`]), a table is built and saved ([`build`]), or opened and asked ([`query`]), and the answers are written
-//! ([`answers`]).
+//! Numbers are read ([`columns`]), a table is built and saved ([`build`]), or opened and asked
+//! ([`query`]), and the answers are written ([`answers`]).
 mod answers;
 mod args;
 mod build;
@@ -31,7 +31,10 @@ fn table_fault(error: Error) -> Failure {
 
 /// Runs `koel info`.
 pub fn run_info(global: &Global, args: InfoArgs) -> Outcome {
-    Files::default().reads("TABLE", &args.table).writes_json(global.json.as_deref()).check_apart()?;
+    Files::default()
+        .reads("TABLE", &args.table)
+        .writes_json(global.json.as_deref())
+        .check_apart()?;
     let json_file = json_file(global)?;
     let (info, checked) = match args.quick {
         true => (koel::file::info(&args.table), "header"),
@@ -53,9 +56,12 @@ fn tell(notes: &[String]) {
 }
 /// Refuses `--header` where no file is read that has lines.
 fn check_header(header: Option<args::Header>, files: &[&Path]) -> Outcome<args::Header> {
-    let is_csv = |file: &&Path| columns::Format::of(file).is_ok_and(|format| format == columns::Format::Csv);
+    let is_csv =
+        |file: &&Path| columns::Format::of(file).is_ok_and(|format| format == columns::Format::Csv);
     match header {
-        Some(_) if !files.iter().any(is_csv) => Err(Failure::Usage("--header goes with a CSV file".into())),
+        Some(_) if !files.iter().any(is_csv) => {
+            Err(Failure::Usage("--header goes with a CSV file".into()))
+        }
         header => Ok(header.unwrap_or_default()),
     }
 }
@@ -64,7 +70,8 @@ fn say(global: &Global, json_file: Option<&Path>, report: &impl Serialize, text:
     if global.json.is_none() {
         return output::print(text);
     }
-    let mut json = serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+    let mut json =
+        serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
     json.push('\n');
     match json_file {
         None => output::print(&json),
@@ -142,16 +149,40 @@ impl Table {
         let n = output::thousands;
         let checked = if self.checked == "all" { "everything" } else { "the header only" };
         let dropped = match self.kind {
-            "map" | "set" => format!(", {} with a key that came again were dropped", n(self.duplicates)),
+            "map" | "set" => {
+                format!(", {} with a key that came again were dropped", n(self.duplicates))
+            }
             _ => String::new(),
         };
         let lines = [
             ("kind", self.what()),
             ("holds", format!("{}{dropped}", self.content())),
-            ("slots", format!("{}, load {:.3}, {} keys in the stash", n(self.slots), self.load, n(self.stashed))),
-            ("shape", format!("{} partitions of {} buckets", n(self.partitions as usize), n(self.buckets as usize))),
+            (
+                "slots",
+                format!(
+                    "{}, load {:.3}, {} keys in the stash",
+                    n(self.slots),
+                    self.load,
+                    n(self.stashed)
+                ),
+            ),
+            (
+                "shape",
+                format!(
+                    "{} partitions of {} buckets",
+                    n(self.partitions as usize),
+                    n(self.buckets as usize)
+                ),
+            ),
             ("seed", self.seed.to_string()),
-            ("file", format!("{} bytes, format version {}, checked: {checked}", n(self.bytes as usize), self.version)),
+            (
+                "file",
+                format!(
+                    "{} bytes, format version {}, checked: {checked}",
+                    n(self.bytes as usize),
+                    self.version
+                ),
+            ),
         ];
         let lines = lines.map(|(name, value)| format!("{name:6} {value}\n")).concat();
         format!("{}\n{lines}", self.file)

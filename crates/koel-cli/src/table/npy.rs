@@ -1,7 +1,9 @@
-//! Arrays of NumPy (`.npy`, versions 1 to 3): one-dimensional ones of whole numbers are read; the header of any can be written.
+//! Arrays of NumPy (`.npy`, versions 1 to 3): one-dimensional ones of whole numbers are read; the
+//! header of any can be written.
 //!
-//! The header is a Python literal of three fields, so short that reading it is less than a parser of Python would be. No header, however
-//! it was made, makes this panic, loop without end, or allocate more than 64 KiB.
+//! The header is a Python literal of three fields, so short that reading it is less than a parser
+//! of Python would be. No header, however it was made, makes this panic, loop without end, or
+//! allocate more than 64 KiB.
 use std::fmt;
 use std::io::{self, Read};
 
@@ -19,8 +21,12 @@ pub enum Element {
     I64,
 }
 impl Element {
-    const ALL: [(&str, Element); 4] =
-        [("<u4", Element::U32), ("<u8", Element::U64), ("<i4", Element::I32), ("<i8", Element::I64)];
+    const ALL: [(&str, Element); 4] = [
+        ("<u4", Element::U32),
+        ("<u8", Element::U64),
+        ("<i4", Element::I32),
+        ("<i8", Element::I64),
+    ];
     /// Of each element.
     pub fn bytes(self) -> u64 {
         match self {
@@ -58,13 +64,17 @@ impl fmt::Display for NpyError {
 /// Reads the header of a file of `file_bytes` bytes. What it returns fits the file.
 pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyError> {
     let fault = |fault: String| Err(NpyError::Fault(fault));
-    let truncated = |expected: u64| format!("truncated: {file_bytes} bytes, the header needs {expected}");
+    let truncated =
+        |expected: u64| format!("truncated: {file_bytes} bytes, the header needs {expected}");
     let mut start = [0; 12];
     let short = file_bytes.min(10) as usize;
     from.read_exact(&mut start[..short]).map_err(NpyError::Io)?;
     let known = short.min(MAGIC.len());
     if start[..known] != MAGIC[..known] {
-        return fault(format!("is no .npy file: begins with \"{}\"", start[..short].escape_ascii()));
+        return fault(format!(
+            "is no .npy file: begins with \"{}\"",
+            start[..short].escape_ascii()
+        ));
     }
     if short < 10 {
         return fault(truncated(10));
@@ -85,7 +95,9 @@ pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyE
     let length = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
     let begin = if wide { 12 } else { 10 } + u64::from(length);
     if length > MOST_HEADER {
-        return fault(format!("byte 8: the header has {length} bytes, expected at most {MOST_HEADER}"));
+        return fault(format!(
+            "byte 8: the header has {length} bytes, expected at most {MOST_HEADER}"
+        ));
     }
     if file_bytes < begin {
         return fault(truncated(begin));
@@ -94,7 +106,8 @@ pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyE
     from.read_exact(&mut text).map_err(NpyError::Io)?;
     let (descr, shape) = fields(&text).map_err(NpyError::Fault)?;
 
-    let Some(&(_, element)) = Element::ALL.iter().find(|(name, _)| descr == format!("'{name}'")) else {
+    let Some(&(_, element)) = Element::ALL.iter().find(|(name, _)| descr == format!("'{name}'"))
+    else {
         return fault(format!("the elements are {descr}, expected '<u4', '<u8', '<i4' or '<i8'"));
     };
     let inside = shape.strip_prefix('(').and_then(|s| s.strip_suffix(')')).unwrap_or_default();
@@ -113,17 +126,23 @@ pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyE
         Some(expected) if expected > file_bytes => {
             fault(format!("truncated: {file_bytes} bytes, {len} elements need {expected}"))
         }
-        Some(expected) => fault(format!("has {file_bytes} bytes, expected {expected} for {len} elements")),
+        Some(expected) => {
+            fault(format!("has {file_bytes} bytes, expected {expected} for {len} elements"))
+        }
         None => fault(format!("truncated: {file_bytes} bytes, {len} elements need more than 2^64")),
     }
 }
 
-/// `descr` and `shape` of a header, as they are written: `{'descr': '<u4', 'fortran_order': False, 'shape': (3,), }`.
+/// `descr` and `shape` of a header, as they are written: `{'descr': '<u4', 'fortran_order': False,
+/// 'shape': (3,), }`.
 fn fields(text: &[u8]) -> Result<(String, String), String> {
     let quoted = || text[..text.len().min(60)].escape_ascii().to_string();
-    let unreadable = || format!("byte 10: the header is \"{}\", expected descr, fortran_order and shape", quoted());
+    let unreadable = || {
+        format!("byte 10: the header is \"{}\", expected descr, fortran_order and shape", quoted())
+    };
     let text = str::from_utf8(text).map_err(|_| unreadable())?.trim();
-    let mut rest = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).ok_or_else(unreadable)?.trim();
+    let mut rest =
+        text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).ok_or_else(unreadable)?.trim();
     let (mut descr, mut order, mut shape) = (None, None, None);
     while !rest.is_empty() {
         let (name, after) = rest.split_once(':').ok_or_else(unreadable)?;
@@ -164,10 +183,11 @@ fn end_of_value(text: &str) -> Option<usize> {
     (depth == 0 && quote.is_none()).then_some(text.len())
 }
 
-/// The bytes in front of `len` elements of the type that `descr` names, a Python literal. For every length they are as many, so that they
-/// can be written when it is known.
+/// The bytes in front of `len` elements of the type that `descr` names, a Python literal. For every
+/// length they are as many, so that they can be written when it is known.
 pub fn header(descr: &str, len: u64) -> Vec<u8> {
-    let with = |len: u64| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({len},), }}");
+    let with =
+        |len: u64| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': ({len},), }}");
     let mut text = with(len);
     // The elements begin on a multiple of 64.
     let whole = (MAGIC.len() + 4 + with(u64::MAX).len() + 1).next_multiple_of(64);
@@ -204,8 +224,17 @@ mod tests {
         // As NumPy writes them, of version 1 and 2; another order and other quotes.
         let text = "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }                                    \n";
         assert_eq!(read(&file(text, 16)).unwrap().len, 2);
-        let wide = [&b"\x93NUMPY\x02\x00"[..], &(text.len() as u32).to_le_bytes(), text.as_bytes(), &[0; 16]].concat();
-        assert_eq!(read(&wide).unwrap(), Header { element: Element::I64, len: 2, start: 12 + text.len() as u64 });
+        let wide = [
+            &b"\x93NUMPY\x02\x00"[..],
+            &(text.len() as u32).to_le_bytes(),
+            text.as_bytes(),
+            &[0; 16],
+        ]
+        .concat();
+        assert_eq!(
+            read(&wide).unwrap(),
+            Header { element: Element::I64, len: 2, start: 12 + text.len() as u64 }
+        );
         let text = "{\"shape\": (2,), \"fortran_order\": True, \"descr\": \"<u4\"}";
         assert_eq!(read(&file(text, 8)).unwrap().element, Element::U32);
     }
@@ -226,8 +255,14 @@ mod tests {
                 "byte 8: the header has 4294967295 bytes, expected at most 65536",
             ),
             (b"\x93NUMPY\x01\x00\xff\x00".to_vec(), "truncated: 10 bytes, the header needs 265"),
-            (with("'<f8'", "(1,)"), "the elements are '<f8', expected '<u4', '<u8', '<i4' or '<i8'"),
-            (with("'>u8'", "(1,)"), "the elements are '>u8', expected '<u4', '<u8', '<i4' or '<i8'"),
+            (
+                with("'<f8'", "(1,)"),
+                "the elements are '<f8', expected '<u4', '<u8', '<i4' or '<i8'",
+            ),
+            (
+                with("'>u8'", "(1,)"),
+                "the elements are '>u8', expected '<u4', '<u8', '<i4' or '<i8'",
+            ),
             (
                 with("[('a', '<u4'), ('b', '<u4')]", "(1,)"),
                 "the elements are [('a', '<u4'), ('b', '<u4')], expected '<u4', '<u8', '<i4' or '<i8'",
@@ -242,7 +277,10 @@ mod tests {
             (with("'<u4'", "(3,)"), "truncated: 76 bytes, 3 elements need 80"),
             (with("'<u4'", "(1,)"), "has 76 bytes, expected 72 for 1 elements"),
             (file("{'descr': '<u4', 'shape': (2,)}", 8), "expected descr, fortran_order and shape"),
-            (file("{'descr': '<u4', 'descr': '<u4'}", 8), "expected descr, fortran_order and shape"),
+            (
+                file("{'descr': '<u4', 'descr': '<u4'}", 8),
+                "expected descr, fortran_order and shape",
+            ),
             (file("{'descr': '<u4", 8), "expected descr, fortran_order and shape"),
             (file("{'descr': (}", 8), "expected descr, fortran_order and shape"),
             (file("\u{fffd}", 8), "expected descr, fortran_order and shape"),

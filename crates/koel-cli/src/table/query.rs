@@ -22,7 +22,10 @@ const MOST_VALUES: u64 = 1 << 22;
 /// Runs `koel query`.
 pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     let inputs = Files::default().reads("TABLE", &args.table).reads("QUERIES", &args.queries);
-    inputs.writes("--out", args.out.as_deref()).writes_json(global.json.as_deref()).check_apart()?;
+    inputs
+        .writes("--out", args.out.as_deref())
+        .writes_json(global.json.as_deref())
+        .check_apart()?;
     let json_file = json_file(global)?;
     let format = Format::of(&args.queries)?;
     if format == Format::Scan {
@@ -38,7 +41,10 @@ pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     }
     let info = koel::file::info(&args.table).map_err(table_fault)?;
     if args.ids && !matches!(info.kind, TableKind::Index | TableKind::Index128) {
-        return Err(in_file(&args.table, format_args!("holds {}, --ids goes with an index", info.kind)));
+        return Err(in_file(
+            &args.table,
+            format_args!("holds {}, --ids goes with an index", info.kind),
+        ));
     }
     let wide = info.types.key == Width::U128 && !args.ids;
     let mut input = Input::open(&args.queries, format, &[&args.column], wide, header)?;
@@ -87,7 +93,8 @@ fn fields(args: &QueryArgs, info: &FileInfo, queries: Width) -> Fields {
     Fields { query: (query, queries), answer }
 }
 
-/// A table that can be asked: adds the rows of some queries to the answers, and tells how many were found.
+/// A table that can be asked: adds the rows of some queries to the answers, and tells how many were
+/// found.
 type Ask = dyn Fn(&Column, &mut Answers) -> Outcome<u64>;
 /// Opens the table.
 fn table(device: &Device, args: &QueryArgs, info: &FileInfo) -> Outcome<Box<Ask>> {
@@ -130,7 +137,8 @@ impl Open<'_> {
     ) -> Outcome<T> {
         let in_file = self.args.quick && self.device.kind() == DeviceKind::Cpu;
         let table = &self.args.table;
-        if in_file { open(self.device, table) } else { load(self.device, table) }.map_err(table_fault)
+        if in_file { open(self.device, table) } else { load(self.device, table) }
+            .map_err(table_fault)
     }
     fn set<K: Key>(&self) -> Outcome<Box<Ask>> {
         let set = opened!(self, Set<K>);
@@ -228,7 +236,11 @@ fn one_each<K: Copy + Into<u128>>(
     Ok(all)
 }
 /// A row for each value, and one for each query that has none.
-fn all_values<K: Key, V: Value>(map: &MultiMap<K, V>, queries: &Column, answers: &mut Answers) -> Outcome<u64> {
+fn all_values<K: Key, V: Value>(
+    map: &MultiMap<K, V>,
+    queries: &Column,
+    answers: &mut Answers,
+) -> Outcome<u64> {
     let keys = keys::<K>(queries);
     let counts = map.counts(&keys)?;
     let (mut all, mut first) = (0, 0);
@@ -248,7 +260,9 @@ fn all_values<K: Key, V: Value>(map: &MultiMap<K, V>, queries: &Column, answers:
             if values.is_empty() {
                 answers.add(Row { query, found: false, answer: 0 })?;
             }
-            values.iter().try_for_each(|&value| answers.add(Row { query, found: true, answer: wide(value) }))?;
+            values.iter().try_for_each(|&value| {
+                answers.add(Row { query, found: true, answer: wide(value) })
+            })?;
         }
         first = part.end;
     }
@@ -300,7 +314,11 @@ impl Asked {
     fn text(&self, kind: TableKind) -> String {
         let (s, n) = (&self.seconds, |n: u64| output::thousands(n as usize));
         let values = self.rows - (self.queries - self.found);
-        let values = if kind == TableKind::MultiMap { format!(", {} values", n(values)) } else { String::new() };
+        let values = if kind == TableKind::MultiMap {
+            format!(", {} values", n(values))
+        } else {
+            String::new()
+        };
         let inputs = self.inputs.iter().map(Account::text).collect::<String>();
         format!(
             "{} of {} keys found{values}\n{inputs}read {:.3} s, opened {:.3} s, looked up {:.3} s on {}\n",

@@ -1,8 +1,10 @@
-//! BFS insertion into the single-level cuckoo table: look for the shortest eviction chain first, then exchange along it.
+//! BFS insertion into the single-level cuckoo table: look for the shortest eviction chain first,
+//! then exchange along it.
 //!
-//! The textbook's search looks at all slots under a lock. Here nothing is locked: the slots may change while a thread
-//! searches, so a chain is a plan. Exchanges lose no pair, and where an evicted pair is not the one that was planned for,
-//! its thread searches again. Lookups are [`single_level_find`](fn@super::single_level::single_level_find).
+//! The textbook's search looks at all slots under a lock. Here nothing is locked: the slots may
+//! change while a thread searches, so a chain is a plan. Exchanges lose no pair, and where an
+//! evicted pair is not the one that was planned for, its thread searches again. Lookups are
+//! [`single_level_find`](fn@super::single_level::single_level_find).
 use super::{EMPTY, key_of, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};
@@ -36,7 +38,8 @@ fn link_of(node: u64) -> u32 {
     (node >> 32) as u32
 }
 
-/// Each thread inserts every so-many-th pair, and what it evicts. Clear `table` to ones and `status` to zeros before.
+/// Each thread inserts every so-many-th pair, and what it evicts. Clear `table` to ones and
+/// `status` to zeros before.
 #[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn bfs_insert(
     t: Thread,
@@ -98,7 +101,14 @@ fn names(key: u32, slot: u32, functions: &Functions) -> bool {
 }
 /// The node of the nearest empty slot; of the last one looked at if there was none.
 #[inline(always)]
-fn find_chain(e: u64, functions: Functions, max_nodes: u32, table: Buf<u64>, nodes: Buf<u64>, base: u32) -> u32 {
+fn find_chain(
+    e: u64,
+    functions: Functions,
+    max_nodes: u32,
+    table: Buf<u64>,
+    nodes: Buf<u64>,
+    base: u32,
+) -> u32 {
     let (mut head, mut tail) = (0, 0);
     let (mut key, mut from, mut parent) = (key_of(e), NONE, NONE);
     loop {

@@ -1,5 +1,5 @@
-//! Bucketed cuckoo hashing (Dietzfelbinger and Weidling 2007): a function names a bucket of several slots; a pair takes any
-//! free slot of its buckets, or evicts a random pair of one of them.
+//! Bucketed cuckoo hashing (Dietzfelbinger and Weidling 2007): a function names a bucket of several
+//! slots; a pair takes any free slot of its buckets, or evicts a random pair of one of them.
 use super::{EMPTY, answer, holds, key_of, pair, status};
 use crate::hash::{Functions, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};
@@ -48,7 +48,8 @@ pub fn bucketed_insert(
             }
             f += 1;
         }
-        // A random function, but the next one if it names the bucket that the pair was evicted from.
+        // A random function, but the next one if it names the bucket that the pair was evicted
+        // from.
         random = mix(random.wrapping_add(0x9E37_79B9));
         let d = buckets.functions.count();
         let f = mulhi(random, d);

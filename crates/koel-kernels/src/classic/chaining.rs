@@ -1,4 +1,5 @@
-//! Separate chaining, lock-free: a list for each bucket, and pair `i` becomes the head of its list by one exchange.
+//! Separate chaining, lock-free: a list for each bucket, and pair `i` becomes the head of its list
+//! by one exchange.
 use super::{answer, key_of, pair};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};

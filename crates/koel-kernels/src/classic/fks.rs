@@ -1,8 +1,8 @@
-//! The two-level perfect table of Fredman, Komlós and Szemerédi 1984: a bucket of `c` pairs has `c * c` slots and a function
-//! that sends no two of them to the same.
+//! The two-level perfect table of Fredman, Komlós and Szemerédi 1984: a bucket of `c` pairs has `c
+//! * c` slots and a function that sends no two of them to the same.
 //!
-//! Kernels in the order of the build: count and scatter (those of [`two_level`](super::two_level)), square, (scan), build;
-//! then find.
+//! Kernels in the order of the build: count and scatter (those of [`two_level`](super::two_level)),
+//! square, (scan), build; then find.
 use super::{EMPTY, answer, holds, key_of, status};
 use crate::hash::{Family, Functions};
 use koel_simt::{Buf, In, Thread, kernel};
@@ -29,8 +29,8 @@ pub fn fks_square(t: Thread, counts: In<u32>, buckets: u32, squares: Buf<u32>) {
     squares.store(b, count * count);
 }
 
-/// Each thread finds a perfect function for a bucket, whose pairs begin at `starts[b]` and whose slots at `places[b]`.
-/// Clear `table` to ones before.
+/// Each thread finds a perfect function for a bucket, whose pairs begin at `starts[b]` and whose
+/// slots at `places[b]`. Clear `table` to ones before.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn fks_build(
     t: Thread,

@@ -1,7 +1,8 @@
-//! The single-level cuckoo table with the number of the function stored beside the key (Zachmann's lecture): whoever evicts
-//! a pair reads it off instead of computing every function.
+//! The single-level cuckoo table with the number of the function stored beside the key (Zachmann's
+//! lecture): whoever evicts a pair reads it off instead of computing every function.
 //!
-//! A slot holds the key, and in the place of the value the function's number and the index of the pair; values lie apart.
+//! A slot holds the key, and in the place of the value the function's number and the index of the
+//! pair; values lie apart.
 use super::{EMPTY, key_of};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};

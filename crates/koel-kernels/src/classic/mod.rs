@@ -1,4 +1,5 @@
-//! The kernels of the published tables, one file per table. The yardstick, a sorted array, is among them.
+//! The kernels of the published tables, one file per table. The yardstick, a sorted array, is among
+//! them.
 pub mod bfs;
 pub mod bucketed;
 pub mod chaining;
@@ -16,7 +17,8 @@ pub mod two_kernel;
 pub mod two_level;
 pub mod two_level_multi;
 
-/// An empty slot. The one pair that looks like it, key and value all ones, is kept outside the slots.
+/// An empty slot. The one pair that looks like it, key and value all ones, is kept outside the
+/// slots.
 pub const EMPTY: u64 = u64::MAX;
 
 /// Key in the low half, value in the high half.

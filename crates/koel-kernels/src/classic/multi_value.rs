@@ -1,6 +1,8 @@
-//! The multi-value table of Alcantara et al. 2011: pairs sorted by key, and a table from keys to where their values are.
+//! The multi-value table of Alcantara et al. 2011: pairs sorted by key, and a table from keys to
+//! where their values are.
 //!
-//! Kernels in the order of the build: heads, (scan), list; then the step after the lookup of a key's number.
+//! Kernels in the order of the build: heads, (scan), list; then the step after the lookup of a
+//! key's number.
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// `heads[i]` becomes 1 if sorted key `i` is the first of its kind.
@@ -13,7 +15,8 @@ pub fn multi_value_heads(t: Thread, keys: In<u32>, n: u32, heads: Buf<u32>) {
     }
 }
 
-/// Lists each distinct key, its number, and where its values begin. One more place than keys: the end of the last.
+/// Lists each distinct key, its number, and where its values begin. One more place than keys: the
+/// end of the last.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn multi_value_list(
     t: Thread,
@@ -40,7 +43,14 @@ pub fn multi_value_list(
 
 /// From the number of query `i`'s key to where its values begin and how many they are.
 #[kernel(image = CLASSIC, threads = 256, independent)]
-pub fn multi_value_places(t: Thread, n: u32, found: In<u8>, places: In<u32>, starts: Buf<u32>, counts: Buf<u32>) {
+pub fn multi_value_places(
+    t: Thread,
+    n: u32,
+    found: In<u8>,
+    places: In<u32>,
+    starts: Buf<u32>,
+    counts: Buf<u32>,
+) {
     let i = t.global_id();
     if i >= n {
         return;

@@ -1,4 +1,5 @@
-//! Lookups in the perfect spatial table of Lefebvre and Hoppe 2006: one read of the offset table, one of the hash table.
+//! Lookups in the perfect spatial table of Lefebvre and Hoppe 2006: one read of the offset table,
+//! one of the hash table.
 use super::{EMPTY, answer, holds};
 use crate::hash::mix::mix;
 use koel_simt::{Buf, In, Thread, kernel};
@@ -20,8 +21,8 @@ pub struct Domain {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Domain {}
 
-/// Bits of a coordinate in a key or an offset: the last one is the lowest. In three dimensions the first coordinate has the
-/// two bits that are left over.
+/// Bits of a coordinate in a key or an offset: the last one is the lowest. In three dimensions the
+/// first coordinate has the two bits that are left over.
 #[inline(always)]
 const fn bits(dimensions: u32) -> u32 {
     if dimensions == 2 { 16 } else { 10 }
@@ -42,7 +43,11 @@ impl Domain {
     pub fn position(&self, key: u32) -> [u32; 3] {
         let key = if self.scramble != 0 { mix(key ^ self.scramble) } else { key };
         let (b, mask) = (bits(self.dimensions), max_side(self.dimensions) - 1);
-        if self.dimensions == 2 { [0, key >> b, key & mask] } else { [key >> (2 * b), key >> b & mask, key & mask] }
+        if self.dimensions == 2 {
+            [0, key >> b, key & mask]
+        } else {
+            [key >> (2 * b), key >> b & mask, key & mask]
+        }
     }
     /// An offset as it is stored.
     #[inline(always)]

@@ -1,6 +1,8 @@
-//! Open addressing, lock-free: a pair takes the first empty slot of its probe sequence by compare-and-swap.
+//! Open addressing, lock-free: a pair takes the first empty slot of its probe sequence by
+//! compare-and-swap.
 //!
-//! The number of slots is a prime of the form 4k + 3, so that each of the sequences comes by every slot.
+//! The number of slots is a prime of the form 4k + 3, so that each of the sequences comes by every
+//! slot.
 use super::{EMPTY, answer, holds, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};
@@ -11,7 +13,8 @@ use koel_simt::{Buf, In, Thread, kernel};
 pub enum Sequence {
     /// `h, h + 1, h + 2, ..`
     Linear = 0,
-    /// `h, h + 1, h - 1, h + 4, h - 4, h + 9, ..` (Radke 1970: all slots, if their number is a prime of the form 4k + 3).
+    /// `h, h + 1, h - 1, h + 4, h - 4, h + 9, ..` (Radke 1970: all slots, if their number is a
+    /// prime of the form 4k + 3).
     Quadratic = 1,
     /// `h, h + g, h + 2 g, ..` with a step `g` of the key's own.
     Double = 2,
@@ -63,11 +66,16 @@ impl Probes {
         if self.sequence != Sequence::Quadratic as u32 {
             walk.at = add(walk.at, walk.step, slots);
         } else if walk.probe & 1 == 1 {
-            // From r - 1 squared to r squared, r = (probe + 1) / 2: by 2 r - 1, which is the probe's number.
+            // From r - 1 squared to r squared, r = (probe + 1) / 2: by 2 r - 1, which is the
+            // probe's number.
             walk.step = add(walk.step, walk.probe, slots);
             walk.at = add(walk.home, walk.step, slots);
         } else {
-            walk.at = if walk.home >= walk.step { walk.home - walk.step } else { slots - (walk.step - walk.home) };
+            walk.at = if walk.home >= walk.step {
+                walk.home - walk.step
+            } else {
+                slots - (walk.step - walk.home)
+            };
         }
     }
 }
@@ -162,7 +170,10 @@ mod tests {
                 for key in [0, 1, 77, u32::MAX] {
                     let (mut walk, mut seen) = (probes.start(key), vec![false; slots as usize]);
                     for _ in 0..slots {
-                        assert!(!std::mem::replace(&mut seen[walk.at as usize], true), "{sequence:?} of {slots}");
+                        assert!(
+                            !std::mem::replace(&mut seen[walk.at as usize], true),
+                            "{sequence:?} of {slots}"
+                        );
                         probes.advance(&mut walk);
                     }
                 }

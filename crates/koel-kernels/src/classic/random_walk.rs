@@ -1,6 +1,6 @@
-//! Other ways to insert into the single-level cuckoo table: an evicted pair takes a random one of its other functions
-//! (random-walk insertion), a new pair begins with a random function. Lookups are
-//! [`single_level_find`](fn@super::single_level::single_level_find).
+//! Other ways to insert into the single-level cuckoo table: an evicted pair takes a random one of
+//! its other functions (random-walk insertion), a new pair begins with a random function. Lookups
+//! are [`single_level_find`](fn@super::single_level::single_level_find).
 use super::{EMPTY, key_of, pair, status};
 use crate::hash::{Functions, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};
@@ -24,7 +24,13 @@ unsafe impl koel_simt::Arg for Walk {}
 
 /// The function that a pair of this key takes after the one that put it into slot `at`.
 #[inline(always)]
-pub fn next_function(key: u32, at: u32, random: u32, functions: &Functions, random_order: bool) -> u32 {
+pub fn next_function(
+    key: u32,
+    at: u32,
+    random: u32,
+    functions: &Functions,
+    random_order: bool,
+) -> u32 {
     let (d, mut f) = (functions.count(), 0);
     while f + 1 < d && functions.slot(f, key) != at {
         f += 1;

@@ -1,4 +1,5 @@
-//! The set of Alcantara et al. 2011, and what its compacting table adds: slots of 32 bits, keys that may repeat.
+//! The set of Alcantara et al. 2011, and what its compacting table adds: slots of 32 bits, keys
+//! that may repeat.
 //!
 //! Kernels in the order of the build: insert, clean, (scan), number; then find.
 use super::{pair, status};
@@ -8,8 +9,8 @@ use koel_simt::{Buf, In, Thread, kernel};
 /// An empty slot. The key that looks like it is kept outside the slots.
 pub const NO_KEY: u32 = u32::MAX;
 
-/// Inserts key `i` and what it evicts, until a slot was empty or held the same key. Clear `table` to ones and `status` to zeros
-/// before.
+/// Inserts key `i` and what it evicts, until a slot was empty or held the same key. Clear `table`
+/// to ones and `status` to zeros before.
 #[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn set_insert(
     t: Thread,
@@ -43,7 +44,8 @@ pub fn set_insert(
     status.fetch_add(status::FAILED, 1);
 }
 
-/// Slot `i` is emptied if an earlier one of its key's slots holds the key too; `present[i]` tells whether it holds one still.
+/// Slot `i` is emptied if an earlier one of its key's slots holds the key too; `present[i]` tells
+/// whether it holds one still.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn set_clean(t: Thread, functions: Functions, table: Buf<u32>, present: Buf<u32>) {
     let i = t.global_id();
@@ -70,7 +72,14 @@ pub fn set_clean(t: Thread, functions: Functions, table: Buf<u32>, present: Buf<
 
 /// A slot beside the number of its key, and the list of the keys in the order of their numbers.
 #[kernel(image = CLASSIC, threads = 256, independent)]
-pub fn compacting_number(t: Thread, slots: u32, table: In<u32>, ids: In<u32>, entries: Buf<u64>, unique: Buf<u32>) {
+pub fn compacting_number(
+    t: Thread,
+    slots: u32,
+    table: In<u32>,
+    ids: In<u32>,
+    entries: Buf<u64>,
+    unique: Buf<u32>,
+) {
     let i = t.global_id();
     if i >= slots {
         return;

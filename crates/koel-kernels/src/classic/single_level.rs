@@ -1,14 +1,16 @@
-//! The single-level cuckoo table of Alcantara et al. 2011: one pair a slot, two to five functions, insertion by atomic
-//! exchange in global memory, one thread per pair.
+//! The single-level cuckoo table of Alcantara et al. 2011: one pair a slot, two to five functions,
+//! insertion by atomic exchange in global memory, one thread per pair.
 use super::{EMPTY, answer, holds, key_of, pair, status};
 use crate::hash::{Family, Functions, InShared, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// What to do with an evicted pair when several of its functions name the slot it was in. The 2011 paper names all three.
+/// What to do with an evicted pair when several of its functions name the slot it was in. The 2011
+/// paper names all three.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u32)]
 pub enum Coinciding {
-    /// The function after the first one that names the slot: as listed in the paper. The pair may never see some of its slots.
+    /// The function after the first one that names the slot: as listed in the paper. The pair may
+    /// never see some of its slots.
     #[default]
     FirstMatch = 0,
     /// The next function that names another slot.
@@ -49,11 +51,13 @@ unsafe impl koel_simt::Arg for Insertion {}
 pub struct Lookup {
     /// A [`StashKind`].
     pub stash_kind: u32,
-    /// Slots of the stash to look at: its pairs if it is an array, all its slots if it is a table; 0: it is empty.
+    /// Slots of the stash to look at: its pairs if it is an array, all its slots if it is a table;
+    /// 0: it is empty.
     pub stash_slots: u32,
     /// 1: the table holds the pair of all ones.
     pub all_ones: u32,
-    /// 1: an empty slot ends the search (Zachmann's lecture). Pairs must have been inserted in the order of the functions.
+    /// 1: an empty slot ends the search (Zachmann's lecture). Pairs must have been inserted in the
+    /// order of the functions.
     pub stop_at_empty: u32,
 }
 // SAFETY: plain numbers, no padding.
@@ -63,12 +67,22 @@ unsafe impl koel_simt::Arg for Lookup {}
 /// Where a pair is that has no slot yet.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// The slot that a pair tries after slot `at`: its first one if it comes from nowhere. `slot`: of one of `d` functions and a key.
+/// The slot that a pair tries after slot `at`: its first one if it comes from nowhere. `slot`: of
+/// one of `d` functions and a key.
 #[inline(always)]
-pub fn next_slot(key: u32, at: u32, step: u32, d: u32, slot: impl Fn(u32, u32) -> u32, coinciding: u32) -> u32 {
+pub fn next_slot(
+    key: u32,
+    at: u32,
+    step: u32,
+    d: u32,
+    slot: impl Fn(u32, u32) -> u32,
+    coinciding: u32,
+) -> u32 {
     let random = coinciding == Coinciding::Random as u32 && at != NOWHERE;
-    // The first function that names the slot, then the one after it, or the first after it that names another.
-    let (mut f, mut first, mut seen) = (if random { mulhi(mix(key ^ mix(step)), d) } else { 0 }, 0, at == NOWHERE);
+    // The first function that names the slot, then the one after it, or the first after it that
+    // names another.
+    let (mut f, mut first, mut seen) =
+        (if random { mulhi(mix(key ^ mix(step)), d) } else { 0 }, 0, at == NOWHERE);
     loop {
         let h = slot(f, key);
         if random || seen && (coinciding == Coinciding::FirstMatch as u32 || h != at) {
@@ -85,8 +99,8 @@ pub fn next_slot(key: u32, at: u32, step: u32, d: u32, slot: impl Fn(u32, u32) -
 
 /// Inserts pairs and what they evict. Clear `table` to ones and `status` to zeros before.
 ///
-/// Eviction chains differ in length, and a warp takes as long as its longest: so a thread has `each` pairs, one after the other,
-/// and the chains of a warp's threads add up to nearly the same.
+/// Eviction chains differ in length, and a warp takes as long as its longest: so a thread has
+/// `each` pairs, one after the other, and the chains of a warp's threads add up to nearly the same.
 #[kernel(image = CLASSIC, threads = 64, min_blocks = 32, shared = InShared::BYTES)]
 pub fn single_level_insert(
     t: Thread,

@@ -1,8 +1,9 @@
-//! The yardstick: pairs sorted by key, found by binary search. And what the other tables need of sorted pairs: marks on
-//! the pairs that stay when keys are equal.
+//! The yardstick: pairs sorted by key, found by binary search. And what the other tables need of
+//! sorted pairs: marks on the pairs that stay when keys are equal.
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// `keep[i]` becomes 1 if pair `i` of the sorted pairs is the one of its key that stays: the last, or the first.
+/// `keep[i]` becomes 1 if pair `i` of the sorted pairs is the one of its key that stays: the last,
+/// or the first.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn mark_kept(t: Thread, keys: In<u32>, n: u32, keep_last: u32, keep: Buf<u8>) {
     let i = t.global_id();

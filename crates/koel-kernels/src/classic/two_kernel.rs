@@ -1,12 +1,13 @@
-//! The two-kernel table of Wang and Hu (ShanghaiTech): keys go straight into buckets of 512 slots, then one block turns
-//! each bucket into a cuckoo table of the same 512 slots.
+//! The two-kernel table of Wang and Hu (ShanghaiTech): keys go straight into buckets of 512 slots,
+//! then one block turns each bucket into a cuckoo table of the same 512 slots.
 use super::{EMPTY, answer, holds, key_of, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
 /// Slots of a bucket, and threads of the block that builds it.
 pub const SLOTS: u32 = 512;
-/// Evictions before a bucket is given up: the report names no number; this is ample for a bucket that is 85 % full.
+/// Evictions before a bucket is given up: the report names no number; this is ample for a bucket
+/// that is 85 % full.
 pub const MAX_EVICTIONS: u32 = 2048;
 
 /// Writes each pair into its bucket. Clear `counts` and `status` before.
@@ -43,9 +44,9 @@ pub fn two_kernel_distribute(
 /// Where a pair is that has no slot yet.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// The slot that a pair tries after slot `at`, in round-robin order of the functions, leaving out those that name `at` too;
-/// its first one if it comes from nowhere. In so small a table coinciding functions are common: two pairs with one slot
-/// each, the same, would change places for ever.
+/// The slot that a pair tries after slot `at`, in round-robin order of the functions, leaving out
+/// those that name `at` too; its first one if it comes from nowhere. In so small a table coinciding
+/// functions are common: two pairs with one slot each, the same, would change places for ever.
 #[inline(always)]
 pub fn next_slot(key: u32, at: u32, functions: &Functions) -> u32 {
     let (mut f, mut first, mut seen) = (0, 0, at == NOWHERE);
@@ -63,7 +64,13 @@ pub fn next_slot(key: u32, at: u32, functions: &Functions) -> u32 {
 
 /// One block turns one bucket into a cuckoo table, in place.
 #[kernel(image = CLASSIC, threads = 512, min_blocks = 2, shared = SLOTS * 8)]
-pub fn two_kernel_build(t: Thread, functions: Functions, counts: In<u32>, buckets: Buf<u64>, status: Buf<u32>) {
+pub fn two_kernel_build(
+    t: Thread,
+    functions: Functions,
+    counts: In<u32>,
+    buckets: Buf<u64>,
+    status: Buf<u32>,
+) {
     let slots = t.shared().array::<u64>(SLOTS);
     let (b, id) = (t.block(), t.id());
     let mut e = EMPTY;

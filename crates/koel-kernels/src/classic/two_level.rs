@@ -1,5 +1,5 @@
-//! The two-level table of Alcantara et al. 2009: buckets of at most 512 (or 1024) pairs, each a cuckoo table of three
-//! sub-tables that one block builds in shared memory.
+//! The two-level table of Alcantara et al. 2009: buckets of at most 512 (or 1024) pairs, each a
+//! cuckoo table of three sub-tables that one block builds in shared memory.
 //!
 //! Kernels in the order of the build: count, (scan), scatter, build; then find.
 use super::{EMPTY, answer, holds, key_of, pair, status};
@@ -17,7 +17,8 @@ pub const MAX_SEEDS: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Inner {
-    /// From keys to the slots of a sub-table, one function each; every bucket has a seed of its own.
+    /// From keys to the slots of a sub-table, one function each; every bucket has a seed of its
+    /// own.
     pub functions: Functions,
     /// Buckets.
     pub buckets: u32,
@@ -28,8 +29,8 @@ pub struct Inner {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Inner {}
 impl Inner {
-    /// Three functions of a family. The paper derives the constants from a bucket's seed by xor with fixed words; here they
-    /// are mixed with it.
+    /// Three functions of a family. The paper derives the constants from a bucket's seed by xor
+    /// with fixed words; here they are mixed with it.
     pub fn new(family: Family, buckets: u32, sub_slots: u32, seed: u32) -> Inner {
         Inner { functions: Functions::new(family, SUB_TABLES, sub_slots, 0), buckets, seed }
     }
@@ -43,7 +44,8 @@ impl Inner {
     pub fn slot(&self, j: u32, key: u32, seed: u32) -> u32 {
         self.functions.with_seed(seed).slot(j, key)
     }
-    /// Where slot `slot` of sub-table `j` of a bucket is in the table: all first sub-tables, then all second ones, ...
+    /// Where slot `slot` of sub-table `j` of a bucket is in the table: all first sub-tables, then
+    /// all second ones, ...
     #[inline(always)]
     pub fn place(&self, j: u32, bucket: u32, slot: u32) -> u32 {
         (j * self.buckets + bucket) * self.sub_slots() + slot
@@ -55,7 +57,8 @@ impl Inner {
     }
 }
 
-/// Counts the keys of each bucket; each key learns its place there. Clear `counts` and `status` before.
+/// Counts the keys of each bucket; each key learns its place there. Clear `counts` and `status`
+/// before.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_count(
     t: Thread,
@@ -160,8 +163,8 @@ fn build(
     }
     items.store(id, mine);
 
-    // All items without a slot write themselves into the next sub-table at the same time; who is seen there after the
-    // barrier has it; who was overwritten goes on.
+    // All items without a slot write themselves into the next sub-table at the same time; who is
+    // seen there after the barrier has it; who was overwritten goes on.
     let (mut seed, mut tried, mut unplaced) = (inner.seed, 0, 1);
     while unplaced != 0 && tried < MAX_SEEDS {
         clear(t, threads, owners, sub_slots);
@@ -183,7 +186,8 @@ fn build(
                     at = slots[j];
                 }
                 t.barrier();
-                // Only slots of this sub-table can have changed hands. Nobody writes it again before two more barriers.
+                // Only slots of this sub-table can have changed hands. Nobody writes it again
+                // before two more barriers.
                 if homeless || at == slots[j] {
                     homeless = owners.load_volatile(slots[j]) != id;
                 }

@@ -1,8 +1,8 @@
-//! The multi-value and the compacting table of Alcantara et al. 2009: buckets whose keys may repeat, each a cuckoo table of three
-//! sub-tables that one block builds in shared memory.
+//! The multi-value and the compacting table of Alcantara et al. 2009: buckets whose keys may
+//! repeat, each a cuckoo table of three sub-tables that one block builds in shared memory.
 //!
-//! Kernels in the order of the build: count and scatter (those of [`two_level`](super::two_level)), build; for the compacting
-//! table (scan and) number; then find.
+//! Kernels in the order of the build: count and scatter (those of [`two_level`](super::two_level)),
+//! build; for the compacting table (scan and) number; then find.
 use super::two_level::{Inner, MAX_LOOPS, MAX_SEEDS, SUB_TABLES};
 use super::{key_of, status, value_of};
 use crate::hash::Functions;
@@ -11,7 +11,8 @@ use koel_simt::{Buf, In, Shared, Thread, kernel};
 const THREADS: u32 = 512;
 const NOBODY: u32 = u32::MAX;
 
-/// The slot, of all the bucket's, that holds the key; [`NOBODY`] if none does. `CHANGES`: others are writing.
+/// The slot, of all the bucket's, that holds the key; [`NOBODY`] if none does. `CHANGES`: others
+/// are writing.
 #[inline(always)]
 fn slot_of<const CHANGES: bool>(
     key: u32,
@@ -33,8 +34,8 @@ fn slot_of<const CHANGES: bool>(
     NOBODY
 }
 
-/// One block builds one bucket of any number of pairs. Writes every slot of its sub-tables, key and place and count, and the
-/// values of each key side by side.
+/// One block builds one bucket of any number of pairs. Writes every slot of its sub-tables, key and
+/// place and count, and the values of each key side by side.
 #[kernel(image = CLASSIC, threads = 512, shared = inner.sub_slots() * 24 + 4)]
 pub fn two_level_multi_build(
     t: Thread,
@@ -55,7 +56,8 @@ pub fn two_level_multi_build(
     let next = shared.array::<u32>(1);
     let (start, count) = (starts.get(b), bucket_counts.get(b));
 
-    // A key is stored if one of its pairs is: pairs without such a slot all write themselves into the next sub-table.
+    // A key is stored if one of its pairs is: pairs without such a slot all write themselves into
+    // the next sub-table.
     let (mut seed, mut tried, mut unplaced) = (inner.seed, 0, 1);
     while unplaced != 0 && tried < MAX_SEEDS {
         let mut i = id;
@@ -83,7 +85,14 @@ pub fn two_level_multi_build(
             }
             let (mut i, mut homeless) = (id, false);
             while i < count && !homeless {
-                homeless = slot_of::<false>(key_of(pairs.get(start + i)), seed, inner, pairs, start, owners) == NOBODY;
+                homeless = slot_of::<false>(
+                    key_of(pairs.get(start + i)),
+                    seed,
+                    inner,
+                    pairs,
+                    start,
+                    owners,
+                ) == NOBODY;
                 i += THREADS;
             }
             unplaced = t.barrier_count(homeless);
@@ -110,7 +119,10 @@ pub fn two_level_multi_build(
     // How many values each key has; then where they begin; then each value takes the next place.
     i = id;
     while i < count && unplaced == 0 {
-        cursors.fetch_add(slot_of::<false>(key_of(pairs.get(start + i)), seed, inner, pairs, start, owners), 1);
+        cursors.fetch_add(
+            slot_of::<false>(key_of(pairs.get(start + i)), seed, inner, pairs, start, owners),
+            1,
+        );
         i += THREADS;
     }
     t.barrier();
@@ -146,7 +158,14 @@ pub fn two_level_multi_present(t: Thread, slots: u32, places: In<u64>, present: 
 
 /// A slot's key gets its number for a place, and enters the list of the distinct keys.
 #[kernel(image = CLASSIC, threads = 256, independent)]
-pub fn two_level_multi_number(t: Thread, slots: u32, keys: In<u32>, ids: In<u32>, places: Buf<u64>, unique: Buf<u32>) {
+pub fn two_level_multi_number(
+    t: Thread,
+    slots: u32,
+    keys: In<u32>,
+    ids: In<u32>,
+    places: Buf<u64>,
+    unique: Buf<u32>,
+) {
     let i = t.global_id();
     if i < slots && places.load(i) >> 32 != 0 {
         unique.store(ids.get(i), keys.get(i));

@@ -1,6 +1,7 @@
 //! Bijective mixers of 32-bit and 64-bit words, and a source of random words.
 
-/// A mixer with two multiplications, by C. Wellons' measure (exact avalanche bias 0.17): see [`unmix`].
+/// A mixer with two multiplications, by C. Wellons' measure (exact avalanche bias 0.17): see
+/// [`unmix`].
 #[inline(always)]
 pub fn mix(mut x: u32) -> u32 {
     x ^= x >> 15;
@@ -18,7 +19,8 @@ pub fn unmix(mut x: u32) -> u32 {
     x = x.wrapping_mul(inverse(0x2C1B_3C6D) as u32);
     x ^ x >> 15 ^ x >> 30
 }
-/// The multiplicative inverse of an odd number modulo 2^64, by Newton's iteration; its low half is that modulo 2^32.
+/// The multiplicative inverse of an odd number modulo 2^64, by Newton's iteration; its low half is
+/// that modulo 2^32.
 const fn inverse(a: u64) -> u64 {
     let mut x = a; // right in 3 bits; each step doubles that
     let mut i = 0;
@@ -29,7 +31,8 @@ const fn inverse(a: u64) -> u64 {
     x
 }
 
-/// A mixer of 64-bit words: D. Stafford's variant 13 of the finaliser of MurmurHash3. See [`unmix64`].
+/// A mixer of 64-bit words: D. Stafford's variant 13 of the finaliser of MurmurHash3. See
+/// [`unmix64`].
 #[inline(always)]
 pub fn mix64(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(STAFFORD[0]);
@@ -53,7 +56,8 @@ pub fn splitmix_at(seed: u64, i: u32) -> u64 {
     mix64(seed.wrapping_add((i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
-/// Draws a seed for attempt `times` of a build of keys that another seed has no room for. Same `redraws`, same seeds.
+/// Draws a seed for attempt `times` of a build of keys that another seed has no room for. Same
+/// `redraws`, same seeds.
 #[inline(always)]
 pub fn redrawn(redraws: u32, times: u32) -> u32 {
     mix(redraws ^ mix(times))

@@ -6,8 +6,9 @@ use super::{Constants, Source, mulhi};
 pub fn constants(s: Source) -> Constants {
     [s.word32(0) as u64, (s.word32(1) | 1) as u64, 0, 0, 0]
 }
-/// Xor with the word, multiply by the odd word, fold, multiply, fold, multiply: a bijection of the 32-bit words, then the
-/// high word of the product with the number of slots. Different keys have different hashes in every function.
+/// Xor with the word, multiply by the odd word, fold, multiply, fold, multiply: a bijection of the
+/// 32-bit words, then the high word of the product with the number of slots. Different keys have
+/// different hashes in every function.
 #[inline(always)]
 pub fn slot(key: u32, c: &Constants, slots: u32) -> u32 {
     let mut h = (key ^ c[0] as u32).wrapping_mul(c[1] as u32);

@@ -1,8 +1,9 @@
 //! Hash functions, the same on every device.
 //!
-//! [`mix`](mod@mix) holds bijective mixers of whole words: what the flagship tables and the partition passes use. The *families*
-//! are for the published tables, which draw several functions and draw again if a build fails. A family is one file and
-//! one line in the list below: how it hashes a key with constants that follow from a seed.
+//! [`mix`](mod@mix) holds bijective mixers of whole words: what the flagship tables and the
+//! partition passes use. The *families* are for the published tables, which draw several functions
+//! and draw again if a build fails. A family is one file and one line in the list below: how it
+//! hashes a key with constants that follow from a seed.
 mod linear;
 pub mod mix;
 mod mixed;
@@ -16,8 +17,9 @@ use mix::{mix, splitmix_at};
 /// The most hash functions that a table draws.
 pub const MAX_FUNCTIONS: u32 = 5;
 
-/// Where a function's constants come from. On a GPU they are computed again whenever they are needed, which costs some forty
-/// instructions and no memory, or by each block once, which keeps them in [shared memory](InShared); a CPU [binds](Functions::bind) them.
+/// Where a function's constants come from. On a GPU they are computed again whenever they are
+/// needed, which costs some forty instructions and no memory, or by each block once, which keeps
+/// them in [shared memory](InShared); a CPU [binds](Functions::bind) them.
 #[derive(Clone, Copy)]
 struct Source {
     seed: u64,
@@ -71,13 +73,17 @@ macro_rules! families { ($($(#[$doc:meta])* $name:ident = $code:literal, $text:l
     }
 } }
 families! {
-    /// Bijective mixing of the key with random constants. The default: no two keys agree in all functions for lack of range.
+    /// Bijective mixing of the key with random constants. The default: no two keys agree in all
+    /// functions for lack of range.
     Mixed = 0, "bijective mixing", mixed;
-    /// `((a k + b) mod 334214459) mod slots`, of the 2011 paper. Keys that are equal modulo the prime share every slot.
+    /// `((a k + b) mod 334214459) mod slots`, of the 2011 paper. Keys that are equal modulo the
+    /// prime share every slot.
     Linear2011 = 1, "linear modulo 334214459 (2011)", linear<334_214_459>;
-    /// `((a k + b) mod 1900813) mod slots`, of the 2009 paper. Keys that are equal modulo the prime share every slot.
+    /// `((a k + b) mod 1900813) mod slots`, of the 2009 paper. Keys that are equal modulo the prime
+    /// share every slot.
     Linear2009 = 2, "linear modulo 1900813 (2009)", linear<1_900_813>;
-    /// `(((a xor k) + b) mod 4294967291) mod slots`, of the 2011 paper's text and Zachmann's lecture.
+    /// `(((a xor k) + b) mod 4294967291) mod slots`, of the 2011 paper's text and Zachmann's
+    /// lecture.
     Xor = 3, "xor modulo 4294967291", xor;
     /// A polynomial of degree 1 modulo 2^61 - 1: 2-wise independent.
     Polynomial1 = 4, "polynomial of degree 1 modulo 2^61 - 1", polynomial<1>;
@@ -87,7 +93,8 @@ families! {
     Polynomial3 = 6, "polynomial of degree 3 modulo 2^61 - 1", polynomial<3>;
     /// A polynomial of degree 4 modulo 2^61 - 1: 5-wise independent.
     Polynomial4 = 7, "polynomial of degree 4 modulo 2^61 - 1", polynomial<4>;
-    /// `k mod slots`, what the 2009 paper tries first to spread keys over buckets. The seed plays no part.
+    /// `k mod slots`, what the 2009 paper tries first to spread keys over buckets. The seed plays
+    /// no part.
     Modulo = 8, "key modulo slots", modulo;
 }
 
@@ -106,7 +113,8 @@ pub struct Functions {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Functions {}
 impl Functions {
-    /// `count` functions (at most [`MAX_FUNCTIONS`]) from keys to `0..slots`. Same seed, same functions.
+    /// `count` functions (at most [`MAX_FUNCTIONS`]) from keys to `0..slots`. Same seed, same
+    /// functions.
     #[inline(always)]
     pub fn new(family: Family, count: u32, slots: u32, seed: u64) -> Functions {
         Functions { seed, family: family as u32, count: count.min(MAX_FUNCTIONS), slots, unused: 0 }
@@ -155,7 +163,8 @@ pub struct InShared {
 impl InShared {
     /// Bytes of shared memory.
     pub const BYTES: u32 = MAX_FUNCTIONS * CONSTANTS as u32 * 8;
-    /// All threads of a block call it, at least [`MAX_FUNCTIONS`], and meet at a barrier before they use it.
+    /// All threads of a block call it, at least [`MAX_FUNCTIONS`], and meet at a barrier before
+    /// they use it.
     #[inline(always)]
     pub fn new(t: Thread, shared: &mut SharedMem, functions: Functions) -> InShared {
         let constants = shared.array::<u64>(MAX_FUNCTIONS * CONSTANTS as u32);
@@ -166,8 +175,11 @@ impl InShared {
     pub fn with(self, t: Thread, functions: Functions) -> InShared {
         let function = t.id();
         if function < functions.count {
-            let words = self::constants(functions.family, Source { seed: functions.seed, function });
-            unroll::<CONSTANTS>(|i| self.constants.store(function * CONSTANTS as u32 + i as u32, words[i]));
+            let words =
+                self::constants(functions.family, Source { seed: functions.seed, function });
+            unroll::<CONSTANTS>(|i| {
+                self.constants.store(function * CONSTANTS as u32 + i as u32, words[i])
+            });
         }
         InShared { functions, ..self }
     }
@@ -184,7 +196,9 @@ impl InShared {
     #[inline(always)]
     fn constants(&self, f: u32) -> Constants {
         let mut constants = [0; CONSTANTS];
-        unroll::<CONSTANTS>(|i| constants[i] = self.constants.load(f * CONSTANTS as u32 + i as u32));
+        unroll::<CONSTANTS>(|i| {
+            constants[i] = self.constants.load(f * CONSTANTS as u32 + i as u32)
+        });
         constants
     }
 }
@@ -193,7 +207,8 @@ impl InShared {
 mod tests {
     use super::*;
 
-    /// Every family spreads keys at least as evenly as a random function: chi-square over 256 slots.
+    /// Every family spreads keys at least as evenly as a random function: chi-square over 256
+    /// slots.
     #[test]
     fn families_spread() {
         for &family in Family::ALL {
@@ -213,11 +228,13 @@ mod tests {
             for slots in [1, 2, 3, 191, 1 << 20, u32::MAX] {
                 let f = Functions::new(family, 5, slots, 3);
                 for key in [0, 1, 2, 334_214_459, 1_900_813, u32::MAX - 5, u32::MAX] {
-                    (0..5).for_each(|j| assert!(f.slot(j, key) < slots, "{family:?} {slots} {key}"));
+                    (0..5)
+                        .for_each(|j| assert!(f.slot(j, key) < slots, "{family:?} {slots} {key}"));
                 }
             }
             let f = Functions::new(family, 5, 1 << 20, 4);
-            let differ = (0..1000u32).filter(|&k| (1..5).all(|j| f.slot(j, k) != f.slot(0, k))).count();
+            let differ =
+                (0..1000u32).filter(|&k| (1..5).all(|j| f.slot(j, k) != f.slot(0, k))).count();
             assert!(family == Family::Modulo || differ > 950, "{family:?}: {differ}");
         }
     }
@@ -225,7 +242,9 @@ mod tests {
     fn bound_functions_are_the_same() {
         for &family in Family::ALL {
             let f = Functions::new(family, 5, 1_000_003, 8);
-            (0..5).for_each(|j| (0..100).for_each(|k| assert_eq!(f.bind(j)(mix(k)), f.slot(j, mix(k)))));
+            (0..5).for_each(|j| {
+                (0..100).for_each(|k| assert_eq!(f.bind(j)(mix(k)), f.slot(j, mix(k))))
+            });
         }
     }
     #[test]
@@ -256,7 +275,9 @@ mod tests {
             let f = Functions::new(family, 1, 1_000_003, 6);
             let source = Source { seed: 6, function: 0 };
             for key in [0u32, 1, 5, 1 << 31, u32::MAX] {
-                let h = (0..=degree).rev().fold(0, |h, i| (h * key as u128 + (source.word(i) >> 3) as u128) % p);
+                let h = (0..=degree)
+                    .rev()
+                    .fold(0, |h, i| (h * key as u128 + (source.word(i) >> 3) as u128) % p);
                 assert_eq!(f.slot(0, key) as u128, (h * 1_000_003) >> 61);
             }
         }

@@ -14,8 +14,9 @@ pub fn constants<const D: usize>(s: Source) -> Constants {
     });
     c
 }
-/// `c0 + c1 k + .. + cD k^D mod 2^61 - 1`, scaled to the slots: (D + 1)-wise independent. Dietzfelbinger and Schellbach
-/// (2009) show that linear functions are not enough at high load. The prime is above every key.
+/// `c0 + c1 k + .. + cD k^D mod 2^61 - 1`, scaled to the slots: (D + 1)-wise independent.
+/// Dietzfelbinger and Schellbach (2009) show that linear functions are not enough at high load. The
+/// prime is above every key.
 #[inline(always)]
 pub fn slot<const D: usize>(key: u32, c: &Constants, slots: u32) -> u32 {
     let mut h = c[D];

@@ -31,8 +31,8 @@ pub fn keys128_fingerprints(
     }
 }
 
-/// Looks every key up, a thread each: `kept[i]` = 1 if row `i` is found, 0 if another one is, which then has an equal key, or none. Adds to
-/// [`counts`].
+/// Looks every key up, a thread each: `kept[i]` = 1 if row `i` is found, 0 if another one is, which
+/// then has an equal key, or none. Adds to [`counts`].
 #[kernel(image = KEYS128, threads = 256)]
 pub fn keys128_verify(
     t: Thread,

@@ -7,7 +7,8 @@ use koel_simt::{Buf, In, Thread, kernel};
 /// The row of a key that is not there.
 pub const NO_ROW: u32 = u32::MAX;
 
-/// Keys of 128 bits as a kernel sees them: the device-side handle. For `#[kernel]` parameters it is passed in parts.
+/// Keys of 128 bits as a kernel sees them: the device-side handle. For `#[kernel]` parameters it is
+/// passed in parts.
 #[derive(Clone, Copy)]
 pub struct Rows {
     /// What the table has in place of keys.
@@ -21,7 +22,8 @@ impl Rows {
     /// The same for host code outside of a kernel, which can then look keys up.
     ///
     /// # Safety
-    /// It is on a device whose memory is the host's, and is there and not changed as long as the result is used.
+    /// It is on a device whose memory is the host's, and is there and not changed as long as the
+    /// result is used.
     #[cfg(not(target_arch = "nvptx64"))]
     pub unsafe fn on_host(self) -> Rows {
         use koel_simt::Arg;
@@ -43,8 +45,9 @@ impl Rows {
     }
     /// The row of a key.
     ///
-    /// A [lookup](Table::get) of its fingerprint: one sector of 32 bytes, seldom a second one. If that is there, the sector of the row beside it, and
-    /// that of the key in this row, which must be equal.
+    /// A [lookup](Table::get) of its fingerprint: one sector of 32 bytes, seldom a second one. If
+    /// that is there, the sector of the row beside it, and that of the key in this row, which
+    /// must be equal.
     #[inline(always)]
     #[track_caller]
     pub fn row(&self, key: u128) -> Option<u32> {

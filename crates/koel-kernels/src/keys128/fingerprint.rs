@@ -4,10 +4,11 @@ use koel_simt::unroll;
 
 /// A hash function from 128 bits to 64: a kernel's argument.
 ///
-/// Each half is a vector multiply-shift (Dietzfelbinger 1996): the four 32-bit words of the key times random 64-bit numbers, and another one, added up
-/// modulo 2^64; the high word of the sum. It is strongly universal, and the halves are drawn independently: two different keys, chosen without
-/// knowledge of the draw, share their fingerprint with probability 2^-64. Keys chosen with such knowledge do at will, so a fingerprint is never
-/// taken for the key.
+/// Each half is a vector multiply-shift (Dietzfelbinger 1996): the four 32-bit words of the key
+/// times random 64-bit numbers, and another one, added up modulo 2^64; the high word of the sum. It
+/// is strongly universal, and the halves are drawn independently: two different keys, chosen
+/// without knowledge of the draw, share their fingerprint with probability 2^-64. Keys chosen with
+/// such knowledge do at will, so a fingerprint is never taken for the key.
 ///
 /// Eight products of 32 and 64 bits, of which the low 64 bits count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +36,9 @@ impl Fingerprint {
     fn half(&self, half: usize, key: u128) -> u64 {
         let constants = &self.constants[half];
         let mut sum = constants[4];
-        unroll::<4>(|i| sum = sum.wrapping_add(constants[i].wrapping_mul((key >> (32 * i)) as u32 as u64)));
+        unroll::<4>(|i| {
+            sum = sum.wrapping_add(constants[i].wrapping_mul((key >> (32 * i)) as u32 as u64))
+        });
         sum >> 32
     }
 }
@@ -48,25 +51,37 @@ mod tests {
     fn fingerprints_match_big_integers() {
         for seed in 0..50 {
             let f = Fingerprint::new(seed);
-            for key in
-                [0, 1, u128::MAX, 1 << 127, (splitmix_at(seed, 90) as u128) << 64 | splitmix_at(seed, 91) as u128]
-            {
+            for key in [
+                0,
+                1,
+                u128::MAX,
+                1 << 127,
+                (splitmix_at(seed, 90) as u128) << 64 | splitmix_at(seed, 91) as u128,
+            ] {
                 let half = |c: [u64; 5]| {
                     let words = (0..4).map(|i| (key >> (32 * i)) & 0xFFFF_FFFF);
                     // At most 2^98: nothing wraps.
-                    let sum = words.zip(c).map(|(word, factor)| word * factor as u128).sum::<u128>() + c[4] as u128;
+                    let sum =
+                        words.zip(c).map(|(word, factor)| word * factor as u128).sum::<u128>()
+                            + c[4] as u128;
                     sum >> 32 & 0xFFFF_FFFF
                 };
                 assert_eq!(f.of(key) as u128, half(f.constants[0]) | half(f.constants[1]) << 32);
             }
         }
     }
-    /// Keys that differ little, or in one word only, share no 16 bits of their fingerprints more often than random numbers do: each word of the key
-    /// counts in both halves.
+    /// Keys that differ little, or in one word only, share no 16 bits of their fingerprints more
+    /// often than random numbers do: each word of the key counts in both halves.
     #[test]
     fn keys_that_are_alike_have_other_fingerprints() {
-        let patterns: [fn(u128) -> u128; 6] =
-            [|i| i, |i| i << 32, |i| i << 64, |i| i << 96, |i| i << 64 | i, |i| 1u128.rotate_left(i as u32) ^ i << 7];
+        let patterns: [fn(u128) -> u128; 6] = [
+            |i| i,
+            |i| i << 32,
+            |i| i << 64,
+            |i| i << 96,
+            |i| i << 64 | i,
+            |i| 1u128.rotate_left(i as u32) ^ i << 7,
+        ];
         for (p, pattern) in patterns.into_iter().enumerate() {
             for part in [0, 16, 32, 48] {
                 // Over the draws: of 30,000 pairs, 0.46 should share a part.

@@ -1,34 +1,43 @@
-//! One block turns one partition into its buckets, in shared memory, and writes them out once: a pair is read once and written
-//! once.
+//! One block turns one partition into its buckets, in shared memory, and writes them out once: a
+//! pair is read once and written once.
 //!
 //! In shared memory a pair is a [record](super::records) of 64 bits, whatever its types.
 //!
 //! Phases, with a barrier between each two:
-//! * A. Every pair counts itself into its first bucket; the first four have their slots. The others are listed.
-//! * B. The listed ones try their second bucket in the same way, and mark their class in the first. So do the pairs of this partition
-//!   that wait behind the bins.
-//! * C. The rest evicts: looks at the four pairs of its bucket, moves one whose other bucket has room, or swaps with one and
-//!   goes on with that. Buckets are read while others change them. Whatever was seen is confirmed before it counts: a slot
-//!   is taken by clearing its bit among the free slots of its bucket, and a pair is replaced by compare-and-swap of all its
-//!   64 bits. No record comes twice (those of equal pairs of equal stretches may, which phase F sets right), so what is equal
-//!   is what was seen.
-//! * D. What C gave up tries both buckets again, now that nobody gives slots back any more. What has no place then is homeless.
-//! * E. Full buckets are ordered so that they tell their class bits, and everything is written out. A bucket from which copies were
-//!   dropped, and that could hide keys if it were no longer full, gets [fillers](Shape::filler).
-//! * F. Keys of which copies may still be in several places are resolved, and the buckets concerned are written again.
+//! * A. Every pair counts itself into its first bucket; the first four have their slots. The others
+//!   are listed.
+//! * B. The listed ones try their second bucket in the same way, and mark their class in the first.
+//!   So do the pairs of this partition that wait behind the bins.
+//! * C. The rest evicts: looks at the four pairs of its bucket, moves one whose other bucket has
+//!   room, or swaps with one and goes on with that. Buckets are read while others change them.
+//!   Whatever was seen is confirmed before it counts: a slot is taken by clearing its bit among the
+//!   free slots of its bucket, and a pair is replaced by compare-and-swap of all its 64 bits. No
+//!   record comes twice (those of equal pairs of equal stretches may, which phase F sets right), so
+//!   what is equal is what was seen.
+//! * D. What C gave up tries both buckets again, now that nobody gives slots back any more. What
+//!   has no place then is homeless.
+//! * E. Full buckets are ordered so that they tell their class bits, and everything is written out.
+//!   A bucket from which copies were dropped, and that could hide keys if it were no longer full,
+//!   gets [fillers](Shape::filler).
+//! * F. Keys of which copies may still be in several places are resolved, and the buckets concerned
+//!   are written again.
 //! * G. Homeless pairs go to the stash.
 //!
 //! # Equal keys
 //! Of copies that meet the one with the greatest stamp stays:
-//! * In phase B, a pair that missed a bucket becomes one with a copy there; between B and C, with another one that missed
-//!   both buckets, too.
-//! * So only pairs of one bucket can be copies from then on. In phase C, who comes to a full bucket with two of them takes the slot of
-//!   the lesser: copies do not part. Phase E looks at what is left.
+//! * In phase B, a pair that missed a bucket becomes one with a copy there; between B and C, with
+//!   another one that missed both buckets, too.
+//! * So only pairs of one bucket can be copies from then on. In phase C, who comes to a full bucket
+//!   with two of them takes the slot of the lesser: copies do not part. Phase E looks at what is
+//!   left.
 //!
-//! Where stamps do not decide, because they are equal or one is unknown, a key becomes *suspect*: phase F looks for its copies in
-//! both buckets and among the homeless, and makes the key *contested* if several have the greatest stamp. Of more than two
-//! of one stamp two are enough to tell, so that a frequent key does not need more room than a rare one.
-use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, filled, with_class_bits};
+//! Where stamps do not decide, because they are equal or one is unknown, a key becomes *suspect*:
+//! phase F looks for its copies in both buckets and among the homeless, and makes the key
+//! *contested* if several have the greatest stamp. Of more than two of one stamp two are enough to
+//! tell, so that a frequent key does not need more room than a rare one.
+use super::layout::{
+    EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, filled, with_class_bits,
+};
 use super::partition::{Stamps, paired};
 use super::records::{Indexed, PairOf, Placed, Recorded, Records, Stamped};
 use super::{filter_bit, stash, state};
@@ -49,18 +58,21 @@ const BATCH: usize = 8;
 const INDEXED: usize = 4;
 /// Evictions of a pair before it is given up.
 pub(super) const MAX_MOVES: u32 = 500;
-/// Pairs of a warp that all its lanes help: of small inputs, where nothing else is to be done meanwhile, and the last ones of others.
+/// Pairs of a warp that all its lanes help: of small inputs, where nothing else is to be done
+/// meanwhile, and the last ones of others.
 const FEW: u32 = 4;
 const LAST: u32 = 1;
 /// Evictions of a pair from which on all lanes help, and as how many of them their help counts.
 const LONG: u32 = 16;
 pub(super) const HELP: u32 = 60;
-/// Slots of the table of contested keys that one may find taken before the build is done in another way.
+/// Slots of the table of contested keys that one may find taken before the build is done in another
+/// way.
 const MAX_PROBES: u32 = 256;
-/// Keys of one hash with which one that found both its buckets full is compared, at most: phase F does that faster.
+/// Keys of one hash with which one that found both its buckets full is compared, at most: phase F
+/// does that faster.
 const MAX_COMPARED: u32 = 8;
-/// Pairs of a partition that were given up, from which on the others are given up after few evictions: so many have no room only if
-/// keys were chosen.
+/// Pairs of a partition that were given up, from which on the others are given up after few
+/// evictions: so many have no room only if keys were chosen.
 const MANY_GIVEN_UP: u32 = 256;
 /// Pairs that a warp works on in phase C: fewer warps collide less.
 const PAIRS_PER_WARP: u32 = 40;
@@ -99,8 +111,9 @@ pub(super) struct Partition<R> {
     pub shape: Shape,
     pub from: R,
     pub slots: Shared<u64>,
-    /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the free slots and bits 4-7 those that
-    /// are dropped. Bits 20-23: the classes that overflowed; two marks follow.
+    /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the
+    /// free slots and bits 4-7 those that are dropped. Bits 20-23: the classes that
+    /// overflowed; two marks follow.
     pub words: Shared<u32>,
 }
 const COUNT: u32 = 0xFFFF;
@@ -255,8 +268,9 @@ impl Lists {
     fn is_lost(self) -> bool {
         self.lengths.load_volatile(MISSED_TWICE) > self.room
     }
-    /// Makes one of pair `i` of the second list and another one there of its key, if there is one: the one of the greater stamp stays, of
-    /// equal stamps both do, and the key is suspect. They meet in a table of numbers in the memory of the first list. Whether one
+    /// Makes one of pair `i` of the second list and another one there of its key, if there is one:
+    /// the one of the greater stamp stays, of equal stamps both do, and the key is suspect.
+    /// They meet in a table of numbers in the memory of the first list. Whether one
     /// was dropped.
     #[inline(always)]
     fn merge_missed<R: Records>(self, part: Partition<R>, i: u32, e: u64) -> bool {
@@ -293,8 +307,9 @@ impl Lists {
     }
 }
 
-/// Makes one of a pair and a copy of it in a full bucket, if there is one: the record of the greater stamp stays there. Of equal stamps
-/// two stay, and the key is suspect: `ties` counts those of the pair's own.
+/// Makes one of a pair and a copy of it in a full bucket, if there is one: the record of the
+/// greater stamp stays there. Of equal stamps two stay, and the key is suspect: `ties` counts those
+/// of the pair's own.
 #[inline(always)]
 fn merge<R: Records>(
     part: Partition<R>,
@@ -319,8 +334,14 @@ fn merge<R: Records>(
             let its = part.from.stamp(other);
             let unknown = !R::EXACT && mine.max(its) == part.from.unknown();
             if unknown {
-                contest::<R::Layout>(contested, source.contested_bits, part.key(e), lists.build_state);
-                // Copies with greater stamps may come: then the stretch of this one would not be the one to search.
+                contest::<R::Layout>(
+                    contested,
+                    source.contested_bits,
+                    part.key(e),
+                    lists.build_state,
+                );
+                // Copies with greater stamps may come: then the stretch of this one would not be
+                // the one to search.
                 lists.build_state.fetch_max(state::FROM, part.from.search_from(mine.min(its)));
             }
             if mine < its || unknown && mine == its {
@@ -356,7 +377,12 @@ pub(super) struct Target {
 
 /// A partition and its lists in shared memory, not cleared yet.
 #[inline(always)]
-pub(super) fn in_shared<R: Placed>(t: Thread, shape: Shape, to: Target, from: R) -> (Partition<R>, Lists) {
+pub(super) fn in_shared<R: Placed>(
+    t: Thread,
+    shape: Shape,
+    to: Target,
+    from: R,
+) -> (Partition<R>, Lists) {
     let mut shared = t.shared();
     let part = Partition {
         shape,
@@ -406,7 +432,15 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
     let (id, p) = (t.id(), t.block());
     let group = p.checked_div(source.each).unwrap_or(0);
     let (top, layout) = (stamps.top(group), PhantomData);
-    let from = Stamped::<L> { stamps, top, bins: pairs, bin: p * source.room, room: source.room, overflow, layout };
+    let from = Stamped::<L> {
+        stamps,
+        top,
+        bins: pairs,
+        bin: p * source.room,
+        room: source.room,
+        overflow,
+        layout,
+    };
     let (part, lists) = in_shared(t, shape, to, from);
 
     t.wait_for_previous();
@@ -423,7 +457,8 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
         if count > 1 {
             unroll::<ITEMS>(|j| {
                 if j % 2 == 0 {
-                    [e[j], e[j + 1]] = L::two_heads(pairs, (from.bin + number(j as u32).min(last)) / 2);
+                    [e[j], e[j + 1]] =
+                        L::two_heads(pairs, (from.bin + number(j as u32).min(last)) / 2);
                 }
             });
         }
@@ -476,7 +511,16 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
             at += 1;
         }
     });
-    build_rest::<_, CHECK>(t, part, lists, to, count, missed, number, [of_group == !0, valid_here == !0])
+    build_rest::<_, CHECK>(
+        t,
+        part,
+        lists,
+        to,
+        count,
+        missed,
+        number,
+        [of_group == !0, valid_here == !0],
+    )
 }
 
 /// Builds from the bins of the [pass over small inputs](super::small), in loops.
@@ -500,8 +544,8 @@ pub(super) fn build_indexed<L: Layout>(
     build_in_loops::<_, true>(t, part, lists, to, count, valid_here == !0)
 }
 
-/// Everything behind the clearing of a partition, and a barrier behind that, for `count` pairs, [`MOST_IN_LOOPS`] at most. `valid`: whether none are
-/// behind the bins.
+/// Everything behind the clearing of a partition, and a barrier behind that, for `count` pairs,
+/// [`MOST_IN_LOOPS`] at most. `valid`: whether none are behind the bins.
 #[inline(always)]
 pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
     t: Thread,
@@ -539,8 +583,9 @@ pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
 /// So many pairs are built in loops, at most: a thread has a bit for each of its own.
 pub(super) const MOST_IN_LOOPS: u32 = 32 * THREADS;
 
-/// Everything behind phase A. `count`: pairs in the bin. `missed`: pairs of this thread for which the list had no room, pair `number(j)`
-/// of the bin for bit `j`. `valid`: whether no pairs are behind the bins of each pass.
+/// Everything behind phase A. `count`: pairs in the bin. `missed`: pairs of this thread for which
+/// the list had no room, pair `number(j)` of the bin for bit `j`. `valid`: whether no pairs are
+/// behind the bins of each pass.
 #[inline(always)]
 fn build_rest<R: Records, const CHECK: bool>(
     t: Thread,
@@ -564,7 +609,8 @@ fn build_rest<R: Records, const CHECK: bool>(
     let behind_first = behind(valid_first, state::OVERFLOW_FIRST);
     let behind_second = behind(valid_second, state::OVERFLOW_SECOND);
     if behind_first.max(behind_second) > source.area {
-        // An area was too small: the build has failed, and to look at all that is there would take long.
+        // An area was too small: the build has failed, and to look at all that is there would take
+        // long.
         return;
     }
     let all_behind = behind_first + behind_second;
@@ -587,7 +633,8 @@ fn build_rest<R: Records, const CHECK: bool>(
                 continue;
             }
             if CHECK {
-                // Another copy from there may not see this one in a bucket before it goes on to the next.
+                // Another copy from there may not see this one in a bucket before it goes on to the
+                // next.
                 part.suspect(e);
             }
             if part.count_in(shape.first(h), e) {
@@ -641,7 +688,8 @@ fn build_rest<R: Records, const CHECK: bool>(
         while i < missed_twice {
             let e = lists.second.load_volatile(i);
             let h = part.hash(e);
-            if merge::<R>(part, lists, shape.other(h, shape.first(h)), e, &mut 0, source, contested) {
+            if merge::<R>(part, lists, shape.other(h, shape.first(h)), e, &mut 0, source, contested)
+            {
                 lists.second.store_volatile(i, EMPTY);
                 dropped += 1;
             } else {
@@ -694,7 +742,10 @@ fn build_rest<R: Records, const CHECK: bool>(
             i = id;
             while i < homeless {
                 let e = lists.second.load_volatile(i);
-                list.store(i, if part.is_suspect(e) { part.fingerprint(e) } else { part.tag(e) } as u64);
+                list.store(
+                    i,
+                    if part.is_suspect(e) { part.fingerprint(e) } else { part.tag(e) } as u64,
+                );
                 i += THREADS;
             }
             t.barrier();
@@ -709,7 +760,9 @@ fn build_rest<R: Records, const CHECK: bool>(
                 while here != 0 {
                     let slot = 4 * i + here.trailing_zeros();
                     here &= here - 1;
-                    dropped += resolve::<R>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
+                    dropped +=
+                        resolve::<R>(part, lists, slot, homeless, source.contested_bits, contested)
+                            as u32;
                 }
                 i += THREADS;
             }
@@ -718,7 +771,9 @@ fn build_rest<R: Records, const CHECK: bool>(
                 let e = lists.second.load_volatile(i);
                 if part.is_suspect(e) {
                     let slot = shape.buckets * 4 + i;
-                    dropped += resolve::<R>(part, lists, slot, homeless, source.contested_bits, contested) as u32;
+                    dropped +=
+                        resolve::<R>(part, lists, slot, homeless, source.contested_bits, contested)
+                            as u32;
                 }
                 i += THREADS;
             }
@@ -743,17 +798,23 @@ fn build_rest<R: Records, const CHECK: bool>(
     // G.
     i = id;
     while i < homeless {
-        // Both buckets of the pair are full, and its class is marked in the first: a lookup comes here.
+        // Both buckets of the pair are full, and its class is marked in the first: a lookup comes
+        // here.
         if !resolved || list.load(i) & DROPPED_HERE == 0 {
-            let done = stash::insert_near::<R::Layout>(stash, source.stash_bits, part.from.pair(lists.second.load(i)));
+            let done = stash::insert_near::<R::Layout>(
+                stash,
+                source.stash_bits,
+                part.from.pair(lists.second.load(i)),
+            );
             build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
         }
         i += THREADS;
     }
 }
 
-/// Phases C and D for the first `missed` pairs of the second list, which found both their buckets full. What has no place afterwards is
-/// homeless. Tells how many copies it dropped. All `BLOCK` threads of the block call it; a barrier follows if something was given up.
+/// Phases C and D for the first `missed` pairs of the second list, which found both their buckets
+/// full. What has no place afterwards is homeless. Tells how many copies it dropped. All `BLOCK`
+/// threads of the block call it; a barrier follows if something was given up.
 #[inline(always)]
 pub(super) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u32>(
     t: Thread,
@@ -783,7 +844,8 @@ pub(super) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u32>(
             let h = part.hash(e);
             let first = shape.first(h);
             // Its class is marked: it missed its first bucket once, or was evicted from it.
-            let slot = part.take_last_slot(first).or_else(|| part.take_last_slot(shape.other(h, first)));
+            let slot =
+                part.take_last_slot(first).or_else(|| part.take_last_slot(shape.other(h, first)));
             match slot {
                 Some(slot) => part.slots.store_volatile(slot, e),
                 None => lists.second.store(lengths.fetch_add(HOMELESS, 1), e),
@@ -840,7 +902,10 @@ fn thinned<R: Records>(
         }
     });
     if gone == 0 || hides {
-        with_class_bits::<R::Layout>(filled::<R::Layout>(shape, shape.place(p, at) as u32, bucket, gone), word >> CLASS)
+        with_class_bits::<R::Layout>(
+            filled::<R::Layout>(shape, shape.place(p, at) as u32, bucket, gone),
+            word >> CLASS,
+        )
     } else {
         empty_last::<R::Layout>(bucket)
     }
@@ -883,8 +948,9 @@ macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, 
 entries! {
     /// Builds partition `t.block()`, and finds equal keys.
     ///
-    /// `counts`, `valid`: pairs that came to each bin of both passes, and at most how many of them are in it: all ones if all are. `overflow`: the overflow areas of the
-    /// passes, whose pairs `build_state` counts. The stash is empty, but for what other blocks put there.
+    /// `counts`, `valid`: pairs that came to each bin of both passes, and at most how many of them
+    /// are in it: all ones if all are. `overflow`: the overflow areas of the passes, whose pairs
+    /// `build_state` counts. The stash is empty, but for what other blocks put there.
     MAP map_build Narrow, true;
     /// The same for wide pairs.
     MAP_WIDE map_build_wide Wide<u64, u64>, true;
@@ -894,15 +960,17 @@ entries! {
     MAP_WIDE map_build_unchecked_wide Wide<u64, u64>, false;
 }
 
-/// Looks for a way to a free slot for a pair that found both its buckets full: past one pair that goes to its other bucket, or two. All
-/// lanes of a warp look, each at one way of 32. Gives the pair that has no place afterwards: [`EMPTY`] if all have, the one it was given if
-/// nothing was moved, or one that was moved by which somebody else was faster.
+/// Looks for a way to a free slot for a pair that found both its buckets full: past one pair that
+/// goes to its other bucket, or two. All lanes of a warp look, each at one way of 32. Gives the
+/// pair that has no place afterwards: [`EMPTY`] if all have, the one it was given if nothing was
+/// moved, or one that was moved by which somebody else was faster.
 #[inline(always)]
 fn search_together<R: Placed, const CHECK: bool>(t: Thread, part: Partition<R>, pair: u64) -> u64 {
     let (shape, lane, warp) = (part.shape, t.lane(), t.warp());
     let h = part.hash(pair);
     let first = shape.first(h);
-    // Each lane has a pair of a bucket, one of the bucket where that would go, and the bucket where this would go.
+    // Each lane has a pair of a bucket, one of the bucket where that would go, and the bucket where
+    // this would go.
     let bucket = if lane < 16 { first } else { shape.other(h, first) };
     let slot = 4 * bucket + (lane >> 2 & 3);
     // Others may change it meanwhile: what four lanes look behind is what one of them saw.
@@ -962,8 +1030,8 @@ fn search_together<R: Placed, const CHECK: bool>(t: Thread, part: Partition<R>, 
     warp.shfl(left, way)
 }
 
-/// Phase C for the pairs `next..to` of the second list, one lane each; what is given up is appended to the first list. Tells how many
-/// copies it dropped.
+/// Phase C for the pairs `next..to` of the second list, one lane each; what is given up is appended
+/// to the first list. Tells how many copies it dropped.
 #[inline(always)]
 fn evict<R: Placed, const CHECK: bool>(
     t: Thread,
@@ -1019,7 +1087,8 @@ fn evict<R: Placed, const CHECK: bool>(
             // One of the four whose other bucket has room, else any of them.
             let hashes = y.map(|e| part.hash(e));
             if hashes == [part.hash(x); 4] {
-                // Keys that were chosen: none has more room elsewhere than this one. Perhaps there are others in its other bucket.
+                // Keys that were chosen: none has more room elsewhere than this one. Perhaps there
+                // are others in its other bucket.
                 bucket = shape.other(part.hash(x), bucket);
                 if moves > MAX_MOVES || part.bucket(bucket).map(|e| part.hash(e)) == hashes {
                     lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
@@ -1074,7 +1143,10 @@ fn evict<R: Placed, const CHECK: bool>(
         }
         moves += active as u32;
         // An update has no registers left for that, and no keys that were chosen for long.
-        let many = !R::MARKS_CHANGES && active && moves > LONG && lengths.load_volatile(GIVEN_UP) > MANY_GIVEN_UP;
+        let many = !R::MARKS_CHANGES
+            && active
+            && moves > LONG
+            && lengths.load_volatile(GIVEN_UP) > MANY_GIVEN_UP;
         if active && (many || moves > MAX_MOVES) {
             lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
             active = false;
@@ -1085,8 +1157,8 @@ fn evict<R: Placed, const CHECK: bool>(
 
 /// All pairs of slots of a bucket.
 const TWO_OF_FOUR: [(usize, usize); 6] = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)];
-/// Of copies in a bucket, the slots of those that need not stay, a bit each; and whether some are left of which that is not known: their
-/// key is suspect. `taken`: the slots that hold a pair.
+/// Of copies in a bucket, the slots of those that need not stay, a bit each; and whether some are
+/// left of which that is not known: their key is suspect. `taken`: the slots that hold a pair.
 #[inline(always)]
 fn lesser_copies<R: Placed>(part: Partition<R>, records: [u64; 4], taken: u32) -> (u32, bool) {
     let tags = records.map(|e| part.tag(e));
@@ -1109,10 +1181,12 @@ fn lesser_copies<R: Placed>(part: Partition<R>, records: [u64; 4], taken: u32) -
     }
     (lesser, tied)
 }
-/// Phase F for the pair in slot `at`, or behind the slots for homeless pair `at - slots`: if it is the first of several equal
-/// ones, it takes the place of all, with the record that stays; else it is marked as dropped, which is what is told.
+/// Phase F for the pair in slot `at`, or behind the slots for homeless pair `at - slots`: if it is
+/// the first of several equal ones, it takes the place of all, with the record that stays; else it
+/// is marked as dropped, which is what is told.
 ///
-/// Others read the record meanwhile: the one that stays has the same key, and only the first copy decides.
+/// Others read the record meanwhile: the one that stays has the same key, and only the first copy
+/// decides.
 #[inline(always)]
 fn resolve<R: Records>(
     part: Partition<R>,
@@ -1123,12 +1197,17 @@ fn resolve<R: Records>(
     contested: Buf<u64>,
 ) -> bool {
     let slots = part.shape.buckets * 4;
-    let me = if at < slots { part.slots.load_volatile(at) } else { lists.second.load_volatile(at - slots) };
+    let me = if at < slots {
+        part.slots.load_volatile(at)
+    } else {
+        lists.second.load_volatile(at - slots)
+    };
     let print = part.fingerprint(me);
     let h = part.hash(me);
     let first = part.shape.first(h);
     let second = part.shape.other(h, first);
-    let (mut best, mut greatest, mut ties, mut copies, mut first_copy) = (me, part.from.stamp(me), false, 0, at);
+    let (mut best, mut greatest, mut ties, mut copies, mut first_copy) =
+        (me, part.from.stamp(me), false, 0, at);
     let mut meet = |other: u32, e: u64| {
         copies += 1;
         first_copy = first_copy.min(other);

@@ -83,7 +83,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, 
     }
 )* } }
 entries! {
-    /// Appends every pair to two arrays, `count` of which are taken, in any order. A thread for each bucket and each four slots of the stash.
+    /// Appends every pair to two arrays, `count` of which are taken, in any order. A thread for
+    /// each bucket and each four slots of the stash.
     MAP map_export Narrow, u32, u32;
     /// The same.
     MAP_WIDE map_export_u32_u64 Wide<u32, u64>, u32, u64;

@@ -1,26 +1,31 @@
-//! Updates of few keys beside the pairs of a table, a map or a [set](crate::set::few): each operation by a thread, in the one or two
-//! buckets where its key may lie.
+//! Updates of few keys beside the pairs of a table, a map or a [set](crate::set::few): each
+//! operation by a thread, in the one or two buckets where its key may lie.
 //!
-//! What [`update`](super::update) does for whole partitions reads all of the table. Where operations are few, it is less to read and write
-//! the buckets of their keys. Operations are brought together as for that, but by the first pass alone: its bins, each of some partitions, are
-//! the *groups* here. Both buckets of a key are in its partition, so one block a group does all that is done in its buckets, and its barriers
-//! order that:
-//! 1. Operations wait for the first buckets of their keys. In each *round* every bucket is claimed by the operation of the least number, in shared
-//!    memory; the others wait for the next round. An operation is done if the first bucket is enough for it: the key is there, or cannot be elsewhere,
-//!    or is new and has a free slot there; [fillers](Shape::filler) are free slots too.
-//! 2. The rest wait for second buckets, in rounds again. Where both buckets of a new key are full, another key of the second one, or of the first,
-//!    goes to its other bucket, or does so after a third key did. Each round an operation tries one such way, or a few; what buckets that takes it
-//!    claims besides, until the round ends.
+//! What [`update`](super::update) does for whole partitions reads all of the table. Where
+//! operations are few, it is less to read and write the buckets of their keys. Operations are
+//! brought together as for that, but by the first pass alone: its bins, each of some partitions,
+//! are the *groups* here. Both buckets of a key are in its partition, so one block a group does all
+//! that is done in its buckets, and its barriers order that:
+//! 1. Operations wait for the first buckets of their keys. In each *round* every bucket is claimed
+//!    by the operation of the least number, in shared memory; the others wait for the next round.
+//!    An operation is done if the first bucket is enough for it: the key is there, or cannot be
+//!    elsewhere, or is new and has a free slot there; [fillers](Shape::filler) are free slots too.
+//! 2. The rest wait for second buckets, in rounds again. Where both buckets of a new key are full,
+//!    another key of the second one, or of the first, goes to its other bucket, or does so after a
+//!    third key did. Each round an operation tries one such way, or a few; what buckets that takes
+//!    it claims besides, until the round ends.
 //!
 //! So operations on one key are done in the order of their numbers.
 //!
-//! Class bits are set where keys overflow, and never cleared: one may be set although the last such key is gone, until another update reads the
-//! whole partition. Pairs in the stash stay there, and buckets that were full stay so while there are any.
+//! Class bits are set where keys overflow, and never cleared: one may be set although the last such
+//! key is gone, until another update reads the whole partition. Pairs in the stash stay there, and
+//! buckets that were full stay so while there are any.
 //!
 //! # What is left
-//! The ambiguous key, keys in the stash, those for which there is no room so near, operations for which too many rounds are needed, and groups
-//! that had no room for their operations: they are [not done](status::NOT_DONE), and the kernels of whole partitions, which follow, do
-//! them. They find empty groups where nothing is left.
+//! The ambiguous key, keys in the stash, those for which there is no room so near, operations for
+//! which too many rounds are needed, and groups that had no room for their operations: they are
+//! [not done](status::NOT_DONE), and the kernels of whole partitions, which follow, do them. They
+//! find empty groups where nothing is left.
 use super::build::write_bucket;
 use super::header;
 use super::join::{Form, Numbered, Pass, Routed};
@@ -57,7 +62,8 @@ pub const fn shared_bytes(few: Few, key_bytes: u32) -> u32 {
     let room = few.pass.room.next_multiple_of(4);
     room * (key_bytes + 4 + LISTS * 4) + (few.claims + 1) * 4 + COUNTS * 4
 }
-/// Lists of operations: those that wait, those that go on waiting, and those that need second buckets.
+/// Lists of operations: those that wait, those that go on waiting, and those that need second
+/// buckets.
 const LISTS: u32 = 3;
 
 // What a block counts: in the first words the operations of each list.
@@ -97,10 +103,24 @@ pub(crate) trait Bucketed: Copy + 'static {
     fn put(bucket: &mut Self::Bucket, slot: usize, pair: Option<(MixedOf<Self>, ValueOf<Self>)>);
     /// The class bits of a full bucket.
     fn class_bits(bucket: &Self::Bucket) -> u32;
-    /// The bucket in this place as it is written, with these class bits, and these slots empty; `needed`: it must look full.
-    fn ordered(shape: Shape, place: u32, bucket: Self::Bucket, free: u32, bits: u32, needed: bool) -> Self::Bucket;
+    /// The bucket in this place as it is written, with these class bits, and these slots empty;
+    /// `needed`: it must look full.
+    fn ordered(
+        shape: Shape,
+        place: u32,
+        bucket: Self::Bucket,
+        free: u32,
+        bits: u32,
+        needed: bool,
+    ) -> Self::Bucket;
     /// Writes the value of a slot of a bucket that has these pairs.
-    fn store_value(slots: Buf<Self::Word>, place: u32, slot: u32, key: MixedOf<Self>, value: ValueOf<Self>);
+    fn store_value(
+        slots: Buf<Self::Word>,
+        place: u32,
+        slot: u32,
+        key: MixedOf<Self>,
+        value: ValueOf<Self>,
+    );
 }
 pub(crate) type MixedOf<T> = <<T as Bucketed>::Pairs as Layout>::Mixed;
 pub(crate) type ValueOf<T> = <<T as Bucketed>::Pairs as Layout>::Value;
@@ -310,14 +330,19 @@ impl<T: Bucketed> Work<T> {
     #[inline(always)]
     #[track_caller]
     fn close(self, mut bucket: Open<T>, gone: u32) {
-        let (place, free) = (self.shape.place(bucket.p, bucket.b) as u32, bucket.free(self.shape) | gone);
+        let (place, free) =
+            (self.shape.place(bucket.p, bucket.b) as u32, bucket.free(self.shape) | gone);
         unroll::<8>(|s| {
             if s < T::SLOTS && free >> s & 1 != 0 {
                 T::put(&mut bucket.there, s, None);
             }
         });
         let needed = bucket.is_full && self.has_stash;
-        T::store(self.slots, place, T::ordered(self.shape, place, bucket.there, free, bucket.bits, needed));
+        T::store(
+            self.slots,
+            place,
+            T::ordered(self.shape, place, bucket.there, free, bucket.bits, needed),
+        );
     }
     /// Gives a pair a slot that is free, and writes the bucket.
     #[inline(always)]
@@ -336,8 +361,8 @@ impl<T: Bucketed> Work<T> {
         let there = self.claims.cas(word, FREE, mine);
         there == FREE || there == mine
     }
-    /// Makes room in a full bucket by the key in slot `s`, which goes to its other bucket; with `by`, when the key in that slot there has gone to
-    /// its own other one.
+    /// Makes room in a full bucket by the key in slot `s`, which goes to its other bucket; with
+    /// `by`, when the key in that slot there has gone to its own other one.
     #[inline(always)]
     fn evict(self, t: Thread, own: u32, bucket: &Open<T>, s: u32, by: Option<u32>) -> Fate {
         let (p, b) = (bucket.p, bucket.b);
@@ -376,9 +401,10 @@ impl<T: Bucketed> Work<T> {
         self.put(other, free.trailing_zeros(), pair);
         Fate::Done
     }
-    /// Does an operation in the bucket that it has claimed, the first or the second one of its key, and adds to `more` the keys that came or went.
-    /// `way`: how it tries to make room if there is none in the second, up to the way before `last`; then the one that comes next. `is_late`: another
-    /// operation had the claim before.
+    /// Does an operation in the bucket that it has claimed, the first or the second one of its key,
+    /// and adds to `more` the keys that came or went. `way`: how it tries to make room if there
+    /// is none in the second, up to the way before `last`; then the one that comes next. `is_late`:
+    /// another operation had the claim before.
     #[inline(always)]
     fn apply<const SECOND: bool>(
         self,
@@ -398,7 +424,8 @@ impl<T: Bucketed> Work<T> {
         let is_new = SECOND && *way != 0;
         let mut is_in_first = !SECOND || *way >= Self::WAYS / 2;
         if SECOND && !is_new && is_late {
-            // One before it may have brought the key to the table, and another one have moved it to its first bucket.
+            // One before it may have brought the key to the table, and another one have moved it to
+            // its first bucket.
             if !self.take(t, p, first, own) {
                 return Fate::Waits;
             }
@@ -413,14 +440,16 @@ impl<T: Bucketed> Work<T> {
         if !SECOND && may_be_elsewhere && bucket.bits >> class(h) & 1 != 0 {
             return Fate::Goes;
         }
-        let in_stash = || stash::slot_of::<T::Pairs>(self.stash, self.few.stash_bits, key).is_some();
+        let in_stash =
+            || stash::slot_of::<T::Pairs>(self.stash, self.few.stash_bits, key).is_some();
         if SECOND && may_be_elsewhere && self.has_stash && in_stash() {
             return Fate::Left;
         }
         let before = slot.map(|slot| bucket.pair(slot).1);
         let operation = self.operation(number);
-        let needs_value =
-            T::VALUES && operation != operation::ERASE && (operation != operation::INSERT || before.is_none());
+        let needs_value = T::VALUES
+            && operation != operation::ERASE
+            && (operation != operation::INSERT || before.is_none());
         let value = if needs_value { self.values.get(number) } else { Number::narrowed(0) };
         let after = applied(operation, before, value);
         let (mut gone, mut fate) = (0, Fate::Done);
@@ -428,7 +457,13 @@ impl<T: Bucketed> Work<T> {
             (Some(slot), Some(after)) => {
                 if T::VALUES && before != Some(after) {
                     // The order of the pairs does not depend on their values.
-                    T::store_value(self.slots, self.shape.place(p, bucket.b) as u32, slot, key, after);
+                    T::store_value(
+                        self.slots,
+                        self.shape.place(p, bucket.b) as u32,
+                        slot,
+                        key,
+                        after,
+                    );
                 }
             }
             (Some(slot), None) => gone = 1 << slot,
@@ -461,8 +496,9 @@ impl<T: Bucketed> Work<T> {
             (None, None) => {}
         }
         if slot.is_some() != after.is_some() {
-            *more =
-                more.wrapping_add((fate == Fate::Done && after.is_some()) as u32).wrapping_sub(slot.is_some() as u32);
+            *more = more
+                .wrapping_add((fate == Fate::Done && after.is_some()) as u32)
+                .wrapping_sub(slot.is_some() as u32);
             self.close(bucket, gone);
         }
         if fate == Fate::Done {
@@ -470,10 +506,18 @@ impl<T: Bucketed> Work<T> {
         }
         fate
     }
-    /// Rounds in which the operations of a list do what they can in first, or else in second buckets, until none waits; or too many rounds were
-    /// needed, or each waits for another one. What waits then is left.
+    /// Rounds in which the operations of a list do what they can in first, or else in second
+    /// buckets, until none waits; or too many rounds were needed, or each waits for another
+    /// one. What waits then is left.
     #[inline(always)]
-    fn rounds<const SECOND: bool>(self, t: Thread, mut waiting: u32, mut later: u32, mut count: u32, more: &mut u32) {
+    fn rounds<const SECOND: bool>(
+        self,
+        t: Thread,
+        mut waiting: u32,
+        mut later: u32,
+        mut count: u32,
+        more: &mut u32,
+    ) {
         let (id, room, mut round) = (t.id(), self.few.pass.room, 0);
         // In the first round all wait.
         let all = |list: u32, at: u32, round: u32| {
@@ -511,14 +555,17 @@ impl<T: Bucketed> Work<T> {
                     self.append(later, i | way << WAY | IS_LATE);
                     continue;
                 }
-                // What comes behind an operation on the same key that was left must not be done before that.
+                // What comes behind an operation on the same key that was left must not be done
+                // before that.
                 let may_follow = SECOND && way == 0 && late != 0 && is_stuck;
                 if key == T::Pairs::AMBIGUOUS || may_follow {
                     self.leave(number);
                     continue;
                 }
-                // Where few wait, each tries several ways. There are as many in either bucket as whole rounds take.
-                let last = way + if count > THREADS { 1 } else { T::SLOTS as u32 - way % T::SLOTS as u32 };
+                // Where few wait, each tries several ways. There are as many in either bucket as
+                // whole rounds take.
+                let last =
+                    way + if count > THREADS { 1 } else { T::SLOTS as u32 - way % T::SLOTS as u32 };
                 let fate = match self.apply::<SECOND>(t, i, &mut way, last, late != 0, more) {
                     Fate::Goes if SECOND && way == Self::WAYS => Fate::Left,
                     fate => fate,
@@ -599,10 +646,12 @@ pub(crate) fn update_few<T: Bucketed>(
     if came == 0 && !has_spilled {
         return;
     }
-    let (seed, has_stash) = (table_header.load(header::SEED), table_header.load(header::STASHED) != 0);
+    let (seed, has_stash) =
+        (table_header.load(header::SEED), table_header.load(header::STASHED) != 0);
     let query = |i: u32| {
-        let (sent, number) =
-            <Numbered as Form<T::Pairs>>::split(<Numbered as Form<T::Pairs>>::array(sent).get(group * room + i));
+        let (sent, number) = <Numbered as Form<T::Pairs>>::split(
+            <Numbered as Form<T::Pairs>>::array(sent).get(group * room + i),
+        );
         (T::Pairs::mixed_of(seed, sent), number)
     };
     // Operations that an earlier part of the batch has left must be done before.
@@ -613,10 +662,15 @@ pub(crate) fn update_few<T: Bucketed>(
             i += THREADS;
         }
         i = id;
-        let behind = if has_spilled { sent_state.get(super::join::state::OVERFLOWED).min(few.pass.area) } else { 0 };
+        let behind = if has_spilled {
+            sent_state.get(super::join::state::OVERFLOWED).min(few.pass.area)
+        } else {
+            0
+        };
         while i < behind {
-            let (sent, number) =
-                <Numbered as Form<T::Pairs>>::split(<Numbered as Form<T::Pairs>>::array(overflow).get(i));
+            let (sent, number) = <Numbered as Form<T::Pairs>>::split(
+                <Numbered as Form<T::Pairs>>::array(overflow).get(i),
+            );
             if few.pass.bin(T::Pairs::partition_of(seed, sent, shape)) == group {
                 statuses.store(number, status::NOT_DONE);
             }
@@ -700,9 +754,11 @@ macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $table:ty, $
 )* } }
 const _: () = assert!(THREADS == 256);
 entries! {
-    /// Applies the operations of group `t.block()`, as far as that is done in few buckets: see the module. There must be two buckets. `sent`,
-    /// `overflow` and what follows up to `sent_state`: as the first pass of a [join](super::join) leaves them. `values` and `operations`, if these
-    /// differ, and `statuses`: of each operation. [`map_update`](fn@super::update::map_update) must follow.
+    /// Applies the operations of group `t.block()`, as far as that is done in few buckets: see the
+    /// module. There must be two buckets. `sent`, `overflow` and what follows up to `sent_state`:
+    /// as the first pass of a [join](super::join) leaves them. `values` and `operations`, if these
+    /// differ, and `statuses`: of each operation. [`map_update`](fn@super::update::map_update) must
+    /// follow.
     MAP_UPDATE map_update_few OfMap<Narrow>, u32, 4 4;
     /// The same.
     MAP_UPDATE_WIDE map_update_few_u32_u64 OfMap<Wide<u32, u64>>, u64, 8 3;

@@ -3,7 +3,8 @@ use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, class_bit
 use super::{header, stash};
 use koel_simt::{Buf, In, Thread, U64x2, kernel, unroll};
 
-/// A table as a kernel sees it: the device-side handle. For `#[kernel]` parameters it is passed in parts.
+/// A table as a kernel sees it: the device-side handle. For `#[kernel]` parameters it is passed in
+/// parts.
 #[derive(Clone, Copy)]
 pub struct Table<L> {
     /// Partitions and buckets.
@@ -26,8 +27,8 @@ pub(super) enum Hit {
     /// In neither bucket: only the stash can tell.
     Stash,
 }
-/// Looks for a key in its first bucket, which was read, and if it may be there in the second, which `heads` reads. Buckets are counted
-/// as the caller likes. The key must not be the ambiguous one.
+/// Looks for a key in its first bucket, which was read, and if it may be there in the second, which
+/// `heads` reads. Buckets are counted as the caller likes. The key must not be the ambiguous one.
 #[inline(always)]
 #[track_caller]
 pub(super) fn search<L: Layout>(
@@ -38,7 +39,8 @@ pub(super) fn search<L: Layout>(
     heads: impl FnOnce(u32) -> [u64; 4],
 ) -> Option<Hit> {
     let (mut bucket, mut hit) = (first, matching::<L>(first_heads, key));
-    if hit.is_none() && first_heads[3] != EMPTY && class_bit::<L>(first_heads, class(L::hash(key))) {
+    if hit.is_none() && first_heads[3] != EMPTY && class_bit::<L>(first_heads, class(L::hash(key)))
+    {
         bucket = second();
         let heads = heads(bucket);
         hit = matching::<L>(heads, key);
@@ -51,13 +53,20 @@ pub(super) fn search<L: Layout>(
 impl<L: Layout> Table<L> {
     /// From its parts.
     #[inline(always)]
-    pub fn new(shape: Shape, stash_bits: u32, slots: In<u64>, stash: In<u64>, header: In<u32>) -> Table<L> {
+    pub fn new(
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<u64>,
+        stash: In<u64>,
+        header: In<u32>,
+    ) -> Table<L> {
         Table { shape, stash_bits, slots, stash, header, layout: core::marker::PhantomData }
     }
     /// The same for host code outside of a kernel, which can then look keys up.
     ///
     /// # Safety
-    /// It is on a device whose memory is the host's, and is there and not changed as long as the result is used.
+    /// It is on a device whose memory is the host's, and is there and not changed as long as the
+    /// result is used.
     #[cfg(not(target_arch = "nvptx64"))]
     pub unsafe fn on_host(self) -> Table<L> {
         use koel_simt::Arg;
@@ -91,7 +100,11 @@ impl<L: Layout> Table<L> {
     #[inline(always)]
     #[track_caller]
     pub(super) fn in_stash(&self, key: L::Mixed) -> Option<L::Value> {
-        if self.header.get(header::STASHED) != 0 { stash::find::<L>(self.stash, self.stash_bits, key) } else { None }
+        if self.header.get(header::STASHED) != 0 {
+            stash::find::<L>(self.stash, self.stash_bits, key)
+        } else {
+            None
+        }
     }
     /// The value of the ambiguous key.
     #[inline(always)]
@@ -101,8 +114,8 @@ impl<L: Layout> Table<L> {
     }
     /// The value of a key.
     ///
-    /// Reads one sector of 32 bytes, a second one if the first bucket is full and keys of this class overflowed from it, and with wide
-    /// values the sector beside it if the key is there.
+    /// Reads one sector of 32 bytes, a second one if the first bucket is full and keys of this
+    /// class overflowed from it, and with wide values the sector beside it if the key is there.
     #[inline(always)]
     #[track_caller]
     pub fn get(&self, key: L::Key) -> Option<L::Value> {
@@ -149,7 +162,8 @@ impl<L: Layout> Table<L> {
 /// The value of the ambiguous key.
 #[inline(always)]
 pub(super) fn held_value<V: Number>(table_header: In<u32>) -> V {
-    let (low, high) = (table_header.get(header::HELD_VALUE), table_header.get(header::HELD_VALUE + 1));
+    let (low, high) =
+        (table_header.get(header::HELD_VALUE), table_header.get(header::HELD_VALUE + 1));
     V::narrowed((high as u64) << 32 | low as u64)
 }
 /// The slot of a mixed key in a bucket, and its head.

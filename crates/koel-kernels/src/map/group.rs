@@ -1,18 +1,21 @@
-//! The pairs of each partition grouped by key, without sorting: what a multimap is made of, in any order.
+//! The pairs of each partition grouped by key, without sorting: what a multimap is made of, in any
+//! order.
 //!
-//! Behind the [passes](super::partition), which drop nothing and stamp nothing here, one block a partition, whose pairs have finer *bins*, by
-//! what the partition leaves of the hash:
+//! Behind the [passes](super::partition), which drop nothing and stamp nothing here, one block a
+//! partition, whose pairs have finer *bins*, by what the partition leaves of the hash:
 //! * A. Pairs are counted: each gets its number among those of its bin, whatever their keys are.
-//! * B. Sums over the bins tell where each begins, and every pair goes to its place in shared memory. Equal keys are in one bin; mostly it has
-//!   no others.
-//! * C. A group begins where a bin does: for each place a bit tells whether one does. A bin with a key that is not its first is marked. Marked
-//!   bins are put in order, key by key, by teams of eight lanes, by warps, or by all threads, as they are long, and their other groups get bits.
-//! * D. Values are written as they lie, coalesced. The bits are counted; the places where groups begin are listed, and so are keys and starts
-//!   written.
+//! * B. Sums over the bins tell where each begins, and every pair goes to its place in shared
+//!   memory. Equal keys are in one bin; mostly it has no others.
+//! * C. A group begins where a bin does: for each place a bit tells whether one does. A bin with a
+//!   key that is not its first is marked. Marked bins are put in order, key by key, by teams of
+//!   eight lanes, by warps, or by all threads, as they are long, and their other groups get bits.
+//! * D. Values are written as they lie, coalesced. The bits are counted; the places where groups
+//!   begin are listed, and so are keys and starts written.
 //!
-//! A pair is read twice, the second time from the cache; its value and, once for each key, the key and a start are written. Nobody waits for
-//! other partitions: keys and starts go where the pairs of their partition begin, and [whoever needs them](super::of_groups) brings them together. The order
-//! of the groups of a partition, and of the values of a group, is that in which threads came.
+//! A pair is read twice, the second time from the cache; its value and, once for each key, the key
+//! and a start are written. Nobody waits for other partitions: keys and starts go where the pairs
+//! of their partition begin, and [whoever needs them](super::of_groups) brings them together. The
+//! order of the groups of a partition, and of the values of a group, is that in which threads came.
 use super::layout::{Layout, Narrow, Number, Wide};
 use super::state;
 use crate::hash::mulhi;
@@ -38,14 +41,16 @@ const LONG: u32 = 32 * OF_LANE as u32;
 const MOST_LONG: u32 = MOST / LONG;
 /// Pairs of such a bin that a thread holds at a time.
 const HELD: usize = 5;
-/// Keys of a long bin that is ordered, at most: where there are more, pairs are sorted. Distinct hashes give no bin so many.
+/// Keys of a long bin that is ordered, at most: where there are more, pairs are sorted. Distinct
+/// hashes give no bin so many.
 const MOST_KEYS: u32 = 32;
 
 /// Bins come by so many: half of what a block sums at a time, two in a word, four words a thread.
 const BINS: u32 = 4 * THREADS;
 /// Words behind those of the bins: one for each lane of a warp.
 const SPARE: u32 = 32;
-/// Bins of a partition with room for so many pairs: about as many, but no more, so that many blocks fit a multiprocessor.
+/// Bins of a partition with room for so many pairs: about as many, but no more, so that many blocks
+/// fit a multiprocessor.
 const fn bins(room: u32) -> u32 {
     let fitting = room / BINS;
     (fitting + (fitting == 0) as u32) * BINS
@@ -65,11 +70,16 @@ pub const fn shared_bytes(room: u32, pair_bytes: u32) -> u32 {
     let words = bins(room) / 32 + rows(room) + MOST_LONG + 1 + 32;
     places(room) * pair_bytes + bins(room) * 2 + (SPARE + words) * 4
 }
-/// Whether the passes have left all pairs in their bins: the ambiguous key is not among them, and none is behind its bin.
+/// Whether the passes have left all pairs in their bins: the ambiguous key is not among them, and
+/// none is behind its bin.
 #[inline(always)]
 fn all_arrived(build_state: In<u32>) -> bool {
     let word = |w: u32| build_state.get(w);
-    word(state::OVERFLOW_FIRST) | word(state::OVERFLOW_SECOND) | word(state::FAILED) | word(state::HELD_COPIES) == 0
+    word(state::OVERFLOW_FIRST)
+        | word(state::OVERFLOW_SECOND)
+        | word(state::FAILED)
+        | word(state::HELD_COPIES)
+        == 0
 }
 
 /// The pairs of a partition in shared memory.
@@ -107,7 +117,8 @@ impl<L: Layout> Near<L> {
     fn end(self, bin: u32) -> u32 {
         if bin + 1 < self.bins { self.begin(bin + 1) } else { self.count }
     }
-    /// From the pairs of each bin to where it begins. All threads of the block call it, with barriers before and after it.
+    /// From the pairs of each bin to where it begins. All threads of the block call it, with
+    /// barriers before and after it.
     #[inline(always)]
     fn sum(self, t: Thread, sums: Shared<u32>) {
         // No half overflows: a block has fewer than 2^16 pairs.
@@ -160,8 +171,9 @@ impl<L: Layout> Near<L> {
     fn begin_group(self, place: u32) {
         self.firsts.fetch_or(place / 32, 1 << (place % 32));
     }
-    /// Brings equal keys of a bin of each team of so many lanes together, one key after the other, and notes where the groups behind the first
-    /// one begin. All lanes of a warp call it, with `HELD` pairs for each lane at most; of an empty bin, who has none.
+    /// Brings equal keys of a bin of each team of so many lanes together, one key after the other,
+    /// and notes where the groups behind the first one begin. All lanes of a warp call it, with
+    /// `HELD` pairs for each lane at most; of an empty bin, who has none.
     #[inline(always)]
     fn order<const HELD: usize>(self, t: Thread, team: u32, begin: u32, end: u32) {
         let warp = t.warp();
@@ -214,7 +226,8 @@ impl<L: Layout> Near<L> {
             }
         });
     }
-    /// Puts the marked bins of this warp in order, a stretch of the words of marks. Lists those that are too long for a warp.
+    /// Puts the marked bins of this warp in order, a stretch of the words of marks. Lists those
+    /// that are too long for a warp.
     #[inline(always)]
     fn order_marked(self, t: Thread, marks: Shared<u32>, long: Shared<u32>, listed: Shared<u32>) {
         let warp = t.warp();
@@ -273,8 +286,8 @@ impl<L: Layout> Near<L> {
             }
         }
     }
-    /// The same of a long bin, by all threads of the block: one key after the other. Whether keys are few, for all. The next barrier is
-    /// before the end.
+    /// The same of a long bin, by all threads of the block: one key after the other. Whether keys
+    /// are few, for all. The next barrier is before the end.
     #[inline(always)]
     fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> bool {
         let mut keys = 0;
@@ -294,7 +307,8 @@ impl<L: Layout> Near<L> {
             });
             // All have read what they hold.
             let (before, all) = block::exclusive_sum(t, mine, sums);
-            let (mut equal, mut other) = (begin + (before & 0xFFFF), begin + (all & 0xFFFF) + (before >> 16));
+            let (mut equal, mut other) =
+                (begin + (before & 0xFFFF), begin + (all & 0xFFFF) + (before >> 16));
             unroll::<HELD>(|h| {
                 if begin + (h as u32 * THREADS + t.id()) < end {
                     let to = if held[h].0 == first { &mut equal } else { &mut other };
@@ -358,8 +372,15 @@ fn group<L: Layout>(
         listed.store(0, 0);
     }
     t.barrier();
-    let near =
-        Near::<L> { keys: keys_here, values: values_here, begins, firsts: group_firsts, partitions, bins, count };
+    let near = Near::<L> {
+        keys: keys_here,
+        values: values_here,
+        begins,
+        firsts: group_firsts,
+        partitions,
+        bins,
+        count,
+    };
     // Words of the pairs of a batch: of the last one where there is none.
     let last = p * room + count.wrapping_sub(1);
     let load = |id: u32, batch: usize, word: u32| {
@@ -370,7 +391,8 @@ fn group<L: Layout>(
         });
         of
     };
-    let is_there = |id: u32, batch: usize, l: usize| id + (batch * BATCH + l) as u32 * THREADS < count;
+    let is_there =
+        |id: u32, batch: usize, l: usize| id + (batch * BATCH + l) as u32 * THREADS < count;
 
     // A. Who has no pair counts in a word of its own, behind those of the bins.
     let mut places = [[0u32; BATCH]; BATCHES];
@@ -508,11 +530,14 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $val
     }
 )* } }
 entries! {
-    /// The pairs of each partition by key: group `g` of `sizes[p]` of partition `p`, whose pairs begin at `offsets[p]`, is of `keys[offsets[p] + g]`;
-    /// its values begin at `values[starts[offsets[p] + g]]`. Adds to `groups[0]` how many there are. If the passes did not bring all pairs to their
-    /// bins, or keys are too alike, `groups[1]` is 1, and the rest means nothing.
+    /// The pairs of each partition by key: group `g` of `sizes[p]` of partition `p`, whose pairs
+    /// begin at `offsets[p]`, is of `keys[offsets[p] + g]`; its values begin at
+    /// `values[starts[offsets[p] + g]]`. Adds to `groups[0]` how many there are. If the passes did
+    /// not bring all pairs to their bins, or keys are too alike, `groups[1]` is 1, and the rest
+    /// means nothing.
     ///
-    /// One block a partition; `counts`: pairs of each bin of the last pass, and `offsets`: of all before; `room`: places of a bin, [`MOST`] at most.
+    /// One block a partition; `counts`: pairs of each bin of the last pass, and `offsets`: of all
+    /// before; `room`: places of a bin, [`MOST`] at most.
     map_group Narrow, u32, u32, 8, 4;
     /// The same.
     map_group_u32_u64 Wide<u32, u64>, u32, u64, 16, 3;

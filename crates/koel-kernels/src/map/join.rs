@@ -1,20 +1,25 @@
 //! Lookups whose answers may come in any order.
 //!
-//! A lookup in a big table is a read of a sector at random, of which memory serves far fewer a second than of sectors in a row. So
-//! queries are partitioned as the table is, in one pass or two; then one block reads a partition of the table once, in order, into
-//! shared memory, and answers the queries of that partition from there. Or, after one pass into bins of many partitions, bin after bin
-//! is looked up in device memory, where the part of the table that a bin needs stays in the cache. Answers are appended to arrays, a
-//! block's at a time.
+//! A lookup in a big table is a read of a sector at random, of which memory serves far fewer a
+//! second than of sectors in a row. So queries are partitioned as the table is, in one pass or two;
+//! then one block reads a partition of the table once, in order, into shared memory, and answers
+//! the queries of that partition from there. Or, after one pass into bins of many partitions, bin
+//! after bin is looked up in device memory, where the part of the table that a bin needs stays in
+//! the cache. Answers are appended to arrays, a block's at a time.
 //!
-//! A query travels as its [`Routed`] key, [with its number](Numbered) for a join, or [alone](Alone) to filter keys or count them.
+//! A query travels as its [`Routed`] key, [with its number](Numbered) for a join, or [alone](Alone)
+//! to filter keys or count them.
 //!
-//! Bins have room for what evenly spread queries give them and some deviations more. What does not fit, as with a key that is asked for
-//! again and again, goes to an overflow area and is looked up from there one by one, at the end. If that is full too, the partitioned
-//! queries are left alone and all are looked up one by one. Nothing of this needs the host.
+//! Bins have room for what evenly spread queries give them and some deviations more. What does not
+//! fit, as with a key that is asked for again and again, goes to an overflow area and is looked up
+//! from there one by one, at the end. If that is full too, the partitioned queries are left alone
+//! and all are looked up one by one. Nothing of this needs the host.
 use super::find::{Hit, Table, search};
 use super::header;
 use super::layout::{Layout, Narrow, Number, Shape, Wide};
-use crate::partition::{AsTheyCome, ELSEWHERE, NOWHERE, fits, load_keys, load_run, scatter, tile_index};
+use crate::partition::{
+    AsTheyCome, ELSEWHERE, NOWHERE, fits, load_keys, load_run, scatter, tile_index,
+};
 use koel_simt::{Buf, In, Scalar, Shared, SharedMem, Thread, U64x2, Word, block, kernel, unroll};
 
 /// Words that the kernels of a join share, zero before it; behind them are cursors.
@@ -68,7 +73,8 @@ impl Pass {
     pub fn bin(self, partition: u32) -> u32 {
         ((partition as u64 * self.share as u64) >> 31) as u32
     }
-    /// Where a run goes: into its bin, or behind all of them. `lost`: the word of the [`state`] that counts what cannot be kept.
+    /// Where a run goes: into its bin, or behind all of them. `lost`: the word of the [`state`]
+    /// that counts what cannot be kept.
     #[inline(always)]
     fn place(
         self,
@@ -256,7 +262,13 @@ fn put<L: Routed, F: Form<L>>(to: Buf<F::Element>) -> impl Fn(u32, F::Query) {
 }
 
 #[inline(always)]
-fn from_input<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize, const BINS: usize>(
+fn from_input<
+    L: Routed,
+    F: Form<L>,
+    const THREADS: usize,
+    const ITEMS: usize,
+    const BINS: usize,
+>(
     t: Thread,
     n: u32,
     aligned: u32,
@@ -281,7 +293,17 @@ fn from_input<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize, c
     let bin_of = |query| pass.bin(L::partition_of(seed, F::split(query).0, shape));
     let place = pass.place(0, state::LOST_FIRST, spilled, join_state);
     let (put, put_elsewhere) = (put::<L, F>(out), put::<L, F>(overflow));
-    scatter::<_, THREADS, ITEMS, BINS, 1, _>(t, (tile, live), AsTheyCome, bin_of, 0, cursors, place, put, put_elsewhere)
+    scatter::<_, THREADS, ITEMS, BINS, 1, _>(
+        t,
+        (tile, live),
+        AsTheyCome,
+        bin_of,
+        0,
+        cursors,
+        place,
+        put,
+        put_elsewhere,
+    )
 }
 
 #[inline(always)]
@@ -306,12 +328,14 @@ fn from_groups<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
     let group = t.block().checked_div(tiles).unwrap_or(0);
     let first = (t.block() - group * tiles) * (THREADS * ITEMS) as u32;
     let came = groups.came(group, group_cursors, group_spilled);
-    // Every thread of the block leaves, or none. If queries were lost, all will be looked up one by one.
+    // Every thread of the block leaves, or none. If queries were lost, all will be looked up one by
+    // one.
     if came <= first || join_state.load_relaxed(state::LOST_FIRST) != 0 {
         return;
     }
     let seed = table_header.get(header::SEED);
-    let (tile, live) = load::<L, F, THREADS, ITEMS>(t, input, group * groups.room + first, came - first);
+    let (tile, live) =
+        load::<L, F, THREADS, ITEMS>(t, input, group * groups.room + first, came - first);
     let first_bin = group * groups.each;
     let bin_of = |query| L::partition_of(seed, F::split(query).0, shape) - first_bin;
     let place = pass.place(first_bin, state::LOST_SECOND, spilled, join_state);
@@ -329,7 +353,8 @@ fn from_groups<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
         put_elsewhere,
     )
 }
-/// Queries from `first` on, `count` of them or a tile, and a bit for each that counts. All are asked for before one is used.
+/// Queries from `first` on, `count` of them or a tile, and a bit for each that counts. All are
+/// asked for before one is used.
 #[inline(always)]
 fn load<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
@@ -337,7 +362,13 @@ fn load<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
     first: u32,
     count: u32,
 ) -> ([F::Query; ITEMS], u32) {
-    load_run::<F::Query, THREADS, ITEMS>(t, F::array(queries), first, count, F::query(L::Key::narrowed(0), 0))
+    load_run::<F::Query, THREADS, ITEMS>(
+        t,
+        F::array(queries),
+        first,
+        count,
+        F::query(L::Key::narrowed(0), 0),
+    )
 }
 
 /// Whether queries were lost in a pass that has ended.
@@ -370,7 +401,8 @@ pub mod keep {
     pub const COUNT: u32 = 2;
 }
 
-/// Bytes of shared memory for a partition of this many buckets: heads, and the values behind them if they are `wide`.
+/// Bytes of shared memory for a partition of this many buckets: heads, and the values behind them
+/// if they are `wide`.
 pub const fn shared_bytes(buckets: u32, wide: bool) -> u32 {
     buckets * if wide { 64 } else { 32 } + SUMS * 4
 }
@@ -386,7 +418,13 @@ struct Near<L> {
 impl<L: Layout> Near<L> {
     /// Reads partition `p`, all threads of the block together; a barrier must follow.
     #[inline(always)]
-    fn read(t: Thread, shared: &mut SharedMem, table: Table<L>, p: u32, with_values: bool) -> Near<L> {
+    fn read(
+        t: Thread,
+        shared: &mut SharedMem,
+        table: Table<L>,
+        p: u32,
+        with_values: bool,
+    ) -> Near<L> {
         /// Pieces that a thread asks for at a time.
         const BATCH: usize = 5;
         let buckets = table.shape.buckets;
@@ -437,7 +475,8 @@ impl<L: Layout> Near<L> {
         let first = shape.first(h);
         search::<L>(key, first, first_heads, || shape.other(h, first), |bucket| self.heads(bucket))
     }
-    /// As [`Table::get`], of a mixed key of this partition, of whose first bucket these are the heads.
+    /// As [`Table::get`], of a mixed key of this partition, of whose first bucket these are the
+    /// heads.
     #[inline(always)]
     fn get(&self, key: L::Mixed, first_heads: [u64; 4]) -> Option<L::Value> {
         if key == L::AMBIGUOUS {
@@ -445,13 +484,15 @@ impl<L: Layout> Near<L> {
         }
         match self.search(key, first_heads) {
             None => None,
-            Some(Hit::Slot(bucket, slot, head)) => {
-                Some(L::value_in(head, if L::SLOT_WORDS > 1 { self.values.load(4 * bucket + slot) } else { 0 }))
-            }
+            Some(Hit::Slot(bucket, slot, head)) => Some(L::value_in(
+                head,
+                if L::SLOT_WORDS > 1 { self.values.load(4 * bucket + slot) } else { 0 },
+            )),
             Some(Hit::Stash) => self.table.in_stash(key),
         }
     }
-    /// As [`Table::contains`], of a mixed key of this partition, of whose first bucket these are the heads.
+    /// As [`Table::contains`], of a mixed key of this partition, of whose first bucket these are
+    /// the heads.
     #[inline(always)]
     fn contains(&self, key: L::Mixed, first_heads: [u64; 4]) -> bool {
         if key == L::AMBIGUOUS {
@@ -475,8 +516,9 @@ fn together(heads: impl Fn(usize) -> [u64; 4]) -> [[u64; 4]; TOGETHER] {
     all
 }
 
-/// Appends to arrays of which `count` elements are taken: of each thread what the bits of `has` tell, `put(j, to)` for each of them.
-/// The array grows by one addition a block of [`ANSWERING`] threads. `sums` has [`SUMS`] words.
+/// Appends to arrays of which `count` elements are taken: of each thread what the bits of `has`
+/// tell, `put(j, to)` for each of them. The array grows by one addition a block of [`ANSWERING`]
+/// threads. `sums` has [`SUMS`] words.
 #[inline(always)]
 pub(crate) fn append<const ITEMS: usize>(
     t: Thread,
@@ -510,7 +552,8 @@ pub(crate) fn append<const ITEMS: usize>(
     });
 }
 
-/// Answers the queries of a partition, `ITEMS` of each thread at a time: `answer(near, seed, queries, live, sums)`.
+/// Answers the queries of a partition, `ITEMS` of each thread at a time: `answer(near, seed,
+/// queries, live, sums)`.
 #[inline(always)]
 fn partitioned<L: Routed, F: Form<L>, const ITEMS: usize>(
     t: Thread,
@@ -529,13 +572,15 @@ fn partitioned<L: Routed, F: Form<L>, const ITEMS: usize>(
     let p = t.block().checked_div(answering.blocks).unwrap_or(0);
     let came = answering.pass.came(p, cursors, spilled);
     let mut first = (t.block() - p * answering.blocks) * round;
-    // Every thread of the block leaves, or none. If queries were lost, all will be looked up one by one.
+    // Every thread of the block leaves, or none. If queries were lost, all will be looked up one by
+    // one.
     if came <= first || lost(join_state) {
         return;
     }
     let seed = table.header.get(header::SEED);
     let bin = p * answering.pass.room;
-    let (mut tile, mut live) = load::<L, F, { ANSWERING as usize }, ITEMS>(t, queries, bin + first, came - first);
+    let (mut tile, mut live) =
+        load::<L, F, { ANSWERING as usize }, ITEMS>(t, queries, bin + first, came - first);
     let mut shared = t.shared();
     let near = Near::read(t, &mut shared, table, p, with_values);
     let sums = shared.array::<u32>(SUMS);
@@ -546,7 +591,8 @@ fn partitioned<L: Routed, F: Form<L>, const ITEMS: usize>(
         if came <= first {
             break;
         }
-        (tile, live) = load::<L, F, { ANSWERING as usize }, ITEMS>(t, queries, bin + first, came - first);
+        (tile, live) =
+            load::<L, F, { ANSWERING as usize }, ITEMS>(t, queries, bin + first, came - first);
     }
 }
 
@@ -581,7 +627,9 @@ fn join<L: Routed, const ITEMS: usize>(
             values.store_stream(to, answers[j]);
         });
     };
-    partitioned::<L, Numbered, ITEMS>(t, answering, table, true, queries, cursors, spilled, join_state, answer);
+    partitioned::<L, Numbered, ITEMS>(
+        t, answering, table, true, queries, cursors, spilled, join_state, answer,
+    );
 }
 #[inline(always)]
 fn filter<L: Routed, const ITEMS: usize>(
@@ -601,7 +649,9 @@ fn filter<L: Routed, const ITEMS: usize>(
         unroll::<ITEMS>(|j| {
             if j % TOGETHER == 0 {
                 let heads = together(|l| near.first_heads(key(j + l)));
-                unroll::<TOGETHER>(|l| found |= (near.contains(key(j + l), heads[l]) as u32) << (j + l));
+                unroll::<TOGETHER>(|l| {
+                    found |= (near.contains(key(j + l), heads[l]) as u32) << (j + l)
+                });
             }
         });
         append::<ITEMS>(t, kept(answering.keep, found) & live, count, sums, |j, to| {
@@ -610,7 +660,9 @@ fn filter<L: Routed, const ITEMS: usize>(
             }
         });
     };
-    partitioned::<L, Alone, ITEMS>(t, answering, table, false, queries, cursors, spilled, join_state, answer);
+    partitioned::<L, Alone, ITEMS>(
+        t, answering, table, false, queries, cursors, spilled, join_state, answer,
+    );
 }
 /// Of the bits of queries, those that a filter keeps.
 #[inline(always)]
@@ -627,8 +679,8 @@ pub mod source {
     /// Those of bin `t.block() / answering.blocks`; or none, if partitioning lost some.
     pub const BIN: u32 = 2;
 }
-/// Looks queries up in device memory, [`DIRECT_ITEMS`] of each thread at a time: `answer(seed, queries, live)`. `sent`: the overflow
-/// area, or the bins.
+/// Looks queries up in device memory, [`DIRECT_ITEMS`] of each thread at a time: `answer(seed,
+/// queries, live)`. `sent`: the overflow area, or the bins.
 #[inline(always)]
 fn direct<L: Routed, F: Form<L>>(
     t: Thread,
@@ -683,7 +735,8 @@ fn direct<L: Routed, F: Form<L>>(
         first += blocks * ROUND;
     }
 }
-/// The mixed keys of queries, and the heads of their first buckets: all are asked for before one is used.
+/// The mixed keys of queries, and the heads of their first buckets: all are asked for before one is
+/// used.
 #[inline(always)]
 fn first_buckets<L: Routed, const ITEMS: usize>(
     seed: u32,
@@ -729,7 +782,9 @@ fn join_direct<L: Routed>(
             values.store_stream(to, answers[j]);
         });
     };
-    direct::<L, Numbered>(t, n, source, answering, table, queries, sent, cursors, spilled, join_state, answer);
+    direct::<L, Numbered>(
+        t, n, source, answering, table, queries, sent, cursors, spilled, join_state, answer,
+    );
 }
 #[inline(always)]
 fn filter_direct<L: Routed>(
@@ -758,7 +813,9 @@ fn filter_direct<L: Routed>(
             }
         });
     };
-    direct::<L, Alone>(t, n, source, answering, table, queries, sent, cursors, spilled, join_state, answer);
+    direct::<L, Alone>(
+        t, n, source, answering, table, queries, sent, cursors, spilled, join_state, answer,
+    );
 }
 
 /// Queries of a thread, of this many bytes each, in a block of [`THREADS`].
@@ -786,8 +843,8 @@ pub const MANY_SHARED: u32 = pass_shared(MANY_THREADS, many_items(8), MANY_BINS,
 macro_rules! passes { ($($image:ident $layout:ty, $key:ty, $form:ident, $element:ty, $bytes:literal:
     $from_input:ident $from_input_many:ident $from_groups:ident, $items:literal $many_items:literal;)*
 ) => { $(
-    /// Brings the queries into up to [`BINS`] bins. `aligned`: they begin on a multiple of 16 bytes. `cursors`, `spilled` and
-    /// `join_state` are zero before it.
+    /// Brings the queries into up to [`BINS`] bins. `aligned`: they begin on a multiple of 16
+    /// bytes. `cursors`, `spilled` and `join_state` are zero before it.
     #[kernel(image = $image, threads = 384, min_blocks = 2, shared = pass_shared(THREADS, $items, BINS, $bytes), starts_early)]
     pub fn $from_input(
         t: Thread,
@@ -828,8 +885,8 @@ macro_rules! passes { ($($image:ident $layout:ty, $key:ty, $form:ident, $element
             t, n, aligned, shape, pass, table_header, queries, out, overflow, cursors, spilled, join_state,
         )
     }
-    /// Brings the queries of each group, a bin of the first pass, to their partitions, each block a tile of one group: `tiles` blocks for
-    /// each. `cursors` and `spilled` are zero before it.
+    /// Brings the queries of each group, a bin of the first pass, to their partitions, each block a
+    /// tile of one group: `tiles` blocks for each. `cursors` and `spilled` are zero before it.
     #[kernel(image = $image, threads = 384, min_blocks = 2, shared = pass_shared(THREADS, $items, BINS, $bytes), starts_early)]
     pub fn $from_groups(
         t: Thread,
@@ -869,8 +926,8 @@ passes! {
 }
 
 macro_rules! joins { ($($image:ident $layout:ty, $key:ty, $value:ty, $wide:literal, $items:literal $blocks:literal $direct_blocks:literal: $join:ident $join_direct:ident;)*) => { $(
-    /// Answers the queries of partitions `t.block() / answering.blocks`: appends to `numbers` and `values`, of which `count` are
-    /// taken, the number and the value of each that is found.
+    /// Answers the queries of partitions `t.block() / answering.blocks`: appends to `numbers` and
+    /// `values`, of which `count` are taken, the number and the value of each that is found.
     #[kernel(image = $image, threads = 256, min_blocks = $blocks, shared = shared_bytes(shape.buckets, $wide), starts_early)]
     pub fn $join(
         t: Thread,
@@ -926,8 +983,8 @@ joins! {
 }
 
 macro_rules! filters { ($($image:ident $layout:ty, $key:ty: $filter:ident $filter_direct:ident;)*) => { $(
-    /// Answers the queries of partitions `t.block() / answering.blocks`: appends to `keys`, of which `count` are taken, those that
-    /// `answering.keep` tells.
+    /// Answers the queries of partitions `t.block() / answering.blocks`: appends to `keys`, of
+    /// which `count` are taken, those that `answering.keep` tells.
     #[kernel(image = $image, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, false), starts_early)]
     pub fn $filter(
         t: Thread,

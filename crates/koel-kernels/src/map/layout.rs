@@ -1,26 +1,29 @@
 //! The bytes of a table, the same on every device.
 //!
-//! A table is an array of buckets of four pairs. Buckets belong to partitions, each with equally many, and every pair lies in
-//! one of two buckets of one partition. Keys are stored *mixed*: the mixer is a bijection, so the mixed key tells everything,
-//! and only the first pass over the input computes it.
+//! A table is an array of buckets of four pairs. Buckets belong to partitions, each with equally
+//! many, and every pair lies in one of two buckets of one partition. Keys are stored *mixed*: the
+//! mixer is a bijection, so the mixed key tells everything, and only the first pass over the input
+//! computes it.
 //!
-//! A bucket begins with four words of 64 bits, its *heads*: a memory sector of 32 bytes. There are two layouts:
+//! A bucket begins with four words of 64 bits, its *heads*: a memory sector of 32 bytes. There are
+//! two layouts:
 //!
 //! | | head | bucket |
 //! |---|---|---|
 //! | [`Narrow`]: keys and values of 32 bits | `value << 32 \| mixed key` | 32 bytes: the heads |
 //! | [`Wide`]: a key or a value of 64 bits | mixed key of 64 bits | 64 bytes: the heads, then the four values in words of 64 bits |
 //!
-//! So a lookup that misses reads one sector in either layout, and one that hits a second, neighbouring sector only if values
-//! are wide. Narrower members of wide pairs are zero-extended.
+//! So a lookup that misses reads one sector in either layout, and one that hits a second,
+//! neighbouring sector only if values are wide. Narrower members of wide pairs are zero-extended.
 //!
-//! An empty slot has a head of all ones. The one key whose mixed form is all ones, the *ambiguous* key, is kept apart, in the
-//! header.
+//! An empty slot has a head of all ones. The one key whose mixed form is all ones, the *ambiguous*
+//! key, is kept apart, in the header.
 //!
 //! # Which misses end at the first bucket
-//! A key whose first bucket was full went to its second bucket. The order of the four pairs in a full bucket says for each of
-//! four classes of keys whether one of them *overflowed* from here: the class bits of the bucket. A lookup reads the second
-//! bucket only if the first is full, does not hold the key, and its class bit is set. The code costs no memory:
+//! A key whose first bucket was full went to its second bucket. The order of the four pairs in a
+//! full bucket says for each of four classes of keys whether one of them *overflowed* from here:
+//! the class bits of the bucket. A lookup reads the second bucket only if the first is full, does
+//! not hold the key, and its class bit is set. The code costs no memory:
 //!
 //! | bit | is set if |
 //! |---|---|
@@ -29,10 +32,11 @@
 //! | class 2 | the lesser of the first two is greater than the lesser of the last two |
 //! | class 3 | the greater of the first two is greater than the greater of the last two |
 //!
-//! A bucket that is not full has its empty slots last and no class bits. Where a pair was dropped from a full bucket of which class bits
-//! are set, or pairs are in the stash, a *filler* keeps it full: a slot whose key does not [belong](Shape::belongs) to the bucket, so that
-//! no lookup that comes here asks for it. A key of which neither bucket has room goes to the
-//! stash, which is looked at only after two full buckets.
+//! A bucket that is not full has its empty slots last and no class bits. Where a pair was dropped
+//! from a full bucket of which class bits are set, or pairs are in the stash, a *filler* keeps it
+//! full: a slot whose key does not [belong](Shape::belongs) to the bucket, so that no lookup that
+//! comes here asks for it. A key of which neither bucket has room goes to the stash, which is
+//! looked at only after two full buckets.
 use crate::hash::mix::{mix, mix64, unmix, unmix64};
 use crate::hash::mulhi;
 use core::fmt::Debug;
@@ -75,14 +79,15 @@ impl Shape {
     pub fn first(self, h: u32) -> u32 {
         mulhi(h.wrapping_mul(self.partitions), self.buckets)
     }
-    /// Where the first bucket of a hash is among all buckets, which are fewer than 2^32: the same as
-    /// `place(partition(h), first(h))`, because scaling by the product scales by one and then, what is below, by the other.
+    /// Where the first bucket of a hash is among all buckets, which are fewer than 2^32: the same
+    /// as `place(partition(h), first(h))`, because scaling by the product scales by one and
+    /// then, what is below, by the other.
     #[inline(always)]
     pub fn first_place(self, h: u32) -> u32 {
         mulhi(h, self.partitions.wrapping_mul(self.buckets))
     }
-    /// The bucket of a hash that is not `bucket`, counted inside the partition: the two add up to another hash,
-    /// modulo the number of buckets. They may be the same.
+    /// The bucket of a hash that is not `bucket`, counted inside the partition: the two add up to
+    /// another hash, modulo the number of buckets. They may be the same.
     #[inline(always)]
     pub fn other(self, h: u32, bucket: u32) -> u32 {
         let sum = mulhi((h ^ h >> 15).wrapping_mul(0x846C_A68B), self.buckets);
@@ -99,14 +104,15 @@ impl Shape {
     pub fn belongs(self, h: u32, place: u32) -> bool {
         self.first_place(h) == place || self.second_place(h) == place
     }
-    /// Whether a bucket with free slots must look full, with these class bits; `needed`: for pairs in the stash. A lookup goes on only from a
-    /// bucket that is full. Where there is only one, nothing is beside it.
+    /// Whether a bucket with free slots must look full, with these class bits; `needed`: for pairs
+    /// in the stash. A lookup goes on only from a bucket that is full. Where there is only one,
+    /// nothing is beside it.
     #[inline(always)]
     pub fn looks_full(self, bits: u32, needed: bool) -> bool {
         (bits != 0 || needed) && self.all_buckets() > 1
     }
-    /// A hash, from `h` on, that does not belong to the bucket in this place: no lookup that comes there has it. Search begins at 0.
-    /// There must be two buckets.
+    /// A hash, from `h` on, that does not belong to the bucket in this place: no lookup that comes
+    /// there has it. Search begins at 0. There must be two buckets.
     #[inline(always)]
     pub fn filler(self, place: u32, h: u32) -> u32 {
         // Low hashes belong to the first bucket of all, those from the middle on do not.
@@ -136,7 +142,8 @@ pub trait Number: Scalar + Default + Ord + Debug + Send + Sync {
     fn widened(self) -> u64;
     /// The low bits.
     fn narrowed(word: u64) -> Self;
-    /// Elements `4 i..4 i + 4` of an array that begins on a multiple of 16 bytes and is not read again soon.
+    /// Elements `4 i..4 i + 4` of an array that begins on a multiple of 16 bytes and is not read
+    /// again soon.
     fn four(array: In<Self>, i: u32) -> [Self; 4];
 }
 impl Number for u32 {
@@ -165,7 +172,8 @@ impl Number for u64 {
     }
     #[inline(always)]
     fn four(array: In<u64>, i: u32) -> [u64; 4] {
-        let (U64x2([a, b]), U64x2([c, d])) = (array.x2().get_stream(2 * i), array.x2().get_stream(2 * i + 1));
+        let (U64x2([a, b]), U64x2([c, d])) =
+            (array.x2().get_stream(2 * i), array.x2().get_stream(2 * i + 1));
         [a, b, c, d]
     }
 }
@@ -390,7 +398,10 @@ pub fn class_bit<L: Layout>(heads: [u64; 4], class: u32) -> bool {
 }
 /// A full bucket of distinct keys, ordered so that exactly these class bits are set.
 #[inline(always)]
-pub fn with_class_bits<L: Layout>([mut a, mut b, mut c, mut d]: [L::Pair; 4], bits: u32) -> [L::Pair; 4] {
+pub fn with_class_bits<L: Layout>(
+    [mut a, mut b, mut c, mut d]: [L::Pair; 4],
+    bits: u32,
+) -> [L::Pair; 4] {
     // Sorted first, by a network of five exchanges.
     exchange::<L>(&mut a, &mut b);
     exchange::<L>(&mut c, &mut d);
@@ -423,9 +434,15 @@ pub fn with_class_bits<L: Layout>([mut a, mut b, mut c, mut d]: [L::Pair; 4], bi
         if q { low1 } else { high1 },
     ]
 }
-/// A bucket with [fillers](Shape::filler) in the slots that have a bit in `gone`, so that it is full. There must be two buckets.
+/// A bucket with [fillers](Shape::filler) in the slots that have a bit in `gone`, so that it is
+/// full. There must be two buckets.
 #[inline(always)]
-pub fn filled<L: Layout>(shape: Shape, place: u32, mut pairs: [L::Pair; 4], gone: u32) -> [L::Pair; 4] {
+pub fn filled<L: Layout>(
+    shape: Shape,
+    place: u32,
+    mut pairs: [L::Pair; 4],
+    gone: u32,
+) -> [L::Pair; 4] {
     let mut filler = 0;
     unroll::<4>(|s| {
         if gone >> s & 1 != 0 {
@@ -472,7 +489,11 @@ mod tests {
                 let mut h = 0;
                 for _ in 0..4 {
                     h = shape.filler(place, h);
-                    assert!(shape.first_place(h) != place && shape.second_place(h) != place && h != u32::MAX);
+                    assert!(
+                        shape.first_place(h) != place
+                            && shape.second_place(h) != place
+                            && h != u32::MAX
+                    );
                     h += 1;
                 }
             }
@@ -480,7 +501,8 @@ mod tests {
     }
     fn every_code<L: Layout>() {
         for seed in 0..2000 {
-            let pairs = [0, 1, 2, 3].map(|i| L::with_head(splitmix_at(seed, i), splitmix_at(seed, i + 4)));
+            let pairs =
+                [0, 1, 2, 3].map(|i| L::with_head(splitmix_at(seed, i), splitmix_at(seed, i + 4)));
             for bits in 0..16 {
                 let coded = with_class_bits::<L>(pairs, bits);
                 let sorted = |pairs: [L::Pair; 4]| {
@@ -492,7 +514,11 @@ mod tests {
                 let bucket = L::bucket(coded);
                 let heads = [0, 1, 2, 3].map(|i| L::head(L::in_bucket(&bucket, i)));
                 for class in 0..4 {
-                    assert_eq!(class_bit::<L>(heads, class), bits >> class & 1 != 0, "bits {bits:#b} class {class}");
+                    assert_eq!(
+                        class_bit::<L>(heads, class),
+                        bits >> class & 1 != 0,
+                        "bits {bits:#b} class {class}"
+                    );
                 }
             }
         }
@@ -506,10 +532,14 @@ mod tests {
     fn keys_are_mixed_and_back() {
         fn check<L: Layout>() {
             for i in 0..10_000 {
-                let (key, value) = (L::Key::narrowed(splitmix_at(3, i)), L::Value::narrowed(splitmix_at(4, i)));
+                let (key, value) =
+                    (L::Key::narrowed(splitmix_at(3, i)), L::Value::narrowed(splitmix_at(4, i)));
                 let mixed = L::mixed(i, key);
                 let pair = L::pair(mixed, value);
-                assert_eq!((L::unmixed(i, mixed), L::key(pair), L::value(pair)), (key, mixed, value));
+                assert_eq!(
+                    (L::unmixed(i, mixed), L::key(pair), L::value(pair)),
+                    (key, mixed, value)
+                );
                 let bucket = L::bucket([L::EMPTY_PAIR, pair, L::EMPTY_PAIR, pair]);
                 assert_eq!(L::value(L::in_bucket(&bucket, 3)), value);
                 assert_eq!(L::head(L::in_bucket(&bucket, 2)), EMPTY);

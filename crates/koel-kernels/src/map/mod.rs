@@ -1,13 +1,15 @@
 //! The flagship table: how its bytes are laid out, and the kernels that build and search it.
 //!
-//! In the order in which data meets them: [`partition`] brings the pairs of each partition together, in one pass or two;
-//! [`build`] turns each partition into its buckets, one block a partition, in shared memory, and resolves equal keys, by the
-//! [`records`] of pairs; [`small`] does both for small inputs;
-//! [`stash`] keeps what found no place; [`settle`] ends a build: it settles what [`build`] left open and writes the header;
-//! [`reproduce`] places all pairs anew where the same bytes are wanted every time;
-//! [`find`] looks keys up, [`join`] does so in any order, [`export`] gives all pairs back; [`update`] changes a table that is there, in
-//! batches, and [`few`] does so where these are small. [`group`] makes groups of equal keys of the partitions, for multimaps, and [`of_groups`] a table of
-//! their keys. Nothing in between needs the host.
+//! In the order in which data meets them: [`partition`] brings the pairs of each partition
+//! together, in one pass or two; [`build`] turns each partition into its buckets, one block a
+//! partition, in shared memory, and resolves equal keys, by the [`records`] of pairs; [`small`]
+//! does both for small inputs; [`stash`] keeps what found no place; [`settle`] ends a build: it
+//! settles what [`build`] left open and writes the header; [`reproduce`] places all pairs anew
+//! where the same bytes are wanted every time; [`find`] looks keys up, [`join`] does so in any
+//! order, [`export`] gives all pairs back; [`update`] changes a table that is there, in
+//! batches, and [`few`] does so where these are small. [`group`] makes groups of equal keys of the
+//! partitions, for multimaps, and [`of_groups`] a table of their keys. Nothing in between needs the
+//! host.
 pub mod build;
 pub mod export;
 pub mod few;
@@ -74,7 +76,8 @@ pub mod state {
     pub const ARRIVED: u32 = 9;
     /// The number of the attempt that succeeded, after the first.
     pub const ATTEMPTS: u32 = 10;
-    /// From which stretch of the input on contested keys may have copies: [`Stamps::from`](super::partition::Stamps::from).
+    /// From which stretch of the input on contested keys may have copies:
+    /// [`Stamps::from`](super::partition::Stamps::from).
     pub const FROM: u32 = 11;
     /// The seed of that attempt.
     pub const SEED: u32 = 12;
@@ -82,17 +85,20 @@ pub mod state {
     pub const CROWDED: u32 = 13;
     /// Partitions of a set of which the first keys, or the list, showed many copies.
     pub const COPIED: u32 = 14;
-    /// From here on a word for each stretch of the input: not 0 if contested keys have copies there.
+    /// From here on a word for each stretch of the input: not 0 if contested keys have copies
+    /// there.
     pub const STRETCHES: u32 = 32;
     /// Words in all.
     pub const WORDS: usize = STRETCHES as usize + super::partition::MOST_STAMPS as usize;
 }
 
-/// A filter behind the table of contested keys has 2^this bits: one that is cleared tells that there may be a key of such a hash.
+/// A filter behind the table of contested keys has 2^this bits: one that is cleared tells that
+/// there may be a key of such a hash.
 pub const CONTESTED_FILTER: u32 = 17;
 /// Its words.
 pub const FILTER_WORDS: u32 = 1 << (CONTESTED_FILTER - 6);
-/// Words of the table of contested keys, of 2^`bits` slots, and its filter. All are ones between builds.
+/// Words of the table of contested keys, of 2^`bits` slots, and its filter. All are ones between
+/// builds.
 pub const fn contested_words(bits: u32) -> usize {
     (1 << bits) + FILTER_WORDS as usize
 }
@@ -103,7 +109,8 @@ pub fn filter_bit(h: u32) -> (u32, u32) {
     (bit / 64, bit & 63)
 }
 
-/// Of equal keys, the one of the greatest rank stays: the last, or the first if `keep_first` is not 0. Never 0.
+/// Of equal keys, the one of the greatest rank stays: the last, or the first if `keep_first` is not
+/// 0. Never 0.
 #[inline(always)]
 pub fn rank(i: u32, keep_first: u32) -> u32 {
     if keep_first != 0 { !i } else { i + 1 }

@@ -1,9 +1,10 @@
-//! Groups as [`group`](super::group) leaves them, each partition's where its pairs begin, brought together; and the table of their keys, with their
-//! numbers as values.
+//! Groups as [`group`](super::group) leaves them, each partition's where its pairs begin, brought
+//! together; and the table of their keys, with their numbers as values.
 //!
-//! The groups are in the order of the partitions that their pairs had. Each partition of the table consists of a whole number of those, because both
-//! go by the same hash: so a block brings the groups of a few partitions together, and builds from what it has just written. Nothing is
-//! parted again.
+//! The groups are in the order of the partitions that their pairs had. Each partition of the table
+//! consists of a whole number of those, because both go by the same hash: so a block brings the
+//! groups of a few partitions together, and builds from what it has just written. Nothing is parted
+//! again.
 use super::build::{MOST_IN_LOOPS, Source, THREADS, Target, build_in_loops, clear, in_shared};
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::records::{Placed, Records, indexed};
@@ -36,7 +37,11 @@ impl<L: Layout<Value = u32>> Placed for Numbered<L> {
     fn pair(self, record: u64) -> L::Pair {
         let i = (record >> 32) as u32;
         // A narrow key is its hash.
-        let mixed = if L::SLOT_WORDS == 1 { L::Mixed::narrowed(record & 0xFFFF_FFFF) } else { self.mixed(i) };
+        let mixed = if L::SLOT_WORDS == 1 {
+            L::Mixed::narrowed(record & 0xFFFF_FFFF)
+        } else {
+            self.mixed(i)
+        };
         L::pair(mixed, i)
     }
     #[inline(always)]
@@ -107,7 +112,9 @@ impl<K: Number> Bringing<K> {
             // Behind the last one, the last one again.
             let at = |l: usize| (i + l as u32 * lanes).min(end - to - 1);
             let (mut keys, mut starts) = ([K::default(); 4], [0; 4]);
-            unroll::<4>(|l| (keys[l], starts[l]) = (self.keys.get(from + at(l)), self.starts.get(from + at(l))));
+            unroll::<4>(|l| {
+                (keys[l], starts[l]) = (self.keys.get(from + at(l)), self.starts.get(from + at(l)))
+            });
             unroll::<4>(|l| {
                 if i + l as u32 * lanes < end - to {
                     self.keys_kept.store(to + at(l), keys[l]);
@@ -125,7 +132,12 @@ impl<K: Number> Bringing<K> {
 }
 
 #[inline(always)]
-fn of_groups<L: Layout<Value = u32>>(t: Thread, shape: Shape, groups: Bringing<L::Key>, to: Target) {
+fn of_groups<L: Layout<Value = u32>>(
+    t: Thread,
+    shape: Shape,
+    groups: Bringing<L::Key>,
+    to: Target,
+) {
     let Ordered { each, seed, .. } = groups.ordered;
     let p = t.block() * each;
     let (first, end) = (groups.first(p), groups.first(p + each));
@@ -146,7 +158,8 @@ fn of_groups<L: Layout<Value = u32>>(t: Thread, shape: Shape, groups: Bringing<L
         }
         return;
     }
-    let (part, lists) = in_shared(t, shape, to, Numbered::<L> { seed, keys: groups.keys_kept, first });
+    let (part, lists) =
+        in_shared(t, shape, to, Numbered::<L> { seed, keys: groups.keys_kept, first });
     clear(t, part, lists);
     t.barrier();
     build_in_loops::<_, false>(t, part, lists, to, end - first, true)
@@ -187,8 +200,9 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) =
     }
 )* } }
 entries! {
-    /// Brings the groups of `ordered.each` partitions together, and builds partition `t.block()` of the table of their keys. Those of partition `q`
-    /// are at `offsets[q]` and come to `firsts[q]`. No key is ambiguous. The stash is empty, but for what other blocks put there.
+    /// Brings the groups of `ordered.each` partitions together, and builds partition `t.block()` of
+    /// the table of their keys. Those of partition `q` are at `offsets[q]` and come to `firsts[q]`.
+    /// No key is ambiguous. The stash is empty, but for what other blocks put there.
     map_of_groups Narrow, u32;
     /// The same for wide keys.
     map_of_groups_u64 Wide<u64, u32>, u64;
@@ -210,7 +224,8 @@ macro_rules! bringing { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
     }
 )* } }
 bringing! {
-    /// Brings groups together. Those of partition `q` are at `offsets[q]` and come to `firsts[q]`. A warp for each partition.
+    /// Brings groups together. Those of partition `q` are at `offsets[q]` and come to `firsts[q]`.
+    /// A warp for each partition.
     map_bring_groups u32;
     /// The same for wide keys.
     map_bring_groups_u64 u64;

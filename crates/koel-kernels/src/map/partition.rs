@@ -1,23 +1,25 @@
-//! The pairs of each partition brought together: one pass into the partitions, or a pass into groups of partitions and one
-//! inside the groups.
+//! The pairs of each partition brought together: one pass into the partitions, or a pass into
+//! groups of partitions and one inside the groups.
 //!
-//! A block sorts a tile of pairs by bin in shared memory, reserves room in each bin with one global add, and writes each
-//! bin's run coalesced: a pair is read and written once in each pass. Only the first pass hashes. Bins have room for what a good
-//! hash function gives them and some deviations more; a run that does not fit goes to an overflow area, which is normally
-//! empty.
+//! A block sorts a tile of pairs by bin in shared memory, reserves room in each bin with one global
+//! add, and writes each bin's run coalesced: a pair is read and written once in each pass. Only the
+//! first pass hashes. Bins have room for what a good hash function gives them and some deviations
+//! more; a run that does not fit goes to an overflow area, which is normally empty.
 //!
 //! # Stamps
-//! Bins do not keep the order of the input, but of equal keys the last (or first) one must stay. Before two passes, the number
-//! of groups is a power of two, so a pair's group tells the high bits of its hash; in their place the first pass puts a
-//! *stamp*: which stretch of the input the pair came from. So equal keys from different stretches are told apart at no cost in
-//! memory. What has no stamp, and equal keys of one stretch, [`settle`](super::settle) looks up in the input.
+//! Bins do not keep the order of the input, but of equal keys the last (or first) one must stay.
+//! Before two passes, the number of groups is a power of two, so a pair's group tells the high bits
+//! of its hash; in their place the first pass puts a *stamp*: which stretch of the input the pair
+//! came from. So equal keys from different stretches are told apart at no cost in memory. What has
+//! no stamp, and equal keys of one stretch, [`settle`](super::settle) looks up in the input.
 //!
 //! # Frequent keys
-//! A key that many pairs have would fill its bin alone. Where a tile has more pairs for a bin than distinct keys would give it, copies
-//! are dropped in shared memory before the bin is written to: of a key at most one pair a tile goes on. The pass over the input
-//! takes the last (or first) of them, the pass inside the groups those of the greatest stamp. If the tiles of the first pass are crowded
-//! now and then, those that come later drop all copies: many keys may be too frequent for their bins, and none of them frequent
-//! enough to be seen in one tile.
+//! A key that many pairs have would fill its bin alone. Where a tile has more pairs for a bin than
+//! distinct keys would give it, copies are dropped in shared memory before the bin is written to:
+//! of a key at most one pair a tile goes on. The pass over the input takes the last (or first) of
+//! them, the pass inside the groups those of the greatest stamp. If the tiles of the first pass are
+//! crowded now and then, those that come later drop all copies: many keys may be too frequent for
+//! their bins, and none of them frequent enough to be seen in one tile.
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::{rank, stash, state};
 use crate::hash::mulhi;
@@ -38,9 +40,11 @@ pub struct Bins {
     pub count: u32,
     /// Places of a bin: even.
     pub room: u32,
-    /// Pairs of a tile from which on a bin is [crowded](Crowd::limit); all ones: copies are not dropped.
+    /// Pairs of a tile from which on a bin is [crowded](Crowd::limit); all ones: copies are not
+    /// dropped.
     pub crowd: u32,
-    /// Pairs that an overflow area has room for. There is one for each pass, the second behind the first.
+    /// Pairs that an overflow area has room for. There is one for each pass, the second behind the
+    /// first.
     pub area: u32,
     /// Where the pass's overflow area begins in the array of overflows.
     pub overflow: u32,
@@ -59,7 +63,8 @@ pub struct Stamps {
     pub mask: u32,
     /// How far a stamp is shifted to get there.
     pub shift: u32,
-    /// How many stamps there are: two less than the mask could hold, so that none is all ones, and [`unknown`](Self::unknown) is left.
+    /// How many stamps there are: two less than the mask could hold, so that none is all ones, and
+    /// [`unknown`](Self::unknown) is left.
     pub count: u32,
     /// Stamps of a block of the first pass, times 2^32.
     pub per_block: u32,
@@ -72,19 +77,21 @@ unsafe impl koel_simt::Arg for Stamps {}
 impl Stamps {
     /// No pair gets one.
     pub const NONE: Stamps = Stamps { mask: 0, shift: 0, count: 0, per_block: 0, keep_first: 0 };
-    /// The stamp of the pairs of a block: of two blocks, the one whose pairs stay never has a lesser one.
+    /// The stamp of the pairs of a block: of two blocks, the one whose pairs stay never has a
+    /// lesser one.
     #[inline(always)]
     pub fn of_block(self, block: u32) -> u32 {
         let stamp = mulhi(block, self.per_block);
         if self.keep_first != 0 { self.count.saturating_sub(1 + stamp) } else { stamp }
     }
-    /// The stamp of pairs whose stretch is not known: more than every other. Without stamps, the one that all pairs have.
+    /// The stamp of pairs whose stretch is not known: more than every other. Without stamps, the
+    /// one that all pairs have.
     #[inline(always)]
     pub fn unknown(self) -> u32 {
         self.count
     }
-    /// Tells [`settle`](super::settle) to search the stretch of this stamp and of all greater ones: the greatest of what copies give
-    /// decides. Never 0.
+    /// Tells [`settle`](super::settle) to search the stretch of this stamp and of all greater ones:
+    /// the greatest of what copies give decides. Never 0.
     #[inline(always)]
     pub fn from(self, stamp: u32) -> u32 {
         let first = if stamp == self.unknown() { 0 } else { stamp };
@@ -158,12 +165,12 @@ pub const SMALL: Tile = Tile { threads: 512, items: 12, bins: 1024 };
 /// For up to 1280 bins where there is more.
 pub const WIDE: Tile = Tile { threads: 1024, items: 16, bins: 1280 };
 
-/// Which pairs of a tile stay, of those with a bit in `live`: of equal keys only those of the greatest rank, and all of a few keys that
-/// find no slot in a table. Counts the others as dropped. `key` of a pair, not all ones; `rank` of pair `j` of the thread. Uses the
-/// memory of the tile.
+/// Which pairs of a tile stay, of those with a bit in `live`: of equal keys only those of the
+/// greatest rank, and all of a few keys that find no slot in a table. Counts the others as dropped.
+/// `key` of a pair, not all ones; `rank` of pair `j` of the thread. Uses the memory of the tile.
 ///
-/// All threads of the block call it. It is for tiles that are not normal: what it needs is in local memory, not in registers that
-/// everything else would miss.
+/// All threads of the block call it. It is for tiles that are not normal: what it needs is in local
+/// memory, not in registers that everything else would miss.
 #[inline(always)]
 fn without_copies<L: Layout, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
@@ -294,7 +301,9 @@ struct InputCrowd<L: Layout, const THREADS: usize> {
     input: Input<L>,
     build_state: Buf<u32>,
 }
-impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS> for InputCrowd<L, THREADS> {
+impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
+    for InputCrowd<L, THREADS>
+{
     #[inline(always)]
     fn limit(self) -> u32 {
         self.limit
@@ -311,19 +320,32 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS> 
         }
     }
     #[inline(always)]
-    fn thinned(self, t: Thread, pairs: [L::Pair; ITEMS], live: u32, crowded: u32) -> ([L::Pair; ITEMS], u32) {
+    fn thinned(
+        self,
+        t: Thread,
+        pairs: [L::Pair; ITEMS],
+        live: u32,
+        crowded: u32,
+    ) -> ([L::Pair; ITEMS], u32) {
         let last = (THREADS * ITEMS) as u32 - 1;
         let rank = |j, _| {
             let i = tile_index::<THREADS>(t, j);
             if self.keep_first != 0 { last - i } else { i }
         };
-        let stay = without_copies::<L, THREADS, ITEMS>(t, pairs, crowded, L::key, rank, self.build_state);
+        let stay =
+            without_copies::<L, THREADS, ITEMS>(t, pairs, crowded, L::key, rank, self.build_state);
         let input = Input { n: t.anew(self.input.n), ..self.input };
         (input.tile::<THREADS, ITEMS>(t).0, live & !crowded | stay)
     }
 }
 #[inline(always)]
-fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+fn from_input<
+    L: Layout,
+    const THREADS: usize,
+    const ITEMS: usize,
+    const BINS: usize,
+    const PER: usize,
+>(
     t: Thread,
     input: Input<L>,
     stamps: Stamps,
@@ -346,20 +368,34 @@ fn from_input<L: Layout, const THREADS: usize, const ITEMS: usize, const BINS: u
     live &= !held;
     if held != 0 {
         // In the order of the input a thread's pairs are in that of their numbers.
-        let j = if stamps.keep_first != 0 { held.trailing_zeros() } else { 31 - held.leading_zeros() };
+        let j =
+            if stamps.keep_first != 0 { held.trailing_zeros() } else { 31 - held.leading_zeros() };
         let i = t.block() * (THREADS * ITEMS) as u32 + tile_index::<THREADS>(t, j);
         build_state.fetch_max(state::HELD, rank(i, stamps.keep_first));
         build_state.fetch_add(state::HELD_COPIES, held.count_ones());
     }
     let bin_of = |pair| mulhi(hash_in::<L>(L::head(pair)), bins.count);
-    let known = t.id() == 0 && bins.crowd != !0 && build_state.load_relaxed(state::CROWDED) > 2 + t.block() / 128;
+    let known = t.id() == 0
+        && bins.crowd != !0
+        && build_state.load_relaxed(state::CROWDED) > 2 + t.block() / 128;
     let keep_first = stamps.keep_first;
-    let crowd = InputCrowd::<L, THREADS> { limit: bins.crowd, known, keep_first, input, build_state };
+    let crowd =
+        InputCrowd::<L, THREADS> { limit: bins.crowd, known, keep_first, input, build_state };
     let place = place(bins, 0, valid, build_state);
     let stamp = stamps.of_block(t.block());
     let stamped = |head| with_hash::<L>(head, stamps.with(hash_in::<L>(head), stamp));
     let (put, put_elsewhere) = (put::<L>(out, stamped), put::<L>(overflow, |head| head));
-    scatter::<_, THREADS, ITEMS, BINS, PER, _>(t, (pairs, live), crowd, bin_of, 0, cursors, place, put, put_elsewhere)
+    scatter::<_, THREADS, ITEMS, BINS, PER, _>(
+        t,
+        (pairs, live),
+        crowd,
+        bin_of,
+        0,
+        cursors,
+        place,
+        put,
+        put_elsewhere,
+    )
 }
 
 macro_rules! from_input { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty, $value:ty, $tile:ident: $threads:literal $items:literal $bins:literal $blocks:literal $per:literal;)*) => { $(
@@ -389,8 +425,9 @@ macro_rules! from_input { ($($(#[$doc:meta])* $image:ident $name:ident $layout:t
     }
 )* } }
 from_input! {
-    /// The input into at most 256 bins: groups of partitions, or partitions. `aligned`: keys and values begin on multiples
-    /// of 16 bytes. Clears the stash. Before it, `cursors` are zero and `valid` is all ones.
+    /// The input into at most 256 bins: groups of partitions, or partitions. `aligned`: keys and
+    /// values begin on multiples of 16 bytes. Clears the stash. Before it, `cursors` are zero and
+    /// `valid` is all ones.
     MAP map_from_input_narrow Narrow, u32, u32, NARROW: 384 20 256 2 1;
     /// The same with [`SMALL`].
     MAP map_from_input_small Narrow, u32, u32, SMALL: 512 12 1024 1 2;
@@ -464,13 +501,21 @@ struct GroupCrowd<L: Layout, const THREADS: usize> {
     build_state: Buf<u32>,
     layout: PhantomData<L>,
 }
-impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS> for GroupCrowd<L, THREADS> {
+impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
+    for GroupCrowd<L, THREADS>
+{
     #[inline(always)]
     fn limit(self) -> u32 {
         self.limit
     }
     #[inline(always)]
-    fn thinned(self, t: Thread, pairs: [L::Pair; ITEMS], live: u32, crowded: u32) -> ([L::Pair; ITEMS], u32) {
+    fn thinned(
+        self,
+        t: Thread,
+        pairs: [L::Pair; ITEMS],
+        live: u32,
+        crowded: u32,
+    ) -> ([L::Pair; ITEMS], u32) {
         let GroupCrowd { stamps, top, input, from, count, build_state, .. } = self;
         let stamped = |pair| hash_in::<L>(L::head(pair));
         let key = |pair| L::key_in(with_hash::<L>(L::head(pair), stamps.hash(stamped(pair), top)));
@@ -478,7 +523,8 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS> 
         let rank = |_, pair| stamps.of(stamped(pair));
         let stay = without_copies::<L, THREADS, ITEMS>(t, pairs, crowded, key, rank, build_state);
         (
-            tile_of_group::<L, THREADS, ITEMS>(t.anew(t.id()), input, t.anew(from), t.anew(count)).0,
+            tile_of_group::<L, THREADS, ITEMS>(t.anew(t.id()), input, t.anew(from), t.anew(count))
+                .0,
             live & !crowded | stay,
         )
     }
@@ -571,8 +617,8 @@ macro_rules! from_groups { ($($(#[$doc:meta])* $image:ident $name:ident $layout:
 from_groups! {
     /// The groups of the first pass into their partitions, each block a tile of one group.
     ///
-    /// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Before it, `cursors` are zero and `valid` is all
-    /// ones.
+    /// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Before it, `cursors`
+    /// are zero and `valid` is all ones.
     MAP map_from_groups Narrow: 20;
     /// The same for wide pairs.
     MAP_WIDE map_from_groups_wide Wide<u64, u64>: 8;

@@ -1,9 +1,12 @@
-//! What stands for a pair while its partition is built: a *record* of 64 bits, whatever the pair's types.
+//! What stands for a pair while its partition is built: a *record* of 64 bits, whatever the pair's
+//! types.
 //!
-//! * [`Stamped`]: after the partition passes. Narrow pairs are their own records. The record of a wide pair is the hash of its key, but for
-//!   bits that all keys of the partition share, and where the pair is among those of the partition; the pair itself is fetched when its bucket is written out, from the cache.
-//! * [`Indexed`]: of small inputs. The hash of the key, and where the pair is in the input, which the cache holds. So it is always known
-//!   which of two equal keys stays.
+//! * [`Stamped`]: after the partition passes. Narrow pairs are their own records. The record of a
+//!   wide pair is the hash of its key, but for bits that all keys of the partition share, and where
+//!   the pair is among those of the partition; the pair itself is fetched when its bucket is
+//!   written out, from the cache.
+//! * [`Indexed`]: of small inputs. The hash of the key, and where the pair is in the input, which
+//!   the cache holds. So it is always known which of two equal keys stays.
 use super::layout::{EMPTY, Layout, Narrow, Number, Wide};
 use super::partition::{MOST_OVERFLOW, MOST_STAMPS, Stamps, hash_in, with_hash};
 use super::rank;
@@ -47,7 +50,8 @@ pub trait Placed: Copy {
 pub trait Records: Placed {
     /// The record of pair `number` of the partition's bin.
     fn record(self, number: u32) -> u64;
-    /// The record of pair `place` of those behind the bins, and the hash of its key, which may belong to another partition.
+    /// The record of pair `place` of those behind the bins, and the hash of its key, which may
+    /// belong to another partition.
     fn behind(self, place: u32) -> (u64, u32);
     /// [`Stamps::from`].
     fn search_from(self, stamp: u32) -> u32;
@@ -55,7 +59,8 @@ pub trait Records: Placed {
 
 /// A layout whose pairs have records with stamps.
 pub trait Recorded: Layout {
-    /// The record of a pair with this head as it came: stamped, or from behind the bins with its true hash.
+    /// The record of a pair with this head as it came: stamped, or from behind the bins with its
+    /// true hash.
     fn record(head: u64, number: u32, from: Stamped<Self>) -> u64;
     /// The heads of pairs `2 i` and `2 i + 1` of an array.
     fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2];
@@ -95,7 +100,10 @@ impl<L: Layout> Stamped<L> {
         if number < self.room {
             let pair = L::pairs(self.bins).get(self.bin + number);
             let head = L::head(pair);
-            L::with_head(with_hash::<L>(head, self.stamps.hash(hash_in::<L>(head), self.top)), L::behind(pair))
+            L::with_head(
+                with_hash::<L>(head, self.stamps.hash(hash_in::<L>(head), self.top)),
+                L::behind(pair),
+            )
         } else {
             L::pairs(self.overflow).get(number - self.room)
         }
@@ -148,7 +156,11 @@ impl Recorded for Narrow {
     #[inline(always)]
     fn record(head: u64, number: u32, from: Stamped<Narrow>) -> u64 {
         let stamps = from.stamps;
-        if number < from.room { head } else { with_hash::<Narrow>(head, stamps.with(head as u32, stamps.unknown())) }
+        if number < from.room {
+            head
+        } else {
+            with_hash::<Narrow>(head, stamps.with(head as u32, stamps.unknown()))
+        }
     }
     #[inline(always)]
     fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
@@ -177,14 +189,17 @@ impl Recorded for Narrow {
 }
 /// Bits of a wide record for the number of the pair.
 const NUMBER: u32 = 22;
-const _: () = assert!(super::build::MOST + 2 * MOST_OVERFLOW <= 1 << NUMBER && MOST_STAMPS <= 1 << (32 - NUMBER));
+const _: () = assert!(
+    super::build::MOST + 2 * MOST_OVERFLOW <= 1 << NUMBER && MOST_STAMPS <= 1 << (32 - NUMBER)
+);
 impl Recorded for Wide<u64, u64> {
     #[inline(always)]
     fn record(head: u64, number: u32, from: Stamped<Self>) -> u64 {
         let (stamps, stored) = (from.stamps, hash_in::<Self>(head));
         let stamp = if number < from.room { stamps.of(stored) } else { stamps.unknown() };
-        // In place of the bits of the hash that all keys of the partition share some of the other half of the mixed key: the pairs of
-        // a bucket have little else to differ in, where there are many partitions.
+        // In place of the bits of the hash that all keys of the partition share some of the other
+        // half of the mixed key: the pairs of a bucket have little else to differ in, where
+        // there are many partitions.
         let tag = stamps.hash(stored, head as u32 & stamps.mask);
         ((stamp << NUMBER | number) as u64) << 32 | tag as u64
     }
@@ -233,7 +248,8 @@ pub struct Indexed<L: Layout> {
     /// What is behind the bins.
     pub overflow: In<u64>,
 }
-/// The record of pair `i` of the input, whose key has this hash. Never [`EMPTY`]: there are fewer pairs.
+/// The record of pair `i` of the input, whose key has this hash. Never [`EMPTY`]: there are fewer
+/// pairs.
 #[inline(always)]
 pub fn indexed(h: u32, i: u32) -> u64 {
     (i as u64) << 32 | h as u64
@@ -265,7 +281,11 @@ impl<L: Layout> Placed for Indexed<L> {
     fn pair(self, record: u64) -> L::Pair {
         let value = self.values.get((record >> 32) as u32);
         // A narrow key is its hash.
-        let mixed = if L::SLOT_WORDS == 1 { L::Mixed::narrowed(record & 0xFFFF_FFFF) } else { self.mixed(record) };
+        let mixed = if L::SLOT_WORDS == 1 {
+            L::Mixed::narrowed(record & 0xFFFF_FFFF)
+        } else {
+            self.mixed(record)
+        };
         L::pair(mixed, value)
     }
     #[inline(always)]

@@ -1,48 +1,58 @@
-//! A table whose bytes follow from its pairs, its shape and its seed alone: the pairs of each partition are placed anew, by a
-//! rule that has one result.
+//! A table whose bytes follow from its pairs, its shape and its seed alone: the pairs of each
+//! partition are placed anew, by a rule that has one result.
 //!
-//! [`build`](super::build) places pairs as they come and evicts by races. The answers are always the same; which key lies in
-//! which slot is not. Where that is asked for, this pass follows [`settle`](super::settle). It takes the pairs of a partition
-//! out of its buckets and the stash, wherever they are, and forgets where that was.
+//! [`build`](super::build) places pairs as they come and evicts by races. The answers are always
+//! the same; which key lies in which slot is not. Where that is asked for, this pass follows
+//! [`settle`](super::settle). It takes the pairs of a partition out of its buckets and the stash,
+//! wherever they are, and forgets where that was.
 //!
 //! # The rule
-//! Every pair *proposes* to its first bucket at level 0. Who is refused proposes to the second at level 1, then to the first
-//! again at level 2, and so on. Of all the proposals that a bucket ever gets it accepts the four greatest, which of two levels
-//! is the higher, and at the same level that of the greater mixed key. Who is refused at level [`LAST_LEVEL`] goes to the stash.
+//! Every pair *proposes* to its first bucket at level 0. Who is refused proposes to the second at
+//! level 1, then to the first again at level 2, and so on. Of all the proposals that a bucket ever
+//! gets it accepts the four greatest, which of two levels is the higher, and at the same level that
+//! of the greater mixed key. Who is refused at level [`LAST_LEVEL`] goes to the stash.
 //!
 //! # Why it has one result
-//! "Is made" and "is refused" are the least sets of proposals for which this holds: every proposal at level 0 is made; one that
-//! is made is refused if four greater ones to its bucket are made; who is refused makes the proposal of the next level.
-//! More proposals never make fewer refusals, so there are such sets, and no order is in their definition. This is deferred
-//! acceptance, as between students and colleges; higher levels are what lets a chain of evictions end.
+//! "Is made" and "is refused" are the least sets of proposals for which this holds: every proposal
+//! at level 0 is made; one that is made is refused if four greater ones to its bucket are made; who
+//! is refused makes the proposal of the next level. More proposals never make fewer refusals, so
+//! there are such sets, and no order is in their definition. This is deferred acceptance, as
+//! between students and colleges; higher levels are what lets a chain of evictions end.
 //!
 //! A run may take any order, with any number of threads, on words of which it sees old states:
-//! * Each bucket has four words, which only ever grow: a proposal is put in the place of the least of four that were read, by
-//!   compare-and-swap, if it is greater than that. A proposal is put in at most once.
-//! * So no refusal is wrong. One that is less than all four words that it read is refused by these four, or greater ones in their
-//!   places: distinct proposals that are made. One that is replaced was the least of four, and the one in its place is greater.
-//! * And none is missing at the end. Who is refused goes on at once, so every proposal that is made is in a word or was refused; of those
-//!   to one bucket the four that are left in words are greater than those refused.
+//! * Each bucket has four words, which only ever grow: a proposal is put in the place of the least
+//!   of four that were read, by compare-and-swap, if it is greater than that. A proposal is put in
+//!   at most once.
+//! * So no refusal is wrong. One that is less than all four words that it read is refused by these
+//!   four, or greater ones in their places: distinct proposals that are made. One that is replaced
+//!   was the least of four, and the one in its place is greater.
+//! * And none is missing at the end. Who is refused goes on at once, so every proposal that is made
+//!   is in a word or was refused; of those to one bucket the four that are left in words are
+//!   greater than those refused.
 //! * It ends: there are finitely many proposals, and each is put in a word once and refused once.
 //!
 //! # What follows
-//! A bucket that refused once is full forever. So a pair in its second bucket has a full first one, one in the stash two full
-//! ones: lookups end where they may, [fillers](Shape::filler) are not needed, and class bits follow from the placement:
-//! a bit is set if and only if a key of its class that has this first bucket lies elsewhere.
+//! A bucket that refused once is full forever. So a pair in its second bucket has a full first one,
+//! one in the stash two full ones: lookups end where they may, [fillers](Shape::filler) are not
+//! needed, and class bits follow from the placement: a bit is set if and only if a key of its class
+//! that has this first bucket lies elsewhere.
 //!
-//! Within 16 levels everything finds its place that can: of 20,000 random partitions of 10 to 4000 pairs, at loads of 0.5 to
-//! 1.02, in sum as many pairs were left over as by maximum matchings, even within 8. (Keys can be chosen for which it takes as many
-//! levels as there are buckets.) At load 0.8 there are 1.24 proposals a pair and none above level 2, at 0.95 there are 1.7 and
+//! Within 16 levels everything finds its place that can: of 20,000 random partitions of 10 to 4000
+//! pairs, at loads of 0.5 to 1.02, in sum as many pairs were left over as by maximum matchings,
+//! even within 8. (Keys can be chosen for which it takes as many levels as there are buckets.) At
+//! load 0.8 there are 1.24 proposals a pair and none above level 2, at 0.95 there are 1.7 and
 //! none above 3; only in a partition of which something is left over pairs propose 14 times.
 //!
 //! # Wide keys of one hash
-//! A word holds the hash and not the key. Where two have one hash the keys are read from the table, which is rewritten last.
+//! A word holds the hash and not the key. Where two have one hash the keys are read from the table,
+//! which is rewritten last.
 //!
 //! # The stash
-//! Normally it is empty, and nothing of this happens. Else [`map_unstash()`] has emptied it before, and left its pairs linked by
-//! partition; what is homeless now is put back. If more pairs are homeless than before, a partition first reserves
-//! slots of the stash for them. If there are not enough it stays as it was built: nothing is lost, but its bytes depend on the
-//! run. That cannot be where the stash has room for the pairs in it before and after together.
+//! Normally it is empty, and nothing of this happens. Else [`map_unstash()`] has emptied it before,
+//! and left its pairs linked by partition; what is homeless now is put back. If more pairs are
+//! homeless than before, a partition first reserves slots of the stash for them. If there are not
+//! enough it stays as it was built: nothing is lost, but its bytes depend on the run. That cannot
+//! be where the stash has room for the pairs in it before and after together.
 use super::build::write_bucket;
 use super::layout::{BUCKET, EMPTY, Layout, Narrow, Shape, Wide, class, with_class_bits};
 use super::{header, stash};
@@ -63,7 +73,8 @@ pub const LAST_LEVEL: u64 = 15;
 const NUMBER_BITS: u32 = 27;
 const LEVEL: u32 = NUMBER_BITS + 32;
 const MADE: u64 = 1 << 63;
-const _: () = assert!(LAST_LEVEL << LEVEL < MADE && MOST_BUCKETS * 4 + MOST_STASHED <= 1 << NUMBER_BITS);
+const _: () =
+    assert!(LAST_LEVEL << LEVEL < MADE && MOST_BUCKETS * 4 + MOST_STASHED <= 1 << NUMBER_BITS);
 /// The word of a place that nobody has proposed to: less than every proposal.
 pub const NOBODY: u64 = 0;
 
@@ -77,7 +88,8 @@ pub fn first_proposal(h: u32, number: u32) -> u64 {
 pub fn number(proposal: u64) -> u32 {
     proposal as u32 & ((1 << NUMBER_BITS) - 1)
 }
-/// If a pair that lies in this bucket, counted inside the partition, overflowed: its first bucket, and the class bit to set there.
+/// If a pair that lies in this bucket, counted inside the partition, overflowed: its first bucket,
+/// and the class bit to set there.
 #[inline(always)]
 pub fn overflowed(shape: Shape, proposal: u64, bucket: u32) -> Option<(u32, u32)> {
     let h = hash(proposal);
@@ -88,8 +100,8 @@ pub fn overflowed(shape: Shape, proposal: u64, bucket: u32) -> Option<(u32, u32)
 fn hash(proposal: u64) -> u32 {
     (proposal >> NUMBER_BITS) as u32
 }
-/// Whether `a` is less than `b`: of one level and hash, the lesser key is. Equal keys, which only a broken promise brings here, are
-/// told apart by their numbers.
+/// Whether `a` is less than `b`: of one level and hash, the lesser key is. Equal keys, which only a
+/// broken promise brings here, are told apart by their numbers.
 #[inline(always)]
 fn is_less<L: Layout>(a: u64, b: u64, head: &impl Fn(u32) -> u64) -> bool {
     if L::HASH_SHIFT > 0 && a != b && a >> NUMBER_BITS == b >> NUMBER_BITS {
@@ -119,7 +131,8 @@ impl Places for Shared<u64> {
     }
 }
 
-/// Makes a proposal, and all that follow from it, of whomever. Tells the last proposal of a pair that is homeless now, if one is.
+/// Makes a proposal, and all that follow from it, of whomever. Tells the last proposal of a pair
+/// that is homeless now, if one is.
 ///
 /// `head`: that of a pair by its number.
 #[inline(always)]
@@ -165,7 +178,8 @@ pub fn propose<L: Layout>(
     }
 }
 
-/// Bytes of shared memory for partitions of this many buckets: words, class bits of eight buckets in a word, and two counts.
+/// Bytes of shared memory for partitions of this many buckets: words, class bits of eight buckets
+/// in a word, and two counts.
 pub const fn shared_bytes(buckets: u32) -> u32 {
     buckets * 32 + buckets.div_ceil(8) * 4 + COUNTS * 4
 }
@@ -176,7 +190,8 @@ const STAYS: u32 = 1;
 /// The end of a list of stashed pairs, or an empty one.
 pub(crate) const NONE: u32 = !0;
 
-/// The words that [`map_unstash()`] writes: a copy of a stash of 2^`bits` slots, and for each slot the next one of its list.
+/// The words that [`map_unstash()`] writes: a copy of a stash of 2^`bits` slots, and for each slot
+/// the next one of its list.
 pub const fn unstashed_words<L: Layout>(bits: u32) -> usize {
     (L::SLOT_WORDS + 1) << bits
 }
@@ -215,7 +230,8 @@ fn unstash<L: Layout>(
     }
 }
 
-/// The partition of a block. Its pairs have numbers: those of their slots, and behind them those of the stash.
+/// The partition of a block. Its pairs have numbers: those of their slots, and behind them those of
+/// the stash.
 #[derive(Clone, Copy)]
 struct Partition {
     shape: Shape,
@@ -225,7 +241,8 @@ struct Partition {
     unstashed: In<u64>,
     places: Shared<u64>,
 }
-/// Which of a partition's pairs a thread looks at next: every so many slots, then every so many of the list.
+/// Which of a partition's pairs a thread looks at next: every so many slots, then every so many of
+/// the list.
 struct Cursor {
     next: u32,
     /// The head of that one, which is read ahead; empty behind the last.
@@ -243,7 +260,8 @@ impl Partition {
     #[track_caller]
     fn head<L: Layout>(self, number: u32) -> u64 {
         if number < self.in_buckets() {
-            self.slots.load(self.shape.place(self.p, number / 4) * L::WORDS as u64 + (number % 4) as u64)
+            self.slots
+                .load(self.shape.place(self.p, number / 4) * L::WORDS as u64 + (number % 4) as u64)
         } else {
             self.unstashed.get((number - self.in_buckets()) * L::SLOT_WORDS as u32)
         }
@@ -255,8 +273,10 @@ impl Partition {
         let behind = if L::SLOT_WORDS == 1 {
             0
         } else if number < self.in_buckets() {
-            self.slots
-                .load(self.shape.place(self.p, number / 4) * L::WORDS as u64 + (BUCKET as u32 + number % 4) as u64)
+            self.slots.load(
+                self.shape.place(self.p, number / 4) * L::WORDS as u64
+                    + (BUCKET as u32 + number % 4) as u64,
+            )
         } else {
             self.unstashed.get((number - self.in_buckets()) * L::SLOT_WORDS as u32 + 1)
         };
@@ -274,7 +294,8 @@ impl Partition {
     fn next<L: Layout>(self, t: Thread, cursor: &mut Cursor) -> Option<(u32, u32)> {
         while cursor.next < self.in_buckets() {
             let (number, head) = (cursor.next, cursor.ahead);
-            *cursor = Cursor { listed: cursor.listed, ..self.cursor::<L>(number + THREADS, cursor.link) };
+            *cursor =
+                Cursor { listed: cursor.listed, ..self.cursor::<L>(number + THREADS, cursor.link) };
             let h = L::hash(L::key_in(head));
             // Fillers are forgotten.
             if head != EMPTY && self.shape.belongs(h, self.shape.place(self.p, number / 4) as u32) {
@@ -300,7 +321,8 @@ impl Partition {
         let (a, b) = (self.places.four(first), self.places.four(self.shape.other(h, first)));
         let mut placed = false;
         unroll::<BUCKET>(|s| {
-            placed |= a[s] != NOBODY && self::number(a[s]) == number || b[s] != NOBODY && self::number(b[s]) == number
+            placed |= a[s] != NOBODY && self::number(a[s]) == number
+                || b[s] != NOBODY && self::number(b[s]) == number
         });
         placed
     }
@@ -349,7 +371,9 @@ fn reproduce<L: Layout>(
     // Everybody proposes.
     let (mut cursor, mut homeless) = (all, 0);
     while let Some((number, h)) = part.next::<L>(t, &mut cursor) {
-        let left = propose::<L>(shape, &places, first_proposal(h, number), |number| part.head::<L>(number));
+        let left = propose::<L>(shape, &places, first_proposal(h, number), |number| {
+            part.head::<L>(number)
+        });
         homeless += left.is_some() as u32;
     }
     if homeless != 0 {
@@ -404,8 +428,13 @@ fn reproduce<L: Layout>(
         let bucket = id + round as u32 * THREADS;
         if bucket < shape.buckets {
             let bits = classes.load(bucket / 8) >> (bucket % 8 * 4);
-            // One that is not full has no class bits, and empty slots have the greatest key: they come last.
-            write_bucket::<L>(slots, shape.place(p, bucket), with_class_bits::<L>(buckets[round], bits));
+            // One that is not full has no class bits, and empty slots have the greatest key: they
+            // come last.
+            write_bucket::<L>(
+                slots,
+                shape.place(p, bucket),
+                with_class_bits::<L>(buckets[round], bits),
+            );
         }
     });
 }
@@ -441,8 +470,9 @@ macro_rules! entries { ($($image:ident $layout:ty, $min_blocks:literal: $(#[$uns
 )* } }
 entries! {
     MAP Narrow, 2:
-    /// Empties a stash that holds something: its pairs are in `unstashed` then ([`unstashed_words`]), and `lists` has the slot of
-    /// one of each partition, or all ones as before. A thread for each slot, or fewer.
+    /// Empties a stash that holds something: its pairs are in `unstashed` then
+    /// ([`unstashed_words`]), and `lists` has the slot of one of each partition, or all ones as
+    /// before. A thread for each slot, or fewer.
     map_unstash
     /// Places the pairs of partition `t.block()` anew: see the module. Leaves all ones in `lists`.
     map_reproduce;

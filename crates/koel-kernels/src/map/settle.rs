@@ -1,18 +1,24 @@
-//! The end of a build: settles what it left open, writes the header, and leaves the memory of the build as it found it.
+//! The end of a build: settles what it left open, writes the header, and leaves the memory of the
+//! build as it found it.
 //!
-//! Normally this is a launch of some blocks that read two words. Otherwise the blocks wait for each other between steps, so
-//! all of them must be resident: launch no more than the device has multiprocessors.
+//! Normally this is a launch of some blocks that read two words. Otherwise the blocks wait for each
+//! other between steps, so all of them must be resident: launch no more than the device has
+//! multiprocessors.
 //!
-//! * Contested keys: the stretches of the input where they have copies are searched for the last (or first) one, whose value
-//!   replaces what the table has.
-//! * A build that failed, because more pairs came to a partition than there is room for: everything is built again from the
-//!   input, pair by pair, in device memory. That takes some ten times as long, and does not depend on how keys are distributed.
-//!   First nothing moves: a key takes the first empty slot of its first bucket, of its second if that is full, or else waits in
-//!   a table of its own, so that its copies meet in the same slot. Then the keys that wait, each there once, evict others, under
-//!   locks of the buckets. If even the stash overflows, which keys chosen for the seed can bring about, another seed is drawn; the first
-//!   time too, unless the seed is to be kept.
+//! * Contested keys: the stretches of the input where they have copies are searched for the last
+//!   (or first) one, whose value replaces what the table has.
+//! * A build that failed, because more pairs came to a partition than there is room for: everything
+//!   is built again from the input, pair by pair, in device memory. That takes some ten times as
+//!   long, and does not depend on how keys are distributed. First nothing moves: a key takes the
+//!   first empty slot of its first bucket, of its second if that is full, or else waits in a table
+//!   of its own, so that its copies meet in the same slot. Then the keys that wait, each there
+//!   once, evict others, under locks of the buckets. If even the stash overflows, which keys chosen
+//!   for the seed can bring about, another seed is drawn; the first time too, unless the seed is to
+//!   be kept.
 use super::build::write_bucket;
-use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits};
+use super::layout::{
+    BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide, class, empty_last, with_class_bits,
+};
 use super::partition::Stamps;
 use super::{FILTER_WORDS, contested_words, filter_bit, header, rank, ranked, stash, state};
 use crate::hash::mix::{mix, redrawn};
@@ -52,16 +58,19 @@ pub struct Settling {
     pub bins: u32,
     /// Slots of the table of keys that wait, behind the locks.
     pub waiting: u32,
-    /// 1 if a build that is done again is to keep its seed at first: the table's bytes depend on it.
+    /// 1 if a build that is done again is to keep its seed at first: the table's bytes depend on
+    /// it.
     pub keeps_seed: u32,
-    /// Whether a build whose keys have no room is left failed, for its caller to begin again by another seed.
+    /// Whether a build whose keys have no room is left failed, for its caller to begin again by
+    /// another seed.
     pub gives_up: u32,
 }
 // SAFETY: plain numbers, no padding.
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Settling {}
 
-/// Words of the locks and marks of so many buckets: a bit each, then four bits each; an even number.
+/// Words of the locks and marks of so many buckets: a bit each, then four bits each; an even
+/// number.
 pub const fn lock_words(buckets: u64) -> u64 {
     (buckets.div_ceil(64) + buckets.div_ceil(16)).next_multiple_of(2)
 }
@@ -103,7 +112,13 @@ pub(crate) fn grid_barrier(t: Thread, build_state: Buf<u32>, times: &mut u32) {
 }
 
 #[inline(always)]
-fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u32>, table_header: Buf<u32>) {
+fn settle<L: Layout>(
+    t: Thread,
+    built: Built<L>,
+    cursors: Buf<u32>,
+    valid: Buf<u32>,
+    table_header: Buf<u32>,
+) {
     let Built { settling, stamps, build_state, .. } = built;
     t.wait_for_previous();
     t.let_next_start();
@@ -129,12 +144,19 @@ fn settle<L: Layout>(t: Thread, built: Built<L>, cursors: Buf<u32>, valid: Buf<u
         return;
     }
     let rebuilt = failed && !given_up;
-    write_header(t, settling.n, (rebuilt, given_up), settling.seed, build_state, table_header, |rank| {
-        built.values.get(ranked(rank, stamps.keep_first)).widened()
-    });
+    write_header(
+        t,
+        settling.n,
+        (rebuilt, given_up),
+        settling.seed,
+        build_state,
+        table_header,
+        |rank| built.values.get(ranked(rank, stamps.keep_first)).widened(),
+    );
     clear_state(t, THREADS, build_state);
 }
-/// Whether this block ends a build: the last to come here, or the first block if nobody has more to do. All threads of all blocks call it.
+/// Whether this block ends a build: the last to come here, or the first block if nobody has more to
+/// do. All threads of all blocks call it.
 #[inline(always)]
 pub(crate) fn ends(t: Thread, worked: bool, build_state: Buf<u32>) -> bool {
     if !worked {
@@ -149,9 +171,10 @@ pub(crate) fn ends(t: Thread, worked: bool, build_state: Buf<u32>) -> bool {
     }
     t.barrier_count(last) != 0
 }
-/// Writes the header of a build of `n` pairs, from what its kernels counted, by one block; a barrier follows. `held_value`: that of the ambiguous key, of the
-/// greatest rank. `rebuilt`: whether it was done again, by the last seed tried; else `seed` is that of the build, and `given_up` tells whether
-/// its keys had no room.
+/// Writes the header of a build of `n` pairs, from what its kernels counted, by one block; a
+/// barrier follows. `held_value`: that of the ambiguous key, of the greatest rank. `rebuilt`:
+/// whether it was done again, by the last seed tried; else `seed` is that of the build, and
+/// `given_up` tells whether its keys had no room.
 #[inline(always)]
 pub(crate) fn write_header(
     t: Thread,
@@ -258,7 +281,8 @@ fn search<L: Layout>(t: Thread, built: Built<L>) {
             unroll::<SEARCHED>(|j| {
                 let h = L::hash(mixed[j]);
                 let (word, bit) = filter_bit(h);
-                let contested_key = i + (j as u32 * THREADS) < count && filter.load(word) >> bit & 1 == 0;
+                let contested_key =
+                    i + (j as u32 * THREADS) < count && filter.load(word) >> bit & 1 == 0;
                 // A narrow key is its hash.
                 if contested_key && !(L::SLOT_WORDS == 1 && is_raised(raised, h, h, ranks(j))) {
                     seen[j] = contested.load(stash::start::<L>(mixed[j], settling.contested_bits));
@@ -278,7 +302,13 @@ fn is_raised(raised: Shared<u64>, h: u32, tag: u32, rank: u32) -> bool {
 }
 /// Raises the rank of a key, if it is contested. `there`: what is where the search for it begins.
 #[inline(always)]
-fn raise<L: Layout>(built: Built<L>, raised: Shared<u64>, key: L::Mixed, rank: u32, mut there: u64) {
+fn raise<L: Layout>(
+    built: Built<L>,
+    raised: Shared<u64>,
+    key: L::Mixed,
+    rank: u32,
+    mut there: u64,
+) {
     let Built { settling, contested, .. } = built;
     let (h, mask) = (L::hash(key), (1u32 << (settling.contested_bits & 31)) - 1);
     let (mut at, mut looked) = (stash::start::<L>(key, settling.contested_bits), 0);
@@ -306,9 +336,11 @@ fn replace<L: Layout>(t: Thread, built: Built<L>) {
         let key = contested.load(at);
         if key != EMPTY {
             let mixed = L::Mixed::narrowed(key);
-            let pair = L::pair(mixed, built.values.get(ranked(ranks.load_relaxed(at), stamps.keep_first)));
+            let pair =
+                L::pair(mixed, built.values.get(ranked(ranks.load_relaxed(at), stamps.keep_first)));
             let h = L::hash(mixed);
-            match slot_in_buckets::<L>(slots, [shape.first_place(h), shape.second_place(h)], mixed) {
+            match slot_in_buckets::<L>(slots, [shape.first_place(h), shape.second_place(h)], mixed)
+            {
                 Some((bucket, slot)) => write_pair::<L>(slots, bucket, slot, pair),
                 None => {
                     if let Some(at) = stash::slot_of::<L>(built.stash, settling.stash_bits, mixed) {
@@ -336,7 +368,11 @@ fn heads<L: Layout>(slots: Buf<u64>, bucket: u32) -> [u64; 4] {
 /// The slot of a key in two buckets.
 #[inline(always)]
 #[track_caller]
-fn slot_in_buckets<L: Layout>(slots: Buf<u64>, buckets: [u32; 2], key: L::Mixed) -> Option<(u32, u32)> {
+fn slot_in_buckets<L: Layout>(
+    slots: Buf<u64>,
+    buckets: [u32; 2],
+    key: L::Mixed,
+) -> Option<(u32, u32)> {
     let mut hit = None;
     unroll::<2>(|b| {
         let heads = heads::<L>(slots, buckets[b]);
@@ -374,10 +410,13 @@ fn write_stashed<L: Layout>(stash: Buf<u64>, slot: u32, pair: L::Pair) {
     stash.store_relaxed(at, L::head(pair));
 }
 
-/// Everything again, from the input: see the module. Until the end, ranks stand where values will be.
+/// Everything again, from the input: see the module. Until the end, ranks stand where values will
+/// be.
 #[inline(always)]
 fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
-    let Built { shape, settling, stamps, build_state, slots, stash, contested, ranks, locks, .. } = built;
+    let Built {
+        shape, settling, stamps, build_state, slots, stash, contested, ranks, locks, ..
+    } = built;
     let (begin, step) = strided(t);
     let buckets = shape.all_buckets();
     let stash_words = (1u64 << settling.stash_bits) * L::SLOT_WORDS as u64;
@@ -518,7 +557,8 @@ fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
             }
         });
         let bits = (locks.load_relaxed(marks + i / 16) >> (i as u32 % 16 * 4)) as u32 & 0xF;
-        let bucket = if full { with_class_bits::<L>(bucket, bits) } else { empty_last::<L>(bucket) };
+        let bucket =
+            if full { with_class_bits::<L>(bucket, bits) } else { empty_last::<L>(bucket) };
         write_bucket::<L>(slots, i, bucket);
         i += step;
     }
@@ -531,11 +571,11 @@ fn with_value<L: Layout>(built: Built<L>, ranked_pair: L::Pair) -> L::Pair {
     L::pair(L::key(ranked_pair), built.values.get(i))
 }
 
-/// Gives a key its slot, where nothing moves: an empty one of its buckets, or one among those that wait; or raises the rank in the slot
-/// that it has, which is told.
+/// Gives a key its slot, where nothing moves: an empty one of its buckets, or one among those that
+/// wait; or raises the rank in the slot that it has, which is told.
 ///
-/// Copies of a key meet in one slot: all of them take the first that is empty when they come there, and no slot before it becomes
-/// empty again.
+/// Copies of a key meet in one slot: all of them take the first that is empty when they come there,
+/// and no slot before it becomes empty again.
 #[inline(always)]
 fn meet<L: Layout>(built: Built<L>, waiting: u64, key: L::Mixed, rank: u32) -> bool {
     let Built { shape, settling, slots, locks, build_state, .. } = built;
@@ -649,8 +689,9 @@ fn empty_slot<L: Layout>(slots: Buf<u64>, first: u32, second: u32) -> Option<(u3
     empty
 }
 
-/// Tries to lock two buckets, which may be the same. A lock is a bit. What others did under the locks is seen after it. The lesser bucket
-/// comes first: two threads of a warp that want the same two in opposite orders would both give way, for ever.
+/// Tries to lock two buckets, which may be the same. A lock is a bit. What others did under the
+/// locks is seen after it. The lesser bucket comes first: two threads of a warp that want the same
+/// two in opposite orders would both give way, for ever.
 #[inline(always)]
 #[track_caller]
 fn lock(t: Thread, locks: Buf<u64>, a: u32, b: u32) -> bool {

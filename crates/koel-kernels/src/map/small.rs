@@ -1,8 +1,10 @@
-//! Small inputs: a pass that sends a [record](super::records::Indexed) of every pair to its partition, and a build of few pairs a block.
+//! Small inputs: a pass that sends a [record](super::records::Indexed) of every pair to its
+//! partition, and a build of few pairs a block.
 //!
-//! The input fits the cache, so pairs stay where they are until their buckets are written: a record tells where, and thereby which of
-//! two equal keys stays: none has to be looked for in the input afterwards. Partitions are small, so that a big GPU's multiprocessors
-//! all have one, and a thread has few pairs: loops in place of what is unrolled for big inputs.
+//! The input fits the cache, so pairs stay where they are until their buckets are written: a record
+//! tells where, and thereby which of two equal keys stays: none has to be looked for in the input
+//! afterwards. Partitions are small, so that a big GPU's multiprocessors all have one, and a thread
+//! has few pairs: loops in place of what is unrolled for big inputs.
 use super::build::{Source, Target, build_indexed};
 use super::layout::{Layout, Narrow, Shape, Wide};
 use super::partition::{Bins, place};
@@ -31,7 +33,8 @@ struct Tile {
     count: u32,
     /// Of each pair the hash of its key.
     hashes: Shared<u32>,
-    /// Of each pair its bin, and in the low 16 bits its number among those of the tile that go there; or [`GONE`].
+    /// Of each pair its bin, and in the low 16 bits its number among those of the tile that go
+    /// there; or [`GONE`].
     places: Shared<u32>,
     /// Of each bin how many go there.
     counts: Shared<u32>,
@@ -59,7 +62,8 @@ impl Tile {
             bin += THREADS;
         }
     }
-    /// Of equal keys leaves only the one that stays, as far as they are found, and counts again. All threads of the block call it.
+    /// Of equal keys leaves only the one that stays, as far as they are found, and counts again.
+    /// All threads of the block call it.
     #[inline(always)]
     fn drop_copies<L: Layout>(
         self,
@@ -179,7 +183,13 @@ fn pass<L: Layout>(
         i += BATCH as u32 * THREADS;
     }
     if t.barrier_count(crowded) != 0 {
-        of.drop_copies::<L>(t, bins.count, keep_first, |i| L::mixed(seed, keys.get(first + i)), build_state);
+        of.drop_copies::<L>(
+            t,
+            bins.count,
+            keep_first,
+            |i| L::mixed(seed, keys.get(first + i)),
+            build_state,
+        );
     }
 
     let place = place(bins, 0, valid, build_state);
@@ -196,7 +206,8 @@ fn pass<L: Layout>(
     while i < of.count {
         let place = of.places.load_volatile(i);
         if place != GONE {
-            let (run, record) = (of.counts.load(place >> 16), indexed(of.hashes.load(i), first + i));
+            let (run, record) =
+                (of.counts.load(place >> 16), indexed(of.hashes.load(i), first + i));
             let to = run.wrapping_add(place & 0xFFFF);
             if run < ELSEWHERE {
                 out.store(to, record);
@@ -267,7 +278,8 @@ macro_rules! builds { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $
     }
 )* } }
 builds! {
-    /// Builds partition `t.block()` from records, as [`map_build`](fn@super::build::map_build) does from pairs.
+    /// Builds partition `t.block()` from records, as [`map_build`](fn@super::build::map_build) does
+    /// from pairs.
     MAP map_build_small Narrow, u32, u32;
     /// The same for wide values.
     MAP_WIDE map_build_small_u32_u64 Wide<u32, u64>, u32, u64;

@@ -1,15 +1,18 @@
-//! Pairs that found no place in their two buckets: a small open-addressing table with linear probing, normally empty.
+//! Pairs that found no place in their two buckets: a small open-addressing table with linear
+//! probing, normally empty.
 //!
-//! Where a search begins follows from all bits of the mixed key: keys that share both their buckets have one hash, and would share one
-//! chain of probes if it followed from that. Keys can still be chosen so that they share it, if the seed is known. So a build
-//! gives up where a pair is not placed within [`MOST_PROBES`], and draws another seed.
+//! Where a search begins follows from all bits of the mixed key: keys that share both their buckets
+//! have one hash, and would share one chain of probes if it followed from that. Keys can still be
+//! chosen so that they share it, if the seed is known. So a build gives up where a pair is not
+//! placed within [`MOST_PROBES`], and draws another seed.
 use super::layout::{EMPTY, Layout, Number};
 use koel_simt::{Buf, In, Thread};
 
 /// A stash has 2^this slots at most.
 pub const MOST_BITS: u32 = 20;
 
-/// Slots that a build looks at for a pair, at most. At a load of 0.5 no chain of a stash of 2^20 slots is longer, if keys were not chosen.
+/// Slots that a build looks at for a pair, at most. At a load of 0.5 no chain of a stash of 2^20
+/// slots is longer, if keys were not chosen.
 pub const MOST_PROBES: u32 = 128;
 
 /// 32 bits of a mixed key, which spread keys of one hash too.
@@ -17,7 +20,8 @@ pub const MOST_PROBES: u32 = 128;
 pub fn spread<L: Layout>(key: L::Mixed) -> u32 {
     let low = key.widened() as u32;
     // A narrow key is its hash.
-    let folded = if L::HASH_SHIFT == 0 { low } else { L::hash(key) ^ low.wrapping_mul(0x85EB_CA6B) };
+    let folded =
+        if L::HASH_SHIFT == 0 { low } else { L::hash(key) ^ low.wrapping_mul(0x85EB_CA6B) };
     folded.wrapping_mul(0x9E37_79B1)
 }
 
@@ -65,7 +69,8 @@ fn insert_within<L: Layout>(stash: Buf<u64>, bits: u32, most: u32, pair: L::Pair
     false
 }
 
-/// The slot of a mixed key, while others put pairs in; what they put in at this moment may be missed.
+/// The slot of a mixed key, while others put pairs in; what they put in at this moment may be
+/// missed.
 #[inline(always)]
 pub fn slot_of<L: Layout>(stash: Buf<u64>, bits: u32, key: L::Mixed) -> Option<u32> {
     let mask = (1u32 << (bits & 31)) - 1;

@@ -1,29 +1,38 @@
-//! Updates of a table that is there, in batches: keys are inserted, their values assigned or added to, or they are erased.
+//! Updates of a table that is there, in batches: keys are inserted, their values assigned or added
+//! to, or they are erased.
 //!
-//! The operations of a batch are [partitioned](super::join) as the table is: each travels as its key and its number. Then one block a
-//! partition that has operations reads the partition once, in order, into shared memory, applies them there and writes back the buckets that
-//! changed. The stash is emptied before ([`map_unstash`](fn@super::reproduce::map_unstash)): its pairs belong to the blocks of their
-//! partitions, and find places again where others were erased.
+//! The operations of a batch are [partitioned](super::join) as the table is: each travels as its
+//! key and its number. Then one block a partition that has operations reads the partition once, in
+//! order, into shared memory, applies them there and writes back the buckets that changed. The
+//! stash is emptied before ([`map_unstash`](fn@super::reproduce::map_unstash)): its pairs belong to
+//! the blocks of their partitions, and find places again where others were erased.
 //!
 //! # Equal keys
-//! The result is that of doing one operation after the other, in the order of their numbers, though they come in any order. Every key of
-//! a batch gets an *entry* in a table in shared memory, and what its operations do is gathered there by atomics that do not ask for
-//! order: the number of the first one, of the last assignment, of the last erasure, the sum of what is added behind those. That is enough to
-//! tell the value at the end. So a key may have any number of operations.
+//! The result is that of doing one operation after the other, in the order of their numbers, though
+//! they come in any order. Every key of a batch gets an *entry* in a table in shared memory, and
+//! what its operations do is gathered there by atomics that do not ask for order: the number of the
+//! first one, of the last assignment, of the last erasure, the sum of what is added behind those.
+//! That is enough to tell the value at the end. So a key may have any number of operations.
 //!
-//! What each operation found depends on the one before it with the same key, and only on whether that erased. Where a key is both erased
-//! and written in one batch, its operations are therefore linked, and each looks for the one before it.
+//! What each operation found depends on the one before it with the same key, and only on whether
+//! that erased. Where a key is both erased and written in one batch, its operations are therefore
+//! linked, and each looks for the one before it.
 //!
 //! # Placing
-//! In shared memory a pair is a [record](super::records). What is new takes free slots of its two buckets, or evicts, as in a
-//! [build](super::build). Then the class bits of all buckets are computed anew. A bucket from which keys overflowed and that is not full
-//! any more gets [fillers](Shape::filler), whose slots the next update takes for free.
+//! In shared memory a pair is a [record](super::records). What is new takes free slots of its two
+//! buckets, or evicts, as in a [build](super::build). Then the class bits of all buckets are
+//! computed anew. A bucket from which keys overflowed and that is not full any more gets
+//! [fillers](Shape::filler), whose slots the next update takes for free.
 //!
 //! # What cannot be done
-//! A partition that would have more pairs than two choices place well, or whose pairs the stash has no room for, stays as it was, and so does one
-//! with more keys in the batch than there are entries. Their operations are told to be [not done](status::NOT_DONE); the host makes the table
-//! larger, or the batch smaller, and does those [again](Applying::again). Until then nothing that comes later in the batch is done there either.
-use super::build::{CHANGED, FREE, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition};
+//! A partition that would have more pairs than two choices place well, or whose pairs the stash has
+//! no room for, stays as it was, and so does one with more keys in the batch than there are
+//! entries. Their operations are told to be [not done](status::NOT_DONE); the host makes the table
+//! larger, or the batch smaller, and does those [again](Applying::again). Until then nothing that
+//! comes later in the batch is done there either.
+use super::build::{
+    CHANGED, FREE, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition,
+};
 use super::build::{place_missed, write_bucket};
 use super::join::{self, Form, Numbered, Pass, Routed};
 use super::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Shape, Wide};
@@ -118,12 +127,13 @@ pub mod state {
     pub const WANTED: u32 = 1;
     /// Partitions with more keys in the batch than there are entries.
     pub const CROWDED: u32 = 2;
-    /// Of the crowded ones those where it is not the keys that are too many, but the operations of keys that are both erased and written.
+    /// Of the crowded ones those where it is not the keys that are too many, but the operations of
+    /// keys that are both erased and written.
     pub const LINKED: u32 = 3;
     /// Not 0: [few](crate::map::few) operations are not all done yet.
     pub const NEEDED: u32 = 4;
-    /// From here on a word for each partition: not 0 if an earlier part of the batch left operations of it; then how many of 256 wanted
-    /// new keys, plus 1.
+    /// From here on a word for each partition: not 0 if an earlier part of the batch left
+    /// operations of it; then how many of 256 wanted new keys, plus 1.
     pub const LEFT: u32 = 5;
 }
 /// The value that a key has after an operation, if it had this one before.
@@ -132,7 +142,9 @@ pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option
     match (operation, before) {
         (operation::ERASE, _) => None,
         (operation::INSERT, Some(before)) => Some(before),
-        (operation::ADD, Some(before)) => Some(V::narrowed(before.widened().wrapping_add(value.widened()))),
+        (operation::ADD, Some(before)) => {
+            Some(V::narrowed(before.widened().wrapping_add(value.widened())))
+        }
         _ => Some(value),
     }
 }
@@ -141,7 +153,8 @@ pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Applying {
-    /// The last pass of the operations: its bins are partitions, or some of them if operations are [few](crate::map::few).
+    /// The last pass of the operations: its bins are partitions, or some of them if operations are
+    /// [few](crate::map::few).
     pub pass: Pass,
     /// Partitions of a bin of the first of two passes; 0: there was one pass.
     pub group: u32,
@@ -160,8 +173,8 @@ pub struct Applying {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Applying {}
 impl Applying {
-    /// How many operations are in the bin of a partition, and how many in the overflow area, where those of other partitions are too; or
-    /// in both.
+    /// How many operations are in the bin of a partition, and how many in the overflow area, where
+    /// those of other partitions are too; or in both.
     #[inline(always)]
     pub(super) fn came(
         &self,
@@ -182,7 +195,8 @@ impl Applying {
     }
 }
 
-/// Bytes of shared memory for partitions of this many buckets and so many entries; `each`: operations differ; `wide`: values have 64 bits.
+/// Bytes of shared memory for partitions of this many buckets and so many entries; `each`:
+/// operations differ; `wide`: values have 64 bits.
 pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, wide: bool) -> u32 {
     // Beside the entries two lists of records.
     buckets * 32
@@ -224,8 +238,9 @@ const NEEDED: u32 = 1 << 16;
 /// In the word of a stashed pair, beside the slot of the next one: it is no longer in the stash.
 const LEFT: u64 = 1 << 32;
 
-/// The records of a partition that is updated. A narrow pair is its own. The record of a wide pair is the hash of its key and, above, the
-/// pair's number: that of the slot where it was, behind those the entry that has its key and value, behind those a slot of the stash.
+/// The records of a partition that is updated. A narrow pair is its own. The record of a wide pair
+/// is the hash of its key and, above, the pair's number: that of the slot where it was, behind
+/// those the entry that has its key and value, behind those a slot of the stash.
 #[derive(Clone, Copy)]
 struct Moving<L> {
     shape: Shape,
@@ -243,12 +258,17 @@ impl<L: Layout> Moving<L> {
     /// The record of a pair that has this number.
     #[inline(always)]
     fn record(self, head: u64, number: u32) -> u64 {
-        if L::SLOT_WORDS == 1 { head } else { (number as u64) << 32 | L::hash(L::key_in(head)) as u64 }
+        if L::SLOT_WORDS == 1 {
+            head
+        } else {
+            (number as u64) << 32 | L::hash(L::key_in(head)) as u64
+        }
     }
     /// Where a slot's head is in the table.
     #[inline(always)]
     fn at(self, slot: u32) -> u64 {
-        self.shape.place(self.p, slot / BUCKET as u32) * L::WORDS as u64 + (slot % BUCKET as u32) as u64
+        self.shape.place(self.p, slot / BUCKET as u32) * L::WORDS as u64
+            + (slot % BUCKET as u32) as u64
     }
     #[inline(always)]
     #[track_caller]
@@ -268,7 +288,10 @@ impl<L: Layout> Moving<L> {
     #[inline(always)]
     #[track_caller]
     fn value_at(self, slot: u32, record: u64) -> L::Value {
-        L::value_in(record, if L::SLOT_WORDS == 1 { 0 } else { self.slots.load(self.at(slot) + BUCKET as u64) })
+        L::value_in(
+            record,
+            if L::SLOT_WORDS == 1 { 0 } else { self.slots.load(self.at(slot) + BUCKET as u64) },
+        )
     }
 }
 impl<L: Layout> Placed for Moving<L> {
@@ -300,16 +323,19 @@ impl<L: Layout> Placed for Moving<L> {
     }
 }
 
-/// The keys of a block's operations and what these do. The ambiguous key has the entry behind all others.
+/// The keys of a block's operations and what these do. The ambiguous key has the entry behind all
+/// others.
 #[derive(Clone, Copy)]
 pub(crate) struct Entries {
     room: u32,
     pub keys: Shared<u64>,
     /// The number of the first operation.
     pub first: Shared<u32>,
-    /// The number of the last assignment behind all erasures, plus 1. Later what became of the key: [`WAS_THERE`] and so on.
+    /// The number of the last assignment behind all erasures, plus 1. Later what became of the
+    /// key: [`WAS_THERE`] and so on.
     pub assigned: Shared<u32>,
-    /// The sum of what is added behind that, or what the value is at the end: low words, and high words of wide values. A set has neither.
+    /// The sum of what is added behind that, or what the value is at the end: low words, and high
+    /// words of wide values. A set has neither.
     low: Shared<u32>,
     high: Shared<u32>,
     /// The number of the last erasure, plus 1. This and what follows only where operations differ.
@@ -318,10 +344,12 @@ pub(crate) struct Entries {
     made: Shared<u32>,
     /// The last linked operation, plus 1.
     chains: Shared<u32>,
-    /// Linked operations: number, whether it erases (bit 32), the next one plus 1 (from bit 33 on).
+    /// Linked operations: number, whether it erases (bit 32), the next one plus 1 (from bit 33
+    /// on).
     links: Shared<u64>,
 }
-/// Bytes of shared memory of so many entries, where operations differ (`each`) or not, and values have so many words of 32 bits.
+/// Bytes of shared memory of so many entries, where operations differ (`each`) or not, and values
+/// have so many words of 32 bits.
 pub(crate) const fn entry_bytes(entries: u32, each: bool, value_words: u32) -> u32 {
     let (words, arrays) = if each { (2, 5) } else { (1, 2) };
     entries * words * 8 + (entries + 1) * (arrays + value_words) * 4
@@ -329,8 +357,13 @@ pub(crate) const fn entry_bytes(entries: u32, each: bool, value_words: u32) -> u
 impl Entries {
     /// With memory for so many.
     #[inline(always)]
-    pub fn new<V: Number, const VALUES: bool>(shared: &mut SharedMem, room: u32, is_each: bool) -> Entries {
-        let (keys, links) = (shared.array::<u64>(room), shared.array::<u64>(if is_each { room } else { 0 }));
+    pub fn new<V: Number, const VALUES: bool>(
+        shared: &mut SharedMem,
+        room: u32,
+        is_each: bool,
+    ) -> Entries {
+        let (keys, links) =
+            (shared.array::<u64>(room), shared.array::<u64>(if is_each { room } else { 0 }));
         let mut words = |is_there: bool| shared.array::<u32>(if is_there { room + 1 } else { 0 });
         Entries {
             room,
@@ -347,7 +380,11 @@ impl Entries {
     }
     /// Makes all of them empty, by all threads of a block.
     #[inline(always)]
-    pub fn clear<V: Number, const VALUES: bool, const THREADS: u32>(self, t: Thread, is_each: bool) {
+    pub fn clear<V: Number, const VALUES: bool, const THREADS: u32>(
+        self,
+        t: Thread,
+        is_each: bool,
+    ) {
         let mut i = t.id();
         while i <= self.room {
             if i < self.room {
@@ -396,8 +433,11 @@ impl Entries {
     /// The mixed key of an entry, if it has one.
     #[inline(always)]
     pub fn key<L: Layout>(self, at: u32) -> Option<L::Mixed> {
-        let is_used = if at < self.room { self.keys.load(at) != EMPTY } else { self.first.load(at) != !0 };
-        is_used.then(|| if at < self.room { L::Mixed::narrowed(self.keys.load(at)) } else { L::AMBIGUOUS })
+        let is_used =
+            if at < self.room { self.keys.load(at) != EMPTY } else { self.first.load(at) != !0 };
+        is_used.then(|| {
+            if at < self.room { L::Mixed::narrowed(self.keys.load(at)) } else { L::AMBIGUOUS }
+        })
     }
     /// Adds to the sum of an entry: in 32 bits, where atomics of shared memory are fast.
     #[inline(always)]
@@ -479,7 +519,9 @@ impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
             let key = L::mixed_of(self.seed, sent);
             let is_alone = i < self.came && self.applying.pass.each == 1;
             let is_ours = is_alone || self.shape.partition(L::hash(key)) == self.p;
-            if is_ours && (self.applying.again == 0 || self.statuses.load(number) == status::NOT_DONE) {
+            if is_ours
+                && (self.applying.again == 0 || self.statuses.load(number) == status::NOT_DONE)
+            {
                 apply(key, number);
             }
             i += THREADS;
@@ -518,7 +560,10 @@ impl Stashed {
     #[track_caller]
     pub fn pair<L: Layout>(self, slot: u32) -> L::Pair {
         let at = slot * L::SLOT_WORDS as u32;
-        L::with_head(self.unstashed.load(at), if L::SLOT_WORDS == 1 { 0 } else { self.unstashed.load(at + 1) })
+        L::with_head(
+            self.unstashed.load(at),
+            if L::SLOT_WORDS == 1 { 0 } else { self.unstashed.load(at + 1) },
+        )
     }
     #[inline(always)]
     #[track_caller]
@@ -538,7 +583,8 @@ impl Stashed {
         }
         None
     }
-    /// The slots of a thread's share, and whether each has been left. Tells how many there are in all.
+    /// The slots of a thread's share, and whether each has been left. Tells how many there are in
+    /// all.
     #[inline(always)]
     pub fn for_each<const THREADS: u32>(self, t: Thread, mut each: impl FnMut(u32, bool)) -> u32 {
         let (mut slot, mut listed) = (self.list, 0);
@@ -563,8 +609,8 @@ pub(crate) struct Work<L: Routed, const VALUES: bool> {
     left: u32,
 }
 impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
-    /// If something was left before, so is this, because of what the error tells: the word of the [`state`] that counts why operations are not
-    /// done, and how many keys are new.
+    /// If something was left before, so is this, because of what the error tells: the word of the
+    /// [`state`] that counts why operations are not done, and how many keys are new.
     #[inline(always)]
     pub fn may_begin(&self) -> Result<(), (u32, u32)> {
         // What comes later must not be done before.
@@ -572,16 +618,24 @@ impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
             0 => Ok(()),
             left => {
                 // Of the bin, which may have operations of several partitions: an equal share.
-                let (pass, wanted) = (self.batch.applying.pass, self.batch.came as u64 * (left - 1) as u64);
+                let (pass, wanted) =
+                    (self.batch.applying.pass, self.batch.came as u64 * (left - 1) as u64);
                 Err((state::REFUSED, pass.bin(wanted.div_ceil(256) as u32 + pass.each - 1)))
             }
         }
     }
 }
-/// Whether a block has nothing to do, because all was done as [few](crate::map::few) operations, and nothing of its partitions was in the stash.
+/// Whether a block has nothing to do, because all was done as [few](crate::map::few) operations,
+/// and nothing of its partitions was in the stash.
 #[inline(always)]
-pub(crate) fn is_idle<const THREADS: u32>(t: Thread, shape: Shape, lists: Buf<u32>, batch_state: Buf<u32>) -> bool {
-    let (mut p, mut is_needed) = (t.block() + t.id() * t.grid_dim(), batch_state.load(state::NEEDED) != 0);
+pub(crate) fn is_idle<const THREADS: u32>(
+    t: Thread,
+    shape: Shape,
+    lists: Buf<u32>,
+    batch_state: Buf<u32>,
+) -> bool {
+    let (mut p, mut is_needed) =
+        (t.block() + t.id() * t.grid_dim(), batch_state.load(state::NEEDED) != 0);
     while p < shape.partitions {
         is_needed |= lists.load(p) != NONE;
         p += t.grid_dim() * THREADS;
@@ -614,12 +668,28 @@ pub(crate) fn begin<L: Routed, const VALUES: bool>(
         return None;
     }
     let seed = table_header.load(header::SEED);
-    let batch =
-        Batch { shape, p, applying, seed, came, behind, sent, overflow, operations, statuses, layout: PhantomData };
+    let batch = Batch {
+        shape,
+        p,
+        applying,
+        seed,
+        came,
+        behind,
+        sent,
+        overflow,
+        operations,
+        statuses,
+        layout: PhantomData,
+    };
     let links = (L::SLOT_WORDS as u32) << (applying.stash_bits & 31);
-    Some(Work { batch, stashed: Stashed { list, links, unstashed }, left: batch_state.load(state::LEFT + p) })
+    Some(Work {
+        batch,
+        stashed: Stashed { list, links, unstashed },
+        left: batch_state.load(state::LEFT + p),
+    })
 }
-/// What follows the work: if it was not `done`, that is counted, its operations are told to be not done, and what was in the stash is there again.
+/// What follows the work: if it was not `done`, that is counted, its operations are told to be not
+/// done, and what was in the stash is there again.
 #[inline(always)]
 pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,
@@ -649,7 +719,8 @@ pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
             if left == 0 {
                 let not_done = batch_state.load(word);
                 batch_state.fetch_add(why, 1);
-                batch_state.store(word, 1 + (new * 256).checked_div(not_done).unwrap_or(0).min(256));
+                batch_state
+                    .store(word, 1 + (new * 256).checked_div(not_done).unwrap_or(0).min(256));
             }
         }
     }
@@ -658,8 +729,8 @@ pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
     }
 }
 
-/// Applies the operations. Or leaves the table as it was, but for the pairs that were in the stash, and tells why: the word of the [`state`],
-/// and how many keys are new.
+/// Applies the operations. Or leaves the table as it was, but for the pairs that were in the stash,
+/// and tells why: the word of the [`state`], and how many keys are new.
 #[inline(always)]
 fn apply<L: Routed, const THREADS: u32>(
     t: Thread,
@@ -685,7 +756,8 @@ fn apply<L: Routed, const THREADS: u32>(
     let unstashed = stashed.unstashed;
     let from = Moving::<L> { shape, p, slots, unstashed, entries, layout: PhantomData };
     let part = Partition { shape, from, slots: in_slots, words };
-    let waiting = Lists { first: first_list, second: second_list, lengths, room, build_state: batch_state };
+    let waiting =
+        Lists { first: first_list, second: second_list, lengths, room, build_state: batch_state };
 
     entries.clear::<L::Value, true, THREADS>(t, is_each);
     if id < LENGTHS {
@@ -700,7 +772,9 @@ fn apply<L: Routed, const THREADS: u32>(
         counts.fetch_add(TAKEN, taken);
     }
 
-    if gather::<L, true, THREADS>(t, batch, entries, counts, batch_state, |number| values.get(number)) {
+    if gather::<L, true, THREADS>(t, batch, entries, counts, batch_state, |number| {
+        values.get(number)
+    }) {
         return Err((state::CROWDED, 0));
     }
 
@@ -713,7 +787,8 @@ fn apply<L: Routed, const THREADS: u32>(
         let Some(key) = entries.key::<L>(at) else { continue };
         let (there, before) = find::<L>(part, stashed, key, table_header);
         let value = result::<L>(batch, entries, at, before, values);
-        let (was_there, is_there) = (before.is_some() as u32 * WAS_THERE, value.is_some() as u32 * IS_THERE);
+        let (was_there, is_there) =
+            (before.is_some() as u32 * WAS_THERE, value.is_some() as u32 * IS_THERE);
         let is_other = (before != value) as u32 * IS_OTHER;
         entries.assigned.store(at, was_there | is_there | is_other);
         new += (before.is_none() && value.is_some()) as u32;
@@ -826,7 +901,8 @@ fn apply<L: Routed, const THREADS: u32>(
     }
     Ok(())
 }
-/// Reserves room in the stash for so many pairs more than were in it, by all threads of a block. Tells whether there is as much.
+/// Reserves room in the stash for so many pairs more than were in it, by all threads of a block.
+/// Tells whether there is as much.
 #[inline(always)]
 pub(crate) fn has_room(
     t: Thread,
@@ -849,13 +925,22 @@ pub(crate) fn has_room(
 }
 /// Writes to the header what a block has changed there; `value`: of the ambiguous key.
 #[inline(always)]
-pub(crate) fn write_header(entries: Entries, counts: Shared<u32>, table_header: Buf<u32>, value: impl FnOnce() -> u64) {
+pub(crate) fn write_header(
+    entries: Entries,
+    counts: Shared<u32>,
+    table_header: Buf<u32>,
+    value: impl FnOnce() -> u64,
+) {
     let more = counts.load(NEW).wrapping_sub(counts.load(GONE));
     if more != 0 {
         table_header.fetch_add(header::PAIRS, more);
     }
     // Of the ambiguous key.
-    let fate = if entries.first.load(entries.room) != !0 { entries.assigned.load(entries.room) } else { 0 };
+    let fate = if entries.first.load(entries.room) != !0 {
+        entries.assigned.load(entries.room)
+    } else {
+        0
+    };
     if fate & IS_OTHER != 0 {
         let value = if fate & IS_THERE != 0 { value() } else { 0 };
         table_header.store(header::HELD, (fate & IS_THERE != 0) as u32);
@@ -924,7 +1009,8 @@ pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
         if VALUES {
             batch.for_each::<THREADS>(t, |key, number| {
                 let Some(at) = entries.of::<L>(key) else { return };
-                let is_last = number >= entries.erased.load(at) && number >= entries.assigned.load(at);
+                let is_last =
+                    number >= entries.erased.load(at) && number >= entries.assigned.load(at);
                 if is_last && batch.operation(number) == operation::ADD {
                     entries.add(at, value(number));
                 }
@@ -945,7 +1031,8 @@ pub(crate) fn tell<L: Routed, const VALUES: bool, const THREADS: u32>(
         let Some(at) = entries.of::<L>(key) else { return };
         let (was_first, operation) = (entries.first.load(at) == number, batch.operation(number));
         let fate = entries.assigned.load(at);
-        let mut was_there = if was_first { fate & WAS_THERE != 0 } else { operation != operation::ERASE };
+        let mut was_there =
+            if was_first { fate & WAS_THERE != 0 } else { operation != operation::ERASE };
         if batch.all() == operation::EACH {
             was_there |= !was_first;
             let mut link = entries.chains.load(at);
@@ -971,7 +1058,8 @@ pub(crate) fn add_counts<const N: usize>(counts: Shared<u32>, adds: [(u32, u32);
     });
 }
 
-/// Reads the partition: records, free slots, class bits. Fillers are forgotten. Tells how many pairs the thread has read.
+/// Reads the partition: records, free slots, class bits. Fillers are forgotten. Tells how many
+/// pairs the thread has read.
 #[inline(always)]
 fn read<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) -> u32 {
     let (shape, from) = (part.shape, part.from);
@@ -995,7 +1083,8 @@ fn read<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) ->
                         records[s] = from.record(heads[s], bucket * BUCKET as u32 + s as u32);
                         free &= !(1 << s);
                     }
-                    bits |= (heads[BUCKET - 1] != EMPTY && class_bit::<L>(heads, s as u32)) as u32 * (1 << s);
+                    bits |= (heads[BUCKET - 1] != EMPTY && class_bit::<L>(heads, s as u32)) as u32
+                        * (1 << s);
                 });
                 taken += BUCKET as u32 - free.count_ones();
                 part.slots.x2().store(2 * bucket, U64x2([records[0], records[1]]));
@@ -1019,7 +1108,8 @@ fn find<L: Layout>(
     let (shape, from) = (part.shape, part.from);
     if key == L::AMBIGUOUS {
         let word = |word: u32| table_header.load(word) as u64;
-        let value = L::Value::narrowed(word(header::HELD_VALUE + 1) << 32 | word(header::HELD_VALUE));
+        let value =
+            L::Value::narrowed(word(header::HELD_VALUE + 1) << 32 | word(header::HELD_VALUE));
         return (There::Header, (word(header::HELD) != 0).then_some(value));
     }
     let (h, mut hit) = (L::hash(key), None);
@@ -1042,7 +1132,8 @@ fn find<L: Layout>(
         None => (There::Nowhere, None),
     }
 }
-/// Whether the key of an entry is erased, and the number of the first operation behind that which inserts or adds, or all ones.
+/// Whether the key of an entry is erased, and the number of the first operation behind that which
+/// inserts or adds, or all ones.
 #[inline(always)]
 pub(crate) fn written<L: Routed, const VALUES: bool>(
     batch: Batch<L, VALUES>,
@@ -1081,7 +1172,12 @@ pub(super) fn result<L: Routed>(
 
 /// Puts a pair in the stash, so that lookups go there.
 #[inline(always)]
-fn put_in_stash<L: Layout>(part: Partition<Moving<L>>, stash_bits: u32, stash: Buf<u64>, pair: L::Pair) {
+fn put_in_stash<L: Layout>(
+    part: Partition<Moving<L>>,
+    stash_bits: u32,
+    stash: Buf<u64>,
+    pair: L::Pair,
+) {
     let h = L::hash(L::key(pair));
     let first = part.shape.first(h);
     part.words.fetch_or(first, 1 << (NOW + class(h)) | NEEDED);
@@ -1104,9 +1200,17 @@ fn finished<L: Layout>(part: Partition<Moving<L>>, bucket: u32, word: u32) -> [L
             pairs[s] = part.from.pair(records[s]);
         }
     });
-    ordered::<L>(shape, shape.place(part.from.p, bucket) as u32, pairs, word & FREE, bits, word & NEEDED != 0)
+    ordered::<L>(
+        shape,
+        shape.place(part.from.p, bucket) as u32,
+        pairs,
+        word & FREE,
+        bits,
+        word & NEEDED != 0,
+    )
 }
-/// The bucket in this place as it is written, with these class bits and slots that are free. `needed`: it must look full.
+/// The bucket in this place as it is written, with these class bits and slots that are free.
+/// `needed`: it must look full.
 #[inline(always)]
 pub(super) fn ordered<L: Layout>(
     shape: Shape,
@@ -1131,7 +1235,11 @@ fn write<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) {
         while bucket < shape.buckets {
             let word = part.words.load_volatile(bucket);
             if is_other(word) {
-                write_bucket::<L>(from.slots, shape.place(from.p, bucket), finished(part, bucket, word));
+                write_bucket::<L>(
+                    from.slots,
+                    shape.place(from.p, bucket),
+                    finished(part, bucket, word),
+                );
             }
             bucket += THREADS;
         }
@@ -1139,8 +1247,12 @@ fn write<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) {
     }
     // All are read before one is written.
     let round = |round: u32| t.id() + round * THREADS;
-    let others: [_; ROUNDS] =
-        [other(part, round(0)), other(part, round(1)), other(part, round(2)), other(part, round(3))];
+    let others: [_; ROUNDS] = [
+        other(part, round(0)),
+        other(part, round(1)),
+        other(part, round(2)),
+        other(part, round(3)),
+    ];
     t.barrier();
     unroll::<ROUNDS>(|j| {
         if let Some(bucket) = others[j] {
@@ -1191,7 +1303,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $left:ident 
             end::<$layout, true, $threads>(t, work, done, lists, stash, batch_state);
         }
     }
-    /// The same behind [few](crate::map::few) operations, of partitions `t.block()`, `t.block() + t.grid_dim()` and so on.
+    /// The same behind [few](crate::map::few) operations, of partitions `t.block()`, `t.block() +
+    /// t.grid_dim()` and so on.
     #[kernel(image = $image, threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
     pub fn $left(
         t: Thread,
@@ -1234,9 +1347,11 @@ macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $left:ident 
 )* } }
 const _: () = assert!(THREADS == 256 && WIDE_THREADS == 512);
 entries! {
-    /// Applies the operations of partition `t.block()`: see the module. `sent`, `overflow` and what follows up to `sent_state`: as the
-    /// passes of a [join](super::join) leave them. `values` and `operations`, if these differ, and `statuses`: of each operation.
-    /// `unstashed` and `lists`: as [`map_unstash`](fn@super::reproduce::map_unstash) leaves them; leaves all ones in `lists`.
+    /// Applies the operations of partition `t.block()`: see the module. `sent`, `overflow` and what
+    /// follows up to `sent_state`: as the passes of a [join](super::join) leave them. `values` and
+    /// `operations`, if these differ, and `statuses`: of each operation. `unstashed` and `lists`:
+    /// as [`map_unstash`](fn@super::reproduce::map_unstash) leaves them; leaves all ones in
+    /// `lists`.
     MAP_UPDATE map_update map_update_left Narrow, u32, false, 256 4;
     /// The same.
     MAP_UPDATE_WIDE map_update_u32_u64 map_update_left_u32_u64 Wide<u32, u64>, u64, true, 512 1;

@@ -1,19 +1,25 @@
-//! One block turns one partition into its buckets, in shared memory, and writes them out once: a key is read once and written once.
+//! One block turns one partition into its buckets, in shared memory, and writes them out once: a
+//! key is read once and written once.
 //!
 //! Phases, with a barrier between each two; [`fill`](super::fill) has the reasons:
-//! * A. Every key takes the next slot of its first bucket by counting, without looking what is there: an addition and a store in shared
-//!   memory. Those that find the bucket full are listed. Then of equal keys in a bucket one stays.
-//! * B. The listed ones meet their first bucket, where slots may have become free, mark their class there and meet the second; those that
-//!   find that full too wait in a table. If the list was too short, all keys do so: those that have a place are met there.
-//! * C. The keys that wait are put side by side, and each evicts. One that finds no place goes to the stash.
+//! * A. Every key takes the next slot of its first bucket by counting, without looking what is
+//!   there: an addition and a store in shared memory. Those that find the bucket full are listed.
+//!   Then of equal keys in a bucket one stays.
+//! * B. The listed ones meet their first bucket, where slots may have become free, mark their class
+//!   there and meet the second; those that find that full too wait in a table. If the list was too
+//!   short, all keys do so: those that have a place are met there.
+//! * C. The keys that wait are put side by side, and each evicts. One that finds no place goes to
+//!   the stash.
 //! * D. Full buckets are ordered so that they tell their class bits, and everything is written out.
 //!
-//! Where copies are many, counting would list most of them. So the first keys of a partition are a sample; if it shows that many are equal, the
-//! other keys meet their first bucket in A: they look whether they are there before they take a slot. Blocks that come later do so from
-//! the beginning if it was so in many. A union's second array, of which half the keys may be in the first, always meets. Keys of
-//! this partition that wait behind the bins come after those in its bin.
+//! Where copies are many, counting would list most of them. So the first keys of a partition are a
+//! sample; if it shows that many are equal, the other keys meet their first bucket in A: they look
+//! whether they are there before they take a slot. Blocks that come later do so from the beginning
+//! if it was so in many. A union's second array, of which half the keys may be in the first, always
+//! meets. Keys of this partition that wait behind the bins come after those in its bin.
 //!
-//! Equal keys are one before C, so C has each key once, and what was dropped is what came less what is there.
+//! Equal keys are one before C, so C has each key once, and what was dropped is what came less what
+//! is there.
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, has_copies, hash};
 use crate::map::build::Source;
@@ -56,7 +62,9 @@ impl<K: Member> Arrived<K> {
         let valid_here = self.valid.get(source.groups + number);
         let of_group = if source.groups != 0 { self.valid.get(group) } else { !0 };
         // These counts no longer change; if an area was too small, everything is done again.
-        let behind = |valid, word| if valid == !0 { 0 } else { build_state.load_relaxed(word).min(source.area) };
+        let behind = |valid, word| {
+            if valid == !0 { 0 } else { build_state.load_relaxed(word).min(source.area) }
+        };
         let behind_first = behind(of_group, state::OVERFLOW_FIRST);
         Partition {
             of: self,
@@ -82,7 +90,8 @@ impl<K: Member> Partition<K> {
     /// The keys in the bin, each once, for one of the threads of a block, all of which call it.
     #[inline(always)]
     fn rounds<const BATCH: usize>(self, t: Thread) -> Rounds<K, BATCH> {
-        let mut rounds = Rounds { of: self, t, next: 0, more: true, loaded: ([K::EMPTY; BATCH], 0) };
+        let mut rounds =
+            Rounds { of: self, t, next: 0, more: true, loaded: ([K::EMPTY; BATCH], 0) };
         rounds.load();
         rounds
     }
@@ -140,8 +149,15 @@ impl<K: Member, const BATCH: usize> Rounds<K, BATCH> {
     fn load(&mut self) {
         self.more = self.next < self.of.count;
         if self.more {
-            let (from, count) = (self.of.number * self.of.of.source.room + self.next, self.of.count - self.next);
-            self.loaded = load_run::<K, { THREADS as usize }, BATCH>(self.t, self.of.of.keys, from, count, K::EMPTY);
+            let (from, count) =
+                (self.of.number * self.of.of.source.room + self.next, self.of.count - self.next);
+            self.loaded = load_run::<K, { THREADS as usize }, BATCH>(
+                self.t,
+                self.of.of.keys,
+                from,
+                count,
+                K::EMPTY,
+            );
             self.next += THREADS * BATCH as u32;
         }
     }
@@ -158,8 +174,13 @@ impl<K: Member, const BATCH: usize> Rounds<K, BATCH> {
 
 /// Calls a function with each key that is there: with a bit of `live`.
 #[inline(always)]
-fn each_live<K: Member, const BATCH: usize>(mut keys: [K; BATCH], mut live: u32, mut each: impl FnMut(K)) {
-    // A loop, because what is done with a key is long: eight of it would not stay in the instruction cache.
+fn each_live<K: Member, const BATCH: usize>(
+    mut keys: [K; BATCH],
+    mut live: u32,
+    mut each: impl FnMut(K),
+) {
+    // A loop, because what is done with a key is long: eight of it would not stay in the
+    // instruction cache.
     while live != 0 {
         if live & 1 != 0 {
             each(keys[0]);
@@ -171,7 +192,8 @@ fn each_live<K: Member, const BATCH: usize>(mut keys: [K; BATCH], mut live: u32,
 /// The second key becomes the first one, and the first one the last.
 #[inline(always)]
 fn rotate<K: Member, const BATCH: usize>(keys: &mut [K; BATCH]) {
-    // If the last one stayed, the compiler would take a loop that does this apart: nothing would change any more after seven times.
+    // If the last one stayed, the compiler would take a loop that does this apart: nothing would
+    // change any more after seven times.
     let first = keys[0];
     unroll::<BATCH>(|j| keys[j] = if j + 1 < BATCH { keys[(j + 1) % BATCH] } else { first });
 }
@@ -181,7 +203,8 @@ fn rotate<K: Member, const BATCH: usize>(keys: &mut [K; BATCH]) {
 pub(super) struct Near<K> {
     pub shape: Shape,
     pub slots: Shared<K>,
-    /// A word for each bucket: how many keys came when slots were counted, and from bit [`MARKS`] on the classes that overflowed.
+    /// A word for each bucket: how many keys came when slots were counted, and from bit [`MARKS`]
+    /// on the classes that overflowed.
     words: Shared<u32>,
     /// Keys that found their first bucket full, and how many.
     listed: Shared<K>,
@@ -204,7 +227,8 @@ const COPIES: u32 = 2;
 const LOST: u32 = 3;
 const COUNTS: u32 = 4;
 
-/// Bytes of shared memory for partitions of this many buckets, with lists of this many keys of so many bytes.
+/// Bytes of shared memory for partitions of this many buckets, with lists of this many keys of so
+/// many bytes.
 pub const fn shared_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
     buckets * 36 + 2 * list * key_bytes + COUNTS * 4
 }
@@ -272,8 +296,8 @@ impl<K: Member> Near<K> {
             i += THREADS;
         }
     }
-    /// Looks at what blocks before this one met, and the passes over one array or two. All threads of the block call it; a barrier must
-    /// follow.
+    /// Looks at what blocks before this one met, and the passes over one array or two. All threads
+    /// of the block call it; a barrier must follow.
     #[inline(always)]
     pub fn begin<const ARRAYS: usize>(self, t: Thread, build_states: [Buf<u32>; ARRAYS]) {
         if t.id() == 0 {
@@ -291,7 +315,8 @@ impl<K: Member> Near<K> {
     pub fn is_lost(self) -> bool {
         self.counts.load(LOST) != 0
     }
-    /// Phase A for some keys where few are equal: each takes the next slot of its first bucket, whatever is in the others. Gives how many.
+    /// Phase A for some keys where few are equal: each takes the next slot of its first bucket,
+    /// whatever is in the others. Gives how many.
     #[inline(always)]
     fn count_in<const BATCH: usize>(self, (keys, live): ([K; BATCH], u32)) -> u32 {
         if live == u32::MAX >> (32 - BATCH) {
@@ -325,7 +350,8 @@ impl<K: Member> Near<K> {
             }
         }
     }
-    /// Of equal keys that were counted into a bucket, one stays. Gives how many are there then. No other thread touches the bucket.
+    /// Of equal keys that were counted into a bucket, one stays. Gives how many are there then. No
+    /// other thread touches the bucket.
     #[inline(always)]
     #[track_caller]
     fn drop_copies(self, bucket: u32) -> u32 {
@@ -397,8 +423,9 @@ impl<K: Member> Near<K> {
         }
         kept
     }
-    /// Whether the keys that were counted in so far show that many are equal, because buckets hold copies or are full already; and whether
-    /// most of what is listed are copies, and the list was emptied. All threads of the block call it, with a barrier before what they
+    /// Whether the keys that were counted in so far show that many are equal, because buckets hold
+    /// copies or are full already; and whether most of what is listed are copies, and the list
+    /// was emptied. All threads of the block call it, with a barrier before what they
     /// do with the buckets next.
     #[inline(always)]
     fn shows_copies(self, t: Thread, build_state: Buf<u32>) -> (bool, bool) {
@@ -416,8 +443,8 @@ impl<K: Member> Near<K> {
         }
         (many, empties)
     }
-    /// Phases A and B: puts in the keys of one partition, of one array or two. All threads of the block call it, with barriers before and
-    /// after it. Counts what was dropped.
+    /// Phases A and B: puts in the keys of one partition, of one array or two. All threads of the
+    /// block call it, with barriers before and after it. Counts what was dropped.
     #[inline(always)]
     pub fn put<const ARRAYS: usize, const BATCH: usize>(
         self,
@@ -493,7 +520,8 @@ impl<K: Member> Near<K> {
                 while let Some((keys, live)) = rounds.batch() {
                     each_live(keys, live, |key| new += self.meet_both(key, build_state));
                 }
-                // Where keys were chosen, so many may come that looking for places in vain would take long.
+                // Where keys were chosen, so many may come that looking for places in vain would
+                // take long.
                 if self.counts.load_volatile(LOST) == 0 {
                     array.each_behind::<BATCH>(t, |key| new += self.meet_both(key, build_state));
                 }
@@ -514,7 +542,12 @@ impl<K: Member> Near<K> {
 }
 
 #[inline(always)]
-fn build<K: Member, const BATCH: usize>(t: Thread, arrived: Arrived<K>, slots: Buf<K>, stash: Buf<u64>) {
+fn build<K: Member, const BATCH: usize>(
+    t: Thread,
+    arrived: Arrived<K>,
+    slots: Buf<K>,
+    stash: Buf<u64>,
+) {
     let Arrived { shape, source, build_state, .. } = arrived;
     let (id, p) = (t.id(), t.block());
     let table = Near::new(&mut t.shared(), shape, source.list);
@@ -548,7 +581,11 @@ fn build<K: Member, const BATCH: usize>(t: Thread, arrived: Arrived<K>, slots: B
     i = id;
     while i < evicting {
         if let Some(key) = evict(table, table.listed.load(i)) {
-            let done = stash::insert_near::<K::Pairs>(stash, source.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
+            let done = stash::insert_near::<K::Pairs>(
+                stash,
+                source.stash_bits,
+                K::Pairs::pair(key, K::narrowed(0)),
+            );
             build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
         }
         i += THREADS;
@@ -592,9 +629,10 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, 
 entries! {
     /// Builds partition `t.block()`.
     ///
-    /// `counts`, `valid`: keys that came to each bin of both passes, and at most how many of them are in it: all ones if all are.
-    /// `overflow`: the overflow areas of the passes, whose keys `build_state` counts. The stash is empty, but for what other blocks put
-    /// there. A thread has eight keys on their way at a time, or as many bytes.
+    /// `counts`, `valid`: keys that came to each bin of both passes, and at most how many of them
+    /// are in it: all ones if all are. `overflow`: the overflow areas of the passes, whose keys
+    /// `build_state` counts. The stash is empty, but for what other blocks put there. A thread has
+    /// eight keys on their way at a time, or as many bytes.
     set_build_u32 u32, 4, 8;
     /// The same.
     set_build_u64 u64, 8, 4;

@@ -1,12 +1,15 @@
-//! Distinct keys, unions, intersections and differences of arrays, without a table in device memory.
+//! Distinct keys, unions, intersections and differences of arrays, without a table in device
+//! memory.
 //!
-//! Both arrays are [partitioned](super::partition) in the same way; then one block takes a partition of each. It [fills](super::fill) a table in
-//! shared memory with the keys of the first array, of a union with those of both, where equal keys meet. For an intersection or a difference
-//! it looks up the keys of the second array and marks the slots of those that are there. Then it appends the keys that are wanted to the
-//! output, in any order. Nothing evicts: keys that two buckets have no room for stay in the table where they wait.
+//! Both arrays are [partitioned](super::partition) in the same way; then one block takes a
+//! partition of each. It [fills](super::fill) a table in shared memory with the keys of the first
+//! array, of a union with those of both, where equal keys meet. For an intersection or a difference
+//! it looks up the keys of the second array and marks the slots of those that are there. Then it
+//! appends the keys that are wanted to the output, in any order. Nothing evicts: keys that two
+//! buckets have no room for stay in the table where they wait.
 //!
-//! If more keys came to a partition than there is room for, everything is done again in device memory, by a table with linear probing
-//! that has more slots than there are keys.
+//! If more keys came to a partition than there is room for, everything is done again in device
+//! memory, by a table with linear probing that has more slots than there are keys.
 use super::build::{Arrived, Near, THREADS, shared_bytes};
 use super::export::{HELD, append_keys, with_keys};
 use super::fill::{self, claim, claimed};
@@ -62,7 +65,8 @@ const fn hit_words(buckets: u32, list: u32) -> u32 {
     // Slots of 32-bit keys.
     (buckets * 8 + list).div_ceil(32)
 }
-/// Bytes of shared memory of a block, for partitions of this many buckets, with lists of this many keys of so many bytes.
+/// Bytes of shared memory of a block, for partitions of this many buckets, with lists of this many
+/// keys of so many bytes.
 pub const fn combine_bytes(buckets: u32, list: u32, key_bytes: u32) -> u32 {
     shared_bytes(buckets, list, key_bytes) + (hit_words(buckets, list) + SUMS) * 4
 }
@@ -248,7 +252,10 @@ fn again<K: Member>(
             if key == K::EMPTY {
                 states[1].fetch_max(state::HELD, 1);
             } else if let Some(slot) = claimed(slots, key, |at| spare.load_relaxed(at)) {
-                spare.fetch_or(slots as u64 + (slot / of_word) as u64, K::narrowed(1 << (slot % of_word)));
+                spare.fetch_or(
+                    slots as u64 + (slot / of_word) as u64,
+                    K::narrowed(1 << (slot % of_word)),
+                );
             }
             i += step;
         }
@@ -266,7 +273,8 @@ fn again<K: Member>(
         };
         let bucket = [half(0), half(1)];
         let hit = if first < slots as u64 {
-            spare.load_relaxed(slots as u64 + first / of_word as u64).widened() >> (first % of_word as u64)
+            spare.load_relaxed(slots as u64 + first / of_word as u64).widened()
+                >> (first % of_word as u64)
         } else {
             0
         };
@@ -278,7 +286,15 @@ fn again<K: Member>(
 }
 /// Puts the keys of an input into the table in device memory, each once.
 #[inline(always)]
-fn put_again<K: Member>(t: Thread, seed: u32, n: u32, slots: u32, input: In<K>, spare: Buf<K>, build_state: Buf<u32>) {
+fn put_again<K: Member>(
+    t: Thread,
+    seed: u32,
+    n: u32,
+    slots: u32,
+    input: In<K>,
+    spare: Buf<K>,
+    build_state: Buf<u32>,
+) {
     let (mut i, step) = strided(t, THREADS);
     while i < n as u64 {
         let key = mixed(seed, input.get_stream(i));
@@ -295,10 +311,11 @@ fn put_again<K: Member>(t: Thread, seed: u32, n: u32, slots: u32, input: In<K>, 
 }
 
 macro_rules! entries { ($($key:ty, $bytes:literal, $batch:literal: $combine:ident $combined:ident;)*) => { $(
-    /// Appends to `keys`, of which `count` are taken, what `what` makes of partition `t.block()` of two arrays.
+    /// Appends to `keys`, of which `count` are taken, what `what` makes of partition `t.block()` of
+    /// two arrays.
     ///
-    /// Of each array what [`set_build_u32`](fn@super::build::set_build_u32) takes; if there is no second, the first stands for it. The
-    /// partitions and the lists are those of the first.
+    /// Of each array what [`set_build_u32`](fn@super::build::set_build_u32) takes; if there is no
+    /// second, the first stands for it. The partitions and the lists are those of the first.
     #[kernel(image = SET_COMBINE, threads = 256, min_blocks = 4, shared = combine_bytes(shape.buckets, source.list, $bytes), starts_early)]
     pub fn $combine(
         t: Thread,
@@ -332,8 +349,9 @@ macro_rules! entries { ($($key:ty, $bytes:literal, $batch:literal: $combine:iden
         };
         combine::<$key, $batch>(t, what, seed, first, second, keys, count)
     }
-    /// Leaves the memory of [`set_combine_u32`](fn@set_combine_u32) and its passes as they found it; if something failed, does everything again, see the
-    /// module. `spare` has the [words](spare_words) of `ending.slots`. At most as many blocks as can be resident at once.
+    /// Leaves the memory of [`set_combine_u32`](fn@set_combine_u32) and its passes as they found
+    /// it; if something failed, does everything again, see the module. `spare` has the
+    /// [words](spare_words) of `ending.slots`. At most as many blocks as can be resident at once.
     #[kernel(image = SET_COMBINE, threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early)]
     pub fn $combined(
         t: Thread,

@@ -6,7 +6,8 @@ use crate::map::join::{SUMS, append};
 use crate::map::layout::{EMPTY, Layout, Shape};
 use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
-/// Of the keys that a thread [appends], the bits of a bucket's, and that of the ambiguous key behind them.
+/// Of the keys that a thread [appends], the bits of a bucket's, and that of the ambiguous key
+/// behind them.
 ///
 /// [appends]: append
 pub(super) const HELD: usize = 8;
@@ -26,7 +27,11 @@ fn export<K: Member>(t: Thread, table: Table<K>, keys: Buf<K>, count: Buf<u64>) 
         let half = |half: u64| {
             K::half(|s| {
                 let slot = (i - buckets) * K::SLOTS as u64 + half * K::SLOTS as u64 / 2 + s as u64;
-                let head = if slot < stashed { table.stash.get(slot * K::Pairs::SLOT_WORDS as u64) } else { EMPTY };
+                let head = if slot < stashed {
+                    table.stash.get(slot * K::Pairs::SLOT_WORDS as u64)
+                } else {
+                    EMPTY
+                };
                 K::narrowed(head)
             })
         };
@@ -83,7 +88,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
     }
 )* } }
 entries! {
-    /// Appends every key to an array, `count` of which are taken, in any order. A thread for each bucket, and for as many slots of the stash.
+    /// Appends every key to an array, `count` of which are taken, in any order. A thread for each
+    /// bucket, and for as many slots of the stash.
     set_export_u32 u32;
     /// The same.
     set_export_u64 u64;

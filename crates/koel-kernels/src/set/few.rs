@@ -1,4 +1,5 @@
-//! Updates of few keys beside those of a set: as [those of a map](crate::map::few), in buckets of a set.
+//! Updates of few keys beside those of a set: as [those of a map](crate::map::few), in buckets of a
+//! set.
 use super::build::write_bucket;
 use super::layout::{Member, class_bits, empty_last, filled, in_bucket, with_key};
 use crate::map::few::{Bucketed, Few, update_few};
@@ -43,7 +44,14 @@ impl<K: Member> Bucketed for OfSet<K> {
         class_bits::<K>(*bucket)
     }
     #[inline(always)]
-    fn ordered(shape: Shape, place: u32, bucket: [K::Half; 2], free: u32, bits: u32, needed: bool) -> [K::Half; 2] {
+    fn ordered(
+        shape: Shape,
+        place: u32,
+        bucket: [K::Half; 2],
+        free: u32,
+        bits: u32,
+        needed: bool,
+    ) -> [K::Half; 2] {
         if free == 0 || shape.looks_full(bits, needed) {
             K::with_class_bits(filled::<K>(shape, place, bucket, free), bits)
         } else {
@@ -81,8 +89,9 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal;)
     }
 )* } }
 entries! {
-    /// Applies the operations of group `t.block()`, as far as that is done in few buckets: what it is given, and leaves:
-    /// [`map_update_few`](fn@crate::map::few::map_update_few); `values` are not read.
+    /// Applies the operations of group `t.block()`, as far as that is done in few buckets: what it
+    /// is given, and leaves: [`map_update_few`](fn@crate::map::few::map_update_few); `values` are
+    /// not read.
     set_update_few_u32 u32, 4;
     /// The same.
     set_update_few_u64 u64, 8;

@@ -1,11 +1,14 @@
-//! How a set's buckets are filled by many threads at once, wherever they lie: in shared memory, in device memory or on a host.
+//! How a set's buckets are filled by many threads at once, wherever they lie: in shared memory, in
+//! device memory or on a host.
 //!
-//! * First nothing moves. A key takes the first empty slot of its first bucket, of its second bucket if that is full, or else waits in a
-//!   small table; each slot is taken by compare-and-swap of the key itself. So equal keys [meet](fn@meet): all copies come to the same
-//!   slots in the same order, none of which becomes empty again, and find there the copy that came first. (In a [build](super::build) most
-//!   keys have been counted into their first bucket before, each once.)
-//! * Then each key that waits [evicts](fn@evict): it takes the slot of another key, which goes to its other bucket, and so on. A key is in a
-//!   slot or in the hands of one thread. No slot becomes empty, so a bucket that was full once is full for good.
+//! * First nothing moves. A key takes the first empty slot of its first bucket, of its second
+//!   bucket if that is full, or else waits in a small table; each slot is taken by compare-and-swap
+//!   of the key itself. So equal keys [meet](fn@meet): all copies come to the same slots in the
+//!   same order, none of which becomes empty again, and find there the copy that came first. (In a
+//!   [build](super::build) most keys have been counted into their first bucket before, each once.)
+//! * Then each key that waits [evicts](fn@evict): it takes the slot of another key, which goes to
+//!   its other bucket, and so on. A key is in a slot or in the hands of one thread. No slot becomes
+//!   empty, so a bucket that was full once is full for good.
 use super::layout::{Member, hash, holds, in_bucket, is_full, taken};
 use crate::hash::mulhi;
 use crate::map::layout::class;
@@ -82,11 +85,15 @@ pub fn meet_second<K: Member, T: Filling<K>>(table: T, key: K) -> Outcome {
     meet(table, table.other(h, first), key)
 }
 
-/// The slot of a mixed key, counted from the first of the table, while nothing changes; `elsewhere`: if both its buckets are full and do
-/// not hold it.
+/// The slot of a mixed key, counted from the first of the table, while nothing changes;
+/// `elsewhere`: if both its buckets are full and do not hold it.
 #[inline(always)]
 #[track_caller]
-pub fn slot_of<K: Member, T: Filling<K>>(table: T, key: K, elsewhere: impl FnOnce() -> Option<u32>) -> Option<u32> {
+pub fn slot_of<K: Member, T: Filling<K>>(
+    table: T,
+    key: K,
+    elsewhere: impl FnOnce() -> Option<u32>,
+) -> Option<u32> {
     let h = hash(key);
     let first = table.first(h);
     in_full(table, first, key).unwrap_or_else(|| {
@@ -108,8 +115,9 @@ fn in_full<K: Member, T: Filling<K>>(table: T, bucket: u32, key: K) -> Option<Op
     if slot.is_some() || !is_full::<K>(&keys) { Some(slot) } else { None }
 }
 
-/// Gives a mixed key a slot of an open-addressing table of so many slots, where nothing moves, unless that takes more than `tries`.
-/// `claim(slot)` puts the key there if the slot is empty, and gives what was there.
+/// Gives a mixed key a slot of an open-addressing table of so many slots, where nothing moves,
+/// unless that takes more than `tries`. `claim(slot)` puts the key there if the slot is empty, and
+/// gives what was there.
 #[inline(always)]
 pub fn claim<K: Member>(slots: u32, tries: u32, key: K, claim: impl Fn(u32) -> K) -> Outcome {
     let (mut slot, mut tried) = (start(slots, key), 0);
@@ -154,8 +162,9 @@ fn after(slots: u32, slot: u32) -> u32 {
     if slot + 1 < slots { slot + 1 } else { 0 }
 }
 
-/// Gives a mixed key that found both its buckets full a place: others go to their other buckets. Gives the key that has none in the end:
-/// both its buckets are full, and its class is marked in the first.
+/// Gives a mixed key that found both its buckets full a place: others go to their other buckets.
+/// Gives the key that has none in the end: both its buckets are full, and its class is marked in
+/// the first.
 #[inline(always)]
 #[track_caller]
 pub fn evict<K: Member, T: Filling<K>>(table: T, mut key: K) -> Option<K> {
@@ -167,7 +176,8 @@ pub fn evict<K: Member, T: Filling<K>>(table: T, mut key: K) -> Option<K> {
         let mut others = 0;
         unroll::<8>(|i| others |= hash(in_bucket::<K>(&there, i % K::SLOTS as usize)) ^ hash(key));
         if T::GIVES_UP_EARLY && others == 0 {
-            // Keys that were chosen: none has more room elsewhere than this one. Perhaps there are others in its other bucket.
+            // Keys that were chosen: none has more room elsewhere than this one. Perhaps there are
+            // others in its other bucket.
             bucket = table.other(hash(key), bucket);
             moves += MAX_MOVES / 4;
             continue;

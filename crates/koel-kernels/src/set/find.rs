@@ -5,7 +5,8 @@ use crate::map::layout::Shape;
 use crate::map::{header, stash};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// A set as a kernel sees it: the device-side handle. For `#[kernel]` parameters it is passed in parts.
+/// A set as a kernel sees it: the device-side handle. For `#[kernel]` parameters it is passed in
+/// parts.
 #[derive(Clone, Copy)]
 pub struct Table<K> {
     /// Partitions and buckets.
@@ -22,13 +23,20 @@ pub struct Table<K> {
 impl<K: Member> Table<K> {
     /// From its parts.
     #[inline(always)]
-    pub fn new(shape: Shape, stash_bits: u32, slots: In<K>, stash: In<u64>, header: In<u32>) -> Table<K> {
+    pub fn new(
+        shape: Shape,
+        stash_bits: u32,
+        slots: In<K>,
+        stash: In<u64>,
+        header: In<u32>,
+    ) -> Table<K> {
         Table { shape, stash_bits, slots, stash, header }
     }
     /// The same for host code outside of a kernel, which can then look keys up.
     ///
     /// # Safety
-    /// It is on a device whose memory is the host's, and is there and not changed as long as the result is used.
+    /// It is on a device whose memory is the host's, and is there and not changed as long as the
+    /// result is used.
     #[cfg(not(target_arch = "nvptx64"))]
     pub unsafe fn on_host(self) -> Table<K> {
         use koel_simt::Arg;
@@ -44,7 +52,8 @@ impl<K: Member> Table<K> {
     }
     /// Whether a key is there.
     ///
-    /// Reads one sector of 32 bytes, and a second one if the first bucket is full and keys of this class overflowed from it.
+    /// Reads one sector of 32 bytes, and a second one if the first bucket is full and keys of this
+    /// class overflowed from it.
     #[inline(always)]
     #[track_caller]
     pub fn contains(&self, key: K) -> bool {

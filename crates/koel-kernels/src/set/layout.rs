@@ -1,17 +1,20 @@
 //! The bytes of a set, the same on every device.
 //!
-//! A set is an array of buckets of 32 bytes, a memory sector: eight mixed keys of 32 bits, or four of 64. Where a key may lie its hash
-//! tells, as in a [map](crate::map::layout): in one of two buckets of one partition. An empty slot is all ones; empty slots are the last
-//! ones of a bucket. The one key whose mixed form is all ones, the *ambiguous* key, is kept apart, in the header.
+//! A set is an array of buckets of 32 bytes, a memory sector: eight mixed keys of 32 bits, or four
+//! of 64. Where a key may lie its hash tells, as in a [map](crate::map::layout): in one of two
+//! buckets of one partition. An empty slot is all ones; empty slots are the last ones of a bucket.
+//! The one key whose mixed form is all ones, the *ambiguous* key, is kept apart, in the header.
 //!
 //! # Which misses end at the first bucket
-//! A key whose first bucket was full went to its second bucket. The order of the keys in a full bucket says for each of four classes of
-//! keys whether one of them *overflowed* from here. For eight keys, the bit of class `c` is set if key `2 c` is greater than key `2 c + 1`;
-//! for four, the bits are those of a [map's bucket](crate::map::layout). A lookup reads the second bucket only if the first is full, does
-//! not hold the key and has the bit of its class set, and the stash only if the second is full too.
+//! A key whose first bucket was full went to its second bucket. The order of the keys in a full
+//! bucket says for each of four classes of keys whether one of them *overflowed* from here. For
+//! eight keys, the bit of class `c` is set if key `2 c` is greater than key `2 c + 1`;
+//! for four, the bits are those of a [map's bucket](crate::map::layout). A lookup reads the second
+//! bucket only if the first is full, does not hold the key and has the bit of its class set, and
+//! the stash only if the second is full too.
 //!
-//! Where a key was erased from a full bucket from which others overflowed, a *filler* may keep it full: a key that does not
-//! [belong](Shape::belongs) to the bucket, as in a map.
+//! Where a key was erased from a full bucket from which others overflowed, a *filler* may keep it
+//! full: a key that does not [belong](Shape::belongs) to the bucket, as in a map.
 use crate::map::join::{Carried, Routed};
 use crate::map::layout::{Layout, Narrow, Shape, Wide, class, class_bit, with_class_bits};
 use core::fmt::Debug;
@@ -98,7 +101,8 @@ impl Member for u32 {
             let (a, b) = (half[c % 2 * 2], half[c % 2 * 2 + 1]);
             let (least, greatest) = (a.min(b), a.max(b));
             let set = bits >> c & 1 != 0;
-            (half[c % 2 * 2], half[c % 2 * 2 + 1]) = if set { (greatest, least) } else { (least, greatest) };
+            (half[c % 2 * 2], half[c % 2 * 2 + 1]) =
+                if set { (greatest, least) } else { (least, greatest) };
         });
         bucket
     }
@@ -148,7 +152,8 @@ impl Member for u64 {
     }
     #[inline(always)]
     fn with_class_bits([[a, b], [c, d]]: [[u64; 2]; 2], bits: u32) -> [[u64; 2]; 2] {
-        let [a, b, c, d] = with_class_bits::<Self::Pairs>([a, b, c, d].map(|key| Self::Pairs::pair(key, 0)), bits);
+        let [a, b, c, d] =
+            with_class_bits::<Self::Pairs>([a, b, c, d].map(|key| Self::Pairs::pair(key, 0)), bits);
         [[a.0[0], b.0[0]], [c.0[0], d.0[0]]]
     }
 }
@@ -204,7 +209,8 @@ pub fn has_copies<K: Member>(bucket: &[K::Half; 2]) -> bool {
     });
     any
 }
-/// How many keys half a bucket has: where its first empty slot is. Others may have been filling it, and its words need not be of one moment.
+/// How many keys half a bucket has: where its first empty slot is. Others may have been filling it,
+/// and its words need not be of one moment.
 #[inline(always)]
 pub fn taken<K: Member>(half: K::Half) -> u32 {
     let of_half = K::SLOTS as usize / 2;
@@ -237,7 +243,8 @@ pub fn with_key<K: Member>(mut bucket: [K::Half; 2], slot: usize, key: K) -> [K:
         K::half(|i| if i as usize == slot % of_half { key } else { K::in_half(&half, i as usize) });
     bucket
 }
-/// A bit for each slot of the bucket in this place that has a [filler](Shape::filler): only full buckets have some.
+/// A bit for each slot of the bucket in this place that has a [filler](Shape::filler): only full
+/// buckets have some.
 #[inline(always)]
 pub fn fillers<K: Member>(shape: Shape, place: u32, bucket: &[K::Half; 2]) -> u32 {
     let mut fillers = 0;
@@ -250,9 +257,15 @@ pub fn fillers<K: Member>(shape: Shape, place: u32, bucket: &[K::Half; 2]) -> u3
     }
     fillers
 }
-/// A bucket with [fillers](Shape::filler) in the slots that have a bit in `gone`, so that it is full. There must be two buckets.
+/// A bucket with [fillers](Shape::filler) in the slots that have a bit in `gone`, so that it is
+/// full. There must be two buckets.
 #[inline(always)]
-pub fn filled<K: Member>(shape: Shape, place: u32, mut bucket: [K::Half; 2], gone: u32) -> [K::Half; 2] {
+pub fn filled<K: Member>(
+    shape: Shape,
+    place: u32,
+    mut bucket: [K::Half; 2],
+    gone: u32,
+) -> [K::Half; 2] {
     let mut filler = 0;
     unroll::<8>(|s| {
         if s < K::SLOTS as usize && gone >> s & 1 != 0 {
@@ -283,11 +296,15 @@ pub fn empty_last<K: Member>(mut bucket: [K::Half; 2]) -> [K::Half; 2] {
 pub fn finished<K: Member>(bucket: [K::Half; 2], bits: u32) -> [K::Half; 2] {
     if is_full::<K>(&bucket) { K::with_class_bits(bucket, bits) } else { bucket }
 }
-/// Looks for a mixed key, which is not the ambiguous one, in its two buckets, which `bucket` reads: whether it is there, or `None` if only
-/// the stash can tell.
+/// Looks for a mixed key, which is not the ambiguous one, in its two buckets, which `bucket` reads:
+/// whether it is there, or `None` if only the stash can tell.
 #[inline(always)]
 #[track_caller]
-pub fn search<K: Member>(shape: Shape, mixed: K, bucket: impl Fn(u32) -> [K::Half; 2]) -> Option<bool> {
+pub fn search<K: Member>(
+    shape: Shape,
+    mixed: K,
+    bucket: impl Fn(u32) -> [K::Half; 2],
+) -> Option<bool> {
     let h = hash(mixed);
     let first = bucket(shape.first_place(h));
     if holds::<K>(first[0], mixed) | holds::<K>(first[1], mixed) {
@@ -318,13 +335,18 @@ mod tests {
             for bits in 0..16 {
                 let coded = finished::<K>(bucket, bits);
                 let all = |bucket: &[K::Half; 2]| {
-                    let mut keys = (0..slots).map(|i| in_bucket::<K>(bucket, i)).collect::<Vec<_>>();
+                    let mut keys =
+                        (0..slots).map(|i| in_bucket::<K>(bucket, i)).collect::<Vec<_>>();
                     keys.sort_unstable();
                     keys
                 };
                 assert_eq!(all(&bucket), all(&coded), "bits {bits:#b}");
                 for class in 0..4 {
-                    assert_eq!(K::class_bit(coded, class), bits >> class & 1 != 0, "bits {bits:#b} class {class}");
+                    assert_eq!(
+                        K::class_bit(coded, class),
+                        bits >> class & 1 != 0,
+                        "bits {bits:#b} class {class}"
+                    );
                 }
             }
         }
@@ -343,9 +365,13 @@ mod tests {
             for gone in 0..1u32 << K::SLOTS {
                 let slot = |i: u32| if gone >> i & 1 != 0 { K::EMPTY } else { ours[i as usize] };
                 let bucket = [K::half(slot), K::half(|i| slot(i + K::SLOTS / 2))];
-                let all = |bucket: [K::Half; 2]| (0..K::SLOTS as usize).map(move |i| in_bucket::<K>(&bucket, i));
-                let mut kept =
-                    (0..K::SLOTS).filter(|i| gone >> i & 1 == 0).map(|i| ours[i as usize]).collect::<Vec<_>>();
+                let all = |bucket: [K::Half; 2]| {
+                    (0..K::SLOTS as usize).map(move |i| in_bucket::<K>(&bucket, i))
+                };
+                let mut kept = (0..K::SLOTS)
+                    .filter(|i| gone >> i & 1 == 0)
+                    .map(|i| ours[i as usize])
+                    .collect::<Vec<_>>();
                 kept.sort_unstable();
                 let last = all(empty_last::<K>(bucket)).take(kept.len()).collect::<Vec<_>>();
                 assert_eq!(last, kept);

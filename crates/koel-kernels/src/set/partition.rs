@@ -1,9 +1,10 @@
-//! The keys of each partition brought together: one pass into the partitions, or a pass into groups of partitions and one inside the
-//! groups. As for [maps](crate::map::partition), with half the bytes: a key is read and written once in each pass, and only the first
-//! pass hashes.
+//! The keys of each partition brought together: one pass into the partitions, or a pass into groups
+//! of partitions and one inside the groups. As for [maps](crate::map::partition), with half the
+//! bytes: a key is read and written once in each pass, and only the first pass hashes.
 //!
-//! Equal keys are the same, so none must be told from another. Where a tile has more keys for a bin than distinct keys would give it,
-//! copies are dropped in shared memory before the bin is written to.
+//! Equal keys are the same, so none must be told from another. Where a tile has more keys for a bin
+//! than distinct keys would give it, copies are dropped in shared memory before the bin is written
+//! to.
 use super::fill::{Outcome, claim};
 use super::layout::{Member, hash, mixed};
 use crate::hash::mulhi;
@@ -72,7 +73,8 @@ impl<K: Member, A: Fn() -> [K; ITEMS] + Copy, const ITEMS: usize> Crowd<K, ITEMS
             self.build_state.fetch_add(state::CROWDED, 1);
         }
     }
-    /// Leaves of equal keys the one that comes first to a table in the memory of the tile, and all keys that find no slot there.
+    /// Leaves of equal keys the one that comes first to a table in the memory of the tile, and all
+    /// keys that find no slot there.
     #[inline(always)]
     fn thinned(self, t: Thread, keys: [K; ITEMS], live: u32, crowded: u32) -> ([K; ITEMS], u32) {
         let count = t.block_dim() * ITEMS as u32;
@@ -119,7 +121,13 @@ fn tile_of_input<K: Member, const THREADS: usize, const ITEMS: usize>(
     (keys, live)
 }
 #[inline(always)]
-fn from_input<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: usize, const PER: usize>(
+fn from_input<
+    K: Member,
+    const THREADS: usize,
+    const ITEMS: usize,
+    const BINS: usize,
+    const PER: usize,
+>(
     t: Thread,
     seed: u32,
     n: u32,
@@ -146,14 +154,26 @@ fn from_input<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: u
         build_state.fetch_max(state::HELD, 1);
         build_state.fetch_add(state::HELD_COPIES, held.count_ones());
     }
-    let known = t.id() == 0 && bins.crowd != !0 && build_state.load_relaxed(state::CROWDED) > 2 + t.block() / 128;
+    let known = t.id() == 0
+        && bins.crowd != !0
+        && build_state.load_relaxed(state::CROWDED) > 2 + t.block() / 128;
     let again = || tile_of_input::<K, THREADS, ITEMS>(t, seed, t.anew(n), aligned, input).0;
     let crowd = Copies { limit: bins.crowd, known, counts: true, again, build_state };
     let bin_of = |key| mulhi(hash::<K>(key), bins.count);
     let place = place(bins, 0, valid, build_state);
     let put = |to, key| out.store(to, key);
     let put_elsewhere = |to, key| overflow.store(to & !ELSEWHERE, key);
-    scatter::<K, THREADS, ITEMS, BINS, PER, _>(t, (keys, live), crowd, bin_of, 0, cursors, place, put, put_elsewhere)
+    scatter::<K, THREADS, ITEMS, BINS, PER, _>(
+        t,
+        (keys, live),
+        crowd,
+        bin_of,
+        0,
+        cursors,
+        place,
+        put,
+        put_elsewhere,
+    )
 }
 #[inline(always)]
 fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: usize>(
@@ -228,8 +248,9 @@ macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:litera
     }
 )* } }
 from_input! {
-    /// The input into at most 256 bins: groups of partitions, or partitions. `aligned`: the keys begin on a multiple of 16 bytes.
-    /// Clears the stash, if there is one. Before it, `cursors` are zero and `valid` is all ones.
+    /// The input into at most 256 bins: groups of partitions, or partitions. `aligned`: the keys
+    /// begin on a multiple of 16 bytes. Clears the stash, if there is one. Before it, `cursors` are
+    /// zero and `valid` is all ones.
     set_from_input_u32 u32, 4, FEW_BINS: 384 28 256 1;
     /// The same with [`MANY_BINS`].
     set_from_input_many_u32 u32, 4, MANY_BINS: 512 20 1024 2;
@@ -264,9 +285,11 @@ macro_rules! from_groups { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:liter
     }
 )* } }
 from_groups! {
-    /// The groups of the first pass into their partitions, of which there are `partitions` in all; each block a tile of one group.
+    /// The groups of the first pass into their partitions, of which there are `partitions` in all;
+    /// each block a tile of one group.
     ///
-    /// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Before it, `cursors` are zero and `valid` is all ones.
+    /// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Before it, `cursors`
+    /// are zero and `valid` is all ones.
     set_from_groups_u32 u32, 4, 28;
     /// The same.
     set_from_groups_u64 u64, 8, 20;

@@ -1,8 +1,10 @@
 //! The end of a build: writes the header, and leaves the memory of the build as it found it.
 //!
-//! Normally this is a launch of some blocks that read a word. If the build failed, because more keys came to a partition than there is
-//! room for, or the stash overflowed, the blocks [fill](super::fill) the table again from the input, in device memory, and wait for each
-//! other between steps: all of them must be resident, so launch no more than the device has multiprocessors. That does not depend on how keys are distributed. Another seed is drawn
+//! Normally this is a launch of some blocks that read a word. If the build failed, because more
+//! keys came to a partition than there is room for, or the stash overflowed, the blocks
+//! [fill](super::fill) the table again from the input, in device memory, and wait for each
+//! other between steps: all of them must be resident, so launch no more than the device has
+//! multiprocessors. That does not depend on how keys are distributed. Another seed is drawn
 //! each time.
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
@@ -32,7 +34,8 @@ pub struct Settling {
     pub bins: u32,
     /// Slots of the table of keys that wait, behind the marks: more than `n`.
     pub waiting: u32,
-    /// Whether a build whose keys have no room is left failed, for its caller to begin again by another seed.
+    /// Whether a build whose keys have no room is left failed, for its caller to begin again by
+    /// another seed.
     pub gives_up: u32,
 }
 // SAFETY: plain numbers, no padding.
@@ -90,7 +93,8 @@ impl<K: Member> Filling<K> for Far<K> {
     }
 }
 
-/// Where a thread begins with what all threads of a grid of such blocks share, and how far it is to its next.
+/// Where a thread begins with what all threads of a grid of such blocks share, and how far it is to
+/// its next.
 #[inline(always)]
 pub(super) fn strided(t: Thread, threads: u32) -> (u64, u64) {
     (t.global_id() as u64, t.grid_dim() as u64 * threads as u64)
@@ -121,7 +125,15 @@ fn settle<K: Member>(
         rebuild(t, settling, keys, Far { shape, slots, marks: spare }, stash, build_state);
     }
     if ends(t, failed, build_state) {
-        write_header(t, settling.n, (rebuilt, failed && !rebuilt), settling.seed, build_state, table_header, |_| 0);
+        write_header(
+            t,
+            settling.n,
+            (rebuilt, failed && !rebuilt),
+            settling.seed,
+            build_state,
+            table_header,
+            |_| 0,
+        );
         clear_state(t, THREADS, build_state);
     }
 }
@@ -185,7 +197,9 @@ fn rebuild<K: Member>(
                 if outcome == Outcome::Full {
                     // There is room for all.
                     let slots = settling.waiting;
-                    outcome = claim(slots, slots, key, |at| spare.cas(waiting + at as u64, K::EMPTY, key));
+                    outcome = claim(slots, slots, key, |at| {
+                        spare.cas(waiting + at as u64, K::EMPTY, key)
+                    });
                 }
                 dropped += (outcome == Outcome::Met) as u32;
             }
@@ -203,8 +217,11 @@ fn rebuild<K: Member>(
                 && build_state.load_relaxed(state::FAILED) == 0
                 && let Some(key) = evict(table, key)
             {
-                let done =
-                    stash::insert_near::<K::Pairs>(stash, settling.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
+                let done = stash::insert_near::<K::Pairs>(
+                    stash,
+                    settling.stash_bits,
+                    K::Pairs::pair(key, K::narrowed(0)),
+                );
                 build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
             }
             i += step;
@@ -254,8 +271,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
     }
 )* } }
 entries! {
-    /// Ends a build: see the module. `spare`: [`mark_words`], and as many slots as [`Settling`] says. At most as many blocks as can be
-    /// resident at once.
+    /// Ends a build: see the module. `spare`: [`mark_words`], and as many slots as [`Settling`]
+    /// says. At most as many blocks as can be resident at once.
     set_settle_u32 u32;
     /// The same.
     set_settle_u64 u64;

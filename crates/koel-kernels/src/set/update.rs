@@ -1,14 +1,18 @@
 //! Updates of a set that is there, in batches: keys are inserted or erased.
 //!
-//! As [those of a map](crate::map::update): the operations are partitioned as the table is; one block a partition that has some reads it
-//! into shared memory, changes it there, and writes the buckets that changed. The operations of each key are gathered and told of by the same
-//! [entries](crate::map::update), pairs of the stash come from the same lists, and what has no room is left in the same way. What differs:
+//! As [those of a map](crate::map::update): the operations are partitioned as the table is; one
+//! block a partition that has some reads it into shared memory, changes it there, and writes the
+//! buckets that changed. The operations of each key are gathered and told of by the same
+//! [entries](crate::map::update), pairs of the stash come from the same lists, and what has no room
+//! is left in the same way. What differs:
 //!
-//! * New keys take slots by compare-and-swap of themselves, and evict by it, as in a [build](super::fill), when all that are erased are gone:
-//!   from then on no slot becomes empty.
-//! * A key of which the first bucket is no longer full *comes home* from its second one. That leaves a gap there, to which others may come home, so
-//!   it is done in rounds, until nobody moves. [Fillers](crate::map::layout::Shape::filler) are erased too. So no key of the partition is in a second
-//!   bucket beside a first one that has room, and lookups there read no more than in a set that was built.
+//! * New keys take slots by compare-and-swap of themselves, and evict by it, as in a
+//!   [build](super::fill), when all that are erased are gone: from then on no slot becomes empty.
+//! * A key of which the first bucket is no longer full *comes home* from its second one. That
+//!   leaves a gap there, to which others may come home, so it is done in rounds, until nobody
+//!   moves. [Fillers](crate::map::layout::Shape::filler) are erased too. So no key of the partition
+//!   is in a second bucket beside a first one that has room, and lookups there read no more than in
+//!   a set that was built.
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
 use super::layout::{Member, class_bits, fillers, finished, hash, in_bucket, is_full, taken};
@@ -17,8 +21,9 @@ use crate::map::layout::{Layout, Shape, class};
 use crate::map::reproduce::NONE;
 use crate::map::stash;
 use crate::map::update::{
-    Applying, Batch, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed, TAKEN, There, WAS_THERE, Work,
-    add_counts, begin, end, entry_bytes, gather, has_room, is_idle, operation, state, tell, write_header, written,
+    Applying, Batch, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed, TAKEN,
+    There, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather, has_room, is_idle,
+    operation, state, tell, write_header, written,
 };
 use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
@@ -27,7 +32,8 @@ pub const THREADS: u32 = 512;
 /// Buckets that a thread asks for at a time.
 const BATCH: usize = 2;
 
-/// Bytes of shared memory for partitions of this many buckets and so many entries, with keys of so many bytes; `each`: operations differ.
+/// Bytes of shared memory for partitions of this many buckets and so many entries, with keys of so
+/// many bytes; `each`: operations differ.
 pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, key_bytes: u32) -> u32 {
     // Beside the entries a list of keys.
     buckets * 36 + list_room(entries) * key_bytes + entry_bytes(entries, each, 0) + ALL_COUNTS * 4
@@ -109,7 +115,8 @@ impl<K: Member> Near<K> {
             bucket += THREADS;
         }
     }
-    /// Reads the partition; fillers are erased. Tells how many keys and fillers the thread has read, and how many of those are fillers.
+    /// Reads the partition; fillers are erased. Tells how many keys and fillers the thread has
+    /// read, and how many of those are fillers.
     #[inline(always)]
     fn read(self, t: Thread, p: u32, slots: Buf<K>) -> (u32, u32) {
         let (mut i, mut keys, mut gone) = (t.id(), 0, 0);
@@ -124,7 +131,8 @@ impl<K: Member> Near<K> {
                 let (bucket, there) = (i + j as u32 * THREADS, all[j]);
                 if bucket < self.shape.buckets {
                     let bits = if is_full::<K>(&there) { class_bits::<K>(there) } else { 0 };
-                    let fillers = fillers::<K>(self.shape, self.shape.place(p, bucket) as u32, &there);
+                    let fillers =
+                        fillers::<K>(self.shape, self.shape.place(p, bucket) as u32, &there);
                     let changed = if fillers != 0 { CHANGED | fillers } else { 0 };
                     self.words.store(bucket, bits << BEFORE | changed);
                     gone += fillers.count_ones();
@@ -160,7 +168,8 @@ impl<K: Member> Near<K> {
         }
         self.words.store(bucket, word & !ERASED);
     }
-    /// Keys of a bucket come home: each of which the first bucket has room goes there, and is erased here. Tells whether one did.
+    /// Keys of a bucket come home: each of which the first bucket has room goes there, and is
+    /// erased here. Tells whether one did.
     #[inline(always)]
     #[track_caller]
     fn leave_for_home(self, bucket: u32) -> bool {
@@ -197,7 +206,12 @@ impl<K: Member> Near<K> {
 
 /// Where a key is before the batch, and whether it is there.
 #[inline(always)]
-fn find<K: Member>(part: Near<K>, stashed: Stashed, key: K, table_header: Buf<u32>) -> (There, bool) {
+fn find<K: Member>(
+    part: Near<K>,
+    stashed: Stashed,
+    key: K,
+    table_header: Buf<u32>,
+) -> (There, bool) {
     if key == K::EMPTY {
         return (There::Header, table_header.load(header::HELD) != 0);
     }
@@ -212,8 +226,8 @@ fn find<K: Member>(part: Near<K>, stashed: Stashed, key: K, table_header: Buf<u3
         (None, None) => (There::Nowhere, false),
     }
 }
-/// Applies the operations. Or leaves the table as it was, but for the pairs that were in the stash, and tells why: the word of the [`state`],
-/// and how many keys are new.
+/// Applies the operations. Or leaves the table as it was, but for the pairs that were in the stash,
+/// and tells why: the word of the [`state`], and how many keys are new.
 #[inline(always)]
 fn apply<K: Member>(
     t: Thread,
@@ -242,7 +256,9 @@ fn apply<K: Member>(
     t.barrier();
     let (keys, fillers) = part.read(t, p, slots);
     add_counts(counts, [(TAKEN, keys), (REMOVED, fillers)]);
-    if gather::<K::Pairs, false, THREADS>(t, batch, entries, counts, batch_state, |_| K::narrowed(0)) {
+    if gather::<K::Pairs, false, THREADS>(t, batch, entries, counts, batch_state, |_| {
+        K::narrowed(0)
+    }) {
         return Err((state::CROWDED, 0));
     }
 
@@ -309,7 +325,9 @@ fn apply<K: Member>(
     i = id;
     while i < listed {
         let key = list.load(i);
-        if meet(part, part.first(hash(key)), key) != Outcome::Full || meet_second(part, key) != Outcome::Full {
+        if meet(part, part.first(hash(key)), key) != Outcome::Full
+            || meet_second(part, key) != Outcome::Full
+        {
             list.store(i, K::EMPTY);
         }
         i += THREADS;
@@ -356,7 +374,11 @@ fn apply<K: Member>(
         if key != K::EMPTY {
             part.overflowed(hash(key));
             // There is room: it was reserved, or is what was there before.
-            stash::insert::<K::Pairs>(stash, applying.stash_bits, K::Pairs::pair(key, K::narrowed(0)));
+            stash::insert::<K::Pairs>(
+                stash,
+                applying.stash_bits,
+                K::Pairs::pair(key, K::narrowed(0)),
+            );
         }
         i += THREADS;
     }
@@ -364,7 +386,11 @@ fn apply<K: Member>(
     part.each(t, |bucket| {
         let word = part.words.load(bucket);
         if word & CHANGED != 0 || (word >> BEFORE ^ word >> NOW) & 0xF != 0 {
-            write_bucket::<K>(slots, shape.place(p, bucket), finished::<K>(part.bucket(bucket), word >> NOW & 0xF));
+            write_bucket::<K>(
+                slots,
+                shape.place(p, bucket),
+                finished::<K>(part.bucket(bucket), word >> NOW & 0xF),
+            );
         }
     });
 
@@ -407,7 +433,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $key:ty, $byt
             end::<<$key as Member>::Pairs, false, THREADS>(t, work, done, lists, stash, batch_state);
         }
     }
-    /// The same behind [few](super::few) operations, of partitions `t.block()`, `t.block() + t.grid_dim()` and so on.
+    /// The same behind [few](super::few) operations, of partitions `t.block()`, `t.block() +
+    /// t.grid_dim()` and so on.
     #[kernel(image = SET_UPDATE, threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
     pub fn $left(
         t: Thread,
@@ -449,8 +476,8 @@ macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $key:ty, $byt
 )* } }
 const _: () = assert!(THREADS == 512);
 entries! {
-    /// Applies the operations of partition `t.block()`: see the module. What it is given, and leaves:
-    /// [`map_update`](fn@crate::map::update::map_update), without values.
+    /// Applies the operations of partition `t.block()`: see the module. What it is given, and
+    /// leaves: [`map_update`](fn@crate::map::update::map_update), without values.
     set_update_u32 set_update_left_u32 u32, 4;
     /// The same.
     set_update_u64 set_update_left_u64 u64, 8;

@@ -1,7 +1,8 @@
 //! How much surface a point stands for: where points lie dense each stands for less.
 //!
-//! At the level whose cells hold some 24 points nearly every cell that the surface crosses is occupied, and a cell of side h
-//! with mean normal n holds h^2 / |n|_1 of it on average over all places of the surface: independent of the normal's sign.
+//! At the level whose cells hold some 24 points nearly every cell that the surface crosses is
+//! occupied, and a cell of side h with mean normal n holds h^2 / |n|_1 of it on average over all
+//! places of the surface: independent of the normal's sign.
 use super::index::Index;
 use super::layout::{Shape, cell_of};
 use super::math::sqrt;
@@ -58,8 +59,8 @@ pub fn side(level: u32) -> f32 {
     (1u32 << level) as f32
 }
 
-/// For each cell of its cloud's area level: the area of a point, from the cell and its neighbours; and a histogram of it
-/// over the points.
+/// For each cell of its cloud's area level: the area of a point, from the cell and its neighbours;
+/// and a histogram of it over the points.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_area_of_points(
     t: Thread,
@@ -90,7 +91,8 @@ pub fn spatial_area_of_points(
         points += f32::from_bits(cell.1);
         around += 1.0;
     });
-    // Cells of which the surface only cuts a corner stay empty: the occupied share was fitted in experiments.
+    // Cells of which the surface only cuts a corner stay empty: the occupied share was fitted in
+    // experiments.
     let density = points / around;
     let occupied = 1.0 - 0.48 / sqrt(if density > 4.0 { density } else { 4.0 });
     let of_point = area / points / occupied;
@@ -100,7 +102,8 @@ pub fn spatial_area_of_points(
     histogram.fetch_add(cloud * BINS + bin, f32::from_bits(measured.get(2 * i + 1)) as u32);
 }
 
-/// The cap: so many times the median of the points. One thread a bin of each cloud; the bin of the median answers.
+/// The cap: so many times the median of the points. One thread a bin of each cloud; the bin of the
+/// median answers.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_cap_area(t: Thread, histogram: In<u32>, state: Buf<u32>) {
     let i = t.global_id();

@@ -1,13 +1,16 @@
 //! Walks over cells: [`each_cell!`], [`each_of!`].
 //!
-//! On a GPU a thread waits for each of its reads: so it reads four cells before it uses the first, and looks up all bricks around a place before it
-//! goes through one. On a CPU it takes one after the other. Cells are used in the same order.
+//! On a GPU a thread waits for each of its reads: so it reads four cells before it uses the first,
+//! and looks up all bricks around a place before it goes through one. On a CPU it takes one after
+//! the other. Cells are used in the same order.
 //!
-//! Macros, because what is done with a cell is written in place: with closures in these loops, or with arrays of four of which one is
-//! used, the host's native kernels took a sixth to a third longer.
+//! Macros, because what is done with a cell is written in place: with closures in these loops, or
+//! with arrays of four of which one is used, the host's native kernels took a sixth to a third
+//! longer.
 
-/// `each_cell!(cells, |c| read, |d| use)`: of the cells of a [`Cells`](super::index::Cells), in their order, what `read` makes of their numbers is
-/// used. With `corner` in front: of those of one [corner](super::index::InBrick).
+/// `each_cell!(cells, |c| read, |d| use)`: of the cells of a [`Cells`](super::index::Cells), in
+/// their order, what `read` makes of their numbers is used. With `corner` in front: of those of one
+/// [corner](super::index::InBrick).
 #[cfg(not(target_arch = "nvptx64"))]
 macro_rules! each_cell {
     ($($walk:tt)*) => { each_cell_alone!($($walk)*) };
@@ -150,16 +153,22 @@ mod tests {
         let shape = Shape::new(16).unwrap();
         for seed in 0..20 {
             // All bricks are there; their cells are random, in some few.
-            let words = (0..shape.words).map(|i| ((32 * i as u64) << 32) | 0xFFFF_FFFF).collect::<Vec<u64>>();
-            let sparse =
-                |i: u32| splitmix_at(seed, 2 * i) & if seed % 2 == 0 { splitmix_at(seed, 2 * i + 1) } else { !0 };
+            let words = (0..shape.words)
+                .map(|i| ((32 * i as u64) << 32) | 0xFFFF_FFFF)
+                .collect::<Vec<u64>>();
+            let sparse = |i: u32| {
+                splitmix_at(seed, 2 * i)
+                    & if seed % 2 == 0 { splitmix_at(seed, 2 * i + 1) } else { !0 }
+            };
             let (mut bricks, mut number) = (vec![], 0);
             for i in 0..32 * shape.words {
                 bricks.extend([sparse(i), number]);
                 number += sparse(i).count_ones() as u64;
             }
             // SAFETY: the arrays are there until the end.
-            let index = unsafe { Index { shape, words: In::new(&words).native(), bricks: In::new(&bricks).native() } };
+            let index = unsafe {
+                Index { shape, words: In::new(&words).native(), bricks: In::new(&bricks).native() }
+            };
             let from = [0, 1, 2].map(|a| (splitmix_at(seed + 99, a) % 16) as i32 - 2);
             let cells = index.cells_in(0, 1, from, from.map(|c| c + 4), None);
             let (mut expected, mut found) = (vec![], vec![]);

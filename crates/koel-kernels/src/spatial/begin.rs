@@ -23,8 +23,12 @@ impl Motion {
     #[inline(always)]
     #[track_caller]
     pub fn get(motions: In<u64>, cloud: u32) -> Motion {
-        let mut motion = Motion { rotation: Motion::rotation(motions, cloud), translation: [0.0; 3] };
-        unroll::<3>(|a| motion.translation[a] = f64::from_bits(motions.get(cloud * Motion::WORDS + 9 + a as u32)));
+        let mut motion =
+            Motion { rotation: Motion::rotation(motions, cloud), translation: [0.0; 3] };
+        unroll::<3>(|a| {
+            motion.translation[a] =
+                f64::from_bits(motions.get(cloud * Motion::WORDS + 9 + a as u32))
+        });
         motion
     }
     /// Reads only the rotation.
@@ -32,13 +36,16 @@ impl Motion {
     #[track_caller]
     pub fn rotation(motions: In<u64>, cloud: u32) -> [f64; 9] {
         let mut rotation = [0.0; 9];
-        unroll::<9>(|c| rotation[c] = f64::from_bits(motions.get(cloud * Motion::WORDS + c as u32)));
+        unroll::<9>(|c| {
+            rotation[c] = f64::from_bits(motions.get(cloud * Motion::WORDS + c as u32))
+        });
         rotation
     }
 }
 
-/// Writes the motions of both clouds to device memory, where kernels of a recorded graph find new ones each time; clears the
-/// state, the bitmap of bricks with its counts, and the histogram of areas. One thread a word of the longest of them.
+/// Writes the motions of both clouds to device memory, where kernels of a recorded graph find new
+/// ones each time; clears the state, the bitmap of bricks with its counts, and the histogram of
+/// areas. One thread a word of the longest of them.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_begin(
     t: Thread,

@@ -7,7 +7,8 @@ use super::state;
 use super::sums::Sums;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
-/// Above this |sum of dipoles| / area a surface counts as open. Closed ones had at most 0.05, open scans 0.1 and more.
+/// Above this |sum of dipoles| / area a surface counts as open. Closed ones had at most 0.05, open
+/// scans 0.1 and more.
 pub const OPEN_ABOVE: f32 = 0.08;
 
 /// What is known of an occupied cell: eight words.
@@ -57,7 +58,12 @@ impl Dipole {
     #[inline(always)]
     fn of(a: [u32; 4], b: [u32; 4]) -> Dipole {
         let f = f32::from_bits;
-        Dipole { centre: [f(a[0]), f(a[1]), f(a[2])], area: f(a[3]), normal: [f(b[0]), f(b[1]), f(b[2])], count: b[3] }
+        Dipole {
+            centre: [f(a[0]), f(a[1]), f(a[2])],
+            area: f(a[3]),
+            normal: [f(b[0]), f(b[1]), f(b[2])],
+            count: b[3],
+        }
     }
     #[inline(always)]
     #[track_caller]
@@ -98,8 +104,9 @@ pub fn spatial_dipoles(
     d.store(dipoles, i);
 }
 
-/// The dipoles of `levels` levels (1 or 2), from `level` on, from those of the level below. One thread a cell. Two levels at once are
-/// one launch less; each cell of the second sums up those of the first anew, in the same order.
+/// The dipoles of `levels` levels (1 or 2), from `level` on, from those of the level below. One
+/// thread a cell. Two levels at once are one launch less; each cell of the second sums up those of
+/// the first anew, in the same order.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_sum_dipoles(
     t: Thread,
@@ -142,16 +149,25 @@ fn sum_of_children(index: Index, level: u32, cloud: u32, key: u32, dipoles: Buf<
     let first = brick.number(first_bit);
     let end = first + (brick.cells >> first_bit & 255).count_ones();
     let mut sum = Dipole::NOTHING;
-    each_of!(first, end, |child| Dipole::of(dipoles.x4().load(2 * child).0, dipoles.x4().load(2 * child + 1).0), |d| {
-        sum.add(d)
-    });
+    each_of!(
+        first,
+        end,
+        |child| Dipole::of(dipoles.x4().load(2 * child).0, dipoles.x4().load(2 * child + 1).0),
+        |d| { sum.add(d) }
+    );
     sum.centred()
 }
 
 /// Area and closedness of a cloud, from its coarsest level.
 #[inline(always)]
 #[track_caller]
-pub fn measure_surface(shape: Shape, cloud: u32, assume_closed: bool, dipoles: In<u32>, state: Buf<u32>) {
+pub fn measure_surface(
+    shape: Shape,
+    cloud: u32,
+    assume_closed: bool,
+    dipoles: In<u32>,
+    state: Buf<u32>,
+) {
     let (mut area, mut normal) = (0.0, [0.0; 3]);
     let first = state.load(state::FIRST_CELL + 2 * shape.top() + cloud);
     let end = state.load(state::FIRST_CELL + 2 * shape.top() + cloud + 1);

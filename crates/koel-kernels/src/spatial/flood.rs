@@ -1,8 +1,9 @@
-//! The 2009 paper's way to labels: seeds beside the intersection, then a flood over face neighbours.
+//! The 2009 paper's way to labels: seeds beside the intersection, then a flood over face
+//! neighbours.
 //!
-//! The flood spreads step by step from all seeds at once; a voxel belongs to the nearest seed, of several to the one with the
-//! lowest number: the same in every run. Where an inside voxel touches an outside one, both seeds are cleared and the flood begins
-//! again.
+//! The flood spreads step by step from all seeds at once; a voxel belongs to the nearest seed, of
+//! several to the one with the lowest number: the same in every run. Where an inside voxel touches
+//! an outside one, both seeds are cleared and the flood begins again.
 use super::index::Index;
 use super::labels::Faces;
 use super::layout::Shape;
@@ -16,8 +17,9 @@ pub const DRY: u64 = u64::MAX;
 /// The seed is in force no more.
 pub const CLEARED: u32 = 0x80;
 
-/// The six neighbours of each voxel; and whether it is a seed: not an intersection, beside one, and the step away from that goes
-/// clearly against the other surface's normal there (inside) or along it (outside). Of several the clearest counts.
+/// The six neighbours of each voxel; and whether it is a seed: not an intersection, beside one, and
+/// the step away from that goes clearly against the other surface's normal there (inside) or along
+/// it (outside). Of several the clearest counts.
 ///
 /// `inside_below`, `outside_above`: bounds of the cosine, as `f32` bits.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
@@ -98,8 +100,8 @@ pub fn spatial_flood_begin(
         frontier.store(place, i);
     }
 }
-/// One step: the dry neighbours of the frontier get its seeds and are the next frontier. `step` is odd or even, and tells which
-/// count is whose.
+/// One step: the dry neighbours of the frontier get its seeds and are the next frontier. `step` is
+/// odd or even, and tells which count is whose.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_flood_step(
     t: Thread,
@@ -174,7 +176,8 @@ pub fn spatial_flood_conflicts(
         side += 2;
     }
 }
-/// The label of each voxel: that of the seed that reached it. Where different ones still meet, after the last round: unknown.
+/// The label of each voxel: that of the seed that reached it. Where different ones still meet,
+/// after the last round: unknown.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_flood_label(
     t: Thread,

@@ -1,10 +1,13 @@
-//! The two-way index of occupied cells: a cell's key to its number, 0, 1, 2, .. without gaps, and back.
+//! The two-way index of occupied cells: a cell's key to its number, 0, 1, 2, .. without gaps, and
+//! back.
 //!
-//! A minimal perfect hash function by rank. Each level is a bitmap of its occupied bricks (1 bit for 4^3 cells), each
-//! occupied brick a bitmap of its cells; a cell's number is the number of set bits before its own, kept per word and per
-//! brick (rank directories: G. Jacobson, Space-efficient Static Trees and Graphs, 1989). A lookup reads 8 bytes of the first
-//! and, if the brick is occupied, 16 of the second, and tells of 64 cells at once. Numbers follow the key order: the
-//! same on every device, children of a cell side by side. Memory: N^3 / 112 bytes for both clouds and 16 for each brick.
+//! A minimal perfect hash function by rank. Each level is a bitmap of its occupied bricks (1 bit
+//! for 4^3 cells), each occupied brick a bitmap of its cells; a cell's number is the number of set
+//! bits before its own, kept per word and per brick (rank directories: G. Jacobson, Space-efficient
+//! Static Trees and Graphs, 1989). A lookup reads 8 bytes of the first and, if the brick is
+//! occupied, 16 of the second, and tells of 64 cells at once. Numbers follow the key order: the
+//! same on every device, children of a cell side by side. Memory: N^3 / 112 bytes for both clouds
+//! and 16 for each brick.
 use super::layout::{Shape, spread};
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
@@ -56,7 +59,8 @@ impl Index {
         let bit = key & 63;
         if brick.cells >> bit & 1 != 0 { brick.number(bit) } else { NONE }
     }
-    /// The number of the first cell whose key is at least this, in the order of levels and clouds. The key may be one past the last.
+    /// The number of the first cell whose key is at least this, in the order of levels and clouds.
+    /// The key may be one past the last.
     #[inline(always)]
     #[track_caller]
     pub fn rank(self, level: u32, cloud: u32, key: u32) -> u32 {
@@ -75,8 +79,9 @@ impl Index {
         Brick { cells, first: first as u32 }
     }
 
-    /// The occupied cells of a box less another, both given by their first and last cells. The box may reach beyond the grid and
-    /// spans at most 5 cells a side, or 6 from an even one: two bricks an axis.
+    /// The occupied cells of a box less another, both given by their first and last cells. The box
+    /// may reach beyond the grid and spans at most 5 cells a side, or 6 from an even one: two
+    /// bricks an axis.
     #[inline(always)]
     pub fn cells_in(
         self,
@@ -103,8 +108,9 @@ impl Index {
 /// Corners of a [`Cells`]: its bricks, two an axis.
 pub const CORNERS: u32 = 8;
 
-/// Some cells, brick by brick in a fixed order, in each brick in key order. No closure: a kernel's loops are one function, in which the
-/// host's native mode checks nothing but bounds; and loop in loop, so that the threads of a warp look at their bricks together.
+/// Some cells, brick by brick in a fixed order, in each brick in key order. No closure: a kernel's
+/// loops are one function, in which the host's native mode checks nothing but bounds; and loop in
+/// loop, so that the threads of a warp look at their bricks together.
 #[derive(Clone, Copy)]
 pub struct Cells {
     index: Index,
@@ -122,11 +128,16 @@ impl Cells {
         let (bx, cx, nx) = self.x.half(corner >> 2 & 1);
         let (by, cy, ny) = self.y.half(corner >> 1 & 1);
         let (bz, cz, nz) = self.z.half(corner & 1);
-        let wanted = (along_x(cx) & along_y(cy) & along_z(cz)) & !(along_x(nx) & along_y(ny) & along_z(nz));
+        let wanted =
+            (along_x(cx) & along_y(cy) & along_z(cz)) & !(along_x(nx) & along_y(ny) & along_z(nz));
         if wanted == 0 {
             return InBrick::NOTHING;
         }
-        let brick = self.index.brick(self.level, self.cloud, spread(bx) << 2 | spread(by) << 1 | spread(bz));
+        let brick = self.index.brick(
+            self.level,
+            self.cloud,
+            spread(bx) << 2 | spread(by) << 1 | spread(bz),
+        );
         InBrick { brick, rest: brick.cells & wanted }
     }
 }
@@ -156,7 +167,8 @@ fn brick_number(word: u64, bit: u32) -> u32 {
     (word >> 32) as u32 + (word as u32 & ((1 << bit) - 1)).count_ones()
 }
 
-/// The part of one axis that a box covers: one brick or two, 4 bits each; and what is left out of them.
+/// The part of one axis that a box covers: one brick or two, 4 bits each; and what is left out of
+/// them.
 #[derive(Clone, Copy)]
 struct Span {
     brick: u32,
@@ -213,8 +225,8 @@ fn axis(set: u32, low: u64, high: u64) -> u64 {
     pick(0, low & high) | pick(1, !low & high) | pick(2, low & !high) | pick(3, !low & !high)
 }
 
-/// Sets the bits of a voxel's bricks, from level 0 up to the first that is set: whoever set that one goes on from there. Counts the
-/// bricks of each word.
+/// Sets the bits of a voxel's bricks, from level 0 up to the first that is set: whoever set that
+/// one goes on from there. Counts the bricks of each word.
 #[inline(always)]
 #[track_caller]
 pub fn mark_bricks(occupied: Buf<u32>, counts: Buf<u32>, shape: Shape, cloud: u32, key: u32) {
@@ -230,8 +242,8 @@ pub fn mark_bricks(occupied: Buf<u32>, counts: Buf<u32>, shape: Shape, cloud: u3
     }
 }
 
-/// Each word and what comes before it side by side; `bricks` of the state: how many there are. Their cells are none yet; `places`: of each
-/// its place among all bricks, occupied or not.
+/// Each word and what comes before it side by side; `bricks` of the state: how many there are.
+/// Their cells are none yet; `places`: of each its place among all bricks, occupied or not.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_number_bricks(
     t: Thread,
@@ -259,8 +271,8 @@ pub fn spatial_number_bricks(
         state.store(state::BRICKS, brick);
     }
 }
-/// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. Notes the brick of each key, of level 0. One
-/// thread for four points.
+/// Sets the bits of the cells of voxel keys, from level 0 up to the first that is set. Notes the
+/// brick of each key, of level 0. One thread for four points.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_mark_cells(
     t: Thread,
@@ -315,9 +327,10 @@ pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, co
         counts.store(i, if i < state.get(state::BRICKS) { cells.get(i).count_ones() } else { 0 });
     }
 }
-/// Each brick's cells and the number of its first side by side, and behind the last the number of all; each cell's code; no
-/// voxel has a point yet. One thread for a brick, of `most`. And one more for each level and cloud: where it begins, and whether it is
-/// the first whose cells hold enough points.
+/// Each brick's cells and the number of its first side by side, and behind the last the number of
+/// all; each cell's code; no voxel has a point yet. One thread for a brick, of `most`. And one more
+/// for each level and cloud: where it begins, and whether it is the first whose cells hold enough
+/// points.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_number_cells(
     t: Thread,
@@ -369,17 +382,27 @@ pub fn spatial_number_cells(
         number += 1;
     }
 }
-/// Writes where a level of a cloud begins, behind the last one also where it ends; and its number, if it is the first whose cells
-/// hold 8 points on average, or 24. (Coarser levels have no more cells.)
+/// Writes where a level of a cloud begins, behind the last one also where it ends; and its number,
+/// if it is the first whose cells hold 8 points on average, or 24. (Coarser levels have no more
+/// cells.)
 #[inline(always)]
 #[track_caller]
-fn describe_level(shape: Shape, level: u32, cloud: u32, padded: u32, words: In<u64>, before: In<u32>, state: Buf<u32>) {
+fn describe_level(
+    shape: Shape,
+    level: u32,
+    cloud: u32,
+    padded: u32,
+    words: In<u64>,
+    before: In<u32>,
+    state: Buf<u32>,
+) {
     let first = first_cell(shape, words, before, level, cloud);
     let cells = first_cell(shape, words, before, level, cloud + 1) - first;
     let below = if level == 0 {
         NONE
     } else {
-        first_cell(shape, words, before, level - 1, cloud + 1) - first_cell(shape, words, before, level - 1, cloud)
+        first_cell(shape, words, before, level - 1, cloud + 1)
+            - first_cell(shape, words, before, level - 1, cloud)
     };
     let points = padded - state.load(state::DROPPED + cloud);
     state.store(state::FIRST_CELL + 2 * level + cloud, first);
@@ -400,7 +423,8 @@ fn describe_level(shape: Shape, level: u32, cloud: u32, padded: u32, words: In<u
     choose(8, state::SATURATED, shape.top());
     choose(24, state::AREA_LEVEL, shape.top() - 2);
 }
-/// The number of the first cell of a level of a cloud, from the numbers of the first cells of the bricks; of cloud 2, the end of the level.
+/// The number of the first cell of a level of a cloud, from the numbers of the first cells of the
+/// bricks; of cloud 2, the end of the level.
 #[inline(always)]
 #[track_caller]
 fn first_cell(shape: Shape, words: In<u64>, before: In<u32>, level: u32, cloud: u32) -> u32 {

@@ -15,8 +15,9 @@ const SURE: f32 = 50.0;
 /// A surface at least this far away, in voxels, is as good as any further.
 pub const FAR: f32 = 8.0;
 
-/// The margin of each voxel that a unit holds: that of the unit, by its winding number (those in `windings`, in the order of the
-/// `numbers`, behind the samples); or, if that is close to the surface's own, it goes to `undecided`. One thread a voxel.
+/// The margin of each voxel that a unit holds: that of the unit, by its winding number (those in
+/// `windings`, in the order of the `numbers`, behind the samples); or, if that is close to the
+/// surface's own, it goes to `undecided`. One thread a voxel.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_judge_free(
     t: Thread,
@@ -58,15 +59,15 @@ pub fn spatial_judge_free(
     undecided.store(place, i);
     sums.store(place, 0);
 }
-/// The margin of an undecided voxel: `below` is how far its winding number lies below the one of the surface, `reach` how far away
-/// that surface is.
+/// The margin of an undecided voxel: `below` is how far its winding number lies below the one of
+/// the surface, `reach` how far away that surface is.
 #[inline(always)]
 pub fn margin_of(below: f32, reach: f32, open: bool) -> f32 {
     if open && below.abs() <= OPEN_MARGIN { 0.0 } else { below * 2.0 * reach.clamp(0.25, FAR) }
 }
 
-/// The label of each voxel. Of two face neighbours on different sides the one with the smaller margin becomes unknown. One
-/// thread a voxel.
+/// The label of each voxel. Of two face neighbours on different sides the one with the smaller
+/// margin becomes unknown. One thread a voxel.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_label(
     t: Thread,
@@ -138,7 +139,11 @@ impl Faces {
             return NONE;
         }
         let bit = key & 63;
-        let brick = if (key ^ self.key) >> 6 == 0 { self.own } else { self.index.brick(0, self.cloud, key >> 6) };
+        let brick = if (key ^ self.key) >> 6 == 0 {
+            self.own
+        } else {
+            self.index.brick(0, self.cloud, key >> 6)
+        };
         if brick.cells >> bit & 1 != 0 { brick.number(bit) } else { NONE }
     }
 }
@@ -149,9 +154,17 @@ pub const MEASURES: u32 = 2 * 4;
 pub const MEASURE_BITS: u32 = 16;
 /// Voxels that a thread sums up.
 pub const MEASURE_TURN: u32 = 64;
-/// The area of each label of each cloud. `threads` threads a cloud, each for every so manieth voxel.
+/// The area of each label of each cloud. `threads` threads a cloud, each for every so manieth
+/// voxel.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
-pub fn spatial_measure(t: Thread, threads: u32, dipoles: In<u32>, labels: In<u32>, state: In<u32>, areas: Buf<u64>) {
+pub fn spatial_measure(
+    t: Thread,
+    threads: u32,
+    dipoles: In<u32>,
+    labels: In<u32>,
+    state: In<u32>,
+    areas: Buf<u64>,
+) {
     let (i, cloud) = (t.global_id() >> 1, t.global_id() & 1);
     if i >= threads {
         return;
@@ -174,7 +187,13 @@ pub fn spatial_measure(t: Thread, threads: u32, dipoles: In<u32>, labels: In<u32
 
 /// The label of each point: that of its voxel, unknown outside the grid.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
-pub fn spatial_label_points(t: Thread, n: u32, voxels: In<u32>, labels: In<u32>, of_points: Buf<u8>) {
+pub fn spatial_label_points(
+    t: Thread,
+    n: u32,
+    voxels: In<u32>,
+    labels: In<u32>,
+    of_points: Buf<u8>,
+) {
     let i = t.global_id();
     if i < n {
         let voxel = voxels.get(i);

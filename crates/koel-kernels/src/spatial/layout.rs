@@ -1,8 +1,8 @@
 //! The levels of the grid, and where their cells' bits lie.
 //!
-//! Level l has cells of 2^l voxels a side, up to the level of 2^3 cells. A cell's key is its Morton code in its level (G. M.
-//! Morton 1966: x highest), so that `key >> 3` is its parent and its children are neighbours in key order. Cells come in
-//! *bricks* of 4^3, whose key is `key >> 6`.
+//! Level l has cells of 2^l voxels a side, up to the level of 2^3 cells. A cell's key is its Morton
+//! code in its level (G. M. Morton 1966: x highest), so that `key >> 3` is its parent and its
+//! children are neighbours in key order. Cells come in *bricks* of 4^3, whose key is `key >> 6`.
 
 use super::NONE;
 
@@ -61,9 +61,11 @@ impl Shape {
     pub const fn side(self, level: u32) -> u32 {
         1 << (self.bits - level)
     }
-    /// The first word of the bricks of a level and cloud. Level 0 comes first, and A before B: cells are numbered in this order.
+    /// The first word of the bricks of a level and cloud. Level 0 comes first, and A before B:
+    /// cells are numbered in this order.
     ///
-    /// Word 2 * 8^j for 16 * 2^j cells a side; smaller levels have 2 words, of which they need a part of one.
+    /// Word 2 * 8^j for 16 * 2^j cells a side; smaller levels have 2 words, of which they need a
+    /// part of one.
     #[inline(always)]
     pub const fn region(self, level: u32, cloud: u32) -> u32 {
         let depth = self.bits - level;
@@ -78,7 +80,8 @@ impl Shape {
         let depth = self.bits - level;
         if depth < 4 { 2 } else { 1 << (3 * depth - 11) }
     }
-    /// A cell among all cells: its cloud in bit 31, its key behind a leading one whose place tells the level.
+    /// A cell among all cells: its cloud in bit 31, its key behind a leading one whose place tells
+    /// the level.
     #[inline(always)]
     pub const fn code(self, level: u32, cloud: u32, key: u32) -> u32 {
         cloud << 31 | 1 << (3 * (self.bits - level)) | key
@@ -120,8 +123,8 @@ pub const fn cell_of(key: u32) -> [u32; 3] {
     [gather(key >> 2), gather(key >> 1), gather(key)]
 }
 
-/// The key of the voxel across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`] outside the layout. Counts in the bits of
-/// one axis: the bits between them are 1 to carry, 0 to borrow.
+/// The key of the voxel across side 0 to 5 (-x, +x, -y, +y, -z, +z), or [`NONE`] outside the
+/// layout. Counts in the bits of one axis: the bits between them are 1 to carry, 0 to borrow.
 #[inline(always)]
 pub const fn beside(key: u32, side: u32, shape: Shape) -> u32 {
     let all = (1 << (3 * shape.bits)) - 1;

@@ -5,11 +5,13 @@ use super::winding::SAMPLES;
 use super::{NONE, mark, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Marks each voxel; lists the voxels close to the other surface, and the *units*: the cells, of a saturated level, of which the
-/// other cloud is free while it occupies their parent. No surface crosses a unit: it is inside or outside as a whole. `numbers`: of
-/// each unit its place in the list; its winding number, and those of the samples, become 0.
+/// Marks each voxel; lists the voxels close to the other surface, and the *units*: the cells, of a
+/// saturated level, of which the other cloud is free while it occupies their parent. No surface
+/// crosses a unit: it is inside or outside as a whole. `numbers`: of each unit its place in the
+/// list; its winding number, and those of the samples, become 0.
 ///
-/// One thread a cell, and one a sample. The order of the lists is not the same in every run; what follows from them does not depend on it.
+/// One thread a cell, and one a sample. The order of the lists is not the same in every run; what
+/// follows from them does not depend on it.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_mark(
     t: Thread,
@@ -35,7 +37,8 @@ pub fn spatial_mark(
     let (level, cloud, key) = shape.decode(codes.get(i));
     let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
     let saturated = state.load_relaxed(state::SATURATED + other);
-    // The finest level, from the cell's own and a saturated one up, at which the other cloud is there; those below are free.
+    // The finest level, from the cell's own and a saturated one up, at which the other cloud is
+    // there; those below are free.
     let first = if level > saturated { level } else { saturated };
     let mut met = first;
     while met <= shape.top() && index.find(met, other, key >> (3 * (met - level))) == NONE {

@@ -1,15 +1,18 @@
-//! Two clouds of oriented points in one voxel grid: where they meet, and which part of each lies inside the other.
+//! Two clouds of oriented points in one voxel grid: where they meet, and which part of each lies
+//! inside the other.
 //!
-//! In the order in which data meets them: [`begin`] takes the poses; [`voxelize`] turns points into voxels; [`index`] numbers the occupied cells of all
-//! [levels](layout) without gaps and finds a cell's number; [`sums`] gathers points and normals per voxel; [`area`] tells
-//! how much surface a point stands for; [`dipoles`] turns voxels into oriented pieces of surface and sums them up the levels;
-//! [`marks`] finds intersections and free cells; [`winding`] and [`nearby`] tell inside from outside, far from the other
-//! surface and close to it; [`labels`] decides. [`flood`] is the 2009 paper's own way from intersections to labels, and
-//! [`solid`] fills space for Booleans.
+//! In the order in which data meets them: [`begin`] takes the poses; [`voxelize`] turns points into
+//! voxels; [`index`] numbers the occupied cells of all [levels](layout) without gaps and finds a
+//! cell's number; [`sums`] gathers points and normals per voxel; [`area`] tells how much surface a
+//! point stands for; [`dipoles`] turns voxels into oriented pieces of surface and sums them up the
+//! levels; [`marks`] finds intersections and free cells; [`winding`] and [`nearby`] tell inside
+//! from outside, far from the other surface and close to it; [`labels`] decides. [`flood`] is the
+//! 2009 paper's own way from intersections to labels, and [`solid`] fills space for Booleans.
 //!
-//! Every kernel is `independent`: one source for the GPU, the executor and the CPU's native loops. Sums over points are
-//! integers, sums of floating-point numbers have a fixed order, and only operations that IEEE 754 rounds correctly are used:
-//! the labels are the same bits on every device and in every run.
+//! Every kernel is `independent`: one source for the GPU, the executor and the CPU's native loops.
+//! Sums over points are integers, sums of floating-point numbers have a fixed order, and only
+//! operations that IEEE 754 rounds correctly are used: the labels are the same bits on every device
+//! and in every run.
 #[macro_use]
 mod at_once;
 pub mod area;
@@ -30,10 +33,12 @@ pub mod winding;
 /// "No such cell", "no such point".
 pub const NONE: u32 = u32::MAX;
 
-/// Words of the state that kernels share, in device memory. `f32` are kept as bits. Words of two clouds lie side by side.
+/// Words of the state that kernels share, in device memory. `f32` are kept as bits. Words of two
+/// clouds lie side by side.
 pub mod state {
     use super::layout::MAX_BITS;
-    /// Where each level of each cloud begins among the cells: level 0 of A, of B, level 1 of A, ...; then the number of cells.
+    /// Where each level of each cloud begins among the cells: level 0 of A, of B, level 1 of A,
+    /// ...; then the number of cells.
     pub const FIRST_CELL: u32 = 0;
     /// Points inside the grid, of each cloud.
     pub const POINTS: u32 = 2 * (MAX_BITS + 1);

@@ -1,5 +1,5 @@
-//! Close to the other surface: the side of the voxel by the nearest normals (implicit moving least squares: C. Shen, J. F.
-//! O'Brien and J. R. Shewchuk 2004; weights by distance over the nearest).
+//! Close to the other surface: the side of the voxel by the nearest normals (implicit moving least
+//! squares: C. Shen, J. F. O'Brien and J. R. Shewchuk 2004; weights by distance over the nearest).
 use super::dipoles::Dipole;
 use super::index::{Cells, Index};
 use super::labels::FAR;
@@ -24,11 +24,12 @@ struct Estimate {
     coherence: f32,
     /// Distance to the nearest voxel's points.
     nearest: f32,
-    /// The same distance if the surface were a sphere, or any other on which a chord makes equal angles with the normals at its ends.
+    /// The same distance if the surface were a sphere, or any other on which a chord makes equal
+    /// angles with the normals at its ends.
     round: f32,
 }
-/// Asks the cells of a level around a point, `reach` to each side (at most 2); weights fall off over `width` cells (so slowly that none
-/// is 0). None: there are none.
+/// Asks the cells of a level around a point, `reach` to each side (at most 2); weights fall off
+/// over `width` cells (so slowly that none is 0). None: there are none.
 #[inline(always)]
 #[track_caller]
 fn estimate(
@@ -43,7 +44,8 @@ fn estimate(
     let around = around(index, cloud, x, level, reach);
     let scale = width * (1u32 << level) as f32;
     let fall = 1.0 / (scale * scale);
-    let (mut nearest, mut weight, mut flux, mut normal, mut moment) = (f32::MAX, 0.0, 0.0, [0.0; 3], [0.0; 3]);
+    let (mut nearest, mut weight, mut flux, mut normal, mut moment) =
+        (f32::MAX, 0.0, 0.0, [0.0; 3], [0.0; 3]);
     each_cell!(around, |c| Dipole::get(dipoles, c), |d| {
         let r2 = squared(x, d.centre);
         nearest = if r2 < nearest { r2 } else { nearest };
@@ -82,8 +84,9 @@ fn around(index: Index, cloud: u32, x: [f32; 3], level: u32, reach: i32) -> Cell
     let cell = x.map(|c| (c as u32 >> level) as i32);
     index.cells_in(level, cloud, cell.map(|c| c - reach), cell.map(|c| c + reach), None)
 }
-/// The signed distance of a place that is far from all points of a surface, from where that surface would be if it went on as it
-/// does around: a hole is closed by a piece of a sphere rather than by a lid. None where its parts disagree.
+/// The signed distance of a place that is far from all points of a surface, from where that surface
+/// would be if it went on as it does around: a hole is closed by a piece of a sphere rather than by
+/// a lid. None where its parts disagree.
 #[inline(always)]
 #[track_caller]
 fn distance_across_hole(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3]) -> Option<f32> {
@@ -103,7 +106,8 @@ fn squared(a: [f32; 3], b: [f32; 3]) -> f32 {
     v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
 }
 
-/// The signed distance of a place from a surface close to it. Where its normals give no clear answer: an error, how far away it is.
+/// The signed distance of a place from a surface close to it. Where its normals give no clear
+/// answer: an error, how far away it is.
 #[inline(always)]
 #[track_caller]
 pub fn distance_nearby(
@@ -123,7 +127,9 @@ pub fn distance_nearby(
         }
         // One level finer there may be none: then a coarse answer.
         let fine = estimate(index, dipoles, cloud, x, level - 1, 2, 1.5);
-        let Some(e) = fine.or_else(|| estimate(index, dipoles, cloud, x, level, 1, 0.75)) else { continue };
+        let Some(e) = fine.or_else(|| estimate(index, dipoles, cloud, x, level, 1, 0.75)) else {
+            continue;
+        };
         let support = around as f32 * (area / points as f32) / (1u32 << (2 * level)) as f32;
         let flat = e.nearest > 1.5 && e.distance.abs() < 0.35 * e.nearest;
         if e.coherence >= LEAST_COHERENCE && !flat && support >= LEAST_SUPPORT {
@@ -143,8 +149,8 @@ struct Places {
     end: u32,
 }
 impl Places {
-    /// The first one of a thread. Where threads abound only every eighth works: those of a warp wait for the one that has most cells around
-    /// its voxel.
+    /// The first one of a thread. Where threads abound only every eighth works: those of a warp
+    /// wait for the one that has most cells around its voxel.
     #[inline(always)]
     fn first(t: Thread, places: u32) -> Places {
         let (i, threads) = (t.global_id(), t.grid_dim() * t.block_dim());
@@ -164,8 +170,9 @@ impl Places {
         Some(place)
     }
 }
-/// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals give no clear answer, or the
-/// surface is open, the voxel goes to `undecided`, with its distance in `reach` and a winding number of 0 in `sums`. By any number of threads.
+/// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals
+/// give no clear answer, or the surface is open, the voxel goes to `undecided`, with its distance
+/// in `reach` and a winding number of 0 in `sums`. By any number of threads.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_near(
     t: Thread,
@@ -191,7 +198,14 @@ pub fn spatial_judge_near(
             FAR
         } else {
             let area = f32::from_bits(state.load_relaxed(state::AREA + other));
-            match distance_nearby(index, dipoles, other, x, area, state.load_relaxed(state::POINTS + other)) {
+            match distance_nearby(
+                index,
+                dipoles,
+                other,
+                x,
+                area,
+                state.load_relaxed(state::POINTS + other),
+            ) {
                 Ok(distance) => {
                     margins.store(voxel, distance.to_bits());
                     continue;
@@ -205,8 +219,9 @@ pub fn spatial_judge_near(
         sums.store(place, 0);
     }
 }
-/// Of the voxels in `undecided` those that are far from a closed surface, but close to where it would go on if it were a sphere there: their margins;
-/// `reach` is [`DECIDED`]. By any number of threads.
+/// Of the voxels in `undecided` those that are far from a closed surface, but close to where it
+/// would go on if it were a sphere there: their margins; `reach` is [`DECIDED`]. By any number of
+/// threads.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_holes(
     t: Thread,
@@ -227,7 +242,8 @@ pub fn spatial_judge_holes(
         let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
         if f32::from_bits(reach.load(voxel)) == FAR
             && state.get(state::OPEN + other) == 0
-            && let Some(distance) = distance_across_hole(index, dipoles, other, Dipole::get(dipoles, voxel).centre)
+            && let Some(distance) =
+                distance_across_hole(index, dipoles, other, Dipole::get(dipoles, voxel).centre)
         {
             margins.store(voxel, distance.to_bits());
             reach.store(voxel, DECIDED.to_bits());

@@ -5,9 +5,10 @@ use super::winding::{finest_for, winding_number};
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Sets the bits of all voxels whose centres are inside the surface of a cloud. One thread for an eighth of each occupied cell of
-/// level 1 and above, and for each occupied voxel: an eighth that is free of the cloud is inside or outside as a whole. (A free cell of the coarsest level reaches the grid's border: it is outside.)
-/// Clear `inside` before.
+/// Sets the bits of all voxels whose centres are inside the surface of a cloud. One thread for an
+/// eighth of each occupied cell of level 1 and above, and for each occupied voxel: an eighth that
+/// is free of the cloud is inside or outside as a whole. (A free cell of the coarsest level reaches
+/// the grid's border: it is outside.) Clear `inside` before.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_fill(
     t: Thread,

@@ -1,5 +1,6 @@
-//! Sums over the points of each voxel. Points are brought together by voxel first, one atomic addition for several of them; then a
-//! thread sums up a voxel, in integers: whatever order the points come in, the sums are the same.
+//! Sums over the points of each voxel. Points are brought together by voxel first, one atomic
+//! addition for several of them; then a thread sums up a voxel, in integers: whatever order the
+//! points come in, the sums are the same.
 use super::begin::Motion;
 use super::index::Index;
 use super::layout::Shape;
@@ -31,12 +32,18 @@ impl Sums {
     pub fn get(sums: In<u32>, voxel: u32) -> Sums {
         let (a, b) = (sums.x4().get(2 * voxel).0, sums.x4().get(2 * voxel + 1).0);
         let f = f32::from_bits;
-        Sums { count: a[3], place: [f(a[0]), f(a[1]), f(a[2])], normal: [f(b[0]), f(b[1]), f(b[2])], taxicab: f(b[3]) }
+        Sums {
+            count: a[3],
+            place: [f(a[0]), f(a[1]), f(a[2])],
+            normal: [f(b[0]), f(b[1]), f(b[2])],
+            taxicab: f(b[3]),
+        }
     }
 }
 
-/// The voxel of each point, in place of its brick, and how many of its points have come before in no particular order; how many
-/// there are. One thread for four points, neighbours in the same voxel together.
+/// The voxel of each point, in place of its brick, and how many of its points have come before in
+/// no particular order; how many there are. One thread for four points, neighbours in the same
+/// voxel together.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_rank_points(
     t: Thread,
@@ -73,7 +80,14 @@ pub fn spatial_rank_points(
 }
 /// The points of each voxel one after another.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
-pub fn spatial_order_points(t: Thread, n: u32, voxels: In<u32>, ranks: In<u32>, starts: In<u32>, order: Buf<u32>) {
+pub fn spatial_order_points(
+    t: Thread,
+    n: u32,
+    voxels: In<u32>,
+    ranks: In<u32>,
+    starts: In<u32>,
+    order: Buf<u32>,
+) {
     let i = t.global_id();
     if i >= n {
         return;
@@ -83,8 +97,8 @@ pub fn spatial_order_points(t: Thread, n: u32, voxels: In<u32>, ranks: In<u32>, 
         order.store(starts.get(voxel) + ranks.get(i), i);
     }
 }
-/// The sums of each voxel, or only of those marked as [intersections](super::mark::INTERSECTION). Normals are of length 1, or 0 where
-/// unknown.
+/// The sums of each voxel, or only of those marked as [intersections](super::mark::INTERSECTION).
+/// Normals are of length 1, or 0 where unknown.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_sum_points(
     t: Thread,
@@ -123,7 +137,11 @@ pub fn spatial_sum_points(
         let point = order.get(j);
         j += 1;
         let at = local.get(point);
-        let n = [f32::from_bits(nx.get(point)), f32::from_bits(ny.get(point)), f32::from_bits(nz.get(point))];
+        let n = [
+            f32::from_bits(nx.get(point)),
+            f32::from_bits(ny.get(point)),
+            f32::from_bits(nz.get(point)),
+        ];
         unroll::<3>(|a| {
             let turned = r[3 * a] * n[0] + r[3 * a + 1] * n[1] + r[3 * a + 2] * n[2];
             let units = (turned * (1u32 << NORMAL_BITS) as f32) as i32;
@@ -133,10 +151,14 @@ pub fn spatial_sum_points(
         });
     }
     // Half a unit a point: places were rounded down.
-    let (unit, normal_unit) = (1.0 / (1u32 << LOCAL_BITS) as f32, 1.0 / (1u32 << NORMAL_BITS) as f32);
+    let (unit, normal_unit) =
+        (1.0 / (1u32 << LOCAL_BITS) as f32, 1.0 / (1u32 << NORMAL_BITS) as f32);
     let middle = |sum: u64| ((2 * sum + count as u64) as f32 * 0.5 * unit).to_bits();
     let component = |sum: i64| (sum as f32 * normal_unit).to_bits();
     sums.x4().store(2 * i, U32x4([middle(place[0]), middle(place[1]), middle(place[2]), count]));
     let taxicab = (taxicab as f32 * normal_unit).to_bits();
-    sums.x4().store(2 * i + 1, U32x4([component(normal[0]), component(normal[1]), component(normal[2]), taxicab]));
+    sums.x4().store(
+        2 * i + 1,
+        U32x4([component(normal[0]), component(normal[1]), component(normal[2]), taxicab]),
+    );
 }

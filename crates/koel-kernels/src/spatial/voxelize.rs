@@ -21,11 +21,12 @@ unsafe impl koel_simt::Arg for Frame {}
 /// Bits of a coordinate inside its voxel.
 pub const LOCAL_BITS: u32 = 10;
 
-/// Each point's voxel key ([`NONE`] outside the grid) and its place in the voxel, 10 bits an axis; the voxels' bricks are
-/// marked and counted. One thread for four points: `x`, `y`, `z` hold `f32`, those of A first, both clouds padded to fours with NaN.
+/// Each point's voxel key ([`NONE`] outside the grid) and its place in the voxel, 10 bits an axis;
+/// the voxels' bricks are marked and counted. One thread for four points: `x`, `y`, `z` hold `f32`,
+/// those of A first, both clouds padded to fours with NaN.
 ///
-/// In double precision, in the order of `Grid::to_voxel_units`: a point that does not move gets the voxel that the host
-/// would give it.
+/// In double precision, in the order of `Grid::to_voxel_units`: a point that does not move gets the
+/// voxel that the host would give it.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_voxelize(
     t: Thread,
@@ -53,8 +54,12 @@ pub fn spatial_voxelize(
     while j < 4 * i + 4 {
         let p = [float(x.get_stream(j)), float(y.get_stream(j)), float(z.get_stream(j))];
         let r = motion.rotation;
-        let moved =
-            |row: usize| r[3 * row] * p[0] + r[3 * row + 1] * p[1] + r[3 * row + 2] * p[2] + motion.translation[row];
+        let moved = |row: usize| {
+            r[3 * row] * p[0]
+                + r[3 * row + 1] * p[1]
+                + r[3 * row + 2] * p[2]
+                + motion.translation[row]
+        };
         let q = [
             (moved(0) - frame.origin[0]) / frame.voxel_size,
             (moved(1) - frame.origin[1]) / frame.voxel_size,

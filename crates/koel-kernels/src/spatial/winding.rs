@@ -1,5 +1,6 @@
-//! Generalised winding numbers of oriented points (Barill, Dickson, Schmidt, Levin and Jacobson 2018), with the levels of the
-//! grid as the hierarchy: far pieces of the surface count as one dipole a cell, nearer ones on finer levels.
+//! Generalised winding numbers of oriented points (Barill, Dickson, Schmidt, Levin and Jacobson
+//! 2018), with the levels of the grid as the hierarchy: far pieces of the surface count as one
+//! dipole a cell, nearer ones on finer levels.
 use super::dipoles::{Dipole, measure_surface};
 use super::index::{CORNERS, Index};
 use super::labels::margin_of;
@@ -12,17 +13,20 @@ use koel_simt::{Buf, In, Thread, kernel};
 
 /// Points of each cloud at whose voxels its own winding number is sampled.
 pub const SAMPLES: u32 = 256;
-/// 4 pi times winding numbers are summed in units of 1 / this, as integers: the parts come in any order.
+/// 4 pi times winding numbers are summed in units of 1 / this, as integers: the parts come in any
+/// order.
 const UNIT: f32 = 4_294_967_296.0;
-/// No part adds more (some 5,000 times around): all of them, 8 a level, stay below 2^[`SUM_BITS`] units.
+/// No part adds more (some 5,000 times around): all of them, 8 a level, stay below 2^[`SUM_BITS`]
+/// units.
 const MOST_OF_PART: f32 = 65_536.0;
 /// Bits of a sum with its sign; above them it counts the parts that it has.
 const SUM_BITS: u32 = 57;
 const FOUR_PI: f32 = 4.0 * core::f32::consts::PI;
 
-/// What a part of one level adds to the [sum](from_sum) of the winding number of `cloud` at `x`, if `finest` is the finest level
-/// to look at: the cells around the parent of x's cell, less the 27 around its own, which finer levels resolve; on the finest level
-/// all. `corners`: of the up to eight bricks that they lie in; the sum over corners is the same however they are shared out.
+/// What a part of one level adds to the [sum](from_sum) of the winding number of `cloud` at `x`, if
+/// `finest` is the finest level to look at: the cells around the parent of x's cell, less the 27
+/// around its own, which finer levels resolve; on the finest level all. `corners`: of the up to
+/// eight bricks that they lie in; the sum over corners is the same however they are shared out.
 #[inline(always)]
 #[track_caller]
 pub fn solid_angle(
@@ -40,7 +44,8 @@ pub fn solid_angle(
     let last = level == finest;
     let near = (cell.map(|c| c - 1), cell.map(|c| c + 1));
     // Half a cell, squared: dipoles of the finest level are spread out.
-    let softening = if last { 0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32) } else { 0.0 };
+    let softening =
+        if last { 0.25 * ((1u32 << level) as f32) * ((1u32 << level) as f32) } else { 0.0 };
     let around = index.cells_in(level, cloud, from, to, if last { None } else { Some(near) });
     let (mut all, mut corner) = (0, corners.start);
     while corner < corners.end {
@@ -79,8 +84,8 @@ pub fn finest_for(level: u32) -> u32 {
     level.saturating_sub(2)
 }
 
-/// The voxel of sample `i` of a cloud: of points evenly spaced in memory. Of points, not of voxels: noise and outliers hold
-/// many voxels, but few points.
+/// The voxel of sample `i` of a cloud: of points evenly spaced in memory. Of points, not of voxels:
+/// noise and outliers hold many voxels, but few points.
 #[inline(always)]
 #[track_caller]
 fn sample(voxels: In<u32>, padded_a: u32, padded: u32, i: u32) -> u32 {
@@ -88,8 +93,8 @@ fn sample(voxels: In<u32>, padded_a: u32, padded: u32, i: u32) -> u32 {
     voxels.get(first + ((i % SAMPLES) as u64 * n as u64 / SAMPLES as u64) as u32)
 }
 
-/// Queries, shared out in parts to any number of threads: thread by thread the queries of one part, then those of the next. A part is a
-/// level, or one of the bricks around the query on a level.
+/// Queries, shared out in parts to any number of threads: thread by thread the queries of one part,
+/// then those of the next. A part is a level, or one of the bricks around the query on a level.
 #[derive(Clone, Copy)]
 struct Turn {
     query: u32,
@@ -121,12 +126,17 @@ impl Turn {
     /// The level and corners of the part, if a level is `split` ones: 1 or 8.
     #[inline(always)]
     fn of_level(self, split: u32) -> (u32, Range<u32>) {
-        if split == 1 { (self.part, 0..CORNERS) } else { (self.part >> 3, self.part & 7..(self.part & 7) + 1) }
+        if split == 1 {
+            (self.part, 0..CORNERS)
+        } else {
+            (self.part >> 3, self.part & 7..(self.part & 7) + 1)
+        }
     }
 }
 
-/// Winding numbers of cells at their centres: first of the samples of both clouds in their own surface, then of the free cells
-/// listed in `units` in the other one. Queries times levels times `split` (1 or [`CORNERS`]), by any number of threads.
+/// Winding numbers of cells at their centres: first of the samples of both clouds in their own
+/// surface, then of the free cells listed in `units` in the other one. Queries times levels times
+/// `split` (1 or [`CORNERS`]), by any number of threads.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_wind_units(
     t: Thread,
@@ -164,8 +174,9 @@ pub fn spatial_wind_units(
         }
     }
 }
-/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level, but for those that are [`DECIDED`]; from each
-/// its voxel's margin. Queries times levels times `split` (1 or [`CORNERS`]), by any number of threads: the last one of a query has its sum.
+/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level,
+/// but for those that are [`DECIDED`]; from each its voxel's margin. Queries times levels times
+/// `split` (1 or [`CORNERS`]), by any number of threads: the last one of a query has its sum.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_wind_voxels(
     t: Thread,
@@ -210,8 +221,9 @@ pub fn spatial_wind_voxels(
     }
 }
 
-/// What is known of each surface as a whole: area and closedness, from its coarsest level, by one thread a cloud; and the median of
-/// its samples, by one thread a sample: the one in the middle answers.
+/// What is known of each surface as a whole: area and closedness, from its coarsest level, by one
+/// thread a cloud; and the median of its samples, by one thread a sample: the one in the middle
+/// answers.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_surfaces(
     t: Thread,

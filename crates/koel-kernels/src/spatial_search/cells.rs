@@ -12,7 +12,8 @@ pub fn coordinate(points: In<u32>, i: u32, axis: u64) -> u32 {
     points.get(3 * i as u64 + axis)
 }
 
-/// The bits of a float, turned so that integers compare as the numbers do: -NaN first, then -inf to inf, NaN last.
+/// The bits of a float, turned so that integers compare as the numbers do: -NaN first, then -inf to
+/// inf, NaN last.
 #[inline(always)]
 pub fn ordered(bits: u32) -> u32 {
     if bits >> 31 != 0 { !bits } else { bits | 1 << 31 }
@@ -23,8 +24,8 @@ pub fn unordered(word: u32) -> u32 {
     if word >> 31 != 0 { word & !(1 << 31) } else { !word }
 }
 
-/// Widens `bounds`: least x, y, z, greatest x, y, z, as [`ordered`] words. Every thread takes many points, so that few
-/// atomics are needed.
+/// Widens `bounds`: least x, y, z, greatest x, y, z, as [`ordered`] words. Every thread takes many
+/// points, so that few atomics are needed.
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn point_bounds(t: Thread, n: u32, points: In<u32>, bounds: Buf<u32>) {
     let (mut low, mut high) = ([u32::MAX; 3], [0u32; 3]);
@@ -49,7 +50,14 @@ pub fn point_bounds(t: Thread, n: u32, points: In<u32>, bounds: Buf<u32>) {
 
 /// `keys[i]` = the key of the cell of point `i`; `indices[i]` = `i`.
 #[kernel(image = SEARCH, threads = 256, independent)]
-pub fn cell_keys(t: Thread, n: u32, voxels: Grid, points: In<u32>, keys: Buf<u64>, indices: Buf<u32>) {
+pub fn cell_keys(
+    t: Thread,
+    n: u32,
+    voxels: Grid,
+    points: In<u32>,
+    keys: Buf<u64>,
+    indices: Buf<u32>,
+) {
     let i = t.global_id();
     if i >= n {
         return;
@@ -83,8 +91,9 @@ pub fn gather_points(t: Thread, n: u32, points: In<u32>, indices: In<u32>, sorte
     sorted.x4().store(i, U32x4([x, y, z, index]));
 }
 
-/// Writes cell `i` of `n`, and the end behind them: `cells[2 i]` = its key, `cells[2 i + 1]` = where its points start, and no
-/// next cell. `names[i]` = what the hash table knows it by; `numbers[i]` = `i`.
+/// Writes cell `i` of `n`, and the end behind them: `cells[2 i]` = its key, `cells[2 i + 1]` =
+/// where its points start, and no next cell. `names[i]` = what the hash table knows it by;
+/// `numbers[i]` = `i`.
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn write_cells(
     t: Thread,
@@ -112,7 +121,8 @@ pub fn write_cells(
     numbers.store(i, i);
 }
 
-/// Links cells of equal name: `names` and `cells_of` are sorted by name, cells ascending where names are equal.
+/// Links cells of equal name: `names` and `cells_of` are sorted by name, cells ascending where
+/// names are equal.
 #[kernel(image = SEARCH, threads = 256, independent)]
 pub fn link_cells(t: Thread, n: u32, names: In<u32>, cells_of: In<u32>, cells: Buf<u64>) {
     let i = t.global_id();

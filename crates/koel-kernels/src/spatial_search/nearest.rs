@@ -48,7 +48,8 @@ impl Best {
     }
 }
 
-/// The cells of a cube around the query's cell, cut at the grid's sides: from `low` to before `high`.
+/// The cells of a cube around the query's cell, cut at the grid's sides: from `low` to before
+/// `high`.
 #[derive(Clone, Copy)]
 struct Cube {
     low: [u32; 3],
@@ -61,13 +62,15 @@ impl Cube {
         let high = |a: usize| centre[a].saturating_add(radius).saturating_add(1).min(grid.cells[a]);
         Cube { low: [low(0), low(1), low(2)], high: [high(0), high(1), high(2)] }
     }
-    /// The square of a distance that no point outside the cube is nearer than; infinite if the cube is the whole grid.
+    /// The square of a distance that no point outside the cube is nearer than; infinite if the cube
+    /// is the whole grid.
     #[inline(always)]
     fn squared_reach(&self, grid: &Grid, q: [f32; 3]) -> f64 {
         let mut least = f64::INFINITY;
         // Beyond the cube along one axis; along the others at least as far as the grid is.
         koel_simt::unroll::<3>(|a| {
-            let (cells, of_grid) = (grid.cells[a], |b: usize| grid.squared_gap(b, q[b], 0, grid.cells[b]));
+            let (cells, of_grid) =
+                (grid.cells[a], |b: usize| grid.squared_gap(b, q[b], 0, grid.cells[b]));
             let others = of_grid((a + 1) % 3) + of_grid((a + 2) % 3);
             if self.low[a] > 0 {
                 least = least.min(grid.squared_gap(a, q[a], 0, self.low[a]) + others);
@@ -80,11 +83,13 @@ impl Cube {
     }
 }
 
-/// The `k` points nearest to query `i`, ascending by distance and, where distances are equal, by index: `indices[k i..]` and
-/// the bits of the squared distances (`f64`), `distances[k i..]`. Where there are fewer: index 2^32 - 1, distance infinite.
+/// The `k` points nearest to query `i`, ascending by distance and, where distances are equal, by
+/// index: `indices[k i..]` and the bits of the squared distances (`f64`), `distances[k i..]`. Where
+/// there are fewer: index 2^32 - 1, distance infinite.
 ///
-/// Cubes of cells around the query are looked up while they are small; if points outside may still be nearer, all occupied
-/// cells are gone through from the query outwards, along one axis after the other, as far as they can matter.
+/// Cubes of cells around the query are looked up while they are small; if points outside may still
+/// be nearer, all occupied cells are gone through from the query outwards, along one axis after the
+/// other, as far as they can matter.
 #[kernel(image = SEARCH, threads = 128, independent)]
 pub fn find_nearest(
     t: Thread,
@@ -107,8 +112,13 @@ pub fn find_nearest(
     if i >= n {
         return;
     }
-    let cells =
-        Cells { grid: voxels, occupied, cells, points, table: Table::new(shape, stash_bits, slots, stash, header) };
+    let cells = Cells {
+        grid: voxels,
+        occupied,
+        cells,
+        points,
+        table: Table::new(shape, stash_bits, slots, stash, header),
+    };
     let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
     let first = i as u64 * k as u64;
     let mut best = Best { k, first, len: 0, worst: f64::INFINITY, indices, distances };
@@ -146,7 +156,8 @@ fn search(cells: &Cells, q: [f32; 3], best: &mut Best) {
     sweep(cells, q, centre, best);
 }
 
-/// Offers all points that can matter: slices of the grid across x, rows of them, cells of those, each from the query outwards.
+/// Offers all points that can matter: slices of the grid across x, rows of them, cells of those,
+/// each from the query outwards.
 #[inline(always)]
 #[track_caller]
 fn sweep(cells: &Cells, q: [f32; 3], centre: [u32; 3], best: &mut Best) {
@@ -181,7 +192,12 @@ fn sweep(cells: &Cells, q: [f32; 3], centre: [u32; 3], best: &mut Best) {
                         best,
                         |z| beside + gap(2, z[2]),
                         |_, cell, best| {
-                            offer_run(cells, q, (cells.cell(cell.low).1, cells.cell(cell.high).1), best);
+                            offer_run(
+                                cells,
+                                q,
+                                (cells.cell(cell.low).1, cells.cell(cell.high).1),
+                                best,
+                            );
                         },
                     );
                 },
@@ -195,8 +211,9 @@ struct Run {
     low: u32,
     high: u32,
 }
-/// Calls `visit` for the groups of `size` numbers that the occupied cells of a run fall into: from the cell `middle` upwards,
-/// then downwards, each until the squared distance of a group is beyond the worst.
+/// Calls `visit` for the groups of `size` numbers that the occupied cells of a run fall into: from
+/// the cell `middle` upwards, then downwards, each until the squared distance of a group is beyond
+/// the worst.
 #[inline(always)]
 #[track_caller]
 fn outwards(
@@ -236,7 +253,14 @@ fn outwards(
 /// Offers the points of the cube's cells that are `radius` cells from the centre along an axis.
 #[inline(always)]
 #[track_caller]
-fn offer_shell(cells: &Cells, q: [f32; 3], cube: Cube, centre: [u32; 3], radius: u32, best: &mut Best) {
+fn offer_shell(
+    cells: &Cells,
+    q: [f32; 3],
+    cube: Cube,
+    centre: [u32; 3],
+    radius: u32,
+    best: &mut Best,
+) {
     let Cube { low, high } = cube;
     let mut x = low[0];
     while x < high[0] {

@@ -1,11 +1,12 @@
 //! The grid, its occupied cells, and how to find them.
 //!
-//! Cells are numbered row by row: z fastest, then y, then x. Occupied cells stand in that order, and so do the points of
-//! all cells, so that the points of a run of cells along z are one piece of memory. A hash table, `koel::Map`, leads from a
-//! cell to its place among the occupied ones.
+//! Cells are numbered row by row: z fastest, then y, then x. Occupied cells stand in that order,
+//! and so do the points of all cells, so that the points of a run of cells along z are one piece of
+//! memory. A hash table, `koel::Map`, leads from a cell to its place among the occupied ones.
 //!
-//! The map's keys are 32-bit *names*. In a grid of at most 2^32 cells a cell's number is its name. In a larger one names are
-//! hashes of the 64-bit numbers; cells of equal name form a chain in ascending order, and the number itself decides.
+//! The map's keys are 32-bit *names*. In a grid of at most 2^32 cells a cell's number is its name.
+//! In a larger one names are hashes of the 64-bit numbers; cells of equal name form a chain in
+//! ascending order, and the number itself decides.
 use crate::map::find::Table;
 use crate::map::layout::Narrow;
 use koel_simt::{In, U64x2};
@@ -20,7 +21,8 @@ pub const MAX_CELLS: u64 = 1 << 63;
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(C)]
 pub struct Grid {
-    /// The corner with the least coordinates: of the points, so that no cell has a negative coordinate.
+    /// The corner with the least coordinates: of the points, so that no cell has a negative
+    /// coordinate.
     pub origin: [f64; 3],
     /// Side of a cell.
     pub size: f64,
@@ -41,11 +43,14 @@ impl Grid {
     fn along(&self, axis: usize, c: f64) -> f64 {
         (c - self.origin[axis]) * self.per_unit
     }
-    /// The cell of a point; of a point outside the grid, the nearest one. Monotone in each coordinate, on every device.
+    /// The cell of a point; of a point outside the grid, the nearest one. Monotone in each
+    /// coordinate, on every device.
     #[inline(always)]
     pub fn cell_of(&self, p: [f32; 3]) -> [u32; 3] {
         // Conversions saturate: what is below 0 is 0.
-        let c = |axis: usize| (self.along(axis, p[axis] as f64) as u32).min(self.cells[axis].wrapping_sub(1));
+        let c = |axis: usize| {
+            (self.along(axis, p[axis] as f64) as u32).min(self.cells[axis].wrapping_sub(1))
+        };
         [c(0), c(1), c(2)]
     }
     /// The number of a cell.
@@ -61,7 +66,8 @@ impl Grid {
         let (x, y) = divide(row, self.cells[1]);
         [x as u32, y, z]
     }
-    /// What the map knows a cell by: its number, or a hash of it (the finaliser of MurmurHash3, Appleby).
+    /// What the map knows a cell by: its number, or a hash of it (the finaliser of MurmurHash3,
+    /// Appleby).
     #[inline(always)]
     pub fn name(&self, key: u64) -> u32 {
         if self.wide == 0 {
@@ -72,8 +78,8 @@ impl Grid {
         h = (h ^ h >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
         (h >> 32) as u32
     }
-    /// The cells along an axis that can hold a point within `radius` of `c`: the first, and one behind the last. Rounding
-    /// makes it wider, never narrower.
+    /// The cells along an axis that can hold a point within `radius` of `c`: the first, and one
+    /// behind the last. Rounding makes it wider, never narrower.
     #[inline(always)]
     pub fn span(&self, axis: usize, c: f32, radius: f64) -> (u32, u32) {
         let c = c as f64;
@@ -91,7 +97,8 @@ impl Grid {
     fn face(&self, axis: usize, i: u32) -> f64 {
         self.origin[axis] + i as f64 * self.size
     }
-    /// The square of a distance that, along an axis, no point of the cells `low..high` is nearer to `c` than.
+    /// The square of a distance that, along an axis, no point of the cells `low..high` is nearer to
+    /// `c` than.
     #[inline(always)]
     pub fn squared_gap(&self, axis: usize, c: f32, low: u32, high: u32) -> f64 {
         let (c, low, high) = (c as f64, self.face(axis, low), self.face(axis, high));
@@ -109,7 +116,8 @@ fn divide(a: u64, b: u32) -> (u64, u32) {
 /// Relative error that the arithmetic of cells stays below: a few units of 2^-53.
 const SLACK: f64 = 1.0 / (1u64 << 48) as f64;
 
-/// The square of the distance of two points, each difference and sum rounded to 64 bits: x first, then y, then z.
+/// The square of the distance of two points, each difference and sum rounded to 64 bits: x first,
+/// then y, then z.
 #[inline(always)]
 pub fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f64 {
     let d = |axis: usize| a[axis] as f64 - b[axis] as f64;
@@ -123,7 +131,8 @@ pub struct Cells {
     pub grid: Grid,
     /// Occupied cells.
     pub occupied: u32,
-    /// Two words for each occupied cell and for the end: number, start of its points, next cell of its name.
+    /// Two words for each occupied cell and for the end: number, start of its points, next cell of
+    /// its name.
     pub cells: In<u64>,
     /// Four words for each point: x, y, z, index.
     pub points: In<u32>,
@@ -178,8 +187,8 @@ impl Cells {
         }
         low
     }
-    /// The sorted points of the cells `low..high` of row x, y: the first, and one behind the last. One lookup for each
-    /// empty cell before the first occupied one.
+    /// The sorted points of the cells `low..high` of row x, y: the first, and one behind the last.
+    /// One lookup for each empty cell before the first occupied one.
     #[inline(always)]
     #[track_caller]
     pub fn row(&self, x: u32, y: u32, low: u32, high: u32) -> (u32, u32) {
@@ -194,7 +203,8 @@ impl Cells {
         }
         let end = base.wrapping_add(high as u64);
         let start = self.cell(at).1;
-        // The cells of a row follow each other, and the end behind all cells has the greatest number.
+        // The cells of a row follow each other, and the end behind all cells has the greatest
+        // number.
         loop {
             at = at.wrapping_add(1);
             let (key, stop, _) = self.cell(at);

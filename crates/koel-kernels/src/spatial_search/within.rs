@@ -5,8 +5,8 @@ use crate::map::find::Table;
 use crate::map::layout::Shape;
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Calls `visit` with the index of every point within `radius` of `q`, in the order of the cells' numbers and, inside a
-/// cell, of the indices.
+/// Calls `visit` with the index of every point within `radius` of `q`, in the order of the cells'
+/// numbers and, inside a cell, of the indices.
 #[inline(always)]
 #[track_caller]
 fn each_within(cells: &Cells, q: [f32; 3], radius: f64, mut visit: impl FnMut(u32)) {
@@ -30,7 +30,8 @@ fn each_within(cells: &Cells, q: [f32; 3], radius: f64, mut visit: impl FnMut(u3
         }
         return;
     }
-    // More cells to look up than there are: from one occupied cell to the next, past those outside by bisection.
+    // More cells to look up than there are: from one occupied cell to the next, past those outside
+    // by bisection.
     let (mut at, mut next) = (0, grid.key([x0, y0, z0]));
     loop {
         at = cells.lower_bound(at, cells.occupied, next);
@@ -54,7 +55,13 @@ fn each_within(cells: &Cells, q: [f32; 3], radius: f64, mut visit: impl FnMut(u3
 
 #[inline(always)]
 #[track_caller]
-fn of_run(cells: &Cells, q: [f32; 3], limit: f64, (mut i, end): (u32, u32), visit: &mut impl FnMut(u32)) {
+fn of_run(
+    cells: &Cells,
+    q: [f32; 3],
+    limit: f64,
+    (mut i, end): (u32, u32),
+    visit: &mut impl FnMut(u32),
+) {
     while i < end {
         let (p, index) = cells.point(i);
         if squared_distance(p, q) <= limit {
@@ -86,16 +93,21 @@ pub fn count_within(
     if i >= n {
         return;
     }
-    let cells =
-        Cells { grid: voxels, occupied, cells, points, table: Table::new(shape, stash_bits, slots, stash, header) };
+    let cells = Cells {
+        grid: voxels,
+        occupied,
+        cells,
+        points,
+        table: Table::new(shape, stash_bits, slots, stash, header),
+    };
     let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
     let mut count = 0u64;
     each_within(&cells, q, f64::from_bits(radius), |_| count += 1);
     counts.store(i, count);
 }
 
-/// The indices of the points within `radius` of query `i` go to `found[offsets[i]..]`, as far as there is room before
-/// `offsets[i + 1]` and `room`.
+/// The indices of the points within `radius` of query `i` go to `found[offsets[i]..]`, as far as
+/// there is room before `offsets[i + 1]` and `room`.
 #[kernel(image = SEARCH, threads = 128, independent)]
 pub fn list_within(
     t: Thread,
@@ -119,8 +131,13 @@ pub fn list_within(
     if i >= n {
         return;
     }
-    let cells =
-        Cells { grid: voxels, occupied, cells, points, table: Table::new(shape, stash_bits, slots, stash, header) };
+    let cells = Cells {
+        grid: voxels,
+        occupied,
+        cells,
+        points,
+        table: Table::new(shape, stash_bits, slots, stash, header),
+    };
     let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
     let (mut at, end) = (offsets.get(i), offsets.get(i as u64 + 1).min(room));
     each_within(&cells, q, f64::from_bits(radius), |index| {

@@ -1,7 +1,9 @@
-//! Corners: pixels that differ from most of a circle around them (FAST: Rosten and Drummond 2006; 9 of 16, as ORB takes them).
+//! Corners: pixels that differ from most of a circle around them (FAST: Rosten and Drummond 2006; 9
+//! of 16, as ORB takes them).
 //!
-//! In the order of the launches: [`vision_corner_scores()`], [`vision_corner_peaks()`], then [`super::edges::vision_pixels()`] and
-//! [`vision_corners()`]. What is said of one pixel is a function here, which the CPU engine calls too: both have the same bits.
+//! In the order of the launches: [`vision_corner_scores()`], [`vision_corner_peaks()`], then
+//! [`super::edges::vision_pixels()`] and [`vision_corners()`]. What is said of one pixel is a
+//! function here, which the CPU engine calls too: both have the same bits.
 use super::at_least_one;
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
@@ -27,15 +29,17 @@ const CIRCLE: [(i32, i32); 16] = [
     (-1, -3),
 ];
 
-/// The least score of a corner, from the bin of the noise's median ([`super::edges::noise_bin`]): grey levels.
+/// The least score of a corner, from the bin of the noise's median ([`super::edges::noise_bin`]):
+/// grey levels.
 #[inline(always)]
 pub fn least_score(bin: u32) -> f32 {
     let noise = bin as f32 / 16.0 / 0.6745;
     (4.0 * noise).clamp(10.0, 60.0)
 }
 
-/// By how much all of nine pixels in a row on the circle are brighter than the middle, or all darker: of all nines the most, grey levels.
-/// 0 if it is not more than `least`. `at(dx, dy)` is the luminance.
+/// By how much all of nine pixels in a row on the circle are brighter than the middle, or all
+/// darker: of all nines the most, grey levels. 0 if it is not more than `least`. `at(dx, dy)` is
+/// the luminance.
 #[inline(always)]
 pub fn corner_score(least: f32, at: impl Fn(i32, i32) -> f32) -> f32 {
     let middle = at(0, 0);
@@ -68,7 +72,8 @@ pub fn corner_score(least: f32, at: impl Fn(i32, i32) -> f32) -> f32 {
     if score > least { score } else { 0.0 }
 }
 
-/// Whether the score of a pixel is the greatest of 3 x 3, the first of equal ones; `at(1, 1)` is its own.
+/// Whether the score of a pixel is the greatest of 3 x 3, the first of equal ones; `at(1, 1)` is
+/// its own.
 #[inline(always)]
 pub fn is_peak(at: impl Fn(u32, u32) -> f32) -> bool {
     let own = at(1, 1);
@@ -76,10 +81,17 @@ pub fn is_peak(at: impl Fn(u32, u32) -> f32) -> bool {
     own > 0.0 && before && own >= at(2, 1) && own >= at(0, 2) && own >= at(1, 2) && own >= at(2, 2)
 }
 
-/// `scores` = of each pixel its [`corner_score`], a float; 0 near the border. A thread a pixel. `median`: as
-/// [`super::edges::vision_median()`] leaves it.
+/// `scores` = of each pixel its [`corner_score`], a float; 0 near the border. A thread a pixel.
+/// `median`: as [`super::edges::vision_median()`] leaves it.
 #[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_corner_scores(t: Thread, width: u32, height: u32, image: In<u32>, median: In<u32>, scores: Buf<u32>) {
+pub fn vision_corner_scores(
+    t: Thread,
+    width: u32,
+    height: u32,
+    image: In<u32>,
+    median: In<u32>,
+    scores: Buf<u32>,
+) {
     let (i, width) = (t.global_id(), at_least_one(width));
     if i >= width * height {
         return;
@@ -113,9 +125,17 @@ pub fn vision_corner_peaks(t: Thread, width: u32, height: u32, scores: In<u32>, 
     flags.store(i, peak as u8);
 }
 
-/// `corners`: of each of the `count[0]` corners the number of its pixel and its score. A thread a pixel that may be one.
+/// `corners`: of each of the `count[0]` corners the number of its pixel and its score. A thread a
+/// pixel that may be one.
 #[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_corners(t: Thread, n: u32, count: In<u32>, pixels: In<u32>, scores: In<u32>, corners: Buf<u32>) {
+pub fn vision_corners(
+    t: Thread,
+    n: u32,
+    count: In<u32>,
+    pixels: In<u32>,
+    scores: In<u32>,
+    corners: Buf<u32>,
+) {
     let to = t.global_id();
     if to < n && to < count.get(0) {
         let i = pixels.get(to);

@@ -2,14 +2,17 @@
 
 /// The direction of a vector as a fraction of a turn, 2^32 to the turn; 0 for the zero vector.
 ///
-/// A polynomial for the arc tangent in the first octant (Abramowitz and Stegun 4.4.47), then reflections: within 2e-5 rad.
+/// A polynomial for the arc tangent in the first octant (Abramowitz and Stegun 4.4.47), then
+/// reflections: within 2e-5 rad.
 #[inline(always)]
 pub fn direction(x: f32, y: f32) -> u32 {
     let (ax, ay) = (x.abs(), y.abs());
     let (small, large) = if ax > ay { (ay, ax) } else { (ax, ay) };
     let r = small / if large > 1e-30 { large } else { 1e-30 };
     let q = r * r;
-    let turns = r * (0.159_133_62 + q * (-0.052_568_8 + q * (0.028_670_33 + q * (-0.013_549_34 + q * 0.003_316_01))));
+    let turns = r
+        * (0.159_133_62
+            + q * (-0.052_568_8 + q * (0.028_670_33 + q * (-0.013_549_34 + q * 0.003_316_01))));
     let mut a = (turns * 4_294_967_296.0) as i32 as u32;
     if ay > ax {
         a = (1 << 30) - a;

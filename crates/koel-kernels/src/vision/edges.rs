@@ -1,8 +1,10 @@
-//! Edges of an image: where the luminance changes most, to a fraction of a pixel, with the direction of the change.
+//! Edges of an image: where the luminance changes most, to a fraction of a pixel, with the
+//! direction of the change.
 //!
-//! In the order of the launches: [`vision_gradient()`], [`vision_noise()`], [`vision_median()`], [`vision_row_sums()`],
-//! [`vision_ridges()`], [`vision_pixels()`], [`vision_edges()`]. What is said of one pixel is a function here, which the CPU engine calls too: both have the same bits. Sums over
-//! windows are integers, so that their order does not matter.
+//! In the order of the launches: [`vision_gradient()`], [`vision_noise()`], [`vision_median()`],
+//! [`vision_row_sums()`], [`vision_ridges()`], [`vision_pixels()`], [`vision_edges()`]. What is
+//! said of one pixel is a function here, which the CPU engine calls too: both have the same bits.
+//! Sums over windows are integers, so that their order does not matter.
 use super::at_least_one;
 use super::direction::direction;
 use crate::compact::keep;
@@ -35,7 +37,8 @@ pub const TAPS: [f32; 2 * REACH as usize + 1] = [
 pub const WINDOW: u32 = 20;
 /// An edge is at least this much stronger than the mean of its window.
 const CONTRAST: f32 = 0.7;
-/// The second difference of a ridge's gradient, across it, over the gradient: a step blurred by [`SIGMA`] has about 0.3.
+/// The second difference of a ridge's gradient, across it, over the gradient: a step blurred by
+/// [`SIGMA`] has about 0.3.
 const FLATTEST: f32 = 0.01;
 /// Nothing is looked for this close to the border.
 pub const MARGIN: u32 = 3;
@@ -43,7 +46,8 @@ pub const MARGIN: u32 = 3;
 pub const LEAST_SIDE: u32 = 8;
 /// Bins of the noise, 16 to the grey level.
 pub const NOISE_BINS: u32 = 4096;
-/// Magnitudes are summed in units of 1/4096 grey level a pixel, up to 256: a window of 41 x 41 fits 32 bits.
+/// Magnitudes are summed in units of 1/4096 grey level a pixel, up to 256: a window of 41 x 41 fits
+/// 32 bits.
 const UNIT: f32 = 4096.0;
 const MOST: u32 = 1 << 20;
 /// No edge.
@@ -88,8 +92,8 @@ pub fn window(i: u32, reach: u32, n: u32) -> (u32, u32) {
     (i.saturating_sub(reach), if end < n { end } else { n })
 }
 
-/// The bin of what a window of 3 x 3 pixels says of the noise: a second difference in both directions, which structure hardly has
-/// (J. Immerkaer, Fast noise variance estimation, 1996).
+/// The bin of what a window of 3 x 3 pixels says of the noise: a second difference in both
+/// directions, which structure hardly has (J. Immerkaer, Fast noise variance estimation, 1996).
 #[inline(always)]
 pub fn noise_bin(at: impl Fn(u32, u32) -> f32) -> u32 {
     let second = |y: u32| at(0, y) - 2.0 * at(1, y) + at(2, y);
@@ -119,8 +123,8 @@ pub struct EdgePoint {
     pub contrast: f32,
 }
 
-/// The edge at a pixel, if the gradient is largest there along its own direction, above the threshold and above the local mean. There
-/// is none where pixels that are not numbers count.
+/// The edge at a pixel, if the gradient is largest there along its own direction, above the
+/// threshold and above the local mean. There is none where pixels that are not numbers count.
 #[inline(always)]
 pub fn edge_at(
     (x, y): (u32, u32),
@@ -177,12 +181,19 @@ pub const TILE: (u32, u32) = (32, 16);
 const SOFT: (u32, u32) = (TILE.0 + 2, TILE.1 + 2);
 const RAW: (u32, u32) = (SOFT.0 + 2 * REACH, SOFT.1 + 2 * REACH);
 
-/// Gauss and Sobel: `smooth` = the blurred image, `magnitudes` = the lengths of its gradients, 0 at the border. A block takes a
-/// [`TILE`]; all are floats.
+/// Gauss and Sobel: `smooth` = the blurred image, `magnitudes` = the lengths of its gradients, 0 at
+/// the border. A block takes a [`TILE`]; all are floats.
 ///
 /// Every pixel is read 3 times, 8 bytes are written.
 #[kernel(image = VISION, threads = 256, shared = (RAW.0 * RAW.1 + RAW.0 * SOFT.1 + SOFT.0 * SOFT.1) * 4)]
-pub fn vision_gradient(t: Thread, width: u32, height: u32, image: In<u32>, smooth: Buf<u32>, magnitudes: Buf<u32>) {
+pub fn vision_gradient(
+    t: Thread,
+    width: u32,
+    height: u32,
+    image: In<u32>,
+    smooth: Buf<u32>,
+    magnitudes: Buf<u32>,
+) {
     let mut shared = t.shared();
     let raw = shared.array::<u32>(RAW.0 * RAW.1);
     let tall = shared.array::<u32>(RAW.0 * SOFT.1);
@@ -202,7 +213,9 @@ pub fn vision_gradient(t: Thread, width: u32, height: u32, image: In<u32>, smoot
     i = t.id();
     while i < RAW.0 * SOFT.1 {
         let mut sum = 0.0;
-        unroll::<{ TAPS.len() }>(|k| sum += TAPS[k] * f32::from_bits(raw.load(i + k as u32 * RAW.0)));
+        unroll::<{ TAPS.len() }>(|k| {
+            sum += TAPS[k] * f32::from_bits(raw.load(i + k as u32 * RAW.0))
+        });
         tall.store(i, sum.to_bits());
         i += THREADS;
     }
@@ -246,7 +259,10 @@ pub fn vision_noise(t: Thread, width: u32, height: u32, image: In<u32>, counts: 
         let (x, y) = (i % width, i / width);
         if x > 0 && y > 0 && x + 1 < width && y + 1 < height {
             let corner = i - width - 1;
-            own.fetch_add(noise_bin(|dx, dy| f32::from_bits(image.get(corner + dy * width + dx))), 1);
+            own.fetch_add(
+                noise_bin(|dx, dy| f32::from_bits(image.get(corner + dy * width + dx))),
+                1,
+            );
         }
         i = i.saturating_add(t.grid_dim() * THREADS);
     }
@@ -284,7 +300,8 @@ pub fn vision_median(t: Thread, counts: In<u32>, out: Buf<u32>) {
     }
 }
 
-/// `sums` = of each pixel the sum of the [`summand`]s of its row, [`WINDOW`] pixels to both sides. A thread a pixel.
+/// `sums` = of each pixel the sum of the [`summand`]s of its row, [`WINDOW`] pixels to both sides.
+/// A thread a pixel.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_row_sums(t: Thread, width: u32, height: u32, magnitudes: In<u32>, sums: Buf<u32>) {
     let (i, width) = (t.global_id(), at_least_one(width));
@@ -357,8 +374,8 @@ pub fn vision_ridges(
     }
 }
 
-/// `pixels` = the numbers of the pixels whose flag is not 0, in their order; `count[0]` = how many. One block a tile of
-/// [`crate::compact::TILE`] pixels; `status` and `ticket` begin as zero.
+/// `pixels` = the numbers of the pixels whose flag is not 0, in their order; `count[0]` = how many.
+/// One block a tile of [`crate::compact::TILE`] pixels; `status` and `ticket` begin as zero.
 #[kernel(image = VISION, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
 pub fn vision_pixels(
     t: Thread,
@@ -373,8 +390,8 @@ pub fn vision_pixels(
     keep(t, n, 1, |i| flags.get_stream(i) != 0, |to, i| pixels.store(to, i), end, status, ticket)
 }
 
-/// Of each of the `count[0]` edges, `places`: x, y and the normal's x, y; `traits`: its direction, strength, contrast and the number
-/// of its pixel. A thread a pixel that may be one.
+/// Of each of the `count[0]` edges, `places`: x, y and the normal's x, y; `traits`: its direction,
+/// strength, contrast and the number of its pixel. A thread a pixel that may be one.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_edges(
     t: Thread,
@@ -409,7 +426,9 @@ mod tests {
 
     #[test]
     fn taps_are_a_gauss() {
-        let gauss = (-7..=7).map(|d| (-0.5 * (d as f64 / SIGMA as f64).powi(2)).exp()).collect::<Vec<f64>>();
+        let gauss = (-7..=7)
+            .map(|d| (-0.5 * (d as f64 / SIGMA as f64).powi(2)).exp())
+            .collect::<Vec<f64>>();
         let sum = gauss.iter().sum::<f64>();
         for (tap, exact) in TAPS.iter().zip(gauss) {
             assert!((*tap as f64 - exact / sum).abs() < 1e-7 * exact, "{tap} {}", exact / sum);

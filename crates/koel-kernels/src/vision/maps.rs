@@ -1,15 +1,18 @@
-//! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how much likelier a model's
-//! edge is to be here than anywhere.
+//! What a scene's edges say about every pixel, direction by direction: the nearest edge, and how
+//! much likelier a model's edge is to be here than anywhere.
 //!
-//! In the order of the launches: [`vision_members()`] notes in every pixel which classes of direction its edges belong to, a bit for
-//! each class and tolerance (a plane); [`vision_nearest()`] turns these into rows of bits, in which the nearest one is found by
-//! counting zeros; [`vision_log_ratios()`] and [`vision_likelihoods()`] count how near edges are around each pixel, and judge.
+//! In the order of the launches: [`vision_members()`] notes in every pixel which classes of
+//! direction its edges belong to, a bit for each class and tolerance (a plane);
+//! [`vision_nearest()`] turns these into rows of bits, in which the nearest one is found by
+//! counting zeros; [`vision_log_ratios()`] and [`vision_likelihoods()`] count how near edges are
+//! around each pixel, and judge.
 use super::refine::FAR;
 use super::vote::OUTSIDE;
 use super::{CLASSES, at_least_one, class};
 use koel_simt::{Buf, In, Thread, U32x4, block, kernel, unroll};
 
-/// How far the nearest edge is looked for, pixels. 253 pixels are within it: their numbers fit a byte.
+/// How far the nearest edge is looked for, pixels. 253 pixels are within it: their numbers fit a
+/// byte.
 pub const REACH: u32 = 9;
 /// Side of the window that is searched, pixels.
 pub const SIDE: u32 = 2 * REACH + 1;
@@ -82,13 +85,15 @@ pub fn log_ratio(found: f32, background: f32) -> i32 {
     let rounded = if v < 0.0 { -((0.5 - v) as i32) } else { (v + 0.5) as i32 };
     rounded.clamp(-100, 100)
 }
-/// What is said of a bin: how often a true point falls into it, over how often any point of the neighbourhood (four parts of
-/// five; one part, of the whole image) does. `local` and `everywhere` are parts of 1.
+/// What is said of a bin: how often a true point falls into it, over how often any point of the
+/// neighbourhood (four parts of five; one part, of the whole image) does. `local` and `everywhere`
+/// are parts of 1.
 #[inline(always)]
 pub fn judged(found: f32, local: f32, everywhere: f32) -> i32 {
     log_ratio(found, (0.8 * local + 0.2 * everywhere + 0.01) / 1.04)
 }
-/// The step of a frequency: `counts` of the three bins in a window of `rows` rows, `part` = steps over its columns. Bin 3 is none.
+/// The step of a frequency: `counts` of the three bins in a window of `rows` rows, `part` = steps
+/// over its columns. Bin 3 is none.
 #[inline(always)]
 pub fn step(bin: u32, counts: [u32; BINS as usize], rows: f32, part: f32) -> u32 {
     let step = match bin {
@@ -100,8 +105,9 @@ pub fn step(bin: u32, counts: [u32; BINS as usize], rows: f32, part: f32) -> u32
     (step + 0.5) as u32
 }
 
-/// `members[p]` |= the planes of the edges in pixel `p`, `index[p]` = the first of them. A thread an edge. `members` begins as
-/// zero, `index` as all ones. `places` and `traits`: as of [`super::edges::vision_edges()`].
+/// `members[p]` |= the planes of the edges in pixel `p`, `index[p]` = the first of them. A thread
+/// an edge. `members` begins as zero, `index` as all ones. `places` and `traits`: as of
+/// [`super::edges::vision_edges()`].
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_members(
     t: Thread,
@@ -129,9 +135,10 @@ const WARPS: u32 = THREADS / 32;
 pub const TILE: (u32, u32) = (32, 16);
 const ROWS: u32 = TILE.1 + 2 * REACH;
 
-/// `nearest`: of every class and pixel the number of the offset to the nearest edge pixel ([`FAR`]: none within [`REACH`]); of
-/// equally near ones the leftmost, then the topmost. `bits`: for each plane, bin and row the pixels in the bin, a bit each, in
-/// words of 32. A block takes a [`TILE`]. `numbers[(dy + 9) * 19 + dx + 9]` is the number of an offset.
+/// `nearest`: of every class and pixel the number of the offset to the nearest edge pixel ([`FAR`]:
+/// none within [`REACH`]); of equally near ones the leftmost, then the topmost. `bits`: for each
+/// plane, bin and row the pixels in the bin, a bit each, in words of 32. A block takes a [`TILE`].
+/// `numbers[(dy + 9) * 19 + dx + 9]` is the number of an offset.
 ///
 /// Reads 4 bytes a pixel (6 with what lies around the tile), writes 28.
 #[kernel(image = VISION, threads = 256, shared = ROWS * PLANES * 8)]
@@ -149,18 +156,24 @@ pub fn vision_nearest(
     let (group, top) = (t.block() % columns, t.block() / columns * TILE.1);
     let left = group * TILE.0;
 
-    // Of each row the 50 pixels that the tile needs: bit k of a plane's word is column left - 9 + k.
+    // Of each row the 50 pixels that the tile needs: bit k of a plane's word is column left - 9 +
+    // k.
     let mut row = t.warp_id();
     while row < ROWS {
         let y = (top + row).wrapping_sub(REACH);
         let member = |k: u32| {
             let x = (left + k).wrapping_sub(REACH);
-            if k < TILE.0 + 2 * REACH && x < width && y < height { members.get(y * width + x) } else { 0 }
+            if k < TILE.0 + 2 * REACH && x < width && y < height {
+                members.get(y * width + x)
+            } else {
+                0
+            }
         };
         let (low, high) = (member(t.lane()), member(t.lane() + 32));
         let mut word = 0;
         unroll::<32>(|plane| {
-            let pair = (t.warp().ballot(low >> plane & 1 != 0), t.warp().ballot(high >> plane & 1 != 0));
+            let pair =
+                (t.warp().ballot(low >> plane & 1 != 0), t.warp().ballot(high >> plane & 1 != 0));
             if t.lane() == plane as u32 {
                 word = pair.0 as u64 | (pair.1 as u64) << 32;
             }
@@ -180,21 +193,28 @@ pub fn vision_nearest(
             let mut best = u32::MAX;
             unroll::<{ SIDE as usize }>(|k| {
                 let dy = k as i32 - REACH as i32;
-                let window = (rows.load((row + k as u32) * PLANES + plane) >> t.lane()) as u32 & ((1 << SIDE) - 1);
+                let window = (rows.load((row + k as u32) * PLANES + plane) >> t.lane()) as u32
+                    & ((1 << SIDE) - 1);
                 if window != 0 {
-                    // Bits 0 to 8 are to the left, bit 9 is this column. Where one side has none, its distance is 10 or more.
+                    // Bits 0 to 8 are to the left, bit 9 is this column. Where one side has none,
+                    // its distance is 10 or more.
                     let (before, after) = (window & ((1 << REACH) - 1), window >> REACH);
-                    let (before, after) = (before.leading_zeros() - (31 - REACH), after.trailing_zeros());
+                    let (before, after) =
+                        (before.leading_zeros() - (31 - REACH), after.trailing_zeros());
                     let dx = if before <= after { -(before as i32) } else { after as i32 };
-                    let code = ((dx * dx + dy * dy) << 10 | (dx + REACH as i32) << 5 | k as i32) as u32;
+                    let code =
+                        ((dx * dx + dy * dy) << 10 | (dx + REACH as i32) << 5 | k as i32) as u32;
                     best = if code < best { code } else { best };
                 }
             });
             let distance2 = best >> 10;
             let inside = x < width;
             if plane < CLASSES && inside {
-                let number =
-                    if distance2 <= REACH * REACH { numbers.get((best & 31) * SIDE + (best >> 5 & 31)) } else { FAR };
+                let number = if distance2 <= REACH * REACH {
+                    numbers.get((best & 31) * SIDE + (best >> 5 & 31))
+                } else {
+                    FAR
+                };
                 nearest.store((plane * height + y) * width + x, number);
             }
             let judgement = judgement(plane);
@@ -213,8 +233,8 @@ pub fn vision_nearest(
     }
 }
 
-/// `table`: of each plane what each step of each bin says ([`ENTRIES`] bytes, signed). A block a plane. `bits`: as of
-/// [`vision_nearest()`].
+/// `table`: of each plane what each step of each bin says ([`ENTRIES`] bytes, signed). A block a
+/// plane. `bits`: as of [`vision_nearest()`].
 #[kernel(image = VISION, threads = 256, shared = 3 * 32 * 4)]
 pub fn vision_log_ratios(t: Thread, width: u32, height: u32, bits: In<u32>, table: Buf<u8>) {
     let mut shared = t.shared();
@@ -248,8 +268,9 @@ pub fn vision_log_ratios(t: Thread, width: u32, height: u32, bits: In<u32>, tabl
 /// Rows that a warp of [`vision_likelihoods()`] goes down.
 pub const STRIP: u32 = 64;
 
-/// `loose` and `fine`: what the table says of each class and pixel, in the wide and in the narrow tolerance. Behind the last of
-/// `loose`: [`OUTSIDE`]. A warp takes 32 columns and [`STRIP`] rows of a plane.
+/// `loose` and `fine`: what the table says of each class and pixel, in the wide and in the narrow
+/// tolerance. Behind the last of `loose`: [`OUTSIDE`]. A warp takes 32 columns and [`STRIP`] rows
+/// of a plane.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_likelihoods(
     t: Thread,
@@ -260,7 +281,8 @@ pub fn vision_likelihoods(
     loose: Buf<u8>,
     fine: Buf<u8>,
 ) {
-    let (columns, strips) = (at_least_one(width.div_ceil(32)), at_least_one(height.div_ceil(STRIP)));
+    let (columns, strips) =
+        (at_least_one(width.div_ceil(32)), at_least_one(height.div_ceil(STRIP)));
     let job = t.global_id() / 32;
     let (plane, group, strip) = (job / columns / strips, job % columns, job / columns % strips);
     let x = group * 32 + t.lane();
@@ -295,7 +317,9 @@ pub fn vision_likelihoods(
             unroll::<{ BINS as usize }>(|bin| counts[bin] -= in_row(bin as u32, begin));
             begin += 1;
         }
-        let own = |bin: u32| bits.get(((plane * BINS + bin) * height + y) * columns + group) >> t.lane() & 1 != 0;
+        let own = |bin: u32| {
+            bits.get(((plane * BINS + bin) * height + y) * columns + group) >> t.lane() & 1 != 0
+        };
         let bin = if own(0) {
             0
         } else if own(1) {
@@ -327,15 +351,17 @@ pub struct Placed {
     pub width: u32,
     /// Scene height, pixels.
     pub height: u32,
-    /// From the model to the scene: a, b, c, d, x, y of `x' = a x + b y + x`, `y' = c x + d y + y`; it does not mirror.
+    /// From the model to the scene: a, b, c, d, x, y of `x' = a x + b y + x`, `y' = c x + d y +
+    /// y`; it does not mirror.
     pub map: [f32; 6],
 }
 // SAFETY: `repr(C)`, plain numbers.
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Placed {}
 
-/// `partners`: for each model point the nearest scene edge of its direction: x, y and the normal's x, y; the normal is zero where
-/// there is none within [`REACH`]. A thread a point. The other arrays: as of [`super::refine::vision_moments()`].
+/// `partners`: for each model point the nearest scene edge of its direction: x, y and the normal's
+/// x, y; the normal is zero where there is none within [`REACH`]. A thread a point. The other
+/// arrays: as of [`super::refine::vision_moments()`].
 #[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_inliers(
     t: Thread,
@@ -362,7 +388,10 @@ pub fn vision_inliers(
         let code = nearest.get((class * placed.height + y) * placed.width + x);
         if code != FAR {
             let offset = offsets.get(code as u32);
-            let (x, y) = (x.wrapping_add(offset as i16 as u32), y.wrapping_add((offset >> 16) as i16 as u32));
+            let (x, y) = (
+                x.wrapping_add(offset as i16 as u32),
+                y.wrapping_add((offset >> 16) as i16 as u32),
+            );
             partner = edges.x4().get(index.get(y * placed.width + x));
         }
     }
@@ -385,9 +414,13 @@ mod tests {
     #[test]
     fn edges_are_in_the_planes_of_their_direction() {
         for k in 0..16u32 {
-            // Along an axis: its own class and the two beside it, 22.5 degrees off; narrow: its own.
+            // Along an axis: its own class and the two beside it, 22.5 degrees off; narrow: its
+            // own.
             let around = |c: u32| 1 << (c % 16);
-            assert_eq!(planes(k << 28), around(k) | around(k + 1) | around(k + 15) | around(k) << 16);
+            assert_eq!(
+                planes(k << 28),
+                around(k) | around(k + 1) | around(k + 15) | around(k) << 16
+            );
             // Halfway: both, narrow too.
             assert_eq!(planes((k << 28) + (1 << 27)), (around(k) | around(k + 1)) * 0x1_0001);
         }

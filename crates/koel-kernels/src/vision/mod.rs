@@ -1,11 +1,12 @@
 //! Matching of oriented edge points.
 //!
-//! In the order in which data meets them: [`edges`] finds them in an image, [`spread`] chooses some evenly, [`maps`] tells what a
-//! scene's edges say of every pixel, [`vote`] makes hypotheses from pairs, [`refine`] brings them closer. [`corners`] are other features.
+//! In the order in which data meets them: [`edges`] finds them in an image, [`spread`] chooses some
+//! evenly, [`maps`] tells what a scene's edges say of every pixel, [`vote`] makes hypotheses from
+//! pairs, [`refine`] brings them closer. [`corners`] are other features.
 //!
-//! Angles are [`u32`] fractions of a turn (2^32 to the turn, counter-clockwise in x right, y down), so that differences
-//! wrap by themselves. Arrays of floats travel as bits. Everything is basic arithmetic in a fixed order: the same bits on
-//! every device.
+//! Angles are [`u32`] fractions of a turn (2^32 to the turn, counter-clockwise in x right, y down),
+//! so that differences wrap by themselves. Arrays of floats travel as bits. Everything is basic
+//! arithmetic in a fixed order: the same bits on every device.
 pub mod corners;
 pub mod direction;
 pub mod edges;

@@ -1,8 +1,10 @@
-//! Refinement: each candidate, an affine map from model to scene, is moved to where its points lie on edges.
+//! Refinement: each candidate, an affine map from model to scene, is moved to where its points lie
+//! on edges.
 //!
-//! Iterated closest points. Each step pairs the moved model points with the nearest scene edge of their direction, by one
-//! read of a map ([`vision_moments()`], [`STRIPS`] threads a candidate), and solves for the affine change that brings them there: mostly
-//! across the edge, a little along it ([`vision_step()`], a thread a candidate).
+//! Iterated closest points. Each step pairs the moved model points with the nearest scene edge of
+//! their direction, by one read of a map ([`vision_moments()`], [`STRIPS`] threads a candidate),
+//! and solves for the affine change that brings them there: mostly across the edge, a little along
+//! it ([`vision_step()`], a thread a candidate).
 use super::class;
 use super::direction::direction;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
@@ -13,18 +15,19 @@ pub const FAR: u8 = 255;
 pub const OUTSIDE: i32 = -15;
 /// Fewer pairs than this determine nothing.
 const FEWEST_PAIRS: u32 = 8;
-/// A determinant of the linear part outside this range, or a ratio of its singular values `s` with `s + 1/s` above
-/// twice `STRETCH`, ends the refinement: the model would collapse or explode.
+/// A determinant of the linear part outside this range, or a ratio of its singular values `s` with
+/// `s + 1/s` above twice `STRETCH`, ends the refinement: the model would collapse or explode.
 const DETERMINANTS: (f32, f32) = (0.1, 3.5);
 const STRETCH: f32 = 2.6;
 
 /// Scores that differ by less than this part are equal.
 const TIE: f32 = 0.02;
 
-/// Threads that share a candidate in [`vision_moments()`]: each takes every eighth point. Sums over them have a fixed order.
+/// Threads that share a candidate in [`vision_moments()`]: each takes every eighth point. Sums over
+/// them have a fixed order.
 pub const STRIPS: u32 = 8;
-/// Words of a candidate's state, each of all candidates one behind the other: the map (six words: the linear part by rows, pixels a
-/// unit, and the place of the model's centre), ...
+/// Words of a candidate's state, each of all candidates one behind the other: the map (six words:
+/// the linear part by rows, pixels a unit, and the place of the model's centre), ...
 pub const MAP: u32 = 0;
 /// ... the last of the best maps so far, ...
 pub const BEST: u32 = 6;
@@ -35,7 +38,8 @@ const TOP: u32 = 13;
 pub const GOES_ON: u32 = 14;
 /// In all.
 pub const STATE: u32 = 15;
-/// Words of the sums of a strip: moments for xx, xy and yy of the directions, the right sides, the score, the number of pairs.
+/// Words of the sums of a strip: moments for xx, xy and yy of the directions, the right sides, the
+/// score, the number of pairs.
 pub const SUMS: u32 = 3 * 6 + 2 * 3 + 2;
 
 /// One step of a batch.
@@ -102,13 +106,16 @@ fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
     good.then_some(b)
 }
 
-/// The sums over one strip of the points of each candidate that goes on. Thread `s n + i`: strip `s` of candidate `i` of `n`.
+/// The sums over one strip of the points of each candidate that goes on. Thread `s n + i`: strip
+/// `s` of candidate `i` of `n`.
 ///
-/// `models`: of each its first point, their number, the unit of their coordinates (pixels, a float), 0; `of`: each candidate's.
-/// `points`: x, y (in units, about the model's centre), and the normal's x, y, of each model point; `weights`: of their votes.
-/// `edges`: x, y and the normal's x, y of each scene edge; `index`: of each pixel its edge. `nearest`: class by class, row by row, a
-/// number of `offsets`, to the nearest edge pixel, in the order of distance; [`FAR`] if there is none.
-/// `offsets`: x and y, as signed 16-bit halves. `likelihood`: class by class, signed, sixteenths. `sums[w STRIPS n + thread]`.
+/// `models`: of each its first point, their number, the unit of their coordinates (pixels, a
+/// float), 0; `of`: each candidate's. `points`: x, y (in units, about the model's centre), and the
+/// normal's x, y, of each model point; `weights`: of their votes. `edges`: x, y and the normal's x,
+/// y of each scene edge; `index`: of each pixel its edge. `nearest`: class by class, row by row, a
+/// number of `offsets`, to the nearest edge pixel, in the order of distance; [`FAR`] if there is
+/// none. `offsets`: x and y, as signed 16-bit halves. `likelihood`: class by class, signed,
+/// sixteenths. `sums[w STRIPS n + thread]`.
 #[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_moments(
     t: Thread,
@@ -135,7 +142,8 @@ pub fn vision_moments(
     let mut m = [0.0f32; 6];
     unroll::<6>(|k| m[k] = f32::from_bits(states.get((MAP + k as u32) * candidates + i)));
     let [a, b, c, d, x0, y0] = m;
-    // The normal equations: `n` of the pairs' moments, three times for xx, xy and yy of the directions.
+    // The normal equations: `n` of the pairs' moments, three times for xx, xy and yy of the
+    // directions.
     let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
     let (mut rx, mut ry) = ([0.0f32; 3], [0.0f32; 3]);
     let (mut score, mut pairs) = (0.0f32, 0);
@@ -143,7 +151,8 @@ pub fn vision_moments(
     let mut k = first + strip;
     while k < first + count {
         let U32x4([px, py, nx, ny]) = points.x4().get(k);
-        let (px, py, nx, ny) = (f32::from_bits(px), f32::from_bits(py), f32::from_bits(nx), f32::from_bits(ny));
+        let (px, py, nx, ny) =
+            (f32::from_bits(px), f32::from_bits(py), f32::from_bits(nx), f32::from_bits(ny));
         let weight = f32::from_bits(weights.get(k));
         let (qx, qy) = (a * px + b * py + x0, c * px + d * py + y0);
         let (x, y) = ((qx + 0.5) as i32 as u32, (qy + 0.5) as i32 as u32);
@@ -173,7 +182,8 @@ pub fn vision_moments(
         let w = 1.0 / (1.0 + z * (1.0 + z * (0.5 + z * (1.0 / 6.0 + z * (1.0 / 24.0)))));
         let v = w * along;
         pairs += 1;
-        let (sxx, sxy, syy) = (w * ux * ux + v * uy * uy, (w - v) * ux * uy, w * uy * uy + v * ux * ux);
+        let (sxx, sxy, syy) =
+            (w * ux * ux + v * uy * uy, (w - v) * ux * uy, w * uy * uy + v * ux * ux);
         let (fx, fy) = (sxx * ex + sxy * ey, sxy * ex + syy * ey);
         let moments = [px * px, px * py, py * py, px, py, 1.0];
         unroll::<6>(|n| {
@@ -200,15 +210,25 @@ pub fn vision_moments(
     put(25, pairs);
 }
 
-/// A step of each candidate that goes on, by the sums of [`vision_moments()`]. A thread a candidate. `models` and `of`: as there.
+/// A step of each candidate that goes on, by the sums of [`vision_moments()`]. A thread a
+/// candidate. `models` and `of`: as there.
 #[kernel(image = VISION, threads = 32, independent)]
-pub fn vision_step(t: Thread, refinement: Refinement, models: In<u32>, of: In<u32>, sums: In<u32>, states: Buf<u32>) {
+pub fn vision_step(
+    t: Thread,
+    refinement: Refinement,
+    models: In<u32>,
+    of: In<u32>,
+    sums: In<u32>,
+    states: Buf<u32>,
+) {
     let Refinement { candidates, damping, last, .. } = refinement;
     let i = t.global_id();
     if i >= candidates || states.load(GOES_ON * candidates + i) == 0 {
         return;
     }
-    let part = |word: usize, strip: usize| sums.get((word as u32 * STRIPS + strip as u32) * candidates + i);
+    let part = |word: usize, strip: usize| {
+        sums.get((word as u32 * STRIPS + strip as u32) * candidates + i)
+    };
     let sum = |word: usize| {
         let mut sum = 0.0;
         unroll::<{ STRIPS as usize }>(|strip| sum += f32::from_bits(part(word, strip)));
@@ -230,7 +250,8 @@ pub fn vision_step(t: Thread, refinement: Refinement, models: In<u32>, of: In<u3
     }
     let mut goes_on = last == 0 && pairs >= FEWEST_PAIRS;
     if goes_on {
-        // Unknowns: the change of a, b, x0, then of c, d, y0. Moments of (px, py, 1) with itself: xx xy x / yy y / 1.
+        // Unknowns: the change of a, b, x0, then of c, d, y0. Moments of (px, py, 1) with itself:
+        // xx xy x / yy y / 1.
         let (mut xx, mut xy, mut yy) = ([0.0f32; 6], [0.0f32; 6], [0.0f32; 6]);
         unroll::<6>(|n| (xx[n], xy[n], yy[n]) = (sum(n), sum(6 + n), sum(12 + n)));
         let mut n: Triangle = [

@@ -1,7 +1,9 @@
-//! A choice of edges that is spread evenly: the first in an order first, none too close to a chosen one.
+//! A choice of edges that is spread evenly: the first in an order first, none too close to a chosen
+//! one.
 //!
-//! The same choice as going through them one by one. An edge is decided once those before it that could crowd it out are; a
-//! thread waits for these. Blocks take tickets in the order of the edges, so that what is waited for is always running.
+//! The same choice as going through them one by one. An edge is decided once those before it that
+//! could crowd it out are; a thread waits for these. Blocks take tickets in the order of the edges,
+//! so that what is waited for is always running.
 use super::edges::NONE;
 use crate::lookback::take_tile;
 use koel_simt::{Buf, In, Thread, U32x4, kernel};
@@ -14,14 +16,16 @@ const OPEN: u32 = 0;
 const DROPPED: u32 = 1;
 const KEPT: u32 = 2;
 
-/// Whether one of two edges crowds out the other: x, y, normal x, normal y of each; less than the root of `apart2` pixels apart.
+/// Whether one of two edges crowds out the other: x, y, normal x, normal y of each; less than the
+/// root of `apart2` pixels apart.
 #[inline(always)]
 pub fn crowd(e: [f32; 4], o: [f32; 4], apart2: f32) -> bool {
     let (dx, dy) = (e[0] - o[0], e[1] - o[1]);
     e[2] * o[2] + e[3] * o[3] > ALIKE && dx * dx + dy * dy < apart2
 }
 
-/// Keys that bring those edges forward that stand out most, and the edges' numbers: to be sorted. A thread an edge.
+/// Keys that bring those edges forward that stand out most, and the edges' numbers: to be sorted. A
+/// thread an edge.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_order(t: Thread, edges: u32, traits: In<u32>, keys: Buf<u32>, numbers: Buf<u32>) {
     let i = t.global_id();
@@ -32,9 +36,17 @@ pub fn vision_order(t: Thread, edges: u32, traits: In<u32>, keys: Buf<u32>, numb
     }
 }
 
-/// `ranks[order[r]]` = r; `at[p]` = the edge found in pixel `p`. A thread an edge. `at` begins as all ones.
+/// `ranks[order[r]]` = r; `at[p]` = the edge found in pixel `p`. A thread an edge. `at` begins as
+/// all ones.
 #[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_ranks(t: Thread, edges: u32, order: In<u32>, traits: In<u32>, ranks: Buf<u32>, at: Buf<u32>) {
+pub fn vision_ranks(
+    t: Thread,
+    edges: u32,
+    order: In<u32>,
+    traits: In<u32>,
+    ranks: Buf<u32>,
+    at: Buf<u32>,
+) {
     let r = t.global_id();
     if r < edges {
         let edge = order.get(r);
@@ -60,8 +72,8 @@ pub struct Spread {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Spread {}
 
-/// `flags[r]` = 1 if the edge of rank `r` is chosen, else 0. A thread a rank; `states` (one an edge) begins as zero, as does
-/// `ticket`.
+/// `flags[r]` = 1 if the edge of rank `r` is chosen, else 0. A thread a rank; `states` (one an
+/// edge) begins as zero, as does `ticket`.
 #[kernel(image = VISION, threads = 256, shared = 4)]
 pub fn vision_spread(
     t: Thread,
@@ -123,7 +135,8 @@ pub fn vision_spread(
     }
 }
 
-/// `points`: x, y, direction and number of each chosen edge. A thread a place in `chosen`, of which `count[0]` are meant.
+/// `points`: x, y, direction and number of each chosen edge. A thread a place in `chosen`, of which
+/// `count[0]` are meant.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_points(
     t: Thread,

@@ -1,9 +1,10 @@
-//! Hypotheses: every ordered pair of scene points looks up the model bases that look like it, and each such basis is
-//! tried on a few points of the model.
+//! Hypotheses: every ordered pair of scene points looks up the model bases that look like it, and
+//! each such basis is tried on a few points of the model.
 //!
-//! Geometric hashing (Lamdan and Wolfson 1988; Alcantara et al. 2009, section 6) with oriented points: the invariants
-//! of a pair are the directions of its two ends relative to its own, so that one lookup gives whole hypotheses, and the
-//! votes are reads of a likelihood map instead of increments of counters.
+//! Geometric hashing (Lamdan and Wolfson 1988; Alcantara et al. 2009, section 6) with oriented
+//! points: the invariants of a pair are the directions of its two ends relative to its own, so that
+//! one lookup gives whole hypotheses, and the votes are reads of a likelihood map instead of
+//! increments of counters.
 use super::direction::direction;
 use super::{CLASSES, at_least_one, class};
 use crate::hash::mulhi;
@@ -13,7 +14,8 @@ use koel_simt::{Buf, In, Thread, U32x4, kernel};
 pub const TESTS: u32 = 32;
 /// What a point that falls outside the scene adds to a score.
 pub const OUTSIDE: i8 = -20;
-/// After 8, 16 and all 32 votes a hypothesis goes on only with this score: it has seen enough that speaks against it.
+/// After 8, 16 and all 32 votes a hypothesis goes on only with this score: it has seen enough that
+/// speaks against it.
 const STAGES: [i32; 3] = [-30, -20, 0];
 
 /// One search.
@@ -47,14 +49,16 @@ pub struct Search {
 #[cfg(not(target_arch = "nvptx64"))]
 unsafe impl koel_simt::Arg for Search {}
 
-/// The key of a pair: the bins of its two directions, each relative to the direction from the first to the second.
+/// The key of a pair: the bins of its two directions, each relative to the direction from the first
+/// to the second.
 #[inline(always)]
 pub fn key(bins: u32, first: u32, second: u32, pair: u32) -> u32 {
     let bin = |direction: u32| mulhi(direction.wrapping_sub(pair), bins);
     bin(first) * bins + bin(second)
 }
 
-/// A kept hypothesis: its score in the upper 16 bits (plus 1, so that 0 is none), the number of the basis, the second point.
+/// A kept hypothesis: its score in the upper 16 bits (plus 1, so that 0 is none), the number of the
+/// basis, the second point.
 #[inline(always)]
 fn pack(score: i32, number: u32, second: u32) -> u64 {
     ((score + 1) as u64) << 48 | (number as u64) << 24 | second as u64
@@ -86,22 +90,26 @@ fn four_votes(pose: Pose, group: u32, scene: Search, tests: In<u32>, likelihood:
     let place = |x: u32, y: u32, direction: u32| {
         let (x, y) = (f32::from_bits(x) - pose.origin.0, f32::from_bits(y) - pose.origin.1);
         let (x, y) = (pose.cos * x - pose.sin * y + pose.x, pose.sin * x + pose.cos * y + pose.y);
-        // SAFETY: finite, as the pair's length and the scale are within their bounds, and far below 2^31.
-        let (x, y) = unsafe { (x.to_int_unchecked::<i32>() as u32, y.to_int_unchecked::<i32>() as u32) };
+        // SAFETY: finite, as the pair's length and the scale are within their bounds, and far below
+        // 2^31.
+        let (x, y) =
+            unsafe { (x.to_int_unchecked::<i32>() as u32, y.to_int_unchecked::<i32>() as u32) };
         let inside = (x < scene.width) & (y < scene.height);
         let at = class(direction.wrapping_add(pose.turn)) * scene.pixels;
         // Meaningless where it is outside.
         let at = at.wrapping_add(y.wrapping_mul(scene.width)).wrapping_add(x);
         if inside { at } else { scene.pixels * CLASSES }
     };
-    let (U32x4([x0, x1, x2, x3]), U32x4([y0, y1, y2, y3]), U32x4([d0, d1, d2, d3])) = (xs, ys, directions);
+    let (U32x4([x0, x1, x2, x3]), U32x4([y0, y1, y2, y3]), U32x4([d0, d1, d2, d3])) =
+        (xs, ys, directions);
     let at = [place(x0, y0, d0), place(x1, y1, d1), place(x2, y2, d2), place(x3, y3, d3)];
     let vote = |at: u32| likelihood.get(at) as i8 as i32;
     vote(at[0]) + vote(at[1]) + vote(at[2]) + vote(at[3])
 }
 
-/// Keeps a hypothesis among the best of its `slots`, if it is one. Whatever the order in which many come, the best stay: a slot only
-/// ever takes a better one, and what is replaced was the worst of all. Returns what none of the slots is below any more.
+/// Keeps a hypothesis among the best of its `slots`, if it is one. Whatever the order in which many
+/// come, the best stay: a slot only ever takes a better one, and what is replaced was the worst of
+/// all. Returns what none of the slots is below any more.
 #[inline(always)]
 #[track_caller]
 fn keep(best: Buf<u64>, first: u32, slots: u32, kept: u64) -> u64 {
@@ -120,14 +128,16 @@ fn keep(best: Buf<u64>, first: u32, slots: u32, kept: u64) -> u64 {
     }
 }
 
-/// The best hypotheses of each model and scene point, in no order: of [`Search::strips`] threads a point, thread `s` tries the pairs from it
-/// to points `s, s + strips, ...`.
+/// The best hypotheses of each model and scene point, in no order: of [`Search::strips`] threads a
+/// point, thread `s` tries the pairs from it to points `s, s + strips, ...`.
 ///
-/// `points`: x, y, direction, 0 of each scene point. `starts`: of each key where its entries begin, and their end.
-/// `entries`, 8 words each: basis vector over its squared length (x, y), basis origin (x, y); direction of the basis,
-/// first group of test points of its tilt, its model, its number there. `tests`, 12 words for each four points: their x, their y,
-/// their directions. `alive[m]`: 0 if model `m` is not looked for. `likelihood`: class by class, row by row, signed; behind them
-/// [`OUTSIDE`]. `best`: for each model and point [`Search::keep`] slots, which begin as zero or as another table has left them.
+/// `points`: x, y, direction, 0 of each scene point. `starts`: of each key where its entries begin,
+/// and their end. `entries`, 8 words each: basis vector over its squared length (x, y), basis
+/// origin (x, y); direction of the basis, first group of test points of its tilt, its model, its
+/// number there. `tests`, 12 words for each four points: their x, their y, their directions.
+/// `alive[m]`: 0 if model `m` is not looked for. `likelihood`: class by class, row by row, signed;
+/// behind them [`OUTSIDE`]. `best`: for each model and point [`Search::keep`] slots, which begin as
+/// zero or as another table has left them.
 #[kernel(image = VISION, threads = 256, min_blocks = 4, independent)]
 pub fn vision_vote(
     t: Thread,
@@ -170,13 +180,23 @@ pub fn vision_vote(
                     // Half a pixel more: places are rounded.
                     let pose = Pose { cos, sin, origin, x: xi + 0.5, y: yi + 0.5, turn };
                     let some = |group| four_votes(pose, group, search, tests, likelihood);
-                    let mut score = if alive.get(model) != 0 { some(first) + some(first + 1) } else { i32::MIN };
+                    let mut score = if alive.get(model) != 0 {
+                        some(first) + some(first + 1)
+                    } else {
+                        i32::MIN
+                    };
                     if score >= STAGES[0] {
                         score += some(first + 2) + some(first + 3);
                         if score >= STAGES[1] {
-                            score += some(first + 4) + some(first + 5) + some(first + 6) + some(first + 7);
+                            score += some(first + 4)
+                                + some(first + 5)
+                                + some(first + 6)
+                                + some(first + 7);
                             if score >= STAGES[2] {
-                                let (kept, slots) = (pack(score, number, j), (model * search.points + i) * search.keep);
+                                let (kept, slots) = (
+                                    pack(score, number, j),
+                                    (model * search.points + i) * search.keep,
+                                );
                                 if slots != known || kept > least {
                                     (known, least) = (slots, keep(best, slots, search.keep, kept));
                                 }
@@ -209,7 +229,8 @@ mod tests {
     #[test]
     fn the_best_stay_whoever_comes_first() {
         for (seed, slots) in [(1, 1), (2, 4), (3, 8), (4, 8), (5, 4)] {
-            // All different, as hypotheses are; in the last round they rise, in the one before they fall.
+            // All different, as hypotheses are; in the last round they rise, in the one before they
+            // fall.
             let value = |i: u64| match seed {
                 4 => 5000 - i,
                 5 => 1 + i,
@@ -219,10 +240,18 @@ mod tests {
             let mut best = vec![0; 2 * slots];
             // SAFETY: 8 values a thread of two blocks, two lists.
             unsafe {
-                keep_all::launch(&Exec::new(seed), 2, In::new(&values), slots as u32, Buf::new(&mut best)).unwrap()
+                keep_all::launch(
+                    &Exec::new(seed),
+                    2,
+                    In::new(&values),
+                    slots as u32,
+                    Buf::new(&mut best),
+                )
+                .unwrap()
             };
             for (list, kept) in best.chunks_exact_mut(slots).enumerate() {
-                let mut expected = values.iter().skip(list).step_by(2).copied().collect::<Vec<u64>>();
+                let mut expected =
+                    values.iter().skip(list).step_by(2).copied().collect::<Vec<u64>>();
                 expected.sort_by(|a, b| b.cmp(a));
                 kept.sort_by(|a, b| b.cmp(a));
                 assert_eq!(kept, &expected[..slots], "seed {seed}, list {list}");

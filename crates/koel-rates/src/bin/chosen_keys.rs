@@ -1,13 +1,17 @@
-//! Seconds of builds and updates, of random keys and of keys chosen against the seed: one JSON line each.
+//! Seconds of builds and updates, of random keys and of keys chosen against the seed: one JSON line
+//! each.
 //!
 //!     cargo run --release -p koel-rates --bin chosen_keys -- [cpu|cuda] 10000 40000 160000 1000000
 //!
-//! Chosen keys share both their buckets by the seed that the table is asked to take: of 64 bits all of one hash, of 32 those of the least
-//! hashes. `some`: 400 of them among random ones. `ratio`, `some_ratio`: the time of these keys over that of random ones, each the median of
-//! 7 runs after 2, in turns, from the call until the device has done all. Every table is asked for all of its keys.
+//! Chosen keys share both their buckets by the seed that the table is asked to take: of 64 bits all
+//! of one hash, of 32 those of the least hashes. `some`: 400 of them among random ones. `ratio`,
+//! `some_ratio`: the time of these keys over that of random ones, each the median of 7 runs after
+//! 2, in turns, from the call until the device has done all. Every table is asked for all of its
+//! keys.
 use koel::map::layout::{Layout, Number};
 use koel::{
-    Device, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result, SetBuilder, SetOptions, Stream,
+    Device, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result,
+    SetBuilder, SetOptions, Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{RUNS, print_provenance, size};
@@ -45,7 +49,9 @@ fn random<K: Key>(n: usize) -> Vec<K> {
 }
 fn chosen<K: Key>(n: usize) -> Vec<K> {
     let shift = LayoutOf::<K>::HASH_SHIFT;
-    let mixed = |i: u32| if shift > 0 { 0x1234_5678u64 << shift | splitmix_at(3, i) >> 32 } else { i.into() };
+    let mixed = |i: u32| {
+        if shift > 0 { 0x1234_5678u64 << shift | splitmix_at(3, i) >> 32 } else { i.into() }
+    };
     (0..n as u32).map(|i| LayoutOf::<K>::unmixed(SEED, Number::narrowed(mixed(i)))).collect()
 }
 
@@ -110,7 +116,8 @@ fn set<K: Key>(stream: &Stream, input: &[K]) -> Result<(f64, u32)> {
 }
 /// Batches of new keys that come to an empty map.
 fn update<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
-    let (device, options) = (stream.device(), MapOptions { seed: Some(SEED), ..MapOptions::default() });
+    let (device, options) =
+        (stream.device(), MapOptions { seed: Some(SEED), ..MapOptions::default() });
     let none = device.stage::<K>(&[])?;
     let no_values = device.stage::<u32>(&[])?;
     let mut map = MapBuilder::new(device, options)?.build(stream, none.view(), no_values.view())?;
@@ -121,7 +128,8 @@ fn update<K: Key>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, 
     let start = Instant::now();
     for first in (0..n).step_by(BATCH) {
         let batch = first..(first + BATCH).min(n);
-        let (keys, values) = (keys.view().slice(batch.clone())?, values.view().slice(batch.clone())?);
+        let (keys, values) =
+            (keys.view().slice(batch.clone())?, values.view().slice(batch.clone())?);
         let all = Operations::All(Operation::InsertOrAssign);
         updater.apply(&mut map, stream, all, keys, values, outcomes.view_mut().slice(batch)?)?;
     }

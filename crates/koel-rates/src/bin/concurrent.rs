@@ -1,10 +1,11 @@
 //! Several streams that use one map: lookups overlap, and every answer is of a map that was there.
 //!
-//! `cargo run --release -p koel-rates --bin concurrent -- [cpu|cuda] [overlap] [stress SECONDS]`, one JSON object a line.
+//! `cargo run --release -p koel-rates --bin concurrent -- [cpu|cuda] [overlap] [stress SECONDS]`,
+//! one JSON object a line.
 //!
-//! `overlap`: two streams that only read one map, each with launches of few queries, against one stream. `stress`: six threads look keys
-//! up without waiting, one rebuilds the map in place, one drops it and builds another; values tell which map an answer is of. For
-//! `compute-sanitizer` too.
+//! `overlap`: two streams that only read one map, each with launches of few queries, against one
+//! stream. `stress`: six threads look keys up without waiting, one rebuilds the map in place, one
+//! drops it and builds another; values tell which map an answer is of. For `compute-sanitizer` too.
 use koel::map::{MapBuilder, MapOptions};
 use koel::{Device, Error, Graph, Map, Result, Stream};
 use koel_rates::print_provenance;
@@ -17,8 +18,10 @@ fn main() -> Result<()> {
     let has = |word: &str| words.iter().any(|w| w == word);
     let device = if has("cuda") { Device::cuda(0)? } else { Device::cpu()? };
     print_provenance(&device);
-    let seconds =
-        words.iter().position(|w| w == "stress").map(|i| words.get(i + 1).and_then(|s| s.parse().ok()).unwrap_or(5));
+    let seconds = words
+        .iter()
+        .position(|w| w == "stress")
+        .map(|i| words.get(i + 1).and_then(|s| s.parse().ok()).unwrap_or(5));
     if has("overlap") || seconds.is_none() {
         overlap(&device)?;
     }
@@ -33,11 +36,13 @@ const PAIRS: u32 = 1 << 20;
 fn overlap(device: &Device) -> Result<()> {
     let keys = (0..PAIRS).collect::<Vec<u32>>();
     let map: &'static Map = Box::leak(Box::new(Map::build(device, &keys, &keys)?));
-    let queries = (0..FEW as u32).map(|i| i.wrapping_mul(0x9E37_79B9) % (2 * PAIRS)).collect::<Vec<_>>();
+    let queries =
+        (0..FEW as u32).map(|i| i.wrapping_mul(0x9E37_79B9) % (2 * PAIRS)).collect::<Vec<_>>();
     let queries: &'static _ = Box::leak(Box::new(device.upload(&queries)?));
     let work = |stream: &Stream| -> Result<Graph<_>> {
         stream.capture(device.alloc::<u32>(FEW)?, move |stream, out| {
-            (0..LAUNCHES).try_for_each(|_| map.get_or(stream, queries.view(), out.view_mut(), u32::MAX))
+            (0..LAUNCHES)
+                .try_for_each(|_| map.get_or(stream, queries.view(), out.view_mut(), u32::MAX))
         })
     };
     // As many launches on one stream as on both.
@@ -49,7 +54,10 @@ fn overlap(device: &Device) -> Result<()> {
             streams.iter().try_for_each(|stream| stream.synchronize())?;
             let start = Instant::now();
             for _ in 0..4 {
-                graphs.iter_mut().zip(streams).try_for_each(|(graph, stream)| graph.launch(stream))?;
+                graphs
+                    .iter_mut()
+                    .zip(streams)
+                    .try_for_each(|(graph, stream)| graph.launch(stream))?;
             }
             streams.iter().try_for_each(|stream| stream.synchronize())?;
             best = best.min(start.elapsed().as_secs_f64());
@@ -57,7 +65,11 @@ fn overlap(device: &Device) -> Result<()> {
         Ok((8 * LAUNCHES * FEW) as f64 / best / 1e9)
     };
     let (one, two) = (rate([&streams[0], &streams[0]])?, rate([&streams[0], &streams[1]])?);
-    let expected = queries.download()?.iter().map(|&q| if q < PAIRS { q } else { u32::MAX }).collect::<Vec<_>>();
+    let expected = queries
+        .download()?
+        .iter()
+        .map(|&q| if q < PAIRS { q } else { u32::MAX })
+        .collect::<Vec<_>>();
     for graph in &graphs {
         assert!(graph.state().download()? == expected, "wrong answers");
     }
@@ -87,9 +99,11 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
     /// Between two changes of the map, so that lookups come in between.
     const PAUSE: Duration = Duration::from_micros(500);
     let keys = (0..KEYS).map(|i| i.wrapping_mul(7)).collect::<Vec<u32>>();
-    let of_version = |version: u32| keys.iter().map(|k| k.wrapping_add(version)).collect::<Vec<u32>>();
+    let of_version =
+        |version: u32| keys.iter().map(|k| k.wrapping_add(version)).collect::<Vec<u32>>();
     let staged = device.upload(&keys)?;
-    let all = RwLock::new(Versioned { map: Map::build(device, &keys, &of_version(1))?, version: 1 });
+    let all =
+        RwLock::new(Versioned { map: Map::build(device, &keys, &of_version(1))?, version: 1 });
     let (ended, fault) = (AtomicBool::new(false), Mutex::new(None::<Error>));
     let (lookups, rebuilds, drops) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let begin = Barrier::new(8);
@@ -112,7 +126,10 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
         }
         for (values, &version) in asked.values.iter().zip(&asked.version) {
             let found = values.download()?;
-            assert!(found.iter().zip(&keys).all(|(v, k)| *v == k.wrapping_add(version)), "an answer of another map");
+            assert!(
+                found.iter().zip(&keys).all(|(v, k)| *v == k.wrapping_add(version)),
+                "an answer of another map"
+            );
             lookups.fetch_add(KEYS as u64, Relaxed);
         }
         Ok(())
@@ -121,7 +138,8 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
         for _ in 0..6 {
             s.spawn(|| {
                 let new = || -> Result<Asked> {
-                    let values = (0..IN_FLIGHT).map(|_| device.alloc(keys.len())).collect::<Result<_>>()?;
+                    let values =
+                        (0..IN_FLIGHT).map(|_| device.alloc(keys.len())).collect::<Result<_>>()?;
                     Ok(Asked { stream: device.stream()?, values, version: vec![] })
                 };
                 let mut asked = new();
@@ -171,5 +189,9 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
 }
 /// Set-up that failed is told each time.
 fn stale() -> Error {
-    Error::Setting { field: "device", found: "no memory or no stream for a thread".into(), expected: "room".into() }
+    Error::Setting {
+        field: "device",
+        found: "no memory or no stream for a thread".into(),
+        expected: "room".into(),
+    }
 }

@@ -1,7 +1,9 @@
-//! What the first calls of a process cost on a GPU: opening the device, the first build, the first lookup.
+//! What the first calls of a process cost on a GPU: opening the device, the first build, the first
+//! lookup.
 //!
-//! `cargo run --release -p koel-rates --bin first_call -- [PAIRS] [ptx]`: prints two lines of JSON. With `ptx` no machine
-//! code is taken, as on a GPU that koel carries none for. The driver's cache counts: `CUDA_CACHE_DISABLE=1` turns it off.
+//! `cargo run --release -p koel-rates --bin first_call -- [PAIRS] [ptx]`: prints two lines of JSON.
+//! With `ptx` no machine code is taken, as on a GPU that koel carries none for. The driver's cache
+//! counts: `CUDA_CACHE_DISABLE=1` turns it off.
 use koel::device::CudaOptions;
 use koel::device::cudarc::driver::result;
 use koel::{Device, MapBuilder, MapOptions};
@@ -33,7 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let clock = Instant::now();
         let stream = device.stream()?;
         let (k, v) = (device.stage(&keys)?, device.stage(&values)?);
-        let map = MapBuilder::new(&device, MapOptions::default())?.build(&stream, k.view(), v.view())?;
+        let map =
+            MapBuilder::new(&device, MapOptions::default())?.build(&stream, k.view(), v.view())?;
         stream.synchronize()?;
         builds.push(ms(clock));
         let clock = Instant::now();

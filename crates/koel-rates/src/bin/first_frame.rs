@@ -1,6 +1,8 @@
-//! What the first frame of an intersection costs beside later ones, where kernels must be loaded for it.
+//! What the first frame of an intersection costs beside later ones, where kernels must be loaded
+//! for it.
 //!
-//! `cargo run --release -p koel-rates --bin first_frame -- [POINTS] [GRID]`: prints two lines of JSON.
+//! `cargo run --release -p koel-rates --bin first_frame -- [POINTS] [GRID]`: prints two lines of
+//! JSON.
 use koel::Device;
 use koel_rates::print_provenance;
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};
@@ -9,13 +11,15 @@ use std::error::Error;
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args = std::env::args().skip(1).map(|a| a.parse::<usize>()).collect::<Result<Vec<_>, _>>()?;
+    let args =
+        std::env::args().skip(1).map(|a| a.parse::<usize>()).collect::<Result<Vec<_>, _>>()?;
     let (points, n) = (*args.first().unwrap_or(&160_000), *args.get(1).unwrap_or(&128) as u32);
     let clouds = [sphere(points, -0.2), sphere(points, 0.2)];
     let device = Device::best()?;
     let grid = Grid::new([-1.0; 3], 2.0 / f64::from(n), n)?;
     let clock = Instant::now();
-    let mut intersector = Intersector::new(&device, &clouds[0], &clouds[1], grid, Method::default())?;
+    let mut intersector =
+        Intersector::new(&device, &clouds[0], &clouds[1], grid, Method::default())?;
     let preparing = ms(clock);
     let mut frames = vec![];
     for _ in 0..5 {
@@ -36,7 +40,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn sphere(points: usize, x: f32) -> PointCloud {
     let normal = |i: usize| {
         let z = 1.0 - (2 * i + 1) as f64 / points as f64;
-        let (r, turn) = ((1.0 - z * z).sqrt(), i as f64 * std::f64::consts::PI * (3.0 - 5f64.sqrt()));
+        let (r, turn) =
+            ((1.0 - z * z).sqrt(), i as f64 * std::f64::consts::PI * (3.0 - 5f64.sqrt()));
         [r * turn.cos(), r * turn.sin(), z].map(|c| c as f32)
     };
     let normals = (0..points).map(normal).collect::<Vec<_>>();

@@ -1,14 +1,18 @@
-//! Rates of [`Index`](koel::Index), of group counts and of [`MultiMap`] on this machine's best device: one JSON line each.
+//! Rates of [`Index`](koel::Index), of group counts and of [`MultiMap`] on this machine's best
+//! device: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin group_rates -- 2^24 2^27 distinct=2^10,2^20,2^26 each=4,64,zipf
+//!     cargo run --release -p koel-rates --bin group_rates -- 2^24 2^27 distinct=2^10,2^20,2^26
+//! each=4,64,zipf
 //!
-//! `gps`: 10^9 keys, pairs or values a second, the median of 7 runs after 2. Builds allocate what they build, and wait for the number of
-//! distinct keys. `distinct`: columns of random keys out of so many; of an index, `encode` builds it and looks the whole column up. `each`:
-//! values of a key in a multimap, in random order of the input; `zipf`: as many as Zipf's law gives out of n keys; each with the values of a key in the
-//! order of the input, and in any. Every answer was compared with the host's.
+//! `gps`: 10^9 keys, pairs or values a second, the median of 7 runs after 2. Builds allocate what
+//! they build, and wait for the number of distinct keys. `distinct`: columns of random keys out of
+//! so many; of an index, `encode` builds it and looks the whole column up. `each`: values of a key
+//! in a multimap, in random order of the input; `zipf`: as many as Zipf's law gives out of n keys;
+//! each with the values of a key in the order of the input, and in any. Every answer was compared
+//! with the host's.
 use koel::{
-    Buffer, Device, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, Result, Retriever, Stream,
-    ValueOrder, limits,
+    Buffer, Device, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, Result,
+    Retriever, Stream, ValueOrder, limits,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_rates::{RUNS, median, print_provenance, size};
@@ -18,15 +22,22 @@ fn main() -> Result<()> {
     let (mut sizes, mut distinct, mut each) = (vec![], vec![], vec![]);
     for arg in std::env::args().skip(1) {
         match arg.split_once('=') {
-            Some(("distinct", list)) => distinct = list.split(',').map(size).collect::<Result<Vec<_>>>()?,
-            Some(("each", list)) => each = list.split(',').map(Each::from).collect::<Result<Vec<_>>>()?,
+            Some(("distinct", list)) => {
+                distinct = list.split(',').map(size).collect::<Result<Vec<_>>>()?
+            }
+            Some(("each", list)) => {
+                each = list.split(',').map(Each::from).collect::<Result<Vec<_>>>()?
+            }
             _ => sizes.push(size(&arg)?),
         }
     }
     let stream = Device::best()?.stream()?;
     eprintln!("{}", stream.device().name());
     print_provenance(stream.device());
-    println!(r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#, limits::copies(&stream, 1 << 28, RUNS)?.rates.median);
+    println!(
+        r#"{{"op":"copy","bytes_per_s":{:.4e}}}"#,
+        limits::copies(&stream, 1 << 28, RUNS)?.rates.median
+    );
     for n in sizes {
         distinct.iter().try_for_each(|&d| index(&stream, n, d))?;
         for order in [ValueOrder::Input, ValueOrder::Any] {
@@ -49,7 +60,8 @@ impl Each {
         match self {
             // A bijection of the places, if n is a power of two.
             &Each::Same(each) => {
-                let place = (i as u32).wrapping_mul(0x9E37_79B1) as usize & (n.next_power_of_two() - 1);
+                let place =
+                    (i as u32).wrapping_mul(0x9E37_79B1) as usize & (n.next_power_of_two() - 1);
                 (place / each) as u32
             }
             Each::Zipf => {
@@ -76,10 +88,14 @@ fn tell(op: &str, n: usize, what: &str, count: usize, seconds: f64, verified: bo
 
 fn index(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
     let device = stream.device();
-    let ranks = (0..n).into_par_iter().map(|i| (splitmix_at(3, i as u32) % distinct as u64) as u32).collect::<Vec<_>>();
+    let ranks = (0..n)
+        .into_par_iter()
+        .map(|i| (splitmix_at(3, i as u32) % distinct as u64) as u32)
+        .collect::<Vec<_>>();
     let host = ranks.par_iter().map(|&r| key(r)).collect::<Vec<_>>();
     let column = device.upload(&host)?;
-    let (mut ids, mut builder) = (device.alloc(n)?, IndexBuilder::<u32>::new(device, IndexOptions::default())?);
+    let (mut ids, mut builder) =
+        (device.alloc(n)?, IndexBuilder::<u32>::new(device, IndexOptions::default())?);
     let what = format!(r#""distinct":{distinct}"#);
 
     let mut encoded = None;
@@ -92,7 +108,11 @@ fn index(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
     })?;
     let Some(index) = encoded else { unreachable!("it has run") };
     let keys = index.keys().download()?;
-    let right = ids.download()?.into_par_iter().zip(&host).all(|(id, key)| keys.get(id as usize) == Some(key));
+    let right = ids
+        .download()?
+        .into_par_iter()
+        .zip(&host)
+        .all(|(id, key)| keys.get(id as usize) == Some(key));
     tell("encode", n, &what, n, seconds, right && keys.is_sorted_by(|a, b| a < b));
     let seconds = median(stream, || index.ids_into(stream, column.view(), ids.view_mut()))?;
     tell("ids", n, &what, n, seconds, right);
@@ -119,7 +139,8 @@ fn multi_map(stream: &Stream, n: usize, each: &Each, order: ValueOrder) -> Resul
     let device = stream.device();
     let ranks = (0..n).into_par_iter().map(|i| each.rank(i, n)).collect::<Vec<_>>();
     let host = ranks.par_iter().map(|&r| key(r)).collect::<Vec<_>>();
-    let (keys, values) = (device.upload(&host)?, device.upload(&(0..n as u32).collect::<Vec<_>>())?);
+    let (keys, values) =
+        (device.upload(&host)?, device.upload(&(0..n as u32).collect::<Vec<_>>())?);
     let what = format!(r#""each":{},"order":"{order:?}""#, each.name());
     let options = MultiMapOptions { order, ..MultiMapOptions::default() };
     let mut builder = MultiMapBuilder::<u32, u32>::new(device, options)?;

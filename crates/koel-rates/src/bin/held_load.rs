@@ -1,9 +1,11 @@
 //! Many builds and updates in one process: memory must not grow. One JSON object a line.
 //!
-//! `cargo run --release -p koel-rates --bin held_load -- [cpu|cuda] [builds=10000] [batches=100000]`
+//! `cargo run --release -p koel-rates --bin held_load -- [cpu|cuda] [builds=10000]
+//! [batches=100000]`
 //!
-//! Builds maps of changing sizes and drops them, then changes one map by batches that insert and erase the same keys. After each tenth of
-//! the work it tells the process's resident memory and, of a GPU, the memory in use. Every map is looked up.
+//! Builds maps of changing sizes and drops them, then changes one map by batches that insert and
+//! erase the same keys. After each tenth of the work it tells the process's resident memory and, of
+//! a GPU, the memory in use. Every map is looked up.
 use koel::map::{MapUpdater, Operation, Operations};
 use koel::{Device, Error, Map, MapOptions, Result};
 use koel_rates::print_provenance;
@@ -15,8 +17,11 @@ fn main() -> Result<()> {
     let words = std::env::args().skip(1).collect::<Vec<_>>();
     let number = |name: &str, default: u32| -> Result<u32> {
         let found = words.iter().find_map(|w| w.strip_prefix(name)?.strip_prefix('='));
-        let wrong =
-            |_| Error::Setting { field: "argument", found: found.unwrap_or("").into(), expected: "a number".into() };
+        let wrong = |_| Error::Setting {
+            field: "argument",
+            found: found.unwrap_or("").into(),
+            expected: "a number".into(),
+        };
         found.map_or(Ok(default), |n| n.parse().map_err(wrong))
     };
     let device = if words.iter().any(|w| w == "cuda") { Device::cuda(0)? } else { Device::cpu()? };
@@ -58,7 +63,11 @@ fn updates(device: &Device, count: u32) -> Result<()> {
         )?;
         if i % count.div_ceil(10) == 0 {
             assert_eq!(map.count(&old)?, old.len() as u64, "batch {i}: keys are missing");
-            assert_eq!(map.count(&new)?, if i % 2 == 1 { new.len() as u64 } else { 0 }, "batch {i}");
+            assert_eq!(
+                map.count(&new)?,
+                if i % 2 == 1 { new.len() as u64 } else { 0 },
+                "batch {i}"
+            );
             tell(device, "updates", i)?;
         }
     }
@@ -68,7 +77,8 @@ fn updates(device: &Device, count: u32) -> Result<()> {
 fn tell(device: &Device, op: &str, done: u32) -> Result<()> {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|p| p.parse::<u64>().ok()).unwrap_or(0);
-    let on_device = device.memory()?.map_or("null".into(), |(free, total)| ((total - free) >> 20).to_string());
+    let on_device =
+        device.memory()?.map_or("null".into(), |(free, total)| ((total - free) >> 20).to_string());
     println!(
         r#"{{"device":"{}","op":"{op}","done":{done},"resident_mib":{:.1},"device_mib":{on_device}}}"#,
         device.name(),

@@ -1,12 +1,14 @@
-//! Rates of [`Map128`](koel::Map128), [`Set128`](koel::Set128) and [`Index128`](koel::Index128) on this machine's best device, beside the
-//! machine's own limits: one JSON line each.
+//! Rates of [`Map128`](koel::Map128), [`Set128`](koel::Set128) and [`Index128`](koel::Index128) on
+//! this machine's best device, beside the machine's own limits: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin keys128_rates -- 2^22 2^24 load=0.8,0.9 bits=32,64
 //!
-//! `gps`: 10^9 keys a second, the median of 7 runs after 2. Keys are random; `bits` are those of the values of maps. A build puts keys that are on
-//! the device into a table that is there (`rebuild`) and waits for its end. `encode` builds an index of `n` keys drawn from `distinct`, and
-//! looks the id of each up. `verified`: answers of all keys, present and absent, or all ids, were compared with the host's. `of_limit`: the
-//! rate over that of random reads of 32 bytes from as much memory, in the same run; a present key of a map takes 4.13 of them.
+//! `gps`: 10^9 keys a second, the median of 7 runs after 2. Keys are random; `bits` are those of
+//! the values of maps. A build puts keys that are on the device into a table that is there
+//! (`rebuild`) and waits for its end. `encode` builds an index of `n` keys drawn from `distinct`,
+//! and looks the id of each up. `verified`: answers of all keys, present and absent, or all ids,
+//! were compared with the host's. `of_limit`: the rate over that of random reads of 32 bytes from
+//! as much memory, in the same run; a present key of a map takes 4.13 of them.
 use koel::keys128::{Index128Builder, Map128Builder, Map128Options, Report128, Set128Builder};
 use koel::limits;
 use koel::{Buffer, Device, Error, IndexOptions, Result, SetOptions, Stream, Value};
@@ -21,7 +23,10 @@ fn main() -> Result<()> {
     for arg in &args {
         match arg.split_once('=') {
             Some(("load", list)) => {
-                loads = list.split(',').map(|l| l.parse().map_err(|_| wrong(arg))).collect::<Result<_>>()?;
+                loads = list
+                    .split(',')
+                    .map(|l| l.parse().map_err(|_| wrong(arg)))
+                    .collect::<Result<_>>()?;
             }
             Some(("bits", list)) => bits = list.split(',').collect(),
             _ => sizes.push(size(arg)?),
@@ -80,24 +85,33 @@ impl Keys<'_> {
     fn of_map<V: Value>(&self, load: f64) -> Result<()> {
         let Keys { stream, present, absent } = self;
         let (device, n, bits) = (stream.device(), present.len(), 8 * size_of::<V>());
-        let expected = (0..n as u32).into_par_iter().map(|i| V::narrowed(splitmix_at(2, i))).collect::<Vec<V>>();
+        let expected = (0..n as u32)
+            .into_par_iter()
+            .map(|i| V::narrowed(splitmix_at(2, i)))
+            .collect::<Vec<V>>();
         let of_keys = device.upload(&expected)?;
-        let mut builder = Map128Builder::new(device, Map128Options { load, ..Map128Options::default() })?;
+        let mut builder =
+            Map128Builder::new(device, Map128Options { load, ..Map128Options::default() })?;
         let mut map = builder.build(stream, present.view(), of_keys.view())?;
-        let seconds = median(stream, || builder.rebuild(&mut map, stream, present.view(), of_keys.view()))?;
+        let seconds =
+            median(stream, || builder.rebuild(&mut map, stream, present.view(), of_keys.view()))?;
         let (mut values, mut found) = (device.alloc::<V>(n)?, device.alloc::<u8>(n)?);
         map.get_into(stream, present.view(), values.view_mut(), found.view_mut())?;
-        let all_present = found.download()?.par_iter().all(|&f| f == 1) && values.download()? == expected;
+        let all_present =
+            found.download()?.par_iter().all(|&f| f == 1) && values.download()? == expected;
         map.get_into(stream, absent.view(), values.view_mut(), found.view_mut())?;
         let report = map.report()?;
-        let verified = all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
+        let verified =
+            all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
         let what = format!(r#""bits":{bits},"load":{load},"n":{n}"#);
         built("map128_build", &what, n, seconds, verified, report);
         let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
         for (kind, queries) in [("present", present), ("absent", absent)] {
             for op in ["find", "find_or"] {
                 let seconds = median(stream, || match op {
-                    "find" => map.get_into(stream, queries.view(), values.view_mut(), found.view_mut()),
+                    "find" => {
+                        map.get_into(stream, queries.view(), values.view_mut(), found.view_mut())
+                    }
                     _ => map.get_or(stream, queries.view(), values.view_mut(), V::default()),
                 })?;
                 looked_up(&format!("map128_{op}_{kind}"), &what, n, seconds, verified, limit);
@@ -117,7 +131,8 @@ impl Keys<'_> {
         let all_present = found.download()?.par_iter().all(|&f| f == 1);
         set.contains_into(stream, absent.view(), found.view_mut())?;
         let report = set.report()?;
-        let verified = all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
+        let verified =
+            all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
         let what = format!(r#""load":{load},"n":{n}"#);
         built("set128_build", &what, n, seconds, verified, report);
         let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
@@ -139,10 +154,12 @@ impl Keys<'_> {
 /// An index of a column, and the ids of the column.
 fn encode(stream: &Stream, n: usize, distinct: usize, load: f64) -> Result<()> {
     let device = stream.device();
-    let drawn = |i: u32| if distinct == n { i } else { (splitmix_at(3, i) % distinct as u64) as u32 };
+    let drawn =
+        |i: u32| if distinct == n { i } else { (splitmix_at(3, i) % distinct as u64) as u32 };
     let numbers = (0..n as u32).into_par_iter().map(drawn).collect::<Vec<_>>();
     let column = device.upload(&numbers.par_iter().map(|&i| key(i)).collect::<Vec<_>>())?;
-    let mut builder = Index128Builder::new(device, IndexOptions { load, ..IndexOptions::default() })?;
+    let mut builder =
+        Index128Builder::new(device, IndexOptions { load, ..IndexOptions::default() })?;
     let (mut index, mut ids) = (builder.build(stream, column.view())?, device.alloc::<u32>(n)?);
     let seconds = median(stream, || {
         builder.rebuild(&mut index, stream, column.view())?;

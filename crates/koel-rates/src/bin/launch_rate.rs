@@ -1,8 +1,9 @@
 //! What a call costs the host: calls a second, and allocations a call, on one stream of a device.
 //!
-//! `cargo run --release -p koel-rates --bin launch_rate -- [cpu|cuda]`. On a GPU the rate of launches is bounded by the driver; against
-//! the stand-in driver of the tests, with `STAND_IN_FAST=1`, what is left is koel's own time:
-//! `rustc --edition=2024 --crate-type=cdylib -O crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so`, then
+//! `cargo run --release -p koel-rates --bin launch_rate -- [cpu|cuda]`. On a GPU the rate of
+//! launches is bounded by the driver; against the stand-in driver of the tests, with
+//! `STAND_IN_FAST=1`, what is left is koel's own time: `rustc --edition=2024 --crate-type=cdylib -O
+//! crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so`, then
 //! `LD_LIBRARY_PATH=/tmp/stand-in`.
 use koel::{Device, Map, Result, Stream};
 use koel_kernels::map::find::map_find_or;
@@ -39,7 +40,10 @@ fn measure(name: &str, stream: &Stream, mut call: impl FnMut(u32) -> Result<()>)
         stream.synchronize()?;
     }
     let (nanoseconds, allocations) = (best / CALLS as f64 * 1e9, allocations as f64 / CALLS as f64);
-    println!("{name:44} {nanoseconds:8.0} ns a call {:8.2} M calls/s {allocations:6.2} allocations", 1e3 / nanoseconds);
+    println!(
+        "{name:44} {nanoseconds:8.0} ns a call {:8.2} M calls/s {allocations:6.2} allocations",
+        1e3 / nanoseconds
+    );
     Ok(())
 }
 
@@ -59,17 +63,34 @@ fn main() -> Result<()> {
     })?;
     let table = map.table(&stream)?;
     measure("launch of map_find_or, 4 queries", &stream, |_| {
-        let (keys, values) = (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
+        let (keys, values) =
+            (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
         let (slots, stash, header) = (table.slots, table.stash, table.header);
         // SAFETY: four queries and answers; the map's table.
         unsafe {
-            map_find_or::launch(&stream, 1, 4, 0, table.shape, table.stash_bits, slots, stash, header, keys, values)
+            map_find_or::launch(
+                &stream,
+                1,
+                4,
+                0,
+                table.shape,
+                table.stash_bits,
+                slots,
+                stash,
+                header,
+                keys,
+                values,
+            )
         }
     })?;
-    measure("Map::get_or, 4 queries", &stream, |_| map.get_or(&stream, keys.view(), values.view_mut(), 0))?;
+    measure("Map::get_or, 4 queries", &stream, |_| {
+        map.get_or(&stream, keys.view(), values.view_mut(), 0)
+    })?;
     let mut graph = stream.capture((map, keys, values), |stream, (map, keys, values)| {
         (0..10).try_for_each(|_| map.get_or(stream, keys.view(), values.view_mut(), 0))
     })?;
     measure("launch of a graph of ten Map::get_or", &stream, |_| graph.launch(&stream))?;
-    measure("one buffer of 1 KB, made and dropped", &stream, |_| device.alloc::<u8>(1 << 10).map(drop))
+    measure("one buffer of 1 KB, made and dropped", &stream, |_| {
+        device.alloc::<u8>(1 << 10).map(drop)
+    })
 }

@@ -1,13 +1,18 @@
-//! Rates of [`Map`] on this machine's best device, beside the machine's own limits: one JSON line each.
+//! Rates of [`Map`] on this machine's best device, beside the machine's own limits: one JSON line
+//! each.
 //!
-//!     cargo run --release -p koel-rates --bin map_rates -- 2^22 2^24 load=0.8,0.9 keys=unique,zipf policy=unchecked,keep_last
+//!     cargo run --release -p koel-rates --bin map_rates -- 2^22 2^24 load=0.8,0.9 keys=unique,zipf
+//! policy=unchecked,keep_last
 //!
-//! `gps`: 10^9 pairs or keys a second, the median of 7 runs after 2. A build puts pairs that are on the device into a map that
-//! is there (`rebuild`). `verified`: every answer of one lookup of every key was compared with the host's; of joins, every row.
-//! `of_limit`: the rate over that of random reads of 32 bytes from as much memory, in the same run.
+//! `gps`: 10^9 pairs or keys a second, the median of 7 runs after 2. A build puts pairs that are on
+//! the device into a map that is there (`rebuild`). `verified`: every answer of one lookup of every
+//! key was compared with the host's; of joins, every row. `of_limit`: the rate over that of random
+//! reads of 32 bytes from as much memory, in the same run.
 use koel::limits;
 use koel::map::{Key, Value};
-use koel::{Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream};
+use koel::{
+    Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream,
+};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{RUNS, median, median_of, print_provenance, size};
 use rayon::prelude::*;
@@ -25,10 +30,15 @@ fn main() -> Result<()> {
     for arg in &args {
         match arg.split_once('=') {
             Some(("load", list)) => {
-                settings.loads = list.split(',').map(|l| l.parse().map_err(|_| wrong(arg))).collect::<Result<_>>()?;
+                settings.loads = list
+                    .split(',')
+                    .map(|l| l.parse().map_err(|_| wrong(arg)))
+                    .collect::<Result<_>>()?;
             }
             Some(("keys", list)) => settings.keys = list.split(',').collect(),
-            Some(("policy", list)) => settings.policies.retain(|(name, _)| list.split(',').any(|l| l == *name)),
+            Some(("policy", list)) => {
+                settings.policies.retain(|(name, _)| list.split(',').any(|l| l == *name))
+            }
             _ => settings.sizes.push(size(arg)?),
         }
     }
@@ -127,14 +137,18 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
             if duplicates == Duplicates::Unchecked && distinct < n {
                 continue;
             }
-            let mut builder = MapBuilder::new(device, MapOptions { load, duplicates, ..Default::default() })?;
+            let mut builder =
+                MapBuilder::new(device, MapOptions { load, duplicates, ..Default::default() })?;
             let mut map = builder.build(stream, keys_in.view(), values_in.view())?;
-            let build = median(stream, || builder.rebuild(&mut map, stream, keys_in.view(), values_in.view()))?;
+            let build = median(stream, || {
+                builder.rebuild(&mut map, stream, keys_in.view(), values_in.view())
+            })?;
             let report = map.report()?;
             found.of(&map, stream, &keys_in)?;
             let (answers, flags) = (found.values.download()?, found.found.download()?);
             let right = |i: usize| {
-                flags[i] == 1 && answers[i] == T::value(last[ranks[i] as usize].load(Relaxed).wrapping_sub(1))
+                flags[i] == 1
+                    && answers[i] == T::value(last[ranks[i] as usize].load(Relaxed).wrapping_sub(1))
             };
             found.of(&map, stream, &absent)?;
             let verified = report.pairs == distinct
@@ -155,13 +169,17 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
                 report.scratch_bytes
             );
             let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
-            let lookups = [("find", &keys_in), ("find", &absent), ("values", &keys_in), ("values", &absent)];
+            let lookups =
+                [("find", &keys_in), ("find", &absent), ("values", &keys_in), ("values", &absent)];
             for (op, queries) in lookups {
                 let seconds = median(stream, || match op {
                     "find" => found.of(&map, stream, queries),
                     _ => map.get_or(stream, queries.view(), found.values.view_mut(), T::value(0)),
                 })?;
-                let op = format!("{op}_{}", if std::ptr::eq(queries, &keys_in) { "present" } else { "absent" });
+                let op = format!(
+                    "{op}_{}",
+                    if std::ptr::eq(queries, &keys_in) { "present" } else { "absent" }
+                );
                 println!(
                     r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
                     gps(seconds),
@@ -170,10 +188,13 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
                 );
             }
             let mut rows = Rows::new(device, n)?;
-            for (op, queries) in [("join", &keys_in), ("join_absent", &absent), ("semi_join", &keys_in)] {
+            for (op, queries) in
+                [("join", &keys_in), ("join_absent", &absent), ("semi_join", &keys_in)]
+            {
                 let seconds = median(stream, || rows.of(op, &map, stream, queries))?;
-                let verified = rows
-                    .are_right(op, &host_keys, |i| T::value(last[ranks[i] as usize].load(Relaxed).wrapping_sub(1)))?;
+                let verified = rows.are_right(op, &host_keys, |i| {
+                    T::value(last[ranks[i] as usize].load(Relaxed).wrapping_sub(1))
+                })?;
                 println!(
                     r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified},"scratch_bytes":{}}}"#,
                     gps(seconds),
@@ -184,14 +205,22 @@ fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'
             }
             // Where launches count: both as graphs.
             if n <= 1 << 20 {
-                let state = (builder, map, device.upload(&host_keys)?, device.upload(&values)?, device.alloc::<T>(n)?);
-                let mut build = stream.capture(state, |stream, (builder, map, keys, values, _)| {
-                    builder.rebuild(map, stream, keys.view(), values.view())
-                })?;
+                let state = (
+                    builder,
+                    map,
+                    device.upload(&host_keys)?,
+                    device.upload(&values)?,
+                    device.alloc::<T>(n)?,
+                );
+                let mut build =
+                    stream.capture(state, |stream, (builder, map, keys, values, _)| {
+                        builder.rebuild(map, stream, keys.view(), values.view())
+                    })?;
                 report_graph("graph_build", keys, n, load, stream, || build.launch(stream))?;
-                let mut find = stream.capture(build.into_state(), |stream, (_, map, keys, _, found)| {
-                    map.get_or(stream, keys.view(), found.view_mut(), T::value(0))
-                })?;
+                let mut find =
+                    stream.capture(build.into_state(), |stream, (_, map, keys, _, found)| {
+                        map.get_or(stream, keys.view(), found.view_mut(), T::value(0))
+                    })?;
                 report_graph("graph_values", keys, n, load, stream, || find.launch(stream))?;
             }
         }
@@ -241,17 +270,36 @@ struct Rows<T: Number> {
 impl<T: Number> Rows<T> {
     fn new(device: &Device, n: usize) -> Result<Rows<T>> {
         let joiner = MapJoiner::new(device)?;
-        Ok(Rows { joiner, numbers: device.alloc(n)?, values: device.alloc(n)?, count: device.alloc(1)? })
+        Ok(Rows {
+            joiner,
+            numbers: device.alloc(n)?,
+            values: device.alloc(n)?,
+            count: device.alloc(1)?,
+        })
     }
-    fn of(&mut self, op: &str, map: &Map<T, T>, stream: &Stream, queries: &Buffer<T>) -> Result<()> {
-        let (queries, values, count) = (queries.view(), self.values.view_mut(), self.count.view_mut());
+    fn of(
+        &mut self,
+        op: &str,
+        map: &Map<T, T>,
+        stream: &Stream,
+        queries: &Buffer<T>,
+    ) -> Result<()> {
+        let (queries, values, count) =
+            (queries.view(), self.values.view_mut(), self.count.view_mut());
         match op {
             "semi_join" => self.joiner.semi_join_into(stream, map, queries, values, count),
-            _ => self.joiner.join_into(stream, map, queries, self.numbers.view_mut(), values, count),
+            _ => {
+                self.joiner.join_into(stream, map, queries, self.numbers.view_mut(), values, count)
+            }
         }
     }
     /// Whether each query has its row, `value(i)` query `i`.
-    fn are_right(&self, op: &str, queries: &[T], value: impl Fn(usize) -> T + Sync) -> Result<bool> {
+    fn are_right(
+        &self,
+        op: &str,
+        queries: &[T],
+        value: impl Fn(usize) -> T + Sync,
+    ) -> Result<bool> {
         let rows = self.count.download()?[0] as usize;
         if op == "join_absent" {
             return Ok(rows == 0);
@@ -265,7 +313,9 @@ impl<T: Number> Rows<T> {
         }
         let numbers = self.numbers.download()?;
         let seen = queries.iter().map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
-        let right = |(&i, &v): (&u32, &T)| v == value(i as usize) && seen[i as usize].fetch_add(1, Relaxed) == 0;
+        let right = |(&i, &v): (&u32, &T)| {
+            v == value(i as usize) && seen[i as usize].fetch_add(1, Relaxed) == 0
+        };
         Ok(rows == queries.len() && numbers.par_iter().zip(&values).all(right))
     }
 }

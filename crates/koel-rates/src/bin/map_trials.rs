@@ -1,12 +1,15 @@
-//! Trials of [`Map`] on this machine's best device, every answer compared with the right one: one JSON line each.
+//! Trials of [`Map`] on this machine's best device, every answer compared with the right one: one
+//! JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin map_trials -- small 100000 big 2^29 tight streams 10
 //!
-//! `small N`: N builds of up to 2,000 pairs (of two partitions, now and then) with random, regular and hostile keys, random loads, seeds
-//! and policies, most of them into a map that is there, against `HashMap`. `big N`: one build of N pairs whose keys are a bijection of
-//! their numbers: all are found, as many others are not. `tight [N]`: the device's memory is taken but for 4 GiB (on the CPU 1 GiB of
-//! address space is given), then maps grow from N pairs until that is an error for want of memory; after it everything works again,
-//! and all once more. `streams [SECONDS]`: one thread puts other pairs into a map again and again while another looks up in a second
+//! `small N`: N builds of up to 2,000 pairs (of two partitions, now and then) with random, regular
+//! and hostile keys, random loads, seeds and policies, most of them into a map that is there,
+//! against `HashMap`. `big N`: one build of N pairs whose keys are a bijection of their numbers:
+//! all are found, as many others are not. `tight [N]`: the device's memory is taken but for 4 GiB
+//! (on the CPU 1 GiB of address space is given), then maps grow from N pairs until that is an error
+//! for want of memory; after it everything works again, and all once more. `streams [SECONDS]`: one
+//! thread puts other pairs into a map again and again while another looks up in a second
 //! map. Options: `seed=S`, `device=cpu`. Exit status 1 if an answer was wrong.
 use koel::map::layout::{Layout, Number};
 use koel::map::{Key, Value};
@@ -145,10 +148,15 @@ fn small_size(random: &mut Random) -> usize {
     }
 }
 /// Keys of a small trial, and what they are.
-fn small_keys<K: Key, V: Value>(random: &mut Random, n: usize, seed: u32) -> (&'static str, Vec<K>) {
+fn small_keys<K: Key, V: Value>(
+    random: &mut Random,
+    n: usize,
+    seed: u32,
+) -> (&'static str, Vec<K>) {
     let (base, bits) = (random.word(), 8 * size_of::<K>() as u32);
     let turned = |i: u64, by: u32| i << (by % bits) | i.checked_shr(bits - by % bits).unwrap_or(0);
-    let (step, by, few) = (random.word(), random.below(64) as u32, 1 + random.below(n.min(50)) as u64);
+    let (step, by, few) =
+        (random.word(), random.below(64) as u32, 1 + random.below(n.min(50)) as u64);
     let draw = |i: u64| splitmix_at(base, i as u32);
     // Mixed keys that begin or end alike: all in one bucket, in few, in one partition.
     let unmixed = |i: u64| <K::Layout<V> as Layout>::unmixed(seed, Number::narrowed(i)).widened();
@@ -187,7 +195,8 @@ fn small_trial<K: Key, V: Value>(
             reproducible: random.below(8) == 0,
         };
         let left = 1 + random.below(40);
-        *standing = Some(Standing { options, builder: MapBuilder::new(device, options)?, map: None, left });
+        *standing =
+            Some(Standing { options, builder: MapBuilder::new(device, options)?, map: None, left });
         tally.builders += 1;
     }
     let Some(Standing { options, builder, map, left }) = standing else { return Ok(()) };
@@ -196,7 +205,11 @@ fn small_trial<K: Key, V: Value>(
     let (name, keys) = small_keys::<K, V>(random, n, options.seed.unwrap_or(0));
     let salt = random.word();
     let values = (0..n as u64).map(|i| V::narrowed(i | (i ^ salt) << 32)).collect::<Vec<_>>();
-    let place = format!("{n} {name} keys of {} and values of {} bytes, {options:?}", size_of::<K>(), size_of::<V>());
+    let place = format!(
+        "{n} {name} keys of {} and values of {} bytes, {options:?}",
+        size_of::<K>(),
+        size_of::<V>()
+    );
     let pairs = || keys.iter().copied().zip(values.iter().copied());
     let oracle: HashMap<K, V> =
         if options.duplicates == KeepFirst { pairs().rev().collect() } else { pairs().collect() };
@@ -211,11 +224,19 @@ fn small_trial<K: Key, V: Value>(
         Some(mut old) => builder.rebuild(&mut old, stream, k.view(), v.view()).map(|()| old),
     };
     let built = match built {
-        Err(Error::DuplicateKey { key, first, second }) if options.duplicates == Reject && copies > 0 => {
+        Err(Error::DuplicateKey { key, first, second })
+            if options.duplicates == Reject && copies > 0 =>
+        {
             tally.rejected += 1;
-            let is_right =
-                first < second && second < n && keys[first] == keys[second] && key == u128::from(keys[first].widened());
-            return if is_right { Ok(()) } else { Err(format!("{place}: key {key}, {first}, {second}").into()) };
+            let is_right = first < second
+                && second < n
+                && keys[first] == keys[second]
+                && key == u128::from(keys[first].widened());
+            return if is_right {
+                Ok(())
+            } else {
+                Err(format!("{place}: key {key}, {first}, {second}").into())
+            };
         }
         Err(e) => return Err(format!("{place}: {e}").into()),
         Ok(_) if options.duplicates == Reject && copies > 0 => {
@@ -228,7 +249,8 @@ fn small_trial<K: Key, V: Value>(
     queries.extend((0..others).map(|_| K::narrowed(random.word())));
     queries.extend([0, 1, u64::MAX, u64::MAX - 1].map(K::narrowed));
     let staged = device.stage(&queries)?;
-    let (mut answers, mut found) = (device.alloc::<V>(queries.len())?, device.alloc::<u8>(queries.len())?);
+    let (mut answers, mut found) =
+        (device.alloc::<V>(queries.len())?, device.alloc::<u8>(queries.len())?);
     built.get_into(stream, staged.view(), answers.view_mut(), found.view_mut())?;
     let (answers, found, report) = (answers.download()?, found.download()?, built.report()?);
     // A broken promise: nothing hangs, and what is found belongs to its key.
@@ -236,13 +258,18 @@ fn small_trial<K: Key, V: Value>(
     for (i, query) in queries.iter().enumerate() {
         let answer = (answers[i], found[i]);
         let is_right = match oracle.get(query) {
-            Some(_) if is_broken && found[i] == 1 => pairs().any(|pair| pair == (*query, answers[i])),
+            Some(_) if is_broken && found[i] == 1 => {
+                pairs().any(|pair| pair == (*query, answers[i]))
+            }
             Some(&value) if !is_broken => answer == (value, 1),
             _ => answer == (V::narrowed(0), 0),
         };
         if !is_right {
             let right = oracle.get(query);
-            return Err(format!("{place}: key {query:?} is answered {answer:?}, not {right:?}; {report:?}").into());
+            return Err(format!(
+                "{place}: key {query:?} is answered {answer:?}, not {right:?}; {report:?}"
+            )
+            .into());
         }
     }
     if !is_broken && (report.pairs, report.duplicates) != (oracle.len(), copies) {
@@ -280,7 +307,13 @@ const LEAST_CHUNK: usize = 1 << 16;
 
 impl Input {
     /// `words`: room in host memory, which is kept for the next one.
-    fn new(device: &Device, n: usize, seed: u32, salt: u32, words: &mut Vec<u32>) -> koel::Result<Input> {
+    fn new(
+        device: &Device,
+        n: usize,
+        seed: u32,
+        salt: u32,
+        words: &mut Vec<u32>,
+    ) -> koel::Result<Input> {
         let keys = numbered(device, n, |i| key(i, seed), words)?;
         Ok(Input { keys, values: numbered(device, n, |i| value(i, salt), words)? })
     }
@@ -316,9 +349,17 @@ impl Lookups {
         let n = n.clamp(LEAST_CHUNK, CHUNK);
         let (queries, answers, found) = (device.alloc(n)?, device.alloc(n)?, device.alloc(n)?);
         let (answers_here, found_here) = (vec![0; n], vec![0; n]);
-        Ok(Lookups { queries, answers, found, words: Vec::with_capacity(n), answers_here, found_here })
+        Ok(Lookups {
+            queries,
+            answers,
+            found,
+            words: Vec::with_capacity(n),
+            answers_here,
+            found_here,
+        })
     }
-    /// Looks up keys 0..n, which are all there, and n..2n, of which none is; the first wrong answer is an error.
+    /// Looks up keys 0..n, which are all there, and n..2n, of which none is; the first wrong answer
+    /// is an error.
     fn verify(&mut self, stream: &Stream, map: &Map, n: usize, seed: u32, salt: u32) -> Outcome {
         let len = map.len()?;
         if len != n {
@@ -326,10 +367,15 @@ impl Lookups {
         }
         for start in (0..2 * n).step_by(self.queries.len()) {
             let numbers = start..(2 * n).min(start + self.queries.len());
-            numbers.clone().into_par_iter().map(|i| key(i as u32, seed)).collect_into_vec(&mut self.words);
+            numbers
+                .clone()
+                .into_par_iter()
+                .map(|i| key(i as u32, seed))
+                .collect_into_vec(&mut self.words);
             let part = ..numbers.len();
             self.queries.view_mut().slice(part)?.copy_from_host(&self.words)?;
-            let (to_answers, to_found) = (self.answers.view_mut().slice(part)?, self.found.view_mut().slice(part)?);
+            let (to_answers, to_found) =
+                (self.answers.view_mut().slice(part)?, self.found.view_mut().slice(part)?);
             map.get_into(stream, self.queries.view().slice(part)?, to_answers, to_found)?;
             let (answers, found) = (&mut self.answers_here[part], &mut self.found_here[part]);
             self.answers.view().slice(part)?.copy_to_host(answers)?;
@@ -337,7 +383,12 @@ impl Lookups {
             let expected = |i: usize| if i < n { (value(i as u32, salt), 1) } else { (0, 0) };
             let answer = |i: usize| (answers[i - start], found[i - start]);
             if let Some(i) = numbers.into_par_iter().find_first(|&i| answer(i) != expected(i)) {
-                return Err(format!("{n} pairs: key {i} is answered {:?}, not {:?}", answer(i), expected(i)).into());
+                return Err(format!(
+                    "{n} pairs: key {i} is answered {:?}, not {:?}",
+                    answer(i),
+                    expected(i)
+                )
+                .into());
             }
         }
         Ok(())
@@ -346,7 +397,9 @@ impl Lookups {
 
 fn big(device: &Device, n: usize, seed: u32) -> Outcome<String> {
     if n > 1 << 31 {
-        return Err(Error::TooMany { what: "pairs, with as many other keys,", n, max: 1 << 31 }.into());
+        return Err(
+            Error::TooMany { what: "pairs, with as many other keys,", n, max: 1 << 31 }.into()
+        );
     }
     let stream = device.stream()?;
     let mut lookups = Lookups::new(device, n)?;
@@ -387,7 +440,8 @@ impl Taken {
         Ok(Taken { bytes: pieces.iter().map(Buffer::bytes).sum(), _pieces: pieces, left: free })
     }
 }
-/// Where memory is promised rather than given, its want must be made: no more addresses than [`GIVEN`] besides those in use.
+/// Where memory is promised rather than given, its want must be made: no more addresses than
+/// [`GIVEN`] besides those in use.
 #[cfg(target_os = "linux")]
 fn limit_address_space() -> Outcome {
     let pages = std::fs::read_to_string("/proc/self/statm")?;
@@ -429,7 +483,9 @@ fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
                 Ok(input) => input,
                 Err(error) => break ("input", error),
             };
-            if let Err(error) = builder.rebuild(&mut map, &stream, input.keys.view(), input.values.view()) {
+            if let Err(error) =
+                builder.rebuild(&mut map, &stream, input.keys.view(), input.values.view())
+            {
                 break ("rebuild", error);
             }
             lookups.verify(&stream, &map, n, seed, SALT)?;
@@ -441,7 +497,9 @@ fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
             n += n / 2;
         };
         let Error::OutOfMemory { asked, free, .. } = error else { return Err(error.into()) };
-        told.push(format!(r#"{{"most":{most},"failed":{n},"at":"{at}","asked":{asked},"free":{free}}}"#));
+        told.push(format!(
+            r#"{{"most":{most},"failed":{n},"at":"{at}","asked":{asked},"free":{free}}}"#
+        ));
         // The map that was there, the one whose rebuild failed, and a new one.
         lookups.verify(&stream, &beside, least, seed, SALT)?;
         builder.rebuild(&mut map, &stream, first.keys.view(), first.values.view())?;
@@ -450,7 +508,12 @@ fn tight(device: &Device, least: usize, seed: u32) -> Outcome<String> {
         map = builder.build(&stream, first.keys.view(), first.values.view())?;
         lookups.verify(&stream, &map, least, seed, SALT)?;
     }
-    Ok(format!(r#""taken_bytes":{},"left_bytes":{},"rounds":[{}]"#, taken.bytes, taken.left, told.join(",")))
+    Ok(format!(
+        r#""taken_bytes":{},"left_bytes":{},"rounds":[{}]"#,
+        taken.bytes,
+        taken.left,
+        told.join(",")
+    ))
 }
 
 fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<String> {
@@ -484,8 +547,11 @@ fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<String> {
     let reads = || -> Outcome<usize> {
         let (stream, seed, mut lookups) = (device.stream()?, !seed, Lookups::new(device, n)?);
         let input = Input::new(device, n, seed, 3, &mut lookups.words)?;
-        let map =
-            MapBuilder::new(device, MapOptions::default())?.build(&stream, input.keys.view(), input.values.view())?;
+        let map = MapBuilder::new(device, MapOptions::default())?.build(
+            &stream,
+            input.keys.view(),
+            input.values.view(),
+        )?;
         run(&mut || lookups.verify(&stream, &map, n, seed, 3))
     };
     let (rebuilds, reads) = std::thread::scope(|scope| {
@@ -494,5 +560,8 @@ fn streams(device: &Device, time: Duration, seed: u32) -> Outcome<String> {
     });
     let panicked = |_| "a thread panicked";
     let (rounds, reads) = (rebuilds.map_err(panicked)??, reads.map_err(panicked)??);
-    Ok(format!(r#""n":{n},"rebuilds":{},"rebuilds_verified":{rounds},"lookup_rounds":{reads}"#, rounds * ORDER.len()))
+    Ok(format!(
+        r#""n":{n},"rebuilds":{},"rebuilds_verified":{rounds},"lookup_rounds":{reads}"#,
+        rounds * ORDER.len()
+    ))
 }

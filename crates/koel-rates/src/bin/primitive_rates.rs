@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release -p koel-rates --bin primitive_rates -- 2^22 2^24 2^26 2^27
 //!
-//! `gps`: 10^9 elements a second, the median of 7 runs after 2. `bytes_per_s`: the traffic that the operation must
-//! cause, by the same time. `verified`: the result of the first run was compared with the host's.
+//! `gps`: 10^9 elements a second, the median of 7 runs after 2. `bytes_per_s`: the traffic that the
+//! operation must cause, by the same time. `verified`: the result of the first run was compared
+//! with the host's.
 use koel::device::Element;
 use koel::primitives::radix_sort::SortPair;
 use koel::primitives::*;
@@ -93,7 +94,9 @@ impl Rates<'_> {
         let verified = verify(&state)?;
         let (n, time) = (self.n, median(self.stream, || run(&mut state))?);
         let (rate, traffic) = (n as f64 / time / 1e9, (bytes * n) as f64 / time);
-        println!(r#"{{"op":"{op}","n":{n},"gps":{rate:.3},"bytes_per_s":{traffic:.4e},"verified":{verified}}}"#);
+        println!(
+            r#"{{"op":"{op}","n":{n},"gps":{rate:.3},"bytes_per_s":{traffic:.4e},"verified":{verified}}}"#
+        );
         Ok(())
     }
 
@@ -109,7 +112,8 @@ impl Rates<'_> {
         let mut plan = Scan::new(self.device(), self.n)?;
         let run = |to: &mut Buffer<u32>| plan.exclusive(self.stream, from.view(), to.view_mut());
         self.report("scan_exclusive_u32", 8, self.device().alloc(self.n)?, run, |to| {
-            let sums = data.iter().scan(0u32, |sum, x| Some(std::mem::replace(sum, sum.wrapping_add(*x))));
+            let sums =
+                data.iter().scan(0u32, |sum, x| Some(std::mem::replace(sum, sum.wrapping_add(*x))));
             Ok(to.download()?.into_iter().eq(sums))
         })?;
         let data = self.random::<u64>();
@@ -129,10 +133,14 @@ impl Rates<'_> {
         let from = self.upload(&data)?;
         let run = |to: &mut Buffer<u64>| sum_into(self.stream, from.view(), to.view_mut());
         let want = data.iter().map(|&x| x as u64).sum::<u64>();
-        self.report("reduce_sum_u32", 4, self.device().alloc(1)?, run, |to| Ok(to.download()? == [want]))?;
+        self.report("reduce_sum_u32", 4, self.device().alloc(1)?, run, |to| {
+            Ok(to.download()? == [want])
+        })?;
         let run = |to: &mut Buffer<u32>| min_into(self.stream, from.view(), to.view_mut());
         let want = data.iter().copied().min().unwrap_or(u32::MAX);
-        self.report("reduce_min_u32", 4, self.device().alloc(1)?, run, |to| Ok(to.download()? == [want]))
+        self.report("reduce_min_u32", 4, self.device().alloc(1)?, run, |to| {
+            Ok(to.download()? == [want])
+        })
     }
     fn compactions(&self) -> Result<()> {
         let data = self.random::<u32>();
@@ -156,7 +164,9 @@ impl Rates<'_> {
             ("histogram_hash_4096", Bins::Hash { bins: 4096 }),
             ("histogram_hash_65536", Bins::Hash { bins: 65_536 }),
         ] {
-            let run = |to: &mut Buffer<u32>| histogram_into(self.stream, from.view(), bins, to.view_mut());
+            let run = |to: &mut Buffer<u32>| {
+                histogram_into(self.stream, from.view(), bins, to.view_mut())
+            };
             self.report(op, 4, self.device().alloc(bins.count())?, run, |to| {
                 let mut want = vec![0; bins.count()];
                 data.iter().for_each(|&k| want[bins.bin(k) as usize] += 1);
@@ -176,7 +186,9 @@ impl Rates<'_> {
             })
         };
         let all = fingerprint(&indices);
-        let values_of = |pairs: &[u64]| fingerprint(&pairs.iter().map(|p| (p >> 32) as u32).collect::<Vec<_>>());
+        let values_of = |pairs: &[u64]| {
+            fingerprint(&pairs.iter().map(|p| (p >> 32) as u32).collect::<Vec<_>>())
+        };
         for (op, bins) in [
             ("partition_slack_hash_256", Bins::Hash { bins: 256 }),
             ("partition_slack_bits_256", Bins::Bits { shift: 24, bits: 8 }),
@@ -190,15 +202,27 @@ impl Rates<'_> {
             );
             type State = (Buffer<u64>, Buffer<u32>, Buffer<u32>);
             let run = |(out, cursors, overflow): &mut State| {
-                let (out, cursors, overflow) = (out.view_mut(), cursors.view_mut(), overflow.view_mut());
-                partition_with_slack(self.stream, bins, room, keys.view(), values.view(), out, cursors, overflow)
+                let (out, cursors, overflow) =
+                    (out.view_mut(), cursors.view_mut(), overflow.view_mut());
+                partition_with_slack(
+                    self.stream,
+                    bins,
+                    room,
+                    keys.view(),
+                    values.view(),
+                    out,
+                    cursors,
+                    overflow,
+                )
             };
             self.report(op, 16, (out, cursors, overflow), run, |(out, cursors, overflow)| {
                 let (out, cursors) = (out.download()?, cursors.download()?);
                 let found = |b: usize| out[b * room..].get(..cursors[b] as usize).unwrap_or(&[]);
                 let each = (0..bins.count()).into_par_iter().all(|b| right(found(b), bins, b));
-                let sum =
-                    (0..bins.count()).into_par_iter().map(|b| values_of(found(b))).reduce(|| 0, u64::wrapping_add);
+                let sum = (0..bins.count())
+                    .into_par_iter()
+                    .map(|b| values_of(found(b)))
+                    .reduce(|| 0, u64::wrapping_add);
                 Ok(each && sum == all && overflow.download()? == [0])
             })?;
         }
@@ -225,7 +249,11 @@ impl Rates<'_> {
             Ok(to.par_windows(2).all(|w| w[0] <= w[1]) && fingerprint(&to) == fingerprint(&data))
         })
     }
-    fn sort_pairs<K: Number + SortPair<V>, V: Number>(&self, op: &str, passes: usize) -> Result<()> {
+    fn sort_pairs<K: Number + SortPair<V>, V: Number>(
+        &self,
+        op: &str,
+        passes: usize,
+    ) -> Result<()> {
         let data = self.random::<K>();
         let (keys, values) = (self.upload(&data)?, self.upload(&self.indices::<V>())?);
         let mut plan = SortPairs::new(self.device(), self.n)?;

@@ -1,12 +1,14 @@
-//! Rates of [`Set`](koel::Set) and [`SetCombiner`] on this machine's best device, beside the machine's own limits: one
-//! JSON line each.
+//! Rates of [`Set`](koel::Set) and [`SetCombiner`] on this machine's best device, beside the
+//! machine's own limits: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin set_rates -- 2^22 2^24 2^27 load=0.8,0.9 bits=32,64
 //!
-//! `gps`: 10^9 keys a second, the median of 7 runs after 2. A build puts keys that are on the device into a set that is there
-//! (`rebuild`). `unique` is of `n` keys drawn from `distinct`; unions, intersections and differences are of two arrays of `n` keys, half of
-//! which are in both, and count both arrays. `verified`: answers of all keys, or all keys of a result, were compared with the host's.
-//! `of_limit`: the rate over that of random reads of 32 bytes from as much memory, in the same run.
+//! `gps`: 10^9 keys a second, the median of 7 runs after 2. A build puts keys that are on the
+//! device into a set that is there (`rebuild`). `unique` is of `n` keys drawn from `distinct`;
+//! unions, intersections and differences are of two arrays of `n` keys, half of which are in both,
+//! and count both arrays. `verified`: answers of all keys, or all keys of a result, were compared
+//! with the host's. `of_limit`: the rate over that of random reads of 32 bytes from as much memory,
+//! in the same run.
 use koel::limits;
 use koel::{Buffer, Device, Error, Key, Result, SetBuilder, SetCombiner, SetOptions, Stream};
 use koel_kernels::hash::mix::{mix, splitmix_at};
@@ -19,7 +21,10 @@ fn main() -> Result<()> {
     for arg in &args {
         match arg.split_once('=') {
             Some(("load", list)) => {
-                loads = list.split(',').map(|l| l.parse().map_err(|_| wrong(arg))).collect::<Result<_>>()?;
+                loads = list
+                    .split(',')
+                    .map(|l| l.parse().map_err(|_| wrong(arg)))
+                    .collect::<Result<_>>()?;
             }
             Some(("bits", list)) => bits = list.split(',').collect(),
             _ => sizes.push(size(arg)?),
@@ -51,7 +56,11 @@ fn wrong(arg: &str) -> Error {
 }
 /// A key for each number, other ones for other numbers.
 fn key<K: Key>(i: u32) -> K {
-    if size_of::<K>() == 4 { K::narrowed(mix(i ^ 0x5BD1_E995).into()) } else { K::narrowed(splitmix_at(0, i)) }
+    if size_of::<K>() == 4 {
+        K::narrowed(mix(i ^ 0x5BD1_E995).into())
+    } else {
+        K::narrowed(splitmix_at(0, i))
+    }
 }
 fn keys<K: Key>(numbers: impl IndexedParallelIterator<Item = u32>) -> Vec<K> {
     numbers.map(key).collect()
@@ -74,7 +83,8 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
         set.contains_into(stream, present.view(), found.view_mut())?;
         let all_present = found.download()?.par_iter().all(|&f| f == 1);
         set.contains_into(stream, absent.view(), found.view_mut())?;
-        let verified = all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
+        let verified =
+            all_present && report.keys == n && found.download()?.par_iter().all(|&f| f == 0);
         println!(
             r#"{{"op":"set_build","bits":{bits},"load":{load},"n":{n},"gps":{:.2},"us":{:.1},"verified":{verified},"stashed":{},"overflowed":{},"attempts":{},"bytes":{},"scratch_bytes":{}}}"#,
             gps(n, build),
@@ -107,17 +117,24 @@ fn rates<K: Key>(stream: &Stream, n: usize, loads: &[f64]) -> Result<()> {
 }
 
 /// Distinct keys of inputs with more and more copies, then what is made of two arrays.
-fn combinations<K: Key>(stream: &Stream, n: usize, distinct_keys: &Buffer<K>, mut count: Buffer<u64>) -> Result<()> {
+fn combinations<K: Key>(
+    stream: &Stream,
+    n: usize,
+    distinct_keys: &Buffer<K>,
+    mut count: Buffer<u64>,
+) -> Result<()> {
     let (device, bits) = (stream.device(), 8 * size_of::<K>());
     let mut combiner = SetCombiner::new(device)?;
     let mut output = device.alloc::<K>(n)?;
     for distinct in [n, n / 8, n / 64, n / 4096, 1] {
         let drawn = |i: u32| (splitmix_at(1, i) % distinct.max(1) as u64) as u32;
-        let numbers = (0..n as u32).into_par_iter().map(|i| if distinct == n { i } else { drawn(i) });
+        let numbers =
+            (0..n as u32).into_par_iter().map(|i| if distinct == n { i } else { drawn(i) });
         let mut host = keys::<K>(numbers);
         let input = device.upload(&host)?;
-        let seconds =
-            median(stream, || combiner.unique_into(stream, input.view(), output.view_mut(), count.view_mut()))?;
+        let seconds = median(stream, || {
+            combiner.unique_into(stream, input.view(), output.view_mut(), count.view_mut())
+        })?;
         let mut found = output.view().slice(..count.download()?[0] as usize)?.download()?;
         host.par_sort_unstable();
         host.dedup();
@@ -136,7 +153,8 @@ fn combinations<K: Key>(stream: &Stream, n: usize, distinct_keys: &Buffer<K>, mu
     output = device.alloc::<K>(2 * n)?;
     for (op, expected) in [("union", n + half), ("intersection", n - half), ("difference", half)] {
         let seconds = median(stream, || {
-            let (a, b, to, sum) = (distinct_keys.view(), others.view(), output.view_mut(), count.view_mut());
+            let (a, b, to, sum) =
+                (distinct_keys.view(), others.view(), output.view_mut(), count.view_mut());
             match op {
                 "union" => combiner.union_into(stream, a, b, to, sum),
                 "intersection" => combiner.intersection_into(stream, a, b, to, sum),

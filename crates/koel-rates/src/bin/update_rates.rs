@@ -1,15 +1,17 @@
 //! Rates of [`MapUpdater`] and [`SetUpdater`] on this machine's best device: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin update_rates -- 2^24 batch=2^20 load=0.5,0.8 kind=map,set
+//!     cargo run --release -p koel-rates --bin update_rates -- 2^24 batch=2^20 load=0.5,0.8
+//! kind=map,set
 //!
-//! Batches of keys that are not in a table of so many pairs are inserted and erased again, 9 times; then keys that are there are inserted, their
-//! values assigned and added to, and operations mixed. `gps`: 10^9 operations a second, the median of 7 runs after 2, as
-//! [`enqueue`](koel::MapUpdater::enqueue) puts them on the stream. `verified`: all outcomes of all runs were what they must be, and so were lookups of all keys
-//! behind the last.
+//! Batches of keys that are not in a table of so many pairs are inserted and erased again, 9 times;
+//! then keys that are there are inserted, their values assigned and added to, and operations mixed.
+//! `gps`: 10^9 operations a second, the median of 7 runs after 2, as
+//! [`enqueue`](koel::MapUpdater::enqueue) puts them on the stream. `verified`: all outcomes of all
+//! runs were what they must be, and so were lookups of all keys behind the last.
 use koel::map::{Key, Value};
 use koel::{
-    Buffer, Device, Error, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Outcome, Result, Set,
-    SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, View, ViewMut,
+    Buffer, Device, Error, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Outcome,
+    Result, Set, SetBuilder, SetOperation, SetOptions, SetUpdater, Stream, View, ViewMut,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_rates::{RUNS, print_provenance, size};
@@ -19,13 +21,17 @@ use rayon::prelude::*;
 const MOST_LOAD: f64 = 0.9;
 
 fn main() -> Result<()> {
-    let (mut sizes, mut batches, mut loads, mut bits) = (vec![], vec![1 << 20], vec![0.5, 0.8], vec!["32"]);
+    let (mut sizes, mut batches, mut loads, mut bits) =
+        (vec![], vec![1 << 20], vec![0.5, 0.8], vec!["32"]);
     let mut kinds = vec!["map"];
     let args = std::env::args().skip(1).collect::<Vec<_>>();
     for arg in &args {
         match arg.split_once('=') {
             Some(("load", list)) => {
-                loads = list.split(',').map(|l| l.parse().map_err(|_| wrong(arg))).collect::<Result<Vec<f64>>>()?;
+                loads = list
+                    .split(',')
+                    .map(|l| l.parse().map_err(|_| wrong(arg)))
+                    .collect::<Result<Vec<f64>>>()?;
             }
             Some(("batch", list)) => batches = list.split(',').map(size).collect::<Result<_>>()?,
             Some(("bits", list)) => bits = list.split(',').collect(),
@@ -112,7 +118,10 @@ impl<T: Number> Updated for OfMap<T> {
     ];
     fn build(stream: &Stream, keys: View<'_, T>, load: f64) -> Result<Self> {
         let (device, options) = (stream.device(), MapOptions { load, ..MapOptions::default() });
-        Ok(OfMap(MapBuilder::new(device, options)?.build(stream, keys, keys)?, MapUpdater::new(device, options)?))
+        Ok(OfMap(
+            MapBuilder::new(device, options)?.build(stream, keys, keys)?,
+            MapUpdater::new(device, options)?,
+        ))
     }
     fn enqueue(
         &mut self,
@@ -139,7 +148,10 @@ impl<T: Number> Updated for OfSet<T> {
         &[("insert_known", Operation::Insert, Outcome::Kept)];
     fn build(stream: &Stream, keys: View<'_, T>, load: f64) -> Result<Self> {
         let (device, options) = (stream.device(), SetOptions { load, ..SetOptions::default() });
-        Ok(OfSet(SetBuilder::new(device, options)?.build(stream, keys)?, SetUpdater::new(device, options)?))
+        Ok(OfSet(
+            SetBuilder::new(device, options)?.build(stream, keys)?,
+            SetUpdater::new(device, options)?,
+        ))
     }
     fn enqueue(
         &mut self,
@@ -172,14 +184,21 @@ struct Bench<'a, U> {
 }
 impl<U: Updated> Bench<'_, U> {
     /// Seconds of a batch, all of whose outcomes must be this one.
-    fn time(&mut self, operations: Operations<'_>, keys: &Buffer<U::Key>, outcome: Option<Outcome>) -> Result<f64> {
+    fn time(
+        &mut self,
+        operations: Operations<'_>,
+        keys: &Buffer<U::Key>,
+        outcome: Option<Outcome>,
+    ) -> Result<f64> {
         let Bench { stream, table, outcomes, verified } = self;
         let (keys, to) = (keys.view(), outcomes.view_mut());
         let seconds = stream.time(|| table.enqueue(stream, operations, keys, to))?.1;
         let found = outcomes.download()?;
         *verified &= match outcome {
             Some(outcome) => found.par_iter().all(|&o| Outcome::of(o) == Some(outcome)),
-            None => found.par_iter().all(|&o| !matches!(Outcome::of(o), None | Some(Outcome::NotDone))),
+            None => {
+                found.par_iter().all(|&o| !matches!(Outcome::of(o), None | Some(Outcome::NotDone)))
+            }
         };
         Ok(seconds)
     }
@@ -209,8 +228,12 @@ fn rates<U: Updated>(stream: &Stream, n: usize, batch: usize, load: f64) -> Resu
         return Err(Error::Setting { field: "batch", found: batch.to_string(), expected });
     }
     let (there, absent) = (keys::<U::Key>(device, 0, n)?, keys::<U::Key>(device, n, batch)?);
-    let mut bench =
-        Bench { stream, table: U::build(stream, there.view(), load)?, outcomes: device.alloc(batch)?, verified: true };
+    let mut bench = Bench {
+        stream,
+        table: U::build(stream, there.view(), load)?,
+        outcomes: device.alloc(batch)?,
+        verified: true,
+    };
     let (insert, erase) = (Operations::All(Operation::Insert), Operations::All(Operation::Erase));
     let (mut inserts, mut erases) = (vec![], vec![]);
     for _ in 0..RUNS + 2 {
@@ -218,7 +241,8 @@ fn rates<U: Updated>(stream: &Stream, n: usize, batch: usize, load: f64) -> Resu
         bench.verified &= bench.table.count(&absent.download()?)? == batch as u64;
         erases.push(bench.time(erase, &absent, Some(Outcome::Erased))?);
     }
-    bench.verified &= bench.table.report()?[0] == n && bench.table.count(&there.download()?)? == n as u64;
+    bench.verified &=
+        bench.table.report()?[0] == n && bench.table.count(&there.download()?)? == n as u64;
     bench.verified &= bench.table.count(&absent.download()?)? == 0;
     bench.report("insert", n, load, inserts)?;
     bench.report("erase", n, load, erases)?;
@@ -227,7 +251,8 @@ fn rates<U: Updated>(stream: &Stream, n: usize, batch: usize, load: f64) -> Resu
     bench.outcomes = device.alloc(known.len())?;
     for &(op, operation, outcome) in U::ON_KNOWN {
         let all = Operations::All(operation);
-        let seconds = (0..RUNS + 2).map(|_| bench.time(all, &known, Some(outcome))).collect::<Result<_>>()?;
+        let seconds =
+            (0..RUNS + 2).map(|_| bench.time(all, &known, Some(outcome))).collect::<Result<_>>()?;
         bench.report(op, n, load, seconds)?;
     }
     let codes = (0..known.len()).map(|i| (splitmix_at(1, i as u32) % 4) as u8).collect::<Vec<_>>();

@@ -54,7 +54,8 @@ enum State {
 }
 impl PartialEq for State {
     fn eq(&self, other: &State) -> bool {
-        // Mostly the same object, which spares comparing the names of files; but one place may have several.
+        // Mostly the same object, which spares comparing the names of files; but one place may have
+        // several.
         let same = |a: At, b: At| std::ptr::eq(a, b) || a == b;
         match (*self, *other) {
             (State::Ready, State::Ready) | (State::Done, State::Done) => true,
@@ -124,7 +125,9 @@ pub fn running_block() -> Option<&'static Block<'static>> {
 /// The block that this OS thread is running.
 #[track_caller]
 pub fn current() -> &'static Block<'static> {
-    running_block().expect("only a kernel that the executor runs may wait for other threads or use shared memory")
+    running_block().expect(
+        "only a kernel that the executor runs may wait for other threads or use shared memory",
+    )
 }
 /// Ends the launch. Not a panic of the kernel: no hook, no message on stderr.
 #[cold]
@@ -169,7 +172,13 @@ impl<'l> Block<'l> {
     pub fn shared_bytes(&self) -> u32 {
         self.launch.shared_bytes
     }
-    fn fault(&self, kind: FaultKind, thread: Option<u32>, at: Option<At>, message: String) -> Fault {
+    fn fault(
+        &self,
+        kind: FaultKind,
+        thread: Option<u32>,
+        at: Option<At>,
+        message: String,
+    ) -> Fault {
         Fault { kind, kernel: self.launch.kernel, block: self.id.get(), thread, at, message }
     }
     #[cold]
@@ -213,12 +222,20 @@ impl<'l> Block<'l> {
     }
 
     /// Checks one access of shared memory. `reads`: the value there matters.
-    pub fn shared_access(&self, at: u32, bytes: u32, access: Access, reads: bool, loc: At) -> *mut u8 {
+    pub fn shared_access(
+        &self,
+        at: u32,
+        bytes: u32,
+        access: Access,
+        reads: bool,
+        loc: At,
+    ) -> *mut u8 {
         self.yield_point(loc);
         let have = self.launch.shared_bytes;
         if at.checked_add(bytes).is_none_or(|end| end > have) {
             // Only a handle that another launch left behind points there.
-            let m = format!("{bytes} bytes at {at} of shared memory, of which this launch has {have}");
+            let m =
+                format!("{bytes} bytes at {at} of shared memory, of which this launch has {have}");
             self.fail(FaultKind::OutOfBounds, loc, m);
         }
         if let Some(shadow) = &self.shadow {
@@ -235,7 +252,8 @@ impl<'l> Block<'l> {
                 self.fail(FaultKind::SharedRace, loc, m);
             }
             if self.launch.check_uninitialised
-                && let Some(byte) = shadow.uninitialised(at..at + bytes, access, reads, self.serial.get())
+                && let Some(byte) =
+                    shadow.uninitialised(at..at + bytes, access, reads, self.serial.get())
             {
                 drop(shadow);
                 let m = format!("{access:?} of shared byte {byte}, which this block never wrote");
@@ -246,7 +264,15 @@ impl<'l> Block<'l> {
         unsafe { (*self.shared.get()).as_mut_ptr().cast::<u8>().add(at as usize) }
     }
     /// Checks one access of global memory. `constant`: through an `In`.
-    pub fn global_access(&self, array: &Extent, address: usize, bytes: usize, access: Access, constant: bool, loc: At) {
+    pub fn global_access(
+        &self,
+        array: &Extent,
+        address: usize,
+        bytes: usize,
+        access: Access,
+        constant: bool,
+        loc: At,
+    ) {
         self.yield_point(loc);
         let Some(&Some(region)) = self.launch.region_of.get(array.slot as usize) else { return };
         let region = &self.launch.regions[region];
@@ -257,19 +283,27 @@ impl<'l> Block<'l> {
             }
         }
         let ordered = |block| self.seen.borrow().contains(block);
-        let Err((place, race)) = region.touch(address..address + bytes, access, constant, self.toucher(), ordered)
+        let Err((place, race)) =
+            region.touch(address..address + bytes, access, constant, self.toucher(), ordered)
         else {
             return;
         };
-        let what = format!("{access:?} of byte {} of `{}`", place as i64 - array.first as i64, array.name);
+        let what =
+            format!("{access:?} of byte {} of `{}`", place as i64 - array.first as i64, array.name);
         let m = match race {
             GlobalRace::Thread(t, kind) => {
-                format!("{what} races with {kind:?} by thread {t} of this block: no barrier between them")
+                format!(
+                    "{what} races with {kind:?} by thread {t} of this block: no barrier between them"
+                )
             }
             GlobalRace::Block(b, kind) => {
-                format!("{what} races with {kind:?} by block {b}: neither release and acquire nor fences order the two")
+                format!(
+                    "{what} races with {kind:?} by block {b}: neither release and acquire nor fences order the two"
+                )
             }
-            GlobalRace::NotConstant(b) => format!("{what}, an `In`, which block {b} of this launch writes"),
+            GlobalRace::NotConstant(b) => {
+                format!("{what}, an `In`, which block {b} of this launch writes")
+            }
         };
         self.fail(FaultKind::GlobalRace, loc, m);
     }
@@ -283,7 +317,8 @@ impl<'l> Block<'l> {
             self.epoch.set(self.epoch.get() + 1);
         }
     }
-    /// Turns the atomics of this thread before it into acquires (the last of them), and those after it into releases.
+    /// Turns the atomics of this thread before it into acquires (the last of them), and those after
+    /// it into releases.
     pub fn fence(&self) {
         if !self.launch.region_of.is_empty() {
             self.acquire(self.lane().last_atomic.get());
@@ -302,16 +337,24 @@ impl<'l> Block<'l> {
     /// The last lane to arrive computes everybody's result and goes on at once.
     pub fn warp_op(&self, id: u32, mask: u32, op: WarpOp, value: u64, aux: u32, at: At) -> u64 {
         let (me, first) = (self.lane(), id & !31);
-        let exists = if self.launch.threads - first >= 32 { !0 } else { (1u32 << (self.launch.threads - first)) - 1 };
+        let exists = if self.launch.threads - first >= 32 {
+            !0
+        } else {
+            (1u32 << (self.launch.threads - first)) - 1
+        };
         if mask >> (id & 31) & 1 == 0 || mask & !exists != 0 {
-            let m = format!("mask {mask:#010x} of {op:?} leaves out the calling lane or names lanes that do not exist");
+            let m = format!(
+                "mask {mask:#010x} of {op:?} leaves out the calling lane or names lanes that do not exist"
+            );
             self.fail(FaultKind::WarpMisuse, at, m);
         }
         me.value.set(value);
         me.aux.set(aux);
         let waiting = State::Warp { op, mask, at };
         me.state.set(waiting);
-        let lanes = || (0..32).filter(|l| mask >> l & 1 != 0).map(|l| (l, &self.lanes[(first + l) as usize]));
+        let lanes = || {
+            (0..32).filter(|l| mask >> l & 1 != 0).map(|l| (l, &self.lanes[(first + l) as usize]))
+        };
         let waits = &self.warp_waits[first as usize / 32];
         waits.set(waits.get() | 1 << (id & 31));
         // Who waits for what is compared once all are there, not by each that comes.
@@ -330,15 +373,21 @@ impl<'l> Block<'l> {
         for (_, l) in lanes() {
             l.result.set(match op {
                 WarpOp::Shuffle if mask >> l.aux.get() & 1 == 0 => {
-                    let m = format!("shuffle from lane {}, which is not in the mask {mask:#010x}", l.aux.get());
+                    let m = format!(
+                        "shuffle from lane {}, which is not in the mask {mask:#010x}",
+                        l.aux.get()
+                    );
                     self.fail(FaultKind::WarpMisuse, at, m);
                 }
                 WarpOp::Shuffle => self.lanes[(first + l.aux.get()) as usize].value.get(),
-                WarpOp::Match => lanes().fold(0, |m, (i, o)| m | ((o.value.get() == l.value.get()) as u64) << i),
+                WarpOp::Match => {
+                    lanes().fold(0, |m, (i, o)| m | ((o.value.get() == l.value.get()) as u64) << i)
+                }
                 _ => common,
             });
         }
-        // Only a sync of the whole warp counts for the race detector: part of a warp is not tracked.
+        // Only a sync of the whole warp counts for the race detector: part of a warp is not
+        // tracked.
         if op == WarpOp::Sync && mask == exists {
             let e = &self.warp_epochs[id as usize / 32];
             e.set(e.get() + 1);
@@ -368,7 +417,9 @@ impl<'l> Block<'l> {
             let place = match s {
                 State::Ready => "ready (executor bug)".into(),
                 State::Barrier(at) => format!("wait at the barrier at {at}"),
-                State::Warp { op, mask, at } => format!("wait in warp operation {op:?} (mask {mask:#010x}) at {at}"),
+                State::Warp { op, mask, at } => {
+                    format!("wait in warp operation {op:?} (mask {mask:#010x}) at {at}")
+                }
                 State::Done => "have returned".into(),
             };
             format!("{n} threads (first: {t}) {place}")
@@ -415,7 +466,10 @@ impl<'b> Resident<'b> {
         unsafe { (*block.shared.get()).fill(garbage) };
         // SAFETY: the caller's: the coroutines are gone before both.
         let (body, block_of_threads) = unsafe {
-            let body = std::mem::transmute::<&'b (dyn Fn(Thread) + Sync), &'static (dyn Fn(Thread) + Sync)>(body);
+            let body = std::mem::transmute::<
+                &'b (dyn Fn(Thread) + Sync),
+                &'static (dyn Fn(Thread) + Sync),
+            >(body);
             (body, std::mem::transmute::<&'b Block<'b>, &'static Block<'static>>(block))
         };
         let thread = |id: u32| {
@@ -464,9 +518,12 @@ impl<'b> Resident<'b> {
                 return Err(match payload.downcast::<Fault>() {
                     Ok(f) => *f,
                     Err(p) => {
+                        let text = p
+                            .downcast_ref::<String>()
+                            .cloned()
+                            .or(p.downcast_ref::<&str>().map(|s| s.to_string()));
                         let text =
-                            p.downcast_ref::<String>().cloned().or(p.downcast_ref::<&str>().map(|s| s.to_string()));
-                        let text = text.unwrap_or_else(|| "a panic with a value that is no text".into());
+                            text.unwrap_or_else(|| "a panic with a value that is no text".into());
                         block.fault(FaultKind::Panic, Some(t), None, text)
                     }
                 });
@@ -474,7 +531,8 @@ impl<'b> Resident<'b> {
         }
         Ok(Step::Ran(t))
     }
-    /// Nobody can run: all wait at one barrier, or all have returned (false), or something is wrong.
+    /// Nobody can run: all wait at one barrier, or all have returned (false), or something is
+    /// wrong.
     fn pass_barrier(&mut self) -> Result<bool, Fault> {
         let block = self.block;
         let first = block.lanes[0].state.get();

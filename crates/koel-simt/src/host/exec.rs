@@ -1,4 +1,5 @@
-//! The executor: deals the blocks of a launch to OS threads and interleaves those that are resident on each.
+//! The executor: deals the blocks of a launch to OS threads and interleaves those that are resident
+//! on each.
 use super::block::{Block, Resident, Rng, Shared, Step};
 use super::fault::{Fault, FaultKind};
 use super::launch::{ArrayArg, Backend, DeviceArg, KernelBody, KernelSpec};
@@ -20,31 +21,35 @@ pub struct Stats {
 
 /// The test executor: runs every thread of every block and checks what a GPU does not.
 ///
-/// `Exec::new(seed)` has every check on. See the [crate](crate#what-the-executor-checks) for the list of them.
+/// `Exec::new(seed)` has every check on. See the [crate](crate#what-the-executor-checks) for the
+/// list of them.
 ///
-/// The schedule is drawn from the seed. With one worker it is the same in every run; with several, the order inside a
-/// block is, as far as the kernel's memory lets it.
+/// The schedule is drawn from the seed. With one worker it is the same in every run; with several,
+/// the order inside a block is, as far as the kernel's memory lets it.
 pub struct Exec {
-    /// Draws the order of blocks and threads, where they are preempted, and what shared memory holds at first.
+    /// Draws the order of blocks and threads, where they are preempted, and what shared memory
+    /// holds at first.
     pub seed: u64,
     /// OS threads, at most. They run blocks at the same time, so that global atomics really race.
     pub workers: u32,
     /// Blocks that each worker keeps in flight and interleaves.
     pub resident: u32,
-    /// On average one in this many memory accesses lets another thread run first. 0: hardly any, only so many that a
-    /// thread which waits for others by reading memory cannot hang.
+    /// On average one in this many memory accesses lets another thread run first. 0: hardly any,
+    /// only so many that a thread which waits for others by reading memory cannot hang.
     pub preempt: u32,
     /// Report races in shared memory.
     pub check_races: bool,
-    /// Report races in global memory: inside a block and between blocks, in every `Buf` and in an `In` that is also a `Buf`.
+    /// Report races in global memory: inside a block and between blocks, in every `Buf` and in an
+    /// `In` that is also a `Buf`.
     pub check_global_races: bool,
     /// Report reads of shared memory that the block never wrote.
     pub check_uninitialised: bool,
-    /// The stack of a thread, in bytes: memory of which only the pages that are touched are taken. Kernels that are not optimised, or
-    /// are built with AddressSanitizer, need several times what others do. An overflow ends the process.
+    /// The stack of a thread, in bytes: memory of which only the pages that are touched are taken.
+    /// Kernels that are not optimised, or are built with AddressSanitizer, need several times
+    /// what others do. An overflow ends the process.
     pub stack_bytes: usize,
-    /// So often a worker may switch between threads while no thread of the launch comes to its end; then the kernel is
-    /// taken to spin forever. The default lasts several seconds.
+    /// So often a worker may switch between threads while no thread of the launch comes to its
+    /// end; then the kernel is taken to spin forever. The default lasts several seconds.
     pub patience: u64,
     stats: Mutex<Stats>,
 }
@@ -91,11 +96,18 @@ impl Exec {
         }
         stretches.retain(|s| s.writable);
         let region = |a: &&ArrayArg| {
-            let within = |s: &ArrayArg| s.range.start <= a.range.start && a.range.end <= s.range.end;
+            let within =
+                |s: &ArrayArg| s.range.start <= a.range.start && a.range.end <= s.range.end;
             if a.range.is_empty() { None } else { stretches.iter().position(within) }
         };
         let region_of = arrays.iter().map(region).collect();
-        (region_of, stretches.into_iter().map(|s| GlobalShadow::new(s.range, s.element_bytes.min(4))).collect())
+        (
+            region_of,
+            stretches
+                .into_iter()
+                .map(|s| GlobalShadow::new(s.range, s.element_bytes.min(4)))
+                .collect(),
+        )
     }
 }
 
@@ -120,14 +132,20 @@ fn work(
     body: KernelBody<'_>,
 ) -> Result<Stats, Fault> {
     let resident = exec.resident.min(launch.grid.div_ceil(exec.workers.max(1))).max(1);
-    let mut stacks = Stacks::lend((resident * launch.threads) as usize, exec.stack_bytes).map_err(|e| Fault {
-        kind: FaultKind::HostMemory,
-        kernel: launch.kernel,
-        block: 0,
-        thread: None,
-        at: None,
-        message: format!("no memory for {resident} x {} stacks of {} bytes: {e}", launch.threads, exec.stack_bytes),
-    })?;
+    let mut stacks =
+        Stacks::lend((resident * launch.threads) as usize, exec.stack_bytes).map_err(|e| {
+            Fault {
+                kind: FaultKind::HostMemory,
+                kernel: launch.kernel,
+                block: 0,
+                thread: None,
+                at: None,
+                message: format!(
+                    "no memory for {resident} x {} stacks of {} bytes: {e}",
+                    launch.threads, exec.stack_bytes
+                ),
+            }
+        })?;
     let blocks = (0..resident).map(|_| Block::new(launch)).collect::<Vec<_>>();
     let mut free = blocks.iter().collect::<Vec<_>>();
     let mut running: Vec<(Resident, &Block)> = vec![];
@@ -137,7 +155,10 @@ fn work(
         while let Some(block) = free.pop() {
             let Some(id) = queue.pop() else { break };
             // SAFETY: all of them are ended below.
-            running.push((unsafe { Resident::start(block, id, exec, &mut stacks, body.thread) }, block));
+            running.push((
+                unsafe { Resident::start(block, id, exec, &mut stacks, body.thread) },
+                block,
+            ));
         }
         if running.is_empty() || failed.load(Relaxed) {
             break Ok(());
@@ -146,7 +167,8 @@ fn work(
         match running[pick].0.step() {
             Ok(Step::Ran(thread)) => {
                 let ran = (running[pick].0.id() as u64) << 32 | thread as u64;
-                stats.schedule = (stats.schedule.rotate_left(5) ^ ran).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                stats.schedule =
+                    (stats.schedule.rotate_left(5) ^ ran).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 stats.switches += 1;
                 since += 1;
                 if since > exec.patience {

@@ -16,7 +16,8 @@ pub enum FaultKind {
     NotInKernel,
     /// Threads wait for each other at different places, or for threads that have returned.
     Divergence,
-    /// Two threads of a block touch a shared word, nothing orders them, one writes, one access is plain.
+    /// Two threads of a block touch a shared word, nothing orders them, one writes, one access is
+    /// plain.
     SharedRace,
     /// Two threads touch a global word, nothing orders them, one writes, one access is plain.
     GlobalRace,
@@ -24,13 +25,16 @@ pub enum FaultKind {
     UninitialisedShared,
     /// The shared arrays of a kernel are larger than what the launch gave.
     SharedLimit,
-    /// A warp operation whose mask leaves out its caller or names lanes that do not exist, or a shuffle from such a lane.
+    /// A warp operation whose mask leaves out its caller or names lanes that do not exist, or a
+    /// shuffle from such a lane.
     WarpMisuse,
-    /// No thread returned for so long that the kernel is taken to spin forever: see [`Exec::patience`](crate::Exec::patience).
+    /// No thread returned for so long that the kernel is taken to spin forever: see
+    /// [`Exec::patience`](crate::Exec::patience).
     NoProgress,
     /// The kernel itself panicked.
     Panic,
-    /// The launch asks for what no GPU has: more than 1024 threads a block, or too much shared memory.
+    /// The launch asks for what no GPU has: more than 1024 threads a block, or too much shared
+    /// memory.
     Launch,
     /// The host has no memory for the stacks of the threads.
     HostMemory,

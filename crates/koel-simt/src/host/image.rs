@@ -6,9 +6,10 @@
 //! koel-image 1 map from=92f1c0de01234567 code:86=479536 code:89=479536 code:80=479152
 //! ```
 //!
-//! `code:86=N` says that the stream holds N bytes of machine code for compute capability 8.6, `ptx:75=N` that it holds N
-//! bytes of PTX for 7.5 and later; in this order. `from` is the [checksum](Image::checksum) of the PTX that the file was
-//! made from, the same in all files of an image.
+//! `code:86=N` says that the stream holds N bytes of machine code for compute capability 8.6,
+//! `ptx:75=N` that it holds N bytes of PTX for 7.5 and later; in this order. `from` is the
+//! [checksum](Image::checksum) of the PTX that the file was made from, the same in all files of an
+//! image.
 use std::fmt;
 
 /// What a GPU can be given.
@@ -33,7 +34,8 @@ pub struct Code {
 impl Code {
     /// Whether a GPU of this compute capability takes it.
     ///
-    /// Machine code runs on its own major version only. Embedded GPUs (8.7) take no machine code of others.
+    /// Machine code runs on its own major version only. Embedded GPUs (8.7) take no machine code of
+    /// others.
     pub fn runs_on(&self, capability: u32) -> bool {
         let same_major = self.capability / 10 == capability / 10 && capability != 87;
         self.capability <= capability && (self.kind == CodeKind::Ptx || same_major)
@@ -63,7 +65,10 @@ impl std::error::Error for ImageError {}
 struct File<'a> {
     from: u64,
     codes: Vec<Code>,
-    #[cfg_attr(not(feature = "images"), expect(dead_code, reason = "only `images` decompresses it"))]
+    #[cfg_attr(
+        not(feature = "images"),
+        expect(dead_code, reason = "only `images` decompresses it")
+    )]
     stream: &'a [u8],
 }
 
@@ -72,10 +77,14 @@ fn read<'a>(name: &str, file: &'a [u8]) -> Result<File<'a>, ImageError> {
     let end = file.iter().position(|b| *b == b'\n').ok_or_else(|| wrong("no first line"))?;
     let line = std::str::from_utf8(&file[..end]).map_err(|_| wrong("the first line is no text"))?;
     let mut words = line.split(' ');
-    if words.next() != Some("koel-image") || words.next() != Some("1") || words.next() != Some(name) {
+    if words.next() != Some("koel-image") || words.next() != Some("1") || words.next() != Some(name)
+    {
         return Err(wrong(&format!("the first line is `{line}`")));
     }
-    let from = words.next().and_then(|w| w.strip_prefix("from=")).and_then(|w| u64::from_str_radix(w, 16).ok());
+    let from = words
+        .next()
+        .and_then(|w| w.strip_prefix("from="))
+        .and_then(|w| u64::from_str_radix(w, 16).ok());
     let from = from.ok_or_else(|| wrong("no checksum"))?;
     let code = |word: &str| {
         let (what, bytes) = word.split_once('=')?;
@@ -104,7 +113,8 @@ impl Image {
     pub fn origins(&self) -> Result<Vec<u64>, ImageError> {
         self.files.iter().map(|file| Ok(read(self.name, file)?.from)).collect()
     }
-    /// What the files say of the PTX they were made from: FNV-1a of its text, capability after capability.
+    /// What the files say of the PTX they were made from: FNV-1a of its text, capability after
+    /// capability.
     pub fn checksum<'a>(ptx: impl IntoIterator<Item = &'a str>) -> u64 {
         let step = |sum: u64, byte: &u8| (sum ^ *byte as u64).wrapping_mul(0x0000_0100_0000_01b3);
         ptx.into_iter().flat_map(str::as_bytes).fold(0xcbf2_9ce4_8422_2325, step)
@@ -115,13 +125,22 @@ impl Image {
             let kind = if c.kind == CodeKind::Ptx { "ptx" } else { "code" };
             format!(" {kind}:{}={}", c.capability, c.bytes)
         };
-        format!("koel-image 1 {name} from={from:016x}{}\n", codes.iter().map(word).collect::<String>())
+        format!(
+            "koel-image 1 {name} from={from:016x}{}\n",
+            codes.iter().map(word).collect::<String>()
+        )
     }
-    /// The best code of this kind for a GPU of this compute capability, decompressed; `None` if the files hold none.
+    /// The best code of this kind for a GPU of this compute capability, decompressed; `None` if the
+    /// files hold none.
     #[cfg(feature = "images")]
-    pub fn code(&self, kind: CodeKind, capability: u32) -> Result<Option<(Code, Vec<u8>)>, ImageError> {
+    pub fn code(
+        &self,
+        kind: CodeKind,
+        capability: u32,
+    ) -> Result<Option<(Code, Vec<u8>)>, ImageError> {
         let suits = |c: &Code| c.kind == kind && c.runs_on(capability);
-        let Some(best) = self.codes()?.into_iter().filter(suits).max_by_key(|c| c.capability) else {
+        let Some(best) = self.codes()?.into_iter().filter(suits).max_by_key(|c| c.capability)
+        else {
             return Ok(None);
         };
         self.decode(best).map(|bytes| Some((best, bytes)))
@@ -137,7 +156,8 @@ impl Image {
             let broken = |e: std::io::Error| ImageError(format!("image `{}`: {e}", self.name));
             let mut stream = brotli_decompressor::Decompressor::new(stream, 1 << 14);
             let before = codes[..place].iter().map(|c| c.bytes as u64).sum();
-            std::io::copy(&mut stream.by_ref().take(before), &mut std::io::sink()).map_err(broken)?;
+            std::io::copy(&mut stream.by_ref().take(before), &mut std::io::sink())
+                .map_err(broken)?;
             let mut bytes = vec![0; code.bytes];
             stream.read_exact(&mut bytes).map_err(broken)?;
             return Ok(bytes);
@@ -171,8 +191,14 @@ mod tests {
     }
     #[test]
     fn files_that_are_none_are_errors() {
-        for line in ["", "koel-image 1 map from=7", "koel-image 2 map from=7\n", "koel-image 1 map from=x\n"] {
-            let files: &'static [&'static [u8]] = Vec::leak(vec![String::from(line).leak().as_bytes()]);
+        for line in [
+            "",
+            "koel-image 1 map from=7",
+            "koel-image 2 map from=7\n",
+            "koel-image 1 map from=x\n",
+        ] {
+            let files: &'static [&'static [u8]] =
+                Vec::leak(vec![String::from(line).leak().as_bytes()]);
             assert!(Image { name: "map", files }.codes().is_err(), "{line:?}");
         }
         for word in ["code:86", "code:86=x", "code:x=1", "text:86=1", "86"] {
@@ -186,8 +212,18 @@ mod tests {
         let code = |capability| Code { kind: CodeKind::Machine, capability, bytes: 0 };
         let ptx = |capability| Code { kind: CodeKind::Ptx, capability, bytes: 0 };
         assert!(code(80).runs_on(80) && code(80).runs_on(89) && code(100).runs_on(103));
-        assert!(!code(86).runs_on(80) && !code(80).runs_on(90) && !code(90).runs_on(100) && !code(86).runs_on(87));
-        assert!(ptx(75).runs_on(75) && ptx(75).runs_on(87) && ptx(90).runs_on(121) && !ptx(90).runs_on(89));
+        assert!(
+            !code(86).runs_on(80)
+                && !code(80).runs_on(90)
+                && !code(90).runs_on(100)
+                && !code(86).runs_on(87)
+        );
+        assert!(
+            ptx(75).runs_on(75)
+                && ptx(75).runs_on(87)
+                && ptx(90).runs_on(121)
+                && !ptx(90).runs_on(89)
+        );
     }
     #[test]
     fn checksums_differ_where_texts_do() {

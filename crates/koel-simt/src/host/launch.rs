@@ -17,9 +17,11 @@ pub struct KernelSpec {
     pub threads: u32,
     /// Blocks that a multiprocessor must be able to hold: bounds the registers.
     pub min_blocks: u32,
-    /// The threads never wait for each other and share no memory: [`run_native`](crate::run_native) may run it.
+    /// The threads never wait for each other and share no memory:
+    /// [`run_native`](crate::run_native) may run it.
     pub independent: bool,
-    /// It waits for earlier kernels itself ([`Thread::wait_for_previous`]) and may start while they end.
+    /// It waits for earlier kernels itself ([`Thread::wait_for_previous`]) and may start while
+    /// they end.
     pub starts_early: bool,
     /// Where its GPU code is; `None`: in PTX that was loaded before, by the kernel's name.
     pub image: Option<&'static Image>,
@@ -32,8 +34,8 @@ pub struct KernelSpec {
 /// The kernel with its arguments, for launchers that run on the host.
 #[derive(Clone, Copy)]
 pub struct KernelBody<'a> {
-    /// Runs all threads of some blocks of a grid one after another: one loop, compiled with the kernel. Only independent
-    /// kernels have it.
+    /// Runs all threads of some blocks of a grid one after another: one loop, compiled with the
+    /// kernel. Only independent kernels have it.
     pub(crate) blocks: Option<&'a (dyn Fn(Range<u32>, u32) + Sync)>,
     /// Runs one thread.
     #[cfg(feature = "executor")]
@@ -83,7 +85,8 @@ impl KeptBody {
     }
 }
 
-/// What `#[kernel]` lends to a launcher: the loop of an independent kernel, and with the feature `executor` one thread.
+/// What `#[kernel]` lends to a launcher: the loop of an independent kernel, and with the feature
+/// `executor` one thread.
 #[cfg(feature = "executor")]
 #[doc(hidden)]
 #[macro_export]
@@ -93,7 +96,8 @@ macro_rules! lend_body {
         $run($crate::KernelBody::new($blocks, &thread, &move || $crate::KeptBody::new(thread)))
     }};
 }
-/// What `#[kernel]` lends to a launcher: the loop of an independent kernel. No other is compiled for the host.
+/// What `#[kernel]` lends to a launcher: the loop of an independent kernel. No other is compiled
+/// for the host.
 #[cfg(not(feature = "executor"))]
 #[doc(hidden)]
 #[macro_export]
@@ -103,7 +107,8 @@ macro_rules! lend_body {
     };
 }
 
-/// Something that can run a kernel. Host launchers call `body`; a CUDA launcher passes `args` to the driver.
+/// Something that can run a kernel. Host launchers call `body`; a CUDA launcher passes `args` to
+/// the driver.
 pub trait Backend {
     /// What can go wrong.
     type Error;
@@ -146,7 +151,8 @@ impl DeviceArg {
     pub const MAX: usize = 256;
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `Arg::device`, which alone makes one, writes the first `len` bytes; no other code changes either field.
+        // SAFETY: `Arg::device`, which alone makes one, writes the first `len` bytes; no other code
+        // changes either field.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
     }
     /// The array that it points to, if it is a [`Buf`] or an [`In`].
@@ -155,22 +161,26 @@ impl DeviceArg {
     }
 }
 
-/// What a kernel may take. For a `repr(C)` struct of plain numbers: `unsafe impl koel_simt::Arg for MyStruct {}`.
+/// What a kernel may take. For a `repr(C)` struct of plain numbers: `unsafe impl koel_simt::Arg for
+/// MyStruct {}`.
 ///
 /// # Safety
 /// Same bytes on the host as on the device, none of them padding, at most [`DeviceArg::MAX`].
 ///
 /// # Handles of arrays
-/// [`In`] and [`Buf`] are handles that host code makes of any address, keeps as long as it likes, and cannot look through: an access
-/// outside of a launch panics. A launch, which is `unsafe`, gives the kernel live copies of them ([`named`](Self::named),
-/// [`native`](Self::native)). Whoever launches promises that the memory is there, and that the kernel keeps no copy.
+/// [`In`] and [`Buf`] are handles that host code makes of any address, keeps as long as it likes,
+/// and cannot look through: an access outside of a launch panics. A launch, which is `unsafe`,
+/// gives the kernel live copies of them ([`named`](Self::named), [`native`](Self::native)). Whoever
+/// launches promises that the memory is there, and that the kernel keeps no copy.
 pub unsafe trait Arg: Copy + Send + Sync + 'static {
     /// Its size as the entry reads it, in bytes.
     const BYTES: usize = size_of::<Self>();
-    /// The same for a launch: an array is live in it, and knows its name in the kernel. Each array takes the next number.
+    /// The same for a launch: an array is live in it, and knows its name in the kernel. Each array
+    /// takes the next number.
     ///
     /// # Safety
-    /// As long as the result is used, an array's memory is there, and nobody uses it in a way that conflicts with the kernel's.
+    /// As long as the result is used, an array's memory is there, and nobody uses it in a way that
+    /// conflicts with the kernel's.
     unsafe fn named(self, _name: &'static str, _next_array: &mut u32) -> Self {
         self
     }
@@ -187,7 +197,9 @@ pub unsafe trait Arg: Copy + Send + Sync + 'static {
         const { assert!(size_of::<Self>() <= DeviceArg::MAX) };
         let (mut bytes, len) = ([MaybeUninit::uninit(); DeviceArg::MAX], size_of::<Self>());
         // SAFETY: `len` bytes of `self`, all initialised as it has no padding.
-        unsafe { std::ptr::copy_nonoverlapping((&raw const *self).cast(), bytes.as_mut_ptr(), len) };
+        unsafe {
+            std::ptr::copy_nonoverlapping((&raw const *self).cast(), bytes.as_mut_ptr(), len)
+        };
         DeviceArg { bytes, len, array: None }
     }
 }
@@ -219,8 +231,8 @@ macro_rules! array { ($($s:ident $writable:literal)*) => { $(
     }
 )* } }
 array!(In false Buf true);
-// SAFETY: an address and a length, which only a launch looks through. There threads meet in `Buf`s, whose accesses are atomic
-// (memory.rs), and in `In`s, which nobody writes.
+// SAFETY: an address and a length, which only a launch looks through. There threads meet in `Buf`s,
+// whose accesses are atomic (memory.rs), and in `In`s, which nobody writes.
 unsafe impl<T> Send for In<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for In<T> {}
@@ -230,23 +242,25 @@ unsafe impl<T> Send for Buf<T> {}
 unsafe impl<T> Sync for Buf<T> {}
 
 impl<T> In<T> {
-    /// A handle of a host array, which must outlive the launches that get it. Host code cannot look through it ([`Arg`]).
+    /// A handle of a host array, which must outlive the launches that get it. Host code cannot look
+    /// through it ([`Arg`]).
     pub fn new(data: &[T]) -> Self {
         In { ptr: data.as_ptr(), ext: Extent::global(data.len()) }
     }
-    /// A handle of `len` elements at an address: of the GPU for a CUDA launcher, of the host for a host launcher. Host code cannot look
-    /// through it ([`Arg`]).
+    /// A handle of `len` elements at an address: of the GPU for a CUDA launcher, of the host for a
+    /// host launcher. Host code cannot look through it ([`Arg`]).
     pub fn from_device(address: u64, len: usize) -> Self {
         In { ptr: address as *const T, ext: Extent::global(len) }
     }
 }
 impl<T> Buf<T> {
-    /// A handle of a host array, which must outlive the launches that get it. Host code cannot look through it ([`Arg`]).
+    /// A handle of a host array, which must outlive the launches that get it. Host code cannot look
+    /// through it ([`Arg`]).
     pub fn new(data: &mut [T]) -> Self {
         Buf { ptr: data.as_mut_ptr(), ext: Extent::global(data.len()) }
     }
-    /// A handle of `len` elements at an address: of the GPU for a CUDA launcher, of the host for a host launcher. Host code cannot look
-    /// through it ([`Arg`]).
+    /// A handle of `len` elements at an address: of the GPU for a CUDA launcher, of the host for a
+    /// host launcher. Host code cannot look through it ([`Arg`]).
     pub fn from_device(address: u64, len: usize) -> Self {
         Buf { ptr: address as *mut T, ext: Extent::global(len) }
     }

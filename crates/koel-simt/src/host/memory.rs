@@ -1,14 +1,20 @@
 //! Memory accesses and warp exchanges on the host.
-#![allow(clippy::undocumented_unsafe_blocks, reason = "each block is the one access that its function's name says")]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each block is the one access that its function's name says"
+)]
 use super::block::{WarpOp, current};
 use super::warp;
 use crate::{Access, U32x4, U64x2};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::*};
 
-/// A `Buf` is accessed by relaxed atomics: what is a race on the GPU is no undefined behaviour here. An `In`, which nobody
-/// writes, is read plainly.
-#[allow(clippy::missing_safety_doc, reason = "one contract for all: the address is valid for the access")]
+/// A `Buf` is accessed by relaxed atomics: what is a race on the GPU is no undefined behaviour
+/// here. An `In`, which nobody writes, is read plainly.
+#[allow(
+    clippy::missing_safety_doc,
+    reason = "one contract for all: the address is valid for the access"
+)]
 #[doc(hidden)]
 pub trait Mem: Copy {
     unsafe fn ld(p: *const Self) -> Self;
@@ -50,7 +56,8 @@ pub trait Mem: Copy {
         unsafe { *shared_at(at, Access::Atomic, false) = v }
     }
 }
-/// One block's shared memory belongs to one OS thread: plain pointers do. `reads`: the value there matters.
+/// One block's shared memory belongs to one OS thread: plain pointers do. `reads`: the value there
+/// matters.
 #[inline(always)]
 #[track_caller]
 fn shared_at<T>(at: u32, access: Access, reads: bool) -> *mut T {
@@ -86,7 +93,10 @@ macro_rules! shared_rmw { ($($f:ident $op:ident)*) => { $(
     }
 )* } }
 
-#[allow(clippy::missing_safety_doc, reason = "one contract for all: the address is valid for the access")]
+#[allow(
+    clippy::missing_safety_doc,
+    reason = "one contract for all: the address is valid for the access"
+)]
 #[doc(hidden)]
 pub trait Rmw: Mem {
     fn to_u64(self) -> u64;
@@ -114,12 +124,24 @@ pub trait Rmw: Mem {
     }
     #[track_caller]
     fn shfl_up(self, id: u32, mask: u32, delta: u32) -> Self {
-        Self::of_u64(warp(id, mask, WarpOp::Shuffle, self.to_u64(), (id & 31).checked_sub(delta).unwrap_or(id & 31)))
+        Self::of_u64(warp(
+            id,
+            mask,
+            WarpOp::Shuffle,
+            self.to_u64(),
+            (id & 31).checked_sub(delta).unwrap_or(id & 31),
+        ))
     }
     #[track_caller]
     fn shfl_down(self, id: u32, mask: u32, delta: u32) -> Self {
         let from = (id & 31) + delta;
-        Self::of_u64(warp(id, mask, WarpOp::Shuffle, self.to_u64(), if from < 32 { from } else { id & 31 }))
+        Self::of_u64(warp(
+            id,
+            mask,
+            WarpOp::Shuffle,
+            self.to_u64(),
+            if from < 32 { from } else { id & 31 },
+        ))
     }
     #[track_caller]
     fn shfl_xor(self, id: u32, mask: u32, bits: u32) -> Self {

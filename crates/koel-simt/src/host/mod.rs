@@ -1,10 +1,11 @@
 //! The primitives on the host, and the two ways to run a kernel there.
 //!
-//! * `Exec`, the test executor (feature `executor`). Every GPU thread of a block is a stackful coroutine; barriers and warp operations are
-//!   yields, and so are some memory accesses. An OS thread interleaves a few resident blocks, several OS threads run at
-//!   the same time, so that global atomics really race.
-//! * [`run_native`], plain loops over the threads of kernels whose threads do not wait for each other. Bounds are checked
-//!   there too.
+//! * `Exec`, the test executor (feature `executor`). Every GPU thread of a block is a stackful
+//!   coroutine; barriers and warp operations are yields, and so are some memory accesses. An OS
+//!   thread interleaves a few resident blocks, several OS threads run at the same time, so that
+//!   global atomics really race.
+//! * [`run_native`], plain loops over the threads of kernels whose threads do not wait for each
+//!   other. Bounds are checked there too.
 #[cfg(feature = "executor")]
 mod block;
 #[cfg(not(feature = "executor"))]
@@ -74,7 +75,8 @@ pub struct Extent {
 impl Extent {
     /// Its kernel runs natively: known when compiling, so that the executor's checks vanish.
     const NATIVE: u32 = u32::MAX;
-    /// No kernel runs on it: host code holds the handle, which may outlive the memory. It has no elements to access.
+    /// No kernel runs on it: host code holds the handle, which may outlive the memory. It has no
+    /// elements to access.
     const IDLE: u32 = u32::MAX - 1;
     /// A shared array: no number among the launch's global ones.
     const SHARED: u32 = u32::MAX - 2;
@@ -155,7 +157,10 @@ impl Extent {
     #[track_caller]
     pub(crate) fn regroup(self, address: usize, by: usize) -> Extent {
         if !address.is_multiple_of(16) {
-            fault(FaultKind::Misaligned, format!("16-byte view of `{}` at {address:#x}, no multiple of 16", self.name));
+            fault(
+                FaultKind::Misaligned,
+                format!("16-byte view of `{}` at {address:#x}, no multiple of 16", self.name),
+            );
         }
         Extent { len: self.len / by, ..self }
     }
@@ -174,7 +179,10 @@ pub(crate) fn shared_base() -> u32 {
 pub(crate) fn shared_extent(_at: u32, len: usize, end: u32) -> Extent {
     let have = current().shared_bytes();
     if end > have {
-        fault(FaultKind::SharedLimit, format!("shared arrays need {end} bytes, the launch gave {have}"));
+        fault(
+            FaultKind::SharedLimit,
+            format!("shared arrays need {end} bytes, the launch gave {have}"),
+        );
     }
     Extent { len, name: "shared", made: Some(Location::caller()), slot: Extent::SHARED, first: 0 }
 }

@@ -4,10 +4,12 @@ use super::launch::{KernelBody, KernelSpec};
 use crate::Thread;
 use std::ops::Range;
 
-/// Runs some blocks of a grid on this OS thread, each thread to its end before the next begins. Call it from several OS
-/// threads with ranges that together make up the grid: global accesses are atomic.
+/// Runs some blocks of a grid on this OS thread, each thread to its end before the next begins.
+/// Call it from several OS threads with ranges that together make up the grid: global accesses are
+/// atomic.
 ///
-/// The order of the threads is that of their indices; a kernel whose answer depends on it is wrong on a GPU.
+/// The order of the threads is that of their indices; a kernel whose answer depends on it is wrong
+/// on a GPU.
 ///
 /// # Panics
 /// If the kernel is not marked `independent`: its threads wait for each other, or share memory.
@@ -17,7 +19,9 @@ use std::ops::Range;
 pub unsafe fn run_native(spec: &KernelSpec, blocks: Range<u32>, grid: u32, body: KernelBody<'_>) {
     match body.blocks {
         Some(run) => run(blocks, grid),
-        None => panic!("kernel `{}` is not marked independent: only the executor can run it", spec.name),
+        None => {
+            panic!("kernel `{}` is not marked independent: only the executor can run it", spec.name)
+        }
     }
 }
 
@@ -28,8 +32,8 @@ pub fn native_thread(id: u32, block: u32, threads: u32, grid: u32) -> Thread {
     Thread::on_host(id, Place { block, threads, grid })
 }
 
-/// For kernels marked `native_v3`: `v3` with the instructions of x86-64-v3 that count and move bits, where the CPU has them, else
-/// `plain`: the same loop.
+/// For kernels marked `native_v3`: `v3` with the instructions of x86-64-v3 that count and move
+/// bits, where the CPU has them, else `plain`: the same loop.
 #[doc(hidden)]
 #[inline(always)]
 pub fn run_v3(v3: impl FnOnce(), plain: impl FnOnce()) {

@@ -1,4 +1,5 @@
-//! Without the executor no block ever runs as coroutines: what asks for one is told so, or compiles to nothing.
+//! Without the executor no block ever runs as coroutines: what asks for one is told so, or compiles
+//! to nothing.
 use super::Extent;
 use super::fault::{At, FaultKind};
 use crate::Access;
@@ -26,7 +27,9 @@ pub fn running_block() -> Option<&'static Block> {
 /// What only the executor has.
 #[track_caller]
 pub fn current() -> &'static Block {
-    panic!("only the executor runs kernels that wait for other threads or use shared memory: feature `executor`")
+    panic!(
+        "only the executor runs kernels that wait for other threads or use shared memory: feature `executor`"
+    )
 }
 #[cold]
 #[track_caller]
@@ -37,10 +40,25 @@ impl Block {
     pub fn shared_bytes(&self) -> u32 {
         match *self {}
     }
-    pub fn shared_access(&self, _at: u32, _bytes: u32, _access: Access, _reads: bool, _loc: At) -> *mut u8 {
+    pub fn shared_access(
+        &self,
+        _at: u32,
+        _bytes: u32,
+        _access: Access,
+        _reads: bool,
+        _loc: At,
+    ) -> *mut u8 {
         match *self {}
     }
-    pub fn global_access(&self, _: &Extent, _: usize, _: usize, _: Access, _constant: bool, _loc: At) {
+    pub fn global_access(
+        &self,
+        _: &Extent,
+        _: usize,
+        _: usize,
+        _: Access,
+        _constant: bool,
+        _loc: At,
+    ) {
         match *self {}
     }
     pub fn release(&self, _address: usize) {
@@ -55,7 +73,15 @@ impl Block {
     pub fn wait_barrier(&self, _at: At, _p: bool) -> u32 {
         match *self {}
     }
-    pub fn warp_op(&self, _id: u32, _mask: u32, _op: WarpOp, _value: u64, _aux: u32, _at: At) -> u64 {
+    pub fn warp_op(
+        &self,
+        _id: u32,
+        _mask: u32,
+        _op: WarpOp,
+        _value: u64,
+        _aux: u32,
+        _at: At,
+    ) -> u64 {
         match *self {}
     }
 }

@@ -1,8 +1,9 @@
 //! What orders two blocks of one launch: a release that an acquire sees.
 //!
-//! Kept for each block as the set of blocks whose releases it has seen; an address that was released to keeps the union
-//! of the sets of those who did. That says "ordered" too often, never too seldom: an acquire is taken to see every
-//! release to its address before it, and to order all that those blocks did, also later.
+//! Kept for each block as the set of blocks whose releases it has seen; an address that was
+//! released to keeps the union of the sets of those who did. That says "ordered" too often, never
+//! too seldom: an acquire is taken to see every release to its address before it, and to order all
+//! that those blocks did, also later.
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 

@@ -1,12 +1,14 @@
-//! Stacks for the threads of kernels: made once, lent to launches. Making one costs two system calls and a page fault,
-//! some ten times what a small kernel takes to run on it.
+//! Stacks for the threads of kernels: made once, lent to launches. Making one costs two system
+//! calls and a page fault, some ten times what a small kernel takes to run on it.
 use corosensei::stack::DefaultStack;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// So many are lent at a time; further launches wait. Each is two memory mappings, of which Linux gives a process 65,530.
+/// So many are lent at a time; further launches wait. Each is two memory mappings, of which Linux
+/// gives a process 65,530.
 const MOST: usize = 1 << 14;
-/// Whether a stack is used again. AddressSanitizer, with which fuzz targets are built, would take what an earlier thread left there for
-/// live: coroutines end without returning from their first frame.
+/// Whether a stack is used again. AddressSanitizer, with which fuzz targets are built, would take
+/// what an earlier thread left there for live: coroutines end without returning from their first
+/// frame.
 const USED_AGAIN: bool = !cfg!(fuzzing);
 
 struct Pool {

@@ -35,13 +35,18 @@ impl Boolean {
             Boolean::ReverseDifference => b & !a,
         }
     }
-    /// Whether the part of a cloud with this label bounds the result; and whether its normals are to be turned around.
+    /// Whether the part of a cloud with this label bounds the result; and whether its normals are
+    /// to be turned around.
     pub fn keeps(self, side: Side, label: Label) -> Option<bool> {
         let (wanted, turned) = match (self, side) {
             (Boolean::Union, _) => (Label::Outside, false),
             (Boolean::Intersection, _) => (Label::Inside, false),
-            (Boolean::Difference, Side::A) | (Boolean::ReverseDifference, Side::B) => (Label::Outside, false),
-            (Boolean::Difference, Side::B) | (Boolean::ReverseDifference, Side::A) => (Label::Inside, true),
+            (Boolean::Difference, Side::A) | (Boolean::ReverseDifference, Side::B) => {
+                (Label::Outside, false)
+            }
+            (Boolean::Difference, Side::B) | (Boolean::ReverseDifference, Side::A) => {
+                (Label::Inside, true)
+            }
         };
         (label == wanted || label == Label::Intersection).then_some(turned)
     }
@@ -59,8 +64,8 @@ pub struct LabelledPoints {
 }
 
 impl Intersector {
-    /// The points of `a` and `b` (those given to [`new`](Self::new)) in the poses of the last frame, with their labels: all of them,
-    /// or those that bound a Boolean. Waits.
+    /// The points of `a` and `b` (those given to [`new`](Self::new)) in the poses of the last
+    /// frame, with their labels: all of them, or those that bound a Boolean. Waits.
     ///
     /// # Errors
     /// A device that fails.
@@ -73,7 +78,8 @@ impl Intersector {
         let mut normals = vec![];
         for (side, (cloud, pose)) in Side::BOTH.into_iter().zip(clouds) {
             let labels = self.point_labels(side)?;
-            let given = cloud.normals.as_deref().ok_or(IntersectError::NoNormals { cloud: side })?;
+            let given =
+                cloud.normals.as_deref().ok_or(IntersectError::NoNormals { cloud: side })?;
             for ((p, n), label) in cloud.positions.iter().zip(given).zip(labels) {
                 let turned = match boolean {
                     None => Some(false),
@@ -93,12 +99,15 @@ impl Intersector {
 
     /// Which voxels have their centres inside each cloud's surface, in the last frame. Waits.
     ///
-    /// A winding number for each occupied voxel and each largest free cell, about four a voxel: not for every frame.
+    /// A winding number for each occupied voxel and each largest free cell, about four a voxel: not
+    /// for every frame.
     ///
     /// # Errors
     /// An open surface, the paper's method, a device that fails.
     pub fn solids(&mut self) -> Result<Solids, IntersectError> {
-        let Way::Robust(_) = &self.way else { return Err(IntersectError::NeedsRobust { what: "Booleans" }) };
+        let Way::Robust(_) = &self.way else {
+            return Err(IntersectError::NeedsRobust { what: "Booleans" });
+        };
         let state = self.state.download()?;
         for side in Side::BOTH {
             let c = side.index();
@@ -148,12 +157,18 @@ pub struct Solids {
 impl Solids {
     /// The volume of a Boolean, in cubic units of the points: its voxels'.
     pub fn volume(&self, boolean: Boolean) -> f64 {
-        let voxels =
-            self.a.zip(&self.b, |a, b| boolean.of(a, b)).bits.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
+        let voxels = self
+            .a
+            .zip(&self.b, |a, b| boolean.of(a, b))
+            .bits
+            .iter()
+            .map(|w| u64::from(w.count_ones()))
+            .sum::<u64>();
         voxels as f64 * self.grid.voxel_size().powi(3)
     }
-    /// The surface of a Boolean: the faces between voxels inside and outside, as triangles, outward, watertight: every edge
-    /// belongs to two triangles. Where two voxels of the solid would meet in an edge only, a third is filled in.
+    /// The surface of a Boolean: the faces between voxels inside and outside, as triangles,
+    /// outward, watertight: every edge belongs to two triangles. Where two voxels of the solid
+    /// would meet in an edge only, a third is filled in.
     pub fn mesh(&self, boolean: Boolean) -> BooleanMesh {
         let mut solid = self.a.zip(&self.b, |a, b| boolean.of(a, b));
         let filled = solid.fill_edges();
@@ -215,7 +230,8 @@ impl Rows {
         let mut filled = 0;
         loop {
             let mut more = vec![];
-            // The square of a, b = a + u, c = a + v, d = a + u + v, for the three pairs of axes: a, d or b, c alone are to be joined.
+            // The square of a, b = a + u, c = a + v, d = a + u + v, for the three pairs of axes: a,
+            // d or b, c alone are to be joined.
             for x in 0..self.n - 1 {
                 for y in 0..self.n - 1 {
                     let (a, b) = (self.row(x, y), self.row(x + 1, y));
@@ -224,7 +240,11 @@ impl Rows {
                         let mut join = |here: (usize, usize), lone: u64, shift: usize| {
                             let mut rest = lone;
                             while rest != 0 {
-                                more.push((here.0, here.1, w * 64 + rest.trailing_zeros() as usize + shift));
+                                more.push((
+                                    here.0,
+                                    here.1,
+                                    w * 64 + rest.trailing_zeros() as usize + shift,
+                                ));
                                 rest &= rest - 1;
                             }
                         };
@@ -270,7 +290,8 @@ impl Rows {
                                 // Nothing is inside beyond the grid.
                                 let free = if up {
                                     beyond[axis] += 1;
-                                    beyond[axis] == self.n || !self.is_inside(beyond[0], beyond[1], beyond[2])
+                                    beyond[axis] == self.n
+                                        || !self.is_inside(beyond[0], beyond[1], beyond[2])
                                 } else if beyond[axis] == 0 {
                                     true
                                 } else {
@@ -313,7 +334,8 @@ impl Rows {
             .collect();
         let (origin, h) = (grid.origin(), grid.voxel_size());
         let position = |&key: &u64| {
-            let along = |axis: u32| (key >> (AXIS_BITS * (2 - axis)) & ((1 << AXIS_BITS) - 1)) as f64;
+            let along =
+                |axis: u32| (key >> (AXIS_BITS * (2 - axis)) & ((1 << AXIS_BITS) - 1)) as f64;
             std::array::from_fn(|a| (origin[a] + h * along(a as u32)) as f32)
         };
         Mesh { positions: corners.par_iter().map(position).collect(), triangles }
@@ -346,7 +368,9 @@ mod tests {
         let p = |i: u32| mesh.positions[i as usize].map(f64::from);
         let six = |t: &[u32; 3]| {
             let [a, b, c] = t.map(p);
-            a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])
+            a[0] * (b[1] * c[2] - b[2] * c[1])
+                + a[1] * (b[2] * c[0] - b[0] * c[2])
+                + a[2] * (b[0] * c[1] - b[1] * c[0])
         };
         mesh.triangles.iter().map(six).sum::<f64>() / 6.0
     }
@@ -360,7 +384,9 @@ mod tests {
                 for x in 0..n as usize {
                     for y in 0..n.min(12) as usize {
                         for z in 0..n as usize {
-                            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                            state = state
+                                .wrapping_mul(6364136223846793005)
+                                .wrapping_add(1442695040888963407);
                             if state >> 33 & 15 < share {
                                 let first = (x * solid.n + y) * solid.words;
                                 solid.bits[first + z / 64] |= 1 << (z % 64);
@@ -371,7 +397,10 @@ mod tests {
                 let before = solid.bits.iter().map(|w| w.count_ones()).sum::<u32>() as usize;
                 let (mesh, filled) = mesh_of(&mut solid);
                 assert_watertight(&mesh);
-                assert!((volume(&mesh) - (before + filled) as f64).abs() < 1e-6 * (before + filled) as f64);
+                assert!(
+                    (volume(&mesh) - (before + filled) as f64).abs()
+                        < 1e-6 * (before + filled) as f64
+                );
             }
         }
     }

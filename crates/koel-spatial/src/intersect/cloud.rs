@@ -11,7 +11,8 @@ use rayon::prelude::*;
 /// Threads take so many points at a time.
 const GROUP: usize = 4;
 
-/// The points of both clouds, A first, each padded to groups of four; and what a frame finds out of each.
+/// The points of both clouds, A first, each padded to groups of four; and what a frame finds out of
+/// each.
 pub struct Points {
     /// x, y, z, then the normals: `f32` bits.
     values: [Buffer<u32>; 6],
@@ -37,7 +38,12 @@ pub struct Points {
 }
 impl Points {
     /// Checks both, sorts each by voxel, uploads them.
-    pub fn upload(device: &Device, a: &PointCloud, b: &PointCloud, grid: &Grid) -> Result<Points, IntersectError> {
+    pub fn upload(
+        device: &Device,
+        a: &PointCloud,
+        b: &PointCloud,
+        grid: &Grid,
+    ) -> Result<Points, IntersectError> {
         let clouds = [(Side::A, a), (Side::B, b)];
         let (mut order, mut padded) = ([vec![], vec![]], [0; 2]);
         let mut values: [Vec<u32>; 6] = Default::default();
@@ -105,7 +111,8 @@ impl Points {
         let [.., x, y, z] = &self.values;
         Ok([x.view().arg("nx", s)?, y.view().arg("ny", s)?, z.view().arg("nz", s)?])
     }
-    /// Appends the labels of a cloud's points, in the order in which they were given. Waits for them.
+    /// Appends the labels of a cloud's points, in the order in which they were given. Waits for
+    /// them.
     pub fn append_labels(&mut self, side: Side, to: &mut Vec<u8>) -> koel::Result<()> {
         let first = if side == Side::A { 0 } else { self.padded[0] };
         let labels = self.labels.view().slice(first..first + self.padded[side.index()])?;
@@ -146,8 +153,8 @@ fn check(cloud: Side, points: &PointCloud) -> Result<&[[f32; 3]], IntersectError
     }
     Ok(normals)
 }
-/// The points in the order of a curve through fine cells, so that threads side by side meet in the same voxels; those outside the
-/// grid at the end. Any rigid motion keeps neighbours together.
+/// The points in the order of a curve through fine cells, so that threads side by side meet in the
+/// same voxels; those outside the grid at the end. Any rigid motion keeps neighbours together.
 fn near_order(cloud: &PointCloud, grid: &Grid) -> Vec<u32> {
     const AXIS: f64 = (1 << 21) as f64;
     let finer = AXIS / f64::from(grid.resolution());
@@ -156,12 +163,19 @@ fn near_order(cloud: &PointCloud, grid: &Grid) -> Vec<u32> {
         let inside = q.iter().all(|c| (0.0..AXIS).contains(c));
         if inside { Order::Morton.pack(q.map(|c| c as u32)) } else { u64::MAX }
     };
-    let mut keyed = (0..cloud.positions.len() as u32).into_par_iter().map(|i| (key(i), i)).collect::<Vec<(u64, u32)>>();
+    let mut keyed = (0..cloud.positions.len() as u32)
+        .into_par_iter()
+        .map(|i| (key(i), i))
+        .collect::<Vec<(u64, u32)>>();
     keyed.par_sort_unstable();
     keyed.into_iter().map(|(_, i)| i).collect()
 }
 /// Of length 1, or 0 if that cannot be.
 fn unit(n: [f32; 3]) -> [f32; 3] {
     let length = n.iter().map(|&c| f64::from(c) * f64::from(c)).sum::<f64>().sqrt();
-    if length.is_finite() && length > 0.0 { n.map(|c| (f64::from(c) / length) as f32) } else { [0.0; 3] }
+    if length.is_finite() && length > 0.0 {
+        n.map(|c| (f64::from(c) / length) as f32)
+    } else {
+        [0.0; 3]
+    }
 }

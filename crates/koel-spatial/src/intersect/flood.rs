@@ -131,7 +131,10 @@ impl Flood {
     }
     /// From all seeds in force to all voxels that they reach.
     fn flood(&mut self, s: &Stream, voxels: usize, state: &mut Buffer<u32>) -> Result<()> {
-        state.view_mut().slice(state::FRONTIER as usize..state::FRONTIER as usize + 2)?.fill_bytes(0, s)?;
+        state
+            .view_mut()
+            .slice(state::FRONTIER as usize..state::FRONTIER as usize + 2)?
+            .fill_bytes(0, s)?;
         // SAFETY: a frontier has room for every voxel, and each enters one once.
         unsafe {
             spatial_flood_begin::launch(

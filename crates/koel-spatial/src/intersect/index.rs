@@ -1,4 +1,5 @@
-//! The two-way index of the occupied cells of all levels: its buffers, and how it is built in a frame.
+//! The two-way index of the occupied cells of all levels: its buffers, and how it is built in a
+//! frame.
 
 use super::cloud::Points;
 use super::{Side, blocks, bound, counted};
@@ -74,7 +75,9 @@ impl CellIndex {
         let first = |level: u32| (state::FIRST_CELL + 2 * level) as usize;
         match counted(s, state) {
             Some(state) => (state[first(levels.end)] - state[first(levels.start)]) as usize,
-            None => levels.map(|level| self.most_voxels.min(2usize << (3 * (self.shape.bits - level)))).sum(),
+            None => levels
+                .map(|level| self.most_voxels.min(2usize << (3 * (self.shape.bits - level))))
+                .sum(),
         }
     }
     /// For kernels: words and bricks.
@@ -86,7 +89,8 @@ impl CellIndex {
         Ok((self.occupied.view_mut().arg("occupied", s)?, self.counts.view_mut().arg("counts", s)?))
     }
 
-    /// From the bitmap of bricks and the points' keys. `of_voxels`: a word a voxel, becomes 0. Six launches on a GPU.
+    /// From the bitmap of bricks and the points' keys. `of_voxels`: a word a voxel, becomes 0. Six
+    /// launches on a GPU.
     pub fn build(
         &mut self,
         s: &Stream,
@@ -95,7 +99,11 @@ impl CellIndex {
         state: &mut Buffer<u32>,
     ) -> Result<()> {
         let (shape, n_words) = (self.shape, self.shape.words as usize);
-        self.scan.exclusive(s, self.counts.view().slice(..n_words)?, self.before.view_mut().slice(..n_words)?)?;
+        self.scan.exclusive(
+            s,
+            self.counts.view().slice(..n_words)?,
+            self.before.view_mut().slice(..n_words)?,
+        )?;
         // SAFETY: `shape.words` words, of whose bricks there are at most `most_bricks`.
         unsafe {
             spatial_number_bricks::launch(
@@ -111,7 +119,8 @@ impl CellIndex {
             )?
         };
         let bricks = bound(s, state, state::BRICKS, self.most_bricks);
-        // SAFETY: four keys a group, whose bricks are all marked: their numbers are below `most_bricks`.
+        // SAFETY: four keys a group, whose bricks are all marked: their numbers are below
+        // `most_bricks`.
         unsafe {
             spatial_mark_cells::launch(
                 s,
@@ -134,7 +143,11 @@ impl CellIndex {
                 self.counts.view_mut().arg("counts", s)?,
             )?;
         }
-        self.scan.exclusive(s, self.counts.view().slice(..=bricks)?, self.before.view_mut().slice(..=bricks)?)?;
+        self.scan.exclusive(
+            s,
+            self.counts.view().slice(..=bricks)?,
+            self.before.view_mut().slice(..=bricks)?,
+        )?;
         let [a, b] = Side::BOTH.map(|side| points.padded_of(side) as u32);
         // SAFETY: bricks and cells as counted; the state has room for every level.
         unsafe {

@@ -1,10 +1,10 @@
-//! Two clouds of oriented points, intersected frame by frame: which voxels they share, which part of each lies inside the other
-//! solid, and their union, intersection and differences.
+//! Two clouds of oriented points, intersected frame by frame: which voxels they share, which part
+//! of each lies inside the other solid, and their union, intersection and differences.
 //!
 //! # A frame
-//! An [`Intersector`] owns both clouds and every buffer; [`frame`](Intersector::frame) launches these stages on its stream, for
-//! both clouds at once, and allocates nothing. Kernels (`koel_kernels::spatial`) are independent threads, one source for GPU,
-//! executor and CPU.
+//! An [`Intersector`] owns both clouds and every buffer; [`frame`](Intersector::frame) launches
+//! these stages on its stream, for both clouds at once, and allocates nothing. Kernels
+//! (`koel_kernels::spatial`) are independent threads, one source for GPU, executor and CPU.
 //!
 //! | stage | threads | from | to |
 //! |---|---|---|---|
@@ -17,20 +17,23 @@
 //! | seed | query, level, brick | dipoles | winding numbers of units and of samples on the own surface; iso values; closedness |
 //! | fill | near voxels; voxels; undecided | all | margins by nearby normals, by unit, or by a winding number of their own; labels |
 //!
-//! Method robust never waits, so that its frames can be [recorded](Intersector::record) as one CUDA graph.
+//! Method robust never waits, so that its frames can be [recorded](Intersector::record) as one CUDA
+//! graph.
 //!
-//! The levels are those of an octree, numbered in one index: a cell of level l has 2^l voxels a side. Method
-//! [`Robust`](Method::Robust): a generalised winding number (Barill et al. 2018) decides whole free cells, not voxels, so that
-//! most voxels cost a few lookups; compared not with 1/2 but with its median on the surface itself, it does not mind
-//! flipped normals, misjudged areas or thin walls; close to the other surface a moving least squares of its nearest normals
-//! decides; no flood, so that holes of the voxel surface leak nothing. Method [`Paper`](Method::Paper) is that of Alcantara et
-//! al. 2009: seeds beside the intersection, a flood over face neighbours, conflicting seeds cleared, again.
+//! The levels are those of an octree, numbered in one index: a cell of level l has 2^l voxels a
+//! side. Method [`Robust`](Method::Robust): a generalised winding number (Barill et al. 2018)
+//! decides whole free cells, not voxels, so that most voxels cost a few lookups; compared not with
+//! 1/2 but with its median on the surface itself, it does not mind flipped normals, misjudged areas
+//! or thin walls; close to the other surface a moving least squares of its nearest normals decides;
+//! no flood, so that holes of the voxel surface leak nothing. Method [`Paper`](Method::Paper) is
+//! that of Alcantara et al. 2009: seeds beside the intersection, a flood over face neighbours,
+//! conflicting seeds cleared, again.
 //!
-//! Labels are the same bits on every device and in every run: points are summed in integers, lists whose order varies are
-//! only worked off, and floating-point sums have one order.
+//! Labels are the same bits on every device and in every run: points are summed in integers, lists
+//! whose order varies are only worked off, and floating-point sums have one order.
 //!
-//! Memory on the device: some 300 bytes for each point and N^3 / 45 bytes, N the grid's side rounded up to a power of two
-//! ([`Intersector::bytes`] tells).
+//! Memory on the device: some 300 bytes for each point and N^3 / 45 bytes, N the grid's side
+//! rounded up to a power of two ([`Intersector::bytes`] tells).
 
 mod boolean;
 mod cloud;
@@ -187,7 +190,8 @@ pub enum Label {
 }
 impl Label {
     /// Every label, at its number.
-    pub const ALL: [Label; 4] = [Label::Unknown, Label::Intersection, Label::Inside, Label::Outside];
+    pub const ALL: [Label; 4] =
+        [Label::Unknown, Label::Intersection, Label::Inside, Label::Outside];
     fn of(word: u32) -> Label {
         Label::ALL[word as usize & 3]
     }
@@ -212,10 +216,12 @@ pub struct RobustOptions {
     /// Take both surfaces for closed, whatever their closedness.
     pub assume_closed: bool,
 }
-/// The angles and rounds of the paper's method. The paper names no angles; these are those of Zachmann's lecture.
+/// The angles and rounds of the paper's method. The paper names no angles; these are those of
+/// Zachmann's lecture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PaperOptions {
-    /// A step that makes at least this angle with the other surface's normal leads inside, in degrees.
+    /// A step that makes at least this angle with the other surface's normal leads inside, in
+    /// degrees.
     pub inside_above: f64,
     /// A step that makes at most this angle with it leads outside, in degrees.
     pub outside_below: f64,
@@ -279,14 +285,16 @@ enum Way {
 }
 
 impl Intersector {
-    /// Uploads both clouds and allocates what frames need. The grid must hold both in every pose: points outside it are
-    /// [dropped](Surface::dropped).
+    /// Uploads both clouds and allocates what frames need. The grid must hold both in every pose:
+    /// points outside it are [dropped](Surface::dropped).
     ///
-    /// Points that are not finite are dropped in every frame; normals are made unit length, and those that cannot be count as
-    /// none. Cost: points are sorted once, so that neighbours in space are neighbours in memory.
+    /// Points that are not finite are dropped in every frame; normals are made unit length, and
+    /// those that cannot be count as none. Cost: points are sorted once, so that neighbours in
+    /// space are neighbours in memory.
     ///
     /// # Errors
-    /// A cloud without points or normals or with too many; a grid of more than 1024 voxels a side; angles out of order; out of memory.
+    /// A cloud without points or normals or with too many; a grid of more than 1024 voxels a side;
+    /// angles out of order; out of memory.
     pub fn new(
         device: &Device,
         a: &PointCloud,
@@ -323,8 +331,9 @@ impl Intersector {
         })
     }
 
-    /// Labels every voxel of both clouds in these poses. On a GPU it returns before the work is done (but for method
-    /// [`Paper`](Method::Paper), whose flood asks the device when it ends); what reads results waits.
+    /// Labels every voxel of both clouds in these poses. On a GPU it returns before the work is
+    /// done (but for method [`Paper`](Method::Paper), whose flood asks the device when it
+    /// ends); what reads results waits.
     ///
     /// # Errors
     /// A pose that is no rigid motion; a device that fails.
@@ -345,7 +354,8 @@ impl Intersector {
     /// Takes the poses; nothing is counted yet. A launch.
     fn begin(&mut self, s: &Stream, [a, b]: [Motion; 2]) -> Result<(), IntersectError> {
         let (occupied, counts) = self.index.occupied(s)?;
-        // SAFETY: two motions; words of the shape; a histogram and a state as the kernel knows them.
+        // SAFETY: two motions; words of the shape; a histogram and a state as the kernel knows
+        // them.
         unsafe {
             spatial_begin::launch(
                 s,
@@ -362,14 +372,21 @@ impl Intersector {
         };
         Ok(())
     }
-    /// Voxels, their index, and the points of each together. `mark` is called when the points have voxels.
-    fn find_voxels(&mut self, s: &Stream, mut mark: impl FnMut() -> koel::Result<()>) -> koel::Result<()> {
-        let (points, index, sums, state) = (&mut self.points, &mut self.index, &mut self.sums, &mut self.state);
+    /// Voxels, their index, and the points of each together. `mark` is called when the points have
+    /// voxels.
+    fn find_voxels(
+        &mut self,
+        s: &Stream,
+        mut mark: impl FnMut() -> koel::Result<()>,
+    ) -> koel::Result<()> {
+        let (points, index, sums, state) =
+            (&mut self.points, &mut self.index, &mut self.sums, &mut self.state);
         let frame = Frame { origin: self.grid.origin(), voxel_size: self.grid.voxel_size() };
         let [x, y, z] = points.positions(s)?;
         let groups = points.groups();
         let (occupied, counts) = index.occupied(s)?;
-        // SAFETY: four points a group; a word for each 32 bricks of the shape; keys of voxels inside it only.
+        // SAFETY: four points a group; a word for each 32 bricks of the shape; keys of voxels
+        // inside it only.
         unsafe {
             spatial_voxelize::launch(
                 s,
@@ -393,7 +410,8 @@ impl Intersector {
         index.build(s, points, &mut sums.counts, state)?;
         sums.gather(s, points, index, state)
     }
-    /// After [`begin`](Self::begin): everything by method robust. `mark` is called after each stage.
+    /// After [`begin`](Self::begin): everything by method robust. `mark` is called after each
+    /// stage.
     fn label_robustly(
         &mut self,
         s: &Stream,
@@ -401,8 +419,11 @@ impl Intersector {
         mut mark: impl FnMut() -> koel::Result<()>,
     ) -> koel::Result<()> {
         self.find_voxels(s, &mut mark)?;
-        let Way::Robust(robust) = &mut self.way else { unreachable!("made together with the method") };
-        let (points, index, sums, state) = (&self.points, &self.index, &mut self.sums, &mut self.state);
+        let Way::Robust(robust) = &mut self.way else {
+            unreachable!("made together with the method")
+        };
+        let (points, index, sums, state) =
+            (&self.points, &self.index, &mut self.sums, &mut self.state);
         sums.add(s, points, &self.motions, index, None, state)?;
         sums.measure(s, index, state)?;
         mark()?;
@@ -422,8 +443,11 @@ impl Intersector {
     ) -> koel::Result<()> {
         self.find_voxels(s, &mut mark)?;
         mark()?;
-        let Way::Paper(flood) = &mut self.way else { unreachable!("made together with the method") };
-        let (points, index, sums, state) = (&self.points, &self.index, &mut self.sums, &mut self.state);
+        let Way::Paper(flood) = &mut self.way else {
+            unreachable!("made together with the method")
+        };
+        let (points, index, sums, state) =
+            (&self.points, &self.index, &mut self.sums, &mut self.state);
         flood.mark(s, index, state)?;
         mark()?;
         // Of the normals, only those of shared voxels are asked for.
@@ -439,7 +463,9 @@ impl Intersector {
     /// # Errors
     /// A device that fails.
     pub fn timings(&self) -> Result<Timings, IntersectError> {
-        let [start, voxelized, built, marked, seeded, filled] = &self.marks[..] else { return Ok(Timings::default()) };
+        let [start, voxelized, built, marked, seeded, filled] = &self.marks[..] else {
+            return Ok(Timings::default());
+        };
         let span = |from: &Event, to: &Event| to.seconds_since(from).map(|s| s * 1e3);
         Ok(Timings {
             voxelize: span(start, voxelized)?,
@@ -467,7 +493,11 @@ impl Intersector {
         let codes = self.index.codes.view().slice(range.clone())?.download()?;
         let labels = self.labels.view().slice(range)?.download()?;
         let voxel = |code: &u32| koel_kernels::spatial::layout::cell_of(self.shape.decode(*code).2);
-        Ok(codes.iter().zip(&labels).map(|(c, &l)| LabelledVoxel { voxel: voxel(c), label: Label::of(l) }).collect())
+        Ok(codes
+            .iter()
+            .zip(&labels)
+            .map(|(c, &l)| LabelledVoxel { voxel: voxel(c), label: Label::of(l) })
+            .collect())
     }
     /// Where the voxels of a cloud are among all.
     fn voxel_range(&self, side: Side) -> Result<std::ops::Range<usize>, IntersectError> {
@@ -475,8 +505,8 @@ impl Intersector {
         let first = |cloud: usize| state[state::FIRST_CELL as usize + cloud] as usize;
         Ok(first(side.index())..first(side.index() + 1))
     }
-    /// The labels of a cloud's points in the last frame, in the order in which they were given: each has that of its voxel,
-    /// [`Label::Unknown`] outside the grid. Waits.
+    /// The labels of a cloud's points in the last frame, in the order in which they were given:
+    /// each has that of its voxel, [`Label::Unknown`] outside the grid. Waits.
     ///
     /// # Errors
     /// A device that fails.
@@ -486,8 +516,9 @@ impl Intersector {
         self.points.append_labels(side, &mut labels)?;
         Ok(labels.into_iter().map(|l| Label::of(l.into())).collect())
     }
-    /// Appends the [labels of the points](Self::point_labels) of A, then those of B, to `to`: a [`Label`]'s number each. Waits.
-    /// Where `to` has room and it is not the first time, nothing is allocated.
+    /// Appends the [labels of the points](Self::point_labels) of A, then those of B, to `to`: a
+    /// [`Label`]'s number each. Waits. Where `to` has room and it is not the first time,
+    /// nothing is allocated.
     ///
     /// # Errors
     /// A device that fails.
@@ -526,7 +557,8 @@ impl Intersector {
 fn blocks(n: usize, threads: u32) -> u32 {
     (n as u32).div_ceil(threads)
 }
-/// The state, where the host can read it now: what is recorded on a GPU or the executor has not run.
+/// The state, where the host can read it now: what is recorded on a GPU or the executor has not
+/// run.
 fn counted<'a>(s: &Stream, state: &'a Buffer<u32>) -> Option<&'a [u32]> {
     let runs_now = s.device().kind() == DeviceKind::Cpu || !s.is_capturing();
     state.view().host().filter(|_| runs_now)

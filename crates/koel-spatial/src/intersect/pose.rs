@@ -18,10 +18,13 @@ impl Default for Pose {
 }
 impl Pose {
     /// As the points are given.
-    pub const IDENTITY: Pose =
-        Pose { rotation: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], translation: [0.0; 3] };
+    pub const IDENTITY: Pose = Pose {
+        rotation: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        translation: [0.0; 3],
+    };
 
-    /// Turned by `angle` radians around an axis through `centre` (O. Rodrigues 1840), then moved. An axis of length 0 turns nothing.
+    /// Turned by `angle` radians around an axis through `centre` (O. Rodrigues 1840), then moved.
+    /// An axis of length 0 turns nothing.
     pub fn turned(axis: [f64; 3], angle: f64, centre: [f64; 3], moved: [f64; 3]) -> Pose {
         let length = axis.iter().map(|a| a * a).sum::<f64>().sqrt();
         if length == 0.0 {
@@ -31,7 +34,9 @@ impl Pose {
         let (sin, cos) = angle.sin_cos();
         let cross = [[0.0, -u[2], u[1]], [u[2], 0.0, -u[0]], [-u[1], u[0], 0.0]];
         let rotation: [[f64; 3]; 3] = std::array::from_fn(|r| {
-            std::array::from_fn(|c| f64::from(u8::from(r == c)) * cos + sin * cross[r][c] + (1.0 - cos) * u[r] * u[c])
+            std::array::from_fn(|c| {
+                f64::from(u8::from(r == c)) * cos + sin * cross[r][c] + (1.0 - cos) * u[r] * u[c]
+            })
         });
         Pose::around(rotation, centre, moved)
     }
@@ -55,7 +60,8 @@ impl Pose {
     pub(super) fn motion(&self, cloud: Side) -> Result<Motion, IntersectError> {
         for row in 0..3 {
             for other in row..3 {
-                let product: f64 = (0..3).map(|c| self.rotation[row][c] * self.rotation[other][c]).sum();
+                let product: f64 =
+                    (0..3).map(|c| self.rotation[row][c] * self.rotation[other][c]).sum();
                 let expected = f64::from(u8::from(row == other));
                 let off = (product - expected).abs();
                 if off.is_nan() || off >= 1e-3 || !self.translation[row].is_finite() {
@@ -63,7 +69,10 @@ impl Pose {
                 }
             }
         }
-        Ok(Motion { rotation: std::array::from_fn(|i| self.rotation[i / 3][i % 3]), translation: self.translation })
+        Ok(Motion {
+            rotation: std::array::from_fn(|i| self.rotation[i / 3][i % 3]),
+            translation: self.translation,
+        })
     }
 }
 
@@ -77,17 +86,27 @@ mod tests {
         let moved = pose.apply([3.0, 4.0, 5.0]);
         (0..3).for_each(|a| assert!((moved[a] - [3.5, 4.0, 5.0][a]).abs() < 1e-12));
         assert!(pose.motion(Side::A).is_ok());
-        let quarter = Pose::turned([0.0, 0.0, 2.0], std::f64::consts::FRAC_PI_2, [0.0; 3], [0.0; 3]);
+        let quarter =
+            Pose::turned([0.0, 0.0, 2.0], std::f64::consts::FRAC_PI_2, [0.0; 3], [0.0; 3]);
         let x = quarter.apply([1.0, 0.0, 0.0]);
         assert!((x[0]).abs() < 1e-12 && (x[1] - 1.0).abs() < 1e-12);
     }
 
     #[test]
     fn what_is_not_rigid_is_refused() {
-        for rotation in [[[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[f64::NAN; 3]; 3], [[0.0; 3]; 3]] {
+        for rotation in
+            [[[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[f64::NAN; 3]; 3], [[0.0; 3]; 3]]
+        {
             let pose = Pose { rotation, translation: [0.0; 3] };
-            assert!(matches!(pose.motion(Side::B), Err(IntersectError::NotRigid { cloud: Side::B, .. })));
+            assert!(matches!(
+                pose.motion(Side::B),
+                Err(IntersectError::NotRigid { cloud: Side::B, .. })
+            ));
         }
-        assert!(Pose { translation: [0.0, f64::INFINITY, 0.0], ..Pose::IDENTITY }.motion(Side::A).is_err());
+        assert!(
+            Pose { translation: [0.0, f64::INFINITY, 0.0], ..Pose::IDENTITY }
+                .motion(Side::A)
+                .is_err()
+        );
     }
 }

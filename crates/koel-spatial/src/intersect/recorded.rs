@@ -4,8 +4,8 @@ use super::{IntersectError, Intersector, Method, Pose, Side};
 use koel::Stream;
 use koel::device::{Event, Graph};
 
-/// Frames of method robust, recorded once: on a GPU each is one small launch, which takes the poses, and one CUDA graph. Made by
-/// [`Intersector::record`].
+/// Frames of method robust, recorded once: on a GPU each is one small launch, which takes the
+/// poses, and one CUDA graph. Made by [`Intersector::record`].
 ///
 /// Labels are those of [`Intersector::frame`], bit by bit.
 ///
@@ -27,14 +27,11 @@ use koel::device::{Event, Graph};
 ///
 /// let device = Device::executor(1); // any device
 /// let grid = Grid::new([-1.0; 3], 0.125, 16)?;
-/// let mut frames = Intersector::new(&device, &sphere, &sphere, grid, Method::default())?.record()?;
-/// let mut inside = vec![];
-/// for apart in [0.9, 0.6, 0.3] {
-///     let [a, b] = [-0.5, 0.5].map(|way| Pose { translation: [way * apart, 0.0, 0.0], ..Pose::IDENTITY });
-///     frames.frame(&a, &b)?;
-///     let labels = frames.intersector_mut().point_labels(Side::A)?;
-///     inside.push(labels.into_iter().filter(|&l| l == Label::Inside).count());
-/// }
+/// let mut frames = Intersector::new(&device, &sphere, &sphere, grid,
+/// Method::default())?.record()?; let mut inside = vec![]; for apart in [0.9, 0.6, 0.3] { let [a,
+/// b] = [-0.5, 0.5].map(|way| Pose { translation: [way * apart, 0.0, 0.0], ..Pose::IDENTITY });
+/// frames.frame(&a, &b)?; let labels = frames.intersector_mut().point_labels(Side::A)?;
+/// inside.push(labels.into_iter().filter(|&l| l == Label::Inside).count()); }
 /// assert!(inside.is_sorted() && inside[2] > inside[0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -46,10 +43,11 @@ pub struct RecordedFrames {
 }
 
 impl Intersector {
-    /// Records a frame. Poses may change from frame to frame; clouds, grid and method are those that it was made with.
+    /// Records a frame. Poses may change from frame to frame; clouds, grid and method are those
+    /// that it was made with.
     ///
-    /// Cost: as of a frame on a GPU, on the host. Nothing runs. On the CPU device, which has no graphs, frames are
-    /// launched one by one as ever.
+    /// Cost: as of a frame on a GPU, on the host. Nothing runs. On the CPU device, which has no
+    /// graphs, frames are launched one by one as ever.
     ///
     /// # Errors
     /// The paper's method, whose flood waits; a device that fails.
@@ -58,14 +56,17 @@ impl Intersector {
             return Err(IntersectError::NeedsRobust { what: "recorded frames" });
         };
         let stream = self.stream.clone();
-        let graph = stream.capture(self, move |s, intersector| intersector.label_robustly(s, options, || Ok(())))?;
+        let graph = stream.capture(self, move |s, intersector| {
+            intersector.label_robustly(s, options, || Ok(()))
+        })?;
         Ok(RecordedFrames { graph, stream, marks: None })
     }
 }
 
 impl RecordedFrames {
-    /// Labels every voxel of both clouds in these poses. Does not wait, allocates nothing on the device, and costs the host
-    /// two calls to the driver, and two more for [`milliseconds`](Self::milliseconds).
+    /// Labels every voxel of both clouds in these poses. Does not wait, allocates nothing on the
+    /// device, and costs the host two calls to the driver, and two more for
+    /// [`milliseconds`](Self::milliseconds).
     ///
     /// # Errors
     /// A pose that is no rigid motion; a device that fails.
@@ -87,7 +88,8 @@ impl RecordedFrames {
             None => 0.0,
         })
     }
-    /// What the last frame found. ([`Intersector::timings`] tells of frames that were not recorded only.)
+    /// What the last frame found. ([`Intersector::timings`] tells of frames that were not recorded
+    /// only.)
     pub fn intersector(&self) -> &Intersector {
         self.graph.state()
     }

@@ -10,7 +10,9 @@ use koel_kernels::spatial::labels::*;
 use koel_kernels::spatial::marks::spatial_mark;
 use koel_kernels::spatial::nearby::{spatial_judge_holes, spatial_judge_near};
 use koel_kernels::spatial::state;
-use koel_kernels::spatial::winding::{SAMPLES, spatial_judge_surfaces, spatial_wind_units, spatial_wind_voxels};
+use koel_kernels::spatial::winding::{
+    SAMPLES, spatial_judge_surfaces, spatial_wind_units, spatial_wind_voxels,
+};
 
 /// What the method knows of cells and voxels.
 pub struct Robust {
@@ -84,7 +86,8 @@ impl Robust {
         let (shape, (words, bricks)) = (index.shape, index.args(s)?);
         let codes = index.codes.view().arg("codes", s)?;
         let units = bound(s, state, state::UNITS, self.most_units);
-        let (queries, dipoles) = (units + 2 * SAMPLES as usize, sums.dipoles.view().arg("dipoles", s)?);
+        let (queries, dipoles) =
+            (units + 2 * SAMPLES as usize, sums.dipoles.view().arg("dipoles", s)?);
         let split = split(s);
         // SAFETY: a winding number for each query; units are cells.
         unsafe {
@@ -235,7 +238,15 @@ impl Robust {
     }
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
-        let words = [&self.marks, &self.near, &self.units, &self.numbers, &self.undecided, &self.margins, &self.reach];
+        let words = [
+            &self.marks,
+            &self.near,
+            &self.units,
+            &self.numbers,
+            &self.undecided,
+            &self.margins,
+            &self.reach,
+        ];
         words.iter().map(|b| b.bytes()).sum::<usize>()
             + self.windings.bytes()
             + self.sums.bytes()
@@ -247,12 +258,16 @@ impl Robust {
 fn split(s: &Stream) -> u32 {
     if s.device().kind() == DeviceKind::Cpu { 1 } else { CORNERS }
 }
-/// Blocks of 64 for `n` turns that any number of threads can share: on a GPU no more than fill it, as `n` is a bound there.
+/// Blocks of 64 for `n` turns that any number of threads can share: on a GPU no more than fill it,
+/// as `n` is a bound there.
 fn turns(s: &Stream, n: usize) -> u32 {
     const BLOCKS_PER_MULTIPROCESSOR: usize = 32;
     let needed = n.div_ceil(64);
     let device = s.device();
-    let most =
-        if device.kind() == DeviceKind::Cuda { device.parallelism() * BLOCKS_PER_MULTIPROCESSOR } else { needed };
+    let most = if device.kind() == DeviceKind::Cuda {
+        device.parallelism() * BLOCKS_PER_MULTIPROCESSOR
+    } else {
+        needed
+    };
     needed.min(most) as u32
 }

@@ -4,7 +4,8 @@ use super::{IntersectError, Intersector, Label, Side, Way};
 use koel_kernels::spatial::labels::MEASURE_BITS;
 use koel_kernels::spatial::state;
 
-/// The winding number that surfaces without noise have on themselves: spheres, tori and plates gave 0.463 to 0.474.
+/// The winding number that surfaces without noise have on themselves: spheres, tori and plates gave
+/// 0.463 to 0.474.
 const ISO_OF_CLEAN_SCANS: f64 = 0.472;
 
 /// How many voxels or points have each label.
@@ -50,12 +51,14 @@ pub struct Surface {
 pub struct Measures {
     /// |sum of area x normal| / area: 0 for a closed surface.
     pub closedness: f64,
-    /// It bounds no solid: [closedness](Self::closedness) is above 0.08, and nobody said that it is closed.
+    /// It bounds no solid: [closedness](Self::closedness) is above 0.08, and nobody said that it
+    /// is closed.
     pub open: bool,
     /// The winding number on the surface itself: 1/2 for a perfect one.
     pub iso: f64,
-    /// In square units of the points: unknown, intersection, inside, outside. Shares are more exact than sums: noise makes a
-    /// surface thick, and what that adds is made up for only on average, by the winding number on the surface.
+    /// In square units of the points: unknown, intersection, inside, outside. Shares are more
+    /// exact than sums: noise makes a surface thick, and what that adds is made up for only on
+    /// average, by the winding number on the surface.
     pub areas: [f64; 4],
 }
 impl Measures {
@@ -95,9 +98,13 @@ impl Intersector {
     /// A device that fails.
     pub fn summary(&mut self) -> Result<Summary, IntersectError> {
         let areas = match &mut self.way {
-            Way::Robust(robust) => {
-                Some(robust.measure(&self.stream, &self.index, &self.sums, &self.labels, &self.state)?)
-            }
+            Way::Robust(robust) => Some(robust.measure(
+                &self.stream,
+                &self.index,
+                &self.sums,
+                &self.labels,
+                &self.state,
+            )?),
             Way::Paper(_) => None,
         };
         let state = self.state.download()?;
@@ -108,12 +115,15 @@ impl Intersector {
             let padding = self.points.padded_of(side) - self.points.given(side);
             let measures = areas.as_deref().map(|words| {
                 let (iso, open) = (float(state::ISO + c), state[(state::OPEN + c) as usize] != 0);
-                let scale = if open { face } else { face * (ISO_OF_CLEAN_SCANS / iso).clamp(0.25, 4.0) };
+                let scale =
+                    if open { face } else { face * (ISO_OF_CLEAN_SCANS / iso).clamp(0.25, 4.0) };
                 Measures {
                     closedness: float(state::CLOSEDNESS + c),
                     open,
                     iso,
-                    areas: std::array::from_fn(|label| words[side.index() * 4 + label] as f64 * scale),
+                    areas: std::array::from_fn(|label| {
+                        words[side.index() * 4 + label] as f64 * scale
+                    }),
                 }
             });
             Ok(Surface {

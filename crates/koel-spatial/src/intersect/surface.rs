@@ -5,9 +5,13 @@ use super::cloud::Points;
 use super::index::CellIndex;
 use koel::primitives::Scan;
 use koel::{Buffer, Device, DeviceKind, Result, Stream};
-use koel_kernels::spatial::area::{BINS, spatial_area_of_points, spatial_cap_area, spatial_measure_cells};
+use koel_kernels::spatial::area::{
+    BINS, spatial_area_of_points, spatial_cap_area, spatial_measure_cells,
+};
 use koel_kernels::spatial::dipoles::{self, spatial_dipoles, spatial_sum_dipoles};
-use koel_kernels::spatial::sums::{self, spatial_order_points, spatial_rank_points, spatial_sum_points};
+use koel_kernels::spatial::sums::{
+    self, spatial_order_points, spatial_rank_points, spatial_sum_points,
+};
 
 /// What is summed up of the points.
 pub struct SurfaceSums {
@@ -41,10 +45,17 @@ impl SurfaceSums {
         })
     }
     /// Brings the points of each voxel together. Three launches. Clear the counts before.
-    pub fn gather(&mut self, s: &Stream, points: &mut Points, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
+    pub fn gather(
+        &mut self,
+        s: &Stream,
+        points: &mut Points,
+        index: &CellIndex,
+        state: &Buffer<u32>,
+    ) -> Result<()> {
         let (n, voxels) = (points.padded(), index.voxels(s, state));
         let (_, bricks) = index.args(s)?;
-        // SAFETY: four points a group, whose bricks and keys are in the index; a count for each voxel.
+        // SAFETY: four points a group, whose bricks and keys are in the index; a count for each
+        // voxel.
         unsafe {
             spatial_rank_points::launch(
                 s,
@@ -57,8 +68,13 @@ impl SurfaceSums {
                 self.counts.view_mut().arg("counts", s)?,
             )?
         };
-        self.scan.exclusive(s, self.counts.view().slice(..voxels)?, self.starts.view_mut().slice(..voxels)?)?;
-        // SAFETY: the ranks of a voxel's points are those below its count: each point gets a place of its own.
+        self.scan.exclusive(
+            s,
+            self.counts.view().slice(..voxels)?,
+            self.starts.view_mut().slice(..voxels)?,
+        )?;
+        // SAFETY: the ranks of a voxel's points are those below its count: each point gets a place
+        // of its own.
         unsafe {
             spatial_order_points::launch(
                 s,
@@ -71,7 +87,8 @@ impl SurfaceSums {
             )
         }
     }
-    /// Sums over the points of each voxel, or only of those that `marks` calls intersections. A launch.
+    /// Sums over the points of each voxel, or only of those that `marks` calls intersections. A
+    /// launch.
     pub fn add(
         &mut self,
         s: &Stream,
@@ -84,7 +101,8 @@ impl SurfaceSums {
         let voxels = index.voxels(s, state);
         let counts = self.counts.view().arg("counts", s)?;
         let [nx, ny, nz] = points.normals(s)?;
-        // SAFETY: as many points in order as counted; eight words a voxel; marks are read only if there are any.
+        // SAFETY: as many points in order as counted; eight words a voxel; marks are read only if
+        // there are any.
         unsafe {
             spatial_sum_points::launch(
                 s,
@@ -108,13 +126,19 @@ impl SurfaceSums {
         }
     }
     /// Areas and dipoles. Four launches, and one for two levels. Clear the histogram before.
-    pub fn measure(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
+    pub fn measure(
+        &mut self,
+        s: &Stream,
+        index: &CellIndex,
+        state: &mut Buffer<u32>,
+    ) -> Result<()> {
         let (shape, (words, bricks)) = (index.shape, index.args(s)?);
         let codes = index.codes.view().arg("codes", s)?;
         let cells = index.cells(s, state);
         let shared = state.view().arg("state", s)?;
         let sums = self.sums.view().arg("sums", s)?;
-        // SAFETY: two words measured, one area, eight words of dipole a cell; numbers of cells come from the index.
+        // SAFETY: two words measured, one area, eight words of dipole a cell; numbers of cells come
+        // from the index.
         unsafe {
             spatial_measure_cells::launch(
                 s,
@@ -142,7 +166,12 @@ impl SurfaceSums {
                 self.histogram.view_mut().arg("histogram", s)?,
             )?;
             let histogram = self.histogram.view().arg("histogram", s)?;
-            spatial_cap_area::launch(s, (2 * BINS).div_ceil(64), histogram, state.view_mut().arg("state", s)?)?;
+            spatial_cap_area::launch(
+                s,
+                (2 * BINS).div_ceil(64),
+                histogram,
+                state.view_mut().arg("state", s)?,
+            )?;
             let voxels = index.voxels(s, state);
             spatial_dipoles::launch(
                 s,
@@ -181,7 +210,14 @@ impl SurfaceSums {
     }
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {
-        let of_voxels = self.counts.bytes() + self.starts.bytes() + self.scan.scratch_bytes() + self.sums.bytes();
-        of_voxels + self.measured.bytes() + self.areas.bytes() + self.histogram.bytes() + self.dipoles.bytes()
+        let of_voxels = self.counts.bytes()
+            + self.starts.bytes()
+            + self.scan.scratch_bytes()
+            + self.sums.bytes();
+        of_voxels
+            + self.measured.bytes()
+            + self.areas.bytes()
+            + self.histogram.bytes()
+            + self.dipoles.bytes()
     }
 }

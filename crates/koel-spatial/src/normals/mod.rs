@@ -1,8 +1,9 @@
 //! Normals of points that came without them.
 //!
-//! The normal of a point is that of the plane that fits its k nearest points best: the eigenvector of the least
-//! eigenvalue of their covariance (H. Hoppe, T. DeRose, T. Duchamp, J. McDonald, W. Stuetzle: Surface reconstruction from
-//! unorganized points, 1992). That leaves its sign open; [`Orientation`] settles it. Neighbours come from a [`SpatialHash`].
+//! The normal of a point is that of the plane that fits its k nearest points best: the eigenvector
+//! of the least eigenvalue of their covariance (H. Hoppe, T. DeRose, T. Duchamp, J. McDonald, W.
+//! Stuetzle: Surface reconstruction from unorganized points, 1992). That leaves its sign open;
+//! [`Orientation`] settles it. Neighbours come from a [`SpatialHash`].
 //!
 //! ```
 //! use koel_spatial::{NormalOptions, estimate_normals};
@@ -28,8 +29,8 @@ pub const MIN_NEIGHBOURS: usize = 3;
 /// How normals are estimated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NormalOptions {
-    /// Points that a plane is fitted to, the point itself among them: at least [`MIN_NEIGHBOURS`]. More smooth out noise,
-    /// and edges with it.
+    /// Points that a plane is fitted to, the point itself among them: at least [`MIN_NEIGHBOURS`].
+    /// More smooth out noise, and edges with it.
     pub neighbours: usize,
     /// Which of the two sides a normal points to.
     pub orientation: Orientation,
@@ -47,13 +48,15 @@ impl Default for NormalOptions {
 pub enum Orientation {
     /// Out of the solid that the points are the surface of, for clouds from all around.
     ///
-    /// Signs spread along a minimum spanning tree of the graph of neighbours (Hoppe et al. 1992). Where they compare two
-    /// normals as they are, here one of them is first mirrored in the plane half-way between the points: so signs pass
-    /// round edges, and the two sides of a thin wall or of a narrow gap come out opposed. An edge costs 1 - |cosine|.
+    /// Signs spread along a minimum spanning tree of the graph of neighbours (Hoppe et al. 1992).
+    /// Where they compare two normals as they are, here one of them is first mirrored in the
+    /// plane half-way between the points: so signs pass round edges, and the two sides of a
+    /// thin wall or of a narrow gap come out opposed. An edge costs 1 - |cosine|.
     ///
-    /// Each connected part of the graph is turned so that, of its outermost points along +z, +y, +x, -z, -y, -x, the one
-    /// whose normal lies closest to that axis looks outwards; the first of about equals (cosines 0.02 apart) counts. An
-    /// inner wall that no neighbour joins to the outer one is a part of its own, and is turned outwards too.
+    /// Each connected part of the graph is turned so that, of its outermost points along +z, +y,
+    /// +x, -z, -y, -x, the one whose normal lies closest to that axis looks outwards; the first
+    /// of about equals (cosines 0.02 apart) counts. An inner wall that no neighbour joins to
+    /// the outer one is a part of its own, and is turned outwards too.
     Outwards,
     /// To the half-space that holds this point: for scans taken from one place.
     Towards([f32; 3]),
@@ -75,10 +78,11 @@ pub struct NormalEstimate {
 pub struct NormalReport {
     /// Points that each plane was fitted to.
     pub neighbours: usize,
-    /// Points whose neighbours lie on a line, or all in one place: their normals are perpendicular to the line, or +z, and
-    /// say nothing.
+    /// Points whose neighbours lie on a line, or all in one place: their normals are perpendicular
+    /// to the line, or +z, and say nothing.
     pub undetermined: usize,
-    /// Parts of the cloud that no neighbour joins, each turned outwards by itself; 0 where signs were not spread.
+    /// Parts of the cloud that no neighbour joins, each turned outwards by itself; 0 where signs
+    /// were not spread.
     pub parts: usize,
     /// Side of the cells that neighbours were searched in.
     pub cell_size: f64,
@@ -98,7 +102,9 @@ pub enum NormalError {
         neighbours: usize,
     },
     /// Fewer neighbours asked for than a plane takes.
-    #[error("normals from {neighbours} neighbours were asked for, expected at least {MIN_NEIGHBOURS}")]
+    #[error(
+        "normals from {neighbours} neighbours were asked for, expected at least {MIN_NEIGHBOURS}"
+    )]
     Neighbours {
         /// Neighbours asked for.
         neighbours: usize,
@@ -117,13 +123,16 @@ pub enum NormalError {
 /// Queries of one turn: bounds the memory of neighbours' distances.
 const TURN: usize = 1 << 18;
 
-/// Estimates a unit normal for each point. Neighbours are searched on the device, planes are fitted on the host's threads.
+/// Estimates a unit normal for each point. Neighbours are searched on the device, planes are fitted
+/// on the host's threads.
 ///
-/// Memory: 4 bytes a neighbour of each point, and for [`Orientation::Outwards`] 12 more for each edge. Time: the search,
-/// about a microsecond a point for the planes, and a sort of the edges. The same normals in every run and on every device.
+/// Memory: 4 bytes a neighbour of each point, and for [`Orientation::Outwards`] 12 more for each
+/// edge. Time: the search, about a microsecond a point for the planes, and a sort of the edges. The
+/// same normals in every run and on every device.
 ///
 /// # Errors
-/// [`NormalError`]: fewer than three points or neighbours, coordinates that are not finite, out of memory.
+/// [`NormalError`]: fewer than three points or neighbours, coordinates that are not finite, out of
+/// memory.
 pub fn estimate_normals(
     device: &Device,
     positions: &[[f32; 3]],

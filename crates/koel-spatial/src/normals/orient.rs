@@ -22,9 +22,14 @@ pub(super) fn towards(positions: &[[f32; 3]], viewpoint: [f32; 3], normals: &mut
     }
 }
 
-/// Spreads signs along a minimum spanning tree of the graph of neighbours (`k` for each point) and turns each part of it
-/// outwards. Returns the number of parts.
-pub(super) fn outwards(positions: &[[f32; 3]], graph: &[u32], k: usize, normals: &mut [Vector]) -> usize {
+/// Spreads signs along a minimum spanning tree of the graph of neighbours (`k` for each point) and
+/// turns each part of it outwards. Returns the number of parts.
+pub(super) fn outwards(
+    positions: &[[f32; 3]],
+    graph: &[u32],
+    k: usize,
+    normals: &mut [Vector],
+) -> usize {
     let mut forest = Forest::new(normals.len());
     for Edge { from, to, .. } in sorted_edges(positions, graph, k, normals) {
         let opposed = agreement(positions, normals, from, to) < 0.0;
@@ -43,7 +48,8 @@ pub(super) fn outwards(positions: &[[f32; 3]], graph: &[u32], k: usize, normals:
     // From the root of a part to its number.
     let mut number = vec![0; normals.len()];
     parts.iter().zip(0u32..).for_each(|(&root, part)| number[root as usize] = part);
-    let part_of: Vec<u32> = (0..normals.len() as u32).map(|i| number[forest.find(i).0 as usize]).collect();
+    let part_of: Vec<u32> =
+        (0..normals.len() as u32).map(|i| number[forest.find(i).0 as usize]).collect();
     let inwards = parts_turned_inwards(positions, &part_of, parts.len(), normals);
     for (normal, &part) in normals.iter_mut().zip(&part_of) {
         if inwards[part as usize] {
@@ -53,9 +59,10 @@ pub(super) fn outwards(positions: &[[f32; 3]], graph: &[u32], k: usize, normals:
     parts.len()
 }
 
-/// How well the normals of two points agree, from -1 (opposed) to 1: the cosine of one normal and the other one's mirror
-/// image in the plane half-way between the points. On an arc of a circle that is 1 or -1 however far apart they are; and two
-/// walls back to back, or face to face, come out opposed. The same both ways.
+/// How well the normals of two points agree, from -1 (opposed) to 1: the cosine of one normal and
+/// the other one's mirror image in the plane half-way between the points. On an arc of a circle
+/// that is 1 or -1 however far apart they are; and two walls back to back, or face to face, come
+/// out opposed. The same both ways.
 fn agreement(positions: &[[f32; 3]], normals: &[Vector], from: u32, to: u32) -> f64 {
     let [a, b] = [from, to].map(|i| positions[i as usize].map(f64::from));
     let [m, n] = [from, to].map(|i| normals[i as usize]);
@@ -66,7 +73,8 @@ fn agreement(positions: &[[f32; 3]], normals: &[Vector], from: u32, to: u32) -> 
     dot(m, n) - 2.0 * along
 }
 
-/// Joins two neighbours; cheap where their normals agree, or are opposed. Ordered by cost, then by the points.
+/// Joins two neighbours; cheap where their normals agree, or are opposed. Ordered by cost, then by
+/// the points.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Edge {
     /// 1 - |agreement|, as the bits of a float: those of positive floats are in their order.
@@ -79,7 +87,8 @@ fn sorted_edges(positions: &[[f32; 3]], graph: &[u32], k: usize, normals: &[Vect
     let of_point = |(from, near): (usize, &[u32])| -> Vec<Edge> {
         let edge = |&to: &u32| {
             // An edge that the other point has too is that point's, if it comes first.
-            let of_other = (to as usize) < from && graph[to as usize * k..][..k].contains(&(from as u32));
+            let of_other =
+                (to as usize) < from && graph[to as usize * k..][..k].contains(&(from as u32));
             let agreement = agreement(positions, normals, from as u32, to).abs().min(1.0);
             (to as usize != from && !of_other).then_some(Edge {
                 cost: (1.0 - agreement as f32).to_bits(),
@@ -95,10 +104,16 @@ fn sorted_edges(positions: &[[f32; 3]], graph: &[u32], k: usize, normals: &[Vect
 }
 
 /// Which parts have to be turned: see [`Orientation::Outwards`](super::Orientation::Outwards).
-fn parts_turned_inwards(positions: &[[f32; 3]], part_of: &[u32], parts: usize, normals: &[Vector]) -> Vec<bool> {
-    const DIRECTIONS: [(usize, f64); 6] = [(2, 1.0), (1, 1.0), (0, 1.0), (2, -1.0), (1, -1.0), (0, -1.0)];
-    /// Cosines that differ by less are taken for equal: a sheet, which looks the same from both sides, then turns the same
-    /// way whatever its noise.
+fn parts_turned_inwards(
+    positions: &[[f32; 3]],
+    part_of: &[u32],
+    parts: usize,
+    normals: &[Vector],
+) -> Vec<bool> {
+    const DIRECTIONS: [(usize, f64); 6] =
+        [(2, 1.0), (1, 1.0), (0, 1.0), (2, -1.0), (1, -1.0), (0, -1.0)];
+    /// Cosines that differ by less are taken for equal: a sheet, which looks the same from both
+    /// sides, then turns the same way whatever its noise.
     const EQUAL: f64 = 0.02;
     let mut inwards = vec![false; parts];
     let mut closest = vec![-EQUAL; parts];
@@ -148,13 +163,15 @@ impl Forest {
             i = self.parent[at];
         }
     }
-    /// Joins the sets of two members that are opposed to each other or not, if they are in two sets.
+    /// Joins the sets of two members that are opposed to each other or not, if they are in two
+    /// sets.
     fn join(&mut self, a: u32, b: u32, opposed: bool) {
         let ((a, of_a), (b, of_b)) = (self.find(a), self.find(b));
         if a == b {
             return;
         }
-        let (small, large) = if self.size[a as usize] < self.size[b as usize] { (a, b) } else { (b, a) };
+        let (small, large) =
+            if self.size[a as usize] < self.size[b as usize] { (a, b) } else { (b, a) };
         self.parent[small as usize] = large;
         self.opposed[small as usize] = opposed ^ of_a ^ of_b;
         self.size[large as usize] += self.size[small as usize];

@@ -10,11 +10,12 @@ pub(super) struct Fit {
     pub determined: bool,
 }
 
-/// The second eigenvalue of a covariance of trace 1 below which the points count as being on a line: rounding of `f32`
-/// coordinates a million times finer than the neighbourhood.
+/// The second eigenvalue of a covariance of trace 1 below which the points count as being on a
+/// line: rounding of `f32` coordinates a million times finer than the neighbourhood.
 const LINE: f64 = 1e-12;
 
-/// The plane that fits these points of `positions` best, in the sense of least squares of distances.
+/// The plane that fits these points of `positions` best, in the sense of least squares of
+/// distances.
 pub(super) fn fit(positions: &[[f32; 3]], indices: &[u32]) -> Fit {
     let points = || indices.iter().map(|&i| Vector3::from(positions[i as usize].map(f64::from)));
     let centroid = points().sum::<Vector3<f64>>() / indices.len() as f64;

@@ -121,7 +121,9 @@ pub enum ParseErrorKind {
         limit: u64,
     },
     /// The data end before all that the header declares.
-    #[error("truncated: {expected} of element {element} are declared, the data end in number {found}")]
+    #[error(
+        "truncated: {expected} of element {element} are declared, the data end in number {found}"
+    )]
     Truncated {
         /// Name of the element.
         element: String,
@@ -162,7 +164,8 @@ pub enum ParseErrorKind {
         /// The word.
         found: String,
     },
-    /// A coordinate of a mesh is NaN, infinite, or beyond 32-bit floating point. (Of a cloud, such points are dropped.)
+    /// A coordinate of a mesh is NaN, infinite, or beyond 32-bit floating point. (Of a cloud, such
+    /// points are dropped.)
     #[error("vertex {vertex}: {field} is {value:?}, expected a finite 32-bit number")]
     NotFinite {
         /// Index of the vertex.
@@ -204,7 +207,9 @@ pub enum ParseErrorKind {
     #[error("holds no vertices")]
     NoVertices,
     /// Nothing is left when points that are not finite are dropped.
-    #[error("all {dropped} points have coordinates or normals that are NaN, infinite or beyond 32-bit floating point")]
+    #[error(
+        "all {dropped} points have coordinates or normals that are NaN, infinite or beyond 32-bit floating point"
+    )]
     NoFinite {
         /// Points that were dropped.
         dropped: u64,

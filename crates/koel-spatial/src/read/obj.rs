@@ -1,8 +1,11 @@
-//! Wavefront OBJ: vertices, vertex normals and faces. Materials, texture coordinates, groups, curves are skipped.
+//! Wavefront OBJ: vertices, vertex normals and faces. Materials, texture coordinates, groups,
+//! curves are skipped.
 
 use super::error::excerpt;
 use super::report::{Polygons, listed};
-use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan};
+use super::{
+    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan,
+};
 use crate::mesh::{PointCloud, Scan};
 
 /// Statements of the format that say nothing about vertices or faces.
@@ -45,10 +48,11 @@ const SKIPPED: &[&[u8]] = &[
 
 /// Reads an OBJ file from memory.
 ///
-/// Polygons become fans of triangles around their first corner. Negative indices count back from the last vertex so
-/// far; a face may name a vertex that follows later. Lines may be joined with a backslash. Normals are kept for a
-/// file without faces, where the n-th `vn` belongs to the n-th `v`; of such a file, points that are not finite are
-/// dropped. Other statements are [noted](ReadReport::notes). Linear in the file's size.
+/// Polygons become fans of triangles around their first corner. Negative indices count back from
+/// the last vertex so far; a face may name a vertex that follows later. Lines may be joined with a
+/// backslash. Normals are kept for a file without faces, where the n-th `vn` belongs to the n-th
+/// `v`; of such a file, points that are not finite are dropped. Other statements are
+/// [noted](ReadReport::notes). Linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the line at fault.
@@ -131,7 +135,8 @@ impl Reader {
             Some(b"v") => {
                 let vertex = self.positions.len() as u64;
                 // x y z, perhaps followed by a weight, by a colour, or by both.
-                let (position, found) = vector(words, "vertex", vertex, ["x", "y", "z"], 7).map_err(|k| k.at(place))?;
+                let (position, found) =
+                    vector(words, "vertex", vertex, ["x", "y", "z"], 7).map_err(|k| k.at(place))?;
                 if found > 3 {
                     count(&mut self.longer, &mut self.first_longer, place);
                 }
@@ -148,7 +153,8 @@ impl Reader {
                 if index == 0 {
                     self.first_normal = place;
                 }
-                let (normal, _) = vector(words, "normal", index, ["nx", "ny", "nz"], 3).map_err(|k| k.at(place))?;
+                let (normal, _) = vector(words, "normal", index, ["nx", "ny", "nz"], 3)
+                    .map_err(|k| k.at(place))?;
                 let normal = self.checked(normal, index, ["nx", "ny", "nz"], place);
                 self.normals.push(normal);
                 Ok(())
@@ -156,8 +162,11 @@ impl Reader {
             Some(b"f" | b"fo") => self.face(words, place),
             Some(word) => {
                 let Some(at) = SKIPPED.iter().position(|&skipped| skipped == word) else {
-                    let expected = "an OBJ statement such as v, vn, vt, f, o, g, s, usemtl, mtllib or #";
-                    return Err(ParseErrorKind::Unexpected { expected, found: excerpt(line) }.at(place));
+                    let expected =
+                        "an OBJ statement such as v, vn, vt, f, o, g, s, usemtl, mtllib or #";
+                    return Err(
+                        ParseErrorKind::Unexpected { expected, found: excerpt(line) }.at(place)
+                    );
                 };
                 if self.skipped.iter().all(|&n| n == 0) {
                     self.first_skipped = place;
@@ -169,16 +178,27 @@ impl Reader {
     }
 
     /// The vector in 32 bits; the first that is not finite is remembered.
-    fn checked(&mut self, vector: [f64; 3], vertex: u64, fields: [&'static str; 3], place: Place) -> [f32; 3] {
+    fn checked(
+        &mut self,
+        vector: [f64; 3],
+        vertex: u64,
+        fields: [&'static str; 3],
+        place: Place,
+    ) -> [f32; 3] {
         let narrow = vector.map(|c| c as f32);
         if let (None, Some(axis)) = (&self.not_finite, narrow.iter().position(|c| !c.is_finite())) {
-            let kind = ParseErrorKind::NotFinite { vertex, field: fields[axis], value: vector[axis] };
+            let kind =
+                ParseErrorKind::NotFinite { vertex, field: fields[axis], value: vector[axis] };
             self.not_finite = Some(kind.at(place));
         }
         narrow
     }
 
-    fn face<'a>(&mut self, words: impl Iterator<Item = &'a [u8]>, place: Place) -> Result<(), ParseError> {
+    fn face<'a>(
+        &mut self,
+        words: impl Iterator<Item = &'a [u8]>,
+        place: Place,
+    ) -> Result<(), ParseError> {
         let (face, vertices) = (self.faces, self.positions.len() as i64);
         self.polygon.clear();
         for (corner, word) in (0u64..).zip(words) {
@@ -196,7 +216,10 @@ impl Reader {
             let from_zero = match index {
                 1.. => index - 1,
                 0 => return Err(out_of_range(vertices)),
-                _ => vertices.checked_add(index).filter(|&i| i >= 0).ok_or_else(|| out_of_range(vertices))?,
+                _ => vertices
+                    .checked_add(index)
+                    .filter(|&i| i >= 0)
+                    .ok_or_else(|| out_of_range(vertices))?,
             };
             if from_zero >= vertices {
                 self.forward.push(Forward { face, corner, index, place });
@@ -204,7 +227,9 @@ impl Reader {
             self.polygon.push(u32::try_from(from_zero).map_err(|_| out_of_range(vertices))?);
         }
         if self.polygon.len() < 3 {
-            return Err(ParseErrorKind::Corners { face, corners: self.polygon.len() as i64 }.at(place));
+            return Err(
+                ParseErrorKind::Corners { face, corners: self.polygon.len() as i64 }.at(place)
+            );
         }
         self.polygons.count(self.polygon.len(), place);
         self.triangles.extend(fan(&self.polygon));
@@ -221,12 +246,18 @@ impl Reader {
             }
         };
         let skipped = SKIPPED.iter().zip(self.skipped.iter().copied()).filter(|&(_, n)| n > 0);
-        let skipped = skipped.map(|(word, n)| format!("{n} {}", String::from_utf8_lossy(word))).collect::<Vec<_>>();
+        let skipped = skipped
+            .map(|(word, n)| format!("{n} {}", String::from_utf8_lossy(word)))
+            .collect::<Vec<_>>();
         let skipped = skipped.iter().map(String::as_str).collect::<Vec<_>>();
         let text = format!("not kept are the statements {}", listed(&skipped));
         note(skipped.len() as u64, self.first_skipped, text);
         let longer = self.longer;
-        note(longer, self.first_longer, format!("{longer} vertices have a weight or a colour, which is not kept"));
+        note(
+            longer,
+            self.first_longer,
+            format!("{longer} vertices have a weight or a colour, which is not kept"),
+        );
         let normals = if self.triangles.is_empty() { 0 } else { self.normals.len() as u64 };
         note(normals, self.first_normal, format!("{normals} normals are not kept beside faces"));
         notes.extend(self.polygons.note());
@@ -237,7 +268,9 @@ impl Reader {
         let (vertices, notes) = (self.positions.len() as u64, self.notes());
         for Forward { face, corner, index, place } in self.forward {
             if index > vertices as i64 {
-                return Err(ParseErrorKind::IndexOutOfRange { face, corner, index, vertices }.at(place));
+                return Err(
+                    ParseErrorKind::IndexOutOfRange { face, corner, index, vertices }.at(place)
+                );
             }
         }
         if vertices == 0 {
@@ -247,7 +280,9 @@ impl Reader {
             _ if !self.triangles.is_empty() => None,
             0 => None,
             n if n == vertices => Some(self.normals),
-            normals => return Err(ParseErrorKind::NormalCount { normals, points: vertices }.in_file()),
+            normals => {
+                return Err(ParseErrorKind::NormalCount { normals, points: vertices }.in_file());
+            }
         };
         let points = PointCloud { positions: self.positions, normals };
         let report = ReadReport { format: Format::Obj, notes, ..ReadReport::default() };
@@ -274,8 +309,13 @@ fn vector<'a>(
                 expected: "a number",
                 found: excerpt(word),
             })?;
-            // Straight to f32: by way of f64 the last bit would be rounded twice. What overflows is told as it stands.
-            let value = if value.is_infinite() { number(word).unwrap_or(f64::from(value)) } else { f64::from(value) };
+            // Straight to f32: by way of f64 the last bit would be rounded twice. What overflows is
+            // told as it stands.
+            let value = if value.is_infinite() {
+                number(word).unwrap_or(f64::from(value))
+            } else {
+                f64::from(value)
+            };
             vector[found as usize] = value;
         }
         found += 1;

@@ -1,4 +1,5 @@
-//! PCD ("Point Cloud Data" of the Point Cloud Library, version 0.7 and before): text, binary, and binary compressed by LZF.
+//! PCD ("Point Cloud Data" of the Point Cloud Library, version 0.7 and before): text, binary, and
+//! binary compressed by LZF.
 
 use std::collections::HashSet;
 
@@ -20,13 +21,14 @@ pub(super) fn starts_as_pcd(bytes: &[u8]) -> bool {
 
 /// Reads a PCD file from memory.
 ///
-/// Wanted are the fields x, y, z (any type, one value each; normal_x, normal_y, normal_z too make normals), in any order; other
-/// fields are skipped, and [noted](ReadReport::notes). Points that are not finite are dropped. Header lines may come in any order, DATA last. Linear in
-/// the file's size, and in that of the unpacked data, which is at most 88 times as large.
+/// Wanted are the fields x, y, z (any type, one value each; normal_x, normal_y, normal_z too make
+/// normals), in any order; other fields are skipped, and [noted](ReadReport::notes). Points that
+/// are not finite are dropped. Header lines may come in any order, DATA last. Linear in the file's
+/// size, and in that of the unpacked data, which is at most 88 times as large.
 ///
 /// # Errors
-/// [`ParseError`] with the line (header, text data) or byte (binary data) at fault. WIDTH times HEIGHT must be POINTS, and
-/// that the number of points there are.
+/// [`ParseError`] with the line (header, text data) or byte (binary data) at fault. WIDTH times
+/// HEIGHT must be POINTS, and that the number of points there are.
 pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
@@ -37,7 +39,13 @@ pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
     let rest = &bytes[header.length..];
     let has_normals = wanted[3].is_some();
     let rounding = Rounding::default();
-    let mut reader = Reader { header: &header, wanted, points: PointCloud::default(), not_finite: None, rounding };
+    let mut reader = Reader {
+        header: &header,
+        wanted,
+        points: PointCloud::default(),
+        not_finite: None,
+        rounding,
+    };
     reader.points.normals = has_normals.then(Vec::new);
     match header.data {
         Data::Text => reader.text(rest)?,
@@ -114,14 +122,14 @@ struct Header {
 /// A viewpoint at the origin, not turned: x, y, z, and a quaternion.
 const IDENTITY: [f64; 7] = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
 
-const HEADER_LINE: &str =
-    "a PCD header line: VERSION, FIELDS, SIZE, TYPE, COUNT, WIDTH, HEIGHT, VIEWPOINT, POINTS or DATA";
+const HEADER_LINE: &str = "a PCD header line: VERSION, FIELDS, SIZE, TYPE, COUNT, WIDTH, HEIGHT, VIEWPOINT, POINTS or DATA";
 
 impl Header {
     fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
         let (mut length, mut lines) = (0, 0);
         let mut seen = HashSet::new();
-        let (mut names, mut sizes, mut kinds, mut counts) = (Vec::new(), Vec::new(), Vec::new(), None);
+        let (mut names, mut sizes, mut kinds, mut counts) =
+            (Vec::new(), Vec::new(), Vec::new(), None);
         let (mut width, mut height, mut points) = (None, None, None);
         let (mut fields_line, mut viewpoint) = (0, None);
         let data = loop {
@@ -131,13 +139,16 @@ impl Header {
                     cut => cut,
                 };
                 let expected = "a complete header, up to DATA";
-                return Err(ParseErrorKind::Unexpected { expected, found }.at(Place::Line(lines + 1)));
+                return Err(
+                    ParseErrorKind::Unexpected { expected, found }.at(Place::Line(lines + 1))
+                );
             };
             let raw = &bytes[length..length + end];
             length += end + 1;
             lines += 1;
             let place = Place::Line(lines);
-            let unexpected = |expected| ParseErrorKind::Unexpected { expected, found: excerpt(raw) }.at(place);
+            let unexpected =
+                |expected| ParseErrorKind::Unexpected { expected, found: excerpt(raw) }.at(place);
             let line = String::from_utf8_lossy(raw);
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -147,7 +158,9 @@ impl Header {
             let keyword = words.next().unwrap_or_default().to_owned();
             let values: Vec<&str> = words.collect();
             if !seen.insert(keyword.clone()) {
-                return Err(ParseErrorKind::Duplicate { what: "header line", name: keyword }.at(place));
+                return Err(
+                    ParseErrorKind::Duplicate { what: "header line", name: keyword }.at(place)
+                );
             }
             let number = |expected| match *values {
                 [one] => one.parse::<u64>().map_err(|_| unexpected(expected)),
@@ -158,14 +171,21 @@ impl Header {
                 "FIELDS" | "COLUMNS" => {
                     names = values.iter().map(|&v| v.to_owned()).collect();
                     fields_line = lines;
-                    if let Some(name) = COORDINATES.iter().find(|&c| values.iter().filter(|v| *v == c).count() > 1) {
-                        return Err(ParseErrorKind::Duplicate { what: "field", name: (*name).to_owned() }.at(place));
+                    if let Some(name) =
+                        COORDINATES.iter().find(|&c| values.iter().filter(|v| *v == c).count() > 1)
+                    {
+                        return Err(ParseErrorKind::Duplicate {
+                            what: "field",
+                            name: (*name).to_owned(),
+                        }
+                        .at(place));
                     }
                 }
                 "SIZE" => {
                     let size = |v: &&str| v.parse().ok().filter(|s| [1u64, 2, 4, 8].contains(s));
                     let all: Option<Vec<u64>> = values.iter().map(size).collect();
-                    sizes = all.ok_or_else(|| unexpected("SIZE with 1, 2, 4 or 8 for each of FIELDS"))?;
+                    sizes =
+                        all.ok_or_else(|| unexpected("SIZE with 1, 2, 4 or 8 for each of FIELDS"))?;
                 }
                 "TYPE" => {
                     let kind = |v: &&str| match *v {
@@ -175,19 +195,25 @@ impl Header {
                         _ => None,
                     };
                     let all: Option<Vec<Type>> = values.iter().map(kind).collect();
-                    kinds = all.ok_or_else(|| unexpected("TYPE with I, U or F for each of FIELDS"))?;
+                    kinds =
+                        all.ok_or_else(|| unexpected("TYPE with I, U or F for each of FIELDS"))?;
                 }
                 "COUNT" => {
-                    let all: Option<Vec<u64>> = values.iter().map(|v| v.parse::<u32>().ok().map(u64::from)).collect();
-                    counts = Some(all.ok_or_else(|| unexpected("COUNT with a number for each of FIELDS"))?);
+                    let all: Option<Vec<u64>> =
+                        values.iter().map(|v| v.parse::<u32>().ok().map(u64::from)).collect();
+                    counts = Some(
+                        all.ok_or_else(|| unexpected("COUNT with a number for each of FIELDS"))?,
+                    );
                 }
                 "WIDTH" => width = Some(number("WIDTH and a number")?),
                 "HEIGHT" => height = Some(number("HEIGHT and a number")?),
                 "POINTS" => points = Some(number("POINTS and a number")?),
                 "VIEWPOINT" => {
-                    let numbers = values.iter().map(|v| v.parse::<f64>()).collect::<Result<Vec<_>, _>>();
+                    let numbers =
+                        values.iter().map(|v| v.parse::<f64>()).collect::<Result<Vec<_>, _>>();
                     let numbers = numbers.ok().filter(|n| n.len() == 7);
-                    let numbers = numbers.ok_or_else(|| unexpected("VIEWPOINT and seven numbers"))?;
+                    let numbers =
+                        numbers.ok_or_else(|| unexpected("VIEWPOINT and seven numbers"))?;
                     if numbers != IDENTITY {
                         viewpoint = Some((values.join(" "), lines));
                     }
@@ -205,10 +231,17 @@ impl Header {
         };
         let place = Place::Line(lines);
         let counts = counts.unwrap_or_else(|| vec![1; names.len()]);
-        for (field, found) in [("SIZE", sizes.len()), ("TYPE", kinds.len()), ("COUNT", counts.len())] {
+        for (field, found) in
+            [("SIZE", sizes.len()), ("TYPE", kinds.len()), ("COUNT", counts.len())]
+        {
             if found != names.len() {
                 let expected = format!("{}, as FIELDS has", names.len());
-                return Err(ParseErrorKind::Header { field, found: format!("{found} values"), expected }.at(place));
+                return Err(ParseErrorKind::Header {
+                    field,
+                    found: format!("{found} values"),
+                    expected,
+                }
+                .at(place));
             }
         }
         let area = match (width, height) {
@@ -235,7 +268,8 @@ impl Header {
             return Err(ParseErrorKind::TooManyVertices { count: points, limit }.at(place));
         }
         let parts = names.into_iter().zip(kinds).zip(sizes).zip(counts);
-        let fields: Vec<Field> = parts.map(|(((name, kind), size), count)| Field { name, kind, size, count }).collect();
+        let fields: Vec<Field> =
+            parts.map(|(((name, kind), size), count)| Field { name, kind, size, count }).collect();
         // Below 2^35 each, and a header of 2^29 fields would be gigabytes long.
         let row = fields.iter().map(|f| f.size * f.count).fold(0, u64::saturating_add);
         Ok(Header { fields, fields_line, points, row, data, viewpoint, length, lines })
@@ -245,7 +279,10 @@ impl Header {
     fn not_kept(&self, wanted: &[Option<usize>; 6]) -> Vec<ReadNote> {
         let skipped = self.fields.iter().enumerate().filter(|(at, _)| !wanted.contains(&Some(*at)));
         // PCL fills rows up with fields of this name.
-        let names = skipped.map(|(_, field)| field.name.as_str()).filter(|name| *name != "_").collect::<Vec<_>>();
+        let names = skipped
+            .map(|(_, field)| field.name.as_str())
+            .filter(|name| *name != "_")
+            .collect::<Vec<_>>();
         let fields = (!names.is_empty()).then(|| ReadNote {
             place: Place::Line(self.fields_line),
             text: format!("not kept are the fields {}", listed(&names)),
@@ -257,7 +294,8 @@ impl Header {
         fields.into_iter().chain(viewpoint).collect()
     }
 
-    /// The fields of x, y, z and, if all are there, of the normal; by their places among the fields.
+    /// The fields of x, y, z and, if all are there, of the normal; by their places among the
+    /// fields.
     fn wanted(&self) -> Result<[Option<usize>; 6], ParseError> {
         let place = Place::Line(self.fields_line);
         let find = |name: &str| self.fields.iter().position(|f| f.name == name);
@@ -267,7 +305,9 @@ impl Header {
             if slot >= 3 && !has_normals {
                 continue;
             }
-            let at = find(field).ok_or_else(|| ParseErrorKind::MissingField { element: "point", field }.at(place))?;
+            let at = find(field).ok_or_else(|| {
+                ParseErrorKind::MissingField { element: "point", field }.at(place)
+            })?;
             let Field { kind, size, count, .. } = self.fields[at];
             let found = match () {
                 () if count != 1 => format!("{count} values"),
@@ -278,7 +318,13 @@ impl Header {
                 }
             };
             let (element, field) = ("point".to_owned(), field.to_owned());
-            return Err(ParseErrorKind::FieldType { element, field, expected: "one number", found }.at(place));
+            return Err(ParseErrorKind::FieldType {
+                element,
+                field,
+                expected: "one number",
+                found,
+            }
+            .at(place));
         }
         Ok(wanted)
     }
@@ -315,8 +361,14 @@ impl Reader<'_> {
     fn push(&mut self, index: u64, values: [f64; 6], places: impl Fn(usize) -> Place) {
         let narrow = values.map(|v| self.rounding.narrow(v));
         let used = if self.points.normals.is_some() { 6 } else { 3 };
-        if let (None, Some(slot)) = (&self.not_finite, narrow[..used].iter().position(|c| !c.is_finite())) {
-            let kind = ParseErrorKind::NotFinite { vertex: index, field: COORDINATES[slot], value: values[slot] };
+        if let (None, Some(slot)) =
+            (&self.not_finite, narrow[..used].iter().position(|c| !c.is_finite()))
+        {
+            let kind = ParseErrorKind::NotFinite {
+                vertex: index,
+                field: COORDINATES[slot],
+                value: values[slot],
+            };
             self.not_finite = Some(kind.at(places(slot)));
         }
         let [x, y, z, nx, ny, nz] = narrow;
@@ -379,9 +431,8 @@ impl Reader<'_> {
             let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
             let words = rest[..end].trim_ascii();
             if !words.is_empty() && index == header.points {
-                return Err(
-                    ParseErrorKind::Trailing { found: rest.trim_ascii().len() as u64 }.at(Place::Line(line + 1))
-                );
+                return Err(ParseErrorKind::Trailing { found: rest.trim_ascii().len() as u64 }
+                    .at(Place::Line(line + 1)));
             }
             rest = rest.get(end + 1..).unwrap_or_default();
             line += 1;
@@ -416,8 +467,16 @@ impl Reader<'_> {
                 found += 1;
                 if let Some(slot) = slot {
                     values[slot] = word_number(field, word).ok_or_else(|| {
-                        let (element, field, expected) = ("point".to_owned(), field.name.clone(), type_name(field));
-                        ParseErrorKind::Number { element, index, field, expected, found: excerpt(word) }.at(place)
+                        let (element, field, expected) =
+                            ("point".to_owned(), field.name.clone(), type_name(field));
+                        ParseErrorKind::Number {
+                            element,
+                            index,
+                            field,
+                            expected,
+                            found: excerpt(word),
+                        }
+                        .at(place)
                     })?;
                 }
             }
@@ -425,7 +484,13 @@ impl Reader<'_> {
         let extra = words.count() as u64;
         if extra > 0 {
             let (expected, found) = (wide.to_string(), found + extra);
-            return Err(ParseErrorKind::Values { element: "point".to_owned(), index, expected, found }.at(place));
+            return Err(ParseErrorKind::Values {
+                element: "point".to_owned(),
+                index,
+                expected,
+                found,
+            }
+            .at(place));
         }
         self.push(index, values, |_| place);
         Ok(())
@@ -480,9 +545,11 @@ fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError> {
         return Err(truncated(header.points, 0).at(Place::Byte(start + rest.len() as u64)));
     };
     let [a, b, c, d, e, f, g, h] = *sizes;
-    let (packed_size, size) = (u32::from_le_bytes([a, b, c, d]), u64::from(u32::from_le_bytes([e, f, g, h])));
+    let (packed_size, size) =
+        (u32::from_le_bytes([a, b, c, d]), u64::from(u32::from_le_bytes([e, f, g, h])));
     let wrong = |field, found: u64, expected: String, at| {
-        ParseErrorKind::Header { field, found: found.to_string(), expected }.at(Place::Byte(start + at))
+        ParseErrorKind::Header { field, found: found.to_string(), expected }
+            .at(Place::Byte(start + at))
     };
     if packed_size as usize > packed.len() {
         let expected = format!("at most {}, the bytes there are", packed.len());
@@ -490,22 +557,36 @@ fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError> {
     }
     let wanted = header.row.saturating_mul(header.points);
     if size != wanted {
-        return Err(wrong("uncompressed size", size, format!("{wanted}, {} a point", header.row), 4));
+        return Err(wrong(
+            "uncompressed size",
+            size,
+            format!("{wanted}, {} a point", header.row),
+            4,
+        ));
     }
     let most = u64::from(packed_size).div_ceil(3) * MOST_OF_THREE;
     if size > most {
-        return Err(wrong("uncompressed size", size, format!("at most {most} out of {packed_size} bytes"), 4));
+        return Err(wrong(
+            "uncompressed size",
+            size,
+            format!("at most {most} out of {packed_size} bytes"),
+            4,
+        ));
     }
     let (packed, behind) = packed.split_at(packed_size as usize);
     check_end(behind, start + 8 + u64::from(packed_size))?;
     lzf(packed, size as usize).map_err(|(at, made, reason)| {
-        ParseErrorKind::Compressed { element: "byte", index: made as u64, reason: reason.to_owned() }
-            .at(Place::Byte(start + 8 + at as u64))
+        ParseErrorKind::Compressed {
+            element: "byte",
+            index: made as u64,
+            reason: reason.to_owned(),
+        }
+        .at(Place::Byte(start + 8 + at as u64))
     })
 }
 
-/// Unpacks LZF (M. Lehmann, liblzf) to exactly `size` bytes. The error tells where in the input, how many bytes were made
-/// before, and why.
+/// Unpacks LZF (M. Lehmann, liblzf) to exactly `size` bytes. The error tells where in the input,
+/// how many bytes were made before, and why.
 fn lzf(packed: &[u8], size: usize) -> Result<Vec<u8>, (usize, usize, &'static str)> {
     let mut out = Vec::with_capacity(size);
     let mut at = 0;
@@ -515,20 +596,32 @@ fn lzf(packed: &[u8], size: usize) -> Result<Vec<u8>, (usize, usize, &'static st
         at += 1;
         if control < 32 {
             // So many bytes and one, as they are.
-            let literal = packed.get(at..at + control + 1).ok_or((start, out.len(), "a literal is cut off"))?;
+            let literal = packed.get(at..at + control + 1).ok_or((
+                start,
+                out.len(),
+                "a literal is cut off",
+            ))?;
             out.extend_from_slice(literal);
             at += control + 1;
         } else {
-            // A piece of what was made before: three bits of length, or seven and a byte; thirteen bits of distance.
+            // A piece of what was made before: three bits of length, or seven and a byte; thirteen
+            // bits of distance.
             let mut next = || {
-                let byte = packed.get(at).copied().map(usize::from).ok_or((start, out.len(), "a reference is cut off"));
+                let byte = packed.get(at).copied().map(usize::from).ok_or((
+                    start,
+                    out.len(),
+                    "a reference is cut off",
+                ));
                 at += 1;
                 byte
             };
             let length = 2 + if control >> 5 == 7 { 7 + next()? } else { control >> 5 };
             let distance = ((control & 31) << 8 | next()?) + 1;
-            let from =
-                out.len().checked_sub(distance).ok_or((start, out.len(), "a reference to before the beginning"))?;
+            let from = out.len().checked_sub(distance).ok_or((
+                start,
+                out.len(),
+                "a reference to before the beginning",
+            ))?;
             for i in from..from + length {
                 out.push(out[i]);
             }

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use super::error::excerpt;
 use super::report::{Polygons, Rounding, listed};
-use super::{Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan};
+use super::{
+    Format, ParseError, ParseErrorKind, Place, ReadNote, ReadReport, drop_not_finite, fan,
+};
 use crate::mesh::Scan;
 
 /// Whether the content claims to be PLY.
@@ -14,15 +16,16 @@ pub(super) fn starts_as_ply(bytes: &[u8]) -> bool {
 
 /// Reads a PLY file from memory.
 ///
-/// Wanted are the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz too make normals) and
-/// the element `face` with an integer list named `vertex_indices` or `vertex_index`. Properties may come in any
-/// order; other properties and elements are skipped, and [noted](ReadReport::notes). Header lines may end in CRLF. Polygons become fans of triangles
-/// around their first corner. In ASCII, each instance of an element is one line. Points that are not finite are dropped
-/// where there are no faces. Linear in the file's size.
+/// Wanted are the element `vertex` with scalar properties x, y, z (any number type; nx, ny, nz too
+/// make normals) and the element `face` with an integer list named `vertex_indices` or
+/// `vertex_index`. Properties may come in any order; other properties and elements are skipped, and
+/// [noted](ReadReport::notes). Header lines may end in CRLF. Polygons become fans of triangles
+/// around their first corner. In ASCII, each instance of an element is one line. Points that are
+/// not finite are dropped where there are no faces. Linear in the file's size.
 ///
 /// # Errors
-/// [`ParseError`] with the line (header, ASCII data) or byte (binary data) at fault. The header's counts must be those of
-/// the data: less is an error, and so is more.
+/// [`ParseError`] with the line (header, ASCII data) or byte (binary data) at fault. The header's
+/// counts must be those of the data: less is an error, and so is more.
 pub fn parse_ply(bytes: &[u8]) -> Result<Scan, ParseError> {
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
@@ -30,10 +33,17 @@ pub fn parse_ply(bytes: &[u8]) -> Result<Scan, ParseError> {
     let header = Header::parse(bytes)?;
     match header.format {
         Encoding::Ascii => {
-            let body = AsciiBody { rest: &bytes[header.length..], line: header.lines, words: &[], used: 0 };
+            let body = AsciiBody {
+                rest: &bytes[header.length..],
+                line: header.lines,
+                words: &[],
+                used: 0,
+            };
             read_elements(&header, body)
         }
-        Encoding::Binary(order) => read_elements(&header, BinaryBody { bytes, at: header.length, order }),
+        Encoding::Binary(order) => {
+            read_elements(&header, BinaryBody { bytes, at: header.length, order })
+        }
     }
 }
 
@@ -164,11 +174,11 @@ struct Header {
     lines: u64,
 }
 
-const HEADER_LINE: &str = "a PLY header line: format, comment, obj_info, element, property or end_header";
+const HEADER_LINE: &str =
+    "a PLY header line: format, comment, obj_info, element, property or end_header";
 const FORMAT_LINE: &str = "format ascii, binary_little_endian or binary_big_endian 1.0";
 const ELEMENT_LINE: &str = "element NAME COUNT";
-const PROPERTY_LINE: &str =
-    "property TYPE NAME or property list TYPE TYPE NAME, after an element, with PLY's types and an integer list length";
+const PROPERTY_LINE: &str = "property TYPE NAME or property list TYPE TYPE NAME, after an element, with PLY's types and an integer list length";
 
 impl Header {
     fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
@@ -184,13 +194,16 @@ impl Header {
                     cut => cut,
                 };
                 let expected = "a complete header, up to end_header";
-                return Err(ParseErrorKind::Unexpected { expected, found }.at(Place::Line(lines + 1)));
+                return Err(
+                    ParseErrorKind::Unexpected { expected, found }.at(Place::Line(lines + 1))
+                );
             };
             let raw = &bytes[length..length + end];
             length += end + 1;
             lines += 1;
             let place = Place::Line(lines);
-            let unexpected = |expected| ParseErrorKind::Unexpected { expected, found: excerpt(raw) }.at(place);
+            let unexpected =
+                |expected| ParseErrorKind::Unexpected { expected, found: excerpt(raw) }.at(place);
             let line = String::from_utf8_lossy(raw);
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             if lines == 1 {
@@ -213,17 +226,30 @@ impl Header {
                 ["element", name, count] => {
                     let count = count.parse().map_err(|_| unexpected(ELEMENT_LINE))?;
                     if !element_names.insert(name.to_owned()) {
-                        return Err(ParseErrorKind::Duplicate { what: "element", name: name.to_owned() }.at(place));
+                        return Err(ParseErrorKind::Duplicate {
+                            what: "element",
+                            name: name.to_owned(),
+                        }
+                        .at(place));
                     }
                     property_names.clear();
-                    elements.push(Element { name: name.to_owned(), count, properties: Vec::new(), line: lines });
+                    elements.push(Element {
+                        name: name.to_owned(),
+                        count,
+                        properties: Vec::new(),
+                        line: lines,
+                    });
                 }
                 ["element", ..] => return Err(unexpected(ELEMENT_LINE)),
                 ["property", ref rest @ ..] => {
                     let element = elements.last_mut().ok_or_else(|| unexpected(PROPERTY_LINE))?;
                     let (name, kind) = property(rest).ok_or_else(|| unexpected(PROPERTY_LINE))?;
                     if !property_names.insert(name.to_owned()) {
-                        return Err(ParseErrorKind::Duplicate { what: "property", name: name.to_owned() }.at(place));
+                        return Err(ParseErrorKind::Duplicate {
+                            what: "property",
+                            name: name.to_owned(),
+                        }
+                        .at(place));
                     }
                     element.properties.push(Property { name: name.to_owned(), kind });
                 }
@@ -322,7 +348,9 @@ impl Body for AsciiBody<'_> {
             Type::F32 => text.and_then(|t| t.parse::<f32>().ok()).map(|f| Value::Float(f.into())),
             Type::F64 => text.and_then(|t| t.parse().ok()).map(Value::Float),
         };
-        value.ok_or_else(|| Fault::Word { expected: number.name(), found: excerpt(word) }).inspect(|_| self.used += 1)
+        value
+            .ok_or_else(|| Fault::Word { expected: number.name(), found: excerpt(word) })
+            .inspect(|_| self.used += 1)
     }
 
     fn end(&mut self) -> (u64, u64) {
@@ -419,10 +447,16 @@ fn roles(element: &Element) -> Result<Vec<Role>, ParseError> {
                     Some(_) if slot >= 3 && !has_normals => {}
                     Some(at) => match element.properties[at].kind {
                         Kind::Scalar(_) => roles[at] = Role::Coordinate(slot),
-                        Kind::List { .. } => return Err(wrong_type(&element.properties[at], "a number", "a list")),
+                        Kind::List { .. } => {
+                            return Err(wrong_type(&element.properties[at], "a number", "a list"));
+                        }
                     },
                     None if slot >= 3 => {}
-                    None => return Err(ParseErrorKind::MissingField { element: "vertex", field }.at(place)),
+                    None => {
+                        return Err(
+                            ParseErrorKind::MissingField { element: "vertex", field }.at(place)
+                        );
+                    }
                 }
             }
         }
@@ -435,7 +469,11 @@ fn roles(element: &Element) -> Result<Vec<Role>, ParseError> {
             match element.properties[at].kind {
                 Kind::List { item, .. } if item.is_integer() => roles[at] = Role::Corners,
                 Kind::List { item, .. } => {
-                    return Err(wrong_type(&element.properties[at], expected, &format!("a list of {}", item.name())));
+                    return Err(wrong_type(
+                        &element.properties[at],
+                        expected,
+                        &format!("a list of {}", item.name()),
+                    ));
                 }
                 Kind::Scalar(scalar) => {
                     return Err(wrong_type(&element.properties[at], expected, scalar.name()));
@@ -455,7 +493,9 @@ fn not_kept(element: &Element, roles: &[Role]) -> Option<ReadNote> {
     let text = match name.as_str() {
         _ if *count == 0 => return None,
         "vertex" | "face" if names.is_empty() => return None,
-        "vertex" | "face" => format!("element {name}: not kept are the properties {}", listed(&names)),
+        "vertex" | "face" => {
+            format!("element {name}: not kept are the properties {}", listed(&names))
+        }
         _ => format!("element {name}: its {count} instances are not kept"),
     };
     Some(ReadNote { place: Place::Line(*line), text })
@@ -465,13 +505,16 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
     let vertices = match header.elements.iter().find(|e| e.name == "vertex") {
         Some(vertex) if vertex.count > u64::from(u32::MAX) => {
             let (count, limit) = (vertex.count, u64::from(u32::MAX));
-            return Err(ParseErrorKind::TooManyVertices { count, limit }.at(Place::Line(vertex.line)));
+            return Err(
+                ParseErrorKind::TooManyVertices { count, limit }.at(Place::Line(vertex.line))
+            );
         }
         Some(vertex) if vertex.count > 0 => vertex.count,
         _ => return Err(ParseErrorKind::NoVertices.in_file()),
     };
     let line = header.elements.iter().find(|e| e.name == "vertex").map_or(1, |e| e.line);
-    let report = ReadReport { format: Format::Ply, fields_at: Place::Line(line), ..ReadReport::default() };
+    let report =
+        ReadReport { format: Format::Ply, fields_at: Place::Line(line), ..ReadReport::default() };
     let scan = Scan { report, ..Scan::default() };
     let mut reader = Reader {
         body: &mut body,
@@ -495,7 +538,8 @@ fn read_elements<B: Body>(header: &Header, mut body: B) -> Result<Scan, ParseErr
         match element.name.as_str() {
             "vertex" => {
                 reader.scan.points.positions.reserve_exact(count);
-                reader.scan.points.normals = roles.contains(&Role::Coordinate(3)).then(|| Vec::with_capacity(count));
+                reader.scan.points.normals =
+                    roles.contains(&Role::Coordinate(3)).then(|| Vec::with_capacity(count));
             }
             "face" => reader.scan.triangles.reserve(count),
             _ => {}
@@ -549,34 +593,62 @@ impl<B: Body> Reader<'_, B> {
         let (extra, used) = self.body.end();
         if extra > 0 {
             let (element, found) = (instance.element.name.clone(), used + extra);
-            let kind = ParseErrorKind::Values { element, index: instance.index, expected: used.to_string(), found };
+            let kind = ParseErrorKind::Values {
+                element,
+                index: instance.index,
+                expected: used.to_string(),
+                found,
+            };
             return Err(kind.at(self.body.place()));
         }
         Ok(())
     }
 
-    fn scalar(&mut self, instance: Instance, at: usize, number: Type, role: Role) -> Result<(), ParseError> {
+    fn scalar(
+        &mut self,
+        instance: Instance,
+        at: usize,
+        number: Type,
+        role: Role,
+    ) -> Result<(), ParseError> {
         let place = self.body.place();
-        let value = self.body.value(number).map_err(|fault| instance.fault(fault, self.body, at, 1))?;
+        let value =
+            self.body.value(number).map_err(|fault| instance.fault(fault, self.body, at, 1))?;
         if let Role::Coordinate(slot) = role {
             let value = value.to_f64();
-            self.vertex[slot] = if number == Type::F64 { self.rounding.narrow(value) } else { value as f32 };
+            self.vertex[slot] =
+                if number == Type::F64 { self.rounding.narrow(value) } else { value as f32 };
             if !self.vertex[slot].is_finite() && self.not_finite.is_none() {
-                let kind = ParseErrorKind::NotFinite { vertex: instance.index, field: COORDINATES[slot], value };
+                let kind = ParseErrorKind::NotFinite {
+                    vertex: instance.index,
+                    field: COORDINATES[slot],
+                    value,
+                };
                 self.not_finite = Some(kind.at(place));
             }
         }
         Ok(())
     }
 
-    fn list(&mut self, instance: Instance, at: usize, length: Type, item: Type, role: Role) -> Result<(), ParseError> {
+    fn list(
+        &mut self,
+        instance: Instance,
+        at: usize,
+        length: Type,
+        item: Type,
+        role: Role,
+    ) -> Result<(), ParseError> {
         let place = self.body.place();
-        let value = self.body.value(length).map_err(|fault| instance.fault(fault, self.body, at, 1))?;
+        let value =
+            self.body.value(length).map_err(|fault| instance.fault(fault, self.body, at, 1))?;
         let length = instance.length(value, at, role).map_err(|kind| kind.at(place))?;
         self.polygon.clear();
         for corner in 0..length {
             let place = self.body.place();
-            let value = self.body.value(item).map_err(|fault| instance.fault(fault, self.body, at, length - corner))?;
+            let value = self
+                .body
+                .value(item)
+                .map_err(|fault| instance.fault(fault, self.body, at, length - corner))?;
             if role == Role::Corners {
                 let index = vertex_index(value, instance.index, corner, self.vertices);
                 self.polygon.push(index.map_err(|kind| kind.at(place))?);
@@ -612,13 +684,16 @@ impl Instance<'_> {
         let name = element.name.clone();
         let place = body.place();
         match fault {
-            Fault::End => ParseErrorKind::Truncated { element: name, expected: element.count, found: index },
+            Fault::End => {
+                ParseErrorKind::Truncated { element: name, expected: element.count, found: index }
+            }
             Fault::LineEnd => {
                 let (_, found) = body.end();
                 let later = &element.properties[at + 1..];
                 let least = found + wanted + later.len() as u64;
                 let open_ended = later.iter().any(|p| matches!(p.kind, Kind::List { .. }));
-                let expected = if open_ended { format!("at least {least}") } else { least.to_string() };
+                let expected =
+                    if open_ended { format!("at least {least}") } else { least.to_string() };
                 ParseErrorKind::Values { element: name, index, expected, found }
             }
             Fault::Word { expected, found } => {
@@ -645,12 +720,15 @@ impl Instance<'_> {
     }
 }
 
-fn vertex_index(value: Value, face: u64, corner: u64, vertices: u64) -> Result<u32, ParseErrorKind> {
+fn vertex_index(
+    value: Value,
+    face: u64,
+    corner: u64,
+    vertices: u64,
+) -> Result<u32, ParseErrorKind> {
     let index = value.to_i64();
-    u32::try_from(index).ok().filter(|&i| u64::from(i) < vertices).ok_or(ParseErrorKind::IndexOutOfRange {
-        face,
-        corner,
-        index,
-        vertices,
-    })
+    u32::try_from(index)
+        .ok()
+        .filter(|&i| u64::from(i) < vertices)
+        .ok_or(ParseErrorKind::IndexOutOfRange { face, corner, index, vertices })
 }

@@ -26,7 +26,12 @@ impl Format {
     /// The format that the content shows, or else the extension names.
     pub(super) fn of(bytes: &[u8], extension: Option<&str>) -> Option<Format> {
         let named = extension.and_then(|e| {
-            let of = [("ply", Format::Ply), ("obj", Format::Obj), ("pcd", Format::Pcd), ("stl", Format::Stl)];
+            let of = [
+                ("ply", Format::Ply),
+                ("obj", Format::Obj),
+                ("pcd", Format::Pcd),
+                ("stl", Format::Stl),
+            ];
             let all = of.into_iter().chain([("las", Format::Las), ("laz", Format::Laz)]);
             all.into_iter().find(|(name, _)| e.eq_ignore_ascii_case(name)).map(|(_, format)| format)
         });
@@ -74,13 +79,14 @@ impl fmt::Display for Format {
 pub struct ReadReport {
     /// Its format.
     pub format: Format,
-    /// Points of a cloud that were dropped because a coordinate or normal was NaN, infinite or beyond 32-bit floating
-    /// point.
+    /// Points of a cloud that were dropped because a coordinate or normal was NaN, infinite or
+    /// beyond 32-bit floating point.
     pub dropped: u64,
-    /// The unit of length, where the file tells: that of its coordinate system (LAS), or of its header (STL).
+    /// The unit of length, where the file tells: that of its coordinate system (LAS), or of its
+    /// header (STL).
     pub unit: Option<String>,
-    /// What was subtracted from every coordinate: LAS has coordinates so large that 32-bit floats would lose the
-    /// millimetres. Zero for other formats.
+    /// What was subtracted from every coordinate: LAS has coordinates so large that 32-bit floats
+    /// would lose the millimetres. Zero for other formats.
     pub origin: [f64; 3],
     /// Where the file declares what a point has.
     pub fields_at: Place,
@@ -149,7 +155,8 @@ pub(super) struct Rounding {
 }
 
 impl Rounding {
-    /// A coordinate of 64 bits in 32, counted if they differ. Not finite ones are dropped elsewhere.
+    /// A coordinate of 64 bits in 32, counted if they differ. Not finite ones are dropped
+    /// elsewhere.
     pub(super) fn narrow(&mut self, value: f64) -> f32 {
         let narrow = value as f32;
         let by = (f64::from(narrow) - value).abs();
@@ -161,7 +168,8 @@ impl Rounding {
     }
     pub(super) fn note(&self, place: Place) -> Option<ReadNote> {
         let Rounding { count, most } = *self;
-        let text = format!("{count} coordinates of 64 bits were rounded to 32 bits, by {most:e} at most");
+        let text =
+            format!("{count} coordinates of 64 bits were rounded to 32 bits, by {most:e} at most");
         (count > 0).then_some(ReadNote { place, text })
     }
 }

@@ -24,25 +24,34 @@ fn claimed(bytes: &[u8]) -> Option<u64> {
 
 /// Whether the length is that of a binary file with as many triangles as it claims, at least one.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
-    claimed(bytes).is_some_and(|n| n > 0 && bytes.len() as u64 == HEADER as u64 + TRIANGLE as u64 * n)
+    claimed(bytes)
+        .is_some_and(|n| n > 0 && bytes.len() as u64 == HEADER as u64 + TRIANGLE as u64 * n)
 }
 
-/// Whether the content claims to be text: a line that begins with `solid`, and a line that begins with `facet` or `endsolid`.
+/// Whether the content claims to be text: a line that begins with `solid`, and a line that begins
+/// with `facet` or `endsolid`.
 pub(super) fn starts_as_text(bytes: &[u8]) -> bool {
-    let mut lines = bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-    let first_word = |line: &[u8]| line.split(u8::is_ascii_whitespace).next().unwrap_or_default().to_ascii_lowercase();
+    let mut lines =
+        bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let first_word = |line: &[u8]| {
+        line.split(u8::is_ascii_whitespace).next().unwrap_or_default().to_ascii_lowercase()
+    };
     lines.next().is_some_and(|line| first_word(line) == b"solid")
-        && lines.next().is_some_and(|line| [&b"facet"[..], b"endsolid"].contains(&&*first_word(line)))
+        && lines
+            .next()
+            .is_some_and(|line| [&b"facet"[..], b"endsolid"].contains(&&*first_word(line)))
 }
 
-/// Reads an STL file from memory, binary if its length is that of the triangles it claims or if it does not look like
-/// text.
+/// Reads an STL file from memory, binary if its length is that of the triangles it claims or if it
+/// does not look like text.
 ///
-/// Corners at the same place become one vertex, in the order in which they come first. The normals of triangles are skipped: they
-/// follow from the corners. Text may hold several solids. Linear in the file's size.
+/// Corners at the same place become one vertex, in the order in which they come first. The normals
+/// of triangles are skipped: they follow from the corners. Text may hold several solids. Linear in
+/// the file's size.
 ///
 /// # Errors
-/// [`ParseError`] with the line (text) or byte (binary) at fault; a corner that is not finite is one.
+/// [`ParseError`] with the line (text) or byte (binary) at fault; a corner that is not finite is
+/// one.
 pub fn parse_stl(bytes: &[u8]) -> Result<Scan, ParseError> {
     if bytes.is_empty() {
         return Err(ParseErrorKind::Empty.in_file());
@@ -70,7 +79,11 @@ pub fn parse_stl(bytes: &[u8]) -> Result<Scan, ParseError> {
 fn unit_in(comment: &[u8]) -> Option<String> {
     const MARK: &[u8] = b"UNITS=";
     let at = comment.windows(MARK.len()).position(|w| w == MARK)? + MARK.len();
-    let word: String = comment[at..].iter().take_while(|b| b.is_ascii_alphanumeric()).map(|&b| char::from(b)).collect();
+    let word: String = comment[at..]
+        .iter()
+        .take_while(|b| b.is_ascii_alphanumeric())
+        .map(|&b| char::from(b))
+        .collect();
     (!word.is_empty()).then_some(word)
 }
 
@@ -96,9 +109,15 @@ impl Welded {
     fn push(&mut self, corners: [[f32; 3]; 3], place: impl Fn(usize, usize) -> Place) {
         let mut triangle = [0; 3];
         for (corner, position) in corners.into_iter().enumerate() {
-            if let (None, Some(axis)) = (&self.not_finite, position.iter().position(|c| !c.is_finite())) {
+            if let (None, Some(axis)) =
+                (&self.not_finite, position.iter().position(|c| !c.is_finite()))
+            {
                 let vertex = (3 * self.triangles.len() + corner) as u64;
-                let kind = ParseErrorKind::NotFinite { vertex, field: AXES[axis], value: position[axis].into() };
+                let kind = ParseErrorKind::NotFinite {
+                    vertex,
+                    field: AXES[axis],
+                    value: position[axis].into(),
+                };
                 self.not_finite = Some(kind.at(place(corner, axis)));
             }
             // Zero has two signs, and one place.
@@ -119,16 +138,22 @@ impl Welded {
 
 fn binary(bytes: &[u8], mesh: &mut Welded) -> Result<(), ParseError> {
     let end = Place::Byte(bytes.len() as u64);
-    let truncated = |expected, found| ParseErrorKind::Truncated { element: "triangle".to_owned(), expected, found };
+    let truncated = |expected, found| ParseErrorKind::Truncated {
+        element: "triangle".to_owned(),
+        expected,
+        found,
+    };
     let Some(expected) = claimed(bytes) else {
-        let expected = "an STL file: text that begins with solid, or 80 bytes and the number of triangles";
+        let expected =
+            "an STL file: text that begins with solid, or 80 bytes and the number of triangles";
         let found = excerpt(&bytes[..bytes.len().min(64)]);
         return Err(ParseErrorKind::Unexpected { expected, found }.in_file());
     };
     // Three corners for each triangle, all different: what a vertex' index can name.
     let limit = u64::from(u32::MAX) / 3;
     if expected > limit {
-        return Err(ParseErrorKind::TooManyVertices { count: 3 * expected, limit: 3 * limit }.at(Place::Byte(80)));
+        return Err(ParseErrorKind::TooManyVertices { count: 3 * expected, limit: 3 * limit }
+            .at(Place::Byte(80)));
     }
     let data = &bytes[HEADER..];
     let found = (data.len() / TRIANGLE) as u64;
@@ -144,7 +169,8 @@ fn binary(bytes: &[u8], mesh: &mut Welded) -> Result<(), ParseError> {
     for (index, triangle) in data.chunks_exact(TRIANGLE).enumerate() {
         let offset = |corner: usize, axis: usize| CORNERS + 12 * corner + 4 * axis;
         let coordinate = |corner: usize, axis: usize| {
-            let bytes = triangle[offset(corner, axis)..].first_chunk::<4>().copied().unwrap_or_default();
+            let bytes =
+                triangle[offset(corner, axis)..].first_chunk::<4>().copied().unwrap_or_default();
             f32::from_le_bytes(bytes)
         };
         let corners = [0, 1, 2].map(|corner| [0, 1, 2].map(|axis| coordinate(corner, axis)));
@@ -170,7 +196,8 @@ impl<'a> Lines<'a> {
     fn next(&mut self) -> Option<(Place, Vec<&'a [u8]>)> {
         for line in self.lines.by_ref() {
             self.number += 1;
-            let words: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).collect();
+            let words: Vec<&[u8]> =
+                line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).collect();
             if !words.is_empty() {
                 return Some((Place::Line(self.number), words));
             }
@@ -195,7 +222,8 @@ impl<'a> Lines<'a> {
 }
 
 fn is(line: &[&[u8]], words: &[&str]) -> bool {
-    line.len() == words.len() && line.iter().zip(words).all(|(a, b)| a.eq_ignore_ascii_case(b.as_bytes()))
+    line.len() == words.len()
+        && line.iter().zip(words).all(|(a, b)| a.eq_ignore_ascii_case(b.as_bytes()))
 }
 
 fn begins(line: &[&[u8]], word: &str) -> bool {
@@ -234,13 +262,21 @@ fn facet(lines: &mut Lines<'_>, mesh: &mut Welded) -> Result<(), ParseError> {
         };
         if numbers.len() != 3 {
             let (element, found) = ("vertex".to_owned(), numbers.len() as u64);
-            return Err(ParseErrorKind::Values { element, index, expected: "3".to_owned(), found }.at(place));
+            return Err(ParseErrorKind::Values { element, index, expected: "3".to_owned(), found }
+                .at(place));
         }
         for (axis, word) in numbers.iter().enumerate() {
             let value = std::str::from_utf8(word).ok().and_then(|w| w.parse().ok());
             corners[corner][axis] = value.ok_or_else(|| {
                 let (element, field) = ("vertex".to_owned(), AXES[axis].to_owned());
-                ParseErrorKind::Number { element, index, field, expected: "a number", found: excerpt(word) }.at(place)
+                ParseErrorKind::Number {
+                    element,
+                    index,
+                    field,
+                    expected: "a number",
+                    found: excerpt(word),
+                }
+                .at(place)
             })?;
         }
         places[corner] = place;

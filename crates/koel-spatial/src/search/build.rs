@@ -9,7 +9,11 @@ use koel_kernels::spatial_search::table::{Grid, MAX_CELLS};
 
 use super::{SearchError, SpatialHash, check_finite, count32, triples};
 
-pub(super) fn build(stream: &Stream, points: View<'_, u32>, cell_size: f64) -> Result<SpatialHash, SearchError> {
+pub(super) fn build(
+    stream: &Stream,
+    points: View<'_, u32>,
+    cell_size: f64,
+) -> Result<SpatialHash, SearchError> {
     if !(cell_size.is_finite() && cell_size > 0.0 && (1.0 / cell_size).is_finite()) {
         return Err(SearchError::CellSize { found: cell_size });
     }
@@ -37,7 +41,9 @@ fn bounds(stream: &Stream, points: View<'_, u32>, n: u32) -> Result<[f32; BOUNDS
     let mut words = stream.device().upload(&[u32::MAX, u32::MAX, u32::MAX, 0, 0, 0])?;
     let bounds = words.view_mut().arg("bounds", stream)?;
     // SAFETY: three coordinates for each of `n` points, six bounds.
-    unsafe { point_bounds::launch(stream, n.div_ceil(TURN), n, points.arg("points", stream)?, bounds) }?;
+    unsafe {
+        point_bounds::launch(stream, n.div_ceil(TURN), n, points.arg("points", stream)?, bounds)
+    }?;
     let words = words.download()?;
     let bounds: [f32; BOUNDS] = std::array::from_fn(|i| f32::from_bits(unordered(words[i])));
     if bounds.iter().any(|c| !c.is_finite()) {
@@ -50,7 +56,8 @@ fn grid_around(bounds: [f32; BOUNDS], size: f64) -> Result<Grid, SearchError> {
     let origin: [f64; 3] = std::array::from_fn(|a| bounds[a].into());
     let per_unit = 1.0 / size;
     // The greatest coordinate's cell, by the arithmetic of the kernels, is the last one.
-    let cells: [f64; 3] = std::array::from_fn(|a| ((f64::from(bounds[a + 3]) - origin[a]) * per_unit).floor() + 1.0);
+    let cells: [f64; 3] =
+        std::array::from_fn(|a| ((f64::from(bounds[a + 3]) - origin[a]) * per_unit).floor() + 1.0);
     let all = cells.iter().product::<f64>();
     if cells.iter().any(|&c| c > f64::from(u32::MAX)) || all > MAX_CELLS as f64 {
         return Err(SearchError::TooManyCells { size, cells });
@@ -59,14 +66,22 @@ fn grid_around(bounds: [f32; BOUNDS], size: f64) -> Result<Grid, SearchError> {
     Ok(Grid { origin, size, per_unit, cells: cells.map(|c| c as u32), wide })
 }
 
-/// The cell numbers of the points, sorted, and the points in that order; points of one cell by index.
-fn sort(stream: &Stream, points: View<'_, u32>, n: u32, grid: Grid) -> Result<(Buffer<u64>, Buffer<u32>), SearchError> {
-    let (device, count, blocks) = (stream.device(), n as usize, n.div_ceil(cell_keys::SPEC.threads));
+/// The cell numbers of the points, sorted, and the points in that order; points of one cell by
+/// index.
+fn sort(
+    stream: &Stream,
+    points: View<'_, u32>,
+    n: u32,
+    grid: Grid,
+) -> Result<(Buffer<u64>, Buffer<u32>), SearchError> {
+    let (device, count, blocks) =
+        (stream.device(), n as usize, n.div_ceil(cell_keys::SPEC.threads));
     let points = points.arg("points", stream)?;
     let (mut keys, mut indices) = (device.alloc(count)?, device.alloc(count)?);
     // SAFETY: three coordinates, a key and an index for each of `n` points.
     unsafe {
-        let (keys, indices) = (keys.view_mut().arg("keys", stream)?, indices.view_mut().arg("indices", stream)?);
+        let (keys, indices) =
+            (keys.view_mut().arg("keys", stream)?, indices.view_mut().arg("indices", stream)?);
         cell_keys::launch(stream, blocks, n, grid, points, keys, indices)?;
     }
     let last = grid.key(grid.cells.map(|c| c - 1));
@@ -81,7 +96,8 @@ fn sort(stream: &Stream, points: View<'_, u32>, n: u32, grid: Grid) -> Result<(B
     let mut sorted = device.alloc(4 * count)?;
     // SAFETY: three coordinates, an index and four words for each of `n` points.
     unsafe {
-        let (indices, sorted) = (sorted_indices.view().arg("indices", stream)?, sorted.view_mut().arg("out", stream)?);
+        let (indices, sorted) =
+            (sorted_indices.view().arg("indices", stream)?, sorted.view_mut().arg("out", stream)?);
         gather_points::launch(stream, blocks, n, points, indices, sorted)?;
     }
     Ok((sorted_keys, sorted))
@@ -103,11 +119,13 @@ fn occupied_cells(
     let (mut first, mut places) = (device.alloc(count)?, device.alloc(count)?);
     // SAFETY: a key, a flag and a place for each of `n` points.
     unsafe {
-        let (first, places) = (first.view_mut().arg("first", stream)?, places.view_mut().arg("places", stream)?);
+        let (first, places) =
+            (first.view_mut().arg("first", stream)?, places.view_mut().arg("places", stream)?);
         let keys = keys.view().arg("keys", stream)?;
         mark_cells::launch(stream, n.div_ceil(mark_cells::SPEC.threads), n, keys, first, places)?;
     }
-    let (mut cell_keys, mut starts, mut kept) = (device.alloc(count)?, device.alloc(count)?, device.alloc(1)?);
+    let (mut cell_keys, mut starts, mut kept) =
+        (device.alloc(count)?, device.alloc(count)?, device.alloc(1)?);
     if n > 0 {
         Compact::new(device, count)?.run_pairs(
             stream,
@@ -128,10 +146,14 @@ fn occupied_cells(
     let blocks = (occupied + 1).div_ceil(write_cells::SPEC.threads);
     // SAFETY: a key and a start for each occupied cell, two words for each and for the end.
     unsafe {
-        let (cell_keys, starts) = (cell_keys.view().arg("keys", stream)?, starts.view().arg("starts", stream)?);
+        let (cell_keys, starts) =
+            (cell_keys.view().arg("keys", stream)?, starts.view().arg("starts", stream)?);
         let cells = cells.view_mut().arg("cells", stream)?;
-        let (names, numbers) = (names.view_mut().arg("names", stream)?, numbers.view_mut().arg("numbers", stream)?);
-        write_cells::launch(stream, blocks, occupied, n, grid, cell_keys, starts, cells, names, numbers)?;
+        let (names, numbers) =
+            (names.view_mut().arg("names", stream)?, numbers.view_mut().arg("numbers", stream)?);
+        write_cells::launch(
+            stream, blocks, occupied, n, grid, cell_keys, starts, cells, names, numbers,
+        )?;
     }
     if grid.wide != 0 {
         link(stream, device, &names, &numbers, &mut cells)?;
@@ -149,12 +171,26 @@ fn link(
 ) -> Result<(), SearchError> {
     let count = names.len();
     let (mut by_name, mut of_name) = (device.alloc(count)?, device.alloc(count)?);
-    SortPairs::new(device, count)?.run(stream, names.view(), numbers.view(), by_name.view_mut(), of_name.view_mut())?;
-    let (by_name, of_name) = (by_name.view().arg("names", stream)?, of_name.view().arg("cells_of", stream)?);
+    SortPairs::new(device, count)?.run(
+        stream,
+        names.view(),
+        numbers.view(),
+        by_name.view_mut(),
+        of_name.view_mut(),
+    )?;
+    let (by_name, of_name) =
+        (by_name.view().arg("names", stream)?, of_name.view().arg("cells_of", stream)?);
     let blocks = (count as u32).div_ceil(link_cells::SPEC.threads);
     // SAFETY: `count` names and cells, two words of `cells` for each.
     unsafe {
-        link_cells::launch(stream, blocks, count as u32, by_name, of_name, cells.view_mut().arg("cells", stream)?)
+        link_cells::launch(
+            stream,
+            blocks,
+            count as u32,
+            by_name,
+            of_name,
+            cells.view_mut().arg("cells", stream)?,
+        )
     }?;
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! Neighbour search: points hashed into a voxel grid, on a device.
 //!
-//! A [`SpatialHash`] sorts points by cell and keeps a [`koel::Map`] from occupied cells to their points. Queries come in bulk,
-//! from host slices or from device buffers: all points [within](SpatialHash::within) a radius of each query, or the k
-//! [nearest](SpatialHash::nearest). The cell size is the user's choice; answers do not depend on it, their speed does: for
-//! queries within a radius, cells about as large as the radius are good; for k neighbours, cells of about k / 4 points.
+//! A [`SpatialHash`] sorts points by cell and keeps a [`koel::Map`] from occupied cells to their
+//! points. Queries come in bulk, from host slices or from device buffers: all points
+//! [within](SpatialHash::within) a radius of each query, or the k [nearest](SpatialHash::nearest).
+//! The cell size is the user's choice; answers do not depend on it, their speed does: for
+//! queries within a radius, cells about as large as the radius are good; for k neighbours, cells of
+//! about k / 4 points.
 //!
 //! ```
 //! use koel_spatial::SpatialHash;
@@ -18,9 +20,10 @@
 //! ```
 //!
 //! # What is exact
-//! Coordinates are `f32`. The squared distance of two points is computed in `f64`, x first, then y, then z, and compared with the
-//! square of the radius: no neighbour is missed and none is added, wherever points and queries lie, and every device gives the
-//! same answer in the same order. Any finite coordinate works, negative or huge; cells may be so small that there are 2^63 of
+//! Coordinates are `f32`. The squared distance of two points is computed in `f64`, x first, then y,
+//! then z, and compared with the square of the radius: no neighbour is missed and none is added,
+//! wherever points and queries lie, and every device gives the same answer in the same order. Any
+//! finite coordinate works, negative or huge; cells may be so small that there are 2^63 of
 //! them ([`SearchError::TooManyCells`] beyond).
 
 mod answers;
@@ -45,7 +48,8 @@ pub struct SpatialHash {
     grid: Grid,
     points: usize,
     occupied: u32,
-    /// Two words for each occupied cell and for the end; see `koel_kernels::spatial_search::table`.
+    /// Two words for each occupied cell and for the end; see
+    /// `koel_kernels::spatial_search::table`.
     cells: Buffer<u64>,
     /// Four words a point: coordinates and index.
     sorted: Buffer<u32>,
@@ -58,34 +62,48 @@ impl SpatialHash {
     /// Cost: see [`build_on`](Self::build_on), and a copy to the device.
     ///
     /// # Errors
-    /// [`SearchError`]: a coordinate that is not finite, a bad cell size, too many cells, out of memory, more points than
-    /// 32-bit indices reach.
-    pub fn build(device: &Device, points: &[[f32; 3]], cell_size: f64) -> Result<SpatialHash, SearchError> {
+    /// [`SearchError`]: a coordinate that is not finite, a bad cell size, too many cells, out of
+    /// memory, more points than 32-bit indices reach.
+    pub fn build(
+        device: &Device,
+        points: &[[f32; 3]],
+        cell_size: f64,
+    ) -> Result<SpatialHash, SearchError> {
         let staged = device.stage(bytemuck::cast_slice::<[f32; 3], u32>(points))?;
         build::build(&device.stream()?, staged.view(), cell_size)
     }
 
     /// Hashes points in device memory: three coordinates a point, as the bits of `f32`.
     ///
-    /// A pass for the bounds, one for the keys, a stable radix sort of (64-bit key, index) pairs over the bits that the
-    /// grid needs, a compaction of the distinct keys, and a map build over them. Waits for the device three times, to learn
-    /// the bounds, the number of occupied cells, and that the map is built. The scratch memory, about 40 bytes a point, is
+    /// A pass for the bounds, one for the keys, a stable radix sort of (64-bit key, index) pairs
+    /// over the bits that the grid needs, a compaction of the distinct keys, and a map build
+    /// over them. Waits for the device three times, to learn the bounds, the number of occupied
+    /// cells, and that the map is built. The scratch memory, about 40 bytes a point, is
     /// given back.
     ///
     /// # Errors
     /// As [`build`](Self::build); coordinates that are not a multiple of three.
-    pub fn build_on(stream: &Stream, points: View<'_, u32>, cell_size: f64) -> Result<SpatialHash, SearchError> {
+    pub fn build_on(
+        stream: &Stream,
+        points: View<'_, u32>,
+        cell_size: f64,
+    ) -> Result<SpatialHash, SearchError> {
         build::build(stream, points, cell_size)
     }
 
-    /// Hashes host points into cells that suit searches for the `k` points nearest to each of them: as large as the distance
-    /// to the k-th neighbour is at most half of the time, by a sample of the points.
+    /// Hashes host points into cells that suit searches for the `k` points nearest to each of them:
+    /// as large as the distance to the k-th neighbour is at most half of the time, by a sample
+    /// of the points.
     ///
     /// Cost: as [`build`](Self::build), and 32 passes over the points on the host for the sample.
     ///
     /// # Errors
     /// As [`build`](Self::build).
-    pub fn build_for_nearest(device: &Device, points: &[[f32; 3]], k: usize) -> Result<SpatialHash, SearchError> {
+    pub fn build_for_nearest(
+        device: &Device,
+        points: &[[f32; 3]],
+        k: usize,
+    ) -> Result<SpatialHash, SearchError> {
         check_finite("point", points)?;
         SpatialHash::build(device, points, spacing::cell_size(points, k))
     }
@@ -121,9 +139,10 @@ impl SpatialHash {
 
     /// The indices of all points within `radius` of each query, both ends included.
     ///
-    /// The neighbours of a query stand in the order of their cells (by x, then y, then z) and inside a cell by index: the
-    /// same on every device, but another one for other cell sizes. A point is a neighbour of itself. Memory: 4 bytes a
-    /// neighbour and 16 a query; where that may be too much, [`count_within`](Self::count_within) tells first.
+    /// The neighbours of a query stand in the order of their cells (by x, then y, then z) and
+    /// inside a cell by index: the same on every device, but another one for other cell sizes.
+    /// A point is a neighbour of itself. Memory: 4 bytes a neighbour and 16 a query; where that
+    /// may be too much, [`count_within`](Self::count_within) tells first.
     ///
     /// # Errors
     /// [`SearchError`]: a query that is not finite, a bad radius, out of memory.
@@ -135,14 +154,15 @@ impl SpatialHash {
         Ok(Neighbours::new(offsets.download()?, indices.download()?))
     }
 
-    /// As [`within`](Self::within), from device memory to device memory: the indices of query i are at
-    /// `offsets[i]..offsets[i + 1]`.
+    /// As [`within`](Self::within), from device memory to device memory: the indices of query i are
+    /// at `offsets[i]..offsets[i + 1]`.
     ///
-    /// Counts, sums up, reads the total back (the only time it waits), and lists: every cell is looked up twice. A query that is not
-    /// finite has no neighbours.
+    /// Counts, sums up, reads the total back (the only time it waits), and lists: every cell is
+    /// looked up twice. A query that is not finite has no neighbours.
     ///
     /// # Errors
-    /// As [`within`](Self::within); coordinates that are not a multiple of three, buffers of another device.
+    /// As [`within`](Self::within); coordinates that are not a multiple of three, buffers of
+    /// another device.
     pub fn within_on(
         &self,
         stream: &Stream,
@@ -161,11 +181,12 @@ impl SpatialHash {
         Ok((offsets, indices))
     }
 
-    /// `counts[i]` = how many points lie within `radius` of query i (three coordinates, as the bits of `f32`).
+    /// `counts[i]` = how many points lie within `radius` of query i (three coordinates, as the bits
+    /// of `f32`).
     ///
-    /// One launch; allocates nothing and does not wait. A query looks up the rows of cells that its ball touches, about
-    /// one lookup a row where points are dense; where that would be more lookups than there are occupied cells, it goes
-    /// through those in its box by bisection.
+    /// One launch; allocates nothing and does not wait. A query looks up the rows of cells that its
+    /// ball touches, about one lookup a row where points are dense; where that would be more
+    /// lookups than there are occupied cells, it goes through those in its box by bisection.
     ///
     /// # Errors
     /// A bad radius, lengths that do not fit, buffers of another device.
@@ -203,8 +224,9 @@ impl SpatialHash {
         Ok(())
     }
 
-    /// `indices[offsets[i]..]` = the points within `radius` of query i, in the order of [`within`](Self::within). What
-    /// does not fit before `offsets[i + 1]`, or in `indices`, is left out: offsets are the running sums of the counts.
+    /// `indices[offsets[i]..]` = the points within `radius` of query i, in the order of
+    /// [`within`](Self::within). What does not fit before `offsets[i + 1]`, or in `indices`, is
+    /// left out: offsets are the running sums of the counts.
     ///
     /// One launch; allocates nothing and does not wait.
     ///
@@ -223,7 +245,8 @@ impl SpatialHash {
         check_length("offsets", offsets.len(), "the queries and one", n as usize + 1)?;
         let (table, grid) = (self.map.table(stream)?, n.div_ceil(list_within::SPEC.threads));
         let room = indices.len() as u64;
-        // SAFETY: `n` queries, an offset more; nothing is written behind `room`; cells, points and table as built.
+        // SAFETY: `n` queries, an offset more; nothing is written behind `room`; cells, points and
+        // table as built.
         unsafe {
             list_within::launch(
                 stream,
@@ -248,8 +271,9 @@ impl SpatialHash {
         Ok(())
     }
 
-    /// The `k` points nearest to each query, or all points where there are fewer: ascending by distance, then by index. A
-    /// point is its own nearest neighbour, unless another one with a lesser index lies at the same place.
+    /// The `k` points nearest to each query, or all points where there are fewer: ascending by
+    /// distance, then by index. A point is its own nearest neighbour, unless another one with a
+    /// lesser index lies at the same place.
     ///
     /// # Errors
     /// [`SearchError`]: a query that is not finite, out of memory.
@@ -259,18 +283,30 @@ impl SpatialHash {
         let places = queries.len().saturating_mul(k);
         let (mut indices, mut distances) = (self.device.alloc(places)?, self.device.alloc(places)?);
         let staged = self.device.stage(bytemuck::cast_slice::<[f32; 3], u32>(queries))?;
-        self.nearest_into(&self.device.stream()?, staged.view(), k, indices.view_mut(), distances.view_mut())?;
+        self.nearest_into(
+            &self.device.stream()?,
+            staged.view(),
+            k,
+            indices.view_mut(),
+            distances.view_mut(),
+        )?;
         let distances: Vec<u64> = distances.download()?;
-        Ok(Nearest::new(k, indices.download()?, distances.into_iter().map(f64::from_bits).collect()))
+        Ok(Nearest::new(
+            k,
+            indices.download()?,
+            distances.into_iter().map(f64::from_bits).collect(),
+        ))
     }
 
-    /// `indices[k i..]` = the k points nearest to query i, in the order of [`nearest`](Self::nearest), and
-    /// `squared_distances[k i..]` the squares of their distances, as the bits of `f64`. Where there are fewer than k points, and for a
+    /// `indices[k i..]` = the k points nearest to query i, in the order of
+    /// [`nearest`](Self::nearest), and `squared_distances[k i..]` the squares of their
+    /// distances, as the bits of `f64`. Where there are fewer than k points, and for a
     /// query that is not finite, indices are 2^32 - 1 and distances infinite.
     ///
-    /// One launch; allocates nothing and does not wait. A query looks up its cell, then the cells around it, up to two
-    /// cells away; if points farther out may be nearer, it goes through the occupied cells from itself outwards, axis by
-    /// axis, as far as the k-th best distance: far queries and gaps cost bisections, not empty cells. Cost grows with k times
+    /// One launch; allocates nothing and does not wait. A query looks up its cell, then the cells
+    /// around it, up to two cells away; if points farther out may be nearer, it goes through
+    /// the occupied cells from itself outwards, axis by axis, as far as the k-th best distance:
+    /// far queries and gaps cost bisections, not empty cells. Cost grows with k times
     /// the points compared in the worst case: the best k are kept sorted.
     ///
     /// # Errors
@@ -316,7 +352,11 @@ impl SpatialHash {
 impl std::fmt::Debug for SpatialHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [x, y, z] = self.grid.cells;
-        write!(f, "SpatialHash[{} points in {} of {x} x {y} x {z} cells]", self.points, self.occupied)
+        write!(
+            f,
+            "SpatialHash[{} points in {} of {x} x {y} x {z} cells]",
+            self.points, self.occupied
+        )
     }
 }
 
@@ -330,7 +370,11 @@ fn check_finite(what: &'static str, points: &[[f32; 3]]) -> Result<(), SearchErr
 }
 
 fn check_radius(radius: f64) -> Result<(), SearchError> {
-    if radius.is_finite() && radius >= 0.0 { Ok(()) } else { Err(SearchError::Radius { found: radius }) }
+    if radius.is_finite() && radius >= 0.0 {
+        Ok(())
+    } else {
+        Err(SearchError::Radius { found: radius })
+    }
 }
 
 /// How many points so many coordinates are.
@@ -341,8 +385,17 @@ fn triples(what: &'static str, coordinates: usize) -> Result<usize, SearchError>
     Ok(coordinates / 3)
 }
 
-fn check_length(name: &'static str, found: usize, other: &'static str, expected: usize) -> Result<(), koel::Error> {
-    if found == expected { Ok(()) } else { Err(koel::Error::Length { name, found, other, expected }) }
+fn check_length(
+    name: &'static str,
+    found: usize,
+    other: &'static str,
+    expected: usize,
+) -> Result<(), koel::Error> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(koel::Error::Length { name, found, other, expected })
+    }
 }
 
 /// As a 32-bit count, a little below 2^32, so that rounding up to whole blocks does not wrap.

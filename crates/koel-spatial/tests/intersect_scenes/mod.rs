@@ -1,4 +1,5 @@
-//! Clouds of solids whose signed distance is known in closed form, what scanners do to them, and the errors of labels.
+//! Clouds of solids whose signed distance is known in closed form, what scanners do to them, and
+//! the errors of labels.
 #![allow(dead_code, reason = "each user takes what it needs")]
 
 use koel_spatial::PointCloud;
@@ -185,7 +186,8 @@ pub fn scan(shape: Shape, n: usize, scan: Scan, h: f64, random: &mut Random) -> 
             let along = dot(other, normal);
             let tangent: V = std::array::from_fn(|a| other[a] - along * normal[a]);
             let (angle, size) = ((random.normal() * scan.degrees).to_radians(), length(tangent));
-            normal = std::array::from_fn(|a| normal[a] * angle.cos() + tangent[a] / size * angle.sin());
+            normal =
+                std::array::from_fn(|a| normal[a] * angle.cos() + tangent[a] / size * angle.sin());
         }
         if random.unit() < scan.flipped {
             normal = normal.map(|c| -c);
@@ -219,8 +221,16 @@ impl Errors {
         }
     }
 }
-/// Compares labels with the true side of each point. An intersection is a fact, that both clouds occupy the voxel: it names no side.
-pub fn errors(scanned: &Scanned, pose: &Pose, labels: &[Label], other: Shape, of_other: &Pose, h: f64) -> Errors {
+/// Compares labels with the true side of each point. An intersection is a fact, that both clouds
+/// occupy the voxel: it names no side.
+pub fn errors(
+    scanned: &Scanned,
+    pose: &Pose,
+    labels: &[Label],
+    other: Shape,
+    of_other: &Pose,
+    h: f64,
+) -> Errors {
     let mut e = Errors::default();
     let (mut all, mut said, mut inside, mut certain) = (0.0, 0.0, 0.0, 0.0);
     for ((truth, &weight), label) in scanned.truth.iter().zip(&scanned.weights).zip(labels) {
@@ -228,7 +238,8 @@ pub fn errors(scanned: &Scanned, pose: &Pose, labels: &[Label], other: Shape, of
         let p = pose.apply(*p);
         let moved: V = std::array::from_fn(|a| p[a] - of_other.translation[a]);
         let r = &of_other.rotation;
-        let local: V = std::array::from_fn(|c| r[0][c] * moved[0] + r[1][c] * moved[1] + r[2][c] * moved[2]);
+        let local: V =
+            std::array::from_fn(|c| r[0][c] * moved[0] + r[1][c] * moved[1] + r[2][c] * moved[2]);
         let d = other.distance(local);
         let is_wrong = match label {
             Label::Inside => d > 0.0,
@@ -250,13 +261,16 @@ pub fn errors(scanned: &Scanned, pose: &Pose, labels: &[Label], other: Shape, of
     Errors { far: e.far / all, wrong: e.wrong / all, unknown: e.unknown / all, share: e.share }
 }
 
-/// The volume of the intersection of two placed solids: boxes of [-1.6, 1.6]^3, halved until no surface crosses them or they are n a side (a
-/// power of two); those at a surface count in part. Thin solids want boxes much thinner.
+/// The volume of the intersection of two placed solids: boxes of [-1.6, 1.6]^3, halved until no
+/// surface crosses them or they are n a side (a power of two); those at a surface count in part.
+/// Thin solids want boxes much thinner.
 pub fn volume_of_both(a: (Shape, &Pose), b: (Shape, &Pose), n: u32) -> f64 {
     let distance = |(shape, pose): (Shape, &Pose), p: V| {
         let moved: V = std::array::from_fn(|a| p[a] - pose.translation[a]);
         let r = &pose.rotation;
-        shape.distance(std::array::from_fn(|c| r[0][c] * moved[0] + r[1][c] * moved[1] + r[2][c] * moved[2]))
+        shape.distance(std::array::from_fn(|c| {
+            r[0][c] * moved[0] + r[1][c] * moved[1] + r[2][c] * moved[2]
+        }))
     };
     share_inside(&|p| distance(a, p).max(distance(b, p)), [0.0; 3], 1.6, n) * 3.2f64.powi(3)
 }
@@ -267,7 +281,9 @@ fn share_inside(distance: &dyn Fn(V) -> f64, centre: V, half: f64, n: u32) -> f6
         return (0.5 - 0.5 * d / half).clamp(0.0, 1.0);
     }
     let part = |i: usize| {
-        let at = std::array::from_fn(|a| centre[a] + if i >> a & 1 == 0 { -0.5 * half } else { 0.5 * half });
+        let at = std::array::from_fn(|a| {
+            centre[a] + if i >> a & 1 == 0 { -0.5 * half } else { 0.5 * half }
+        });
         share_inside(distance, at, 0.5 * half, n / 2)
     };
     (0..8).map(part).sum::<f64>() / 8.0

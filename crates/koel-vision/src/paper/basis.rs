@@ -4,14 +4,16 @@ use crate::affine::Affine;
 use crate::fit::Freedom;
 use crate::random::Random;
 
-/// Which bases are used. A basis that is too short magnifies errors, one that is too long leaves few cells.
+/// Which bases are used. A basis that is too short magnifies errors, one that is too long leaves
+/// few cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BasisRules {
     /// The chance that a pair (or triple) is taken: the paper's third.
     pub chance: f32,
     /// Distance of the first two points, pixels: at least and at most.
     pub lengths: (f32, f32),
-    /// The sine of the angle of the third point, as seen from the first: at least. Thin triangles magnify errors.
+    /// The sine of the angle of the third point, as seen from the first: at least. Thin triangles
+    /// magnify errors.
     pub thinnest: f32,
 }
 impl Default for BasisRules {
@@ -45,7 +47,8 @@ pub fn choose(
     let depth = if freedom == Freedom::Affine { 3 } else { 2 };
     let all = (n as u64).saturating_pow(depth);
     let basis = |id: u64| {
-        let [a, b, c] = [id % n as u64, id / n as u64 % n as u64, id / (n as u64).pow(2)].map(|i| i as u32);
+        let [a, b, c] =
+            [id % n as u64, id / n as u64 % n as u64, id / (n as u64).pow(2)].map(|i| i as u32);
         PointBasis([a, b, if depth == 3 { c } else { b }])
     };
     let mut bases = vec![];
@@ -90,7 +93,11 @@ impl PointBasis {
         frame.inverse().map(|_| frame)
     }
     /// The other points in the coordinates of this basis, by index.
-    pub fn coordinates<'p>(&self, points: &'p [Point], freedom: Freedom) -> impl Iterator<Item = (usize, Point)> + 'p {
+    pub fn coordinates<'p>(
+        &self,
+        points: &'p [Point],
+        freedom: Freedom,
+    ) -> impl Iterator<Item = (usize, Point)> + 'p {
         let own = self.0;
         let back = self.frame(points, freedom).and_then(|f| f.inverse());
         let others = points.iter().enumerate().filter(move |(i, _)| !own.contains(&(*i as u32)));

@@ -10,7 +10,8 @@ pub enum Partition {
     /// Squares.
     #[default]
     Uniform,
-    /// Rehashing through a transfer function: strips along both axes, each with as many points as the others.
+    /// Rehashing through a transfer function: strips along both axes, each with as many points as
+    /// the others.
     Transfer,
     /// A grid of cells that has learnt where the points are (Kohonen's self-organising map).
     Elastic,
@@ -43,7 +44,8 @@ enum Shape {
 }
 
 impl Cells {
-    /// Cells for the coordinates of a model. Uniform ones: a tenth of a basis wide; for rigid maps 6 pixels.
+    /// Cells for the coordinates of a model. Uniform ones: a tenth of a basis wide; for rigid maps
+    /// 6 pixels.
     pub fn of(
         partition: Partition,
         freedom: Freedom,
@@ -60,7 +62,8 @@ impl Cells {
         let shape = match partition {
             Partition::Uniform => Shape::Uniform,
             Partition::Transfer => {
-                let (mut u, mut v): (Vec<f32>, Vec<f32>) = (0..SAMPLES).filter_map(|_| sample()).unzip();
+                let (mut u, mut v): (Vec<f32>, Vec<f32>) =
+                    (0..SAMPLES).filter_map(|_| sample()).unzip();
                 let ends = |of: &mut Vec<f32>| {
                     of.sort_by(f32::total_cmp);
                     (1..SIDE).filter_map(|i| of.get(i * of.len() / SIDE).copied()).collect()
@@ -78,9 +81,10 @@ impl Cells {
     fn cell(&self, (u, v): Point) -> Option<(i32, i32)> {
         let cell = match &self.shape {
             Shape::Uniform => ((u * self.scale).floor() as i32, (v * self.scale).floor() as i32),
-            Shape::Transfer { u: us, v: vs } => {
-                (us.partition_point(|&end| end <= u) as i32, vs.partition_point(|&end| end <= v) as i32)
-            }
+            Shape::Transfer { u: us, v: vs } => (
+                us.partition_point(|&end| end <= u) as i32,
+                vs.partition_point(|&end| end <= v) as i32,
+            ),
             Shape::Elastic { nodes } => {
                 let nearest = nearest(nodes, (u, v));
                 ((nearest % SIDE) as i32, (nearest / SIDE) as i32)
@@ -95,8 +99,9 @@ impl Cells {
     }
     /// The keys of its cell and of the eight around it.
     pub fn around(&self, at: Point) -> impl Iterator<Item = u32> + use<> {
-        let neighbours =
-            |(u, v): (i32, i32)| (-1..=1).flat_map(move |du| (-1..=1).map(move |dv| packed((u + du, v + dv))));
+        let neighbours = |(u, v): (i32, i32)| {
+            (-1..=1).flat_map(move |du| (-1..=1).map(move |dv| packed((u + du, v + dv))))
+        };
         self.cell(at).into_iter().flat_map(neighbours)
     }
 }
@@ -115,7 +120,8 @@ fn nearest(nodes: &[Point], (u, v): Point) -> usize {
     best.1
 }
 
-/// A grid of nodes drawn to the samples: each sample pulls the nearest node and, less and less, its neighbours in the grid.
+/// A grid of nodes drawn to the samples: each sample pulls the nearest node and, less and less, its
+/// neighbours in the grid.
 fn learnt(samples: &[Point]) -> Vec<Point> {
     let spread = |of: fn(&Point) -> f32| {
         let mut values = samples.iter().map(of).collect::<Vec<f32>>();
@@ -124,8 +130,11 @@ fn learnt(samples: &[Point]) -> Vec<Point> {
         (at(1), at(19))
     };
     let (us, vs) = (spread(|p| p.0), spread(|p| p.1));
-    let between = |(low, high): (f32, f32), i: usize| low + (high - low) * i as f32 / (SIDE - 1) as f32;
-    let mut nodes = (0..SIDE * SIDE).map(|i| (between(us, i % SIDE), between(vs, i / SIDE))).collect::<Vec<Point>>();
+    let between =
+        |(low, high): (f32, f32), i: usize| low + (high - low) * i as f32 / (SIDE - 1) as f32;
+    let mut nodes = (0..SIDE * SIDE)
+        .map(|i| (between(us, i % SIDE), between(vs, i / SIDE)))
+        .collect::<Vec<Point>>();
     for (t, &(u, v)) in samples.iter().enumerate() {
         let rest = 1.0 - t as f32 / samples.len() as f32;
         let (pull, reach) = (0.02 + 0.4 * rest, 0.7 + 0.1 * SIDE as f32 * rest * rest);

@@ -1,10 +1,12 @@
 //! Geometric hashing as published: by points alone, for comparison with the default matcher.
 //!
-//! Alcantara et al. 2009, section 6 (two points make a basis; votes for pairs of bases), and Zachmann's lecture (rigid and
-//! affine bases; verification; what helps against noise). The modules follow the data: bases of points ([`basis`]) give
-//! every other point two coordinates that no movement changes; cells of these ([`cells`]) are the keys of a multi-value
-//! table ([`table`]) whose values are the model's bases; a scene's bases look up their points' cells and count
-//! ([`votes`]); the pairs of bases with more votes than chance explains are verified ([`mod@verify`]). [`naive`] tries everything.
+//! Alcantara et al. 2009, section 6 (two points make a basis; votes for pairs of bases), and
+//! Zachmann's lecture (rigid and affine bases; verification; what helps against noise). The modules
+//! follow the data: bases of points ([`basis`]) give every other point two coordinates that no
+//! movement changes; cells of these ([`cells`]) are the keys of a multi-value table ([`table`])
+//! whose values are the model's bases; a scene's bases look up their points' cells and count
+//! ([`votes`]); the pairs of bases with more votes than chance explains are verified
+//! ([`mod@verify`]). [`naive`] tries everything.
 pub mod basis;
 pub mod cells;
 pub mod naive;
@@ -83,7 +85,8 @@ pub struct PaperOptions {
     pub seed: u64,
 }
 impl Default for PaperOptions {
-    /// Similarities, by 200 points; a third of the pairs, at most 1,500 of the model and 1,500 of the scene.
+    /// Similarities, by 200 points; a third of the pairs, at most 1,500 of the model and 1,500 of
+    /// the scene.
     fn default() -> PaperOptions {
         PaperOptions {
             freedom: Freedom::Similarity,
@@ -151,7 +154,11 @@ impl PointSet {
         Ok(PointSet { points, size: (scene.width, scene.height), to_image: scene.to_image })
     }
     /// An image's corners.
-    pub fn of_corners(stream: &Stream, image: &Grey, options: &PaperOptions) -> koel::Result<PointSet> {
+    pub fn of_corners(
+        stream: &Stream,
+        image: &Grey,
+        options: &PaperOptions,
+    ) -> koel::Result<PointSet> {
         let (small, to_image) = working_size(image);
         let chosen = evenly(&corners(stream, &small)?, options.points);
         let points = chosen.into_iter().map(|c| (c.x as f32, c.y as f32)).collect();
@@ -177,7 +184,8 @@ pub fn match_points(
         rmse: v.rmse * shrunk,
         inlier_points: v.inliers.iter().map(|&p| scene.to_image.apply(p)).collect(),
     });
-    let middle = to_points.apply((0.5 * (model.size.0 - 1) as f32, 0.5 * (model.size.1 - 1) as f32));
+    let middle =
+        to_points.apply((0.5 * (model.size.0 - 1) as f32, 0.5 * (model.size.1 - 1) as f32));
     let place = |(map, votes): &(Affine, f32)| (scene.to_image.apply(map.apply(middle)), *votes);
     Ok(Outcome {
         evidence: outcome.found.map_or(0.0, |v| v.evidence),
@@ -187,8 +195,14 @@ pub fn match_points(
     })
 }
 
-/// What points enter into the table: of every basis the cells of the other points, with the number of the basis.
-pub fn entries(points: &[Point], bases: &[PointBasis], cells: &Cells, options: &PaperOptions) -> Vec<(u32, u32)> {
+/// What points enter into the table: of every basis the cells of the other points, with the number
+/// of the basis.
+pub fn entries(
+    points: &[Point],
+    bases: &[PointBasis],
+    cells: &Cells,
+    options: &PaperOptions,
+) -> Vec<(u32, u32)> {
     let mut pairs = vec![];
     for (b, basis) in bases.iter().enumerate() {
         for (_, at) in basis.coordinates(points, options.freedom) {
@@ -202,7 +216,12 @@ pub fn entries(points: &[Point], bases: &[PointBasis], cells: &Cells, options: &
     pairs
 }
 /// Looks for a model's points among a scene's. The same answer on every device.
-pub fn find(stream: &Stream, model: &[Point], scene: &[Point], options: &PaperOptions) -> koel::Result<PaperOutcome> {
+pub fn find(
+    stream: &Stream,
+    model: &[Point],
+    scene: &[Point],
+    options: &PaperOptions,
+) -> koel::Result<PaperOutcome> {
     let mut random = Random::new(options.seed);
     let begin = Instant::now();
     let model_bases = choose(model, options.freedom, &options.rules, options.bases.0, &mut random);
@@ -211,16 +230,26 @@ pub fn find(stream: &Stream, model: &[Point], scene: &[Point], options: &PaperOp
     let pairs = entries(model, &model_bases, &cells, options);
     let table = MultiTable::build(stream, &pairs, options.lookup)?;
     let built = Instant::now();
-    let (hypotheses, lookups) = count(scene, &scene_bases, model_bases.len(), &cells, &table, options)?;
+    let (hypotheses, lookups) =
+        count(scene, &scene_bases, model_bases.len(), &cells, &table, options)?;
     let voted = Instant::now();
     let maps = hypotheses.iter().filter_map(|h| {
         let (from, to) = (&model_bases[h.model], &scene_bases[h.scene]);
-        let map = to.frame(scene, options.freedom)?.after(&from.frame(model, options.freedom)?.inverse()?);
+        let map = to
+            .frame(scene, options.freedom)?
+            .after(&from.frame(model, options.freedom)?.inverse()?);
         Some((map, h.votes))
     });
     let maps = maps.collect::<Vec<(Affine, f32)>>();
     let tried = model_bases.len() * scene_bases.len();
-    let found = verify(stream, model, scene, &maps.iter().map(|m| m.0).collect::<Vec<Affine>>(), tried, options)?;
+    let found = verify(
+        stream,
+        model,
+        scene,
+        &maps.iter().map(|m| m.0).collect::<Vec<Affine>>(),
+        tried,
+        options,
+    )?;
     let seconds = [built - begin, voted - built, voted.elapsed()].map(|d| d.as_secs_f64());
     Ok(PaperOutcome { found, hypotheses, maps, entries: pairs.len(), lookups, seconds })
 }

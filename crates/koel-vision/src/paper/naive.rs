@@ -3,17 +3,26 @@ use super::Point;
 use crate::affine::Affine;
 use crate::fit::{Freedom, fit};
 
-/// The map of all those from bases of the model to bases of the scene that brings most model points within `inlier` of a
-/// scene point; and how many.
+/// The map of all those from bases of the model to bases of the scene that brings most model points
+/// within `inlier` of a scene point; and how many.
 ///
-/// Three points each for affine maps: m^3 n^3 maps of m n steps. 8 and 8 points are 10^7 steps, 20 and 20 are 10^10.
-pub fn naive(freedom: Freedom, model: &[Point], scene: &[Point], inlier: f32) -> Option<(Affine, usize)> {
+/// Three points each for affine maps: m^3 n^3 maps of m n steps. 8 and 8 points are 10^7 steps, 20
+/// and 20 are 10^10.
+pub fn naive(
+    freedom: Freedom,
+    model: &[Point],
+    scene: &[Point],
+    inlier: f32,
+) -> Option<(Affine, usize)> {
     let mut best: Option<(Affine, usize)> = None;
     let size = if freedom == Freedom::Affine { 3 } else { 2 };
     for from in tuples(model.len(), size) {
         for to in tuples(scene.len(), size) {
-            let pairs = from.iter().zip(&to).map(|(&i, &j)| (model[i], scene[j])).collect::<Vec<_>>();
-            let Some(map) = fit(freedom, &pairs).filter(|m| m.determinant() > 1e-3) else { continue };
+            let pairs =
+                from.iter().zip(&to).map(|(&i, &j)| (model[i], scene[j])).collect::<Vec<_>>();
+            let Some(map) = fit(freedom, &pairs).filter(|m| m.determinant() > 1e-3) else {
+                continue;
+            };
             let close = |&p: &Point| {
                 let (x, y) = map.apply(p);
                 scene.iter().any(|q| (q.0 - x).hypot(q.1 - y) <= inlier)

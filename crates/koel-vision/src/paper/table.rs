@@ -1,4 +1,5 @@
-//! A table of many values a key: the values sorted by key, and an index of where each key's values are.
+//! A table of many values a key: the values sorted by key, and an index of where each key's values
+//! are.
 use koel::primitives::sort_pairs;
 use koel::{Map, Stream};
 
@@ -22,12 +23,24 @@ pub struct MultiTable {
 
 impl MultiTable {
     /// Of pairs, by one radix sort. Values of a key keep their order.
-    pub fn build(stream: &Stream, pairs: &[(u32, u32)], lookup: Lookup) -> koel::Result<MultiTable> {
+    pub fn build(
+        stream: &Stream,
+        pairs: &[(u32, u32)],
+        lookup: Lookup,
+    ) -> koel::Result<MultiTable> {
         let device = stream.device();
-        let side = |of: fn(&(u32, u32)) -> u32| device.upload(&pairs.iter().map(of).collect::<Vec<u32>>());
+        let side =
+            |of: fn(&(u32, u32)) -> u32| device.upload(&pairs.iter().map(of).collect::<Vec<u32>>());
         let (keys, values) = (side(|p| p.0)?, side(|p| p.1)?);
-        let (mut sorted, mut values_sorted) = (device.alloc::<u32>(pairs.len())?, device.alloc::<u32>(pairs.len())?);
-        sort_pairs(stream, keys.view(), values.view(), sorted.view_mut(), values_sorted.view_mut())?;
+        let (mut sorted, mut values_sorted) =
+            (device.alloc::<u32>(pairs.len())?, device.alloc::<u32>(pairs.len())?);
+        sort_pairs(
+            stream,
+            keys.view(),
+            values.view(),
+            sorted.view_mut(),
+            values_sorted.view_mut(),
+        )?;
         let (sorted, values) = (sorted.download()?, values_sorted.download()?);
         let (mut keys, mut starts) = (vec![], vec![]);
         for (i, &key) in sorted.iter().enumerate() {
@@ -37,7 +50,9 @@ impl MultiTable {
             }
         }
         let runs = match lookup {
-            Lookup::Hash => Some(Map::build(device, &keys, &(0..keys.len() as u32).collect::<Vec<u32>>())?),
+            Lookup::Hash => {
+                Some(Map::build(device, &keys, &(0..keys.len() as u32).collect::<Vec<u32>>())?)
+            }
             Lookup::BinarySearch => None,
         };
         starts.push(sorted.len() as u32);
@@ -46,12 +61,18 @@ impl MultiTable {
     /// The values of each key that is asked for.
     pub fn get(&self, keys: &[u32]) -> koel::Result<Vec<&[u32]>> {
         let values = |run: Option<u32>| match run {
-            Some(run) => &self.values[self.starts[run as usize] as usize..self.starts[run as usize + 1] as usize],
+            Some(run) => {
+                &self.values
+                    [self.starts[run as usize] as usize..self.starts[run as usize + 1] as usize]
+            }
             None => &[],
         };
         Ok(match &self.runs {
             Some(map) => map.get(keys)?.into_iter().map(values).collect(),
-            None => keys.iter().map(|key| values(self.keys.binary_search(key).ok().map(|i| i as u32))).collect(),
+            None => keys
+                .iter()
+                .map(|key| values(self.keys.binary_search(key).ok().map(|i| i as u32)))
+                .collect(),
         })
     }
     /// Different keys.

@@ -30,23 +30,37 @@ struct SpatialHash<'a> {
 }
 impl SpatialHash<'_> {
     fn new<'a>(stream: &Stream, points: &'a [Point], cell: f32) -> koel::Result<SpatialHash<'a>> {
-        let pairs = (0..).zip(points).map(|(i, &p)| (key(p, cell, 0, 0), i)).collect::<Vec<(u32, u32)>>();
+        let pairs =
+            (0..).zip(points).map(|(i, &p)| (key(p, cell, 0, 0), i)).collect::<Vec<(u32, u32)>>();
         Ok(SpatialHash { points, table: MultiTable::build(stream, &pairs, Lookup::Hash)?, cell })
     }
-    /// Each place with its closest point, no farther than a cell; a point that is the closest to several places is that of the nearest.
+    /// Each place with its closest point, no farther than a cell; a point that is the closest to
+    /// several places is that of the nearest.
     fn partners(&self, places: &[Point]) -> koel::Result<Vec<(usize, Point)>> {
         let around = |&p: &Point| (-1..=1).flat_map(move |dx| (-1..=1).map(move |dy| (p, dx, dy)));
-        let keys = places.iter().flat_map(around).map(|(p, dx, dy)| key(p, self.cell, dx, dy)).collect::<Vec<u32>>();
+        let keys = places
+            .iter()
+            .flat_map(around)
+            .map(|(p, dx, dy)| key(p, self.cell, dx, dy))
+            .collect::<Vec<u32>>();
         let values = self.table.get(&keys)?;
         let closest = |(place, values): (usize, &[&[u32]])| {
             let off = |i: u32| {
                 let (p, q) = (places[place], self.points[i as usize]);
                 ((q.0 - p.0).hypot(q.1 - p.1), i, place)
             };
-            let near = values.iter().flat_map(|v| v.iter()).map(|&i| off(i)).filter(|(d, ..)| *d <= self.cell);
+            let near = values
+                .iter()
+                .flat_map(|v| v.iter())
+                .map(|&i| off(i))
+                .filter(|(d, ..)| *d <= self.cell);
             near.min_by(|a, b| a.0.total_cmp(&b.0))
         };
-        let mut all = values.chunks_exact(9).enumerate().filter_map(closest).collect::<Vec<(f32, u32, usize)>>();
+        let mut all = values
+            .chunks_exact(9)
+            .enumerate()
+            .filter_map(closest)
+            .collect::<Vec<(f32, u32, usize)>>();
         all.sort_by(|a, b| a.1.cmp(&b.1).then(a.0.total_cmp(&b.0)));
         all.dedup_by_key(|(_, point, _)| *point);
         Ok(all.into_iter().map(|(_, point, place)| (place, self.points[point as usize])).collect())
@@ -58,7 +72,8 @@ fn key((x, y): Point, cell: f32, dx: i32, dy: i32) -> u32 {
     at(y, dy) << 16 | at(x, dx)
 }
 
-/// The natural logarithm of the chance that of `n` points at least `k` are inliers, each with chance `p`: Chernoff's bound.
+/// The natural logarithm of the chance that of `n` points at least `k` are inliers, each with
+/// chance `p`: Chernoff's bound.
 fn log_chance(n: usize, k: usize, p: f64) -> f64 {
     let (n, part) = (n as f64, k as f64 / n as f64);
     if n == 0.0 || part <= p {
@@ -68,11 +83,13 @@ fn log_chance(n: usize, k: usize, p: f64) -> f64 {
     -n * (term(part, p) + term(1.0 - part, 1.0 - p))
 }
 
-/// The best of some maps, brought closer by least squares over its inliers; `None` if chance explains it.
+/// The best of some maps, brought closer by least squares over its inliers; `None` if chance
+/// explains it.
 ///
-/// Chance: model points fall anywhere, and so close to a scene point with the share of the scene's extent that such places make up. The
-/// points that fix a map are close by construction, and do not count. `tried` maps were compared for these: with the options' false-alarm
-/// rate none of all is accepted by chance.
+/// Chance: model points fall anywhere, and so close to a scene point with the share of the scene's
+/// extent that such places make up. The points that fix a map are close by construction, and do not
+/// count. `tried` maps were compared for these: with the options' false-alarm rate none of all is
+/// accepted by chance.
 pub fn verify(
     stream: &Stream,
     model: &[Point],
@@ -93,7 +110,9 @@ pub fn verify(
     for &map in maps.iter().filter(|m| SIZES.contains(&m.determinant())) {
         let (mut map, mut pairs) = (map, inliers(&map)?);
         for _ in 0..4 {
-            let Some(closer) = fit(options.freedom, &pairs).filter(|m| SIZES.contains(&m.determinant())) else {
+            let Some(closer) =
+                fit(options.freedom, &pairs).filter(|m| SIZES.contains(&m.determinant()))
+            else {
                 break;
             };
             let next = inliers(&closer)?;
@@ -113,14 +132,16 @@ pub fn verify(
         }
     }
     let extent = |of: fn(&Point) -> f32| {
-        let ends = scene.iter().map(of).fold((f32::MAX, f32::MIN), |(a, b), v| (a.min(v), b.max(v)));
+        let ends =
+            scene.iter().map(of).fold((f32::MAX, f32::MIN), |(a, b), v| (a.min(v), b.max(v)));
         (ends.1 - ends.0 + 2.0 * options.inlier) as f64
     };
     let area = std::f64::consts::PI * (options.inlier as f64).powi(2);
     let p = (scene.len() as f64 * area / (extent(|p| p.0) * extent(|p| p.1))).clamp(1e-6, 0.99);
     let fixed = if options.freedom == Freedom::Affine { 3 } else { 2 };
     Ok(best.and_then(|b| {
-        let (points, inliers) = (model.len().checked_sub(fixed)?, b.inliers.len().checked_sub(fixed)?);
+        let (points, inliers) =
+            (model.len().checked_sub(fixed)?, b.inliers.len().checked_sub(fixed)?);
         let chance = log_chance(points, inliers, p) + (tried as f64).ln();
         (chance < options.false_alarm.ln()).then_some(Verified { evidence: -chance as f32, ..b })
     }))
@@ -132,10 +153,13 @@ mod tests {
 
     #[test]
     fn chernoff_bounds_the_binomial_tail() {
-        let choose = |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
+        let choose =
+            |n: usize, k: usize| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);
         for (n, p) in [(10, 0.1), (30, 0.3), (50, 0.05)] {
             for k in 0..=n {
-                let tail = (k..=n).map(|j| choose(n, j) * f64::powi(p, j as i32) * f64::powi(1.0 - p, (n - j) as i32));
+                let tail = (k..=n).map(|j| {
+                    choose(n, j) * f64::powi(p, j as i32) * f64::powi(1.0 - p, (n - j) as i32)
+                });
                 assert!(tail.sum::<f64>().ln() <= log_chance(n, k, p) + 1e-9, "{n} {k} {p}");
             }
         }

@@ -1,4 +1,5 @@
-//! Votes: how many scene points, seen from a scene basis, lie where model points lie, seen from a model basis.
+//! Votes: how many scene points, seen from a scene basis, lie where model points lie, seen from a
+//! model basis.
 use super::basis::PointBasis;
 use super::cells::Cells;
 use super::table::MultiTable;
@@ -34,11 +35,13 @@ const MOST: usize = 2000;
 /// Scene bases looked up at once.
 const BATCH: usize = 64;
 
-/// The pairs of bases with more votes than chance explains, by far the best first; and the number of lookups.
+/// The pairs of bases with more votes than chance explains, by far the best first; and the number
+/// of lookups.
 ///
-/// Of the votes that one scene basis gives to all model bases, mean and variance are measured: they are chance. A pair goes on if
-/// its votes are so far above that among all pairs fewer than one such is expected (normal tail). Counts are segments, one for each scene
-/// basis: no two threads share a counter.
+/// Of the votes that one scene basis gives to all model bases, mean and variance are measured: they
+/// are chance. A pair goes on if its votes are so far above that among all pairs fewer than one
+/// such is expected (normal tail). Counts are segments, one for each scene basis: no two threads
+/// share a counter.
 pub fn count(
     scene: &[Point],
     bases: &[PointBasis],
@@ -87,7 +90,8 @@ pub fn count(
             begin = end;
             let n = votes.len().max(1) as f32;
             let mean = votes.iter().sum::<f32>() / n;
-            let deviation = (votes.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / n).sqrt().max(1e-6);
+            let deviation =
+                (votes.iter().map(|v| (v - mean).powi(2)).sum::<f32>() / n).sqrt().max(1e-6);
             found.extend(votes.iter().enumerate().filter_map(|(model, &votes)| {
                 let above = (votes - mean) / deviation;
                 (above >= threshold).then_some(Hypothesis { model, scene: first + i, votes, above })

@@ -1,8 +1,9 @@
-//! The single-level cuckoo table with the best of several sets of hash functions, as Zachmann's lecture suggests: build with
-//! each, see how long the eviction chains got, keep the one with the fewest exchanges in all.
+//! The single-level cuckoo table with the best of several sets of hash functions, as Zachmann's
+//! lecture suggests: build with each, see how long the eviction chains got, keep the one with the
+//! fewest exchanges in all.
 //!
-//! Memory and lookups: those of [`SingleLevel`](super::SingleLevel); a build takes as long as `sets` of them, and two tables and
-//! 4 bytes a pair while it goes on.
+//! Memory and lookups: those of [`SingleLevel`](super::SingleLevel); a build takes as long as
+//! `sets` of them, and two tables and 4 bytes a pair while it goes on.
 use super::random_walk::RandomWalk;
 use super::restarts::{self, Outcome};
 use super::{Family, Kind, Options, Table, cuckoo};
@@ -48,24 +49,37 @@ impl Kind for BestOf {
     ) -> Result<Box<dyn Table>> {
         cuckoo::check_functions(self.functions)?;
         if !(1..=64).contains(&self.sets) {
-            return Err(Error::Setting { field: "sets", found: self.sets.to_string(), expected: "1 to 64".into() });
+            return Err(Error::Setting {
+                field: "sets",
+                found: self.sets.to_string(),
+                expected: "1 to 64".into(),
+            });
         }
         let insertion = RandomWalk { functions: self.functions, ..RandomWalk::ROUND_ROBIN };
-        restarts::build(self, self.family, stream, (keys, values), options, |stream, pairs, load, attempt| {
-            let mut exchanges = stream.device().alloc::<u32>(pairs.n as usize)?;
-            let (mut best, mut seconds) = (None, 0.0);
-            for set in 0..self.sets {
-                let attempt = restarts::Attempt { seed: splitmix_at(attempt.seed, set), ..attempt };
-                let built = insertion.attempt(stream, pairs, load, attempt, Some(&mut exchanges))?;
-                seconds += built.seconds;
-                if let Some(table) = built.table {
-                    let took: u64 = primitives::sum(stream, exchanges.view())?;
-                    if best.as_ref().is_none_or(|(least, _)| took < *least) {
-                        best = Some((took, table));
+        restarts::build(
+            self,
+            self.family,
+            stream,
+            (keys, values),
+            options,
+            |stream, pairs, load, attempt| {
+                let mut exchanges = stream.device().alloc::<u32>(pairs.n as usize)?;
+                let (mut best, mut seconds) = (None, 0.0);
+                for set in 0..self.sets {
+                    let attempt =
+                        restarts::Attempt { seed: splitmix_at(attempt.seed, set), ..attempt };
+                    let built =
+                        insertion.attempt(stream, pairs, load, attempt, Some(&mut exchanges))?;
+                    seconds += built.seconds;
+                    if let Some(table) = built.table {
+                        let took: u64 = primitives::sum(stream, exchanges.view())?;
+                        if best.as_ref().is_none_or(|(least, _)| took < *least) {
+                            best = Some((took, table));
+                        }
                     }
                 }
-            }
-            Ok(Outcome { table: best.map(|(_, table)| table), seconds })
-        })
+                Ok(Outcome { table: best.map(|(_, table)| table), seconds })
+            },
+        )
     }
 }

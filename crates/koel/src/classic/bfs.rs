@@ -1,8 +1,9 @@
-//! The single-level cuckoo table with BFS insertion: each pair looks for its shortest eviction chain before it evicts (Fotakis
-//! et al. 2005; Zachmann's lectures, which doubt that it pays).
+//! The single-level cuckoo table with BFS insertion: each pair looks for its shortest eviction
+//! chain before it evicts (Fotakis et al. 2005; Zachmann's lectures, which doubt that it pays).
 //!
-//! In parallel and without locks: a chain that another thread spoils is planned again. Memory and lookups: those of
-//! [`SingleLevel`](super::SingleLevel), and while it is built 512 bytes for each of a fixed number of threads.
+//! In parallel and without locks: a chain that another thread spoils is planned again. Memory and
+//! lookups: those of [`SingleLevel`](super::SingleLevel), and while it is built 512 bytes for each
+//! of a fixed number of threads.
 use super::restarts::{self, Attempt, Outcome};
 use super::{Family, Kind, Options, Table, cuckoo};
 use crate::device::{Stream, View};
@@ -47,22 +48,31 @@ impl Kind for Bfs {
         options: &Options,
     ) -> Result<Box<dyn Table>> {
         cuckoo::check_functions(self.functions)?;
-        let attempt = |stream: &Stream, pairs: super::input::Pairs<'_>, load: f64, attempt: Attempt| {
+        let attempt = |stream: &Stream,
+                       pairs: super::input::Pairs<'_>,
+                       load: f64,
+                       attempt: Attempt| {
             let functions = cuckoo::functions(self.functions, pairs.n, load, attempt)?;
-            let max_exchanges = cuckoo::max_exchanges(self.functions, pairs.n, load / attempt.growth);
+            let max_exchanges =
+                cuckoo::max_exchanges(self.functions, pairs.n, load / attempt.growth);
             let search = Search { max_exchanges, max_nodes: MAX_NODES };
             let threads = bfs_insert::SPEC.threads;
             let grid = pairs.n.div_ceil(threads).min(stream.device().parallelism() as u32 * BLOCKS);
             let mut nodes = stream.device().alloc::<u64>((grid * threads * MAX_NODES) as usize)?;
             let built: Outcome<cuckoo::Built> =
                 cuckoo::build(stream, pairs, functions, |pairs, mut table, mut status| {
-                    let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-                    let (table, status) = (table.arg("table", stream)?, status.arg("status", stream)?);
+                    let (keys, values) =
+                        (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+                    let (table, status) =
+                        (table.arg("table", stream)?, status.arg("status", stream)?);
                     let nodes = nodes.view_mut().arg("nodes", stream)?;
-                    // SAFETY: `n` keys and values; the functions stay below the number of slots; each thread has
-                    // `MAX_NODES` nodes; `status::WORDS` words.
+                    // SAFETY: `n` keys and values; the functions stay below the number of slots;
+                    // each thread has `MAX_NODES` nodes; `status::WORDS` words.
                     unsafe {
-                        bfs_insert::launch(stream, grid, keys, values, pairs.n, functions, search, table, nodes, status)
+                        bfs_insert::launch(
+                            stream, grid, keys, values, pairs.n, functions, search, table, nodes,
+                            status,
+                        )
                     }
                 })?;
             Ok(built)

@@ -1,10 +1,12 @@
-//! Bucketed cuckoo hashing: functions name buckets of 2 to 16 slots (Dietzfelbinger and Weidling, "Balanced Allocation and
-//! Dictionaries with Tightly Packed Constant Size Bins", 2007).
+//! Bucketed cuckoo hashing: functions name buckets of 2 to 16 slots (Dietzfelbinger and Weidling,
+//! "Balanced Allocation and Dictionaries with Tightly Packed Constant Size Bins", 2007).
 //!
-//! A pair takes any free slot of its buckets by compare-and-swap; if there is none, it evicts a random pair of a random one
-//! of them by exchange, and that goes on the same way. Two functions and buckets of 4 fill 98 % of the slots.
+//! A pair takes any free slot of its buckets by compare-and-swap; if there is none, it evicts a
+//! random pair of a random one of them by exchange, and that goes on the same way. Two functions
+//! and buckets of 4 fill 98 % of the slots.
 //!
-//! Memory: 8 / load bytes a pair. A lookup reads one to `functions` buckets: 8 slots are a cache line.
+//! Memory: 8 / load bytes a pair. A lookup reads one to `functions` buckets: 8 slots are a cache
+//! line.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
@@ -28,8 +30,8 @@ impl Bucketed {
     /// Two functions, buckets of 4.
     pub const PUBLISHED: Bucketed = Bucketed { functions: 2, slots: 4, family: Family::Mixed };
 
-    /// About the largest load at which all keys find a place (Fountoulakis, Khosla and Panagiotou 2011): lower bounds for
-    /// the shapes between those listed.
+    /// About the largest load at which all keys find a place (Fountoulakis, Khosla and Panagiotou
+    /// 2011): lower bounds for the shapes between those listed.
     fn threshold(&self) -> f64 {
         match (self.functions, self.slots) {
             (2, 2) => 0.897,
@@ -43,8 +45,12 @@ impl Bucketed {
             Err(Error::Setting { field, found: found.to_string(), expected: expected.into() })
         };
         match self {
-            Bucketed { functions, .. } if !(2..=5).contains(functions) => wrong("functions", *functions, "2 to 5"),
-            Bucketed { slots, .. } if !(2..=16).contains(slots) => wrong("slots", *slots, "2 to 16"),
+            Bucketed { functions, .. } if !(2..=5).contains(functions) => {
+                wrong("functions", *functions, "2 to 5")
+            }
+            Bucketed { slots, .. } if !(2..=16).contains(slots) => {
+                wrong("slots", *slots, "2 to 16")
+            }
             _ => Ok(()),
         }
     }
@@ -79,9 +85,14 @@ impl Kind for Bucketed {
         options: &Options,
     ) -> Result<Box<dyn Table>> {
         self.check()?;
-        restarts::build(self, self.family, stream, (keys, values), options, |stream, pairs, load, attempt| {
-            self.attempt(stream, pairs, load, attempt)
-        })
+        restarts::build(
+            self,
+            self.family,
+            stream,
+            (keys, values),
+            options,
+            |stream, pairs, load, attempt| self.attempt(stream, pairs, load, attempt),
+        )
     }
 }
 impl restarts::Built for Built {
@@ -91,11 +102,19 @@ impl restarts::Built for Built {
 }
 
 impl Bucketed {
-    fn attempt(&self, stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+    fn attempt(
+        &self,
+        stream: &Stream,
+        pairs: Pairs<'_>,
+        load: f64,
+        attempt: Attempt,
+    ) -> Result<Outcome<Built>> {
         let (device, n) = (stream.device(), pairs.n);
-        let count = (n as f64 / load * attempt.growth / f64::from(self.slots)).ceil().max(1.0) as usize;
+        let count =
+            (n as f64 / load * attempt.growth / f64::from(self.slots)).ceil().max(1.0) as usize;
         let slots = count32("slots", count * self.slots as usize)?;
-        let functions = Functions::new(attempt.family, self.functions, slots / self.slots, attempt.seed);
+        let functions =
+            Functions::new(attempt.family, self.functions, slots / self.slots, attempt.seed);
         // As for the single-level table, though most chains end after a bucket or two.
         let near = (0.17 / (self.threshold() - load / attempt.growth).max(0.002)).max(1.0);
         let max_evictions = (7.0 * f64::from(n.max(2)).log2() * near).max(32.0) as u32;
@@ -106,10 +125,15 @@ impl Bucketed {
             table.view_mut().fill_bytes(0xFF, stream)?;
             status.view_mut().fill_bytes(0, stream)?;
             let grid = n.div_ceil(bucketed_insert::SPEC.threads);
-            let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-            let (table, status) = (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
-            // SAFETY: `n` keys and values; the functions stay below the number of buckets; `status::WORDS` words.
-            unsafe { bucketed_insert::launch(stream, grid, keys, values, n, buckets, table, status) }
+            let (keys, values) =
+                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let (table, status) =
+                (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
+            // SAFETY: `n` keys and values; the functions stay below the number of buckets;
+            // `status::WORDS` words.
+            unsafe {
+                bucketed_insert::launch(stream, grid, keys, values, n, buckets, table, status)
+            }
         })?;
         let status = status.download()?;
         let all_ones = status[status::ALL_ONES as usize];
@@ -129,10 +153,23 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let FindArgs { n, queries, values, found } =
+            FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let grid = n.div_ceil(bucketed_find::SPEC.threads);
         let table = self.table.view().arg("table", stream)?;
         // SAFETY: `n` queries and answers; the table was built with these buckets.
-        unsafe { bucketed_find::launch(stream, grid, queries, n, self.buckets, self.all_ones, table, values, found) }
+        unsafe {
+            bucketed_find::launch(
+                stream,
+                grid,
+                queries,
+                n,
+                self.buckets,
+                self.all_ones,
+                table,
+                values,
+                found,
+            )
+        }
     }
 }

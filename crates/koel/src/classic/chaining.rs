@@ -1,8 +1,10 @@
-//! Separate chaining: what the papers hold to be unfit for a GPU, because a list is built one pair after another and lists
-//! differ in length. Built lock-free: each pair becomes the head of its bucket's list by one atomic exchange.
+//! Separate chaining: what the papers hold to be unfit for a GPU, because a list is built one pair
+//! after another and lists differ in length. Built lock-free: each pair becomes the head of its
+//! bucket's list by one atomic exchange.
 //!
-//! Memory: 12 bytes a pair, and 4 / load. The load is pairs per bucket, and may be above 1. A lookup reads the bucket's
-//! head and, for a key that is absent, 12 bytes of every pair of the list: `load` pairs on average.
+//! Memory: 12 bytes a pair, and 4 / load. The load is pairs per bucket, and may be above 1. A
+//! lookup reads the bucket's head and, for a key that is absent, 12 bytes of every pair of the
+//! list: `load` pairs on average.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
@@ -61,7 +63,12 @@ impl restarts::Built for Built {
 }
 
 /// Every attempt succeeds.
-fn attempt_build(stream: &Stream, input: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+fn attempt_build(
+    stream: &Stream,
+    input: Pairs<'_>,
+    load: f64,
+    attempt: Attempt,
+) -> Result<Outcome<Built>> {
     let (device, n) = (stream.device(), input.n);
     let buckets = count32("buckets", (n as f64 / load).ceil().max(1.0) as usize)?;
     let bucket_of = Functions::new(attempt.family, 1, buckets, attempt.seed);
@@ -72,10 +79,14 @@ fn attempt_build(stream: &Stream, input: Pairs<'_>, load: f64, attempt: Attempt)
         heads.view_mut().fill_bytes(0xFF, stream)?;
         let grid = n.div_ceil(chaining_insert::SPEC.threads);
         let (keys, values) = (input.keys.arg("keys", stream)?, input.values.arg("values", stream)?);
-        let (heads, next) = (heads.view_mut().arg("heads", stream)?, next.view_mut().arg("next", stream)?);
+        let (heads, next) =
+            (heads.view_mut().arg("heads", stream)?, next.view_mut().arg("next", stream)?);
         let pairs = pairs.view_mut().arg("pairs", stream)?;
-        // SAFETY: `n` keys, values, links and pairs; a head for each bucket, below which `bucket_of` stays.
-        unsafe { chaining_insert::launch(stream, grid, keys, values, n, bucket_of, heads, next, pairs) }
+        // SAFETY: `n` keys, values, links and pairs; a head for each bucket, below which
+        // `bucket_of` stays.
+        unsafe {
+            chaining_insert::launch(stream, grid, keys, values, n, bucket_of, heads, next, pairs)
+        }
     })?;
     let table = Built { bucket_of, heads, next, pairs, report: BuildReport::default() };
     Ok(Outcome { table: Some(table), seconds })
@@ -92,11 +103,26 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let FindArgs { n, queries, values, found } =
+            FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let grid = n.div_ceil(chaining_find::SPEC.threads);
-        let (heads, next) = (self.heads.view().arg("heads", stream)?, self.next.view().arg("next", stream)?);
+        let (heads, next) =
+            (self.heads.view().arg("heads", stream)?, self.next.view().arg("next", stream)?);
         let pairs = self.pairs.view().arg("pairs", stream)?;
         // SAFETY: `n` queries and answers; heads and links are indices of pairs, or the end.
-        unsafe { chaining_find::launch(stream, grid, queries, n, self.bucket_of, heads, next, pairs, values, found) }
+        unsafe {
+            chaining_find::launch(
+                stream,
+                grid,
+                queries,
+                n,
+                self.bucket_of,
+                heads,
+                next,
+                pairs,
+                values,
+                found,
+            )
+        }
     }
 }

@@ -1,8 +1,10 @@
-//! What the published tables need to be fast on a CPU: many random accesses under way at the same time.
+//! What the published tables need to be fast on a CPU: many random accesses under way at the same
+//! time.
 //!
-//! The kernels' threads, run one after another, would wait for one cache miss at a time: an atomic exchange cannot be
-//! overtaken, and a branch on a loaded slot is mispredicted often. Here a thread works on a group of pairs or queries in
-//! turn, and asks for each slot a round before it looks at it. Hash functions, slots and eviction order are the kernels'.
+//! The kernels' threads, run one after another, would wait for one cache miss at a time: an atomic
+//! exchange cannot be overtaken, and a branch on a loaded slot is mispredicted often. Here a thread
+//! works on a group of pairs or queries in turn, and asks for each slot a round before it looks at
+//! it. Hash functions, slots and eviction order are the kernels'.
 use crate::device::memory::prefetch;
 use crate::device::{Device, View, ViewMut};
 use koel_kernels::classic::{EMPTY, holds, key_of, pair, value_of};
@@ -42,7 +44,9 @@ pub fn find(
     let (Some(values), Some(found)) = (values.host_mut(), found.host_mut()) else { return };
     const CHUNK: usize = 1 << 12;
     let run = |(queries, (values, found)): (&[u32], (&mut [u32], &mut [u8]))| {
-        for ((q, v), f) in queries.chunks(GROUP).zip(values.chunks_mut(GROUP)).zip(found.chunks_mut(GROUP)) {
+        for ((q, v), f) in
+            queries.chunks(GROUP).zip(values.chunks_mut(GROUP)).zip(found.chunks_mut(GROUP))
+        {
             find_group(probe, slots, q, v, f, &otherwise);
         }
     };
@@ -50,7 +54,10 @@ pub fn find(
         run((queries, (values, found)));
     } else {
         device.install(|| {
-            queries.par_chunks(CHUNK).zip(values.par_chunks_mut(CHUNK).zip(found.par_chunks_mut(CHUNK))).for_each(run)
+            queries
+                .par_chunks(CHUNK)
+                .zip(values.par_chunks_mut(CHUNK).zip(found.par_chunks_mut(CHUNK)))
+                .for_each(run)
         });
     }
 }
@@ -98,9 +105,10 @@ fn find_group<P: Probe>(
     }
 }
 
-/// Inserts pairs by exchange, as [`SingleLevel`](super::SingleLevel) does, each thread a group of them in turn. `next`: the
-/// slot that a pair tries after a slot (`u32::MAX`: it comes from nowhere) in its `step`-th move. `give_up` gets what found
-/// no place in `max_moves`. Returns whether the pair of all ones was among them.
+/// Inserts pairs by exchange, as [`SingleLevel`](super::SingleLevel) does, each thread a group of
+/// them in turn. `next`: the slot that a pair tries after a slot (`u32::MAX`: it comes from
+/// nowhere) in its `step`-th move. `give_up` gets what found no place in `max_moves`. Returns
+/// whether the pair of all ones was among them.
 pub fn insert(
     device: &Device,
     keys: View<'_, u32>,
@@ -110,9 +118,12 @@ pub fn insert(
     next: impl Fn(u32, u32, u32) -> u32 + Sync,
     give_up: impl Fn(u64) + Sync,
 ) -> bool {
-    let (Some(keys), Some(values), Some(slots)) = (keys.host(), values.host(), slots.host_mut()) else { return false };
-    // SAFETY: the same size and alignment (`u64` is 8-aligned where `AtomicU64` is used here), and `slots` is borrowed
-    // mutably: all other access is through this slice.
+    let (Some(keys), Some(values), Some(slots)) = (keys.host(), values.host(), slots.host_mut())
+    else {
+        return false;
+    };
+    // SAFETY: the same size and alignment (`u64` is 8-aligned where `AtomicU64` is used here), and
+    // `slots` is borrowed mutably: all other access is through this slice.
     let slots = unsafe { &*(std::ptr::from_mut(slots) as *const [AtomicU64]) };
     let all_ones = AtomicU32::new(0);
     const CHUNK: usize = 1 << 14;

@@ -1,5 +1,5 @@
-//! What the single-level cuckoo tables that differ only in how they insert have in common: one array of slots, looked up by
-//! the kernel of [`SingleLevel`](super::SingleLevel).
+//! What the single-level cuckoo tables that differ only in how they insert have in common: one
+//! array of slots, looked up by the kernel of [`SingleLevel`](super::SingleLevel).
 use super::input::Pairs;
 use super::restarts::{self, Attempt};
 use super::{BuildReport, FindArgs, Table, cpu};
@@ -9,7 +9,8 @@ use koel_kernels::classic::single_level::{Lookup, StashKind, single_level_find};
 use koel_kernels::classic::{EMPTY, status};
 use koel_kernels::hash::Functions;
 
-/// The loads that the paper found practical, by number of functions: 2.1, 1.1, 1.03 and 1.02 slots a pair.
+/// The loads that the paper found practical, by number of functions: 2.1, 1.1, 1.03 and 1.02 slots
+/// a pair.
 pub fn max_load(functions: u32) -> f64 {
     match functions {
         2 => 0.476,
@@ -22,7 +23,11 @@ pub fn max_load(functions: u32) -> f64 {
 pub fn check_functions(functions: u32) -> Result<()> {
     match functions {
         2..=5 => Ok(()),
-        _ => Err(Error::Setting { field: "functions", found: functions.to_string(), expected: "2 to 5".into() }),
+        _ => Err(Error::Setting {
+            field: "functions",
+            found: functions.to_string(),
+            expected: "2 to 5".into(),
+        }),
     }
 }
 /// The functions of an attempt.
@@ -30,7 +35,8 @@ pub fn functions(count: u32, n: u32, load: f64, attempt: Attempt) -> Result<Func
     let slots = count32("slots", (f64::from(n) / load * attempt.growth).ceil().max(1.0) as usize)?;
     Ok(Functions::new(attempt.family, count, slots, attempt.seed))
 }
-/// Exchanges before a pair is given up: the paper's 7 lg n up to a load of 0.8 with four functions, more near the threshold.
+/// Exchanges before a pair is given up: the paper's 7 lg n up to a load of 0.8 with four functions,
+/// more near the threshold.
 pub fn max_exchanges(functions: u32, n: u32, load: f64) -> u32 {
     let threshold = match functions {
         2 => 0.5,
@@ -55,8 +61,8 @@ impl restarts::Built for Built {
     }
 }
 
-/// Clears the table and the status, and lets `insert` do its work. Gives the table, if all pairs found a slot, and the
-/// seconds that the device was busy.
+/// Clears the table and the status, and lets `insert` do its work. Gives the table, if all pairs
+/// found a slot, and the seconds that the device was busy.
 pub fn build(
     stream: &Stream,
     pairs: Pairs<'_>,
@@ -74,7 +80,10 @@ pub fn build(
     let status = status.download()?;
     let all_ones = status[status::ALL_ONES as usize];
     let built = Built { functions, all_ones, table, report: BuildReport::default() };
-    Ok(restarts::Outcome { table: (status[status::FAILED as usize] == 0).then_some(built), seconds })
+    Ok(restarts::Outcome {
+        table: (status[status::FAILED as usize] == 0).then_some(built),
+        seconds,
+    })
 }
 
 /// Where a key may be.
@@ -106,17 +115,41 @@ impl Table for Built {
         let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
         if !stream.device().runs_kernels() {
             let rest = |key| (self.all_ones != 0 && key == u32::MAX).then_some(EMPTY);
-            cpu::find(stream.device(), &Slots(self.functions), self.table.view(), queries, values, found, rest);
+            cpu::find(
+                stream.device(),
+                &Slots(self.functions),
+                self.table.view(),
+                queries,
+                values,
+                found,
+                rest,
+            );
             return Ok(());
         }
         let FindArgs { n, queries, values, found } = args;
-        let lookup =
-            Lookup { stash_kind: StashKind::Array as u32, stash_slots: 0, all_ones: self.all_ones, stop_at_empty: 0 };
+        let lookup = Lookup {
+            stash_kind: StashKind::Array as u32,
+            stash_slots: 0,
+            all_ones: self.all_ones,
+            stop_at_empty: 0,
+        };
         let grid = n.div_ceil(single_level_find::SPEC.threads);
         let table = self.table.view().arg("table", stream)?;
-        // SAFETY: `n` queries and answers; the table was built with these functions; of the stash no slot is read.
+        // SAFETY: `n` queries and answers; the table was built with these functions; of the stash
+        // no slot is read.
         unsafe {
-            single_level_find::launch(stream, grid, queries, n, self.functions, lookup, table, table, values, found)
+            single_level_find::launch(
+                stream,
+                grid,
+                queries,
+                n,
+                self.functions,
+                lookup,
+                table,
+                table,
+                values,
+                found,
+            )
         }
     }
 }

@@ -36,7 +36,11 @@ impl Distinct {
 }
 
 /// All pairs, sorted by key; pairs with equal keys stay in the order of the input.
-pub(super) fn sort_pairs(stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> Result<Distinct> {
+pub(super) fn sort_pairs(
+    stream: &Stream,
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+) -> Result<Distinct> {
     let (device, n) = (stream.device(), keys.len());
     let (mut sorted_keys, mut sorted_values) = (device.alloc(n)?, device.alloc(n)?);
     primitives::sort_pairs(stream, keys, values, sorted_keys.view_mut(), sorted_values.view_mut())?;
@@ -65,7 +69,15 @@ pub(super) fn resolve(
     let mut count = device.alloc::<u32>(1)?;
     let mut compact = Compact::new(device, all)?;
     let (k, v) = (sorted.keys.view(), sorted.values.view());
-    compact.run_pairs(stream, keep.view(), k, v, kept_keys.view_mut(), kept_values.view_mut(), count.view_mut())?;
+    compact.run_pairs(
+        stream,
+        keep.view(),
+        k,
+        v,
+        kept_keys.view_mut(),
+        kept_values.view_mut(),
+        count.view_mut(),
+    )?;
     let n = count.download()?[0];
     let dropped = all - n as usize;
     if dropped > 0 && policy == Duplicates::Reject {

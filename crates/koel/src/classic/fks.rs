@@ -1,12 +1,12 @@
-//! Two-level perfect hashing of Fredman, Komlós and Szemerédi, "Storing a Sparse Table with O(1) Worst Case Access Time",
-//! 1984: the root of the 2009 table.
+//! Two-level perfect hashing of Fredman, Komlós and Szemerédi, "Storing a Sparse Table with O(1)
+//! Worst Case Access Time", 1984: the root of the 2009 table.
 //!
-//! A first function spreads the keys over buckets; a bucket of `c` keys gets `c * c` slots and a function of its own that
-//! sends no two of them to the same. As many buckets as pairs make two slots a pair: load 0.5; fewer buckets, a lower load.
-//! One thread builds one bucket.
+//! A first function spreads the keys over buckets; a bucket of `c` keys gets `c * c` slots and a
+//! function of its own that sends no two of them to the same. As many buckets as pairs make two
+//! slots a pair: load 0.5; fewer buckets, a lower load. One thread builds one bucket.
 //!
-//! Memory: 8 / load bytes a pair and 8 bytes a bucket, of which there are `load / (1 - load)` a pair. Every lookup reads its
-//! bucket's place and seed, and one slot.
+//! Memory: 8 / load bytes a pair and 8 bytes a bucket, of which there are `load / (1 - load)` a
+//! pair. Every lookup reads its bucket's place and seed, and one slot.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
@@ -69,7 +69,12 @@ impl restarts::Built for Built {
     }
 }
 
-fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+fn attempt_build(
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    load: f64,
+    attempt: Attempt,
+) -> Result<Outcome<Built>> {
     let (device, n) = (stream.device(), pairs.n);
     // n + n^2 / buckets slots are expected.
     let load = load / attempt.growth;
@@ -91,10 +96,24 @@ fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt)
         status.view_mut().fill_bytes(0, stream)?;
         let grid = n.div_ceil(two_level_count::SPEC.threads);
         let keys = pairs.keys.arg("keys", stream)?;
-        let (counts, offsets) = (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
+        let (counts, offsets) =
+            (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
         let status = status.view_mut().arg("status", stream)?;
-        // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of` stays; `status::WORDS` words.
-        unsafe { two_level_count::launch(stream, grid, keys, n, bucket_of, BUCKET_LIMIT, counts, offsets, status) }
+        // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of` stays;
+        // `status::WORDS` words.
+        unsafe {
+            two_level_count::launch(
+                stream,
+                grid,
+                keys,
+                n,
+                bucket_of,
+                BUCKET_LIMIT,
+                counts,
+                offsets,
+                status,
+            )
+        }
     })?;
     if status.download()?[status::FAILED as usize] != 0 {
         return Ok(Outcome { table: None, seconds: counting });
@@ -102,7 +121,8 @@ fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt)
     let ((), placing) = stream.time(|| {
         {
             let grid = (count + 1).div_ceil(fks_square::SPEC.threads);
-            let (counts, squares) = (counts.view().arg("counts", stream)?, squares.view_mut().arg("squares", stream)?);
+            let (counts, squares) =
+                (counts.view().arg("counts", stream)?, squares.view_mut().arg("squares", stream)?);
             // SAFETY: as many counts as squares.
             unsafe { fks_square::launch(stream, grid, counts, count + 1, squares) }?;
         }
@@ -119,20 +139,35 @@ fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt)
         table.view_mut().fill_bytes(0xFF, stream)?;
         {
             let grid = n.div_ceil(two_level_scatter::SPEC.threads);
-            let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-            let (starts, offsets) = (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
+            let (keys, values) =
+                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let (starts, offsets) =
+                (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
             let together = together.view_mut().arg("pairs", stream)?;
-            // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of its own below `n`.
-            unsafe { two_level_scatter::launch(stream, grid, keys, values, n, bucket_of, starts, offsets, together) }?;
+            // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of its
+            // own below `n`.
+            unsafe {
+                two_level_scatter::launch(
+                    stream, grid, keys, values, n, bucket_of, starts, offsets, together,
+                )
+            }?;
         }
         let grid = count.div_ceil(fks_build::SPEC.threads);
-        let (counts, starts) = (counts.view().arg("counts", stream)?, starts.view().arg("starts", stream)?);
-        let (places, together) = (places.view().arg("places", stream)?, together.view().arg("pairs", stream)?);
-        let (table, seeds) = (table.view_mut().arg("table", stream)?, seeds.view_mut().arg("seeds", stream)?);
+        let (counts, starts) =
+            (counts.view().arg("counts", stream)?, starts.view().arg("starts", stream)?);
+        let (places, together) =
+            (places.view().arg("places", stream)?, together.view().arg("pairs", stream)?);
+        let (table, seeds) =
+            (table.view_mut().arg("table", stream)?, seeds.view_mut().arg("seeds", stream)?);
         let status = status.view_mut().arg("status", stream)?;
         let seed = attempt.seed as u32;
-        // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and their square in slots from `places[b]`.
-        unsafe { fks_build::launch(stream, grid, count, seed, counts, starts, places, together, table, seeds, status) }
+        // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and their square in slots from
+        // `places[b]`.
+        unsafe {
+            fks_build::launch(
+                stream, grid, count, seed, counts, starts, places, together, table, seeds, status,
+            )
+        }
     })?;
     let status = status.download()?;
     let all_ones = status[status::ALL_ONES as usize];
@@ -152,9 +187,11 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let FindArgs { n, queries, values, found } =
+            FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let grid = n.div_ceil(fks_find::SPEC.threads);
-        let (places, seeds) = (self.places.view().arg("places", stream)?, self.seeds.view().arg("seeds", stream)?);
+        let (places, seeds) =
+            (self.places.view().arg("places", stream)?, self.seeds.view().arg("seeds", stream)?);
         let table = self.table.view().arg("table", stream)?;
         // SAFETY: `n` queries and answers; the buckets lie where `places` says.
         unsafe {

@@ -1,9 +1,9 @@
-//! The single-level cuckoo table with the number of its function stored beside each key, as Zachmann's lecture suggests:
-//! whoever evicts a pair computes one function instead of all.
+//! The single-level cuckoo table with the number of its function stored beside each key, as
+//! Zachmann's lecture suggests: whoever evicts a pair computes one function instead of all.
 //!
-//! Key and value fill a slot, so the number takes the place of the value, with the pair's index; values are read from an array
-//! of their own. Memory: 8 / load + 4 bytes a pair. A lookup that finds its key reads 4 bytes more, anywhere. At most 2^29
-//! pairs.
+//! Key and value fill a slot, so the number takes the place of the value, with the pair's index;
+//! values are read from an array of their own. Memory: 8 / load + 4 bytes a pair. A lookup that
+//! finds its key reads 4 bytes more, anywhere. At most 2^29 pairs.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cuckoo};
@@ -57,9 +57,14 @@ impl Kind for FunctionId {
         if keys.len() > MAX_PAIRS {
             return Err(Error::TooMany { what: "pairs", n: keys.len(), max: MAX_PAIRS });
         }
-        restarts::build(self, self.family, stream, (keys, values), options, |stream, pairs, load, attempt| {
-            self.attempt(stream, pairs, load, attempt)
-        })
+        restarts::build(
+            self,
+            self.family,
+            stream,
+            (keys, values),
+            options,
+            |stream, pairs, load, attempt| self.attempt(stream, pairs, load, attempt),
+        )
     }
 }
 impl restarts::Built for Built {
@@ -70,7 +75,13 @@ impl restarts::Built for Built {
 }
 
 impl FunctionId {
-    fn attempt(&self, stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+    fn attempt(
+        &self,
+        stream: &Stream,
+        pairs: Pairs<'_>,
+        load: f64,
+        attempt: Attempt,
+    ) -> Result<Outcome<Built>> {
         let (device, n) = (stream.device(), pairs.n);
         let functions = cuckoo::functions(self.functions, n, load, attempt)?;
         let max_exchanges = cuckoo::max_exchanges(self.functions, n, load / attempt.growth);
@@ -83,12 +94,28 @@ impl FunctionId {
             values.view_mut().copy_from(pairs.values, stream)?;
             let grid = n.div_ceil(function_id_insert::SPEC.threads);
             let keys = pairs.keys.arg("keys", stream)?;
-            let (table, status) = (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
-            // SAFETY: `n` keys, at most 2^29; the functions stay below the number of slots; `status::WORDS` words.
-            unsafe { function_id_insert::launch(stream, grid, keys, n, functions, max_exchanges, table, status) }
+            let (table, status) =
+                (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
+            // SAFETY: `n` keys, at most 2^29; the functions stay below the number of slots;
+            // `status::WORDS` words.
+            unsafe {
+                function_id_insert::launch(
+                    stream,
+                    grid,
+                    keys,
+                    n,
+                    functions,
+                    max_exchanges,
+                    table,
+                    status,
+                )
+            }
         })?;
         let built = Built { functions, table, values, report: BuildReport::default() };
-        Ok(Outcome { table: (status.download()?[status::FAILED as usize] == 0).then_some(built), seconds })
+        Ok(Outcome {
+            table: (status.download()?[status::FAILED as usize] == 0).then_some(built),
+            seconds,
+        })
     }
 }
 
@@ -103,10 +130,24 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let FindArgs { n, queries, values, found } =
+            FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let grid = n.div_ceil(function_id_find::SPEC.threads);
-        let (table, pair_values) = (self.table.view().arg("table", stream)?, self.values.view().arg("values", stream)?);
+        let (table, pair_values) =
+            (self.table.view().arg("table", stream)?, self.values.view().arg("values", stream)?);
         // SAFETY: `n` queries and answers; the table holds indices of the values.
-        unsafe { function_id_find::launch(stream, grid, queries, n, self.functions, table, pair_values, values, found) }
+        unsafe {
+            function_id_find::launch(
+                stream,
+                grid,
+                queries,
+                n,
+                self.functions,
+                table,
+                pair_values,
+                values,
+                found,
+            )
+        }
     }
 }

@@ -6,7 +6,12 @@ use crate::device::{Stream, View};
 use crate::error::{Error, Result, check_length, count32};
 
 /// Checks lengths and the load; returns the load.
-pub fn check(kind: &dyn Kind, keys: View<'_, u32>, values: View<'_, u32>, options: &Options) -> Result<f64> {
+pub fn check(
+    kind: &dyn Kind,
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+    options: &Options,
+) -> Result<f64> {
     check_length("values", values.len(), "keys", keys.len())?;
     count32("pairs", keys.len())?;
     let load = options.load.unwrap_or(kind.default_load());
@@ -23,9 +28,16 @@ pub enum Input<'a> {
     Distinct(Distinct),
 }
 impl<'a> Input<'a> {
-    pub fn new(stream: &Stream, keys: View<'a, u32>, values: View<'a, u32>, policy: Duplicates) -> Result<Input<'a>> {
+    pub fn new(
+        stream: &Stream,
+        keys: View<'a, u32>,
+        values: View<'a, u32>,
+        policy: Duplicates,
+    ) -> Result<Input<'a>> {
         Ok(match policy {
-            Duplicates::Unchecked => Input::AsGiven(Pairs { keys, values, n: count32("pairs", keys.len())? }),
+            Duplicates::Unchecked => {
+                Input::AsGiven(Pairs { keys, values, n: count32("pairs", keys.len())? })
+            }
             _ => Input::Distinct(duplicates::resolve(stream, keys, values, policy)?),
         })
     }

@@ -1,13 +1,15 @@
-//! Tables of keys that may repeat, behind one interface: sets, compacting tables and multi-value tables.
+//! Tables of keys that may repeat, behind one interface: sets, compacting tables and multi-value
+//! tables.
 //!
-//! A lookup tells where in a list the key's entries begin and how many they are. A multi-value table lists the values, those of
-//! a key side by side. A compacting table lists each distinct key once, so that its place is its number: a two-way index. A set
-//! has no list, and one entry for each key.
+//! A lookup tells where in a list the key's entries begin and how many they are. A multi-value
+//! table lists the values, those of a key side by side. A compacting table lists each distinct key
+//! once, so that its place is its number: a two-way index. A set has no list, and one entry for
+//! each key.
 use super::input::Pairs;
 use super::restarts::{Attempt, Outcome};
 use super::{
-    BuildReport, Family, Options, SingleLevelCompacting, SingleLevelMulti, SingleLevelSet, SortedMulti,
-    TwoLevelCompacting, TwoLevelMulti,
+    BuildReport, Family, Options, SingleLevelCompacting, SingleLevelMulti, SingleLevelSet,
+    SortedMulti, TwoLevelCompacting, TwoLevelMulti,
 };
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
@@ -16,13 +18,15 @@ use koel_simt::{Buf, In};
 
 /// A finished table.
 pub trait ListTable: Send + Sync {
-    /// How its build went. `pairs`: distinct keys; `duplicates`: pairs beyond the first of each key.
+    /// How its build went. `pairs`: distinct keys; `duplicates`: pairs beyond the first of each
+    /// key.
     fn report(&self) -> &BuildReport;
     /// What lookups give places in; empty for a set.
     fn list(&self) -> View<'_, u32>;
-    /// Looks up every query: `counts[i]` entries of the list from `starts[i]` on belong to `queries[i]`; both are 0 if the table
-    /// does not hold it. Of a set and a compacting table every key has one entry. Allocates nothing but a byte a query in
-    /// tables that look up twice.
+    /// Looks up every query: `counts[i]` entries of the list from `starts[i]` on belong to
+    /// `queries[i]`; both are 0 if the table does not hold it. Of a set and a compacting table
+    /// every key has one entry. Allocates nothing but a byte a query in tables that look up
+    /// twice.
     ///
     /// Errors: lengths that differ, buffers of another device.
     fn find_into(
@@ -51,12 +55,13 @@ pub trait ListKind: Send + Sync {
     fn about(&self) -> &'static str;
     /// What it lists.
     fn lists(&self) -> Listed;
-    /// Builds a table on the device of `stream`, of pairs `keys[i]`, `values[i]`; sets and compacting tables look at the keys alone.
-    /// Any keys, any values, any number of equal keys: `options.duplicates` plays no part. The values of a key stand in the order
+    /// Builds a table on the device of `stream`, of pairs `keys[i]`, `values[i]`; sets and
+    /// compacting tables look at the keys alone. Any keys, any values, any number of equal
+    /// keys: `options.duplicates` plays no part. The values of a key stand in the order
     /// of the input in tables that sort, and in any order in the others.
     ///
-    /// Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another device, a load out of range, out of
-    /// memory.
+    /// Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another
+    /// device, a load out of range, out of memory.
     fn build(
         &self,
         stream: &Stream,
@@ -78,7 +83,14 @@ pub enum Listed {
 
 /// Every kind there is, in the order of their papers. A new one is a file and a line here.
 pub fn list_kinds() -> &'static [&'static dyn ListKind] {
-    &[&TwoLevelMulti, &TwoLevelCompacting, &SingleLevelSet, &SingleLevelCompacting, &SingleLevelMulti, &SortedMulti]
+    &[
+        &TwoLevelMulti,
+        &TwoLevelCompacting,
+        &SingleLevelSet,
+        &SingleLevelCompacting,
+        &SingleLevelMulti,
+        &SortedMulti,
+    ]
 }
 
 /// Checks lengths and the load.
@@ -97,8 +109,8 @@ pub(super) fn check(
     Ok((count32("pairs", keys.len())?, load))
 }
 
-/// Makes attempts until one succeeds: with the published family, with mixing, with more and more slots. Gives the table and what
-/// the report says of the attempts.
+/// Makes attempts until one succeeds: with the published family, with mixing, with more and more
+/// slots. Gives the table and what the report says of the attempts.
 pub(super) fn until_built<T>(
     stream: &Stream,
     pairs: Pairs<'_>,
@@ -119,7 +131,9 @@ pub(super) fn until_built<T>(
             if family != published {
                 let (weak, good) = (published.describe(), family.describe());
                 report.fallback = Some(match growth > 1.0 {
-                    true => format!("{weak} could not hold the keys, {good} did, with {growth:.2} times the slots"),
+                    true => format!(
+                        "{weak} could not hold the keys, {good} did, with {growth:.2} times the slots"
+                    ),
                     false => format!("{weak} could not hold the keys, {good} did"),
                 });
             } else if growth > 1.0 {

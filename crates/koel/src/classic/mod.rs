@@ -1,8 +1,8 @@
 //! The papers' tables, as published, behind one interface.
 //!
-//! Every kind is built from pairs of 32-bit keys and values, answers lookups in bulk, and reports how its build went.
-//! A build does not fail but for lack of memory: where the published scheme cannot hold a set of keys, it falls back to
-//! one that can, and the report says so.
+//! Every kind is built from pairs of 32-bit keys and values, answers lookups in bulk, and reports
+//! how its build went. A build does not fail but for lack of memory: where the published scheme
+//! cannot hold a set of keys, it falls back to one that can, and the report says so.
 pub mod best_of;
 pub mod bfs;
 pub mod bucketed;
@@ -52,8 +52,8 @@ pub use two_level_multi::{TwoLevelCompacting, TwoLevelMulti};
 /// What a build is asked for, of any kind of table.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Pairs per slot, above 0 and at most [`Kind::max_load`]. `None`: [`Kind::default_load`]. A sorted array has no empty
-    /// slots whatever is asked.
+    /// Pairs per slot, above 0 and at most [`Kind::max_load`]. `None`: [`Kind::default_load`]. A
+    /// sorted array has no empty slots whatever is asked.
     pub load: Option<f64>,
     /// Equal keys.
     pub duplicates: Duplicates,
@@ -83,7 +83,8 @@ pub struct BuildReport {
     pub duplicates: usize,
     /// The hash family of the finished table.
     pub family: &'static str,
-    /// Seconds that the device worked on it, clearing and failed attempts included, host work between launches not.
+    /// Seconds that the device worked on it, clearing and failed attempts included, host work
+    /// between launches not.
     pub device_seconds: f64,
     /// If not as the paper has it: what was changed, and why.
     pub fallback: Option<String>,
@@ -93,9 +94,9 @@ pub struct BuildReport {
 pub trait Table: Send + Sync {
     /// How its build went.
     fn report(&self) -> &BuildReport;
-    /// Looks up every query: `found[i]` becomes 1 and `values[i]` the value if the table holds `queries[i]`, else both
-    /// become 0. One launch; allocates nothing. Queries are read and answers written once, in order (4 + 5 bytes a query);
-    /// the table is read at random.
+    /// Looks up every query: `found[i]` becomes 1 and `values[i]` the value if the table holds
+    /// `queries[i]`, else both become 0. One launch; allocates nothing. Queries are read and
+    /// answers written once, in order (4 + 5 bytes a query); the table is read at random.
     ///
     /// Errors: lengths that differ, buffers of another device.
     fn find_into(
@@ -106,7 +107,8 @@ pub trait Table: Send + Sync {
         found: ViewMut<'_, u8>,
     ) -> Result<()>;
 
-    /// Looks up host queries: `Some(value)` where the table holds the key. Copies both ways and waits.
+    /// Looks up host queries: `Some(value)` where the table holds the key. Copies both ways and
+    /// waits.
     fn find(&self, stream: &Stream, queries: &[u32]) -> Result<Vec<Option<u32>>> {
         let device = stream.device();
         let staged = device.stage(queries)?;
@@ -127,10 +129,11 @@ pub trait Kind: Send + Sync {
     fn default_load(&self) -> f64;
     /// The greatest load that it can be asked for.
     fn max_load(&self) -> f64;
-    /// Builds a table on the device of `stream`, of pairs `keys[i]`, `values[i]`. Any key and any value.
+    /// Builds a table on the device of `stream`, of pairs `keys[i]`, `values[i]`. Any key and any
+    /// value.
     ///
-    /// Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another device, a load out of range, a
-    /// rejected duplicate, out of memory.
+    /// Errors: lengths that differ, more pairs than 32-bit indices reach, buffers of another
+    /// device, a load out of range, a rejected duplicate, out of memory.
     fn build(
         &self,
         stream: &Stream,
@@ -140,7 +143,8 @@ pub trait Kind: Send + Sync {
     ) -> Result<Box<dyn Table>>;
 }
 
-/// Every kind there is: those of the papers, in their order, then those they compare with and build on. A new one is a file and a line here.
+/// Every kind there is: those of the papers, in their order, then those they compare with and build
+/// on. A new one is a file and a line here.
 pub fn kinds() -> &'static [&'static dyn Kind] {
     &[
         &TwoLevel::PUBLISHED,

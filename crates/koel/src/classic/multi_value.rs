@@ -1,11 +1,13 @@
-//! The multi-value table of Alcantara et al. 2011, and the yardstick of both papers: the same without the hash table.
+//! The multi-value table of Alcantara et al. 2011, and the yardstick of both papers: the same
+//! without the hash table.
 //!
-//! A radix sort brings the values of each key side by side; the distinct keys are numbered by a prefix sum over the first of each
-//! kind; a single-level table leads from keys to numbers, and an array from numbers to where the values begin. The yardstick
-//! finds the number of a key by binary search.
+//! A radix sort brings the values of each key side by side; the distinct keys are numbered by a
+//! prefix sum over the first of each kind; a single-level table leads from keys to numbers, and an
+//! array from numbers to where the values begin. The yardstick finds the number of a key by binary
+//! search.
 //!
-//! Memory: 4 bytes a value, 4 a distinct key, and the table of the distinct keys (8 / load each; the yardstick: 8). A lookup is one in
-//! that table, and 8 bytes side by side.
+//! Memory: 4 bytes a value, 4 a distinct key, and the table of the distinct keys (8 / load each;
+//! the yardstick: 8). A lookup is one in that table, and 8 bytes side by side.
 use super::lists::{self, ListArgs, ListKind, ListTable, Listed};
 use super::{BuildReport, Duplicates, Kind, Options, SingleLevel, Sorted, Table};
 use crate::device::{Buffer, Stream, View, ViewMut};
@@ -79,32 +81,49 @@ fn build(
 ) -> Result<Box<dyn ListTable>> {
     let (n, load) = lists::check(keys, values, options, (kind.default_load(), kind.max_load()))?;
     let (device, all) = (stream.device(), n as usize);
-    let (mut sorted_keys, mut sorted_values) = (device.alloc::<u32>(all)?, device.alloc::<u32>(all)?);
+    let (mut sorted_keys, mut sorted_values) =
+        (device.alloc::<u32>(all)?, device.alloc::<u32>(all)?);
     let (mut heads, mut numbers) = (device.alloc::<u32>(all)?, device.alloc::<u32>(all)?);
     let mut scan = Scan::new(device, all)?;
     let ((), sorting) = stream.time(|| {
-        primitives::sort_pairs(stream, keys, values, sorted_keys.view_mut(), sorted_values.view_mut())?;
+        primitives::sort_pairs(
+            stream,
+            keys,
+            values,
+            sorted_keys.view_mut(),
+            sorted_values.view_mut(),
+        )?;
         {
             let grid = n.div_ceil(multi_value_heads::SPEC.threads);
-            let (keys, heads) = (sorted_keys.view().arg("keys", stream)?, heads.view_mut().arg("heads", stream)?);
+            let (keys, heads) =
+                (sorted_keys.view().arg("keys", stream)?, heads.view_mut().arg("heads", stream)?);
             // SAFETY: `n` keys and marks.
             unsafe { multi_value_heads::launch(stream, grid, keys, n, heads) }?;
         }
         scan.exclusive(stream, heads.view(), numbers.view_mut())
     })?;
     let distinct = if n == 0 { 0 } else { scan.total().download()?[0] };
-    let (mut unique, mut ids) = (device.alloc::<u32>(distinct as usize)?, device.alloc::<u32>(distinct as usize)?);
+    let (mut unique, mut ids) =
+        (device.alloc::<u32>(distinct as usize)?, device.alloc::<u32>(distinct as usize)?);
     let mut places = device.alloc::<u32>(distinct as usize + 1)?;
     let ((), listing) = stream.time(|| {
         // One block at least, for the end of the last.
         let grid = n.div_ceil(multi_value_list::SPEC.threads).max(1);
-        let (keys, heads) = (sorted_keys.view().arg("keys", stream)?, heads.view().arg("heads", stream)?);
-        let (numbers, unique) = (numbers.view().arg("numbers", stream)?, unique.view_mut().arg("unique", stream)?);
-        let (ids, places) = (ids.view_mut().arg("ids", stream)?, places.view_mut().arg("places", stream)?);
+        let (keys, heads) =
+            (sorted_keys.view().arg("keys", stream)?, heads.view().arg("heads", stream)?);
+        let (numbers, unique) =
+            (numbers.view().arg("numbers", stream)?, unique.view_mut().arg("unique", stream)?);
+        let (ids, places) =
+            (ids.view_mut().arg("ids", stream)?, places.view_mut().arg("places", stream)?);
         // SAFETY: `n` keys, marks and numbers, which are below `distinct`; one place more.
-        unsafe { multi_value_list::launch(stream, grid, keys, n, heads, numbers, distinct, unique, ids, places) }
+        unsafe {
+            multi_value_list::launch(
+                stream, grid, keys, n, heads, numbers, distinct, unique, ids, places,
+            )
+        }
     })?;
-    let options = Options { load: Some(load), duplicates: Duplicates::Unchecked, ..options.clone() };
+    let options =
+        Options { load: Some(load), duplicates: Duplicates::Unchecked, ..options.clone() };
     let numbers = kind.build(stream, unique.view(), ids.view(), &options)?;
     let mut report = numbers.report().clone();
     report.duplicates = all - distinct as usize;
@@ -130,10 +149,13 @@ impl ListTable for Built {
         ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
         let mut found = stream.device().alloc::<u8>(queries.len())?;
         self.numbers.find_into(stream, queries, starts.reborrow(), found.view_mut())?;
-        let ListArgs { n, starts, counts, .. } = ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
-        let (found, places) = (found.view().arg("found", stream)?, self.places.view().arg("places", stream)?);
+        let ListArgs { n, starts, counts, .. } =
+            ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
+        let (found, places) =
+            (found.view().arg("found", stream)?, self.places.view().arg("places", stream)?);
         let grid = n.div_ceil(multi_value_places::SPEC.threads);
-        // SAFETY: `n` queries and answers; numbers are those of distinct keys, and there is one place more.
+        // SAFETY: `n` queries and answers; numbers are those of distinct keys, and there is one
+        // place more.
         unsafe { multi_value_places::launch(stream, grid, n, found, places, starts, counts) }
     }
 }

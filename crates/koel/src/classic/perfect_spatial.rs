@@ -1,17 +1,20 @@
-//! Perfect spatial hashing of Lefebvre and Hoppe 2006: a hash table without collisions and almost without empty slots, and an
-//! offset table that says where in it a position is.
+//! Perfect spatial hashing of Lefebvre and Hoppe 2006: a hash table without collisions and almost
+//! without empty slots, and an offset table that says where in it a position is.
 //!
-//! A key is a position in a grid of two or three dimensions. Position `p` is in slot `p mod m + offsets[p mod r]`, wrapped at
-//! side `m`, so that neighbours in space are neighbours in the table. The offsets are found on the CPU, in parallel: the
-//! entries that most positions share come first, and each takes an offset that brings all of them into free slots. The side `r` of
-//! the offset table is the least that a search finds: growing steps until a build succeeds, then bisection.
+//! A key is a position in a grid of two or three dimensions. Position `p` is in slot `p mod m +
+//! offsets[p mod r]`, wrapped at side `m`, so that neighbours in space are neighbours in the table.
+//! The offsets are found on the CPU, in parallel: the entries that most positions share come first,
+//! and each takes an offset that brings all of them into free slots. The side `r` of the offset
+//! table is the least that a search finds: growing steps until a build succeeds, then bisection.
 //!
-//! Positions that differ must differ modulo `m` or modulo `r`: sparse sets on wide grids may have no such table of a bearable
-//! size. Then keys are mixed before they are taken for positions (neighbours are scattered), and the report says so.
+//! Positions that differ must differ modulo `m` or modulo `r`: sparse sets on wide grids may have
+//! no such table of a bearable size. Then keys are mixed before they are taken for positions
+//! (neighbours are scattered), and the report says so.
 //!
-//! Memory: 8 / load bytes a pair, and 4 for each entry of the offset table, of which a surface needs about `1 / (2 dimensions)` a
-//! pair. Every lookup reads one entry and one slot. At most 2^30 pairs in three dimensions. Lookups answer the same in every run; with
-//! more than one thread the offsets may differ.
+//! Memory: 8 / load bytes a pair, and 4 for each entry of the offset table, of which a surface
+//! needs about `1 / (2 dimensions)` a pair. Every lookup reads one entry and one slot. At most 2^30
+//! pairs in three dimensions. Lookups answer the same in every run; with more than one thread the
+//! offsets may differ.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
@@ -27,10 +30,12 @@ use std::time::Instant;
 /// What keys are positions in.
 #[derive(Clone, Debug)]
 pub struct PerfectSpatial {
-    /// 2: a grid of 2^16 x 2^16, the second coordinate in the low half of the key. 3: one of 2^12 x 2^10 x 2^10, the last
-    /// coordinate in the lowest bits; voxels of grids up to 1024^3 in row-major order are such keys.
+    /// 2: a grid of 2^16 x 2^16, the second coordinate in the low half of the key. 3: one of 2^12
+    /// x 2^10 x 2^10, the last coordinate in the lowest bits; voxels of grids up to 1024^3 in
+    /// row-major order are such keys.
     pub dimensions: u32,
-    /// Look for the least offset table, as the 2009 paper does, not for the first that will do: takes five to ten times as long.
+    /// Look for the least offset table, as the 2009 paper does, not for the first that will do:
+    /// takes five to ten times as long.
     pub smallest: bool,
 }
 impl PerfectSpatial {
@@ -75,10 +80,16 @@ impl Kind for PerfectSpatial {
             let found = self.dimensions.to_string();
             return Err(Error::Setting { field: "dimensions", found, expected: "2 or 3".into() });
         }
-        // The modulus of the sides is the published function; the attempts of another family mix the keys first.
-        restarts::build(self, Family::Modulo, stream, (keys, values), options, |stream, pairs, load, attempt| {
-            self.attempt(stream, pairs, load, attempt)
-        })
+        // The modulus of the sides is the published function; the attempts of another family mix
+        // the keys first.
+        restarts::build(
+            self,
+            Family::Modulo,
+            stream,
+            (keys, values),
+            options,
+            |stream, pairs, load, attempt| self.attempt(stream, pairs, load, attempt),
+        )
     }
 }
 impl restarts::Built for Built {
@@ -94,7 +105,13 @@ impl PerfectSpatial {
     /// Entries that are allowed however few the pairs are.
     const FEW_ENTRIES: usize = 4096;
 
-    fn attempt(&self, stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+    fn attempt(
+        &self,
+        stream: &Stream,
+        pairs: Pairs<'_>,
+        load: f64,
+        attempt: Attempt,
+    ) -> Result<Outcome<Built>> {
         let device = stream.device();
         let n = pairs.n as usize;
         let side = (self.root((n as f64 / load * attempt.growth).ceil().max(1.0))).max(1);
@@ -103,7 +120,8 @@ impl PerfectSpatial {
             return Err(Error::TooMany { what: "pairs", n, max: (max as f64 * load) as usize });
         }
         let scramble = if attempt.family == Family::Modulo { 0 } else { attempt.seed as u32 | 1 };
-        let domain = Domain { dimensions: self.dimensions, side: side as u32, offset_side: 1, scramble };
+        let domain =
+            Domain { dimensions: self.dimensions, side: side as u32, offset_side: 1, scramble };
         let (keys, values) = (pairs.keys.download()?, pairs.values.download()?);
         let start = Instant::now();
         let placed = device.install(|| {
@@ -117,7 +135,13 @@ impl PerfectSpatial {
             return Ok(Outcome { table: None, seconds });
         };
         let (offsets, table) = (device.upload(&offsets)?, device.upload(&table)?);
-        let built = Built { domain, all_ones: all_ones.into(), offsets, table, report: BuildReport::default() };
+        let built = Built {
+            domain,
+            all_ones: all_ones.into(),
+            offsets,
+            table,
+            report: BuildReport::default(),
+        };
         Ok(Outcome { table: Some(built), seconds })
     }
 
@@ -133,7 +157,9 @@ impl PerfectSpatial {
         let place = |offset_side: usize| {
             // With a common divisor, positions are told apart on a smaller grid.
             let coprime = gcd(offset_side, domain.side as usize) == 1;
-            coprime.then(|| place(Domain { offset_side: offset_side as u32, ..domain }, pairs, seed)).flatten()
+            coprime
+                .then(|| place(Domain { offset_side: offset_side as u32, ..domain }, pairs, seed))
+                .flatten()
         };
         // The papers' guess: an entry for each 2 * dimensions pairs.
         let mut side = self.root(pairs.len() as f64 / f64::from(2 * self.dimensions)).max(1);
@@ -148,7 +174,8 @@ impl PerfectSpatial {
             failed = side;
             side += (side / 8).max(1);
         };
-        // Between the greatest side known to fail and the least known to do: sides with a common divisor count as failures.
+        // Between the greatest side known to fail and the least known to do: sides with a common
+        // divisor count as failures.
         while self.smallest && side > failed + 1 {
             let middle = failed.midpoint(side);
             match place(middle) {
@@ -175,12 +202,15 @@ fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
     let entries = (domain.offset_side as usize).pow(domain.dimensions);
     let slots = (domain.side as usize).pow(domain.dimensions);
     let entry_of = |e: u64| domain.entry(domain.position(key_of(e)));
-    // The pairs of each entry side by side; equal pairs of keys, though none were promised, become one.
+    // The pairs of each entry side by side; equal pairs of keys, though none were promised, become
+    // one.
     let mut sorted = pairs.par_iter().map(|&e| (entry_of(e), e)).collect::<Vec<_>>();
     sorted.par_sort_unstable_by_key(|(entry, e)| (*entry, e.rotate_left(32)));
     sorted.dedup_by_key(|(_, e)| key_of(*e));
     let mut groups = sorted.par_chunk_by(|a, b| a.0 == b.0).collect::<Vec<_>>();
-    groups.par_sort_unstable_by_key(|group| (std::cmp::Reverse(group.len()), splitmix_at(seed, group[0].0)));
+    groups.par_sort_unstable_by_key(|group| {
+        (std::cmp::Reverse(group.len()), splitmix_at(seed, group[0].0))
+    });
 
     let taken = (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
     if !slots.is_multiple_of(64) {
@@ -191,9 +221,12 @@ fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
     // Large groups before small ones; groups of one size at the same time.
     let placed = groups.chunk_by(|a, b| a.len() == b.len()).all(|same| {
         same.par_iter().with_min_len(64).all(|group| {
-            let positions = group.iter().map(|(_, e)| domain.position(key_of(*e))).collect::<Vec<_>>();
+            let positions =
+                group.iter().map(|(_, e)| domain.position(key_of(*e))).collect::<Vec<_>>();
             let start = splitmix_at(seed ^ 1, group[0].0) as usize % taken.len();
-            let Some(offset) = free_offset(&domain, &positions, &taken, start) else { return false };
+            let Some(offset) = free_offset(&domain, &positions, &taken, start) else {
+                return false;
+            };
             offsets[group[0].0 as usize].store(offset, Relaxed);
             for ((_, e), position) in group.iter().zip(positions) {
                 table[domain.slot(position, offset) as usize].store(*e, Relaxed);
@@ -208,13 +241,18 @@ fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
     })
 }
 
-/// Offsets that an entry looks at before the build is given up. One that would do exists more often, but to find the few entries
-/// that need so many would take most of the time.
+/// Offsets that an entry looks at before the build is given up. One that would do exists more
+/// often, but to find the few entries that need so many would take most of the time.
 const MOST_OFFSETS: usize = 2048;
 
-/// An offset that brings all positions into free slots, which are taken thereby. Looks at offsets that bring the first
-/// position into a free slot, from word `start` of the bitmap on.
-fn free_offset(domain: &Domain, positions: &[[u32; 3]], taken: &[AtomicU64], start: usize) -> Option<u32> {
+/// An offset that brings all positions into free slots, which are taken thereby. Looks at offsets
+/// that bring the first position into a free slot, from word `start` of the bitmap on.
+fn free_offset(
+    domain: &Domain,
+    positions: &[[u32; 3]],
+    taken: &[AtomicU64],
+    start: usize,
+) -> Option<u32> {
     let m = domain.side;
     let Some((&first, others)) = positions.split_first() else { return Some(0) };
     // Two positions with one slot whatever the offset.
@@ -227,7 +265,8 @@ fn free_offset(domain: &Domain, positions: &[[u32; 3]], taken: &[AtomicU64], sta
         let bit = 1u64 << (slot % 64);
         taken[slot as usize / 64].fetch_or(bit, Relaxed) & bit == 0
     };
-    let give_back = |slot: u32| taken[slot as usize / 64].fetch_and(!(1u64 << (slot % 64)), Relaxed);
+    let give_back =
+        |slot: u32| taken[slot as usize / 64].fetch_and(!(1u64 << (slot % 64)), Relaxed);
     let mut left = MOST_OFFSETS;
     for word in (start..taken.len()).chain(0..start) {
         let mut free = !taken[word].load(Relaxed);
@@ -269,7 +308,8 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let FindArgs { n, queries, values, found } =
+            FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let grid = n.div_ceil(perfect_spatial_find::SPEC.threads);
         let offsets = self.offsets.view().arg("offsets", stream)?;
         let table = self.table.view().arg("table", stream)?;

@@ -1,12 +1,14 @@
 //! Open addressing: linear probing, quadratic probing and double hashing.
 //!
-//! The collision resolutions that the papers set cuckoo hashing against. No locks: a pair takes the first empty slot of its
-//! probe sequence by compare-and-swap. The number of slots is the next prime of the form 4k + 3, which lets every sequence
-//! come by every slot, so that a build never fails.
+//! The collision resolutions that the papers set cuckoo hashing against. No locks: a pair takes the
+//! first empty slot of its probe sequence by compare-and-swap. The number of slots is the next
+//! prime of the form 4k + 3, which lets every sequence come by every slot, so that a build never
+//! fails.
 //!
-//! Memory: 8 / load bytes a pair. With linear probing a lookup reads about `(1 + 1 / (1 - load)) / 2` slots for a key that is
-//! present and `(1 + 1 / (1 - load)^2) / 2` for one that is absent (Knuth 1963), neighbours all; with double hashing about
-//! `-ln(1 - load) / load` and `1 / (1 - load)`, anywhere.
+//! Memory: 8 / load bytes a pair. With linear probing a lookup reads about `(1 + 1 / (1 - load)) /
+//! 2` slots for a key that is present and `(1 + 1 / (1 - load)^2) / 2` for one that is absent
+//! (Knuth 1963), neighbours all; with double hashing about `-ln(1 - load) / load` and `1 / (1 -
+//! load)`, anywhere.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
@@ -22,7 +24,8 @@ use koel_kernels::hash::Functions;
 pub struct Probing {
     /// The order in which a key looks at the slots.
     pub sequence: Sequence,
-    /// What the first slot and the step are drawn from. A weak one makes long searches, not wrong ones.
+    /// What the first slot and the step are drawn from. A weak one makes long searches, not wrong
+    /// ones.
     pub family: Family,
 }
 impl Probing {
@@ -52,8 +55,12 @@ impl Kind for Probing {
     fn about(&self) -> &'static str {
         match self.sequence {
             Sequence::Linear => "the textbook: slots side by side, taken by compare-and-swap",
-            Sequence::Quadratic => "the textbook: slots at growing distances, taken by compare-and-swap",
-            Sequence::Double => "the textbook: slots at a distance of the key's own, taken by compare-and-swap",
+            Sequence::Quadratic => {
+                "the textbook: slots at growing distances, taken by compare-and-swap"
+            }
+            Sequence::Double => {
+                "the textbook: slots at a distance of the key's own, taken by compare-and-swap"
+            }
         }
     }
     fn default_load(&self) -> f64 {
@@ -70,9 +77,14 @@ impl Kind for Probing {
         values: View<'_, u32>,
         options: &Options,
     ) -> Result<Box<dyn Table>> {
-        restarts::build(self, self.family, stream, (keys, values), options, |stream, pairs, load, attempt| {
-            self.attempt(stream, pairs, load, attempt)
-        })
+        restarts::build(
+            self,
+            self.family,
+            stream,
+            (keys, values),
+            options,
+            |stream, pairs, load, attempt| self.attempt(stream, pairs, load, attempt),
+        )
     }
 }
 impl restarts::Built for Built {
@@ -83,9 +95,16 @@ impl restarts::Built for Built {
 
 impl Probing {
     /// Fails only if the pairs are more than the slots.
-    fn attempt(&self, stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+    fn attempt(
+        &self,
+        stream: &Stream,
+        pairs: Pairs<'_>,
+        load: f64,
+        attempt: Attempt,
+    ) -> Result<Outcome<Built>> {
         let (device, n) = (stream.device(), pairs.n);
-        let slots = count32("slots", next_prime((n as f64 / load * attempt.growth).ceil() as usize))?;
+        let slots =
+            count32("slots", next_prime((n as f64 / load * attempt.growth).ceil() as usize))?;
         let functions = Functions::new(attempt.family, 2, slots, attempt.seed);
         let probes = Probes { functions, sequence: self.sequence as u32, limit: slots };
         let mut table = device.alloc::<u64>(slots as usize)?;
@@ -94,9 +113,12 @@ impl Probing {
             table.view_mut().fill_bytes(0xFF, stream)?;
             status.view_mut().fill_bytes(0, stream)?;
             let grid = n.div_ceil(probing_insert::SPEC.threads);
-            let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-            let (table, status) = (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
-            // SAFETY: `n` keys and values; `slots` slots, below which every probe stays; `status::WORDS` words.
+            let (keys, values) =
+                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let (table, status) =
+                (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
+            // SAFETY: `n` keys and values; `slots` slots, below which every probe stays;
+            // `status::WORDS` words.
             unsafe { probing_insert::launch(stream, grid, keys, values, n, probes, table, status) }
         })?;
         let status = status.download()?;
@@ -108,7 +130,8 @@ impl Probing {
 
 /// The least prime of the form 4k + 3 that is not below `n`.
 fn next_prime(n: usize) -> usize {
-    let is_prime = |p: usize| (3..).step_by(2).take_while(|d| d * d <= p).all(|d| !p.is_multiple_of(d));
+    let is_prime =
+        |p: usize| (3..).step_by(2).take_while(|d| d * d <= p).all(|d| !p.is_multiple_of(d));
     (n.saturating_sub(3).div_ceil(4)..).map(|k| 4 * k + 3).find(|&p| is_prime(p)).unwrap_or(n)
 }
 
@@ -123,11 +146,24 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let FindArgs { n, queries, values, found } =
+            FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let grid = n.div_ceil(probing_find::SPEC.threads);
         let table = self.table.view().arg("table", stream)?;
         // SAFETY: `n` queries and answers; the table was built with these probes.
-        unsafe { probing_find::launch(stream, grid, queries, n, self.probes, self.all_ones, table, values, found) }
+        unsafe {
+            probing_find::launch(
+                stream,
+                grid,
+                queries,
+                n,
+                self.probes,
+                self.all_ones,
+                table,
+                values,
+                found,
+            )
+        }
     }
 }
 
@@ -137,7 +173,9 @@ mod tests {
 
     #[test]
     fn primes_are_the_next_of_their_form() {
-        for (n, prime) in [(0, 3), (1, 3), (3, 3), (4, 7), (8, 11), (12, 19), (24, 31), (1_000_000, 1_000_003)] {
+        for (n, prime) in
+            [(0, 3), (1, 3), (3, 3), (4, 7), (8, 11), (12, 19), (24, 31), (1_000_000, 1_000_003)]
+        {
             assert_eq!(next_prime(n), prime, "{n}");
         }
     }

@@ -1,8 +1,10 @@
-//! The single-level cuckoo table with random choices: random-walk insertion, and round-robin insertion that begins with a
-//! random function (Frieze, Mitzenmacher and Melsted 2009; Zachmann's lectures).
+//! The single-level cuckoo table with random choices: random-walk insertion, and round-robin
+//! insertion that begins with a random function (Frieze, Mitzenmacher and Melsted 2009; Zachmann's
+//! lectures).
 //!
-//! Memory and lookups: those of [`SingleLevel`](super::SingleLevel). A key is as likely in the last of its slots as in the
-//! first, so that lookups of keys that are present read `(functions + 1) / 2` slots on average.
+//! Memory and lookups: those of [`SingleLevel`](super::SingleLevel). A key is as likely in the last
+//! of its slots as in the first, so that lookups of keys that are present read `(functions + 1) /
+//! 2` slots on average.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{Family, Kind, Options, Table, cuckoo};
@@ -27,7 +29,8 @@ impl RandomWalk {
     pub const PUBLISHED: RandomWalk =
         RandomWalk { functions: 4, family: Family::Mixed, random_order: true, random_start: true };
     /// Round-robin insertion from a random function on.
-    pub const RANDOM_START: RandomWalk = RandomWalk { random_order: false, ..RandomWalk::PUBLISHED };
+    pub const RANDOM_START: RandomWalk =
+        RandomWalk { random_order: false, ..RandomWalk::PUBLISHED };
     /// As published in 2011: neither is random.
     pub(super) const ROUND_ROBIN: RandomWalk =
         RandomWalk { random_order: false, random_start: false, ..RandomWalk::PUBLISHED };
@@ -57,9 +60,14 @@ impl Kind for RandomWalk {
         options: &Options,
     ) -> Result<Box<dyn Table>> {
         cuckoo::check_functions(self.functions)?;
-        restarts::build(self, self.family, stream, (keys, values), options, |stream, pairs, load, attempt| {
-            self.attempt(stream, pairs, load, attempt, None)
-        })
+        restarts::build(
+            self,
+            self.family,
+            stream,
+            (keys, values),
+            options,
+            |stream, pairs, load, attempt| self.attempt(stream, pairs, load, attempt, None),
+        )
     }
 }
 
@@ -82,12 +90,14 @@ impl RandomWalk {
         };
         cuckoo::build(stream, pairs, functions, |pairs, mut table, mut status| {
             let grid = pairs.n.div_ceil(random_walk_insert::SPEC.threads);
-            let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let (keys, values) =
+                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
             let mut nothing = stream.device().alloc::<u32>(0)?;
-            let exchanges = exchanges.unwrap_or(&mut nothing).view_mut().arg("exchanges", stream)?;
+            let exchanges =
+                exchanges.unwrap_or(&mut nothing).view_mut().arg("exchanges", stream)?;
             let (table, status) = (table.arg("table", stream)?, status.arg("status", stream)?);
-            // SAFETY: `n` keys and values, and as many exchanges if they are recorded; the functions stay below the number
-            // of slots; `status::WORDS` words.
+            // SAFETY: `n` keys and values, and as many exchanges if they are recorded; the
+            // functions stay below the number of slots; `status::WORDS` words.
             unsafe {
                 random_walk_insert::launch(
                     stream, grid, keys, values, pairs.n, functions, walk, table, exchanges, status,

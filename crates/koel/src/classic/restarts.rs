@@ -37,8 +37,8 @@ pub trait Built: Table + 'static {
     fn complete(&mut self, report: BuildReport);
 }
 
-/// The `build` of a kind that makes attempts: checks the input, resolves equal keys, and attempts until one succeeds.
-/// `attempt` gets the load that was asked for.
+/// The `build` of a kind that makes attempts: checks the input, resolves equal keys, and attempts
+/// until one succeeds. `attempt` gets the load that was asked for.
 pub fn build<T: Built>(
     kind: &dyn Kind,
     published: Family,
@@ -50,9 +50,14 @@ pub fn build<T: Built>(
     let load = input::check(kind, keys, values, options)?;
     let input = Input::new(stream, keys, values, options.duplicates)?;
     let mut report = BuildReport::default();
-    let mut table = until_built(stream, input, published, options.seed, &mut report, |stream, pairs, number| {
-        attempt(stream, pairs, load, number)
-    })?;
+    let mut table = until_built(
+        stream,
+        input,
+        published,
+        options.seed,
+        &mut report,
+        |stream, pairs, number| attempt(stream, pairs, load, number),
+    )?;
     table.complete(report);
     Ok(Box::new(table))
 }
@@ -95,17 +100,29 @@ fn until_built<T>(
     }
 }
 
-fn fallback(published: Family, family: Family, growth: f64, report: &BuildReport) -> Option<String> {
+fn fallback(
+    published: Family,
+    family: Family,
+    growth: f64,
+    report: &BuildReport,
+) -> Option<String> {
     let mut said = Vec::new();
     if family != published {
-        said.push(format!("{} could not hold the keys, {} did", published.describe(), family.describe()));
+        said.push(format!(
+            "{} could not hold the keys, {} did",
+            published.describe(),
+            family.describe()
+        ));
     }
     if growth > 1.0 {
         said.push(format!("{growth:.2} times the slots asked for"));
     }
     // Resolving began a second round.
     if report.attempts > PUBLISHED + MIXED && report.duplicates > 0 {
-        said.push(format!("{} pairs had keys that occur again, though none were promised", report.duplicates));
+        said.push(format!(
+            "{} pairs had keys that occur again, though none were promised",
+            report.duplicates
+        ));
     }
     (!said.is_empty()).then(|| said.join("; "))
 }

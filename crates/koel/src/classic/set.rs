@@ -1,11 +1,13 @@
 //! The set of Alcantara et al. 2011 and its compacting table.
 //!
-//! The single-level cuckoo table with slots of one key. An insertion ends at an empty slot, and at one that held the same key;
-//! copies of a key that ended in several of its slots are erased afterwards, all but the first. The compacting table numbers the keys
-//! that are left by a prefix sum over the slots, writes the numbers beside them, and lists the keys in that order.
+//! The single-level cuckoo table with slots of one key. An insertion ends at an empty slot, and at
+//! one that held the same key; copies of a key that ended in several of its slots are erased
+//! afterwards, all but the first. The compacting table numbers the keys that are left by a prefix
+//! sum over the slots, writes the numbers beside them, and lists the keys in that order.
 //!
-//! Memory of the set: 4 / load bytes for each pair of the input, repeated keys included, because how many they are is not known
-//! before; of the compacting table 8 / load, and 4 a distinct key. A lookup reads one to four slots.
+//! Memory of the set: 4 / load bytes for each pair of the input, repeated keys included, because
+//! how many they are is not known before; of the compacting table 8 / load, and 4 a distinct key. A
+//! lookup reads one to four slots.
 use super::input::Pairs;
 use super::lists::{self, ListArgs, ListKind, ListTable, Listed};
 use super::restarts::{Attempt, Outcome};
@@ -13,7 +15,9 @@ use super::{BuildReport, Family, Options, cuckoo};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::primitives::Scan;
-use koel_kernels::classic::set::{compacting_find, compacting_number, set_clean, set_find, set_insert};
+use koel_kernels::classic::set::{
+    compacting_find, compacting_number, set_clean, set_find, set_insert,
+};
 use koel_kernels::classic::status;
 use koel_kernels::hash::Functions;
 
@@ -35,7 +39,12 @@ struct Keys {
     table: Buffer<u32>,
     present: Buffer<u32>,
 }
-fn attempt(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Keys>> {
+fn attempt(
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    load: f64,
+    attempt: Attempt,
+) -> Result<Outcome<Keys>> {
     let (device, n) = (stream.device(), pairs.n);
     let functions = cuckoo::functions(FUNCTIONS, n, load, attempt)?;
     let max_exchanges = cuckoo::max_exchanges(FUNCTIONS, n, load / attempt.growth);
@@ -46,10 +55,13 @@ fn attempt(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Re
         table.view_mut().fill_bytes(0xFF, stream)?;
         status.view_mut().fill_bytes(0, stream)?;
         let table = table.view_mut().arg("table", stream)?;
-        let (keys, status) = (pairs.keys.arg("keys", stream)?, status.view_mut().arg("status", stream)?);
+        let (keys, status) =
+            (pairs.keys.arg("keys", stream)?, status.view_mut().arg("status", stream)?);
         let grid = n.div_ceil(set_insert::SPEC.threads);
         // SAFETY: `n` keys; the functions stay below the number of slots; `status::WORDS` words.
-        unsafe { set_insert::launch(stream, grid, keys, n, functions, max_exchanges, table, status) }?;
+        unsafe {
+            set_insert::launch(stream, grid, keys, n, functions, max_exchanges, table, status)
+        }?;
         let present = present.view_mut().arg("present", stream)?;
         let grid = functions.slots().div_ceil(set_clean::SPEC.threads);
         // SAFETY: as many marks as slots.
@@ -57,7 +69,12 @@ fn attempt(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Re
     })?;
     let status = status.download()?;
     let all_ones = status[status::ALL_ONES as usize];
-    let keys = (status[status::FAILED as usize] == 0).then_some(Keys { functions, all_ones, table, present });
+    let keys = (status[status::FAILED as usize] == 0).then_some(Keys {
+        functions,
+        all_ones,
+        table,
+        present,
+    });
     Ok(Outcome { table: keys, seconds })
 }
 fn keys_and_numbers(
@@ -75,7 +92,8 @@ fn keys_and_numbers(
     let slots = built.present.len();
     let mut ids = stream.device().alloc::<u32>(slots)?;
     let mut scan = Scan::new(stream.device(), slots)?;
-    let ((), seconds) = stream.time(|| scan.exclusive(stream, built.present.view(), ids.view_mut()))?;
+    let ((), seconds) =
+        stream.time(|| scan.exclusive(stream, built.present.view(), ids.view_mut()))?;
     report.device_seconds += seconds;
     let in_slots = scan.total().download()?[0];
     report.pairs = (in_slots + built.all_ones) as usize;
@@ -124,12 +142,15 @@ impl ListTable for BuiltSet {
         mut starts: ViewMut<'_, u32>,
         mut counts: ViewMut<'_, u32>,
     ) -> Result<()> {
-        let ListArgs { n, queries, starts, counts } = ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
+        let ListArgs { n, queries, starts, counts } =
+            ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
         let (functions, all_ones) = (self.keys.functions, self.keys.all_ones);
         let table = self.keys.table.view().arg("table", stream)?;
         let grid = n.div_ceil(set_find::SPEC.threads);
         // SAFETY: `n` queries and answers; the table was built with these functions.
-        unsafe { set_find::launch(stream, grid, queries, n, functions, all_ones, table, starts, counts) }
+        unsafe {
+            set_find::launch(stream, grid, queries, n, functions, all_ones, table, starts, counts)
+        }
     }
 }
 
@@ -165,8 +186,10 @@ impl ListKind for SingleLevelCompacting {
             let (table, ids) = (table.view().arg("table", stream)?, ids.view().arg("ids", stream)?);
             let entries = entries.view_mut().arg("entries", stream)?;
             let list = unique.view_mut().arg("unique", stream)?;
-            let (slots, grid) = (functions.slots(), functions.slots().div_ceil(compacting_number::SPEC.threads));
-            // SAFETY: as many numbers and entries as slots; numbers are below the length of the list.
+            let (slots, grid) =
+                (functions.slots(), functions.slots().div_ceil(compacting_number::SPEC.threads));
+            // SAFETY: as many numbers and entries as slots; numbers are below the length of the
+            // list.
             unsafe { compacting_number::launch(stream, grid, slots, table, ids, entries, list) }
         })?;
         if all_ones != 0 {
@@ -191,8 +214,10 @@ impl ListTable for BuiltCompacting {
         mut starts: ViewMut<'_, u32>,
         mut counts: ViewMut<'_, u32>,
     ) -> Result<()> {
-        let ListArgs { n, queries, starts, counts } = ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
-        let (last, grid) = ((self.unique.len() as u32).wrapping_sub(1), n.div_ceil(compacting_find::SPEC.threads));
+        let ListArgs { n, queries, starts, counts } =
+            ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
+        let (last, grid) =
+            ((self.unique.len() as u32).wrapping_sub(1), n.div_ceil(compacting_find::SPEC.threads));
         let entries = self.entries.view().arg("entries", stream)?;
         // SAFETY: `n` queries and answers; the entries were placed with these functions.
         unsafe {

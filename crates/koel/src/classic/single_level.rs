@@ -1,11 +1,14 @@
-//! The single-level cuckoo table of Alcantara et al. 2011, "Building an Efficient Hash Table on the GPU".
+//! The single-level cuckoo table of Alcantara et al. 2011, "Building an Efficient Hash Table on the
+//! GPU".
 //!
-//! One array of slots in global memory, two to five hash functions, insertion by atomic exchange with round-robin
-//! eviction, a limit on the length of eviction chains, a restart with new functions when a chain reaches it. The stash
-//! and the early end of a lookup at an empty slot are from Zachmann's lectures.
+//! One array of slots in global memory, two to five hash functions, insertion by atomic exchange
+//! with round-robin eviction, a limit on the length of eviction chains, a restart with new
+//! functions when a chain reaches it. The stash and the early end of a lookup at an empty slot are
+//! from Zachmann's lectures.
 //!
-//! Memory: 8 / load bytes a pair. A build writes the slots once (8 bytes each) and exchanges about `-ln(1 - load) / load`
-//! slots a pair at random (the paper's estimate); a lookup reads one to `functions` slots.
+//! Memory: 8 / load bytes a pair. A build writes the slots once (8 bytes each) and exchanges about
+//! `-ln(1 - load) / load` slots a pair at random (the paper's estimate); a lookup reads one to
+//! `functions` slots.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
@@ -13,7 +16,8 @@ use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
 pub use koel_kernels::classic::single_level::{Coinciding, StashKind};
 use koel_kernels::classic::single_level::{
-    Insertion, Lookup, find_outside, next_slot, put_into_stash, single_level_find, single_level_insert,
+    Insertion, Lookup, find_outside, next_slot, put_into_stash, single_level_find,
+    single_level_insert,
 };
 use koel_kernels::classic::status;
 use koel_kernels::hash::Functions;
@@ -27,7 +31,8 @@ pub struct SingleLevel {
     pub functions: u32,
     /// The family they are drawn from.
     pub family: Family,
-    /// Evictions before a pair is given up. `None`: 7 lg n as in the paper, more where the load comes near the threshold.
+    /// Evictions before a pair is given up. `None`: 7 lg n as in the paper, more where the load
+    /// comes near the threshold.
     pub max_evictions: Option<u32>,
     /// What happens when several functions of an evicted pair name its slot.
     pub coinciding: Coinciding,
@@ -38,7 +43,8 @@ pub struct SingleLevel {
 }
 
 impl SingleLevel {
-    /// Four functions, round-robin, restarts. The family is the safe one; the paper's is [`Family::Linear2011`].
+    /// Four functions, round-robin, restarts. The family is the safe one; the paper's is
+    /// [`Family::Linear2011`].
     pub const PUBLISHED: SingleLevel = SingleLevel {
         functions: 4,
         family: Family::Mixed,
@@ -47,7 +53,8 @@ impl SingleLevel {
         stash: None,
         stop_at_empty: false,
     };
-    /// The largest load at which all keys find a place (Dietzfelbinger et al. 2010), by number of functions.
+    /// The largest load at which all keys find a place (Dietzfelbinger et al. 2010), by number of
+    /// functions.
     fn threshold(&self) -> f64 {
         match self.functions {
             2 => 0.5,
@@ -62,13 +69,18 @@ impl SingleLevel {
         self.max_evictions.unwrap_or((7.0 * (n.max(2) as f64).log2() * near).max(32.0) as u32)
     }
     fn check(&self) -> Result<()> {
-        let wrong =
-            |field, found: String, expected: &str| Err(Error::Setting { field, found, expected: expected.into() });
+        let wrong = |field, found: String, expected: &str| {
+            Err(Error::Setting { field, found, expected: expected.into() })
+        };
         if !(2..=5).contains(&self.functions) {
             return wrong("functions", self.functions.to_string(), "2 to 5");
         }
         if self.stop_at_empty && self.coinciding == Coinciding::Random {
-            return wrong("stop_at_empty", "true".into(), "false when functions are picked at random");
+            return wrong(
+                "stop_at_empty",
+                "true".into(),
+                "false when functions are picked at random",
+            );
         }
         if self.max_evictions == Some(0) {
             return wrong("max_evictions", "0".into(), "at least 1");
@@ -118,9 +130,14 @@ impl Kind for SingleLevel {
         options: &Options,
     ) -> Result<Box<dyn Table>> {
         self.check()?;
-        restarts::build(self, self.family, stream, (keys, values), options, |stream, pairs, load, attempt| {
-            self.attempt(stream, pairs, load, attempt)
-        })
+        restarts::build(
+            self,
+            self.family,
+            stream,
+            (keys, values),
+            options,
+            |stream, pairs, load, attempt| self.attempt(stream, pairs, load, attempt),
+        )
     }
 }
 impl restarts::Built for Built {
@@ -131,9 +148,16 @@ impl restarts::Built for Built {
 }
 
 impl SingleLevel {
-    fn attempt(&self, stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+    fn attempt(
+        &self,
+        stream: &Stream,
+        pairs: Pairs<'_>,
+        load: f64,
+        attempt: Attempt,
+    ) -> Result<Outcome<Built>> {
         let device = stream.device();
-        let slots = count32("slots", (pairs.n as f64 / load * attempt.growth).ceil().max(1.0) as usize)?;
+        let slots =
+            count32("slots", (pairs.n as f64 / load * attempt.growth).ceil().max(1.0) as usize)?;
         let functions = Functions::new(attempt.family, self.functions, slots, attempt.seed);
         let (stash_kind, stash_room) = self.stash.unwrap_or((StashKind::Array, 0));
         let stash_slots = if stash_kind == StashKind::Table { 2 * stash_room } else { stash_room };
@@ -150,9 +174,18 @@ impl SingleLevel {
             table.view_mut().fill_bytes(0xFF, stream)?;
             stash.view_mut().fill_bytes(0xFF, stream)?;
             status.view_mut().fill_bytes(0, stream)?;
-            let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let (keys, values) =
+                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
             if !device.runs_kernels() {
-                insert_on_cpu(stream, pairs, functions, insertion, &mut table, &mut stash, &mut status);
+                insert_on_cpu(
+                    stream,
+                    pairs,
+                    functions,
+                    insertion,
+                    &mut table,
+                    &mut stash,
+                    &mut status,
+                );
                 return Ok(());
             }
             let table = table.view_mut().arg("table", stream)?;
@@ -161,11 +194,13 @@ impl SingleLevel {
             // Few pairs need all threads.
             let each = if pairs.n < 1 << 21 { 1 } else { 2 };
             let grid = pairs.n.div_ceil(single_level_insert::SPEC.threads * each);
-            // SAFETY: `n` keys and values; `slots` slots, below which the functions stay; the stash has the slots that
-            // its kind uses for `stash_room` pairs; `status::WORDS` words.
+            // SAFETY: `n` keys and values; `slots` slots, below which the functions stay; the stash
+            // has the slots that its kind uses for `stash_room` pairs; `status::WORDS`
+            // words.
             unsafe {
                 single_level_insert::launch(
-                    stream, grid, keys, values, pairs.n, each, functions, insertion, table, stash, status,
+                    stream, grid, keys, values, pairs.n, each, functions, insertion, table, stash,
+                    status,
                 )
             }
         })?;
@@ -201,10 +236,12 @@ fn insert_on_cpu(
 ) {
     let given_up = Mutex::new(Vec::new());
     let slot = |f, key| functions.slot(f, key);
-    let next = |key, at, step| next_slot(key, at, step, functions.count(), slot, insertion.coinciding);
+    let next =
+        |key, at, step| next_slot(key, at, step, functions.count(), slot, insertion.coinciding);
     let give_up = |e| given_up.lock().unwrap_or_else(|e| e.into_inner()).push(e);
     let (keys, values, moves) = (pairs.keys, pairs.values, insertion.max_evictions);
-    let all_ones = cpu::insert(stream.device(), keys, values, table.view_mut(), moves, next, give_up);
+    let all_ones =
+        cpu::insert(stream.device(), keys, values, table.view_mut(), moves, next, give_up);
     let (Some(stash), Some(status)) = (stash.host_mut(), status.host_mut()) else { return };
     status[status::ALL_ONES as usize] = all_ones as u32;
     // SAFETY: the arrays are borrowed mutably here, and nothing but this function has the handles.
@@ -246,17 +283,28 @@ impl Table for Built {
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
         let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
-        let (table, stash) = (self.table.view().arg("table", stream)?, self.stash.view().arg("stash", stream)?);
+        let (table, stash) =
+            (self.table.view().arg("table", stream)?, self.stash.view().arg("stash", stream)?);
         if !stream.device().runs_kernels() {
-            // SAFETY: this device's memory is the host's, and the buffer, which is borrowed here, does not change meanwhile.
+            // SAFETY: this device's memory is the host's, and the buffer, which is borrowed here,
+            // does not change meanwhile.
             let stash = unsafe { stash.native() };
             let rest = |key| find_outside(key, self.lookup, stash);
-            cpu::find(stream.device(), &Slots(self), self.table.view(), queries, values, found, rest);
+            cpu::find(
+                stream.device(),
+                &Slots(self),
+                self.table.view(),
+                queries,
+                values,
+                found,
+                rest,
+            );
             return Ok(());
         }
         let FindArgs { n, queries, values, found } = args;
         let grid = n.div_ceil(single_level_find::SPEC.threads);
-        // SAFETY: `n` queries and answers; the table and the stash are those that were built with these parameters.
+        // SAFETY: `n` queries and answers; the table and the stash are those that were built with
+        // these parameters.
         unsafe {
             single_level_find::launch(
                 stream,

@@ -40,7 +40,9 @@ impl Kind for Sorted {
         input::check(self, keys, values, &Options { load: None, ..options.clone() })?;
         let (pairs, device_seconds) = match options.duplicates {
             // With equal keys side by side a search finds one of them.
-            Duplicates::Unchecked => stream.time(|| duplicates::sort_pairs(stream, keys, values))?,
+            Duplicates::Unchecked => {
+                stream.time(|| duplicates::sort_pairs(stream, keys, values))?
+            }
             policy => stream.time(|| duplicates::resolve(stream, keys, values, policy))?,
         };
         let report = BuildReport {
@@ -68,11 +70,15 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let FindArgs { n, queries, values, found } =
+            FindArgs::new(stream, &queries, &mut values, &mut found)?;
         let grid = n.div_ceil(sorted_find::SPEC.threads);
         let pairs = self.pairs.pairs();
-        let (keys, pair_values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("pair values", stream)?);
+        let (keys, pair_values) =
+            (pairs.keys.arg("keys", stream)?, pairs.values.arg("pair values", stream)?);
         // SAFETY: `n` queries and answers; `pairs.n` sorted keys with their values.
-        unsafe { sorted_find::launch(stream, grid, queries, n, keys, pair_values, pairs.n, values, found) }
+        unsafe {
+            sorted_find::launch(stream, grid, queries, n, keys, pair_values, pairs.n, values, found)
+        }
     }
 }

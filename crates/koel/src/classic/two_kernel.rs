@@ -1,18 +1,22 @@
-//! The two-kernel table of Wang and Hu, "Real-Time Hashing on GPU Architecture with CUDA" (ShanghaiTech).
+//! The two-kernel table of Wang and Hu, "Real-Time Hashing on GPU Architecture with CUDA"
+//! (ShanghaiTech).
 //!
-//! A simplification of the 2009 table: each key takes the next place in a bucket of 512 slots, with no counting pass and no
-//! scan, and one block turns each bucket into a cuckoo table of the same slots in shared memory. The report names no
-//! functions for inside the buckets; three of the family [`Family::Mixed`] are used, because the keys of a bucket are those
-//! that the function before could not tell apart well.
+//! A simplification of the 2009 table: each key takes the next place in a bucket of 512 slots, with
+//! no counting pass and no scan, and one block turns each bucket into a cuckoo table of the same
+//! slots in shared memory. The report names no functions for inside the buckets; three of the
+//! family [`Family::Mixed`] are used, because the keys of a bucket are those that the function
+//! before could not tell apart well.
 //!
-//! Memory: 8 / load bytes a pair (the report uses load 0.5) and 4 a bucket. A lookup reads one to three slots of a bucket.
+//! Memory: 8 / load bytes a pair (the report uses load 0.5) and 4 a bucket. A lookup reads one to
+//! three slots of a bucket.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use koel_kernels::classic::two_kernel::{
-    MAX_EVICTIONS, NOWHERE, SLOTS, next_slot, two_kernel_build, two_kernel_distribute, two_kernel_find,
+    MAX_EVICTIONS, NOWHERE, SLOTS, next_slot, two_kernel_build, two_kernel_distribute,
+    two_kernel_find,
 };
 use koel_kernels::classic::{EMPTY, key_of, status};
 use koel_kernels::hash::Functions;
@@ -65,11 +69,17 @@ impl Kind for TwoKernel {
 }
 impl restarts::Built for Built {
     fn complete(&mut self, report: BuildReport) {
-        self.report = BuildReport { slots: self.buckets.len(), bytes: self.buckets.bytes(), ..report };
+        self.report =
+            BuildReport { slots: self.buckets.len(), bytes: self.buckets.bytes(), ..report };
     }
 }
 
-fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+fn attempt_build(
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    load: f64,
+    attempt: Attempt,
+) -> Result<Outcome<Built>> {
     let (device, n) = (stream.device(), pairs.n);
     let mean = load / attempt.growth * SLOTS as f64;
     let count = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
@@ -85,11 +95,16 @@ fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt)
         status.view_mut().fill_bytes(0, stream)?;
         let grid = n.div_ceil(two_kernel_distribute::SPEC.threads);
         let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-        let (counts, buckets) = (counts.view_mut().arg("counts", stream)?, buckets.view_mut().arg("buckets", stream)?);
+        let (counts, buckets) =
+            (counts.view_mut().arg("counts", stream)?, buckets.view_mut().arg("buckets", stream)?);
         let status = status.view_mut().arg("status", stream)?;
-        // SAFETY: `n` keys and values; one count and 512 slots a bucket, below which `bucket_of` stays; the kernel checks
-        // that a bucket is not full.
-        unsafe { two_kernel_distribute::launch(stream, grid, keys, values, n, bucket_of, counts, buckets, status) }
+        // SAFETY: `n` keys and values; one count and 512 slots a bucket, below which `bucket_of`
+        // stays; the kernel checks that a bucket is not full.
+        unsafe {
+            two_kernel_distribute::launch(
+                stream, grid, keys, values, n, bucket_of, counts, buckets, status,
+            )
+        }
     })?;
     if status.download()?[status::FAILED as usize] != 0 {
         return Ok(Outcome { table: None, seconds: distributing });
@@ -112,12 +127,19 @@ fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt)
     }
     let all_ones = status[status::ALL_ONES as usize];
     Ok(Outcome {
-        table: Some(Built { bucket_of, functions, all_ones, buckets, report: BuildReport::default() }),
+        table: Some(Built {
+            bucket_of,
+            functions,
+            all_ones,
+            buckets,
+            report: BuildReport::default(),
+        }),
         seconds,
     })
 }
 
-/// The second kernel on the CPU: the same functions and eviction order, items inserted one after another.
+/// The second kernel on the CPU: the same functions and eviction order, items inserted one after
+/// another.
 fn build_on_cpu(
     stream: &Stream,
     functions: Functions,
@@ -125,7 +147,9 @@ fn build_on_cpu(
     buckets: &mut Buffer<u64>,
     status: &mut Buffer<u32>,
 ) {
-    let (Some(counts), Some(buckets), Some(status)) = (counts.host(), buckets.host_mut(), status.host_mut()) else {
+    let (Some(counts), Some(buckets), Some(status)) =
+        (counts.host(), buckets.host_mut(), status.host_mut())
+    else {
         return;
     };
     let failed = stream.device().install(|| {
@@ -189,7 +213,15 @@ impl Table for Built {
         let (bucket_of, functions, all_ones) = (self.bucket_of, self.functions, self.all_ones);
         if !stream.device().runs_kernels() {
             let rest = |key| (all_ones != 0 && key == u32::MAX).then_some(EMPTY);
-            cpu::find(stream.device(), &Slots(self), self.buckets.view(), queries, values, found, rest);
+            cpu::find(
+                stream.device(),
+                &Slots(self),
+                self.buckets.view(),
+                queries,
+                values,
+                found,
+                rest,
+            );
             return Ok(());
         }
         let FindArgs { n, queries, values, found } = args;
@@ -197,7 +229,9 @@ impl Table for Built {
         let buckets = self.buckets.view().arg("buckets", stream)?;
         // SAFETY: `n` queries and answers; the buckets were built with these functions.
         unsafe {
-            two_kernel_find::launch(stream, grid, queries, n, bucket_of, functions, all_ones, buckets, values, found)
+            two_kernel_find::launch(
+                stream, grid, queries, n, bucket_of, functions, all_ones, buckets, values, found,
+            )
         }
     }
 }

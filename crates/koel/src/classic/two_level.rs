@@ -1,11 +1,12 @@
 //! The two-level table of Alcantara et al. 2009, "Real-Time Parallel Hashing on the GPU".
 //!
-//! Keys are spread over buckets of at most 512 pairs (409 on average), and each bucket becomes a cuckoo table of three
-//! sub-tables of 192 slots, built by one block in shared memory with functions of its own. The first sub-tables of all
-//! buckets lie together, then the second, then the third. The paper's variant with buckets of 1024 serves loads above 0.71.
+//! Keys are spread over buckets of at most 512 pairs (409 on average), and each bucket becomes a
+//! cuckoo table of three sub-tables of 192 slots, built by one block in shared memory with
+//! functions of its own. The first sub-tables of all buckets lie together, then the second, then
+//! the third. The paper's variant with buckets of 1024 serves loads above 0.71.
 //!
-//! Memory: 8 / load bytes a pair and 4 a bucket; while it is built 12 bytes a pair more. A lookup reads its bucket's seed
-//! and one to three slots.
+//! Memory: 8 / load bytes a pair and 4 a bucket; while it is built 12 bytes a pair more. A lookup
+//! reads its bucket's seed and one to three slots.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
@@ -13,8 +14,8 @@ use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use crate::primitives::Scan;
 use koel_kernels::classic::two_level::{
-    Inner, MAX_SEEDS, SUB_TABLES, two_level_build_512, two_level_build_1024, two_level_count, two_level_find,
-    two_level_scatter,
+    Inner, MAX_SEEDS, SUB_TABLES, two_level_build_512, two_level_build_1024, two_level_count,
+    two_level_find, two_level_scatter,
 };
 use koel_kernels::classic::{EMPTY, key_of, status};
 use koel_kernels::hash::Functions;
@@ -23,7 +24,8 @@ use rayon::prelude::*;
 /// The parameters of the paper.
 #[derive(Clone, Debug)]
 pub struct TwoLevel {
-    /// Buckets: of the key modulo their number at first, then of this family. Also inside the buckets.
+    /// Buckets: of the key modulo their number at first, then of this family. Also inside the
+    /// buckets.
     pub family: Family,
 }
 impl TwoLevel {
@@ -41,7 +43,8 @@ struct Geometry {
 }
 impl Geometry {
     const B512: Geometry = Geometry { limit: 512, sub_slots: 192, max_load: 409.0 / 576.0 };
-    /// A load of 0.75 at 880 pairs a bucket on average: 1024 is then as many deviations away as 512 is from 409.
+    /// A load of 0.75 at 880 pairs a bucket on average: 1024 is then as many deviations away as 512
+    /// is from 409.
     const B1024: Geometry = Geometry { limit: 1024, sub_slots: 391, max_load: 0.7502 };
     fn of(load: f64) -> Geometry {
         if load <= Geometry::B512.max_load { Geometry::B512 } else { Geometry::B1024 }
@@ -82,16 +85,26 @@ impl Kind for TwoLevel {
 }
 impl restarts::Built for Built {
     fn complete(&mut self, report: BuildReport) {
-        self.report = BuildReport { slots: self.table.len(), bytes: self.table.bytes() + self.seeds.bytes(), ..report };
+        self.report = BuildReport {
+            slots: self.table.len(),
+            bytes: self.table.bytes() + self.seeds.bytes(),
+            ..report
+        };
     }
 }
 
-fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+fn attempt_build(
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    load: f64,
+    attempt: Attempt,
+) -> Result<Outcome<Built>> {
     let (device, n, geometry) = (stream.device(), pairs.n, Geometry::of(load));
     let mean = load / attempt.growth * (3 * geometry.sub_slots) as f64;
     let buckets = count32("buckets", (n as f64 / mean).ceil().max(1.0) as usize)?;
     let slots = count32("slots", buckets as usize * 3 * geometry.sub_slots as usize)?;
-    // The paper's first try keeps neighbours together; it and the prime are given up together with the family.
+    // The paper's first try keeps neighbours together; it and the prime are given up together with
+    // the family.
     let modulo = attempt.number == 0 && attempt.family == Family::Linear2009;
     let outer = if modulo { Family::Modulo } else { attempt.family };
     let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
@@ -112,10 +125,24 @@ fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt)
         status.view_mut().fill_bytes(0, stream)?;
         let grid = n.div_ceil(two_level_count::SPEC.threads);
         let keys = pairs.keys.arg("keys", stream)?;
-        let (counts, offsets) = (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
+        let (counts, offsets) =
+            (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
         let status = status.view_mut().arg("status", stream)?;
-        // SAFETY: `n` keys and offsets; one count a bucket, below which `bucket_of` stays; `status::WORDS` words.
-        unsafe { two_level_count::launch(stream, grid, keys, n, bucket_of, geometry.limit, counts, offsets, status) }
+        // SAFETY: `n` keys and offsets; one count a bucket, below which `bucket_of` stays;
+        // `status::WORDS` words.
+        unsafe {
+            two_level_count::launch(
+                stream,
+                grid,
+                keys,
+                n,
+                bucket_of,
+                geometry.limit,
+                counts,
+                offsets,
+                status,
+            )
+        }
     })?;
     if status.download()?[status::FAILED as usize] != 0 {
         return Ok(Outcome { table: None, seconds: counting });
@@ -125,30 +152,50 @@ fn attempt_build(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt)
         scan.exclusive(stream, counts.view(), starts.view_mut())?;
         {
             let grid = n.div_ceil(two_level_scatter::SPEC.threads);
-            let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-            let (starts, offsets) = (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
+            let (keys, values) =
+                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let (starts, offsets) =
+                (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
             let together = together.view_mut().arg("pairs", stream)?;
-            // SAFETY: `n` keys, values, offsets and pairs; counting with the same `bucket_of` gave each pair a place of its
-            // own below `n`.
-            unsafe { two_level_scatter::launch(stream, grid, keys, values, n, bucket_of, starts, offsets, together) }?;
+            // SAFETY: `n` keys, values, offsets and pairs; counting with the same `bucket_of` gave
+            // each pair a place of its own below `n`.
+            unsafe {
+                two_level_scatter::launch(
+                    stream, grid, keys, values, n, bucket_of, starts, offsets, together,
+                )
+            }?;
         }
         if device.runs_kernels() {
-            let (starts, counts) = (starts.view().arg("starts", stream)?, counts.view().arg("counts", stream)?);
+            let (starts, counts) =
+                (starts.view().arg("starts", stream)?, counts.view().arg("counts", stream)?);
             let together = together.view().arg("pairs", stream)?;
             let table = table.view_mut().arg("table", stream)?;
             let seeds = seeds.view_mut().arg("seeds", stream)?;
             let status = status.view_mut().arg("status", stream)?;
-            // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, no more than the block has threads; the table has
-            // three sub-tables a bucket.
+            // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, no more than the block has
+            // threads; the table has three sub-tables a bucket.
             unsafe {
                 if geometry.limit == 512 {
-                    two_level_build_512::launch(stream, buckets, inner, starts, counts, together, table, seeds, status)
+                    two_level_build_512::launch(
+                        stream, buckets, inner, starts, counts, together, table, seeds, status,
+                    )
                 } else {
-                    two_level_build_1024::launch(stream, buckets, inner, starts, counts, together, table, seeds, status)
+                    two_level_build_1024::launch(
+                        stream, buckets, inner, starts, counts, together, table, seeds, status,
+                    )
                 }
             }
         } else {
-            build_on_cpu(stream, inner, &starts, &counts, &together, &mut table, &mut seeds, &mut status);
+            build_on_cpu(
+                stream,
+                inner,
+                &starts,
+                &counts,
+                &together,
+                &mut table,
+                &mut seeds,
+                &mut status,
+            );
             Ok(())
         }
     })?;
@@ -174,8 +221,13 @@ fn build_on_cpu(
     seeds: &mut Buffer<u32>,
     status: &mut Buffer<u32>,
 ) {
-    let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), pairs.host()) else { return };
-    let (Some(table), Some(seeds), Some(status)) = (table.host_mut(), seeds.host_mut(), status.host_mut()) else {
+    let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), pairs.host())
+    else {
+        return;
+    };
+    let (Some(table), Some(seeds), Some(status)) =
+        (table.host_mut(), seeds.host_mut(), status.host_mut())
+    else {
         return;
     };
     let sub = inner.sub_slots() as usize;
@@ -192,7 +244,8 @@ fn build_on_cpu(
                 let items = &pairs[start as usize..][..count as usize];
                 let mut tables = [first, second, third];
                 let seeds = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s)));
-                let placed = seeds.take(MAX_SEEDS as usize).find(|&s| place(items, inner, s, &mut tables));
+                let placed =
+                    seeds.take(MAX_SEEDS as usize).find(|&s| place(items, inner, s, &mut tables));
                 *seed = placed.unwrap_or(inner.seed);
                 (placed.is_none() as u32, items.contains(&EMPTY) as u32)
             })
@@ -255,15 +308,26 @@ impl Table for Built {
         if !stream.device().runs_kernels() {
             let seeds = self.seeds.host().unwrap_or_default();
             let rest = |key| (all_ones != 0 && key == u32::MAX).then_some(EMPTY);
-            cpu::find(stream.device(), &Slots(self, seeds), self.table.view(), queries, values, found, rest);
+            cpu::find(
+                stream.device(),
+                &Slots(self, seeds),
+                self.table.view(),
+                queries,
+                values,
+                found,
+                rest,
+            );
             return Ok(());
         }
         let FindArgs { n, queries, values, found } = args;
         let grid = n.div_ceil(two_level_find::SPEC.threads);
-        let (seeds, table) = (self.seeds.view().arg("seeds", stream)?, self.table.view().arg("table", stream)?);
+        let (seeds, table) =
+            (self.seeds.view().arg("seeds", stream)?, self.table.view().arg("table", stream)?);
         // SAFETY: `n` queries and answers; the table was built with these functions.
         unsafe {
-            two_level_find::launch(stream, grid, queries, n, bucket_of, inner, all_ones, seeds, table, values, found)
+            two_level_find::launch(
+                stream, grid, queries, n, bucket_of, inner, all_ones, seeds, table, values, found,
+            )
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The multi-value and the compacting table of Alcantara et al. 2009.
 //!
-//! As the two-level table, with keys that may repeat: all pairs of a key come into one bucket, which may hold more than 512 then, and a
-//! key has found a slot as soon as one of its pairs has. Then each block lays out the values of its keys side by side, by atomics in
-//! shared memory. The compacting table drops the values and numbers the keys by a prefix sum over the slots.
+//! As the two-level table, with keys that may repeat: all pairs of a key come into one bucket,
+//! which may hold more than 512 then, and a key has found a slot as soon as one of its pairs has.
+//! Then each block lays out the values of its keys side by side, by atomics in shared memory. The
+//! compacting table drops the values and numbers the keys by a prefix sum over the slots.
 //!
-//! There is a bucket for each 409 pairs of the input, repeated keys included, so that the tables get sparse as keys repeat: 12 bytes for
-//! each slot, of which there are 1.41 a pair, and 4 for each entry of the list. A lookup reads its bucket's seed and one to three slots.
+//! There is a bucket for each 409 pairs of the input, repeated keys included, so that the tables
+//! get sparse as keys repeat: 12 bytes for each slot, of which there are 1.41 a pair, and 4 for
+//! each entry of the list. A lookup reads its bucket's seed and one to three slots.
 use super::input::Pairs;
 use super::lists::{self, ListArgs, ListKind, ListTable, Listed};
 use super::restarts::{Attempt, Outcome};
@@ -13,7 +15,9 @@ use super::{BuildReport, Family, Options};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use crate::primitives::Scan;
-use koel_kernels::classic::two_level::{Inner, MAX_SEEDS, SUB_TABLES, two_level_count, two_level_scatter};
+use koel_kernels::classic::two_level::{
+    Inner, MAX_SEEDS, SUB_TABLES, two_level_count, two_level_scatter,
+};
 use koel_kernels::classic::two_level_multi::{
     two_level_multi_build, two_level_multi_find, two_level_multi_number, two_level_multi_present,
 };
@@ -83,21 +87,30 @@ impl ListKind for TwoLevelCompacting {
     ) -> Result<Box<dyn ListTable>> {
         let mut built = build(stream, keys, values, options)?;
         let (device, slots) = (stream.device(), count32("slots", built.keys.len())?);
-        let (mut present, mut ids) = (device.alloc::<u32>(slots as usize)?, device.alloc::<u32>(slots as usize)?);
+        let (mut present, mut ids) =
+            (device.alloc::<u32>(slots as usize)?, device.alloc::<u32>(slots as usize)?);
         let mut scan = Scan::new(device, slots as usize)?;
         let mut unique = device.alloc::<u32>(built.report.pairs)?;
         let ((), seconds) = stream.time(|| {
             let grid = slots.div_ceil(two_level_multi_present::SPEC.threads);
-            let (places, marks) =
-                (built.places.view().arg("places", stream)?, present.view_mut().arg("present", stream)?);
+            let (places, marks) = (
+                built.places.view().arg("places", stream)?,
+                present.view_mut().arg("present", stream)?,
+            );
             // SAFETY: as many places and marks as slots.
             unsafe { two_level_multi_present::launch(stream, grid, slots, places, marks) }?;
             scan.exclusive(stream, present.view(), ids.view_mut())?;
-            let (keys, ids) = (built.keys.view().arg("keys", stream)?, ids.view().arg("ids", stream)?);
-            let (places, unique) =
-                (built.places.view_mut().arg("places", stream)?, unique.view_mut().arg("unique", stream)?);
-            // SAFETY: as many keys, numbers and places as slots; the numbers are below that of distinct keys.
-            unsafe { two_level_multi_number::launch(stream, grid, slots, keys, ids, places, unique) }
+            let (keys, ids) =
+                (built.keys.view().arg("keys", stream)?, ids.view().arg("ids", stream)?);
+            let (places, unique) = (
+                built.places.view_mut().arg("places", stream)?,
+                unique.view_mut().arg("unique", stream)?,
+            );
+            // SAFETY: as many keys, numbers and places as slots; the numbers are below that of
+            // distinct keys.
+            unsafe {
+                two_level_multi_number::launch(stream, grid, slots, keys, ids, places, unique)
+            }
         })?;
         built.report.device_seconds += seconds;
         built.report.bytes -= built.list.bytes();
@@ -107,30 +120,46 @@ impl ListKind for TwoLevelCompacting {
     }
 }
 
-fn build(stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>, options: &Options) -> Result<Built> {
+fn build(
+    stream: &Stream,
+    keys: View<'_, u32>,
+    values: View<'_, u32>,
+    options: &Options,
+) -> Result<Built> {
     let (n, load) = lists::check(keys, values, options, (LOAD, LOAD))?;
     let pairs = Pairs { keys, values, n };
-    let (mut built, report) =
-        lists::until_built(stream, pairs, Family::Linear2009, options.seed, |stream, pairs, number| {
-            attempt(stream, pairs, load, number)
-        })?;
+    let (mut built, report) = lists::until_built(
+        stream,
+        pairs,
+        Family::Linear2009,
+        options.seed,
+        |stream, pairs, number| attempt(stream, pairs, load, number),
+    )?;
     let slots = built.keys.len();
     let distinct = distinct(stream, &built)?;
-    let bytes = built.seeds.bytes() + built.keys.bytes() + built.places.bytes() + built.list.bytes();
-    built.report = BuildReport { pairs: distinct, duplicates: n as usize - distinct, slots, bytes, ..report };
+    let bytes =
+        built.seeds.bytes() + built.keys.bytes() + built.places.bytes() + built.list.bytes();
+    built.report =
+        BuildReport { pairs: distinct, duplicates: n as usize - distinct, slots, bytes, ..report };
     Ok(built)
 }
 fn distinct(stream: &Stream, built: &Built) -> Result<usize> {
     let slots = count32("slots", built.keys.len())?;
     let mut present = stream.device().alloc::<u32>(slots as usize)?;
-    let (places, marks) = (built.places.view().arg("places", stream)?, present.view_mut().arg("present", stream)?);
+    let (places, marks) =
+        (built.places.view().arg("places", stream)?, present.view_mut().arg("present", stream)?);
     let grid = slots.div_ceil(two_level_multi_present::SPEC.threads);
     // SAFETY: as many places and marks as slots.
     unsafe { two_level_multi_present::launch(stream, grid, slots, places, marks) }?;
     Ok(crate::primitives::sum(stream, present.view())? as usize)
 }
 
-fn attempt(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Result<Outcome<Built>> {
+fn attempt(
+    stream: &Stream,
+    pairs: Pairs<'_>,
+    load: f64,
+    attempt: Attempt,
+) -> Result<Outcome<Built>> {
     let (device, n) = (stream.device(), pairs.n);
     let mean = load / attempt.growth * f64::from(SUB_TABLES * SUB_SLOTS);
     let buckets = count32("buckets", (f64::from(n) / mean).ceil().max(1.0) as usize)?;
@@ -140,32 +169,55 @@ fn attempt(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Re
     let outer = if modulo { Family::Modulo } else { attempt.family };
     let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
     let inner = Inner::new(attempt.family, buckets, SUB_SLOTS, attempt.seed as u32);
-    let (mut counts, mut starts) = (device.alloc::<u32>(buckets as usize)?, device.alloc::<u32>(buckets as usize)?);
-    let (mut offsets, mut together) = (device.alloc::<u32>(n as usize)?, device.alloc::<u64>(n as usize)?);
+    let (mut counts, mut starts) =
+        (device.alloc::<u32>(buckets as usize)?, device.alloc::<u32>(buckets as usize)?);
+    let (mut offsets, mut together) =
+        (device.alloc::<u32>(n as usize)?, device.alloc::<u64>(n as usize)?);
     let (mut keys, mut places) = (device.alloc::<u32>(slots)?, device.alloc::<u64>(slots)?);
-    let (mut list, mut seeds) = (device.alloc::<u32>(n as usize)?, device.alloc::<u32>(buckets as usize)?);
+    let (mut list, mut seeds) =
+        (device.alloc::<u32>(n as usize)?, device.alloc::<u32>(buckets as usize)?);
     let mut status = device.alloc::<u32>(status::WORDS)?;
     let mut scan = Scan::new(device, buckets as usize)?;
     let ((), seconds) = stream.time(|| {
         counts.view_mut().fill_bytes(0, stream)?;
         status.view_mut().fill_bytes(0, stream)?;
         let grid = n.div_ceil(two_level_count::SPEC.threads);
-        let (keys_in, values_in) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+        let (keys_in, values_in) =
+            (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
         {
-            let (counts, offsets) =
-                (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
+            let (counts, offsets) = (
+                counts.view_mut().arg("counts", stream)?,
+                offsets.view_mut().arg("offsets", stream)?,
+            );
             let status = status.view_mut().arg("status", stream)?;
             // A bucket may hold any number of pairs.
-            // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of` stays; `status::WORDS` words.
-            unsafe { two_level_count::launch(stream, grid, keys_in, n, bucket_of, u32::MAX, counts, offsets, status) }?;
+            // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of` stays;
+            // `status::WORDS` words.
+            unsafe {
+                two_level_count::launch(
+                    stream,
+                    grid,
+                    keys_in,
+                    n,
+                    bucket_of,
+                    u32::MAX,
+                    counts,
+                    offsets,
+                    status,
+                )
+            }?;
         }
         scan.exclusive(stream, counts.view(), starts.view_mut())?;
         {
-            let (starts, offsets) = (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
+            let (starts, offsets) =
+                (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
             let together = together.view_mut().arg("pairs", stream)?;
-            // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of its own below `n`.
+            // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of its
+            // own below `n`.
             unsafe {
-                two_level_scatter::launch(stream, grid, keys_in, values_in, n, bucket_of, starts, offsets, together)
+                two_level_scatter::launch(
+                    stream, grid, keys_in, values_in, n, bucket_of, starts, offsets, together,
+                )
             }?;
         }
         if !device.runs_kernels() {
@@ -173,12 +225,16 @@ fn attempt(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Re
             build_on_cpu(stream, inner, &starts, &counts, &together, buffers);
             return Ok(());
         }
-        let (starts, counts) = (starts.view().arg("starts", stream)?, counts.view().arg("counts", stream)?);
+        let (starts, counts) =
+            (starts.view().arg("starts", stream)?, counts.view().arg("counts", stream)?);
         let together = together.view().arg("pairs", stream)?;
-        let (keys, places) = (keys.view_mut().arg("keys", stream)?, places.view_mut().arg("places", stream)?);
-        let (list, seeds) = (list.view_mut().arg("list", stream)?, seeds.view_mut().arg("seeds", stream)?);
+        let (keys, places) =
+            (keys.view_mut().arg("keys", stream)?, places.view_mut().arg("places", stream)?);
+        let (list, seeds) =
+            (list.view_mut().arg("list", stream)?, seeds.view_mut().arg("seeds", stream)?);
         let status = status.view_mut().arg("status", stream)?;
-        // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and its values lie there too; three sub-tables a bucket.
+        // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and its values lie there too;
+        // three sub-tables a bucket.
         unsafe {
             two_level_multi_build::launch(
                 stream, buckets, inner, starts, counts, together, keys, places, list, seeds, status,
@@ -186,15 +242,22 @@ fn attempt(stream: &Stream, pairs: Pairs<'_>, load: f64, attempt: Attempt) -> Re
         }
     })?;
     let failed = status.download()?[status::FAILED as usize] != 0;
-    let built = Built { bucket_of, inner, seeds, keys, places, list, report: BuildReport::default() };
+    let built =
+        Built { bucket_of, inner, seeds, keys, places, list, report: BuildReport::default() };
     Ok(Outcome { table: (!failed).then_some(built), seconds })
 }
 
 /// What the build writes: keys, places, list, seeds, status.
-type Output<'a> =
-    (&'a mut Buffer<u32>, &'a mut Buffer<u64>, &'a mut Buffer<u32>, &'a mut Buffer<u32>, &'a mut Buffer<u32>);
+type Output<'a> = (
+    &'a mut Buffer<u32>,
+    &'a mut Buffer<u64>,
+    &'a mut Buffer<u32>,
+    &'a mut Buffer<u32>,
+    &'a mut Buffer<u32>,
+);
 
-/// The block's work on the CPU: the same functions and seeds, distinct keys inserted one after another.
+/// The block's work on the CPU: the same functions and seeds, distinct keys inserted one after
+/// another.
 fn build_on_cpu(
     stream: &Stream,
     inner: Inner,
@@ -203,8 +266,13 @@ fn build_on_cpu(
     pairs: &Buffer<u64>,
     (keys, places, list, seeds, status): Output<'_>,
 ) {
-    let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), pairs.host()) else { return };
-    let (Some(keys), Some(places), Some(mut list)) = (keys.host_mut(), places.host_mut(), list.host_mut()) else {
+    let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), pairs.host())
+    else {
+        return;
+    };
+    let (Some(keys), Some(places), Some(mut list)) =
+        (keys.host_mut(), places.host_mut(), list.host_mut())
+    else {
         return;
     };
     let (Some(seeds), Some(status)) = (seeds.host_mut(), status.host_mut()) else { return };
@@ -216,7 +284,11 @@ fn build_on_cpu(
         list = rest;
     }
     let built = stream.device().install(|| {
-        let buckets = lists.into_par_iter().enumerate().zip(seeds.par_iter_mut()).zip(starts.par_iter().zip(counts));
+        let buckets = lists
+            .into_par_iter()
+            .enumerate()
+            .zip(seeds.par_iter_mut())
+            .zip(starts.par_iter().zip(counts));
         let built = buckets.map(|(((b, list), seed), (&start, &count))| {
             let mut items = pairs[start as usize..][..count as usize].to_vec();
             items.sort_by_key(|e| key_of(*e));
@@ -224,7 +296,10 @@ fn build_on_cpu(
             let mut place = start;
             let groups = items.chunk_by(|a, b| key_of(*a) == key_of(*b)).map(|group| {
                 place += group.len() as u32;
-                (key_of(group[0]), (group.len() as u64) << 32 | u64::from(place - group.len() as u32))
+                (
+                    key_of(group[0]),
+                    (group.len() as u64) << 32 | u64::from(place - group.len() as u32),
+                )
             });
             let groups = groups.collect::<Vec<(u32, u64)>>();
             let tried = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s)));
@@ -283,9 +358,11 @@ impl ListTable for Built {
         mut starts: ViewMut<'_, u32>,
         mut counts: ViewMut<'_, u32>,
     ) -> Result<()> {
-        let ListArgs { n, queries, starts, counts } = ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
+        let ListArgs { n, queries, starts, counts } =
+            ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
         let grid = n.div_ceil(two_level_multi_find::SPEC.threads);
-        let (seeds, keys) = (self.seeds.view().arg("seeds", stream)?, self.keys.view().arg("keys", stream)?);
+        let (seeds, keys) =
+            (self.seeds.view().arg("seeds", stream)?, self.keys.view().arg("keys", stream)?);
         let places = self.places.view().arg("places", stream)?;
         // SAFETY: `n` queries and answers; the table was built with these functions.
         unsafe {

@@ -3,8 +3,8 @@ use super::simd::{Compared, GROUP, Simd};
 use koel_kernels::map::layout::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where the answers of a piece of the queries go. Each query is answered once, but for those that look into their second
-/// bucket: these are missing at first.
+/// Where the answers of a piece of the queries go. Each query is answered once, but for those that
+/// look into their second bucket: these are missing at first.
 pub trait Answers<L: Layout>: Sized + Send {
     /// Those of the first `n` queries, a multiple of 32, and the others.
     fn split_at(self, n: usize) -> (Self, Self);
@@ -92,7 +92,10 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for ValuesAndFlags<'_, V> 
     fn split_at(self, n: usize) -> (Self, Self) {
         let (values, later_values) = Answers::<L>::split_at(self.values, n);
         let (flags, later_flags) = Answers::<L>::split_at(self.flags, n);
-        (ValuesAndFlags { values, flags }, ValuesAndFlags { values: later_values, flags: later_flags })
+        (
+            ValuesAndFlags { values, flags },
+            ValuesAndFlags { values: later_values, flags: later_flags },
+        )
     }
     #[inline(always)]
     fn missing(&self) -> V {
@@ -115,7 +118,8 @@ impl<L: Layout<Value = V>, V: Copy + Send> Answers<L> for ValuesAndFlags<'_, V> 
     }
 }
 
-/// Whether each query is there, a bit each: query `i` is bit `i % 32` of word `i / 32`. All zero at first.
+/// Whether each query is there, a bit each: query `i` is bit `i % 32` of word `i / 32`. All zero at
+/// first.
 pub struct Bits<'a> {
     pub words: &'a mut [u32],
 }

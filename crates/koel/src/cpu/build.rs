@@ -1,9 +1,10 @@
 //! The second pass of a build: the buckets of a bin are filled in cache and written out.
 //!
-//! Pairs come in the order of the input. One whose first bucket has room stays there. When all have come, those that have none
-//! go to their second bucket if that has room. When these have been tried, each that is left evicts another pair to its
-//! other bucket, and so on. Buckets lose no pair before, so of two pairs with one key the later finds the earlier in the
-//! same step, or waits behind it.
+//! Pairs come in the order of the input. One whose first bucket has room stays there. When all have
+//! come, those that have none go to their second bucket if that has room. When these have been
+//! tried, each that is left evicts another pair to its other bucket, and so on. Buckets lose no
+//! pair before, so of two pairs with one key the later finds the earlier in the same step, or waits
+//! behind it.
 use super::How;
 use super::partition::{BLOCK, Parted, mix_pairs};
 use super::reproduce::Reproducer;
@@ -80,7 +81,8 @@ impl<L: Layout> Builder<L> {
     }
     /// Bytes that are kept.
     pub fn bytes(&self) -> usize {
-        let lists = size_of_val(&self.waiting[..]) + self.outcome.stashed.capacity() * size_of::<L::Pair>();
+        let lists =
+            size_of_val(&self.waiting[..]) + self.outcome.stashed.capacity() * size_of::<L::Pair>();
         size_of_val(&self.buckets[..])
             + self.fills.len()
             + self.overflowed.len()
@@ -102,9 +104,11 @@ pub enum Source<'a, L: Layout> {
 pub struct BuildBin<'a, L: Layout> {
     pub builder: &'a mut Builder<L>,
     pub shape: Shape,
-    /// If it is to be reproducible, pairs are placed anew at the end, in a way that does not depend on their order.
+    /// If it is to be reproducible, pairs are placed anew at the end, in a way that does not
+    /// depend on their order.
     pub how: How,
-    /// Pairs of all bins that are stashed. Beyond [the most](How::most_stashed) the build has failed, and bins are left as they are.
+    /// Pairs of all bins that are stashed. Beyond [the most](How::most_stashed) the build has
+    /// failed, and bins are left as they are.
     pub stashed: &'a AtomicUsize,
     pub source: &'a Source<'a, L>,
     /// The number of the bin.
@@ -120,7 +124,8 @@ impl<L: Layout> Work for BuildBin<'_, L> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let BuildBin { builder, shape, how, stashed, source, bin, first_partition, table, stream } = self;
+        let BuildBin { builder, shape, how, stashed, source, bin, first_partition, table, stream } =
+            self;
         let How { policy, reproducible, most_stashed } = how;
         if stashed.load(Ordering::Relaxed) > most_stashed {
             return;
@@ -170,11 +175,15 @@ impl<L: Layout> Work for BuildBin<'_, L> {
             let (buckets, bits) = (&mut buckets[..table.len()], &mut builder.overflowed[..count]);
             builder.reproducer.place(shape, first_partition, buckets, bits, &mut builder.bin_stash);
         }
-        if stashed.fetch_add(builder.bin_stash.len(), Ordering::Relaxed) + builder.bin_stash.len() > most_stashed {
+        if stashed.fetch_add(builder.bin_stash.len(), Ordering::Relaxed) + builder.bin_stash.len()
+            > most_stashed
+        {
             return;
         }
         builder.outcome.stashed.extend(builder.bin_stash.iter());
-        for (buckets, bits) in buckets.chunks_exact_mut(8 * L::WORDS).zip(builder.overflowed.as_chunks::<8>().0) {
+        for (buckets, bits) in
+            buckets.chunks_exact_mut(8 * L::WORDS).zip(builder.overflowed.as_chunks::<8>().0)
+        {
             simd.order::<L>(buckets, bits);
         }
         write_out(simd, &buckets[..table.len()], table, stream);
@@ -258,15 +267,19 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         self.evictions::<CHECKED>();
         self.stash.len() <= self.most_homeless
     }
-    /// Whether more different keys wait than the slots of the bin and the stash have room for. Other pairs may wait too: copies of one key.
+    /// Whether more different keys wait than the slots of the bin and the stash have room for.
+    /// Other pairs may wait too: copies of one key.
     #[cold]
     fn has_no_room(&self) -> bool {
         let room = self.spare * BUCKET + self.most_stashed;
         let mut keys = HashSet::with_capacity(room + 1);
-        self.waiting[..self.waits].iter().any(|&pair| keys.insert(L::key(pair).widened()) && keys.len() > room)
+        self.waiting[..self.waits]
+            .iter()
+            .any(|&pair| keys.insert(L::key(pair).widened()) && keys.len() > room)
     }
 
-    /// Puts pairs into their first buckets; those that find them full wait. Meanwhile the pairs at `next` are asked for.
+    /// Puts pairs into their first buckets; those that find them full wait. Meanwhile the pairs at
+    /// `next` are asked for.
     #[inline(always)]
     fn first_choices<const CHECKED: bool>(&mut self, run: &[u64], next: *const u64) {
         let count = run.len() / L::SLOT_WORDS;
@@ -275,11 +288,17 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             self.waiting.resize((self.waits + count) * 2 + GROUP, L::EMPTY_PAIR);
         }
         let Filling { simd, policy, bin, all, base, spare, .. } = *self;
-        let (buckets, fills, waiting) = (&mut *self.buckets, &mut *self.fills, &mut self.waiting[self.waits..]);
+        let (buckets, fills, waiting) =
+            (&mut *self.buckets, &mut *self.fills, &mut self.waiting[self.waits..]);
         // What the unchecked accesses below build on, besides the places of each group.
-        assert!(spare < fills.len() && fills.len() * L::WORDS <= buckets.len() && count <= waiting.len());
+        assert!(
+            spare < fills.len()
+                && fills.len() * L::WORDS <= buckets.len()
+                && count <= waiting.len()
+        );
         let mut waits = 0;
-        let place_of = |i: usize| mulhi(L::hash(L::key_in(run[i * L::SLOT_WORDS])), all).wrapping_sub(base);
+        let place_of =
+            |i: usize| mulhi(L::hash(L::key_in(run[i * L::SLOT_WORDS])), all).wrapping_sub(base);
         // As in `Partition`: through memory, a group ahead.
         let mut places = [[0; GROUP]; 2];
         for step in 0..=count.div_ceil(GROUP) {
@@ -310,7 +329,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             let group = &run[start * L::SLOT_WORDS..(start + in_group) * L::SLOT_WORDS];
             let mut i = 0;
             while i < in_group {
-                // Calls nothing: what it needs stays in registers. Nor does it check bounds, which took a twentieth of the build.
+                // Calls nothing: what it needs stays in registers. Nor does it check bounds, which
+                // took a twentieth of the build.
                 let (mut pair, mut place, mut same);
                 loop {
                     // SAFETY: `i` is below `in_group`.
@@ -327,7 +347,12 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                     unsafe {
                         let fill = *fills.get_unchecked(place) as usize;
                         let full = fill == BUCKET;
-                        put_unchecked::<L>(buckets, select_unpredictable(full, spare, place), fill % BUCKET, pair);
+                        put_unchecked::<L>(
+                            buckets,
+                            select_unpredictable(full, spare, place),
+                            fill % BUCKET,
+                            pair,
+                        );
                         *fills.get_unchecked_mut(place) = (fill + !full as usize) as u8;
                         *waiting.get_unchecked_mut(waits) = pair;
                         waits += full as usize;
@@ -339,7 +364,9 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 }
                 if i < in_group {
                     match same.filter(|_| L::key(pair) != L::AMBIGUOUS) {
-                        Some(slot) => resolve(buckets, place, slot, pair, policy, bin, self.outcome),
+                        Some(slot) => {
+                            resolve(buckets, place, slot, pair, policy, bin, self.outcome)
+                        }
                         None => hold(pair, policy, bin, self.outcome),
                     }
                     i += 1;
@@ -353,7 +380,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     #[inline(always)]
     fn second_choices<const CHECKED: bool>(&mut self) {
         let Filling { simd, shape, policy, bin, first_partition, spare, .. } = *self;
-        let (buckets, fills, overflowed) = (&mut *self.buckets, &mut *self.fills, &mut *self.overflowed);
+        let (buckets, fills, overflowed) =
+            (&mut *self.buckets, &mut *self.fills, &mut *self.overflowed);
         let waiting = &mut self.waiting[..];
         let (mut first, mut second) = ([0; GROUP], [0; GROUP]);
         let mut waits = 0;
@@ -364,7 +392,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
             let group = &waiting[start..start + GROUP];
             for i in 0..GROUP {
                 let h = L::hash(L::key(group[i]));
-                let partition = shape.partition(h).wrapping_sub(first_partition).wrapping_mul(shape.buckets);
+                let partition =
+                    shape.partition(h).wrapping_sub(first_partition).wrapping_mul(shape.buckets);
                 let one = shape.first(h);
                 first[i] = partition.wrapping_add(one);
                 second[i] = partition.wrapping_add(shape.other(h, one));
@@ -428,14 +457,18 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         let first = self.shape.first(h);
         ((partition + first) as usize, (partition + self.shape.other(h, first)) as usize)
     }
-    /// Puts a pair into a full bucket: another must go to its other bucket, one for which there is room there if there is such a
-    /// one, else any, and so on. If none finds room, the last goes to the stash: it has been tried in both its buckets.
+    /// Puts a pair into a full bucket: another must go to its other bucket, one for which there is
+    /// room there if there is such a one, else any, and so on. If none finds room, the last
+    /// goes to the stash: it has been tried in both its buckets.
     #[inline(always)]
     fn evict(&mut self, mut pair: L::Pair, mut place: usize, random: &mut u32) {
         let shape = self.shape;
         let partition = (shape.partition(L::hash(L::key(pair))) - self.first_partition) as usize;
         let base = partition * shape.buckets as usize;
-        let most = self.failures.get(partition).map_or(MOST_EVICTIONS, |&failures| MOST_EVICTIONS >> failures);
+        let most = self
+            .failures
+            .get(partition)
+            .map_or(MOST_EVICTIONS, |&failures| MOST_EVICTIONS >> failures);
         for _ in 0..most {
             let bucket = heads::<L>(self.buckets, place);
             let here = (place - base) as u32;
@@ -446,7 +479,9 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
                 room |= ((self.fills[others[i]] < BUCKET as u8) as u32) << i;
             }
             *random = random.wrapping_mul(0x2C1B_3C6D).wrapping_add(0x297A_2D39);
-            let slot = select_unpredictable(room != 0, room.trailing_zeros(), *random >> 30) as usize % BUCKET;
+            let slot = select_unpredictable(room != 0, room.trailing_zeros(), *random >> 30)
+                as usize
+                % BUCKET;
             let evicted = L::with_head(bucket[slot], self.buckets[behind_at::<L>(place, slot)]);
             put::<L>(self.buckets, place, slot, pair);
             pair = evicted;
@@ -467,7 +502,8 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         self.stash.insert(pair);
         self.patience_ends(partition);
     }
-    /// An eviction found no room in this partition: later ones try half as often, and not at all if every slot is taken.
+    /// An eviction found no room in this partition: later ones try half as often, and not at all if
+    /// every slot is taken.
     #[cold]
     fn patience_ends(&mut self, partition: usize) {
         const NONE: u8 = (MOST_EVICTIONS.ilog2() + 1) as u8;
@@ -533,7 +569,12 @@ fn resolve<L: Layout>(
     }
 }
 /// Notes that a key occurs again; whether the new pair takes the place of the stored one.
-fn repeats<L: Layout>(mixed: L::Mixed, policy: Duplicates, bin: usize, outcome: &mut Outcome<L>) -> bool {
+fn repeats<L: Layout>(
+    mixed: L::Mixed,
+    policy: Duplicates,
+    bin: usize,
+    outcome: &mut Outcome<L>,
+) -> bool {
     outcome.duplicates += 1;
     if policy == Duplicates::Reject && outcome.repeated.is_none_or(|(lowest, _)| bin < lowest) {
         outcome.repeated = Some((bin, mixed));

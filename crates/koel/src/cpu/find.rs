@@ -1,8 +1,8 @@
 //! Lookups, many in flight.
 //!
-//! A group of queries is mixed and its buckets are asked for; some groups later they have come and are compared, without a
-//! branch. The few that must look into their second bucket wait in a ring until that has come too, and are taken from it a
-//! group at a time.
+//! A group of queries is mixed and its buckets are asked for; some groups later they have come and
+//! are compared, without a branch. The few that must look into their second bucket wait in a ring
+//! until that has come too, and are taken from it a group at a time.
 use super::answers::Answers;
 use super::simd::{Compared, GROUP, Simd, Work, behind_at, heads};
 use super::stash::Stash;
@@ -10,11 +10,13 @@ use koel_kernels::hash::mulhi;
 use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use std::hint::select_unpredictable;
 
-/// Groups between asking for a bucket and reading it: with 4 the rate is 12 % lower, 8 are no better.
+/// Groups between asking for a bucket and reading it: with 4 the rate is 12 % lower, 8 are no
+/// better.
 const AHEAD: usize = 6;
 /// Groups that are kept: those, the one being mixed and the one being compared.
 const SLOTS: usize = (AHEAD + 2).next_power_of_two();
-/// Groups between asking for queries and mixing them. Without, lookups ran at three quarters of the rate.
+/// Groups between asking for queries and mixing them. Without, lookups ran at three quarters of the
+/// rate.
 const STREAM_AHEAD: usize = 24;
 /// Queries that are ahead of one whose second bucket is read.
 const SECOND_AHEAD: usize = 32;
@@ -31,14 +33,17 @@ pub struct Tables<'a, L: Layout> {
     pub stash: &'a Stash<L>,
 }
 impl<L: Layout> Tables<'_, L> {
-    /// The value of a key, by the definition of the layout: what the fast path must agree with, and what it leaves over.
+    /// The value of a key, by the definition of the layout: what the fast path must agree with, and
+    /// what it leaves over.
     pub fn find(&self, key: L::Key) -> Option<L::Value> {
         let mixed = L::mixed(self.seed, key);
         if mixed == L::AMBIGUOUS {
             return self.stash.held();
         }
         let h = L::hash(mixed);
-        for place in [self.shape.first_place(h), self.shape.second_place(h)].map(|place| place as usize) {
+        for place in
+            [self.shape.first_place(h), self.shape.second_place(h)].map(|place| place as usize)
+        {
             let heads = heads::<L>(self.buckets, place);
             if let Some(slot) = (0..BUCKET).find(|&slot| L::key_in(heads[slot]) == mixed) {
                 return Some(L::value_in(heads[slot], self.buckets[behind_at::<L>(place, slot)]));
@@ -93,7 +98,14 @@ impl<L: Layout, A: Answers<L>> Work for Find<'_, L, A> {
             if step > AHEAD {
                 let group = step - AHEAD - 1;
                 let slot = group % SLOTS;
-                self.first_choices(simd, group, &mixed[slot], &places[slot], has_ambiguous[slot], &mut second);
+                self.first_choices(
+                    simd,
+                    group,
+                    &mixed[slot],
+                    &places[slot],
+                    has_ambiguous[slot],
+                    &mut second,
+                );
             }
             if second.len() >= GROUP + SECOND_AHEAD {
                 self.second_choices(simd, &mut second);
@@ -110,7 +122,8 @@ impl<L: Layout, A: Answers<L>> Work for Find<'_, L, A> {
 }
 
 impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
-    /// Compares a group with its first buckets, and asks for the second ones of those that may be there.
+    /// Compares a group with its first buckets, and asks for the second ones of those that may be
+    /// there.
     #[inline(always)]
     fn first_choices<S: Simd>(
         &mut self,
@@ -136,8 +149,14 @@ impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
         }
         let again = compared.overflowed;
         let others = simd.compact(&others, again);
-        second.push(simd.compact(&numbers, again), simd.compact(mixed, again), others, again.count_ones());
-        // Those of a few, and one bucket that is there already: a loop whose length nothing predicts would cost more.
+        second.push(
+            simd.compact(&numbers, again),
+            simd.compact(mixed, again),
+            others,
+            again.count_ones(),
+        );
+        // Those of a few, and one bucket that is there already: a loop whose length nothing
+        // predicts would cost more.
         for i in 0..4 {
             let wanted = i < again.count_ones();
             let place = select_unpredictable(wanted, others[i as usize], places[0]);
@@ -158,14 +177,17 @@ impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
             compared.overflowed &= !bit;
         }
     }
-    /// Compares the next queries of the ring with their second buckets, and if these are full with the stash.
+    /// Compares the next queries of the ring with their second buckets, and if these are full with
+    /// the stash.
     #[inline(always)]
     fn second_choices<S: Simd>(&mut self, simd: S, second: &mut Ring<L>) {
         let (numbers, mixed, places, count) = second.pop();
         let stash = self.table.stash;
-        let mut compared = simd.compare::<L>(self.table.buckets, &places, &mixed, self.answers.missing());
+        let mut compared =
+            simd.compare::<L>(self.table.buckets, &places, &mixed, self.answers.missing());
         if !stash.is_empty() {
-            let mut suspects = stash.suspects(&mixed, compared.full & !compared.found & ((1 << count) - 1));
+            let mut suspects =
+                stash.suspects(&mixed, compared.full & !compared.found & ((1 << count) - 1));
             while suspects != 0 {
                 let i = suspects.trailing_zeros() as usize % GROUP;
                 if let Some(value) = stash.get(mixed[i]) {
@@ -176,7 +198,11 @@ impl<L: Layout, A: Answers<L>> Find<'_, L, A> {
             }
         }
         for (i, &number) in numbers[..count].iter().enumerate() {
-            self.answers.put_second(number as usize, compared.values[i], compared.found >> i & 1 != 0);
+            self.answers.put_second(
+                number as usize,
+                compared.values[i],
+                compared.found >> i & 1 != 0,
+            );
         }
     }
 }
@@ -201,7 +227,13 @@ impl<L: Layout> Ring<L> {
     }
     /// Adds the first `count` of a group.
     #[inline(always)]
-    fn push(&mut self, numbers: [u32; GROUP], mixed: [L::Mixed; GROUP], places: [u32; GROUP], count: u32) {
+    fn push(
+        &mut self,
+        numbers: [u32; GROUP],
+        mixed: [L::Mixed; GROUP],
+        places: [u32; GROUP],
+        count: u32,
+    ) {
         self.numbers[self.end..][..GROUP].copy_from_slice(&numbers);
         self.mixed[self.end..][..GROUP].copy_from_slice(&mixed);
         self.places[self.end..][..GROUP].copy_from_slice(&places);

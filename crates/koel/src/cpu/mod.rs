@@ -1,12 +1,14 @@
-//! The flagship table's CPU engine: builds and searches the bytes that `koel_kernels::map::layout` defines, at the
-//! speed of the host's memory.
+//! The flagship table's CPU engine: builds and searches the bytes that `koel_kernels::map::layout`
+//! defines, at the speed of the host's memory.
 //!
-//! A build is two passes: `partition` mixes the pairs and parts them into bins of whole partitions, each small enough to be
-//! filled in cache by `build`. A lookup is one or two cache lines, with some 128 in flight (`find`).
-//! `simd` holds what is written by hand for an instruction set; the best that the machine has is taken at run time.
+//! A build is two passes: `partition` mixes the pairs and parts them into bins of whole partitions,
+//! each small enough to be filled in cache by `build`. A lookup is one or two cache lines, with
+//! some 128 in flight (`find`). `simd` holds what is written by hand for an instruction set; the
+//! best that the machine has is taken at run time.
 //!
-//! The table's bytes follow from shape, pairs and policy: not from the number of threads, nor from the instruction set. If they are
-//! to be the same for every order of the pairs, and on other devices, `reproduce` places them anew before a bin is written.
+//! The table's bytes follow from shape, pairs and policy: not from the number of threads, nor from
+//! the instruction set. If they are to be the same for every order of the pairs, and on other
+//! devices, `reproduce` places them anew before a bin is written.
 mod answers;
 mod build;
 mod find;
@@ -36,12 +38,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
 
-/// Bytes of a bin's buckets while they are filled, if partitions are smaller: with its pairs they stay in a core's second cache.
-/// From 80 to 256 KiB the build's rate is the same within 3 % (Zen 5, 2^24 pairs), at 640 KiB 10 % lower.
+/// Bytes of a bin's buckets while they are filled, if partitions are smaller: with its pairs they
+/// stay in a core's second cache. From 80 to 256 KiB the build's rate is the same within 3 % (Zen
+/// 5, 2^24 pairs), at 640 KiB 10 % lower.
 const BIN_BYTES: u64 = 128 << 10;
 /// Bins of a build at most; those of the greatest tables are larger instead.
 const MOST_BINS: u32 = 4096;
-/// Arrays larger than this are written past the cache: they would not stay there until they are read.
+/// Arrays larger than this are written past the cache: they would not stay there until they are
+/// read.
 const STREAM_BYTES: usize = 4 << 20;
 /// Fewer queries than this are answered by the calling thread.
 const PARALLEL_QUERIES: usize = 8192;
@@ -95,21 +99,23 @@ pub struct Counts {
 pub struct How {
     /// Equal keys.
     pub policy: Duplicates,
-    /// Whether the bytes are the same for every order of distinct keys, and those of the other devices' reproducible tables.
+    /// Whether the bytes are the same for every order of distinct keys, and those of the other
+    /// devices' reproducible tables.
     pub reproducible: bool,
     /// Pairs that may be stashed.
     pub most_stashed: usize,
 }
 
-/// Builds a table of these pairs: every slot of `table` and the stash are written, whatever they held. `None` if more pairs would be stashed
-/// than [may be](How::most_stashed): the table then holds a part, and the keys were probably chosen against the seed.
+/// Builds a table of these pairs: every slot of `table` and the stash are written, whatever they
+/// held. `None` if more pairs would be stashed than [may be](How::most_stashed): the table then
+/// holds a part, and the keys were probably chosen against the seed.
 ///
-/// Reads and writes memory about once for each of: pairs (read), bins (8 bytes a pair, 16 if it is wide, written and read),
-/// table (written).
+/// Reads and writes memory about once for each of: pairs (read), bins (8 bytes a pair, 16 if it is
+/// wide, written and read), table (written).
 /// Below one bin (some 40,000 pairs) the calling thread does it alone.
 ///
-/// Errors: lengths that do not fit, more than 2^32 - 1 buckets, out of memory; with [`Duplicates::Reject`] equal keys (the
-/// table then holds a part).
+/// Errors: lengths that do not fit, more than 2^32 - 1 buckets, out of memory; with
+/// [`Duplicates::Reject`] equal keys (the table then holds a part).
 #[allow(clippy::too_many_arguments, reason = "one call inside the crate, which has them all apart")]
 pub fn build<L: Layout>(
     device: &Device,
@@ -129,12 +135,25 @@ pub fn build<L: Layout>(
     let stashed = &AtomicUsize::new(0);
     if bins.count() == 1 {
         prepare(&mut scratch.builders, 1);
-        let (source, stream) = (Source::Input { seed, keys, values }, table.len() * 8 > STREAM_BYTES);
+        let (source, stream) =
+            (Source::Input { seed, keys, values }, table.len() * 8 > STREAM_BYTES);
         let builder = &mut *lock(&scratch.builders[0]);
         let (bin, first_partition, source) = (0, 0, &source);
-        level.run(BuildBin { builder, shape, how, stashed, source, bin, first_partition, table, stream });
+        level.run(BuildBin {
+            builder,
+            shape,
+            how,
+            stashed,
+            source,
+            bin,
+            first_partition,
+            table,
+            stream,
+        });
     } else {
-        device.install(|| build_in_bins(shape, seed, bins, keys, values, how, stashed, table, scratch))?;
+        device.install(|| {
+            build_in_bins(shape, seed, bins, keys, values, how, stashed, table, scratch)
+        })?;
     }
     if stashed.load(Ordering::Relaxed) > how.most_stashed {
         return Ok(None);
@@ -153,10 +172,18 @@ fn bins<L: Layout>(shape: Shape) -> Bins {
 fn check_table<L: Layout>(shape: Shape, words: usize) -> Result<()> {
     let buckets = shape.all_buckets();
     if buckets == 0 {
-        return Err(Error::Setting { field: "shape", found: format!("{shape:?}"), expected: "not empty".into() });
+        return Err(Error::Setting {
+            field: "shape",
+            found: format!("{shape:?}"),
+            expected: "not empty".into(),
+        });
     }
     if buckets > u32::MAX.into() {
-        return Err(Error::TooMany { what: "buckets", n: buckets as usize, max: u32::MAX as usize });
+        return Err(Error::TooMany {
+            what: "buckets",
+            n: buckets as usize,
+            max: u32::MAX as usize,
+        });
     }
     check_length("table", words, "shape", buckets as usize * L::WORDS)
 }
@@ -190,7 +217,17 @@ fn build_in_bins<L: Layout>(
         let builder = &mut *lock(&builders[rayon::current_thread_index().unwrap_or(0)]);
         let first_partition = (bin as u32) << bins.shift;
         let source = &source;
-        level.run(BuildBin { builder, shape, how, stashed, source, bin, first_partition, table, stream });
+        level.run(BuildBin {
+            builder,
+            shape,
+            how,
+            stashed,
+            source,
+            bin,
+            first_partition,
+            table,
+            stream,
+        });
     });
     Ok(())
 }
@@ -212,7 +249,8 @@ fn part<'a, L: Layout>(
     let lines_of = |keys: &[L::Key]| bins.lines(keys.len() * L::SLOT_WORDS);
     let lines = keys.chunks(stretch).map(lines_of).sum::<usize>();
     let stream = lines * size_of::<Line>() > STREAM_BYTES;
-    let mut arena = bytemuck::cast_slice_mut::<u8, Line>(arena.get(lines * size_of::<Line>(), pages)?);
+    let mut arena =
+        bytemuck::cast_slice_mut::<u8, Line>(arena.get(lines * size_of::<Line>(), pages)?);
     parted.resize_with(keys.len().div_ceil(stretch).max(parted.len()), Parted::default);
 
     let mut arenas = Vec::with_capacity(threads);
@@ -273,8 +311,14 @@ pub struct Finder<'a, L: Layout> {
     level: Level,
 }
 impl<'a, L: Layout> Finder<'a, L> {
-    /// Of a table that [`build`] or another device built with this seed. Errors: lengths that do not fit.
-    pub fn new(shape: Shape, seed: u32, table: &'a [u64], stash: &'a Stash<L>) -> Result<Finder<'a, L>> {
+    /// Of a table that [`build`] or another device built with this seed. Errors: lengths that do
+    /// not fit.
+    pub fn new(
+        shape: Shape,
+        seed: u32,
+        table: &'a [u64],
+        stash: &'a Stash<L>,
+    ) -> Result<Finder<'a, L>> {
         check_table::<L>(shape, table.len())?;
         Ok(Finder { table: Tables { shape, seed, buckets: table, stash }, level: Level::best() })
     }
@@ -286,9 +330,11 @@ impl<'a, L: Layout> Finder<'a, L> {
     pub fn get(&self, key: L::Key) -> Option<L::Value> {
         self.table.find(key)
     }
-    /// The value of each query, or `missing`, and whether the table holds it (1 or 0). Errors: lengths that differ.
+    /// The value of each query, or `missing`, and whether the table holds it (1 or 0). Errors:
+    /// lengths that differ.
     ///
-    /// One or two cache lines a query, some 128 in flight on each thread; a small batch is answered by the calling thread.
+    /// One or two cache lines a query, some 128 in flight on each thread; a small batch is answered
+    /// by the calling thread.
     pub fn find(
         &self,
         device: &Device,
@@ -299,7 +345,11 @@ impl<'a, L: Layout> Finder<'a, L> {
     ) -> Result<()> {
         check_length("values", values.len(), "queries", queries.len())?;
         check_length("found", found.len(), "queries", queries.len())?;
-        self.search(device, queries, ValuesAndFlags { values: Values { values, missing }, flags: Flags { found } });
+        self.search(
+            device,
+            queries,
+            ValuesAndFlags { values: Values { values, missing }, flags: Flags { found } },
+        );
         Ok(())
     }
     /// The value of each query, or `missing`. Otherwise as [`find`](Self::find).
@@ -320,9 +370,15 @@ impl<'a, L: Layout> Finder<'a, L> {
         self.search(device, queries, Flags { found });
         Ok(())
     }
-    /// Whether the table holds each query, a bit each: query `i` is bit `i % 32` of word `i / 32`; the rest of the last word
-    /// is zero. Otherwise as [`find`](Self::find). Errors: not a word for each 32 queries begun.
-    pub fn contains_bits(&self, device: &Device, queries: &[L::Key], bits: &mut [u32]) -> Result<()> {
+    /// Whether the table holds each query, a bit each: query `i` is bit `i % 32` of word `i / 32`;
+    /// the rest of the last word is zero. Otherwise as [`find`](Self::find). Errors: not a word
+    /// for each 32 queries begun.
+    pub fn contains_bits(
+        &self,
+        device: &Device,
+        queries: &[L::Key],
+        bits: &mut [u32],
+    ) -> Result<()> {
         check_length("bits", bits.len(), "queries", queries.len().div_ceil(32))?;
         bits.fill(0);
         self.search(device, queries, Bits { words: bits });
@@ -372,7 +428,8 @@ pub fn pairs<'a, L: Layout>(
     let held = slots.filter_map(move |(head, behind, place)| {
         let key = L::key_in(head);
         // Fillers do not belong where they are.
-        (head != EMPTY && shape.belongs(L::hash(key), place)).then(|| (key, L::value_in(head, behind)))
+        (head != EMPTY && shape.belongs(L::hash(key), place))
+            .then(|| (key, L::value_in(head, behind)))
     });
     let stashed = stash.iter().map(|pair| (L::key(pair), L::value(pair)));
     held.chain(stashed).chain(stash.held().map(|value| (L::AMBIGUOUS, value)))

@@ -1,8 +1,9 @@
 //! The first pass of a build: pairs are mixed and parted into bins of whole partitions.
 //!
-//! Each thread takes one stretch of the input. A bin's pairs gather in a few cache lines and go out past the cache when these
-//! are full, into blocks that the bin takes from the thread's arena as it needs them: nothing is counted first, and no skew
-//! overflows a bin. Bins keep the order of the input.
+//! Each thread takes one stretch of the input. A bin's pairs gather in a few cache lines and go out
+//! past the cache when these are full, into blocks that the bin takes from the thread's arena as it
+//! needs them: nothing is counted first, and no skew overflows a bin. Bins keep the order of the
+//! input.
 //!
 //! Places count words of 64 bits: a pair is one, or two if it is wide.
 use super::simd::{LINE, Line, Simd, Work};
@@ -16,8 +17,8 @@ pub const BLOCK: usize = 512;
 const GROUP: usize = 16;
 /// Groups between asking for keys and mixing them.
 const AHEAD: usize = 24;
-/// Lines of a bin in which its pairs gather. When they are full is what nothing predicts: with one line this pass took 1.7 times
-/// as long.
+/// Lines of a bin in which its pairs gather. When they are full is what nothing predicts: with one
+/// line this pass took 1.7 times as long.
 const GATHERED: usize = 4;
 type Lines = [Line; GATHERED];
 const WORDS: usize = GATHERED * LINE;
@@ -60,12 +61,21 @@ pub struct Parted {
 impl Parted {
     /// Bytes that are kept.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.gathering[..]) + size_of_val(&self.next_place[..]) + size_of_val(&self.next_block[..])
+        size_of_val(&self.gathering[..])
+            + size_of_val(&self.next_place[..])
+            + size_of_val(&self.next_block[..])
     }
-    /// The pairs of a bin, in the order of the input, a block at a time, each with the one that comes next.
+    /// The pairs of a bin, in the order of the input, a block at a time, each with the one that
+    /// comes next.
     #[inline(always)]
     pub fn runs<'a>(&'a self, bin: usize, arena: &'a [u64]) -> Runs<'a> {
-        Runs { next_block: &self.next_block, arena, block: bin, end: self.next_place[bin] as usize, done: false }
+        Runs {
+            next_block: &self.next_block,
+            arena,
+            block: bin,
+            end: self.next_place[bin] as usize,
+            done: false,
+        }
     }
 }
 /// See [`Parted::runs`].
@@ -126,7 +136,9 @@ impl<L: Layout> Partition<'_, L> {
         let Partition { seed, keys, values, bins, parted, arena, .. } = self;
         let count = bins.count();
         parted.gathering.resize(count.max(parted.gathering.len()), [Line([0; LINE]); GATHERED]);
-        parted.next_block.resize(bins.blocks(keys.len() * L::SLOT_WORDS).max(parted.next_block.len()), 0);
+        parted
+            .next_block
+            .resize(bins.blocks(keys.len() * L::SLOT_WORDS).max(parted.next_block.len()), 0);
         parted.next_place.clear();
         parted.next_place.extend((0..count).map(|bin| (bin * BLOCK) as u32));
         let mut out = Out::<L, S, STREAM> {
@@ -140,8 +152,8 @@ impl<L: Layout> Partition<'_, L> {
         };
         let (key_groups, last_keys) = keys.as_chunks::<GROUP>();
         let (value_groups, last_values) = values.as_chunks::<GROUP>();
-        // A group is mixed while the one before goes to its bins: what is mixed passes through memory, which is faster than
-        // taking vectors apart.
+        // A group is mixed while the one before goes to its bins: what is mixed passes through
+        // memory, which is faster than taking vectors apart.
         let (mut pairs, mut bin) = ([[L::EMPTY_PAIR; GROUP]; 2], [[0; GROUP]; 2]);
         for step in 0..=key_groups.len() {
             if let (Some(keys), Some(values)) = (key_groups.get(step), value_groups.get(step)) {
@@ -226,7 +238,13 @@ mod tests {
     use koel_kernels::hash::mix::splitmix_at;
     use koel_kernels::map::layout::{Narrow, Number, Wide};
 
-    fn check<L: Layout>(level: Level, n: usize, bins: Bins, stream: bool, key: impl Fn(u32) -> u64) {
+    fn check<L: Layout>(
+        level: Level,
+        n: usize,
+        bins: Bins,
+        stream: bool,
+        key: impl Fn(u32) -> u64,
+    ) {
         let seed = 3;
         let keys = (0..n as u32).map(|i| L::Key::narrowed(key(i))).collect::<Vec<_>>();
         let values = (0..n as u64).map(|i| L::Value::narrowed(i << 32 | i)).collect::<Vec<_>>();
@@ -234,13 +252,22 @@ mod tests {
         let mut arena = vec![Line([0; LINE]); bins.lines(n * L::SLOT_WORDS)];
         for n in [n, n / 2] {
             let (keys, values) = (&keys[..n], &values[..n]);
-            level.run(Partition::<L> { seed, keys, values, bins, parted: &mut parted, arena: &mut arena, stream });
+            level.run(Partition::<L> {
+                seed,
+                keys,
+                values,
+                bins,
+                parted: &mut parted,
+                arena: &mut arena,
+                stream,
+            });
             let mut expected = vec![vec![]; bins.count()];
             for (&key, &value) in keys.iter().zip(values) {
                 let mixed = L::mixed(seed, key);
                 let partition = (L::hash(mixed) as u64 * bins.shape.partitions as u64) >> 32;
                 let words = [L::head(L::pair(mixed, value)), L::behind(L::pair(mixed, value))];
-                expected[(partition >> bins.shift) as usize].extend_from_slice(&words[..L::SLOT_WORDS]);
+                expected[(partition >> bins.shift) as usize]
+                    .extend_from_slice(&words[..L::SLOT_WORDS]);
             }
             for (bin, expected) in expected.iter().enumerate() {
                 let runs = parted.runs(bin, bytemuck::cast_slice(&arena));

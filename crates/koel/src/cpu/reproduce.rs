@@ -1,9 +1,11 @@
-//! The pairs of a bin placed anew, so that its bytes follow from them alone: by the rule of [`koel_kernels::map::reproduce`],
-//! which is that of the kernels.
+//! The pairs of a bin placed anew, so that its bytes follow from them alone: by the rule of
+//! [`koel_kernels::map::reproduce`], which is that of the kernels.
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
 use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Shape, with_class_bits};
-use koel_kernels::map::reproduce::{MOST_STASHED, NOBODY, Places, first_proposal, number, overflowed, propose};
+use koel_kernels::map::reproduce::{
+    MOST_STASHED, NOBODY, Places, first_proposal, number, overflowed, propose,
+};
 use std::cell::Cell;
 
 /// Memory for one partition, and for the stash of its bin.
@@ -27,8 +29,9 @@ impl<L: Layout> Reproducer<L> {
         let words = self.places.capacity() + self.before.capacity() + self.homeless.capacity();
         words * size_of::<u64>() + self.stashed.capacity() * size_of::<L::Pair>()
     }
-    /// Places the pairs of whole partitions, the first of which is `first_partition`: those in their buckets, and those in their stash.
-    /// `bits` becomes the class bits of each bucket, of which a full one is still to be given the order.
+    /// Places the pairs of whole partitions, the first of which is `first_partition`: those in
+    /// their buckets, and those in their stash. `bits` becomes the class bits of each bucket,
+    /// of which a full one is still to be given the order.
     pub fn place(
         &mut self,
         shape: Shape,
@@ -45,10 +48,11 @@ impl<L: Layout> Reproducer<L> {
         stash.clear();
         let each = shape.buckets as usize;
         let mut rest = &stashed[..];
-        for (partition, (buckets, bits)) in
-            (first_partition..).zip(buckets.chunks_exact_mut(each * L::WORDS).zip(bits.chunks_exact_mut(each)))
+        for (partition, (buckets, bits)) in (first_partition..)
+            .zip(buckets.chunks_exact_mut(each * L::WORDS).zip(bits.chunks_exact_mut(each)))
         {
-            let (stashed, others) = rest.split_at(rest.partition_point(|pair| partition_of(pair) == partition));
+            let (stashed, others) =
+                rest.split_at(rest.partition_point(|pair| partition_of(pair) == partition));
             rest = others;
             if stashed.len() > MOST_STASHED as usize {
                 // It stays as it was built.
@@ -57,17 +61,19 @@ impl<L: Layout> Reproducer<L> {
             }
             before.clear();
             before.extend_from_slice(buckets);
-            let head = |number: u32| match stashed.get((number as usize).wrapping_sub(each * BUCKET)) {
-                Some(&pair) => L::head(pair),
-                None => heads::<L>(before, number as usize / BUCKET)[number as usize % BUCKET],
-            };
-            let pair = |number: u32| match stashed.get((number as usize).wrapping_sub(each * BUCKET)) {
-                Some(&pair) => pair,
-                None => {
-                    let (place, slot) = (number as usize / BUCKET, number as usize % BUCKET);
-                    L::with_head(head(number), before[behind_at::<L>(place, slot)])
-                }
-            };
+            let head =
+                |number: u32| match stashed.get((number as usize).wrapping_sub(each * BUCKET)) {
+                    Some(&pair) => L::head(pair),
+                    None => heads::<L>(before, number as usize / BUCKET)[number as usize % BUCKET],
+                };
+            let pair =
+                |number: u32| match stashed.get((number as usize).wrapping_sub(each * BUCKET)) {
+                    Some(&pair) => pair,
+                    None => {
+                        let (place, slot) = (number as usize / BUCKET, number as usize % BUCKET);
+                        L::with_head(head(number), before[behind_at::<L>(place, slot)])
+                    }
+                };
             places.clear();
             places.resize(each * BUCKET, NOBODY);
             let cells = Cells(Cell::from_mut(&mut places[..]).as_slice_of_cells());
@@ -84,12 +90,15 @@ impl<L: Layout> Reproducer<L> {
                     bits[first as usize] |= bit as u8;
                 }
             };
-            for (bucket, (four, words)) in
-                (0..).zip(places.as_chunks::<BUCKET>().0.iter().zip(buckets.chunks_exact_mut(L::WORDS)))
+            for (bucket, (four, words)) in (0..)
+                .zip(places.as_chunks::<BUCKET>().0.iter().zip(buckets.chunks_exact_mut(L::WORDS)))
             {
-                let pairs =
-                    four.map(|proposal| if proposal == NOBODY { L::EMPTY_PAIR } else { pair(number(proposal)) });
-                four.iter().filter(|&&p| p != NOBODY).for_each(|&p| mark(overflowed(shape, p, bucket)));
+                let pairs = four.map(|proposal| {
+                    if proposal == NOBODY { L::EMPTY_PAIR } else { pair(number(proposal)) }
+                });
+                four.iter()
+                    .filter(|&&p| p != NOBODY)
+                    .for_each(|&p| mark(overflowed(shape, p, bucket)));
                 // In ascending order, empty slots last.
                 for (slot, pair) in with_class_bits::<L>(pairs, 0).into_iter().enumerate() {
                     words[behind_at::<L>(0, slot)] = L::behind(pair);

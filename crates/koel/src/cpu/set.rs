@@ -1,7 +1,9 @@
-//! The CPU's engine of sets: the same steps as on other devices, [filled](koel_kernels::set::fill) bin by bin in the cache.
+//! The CPU's engine of sets: the same steps as on other devices, [filled](koel_kernels::set::fill)
+//! bin by bin in the cache.
 //!
-//! Keys are mixed and parted into bins as pairs of a map are, each with itself as its value: twice the bytes that they need. What fills the
-//! bins and looks keys up is portable code, a key after the other; buckets are asked for some keys ahead.
+//! Keys are mixed and parted into bins as pairs of a map are, each with itself as its value: twice
+//! the bytes that they need. What fills the bins and looks keys up is portable code, a key after
+//! the other; buckets are asked for some keys ahead.
 use super::partition::{Bins, Parted};
 use super::{Level, Memory, PARALLEL_QUERIES, Pages, QUERY_PIECE, Stash, bins, part};
 use crate::device::Device;
@@ -46,13 +48,20 @@ enum Parts<'a, K> {
     Bins(Vec<(&'a Parted, &'a [u64])>),
 }
 impl<'a, K: Member> Parts<'a, K> {
-    fn new(pages: Pages, bins: Bins, seed: u32, keys: &'a [K], scratch: &'a mut Scratch) -> Result<Parts<'a, K>> {
+    fn new(
+        pages: Pages,
+        bins: Bins,
+        seed: u32,
+        keys: &'a [K],
+        scratch: &'a mut Scratch,
+    ) -> Result<Parts<'a, K>> {
         // Nothing needs no bins.
         if bins.count() == 1 || keys.is_empty() {
             return Ok(Parts::Input(seed, keys));
         }
         let Scratch { arena, parted } = scratch;
-        part::<K::Pairs>(Level::best(), pages, bins, seed, keys, keys, arena, parted).map(Parts::Bins)
+        part::<K::Pairs>(Level::best(), pages, bins, seed, keys, keys, arena, parted)
+            .map(Parts::Bins)
     }
     /// Each mixed key of a bin.
     fn each(&self, bin: usize, mut each: impl FnMut(K)) {
@@ -60,7 +69,8 @@ impl<'a, K: Member> Parts<'a, K> {
             Parts::Input(seed, keys) => keys.iter().for_each(|&key| each(mixed(*seed, key))),
             Parts::Bins(parts) => {
                 for (run, _) in parts.iter().flat_map(|(parted, arena)| parted.runs(bin, arena)) {
-                    run.chunks_exact(K::Pairs::SLOT_WORDS).for_each(|pair| each(K::narrowed(pair[0])));
+                    run.chunks_exact(K::Pairs::SLOT_WORDS)
+                        .for_each(|pair| each(K::narrowed(pair[0])));
                 }
             }
         }
@@ -128,8 +138,9 @@ struct Filler<K> {
     waiting: Vec<K>,
 }
 impl<K: Member> Filler<K> {
-    /// Gives each key of a bin of some arrays a slot, or leaves it waiting. Gives how many keys there are, and of each array whether it has
-    /// the ambiguous key. `None` if more than `room` different keys wait.
+    /// Gives each key of a bin of some arrays a slot, or leaves it waiting. Gives how many keys
+    /// there are, and of each array whether it has the ambiguous key. `None` if more than
+    /// `room` different keys wait.
     fn fill<const ARRAYS: usize>(
         &mut self,
         shape: Shape,
@@ -177,13 +188,15 @@ impl<K: Member> Filler<K> {
         (waiting.len() <= room).then(|| (new + waiting.len() + held.contains(&true) as usize, held))
     }
 }
-/// How many of the keys that wait, in order, have no room whatever is evicted: their partitions have fewer empty slots.
+/// How many of the keys that wait, in order, have no room whatever is evicted: their partitions
+/// have fewer empty slots.
 fn surplus<K: Member>(table: Host<'_, K>, waiting: &[K]) -> usize {
     let partition_of = |key: &K| table.shape.partition(K::Pairs::hash(*key));
     let each = table.shape.buckets as usize * K::SLOTS as usize;
     let of_partition = |keys: &[K]| {
         let first = (partition_of(&keys[0]) - table.first_partition) as usize * each;
-        let empty = table.slots[first..first + each].iter().filter(|slot| slot.get() == K::EMPTY).count();
+        let empty =
+            table.slots[first..first + each].iter().filter(|slot| slot.get() == K::EMPTY).count();
         keys.len().saturating_sub(empty)
     };
     waiting.chunk_by(|a, b| partition_of(a) == partition_of(b)).map(of_partition).sum()
@@ -193,7 +206,13 @@ fn drop_copies<K: Member>(keys: &mut Vec<K>) {
     keys.sort_unstable();
     keys.dedup();
 }
-fn host<'a, K: Member>(shape: Shape, bins: Bins, bin: usize, slots: &'a mut [K], marks: &'a mut [u8]) -> Host<'a, K> {
+fn host<'a, K: Member>(
+    shape: Shape,
+    bins: Bins,
+    bin: usize,
+    slots: &'a mut [K],
+    marks: &'a mut [u8],
+) -> Host<'a, K> {
     Host {
         shape,
         first_partition: (bin as u32) << bins.shift,
@@ -206,8 +225,9 @@ fn bin_slots<K: Member>(bins: Bins) -> usize {
     (bins.shape.buckets as usize * K::SLOTS as usize) << bins.shift
 }
 
-/// Builds a set of these keys: every slot of `table` and the stash are written, whatever they held. `None` if more than `most_stashed` keys
-/// would be stashed: the table then holds a part, and the keys were probably chosen against the seed.
+/// Builds a set of these keys: every slot of `table` and the stash are written, whatever they held.
+/// `None` if more than `most_stashed` keys would be stashed: the table then holds a part, and the
+/// keys were probably chosen against the seed.
 ///
 /// Errors: a length that does not fit, out of memory.
 #[allow(clippy::too_many_arguments, reason = "as of maps")]
@@ -255,7 +275,10 @@ pub fn build<K: Member>(
             }
             for (slots, &bits) in slots.chunks_exact_mut(K::SLOTS as usize).zip(&*marks) {
                 let bucket = finished::<K>(bucket(slots), bits.into());
-                slots.iter_mut().enumerate().for_each(|(i, slot)| *slot = in_bucket::<K>(&bucket, i));
+                slots
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(i, slot)| *slot = in_bucket::<K>(&bucket, i));
             }
             Outcomes { kept, held, stashed }
         });
@@ -290,8 +313,9 @@ impl<K> Default for Outcomes<K> {
     }
 }
 
-/// Writes what is made of two arrays, of which [`how`] tells, to `output`, in any order. Gives how many keys there are. `shape`: by which keys
-/// are parted; it must be of as many keys as are put together.
+/// Writes what is made of two arrays, of which [`how`] tells, to `output`, in any order. Gives how
+/// many keys there are. `shape`: by which keys are parted; it must be of as many keys as are put
+/// together.
 ///
 /// Errors: out of memory.
 pub fn combine<K: Member>(
@@ -342,8 +366,14 @@ pub fn combine<K: Member>(
                     _ => true,
                 };
                 let there = slots.iter().chain(&*waiting).zip(&*hits);
-                let kept = there.filter(|&(&key, &hit)| key != K::EMPTY && wanted(hit)).map(|(&key, _)| key);
-                let ambiguous = if what == how::UNION { held[0] || held[1] } else { held[0] && wanted(held[1]) };
+                let kept = there
+                    .filter(|&(&key, &hit)| key != K::EMPTY && wanted(hit))
+                    .map(|(&key, _)| key);
+                let ambiguous = if what == how::UNION {
+                    held[0] || held[1]
+                } else {
+                    held[0] && wanted(held[1])
+                };
                 let kept = kept.chain(ambiguous.then_some(K::EMPTY));
                 kept.map(|key| unmixed(seed, key)).collect::<Vec<K>>()
             },
@@ -432,16 +462,20 @@ impl<K: Member> Finder<'_, K> {
     pub fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()> {
         check_length("found", found.len(), "queries", queries.len())?;
         let piece = Self::piece(device, queries);
-        let answer = |(queries, found): (&[K], &mut [u8])| self.each(queries, |i, there| found[i] = there as u8);
+        let answer = |(queries, found): (&[K], &mut [u8])| {
+            self.each(queries, |i, there| found[i] = there as u8)
+        };
         if queries.len() <= piece {
             answer((queries, found));
         } else {
-            device.install(|| queries.par_chunks(piece).zip(found.par_chunks_mut(piece)).for_each(answer));
+            device.install(|| {
+                queries.par_chunks(piece).zip(found.par_chunks_mut(piece)).for_each(answer)
+            });
         }
         Ok(())
     }
-    /// Whether the set holds each query, a bit each: query `i` is bit `i % 32` of word `i / 32`; the rest of the last word is zero. Errors:
-    /// not a word for each 32 queries begun.
+    /// Whether the set holds each query, a bit each: query `i` is bit `i % 32` of word `i / 32`;
+    /// the rest of the last word is zero. Errors: not a word for each 32 queries begun.
     pub fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()> {
         check_length("bits", bits.len(), "queries", queries.len().div_ceil(32))?;
         let piece = Self::piece(device, queries);
@@ -452,7 +486,9 @@ impl<K: Member> Finder<'_, K> {
         if queries.len() <= piece {
             answer((queries, bits));
         } else {
-            device.install(|| queries.par_chunks(piece).zip(bits.par_chunks_mut(piece / 32)).for_each(answer));
+            device.install(|| {
+                queries.par_chunks(piece).zip(bits.par_chunks_mut(piece / 32)).for_each(answer)
+            });
         }
         Ok(())
     }

@@ -3,13 +3,16 @@ use super::simd::GROUP;
 use koel_kernels::map::layout::{EMPTY, Layout};
 use koel_kernels::map::stash;
 
-/// Of this many slots one is taken at most: a search for what is not there ends at its first slot, nearly always.
+/// Of this many slots one is taken at most: a search for what is not there ends at its first slot,
+/// nearly always.
 const SPARSE: usize = 8;
 
-/// A small table with linear probing, normally empty; and the value of the ambiguous key, if the table holds that.
+/// A small table with linear probing, normally empty; and the value of the ambiguous key, if the
+/// table holds that.
 #[derive(Clone)]
 pub struct Stash<L: Layout> {
-    /// A power of two of slots, or none: the head of each, then the word behind it if values are wide.
+    /// A power of two of slots, or none: the head of each, then the word behind it if values are
+    /// wide.
     slots: Vec<u64>,
     len: usize,
     held: Option<L::Value>,
@@ -21,24 +24,28 @@ impl<L: Layout> Default for Stash<L> {
 }
 impl<L: Layout> Stash<L> {
     /// Of pairs with distinct keys, none of them the ambiguous one, and the value of that.
-    pub fn from_pairs(pairs: impl IntoIterator<Item = L::Pair>, held: Option<L::Value>) -> Stash<L> {
+    pub fn from_pairs(
+        pairs: impl IntoIterator<Item = L::Pair>,
+        held: Option<L::Value>,
+    ) -> Stash<L> {
         let mut stash = Stash { held, ..Stash::default() };
         pairs.into_iter().for_each(|pair| stash.insert(pair));
         stash
     }
-    /// Of the slots of another device, however they are arranged, and the value of the ambiguous key. What is left of an
-    /// incomplete last slot does not count.
+    /// Of the slots of another device, however they are arranged, and the value of the ambiguous
+    /// key. What is left of an incomplete last slot does not count.
     pub fn from_slots(slots: &[u64], held: Option<L::Value>) -> Stash<L> {
         Stash::from_pairs(pairs_of::<L>(slots), held)
     }
-    /// As [`from_pairs`](Self::from_pairs), of pairs that may have been chosen to collide: `None` if putting them in takes more than `most`
-    /// steps beyond the first of each.
+    /// As [`from_pairs`](Self::from_pairs), of pairs that may have been chosen to collide: `None`
+    /// if putting them in takes more than `most` steps beyond the first of each.
     pub fn from_pairs_within(
         pairs: impl ExactSizeIterator<Item = L::Pair>,
         held: Option<L::Value>,
         most: u64,
     ) -> Option<Stash<L>> {
-        let slots = if pairs.len() == 0 { 0 } else { (pairs.len() * SPARSE).next_power_of_two().max(16) };
+        let slots =
+            if pairs.len() == 0 { 0 } else { (pairs.len() * SPARSE).next_power_of_two().max(16) };
         let mut stash = Stash { slots: vec![EMPTY; slots * L::SLOT_WORDS], len: pairs.len(), held };
         let mut steps = 0;
         for pair in pairs {
@@ -207,7 +214,10 @@ mod tests {
             assert_eq!(stash.get(last), value(6));
             assert_eq!(stash.iter().count(), stash.len());
             let copy = Stash::<L>::from_slots(stash.slots(), value(9));
-            assert_eq!((copy.held(), copy.len(), copy.get(last)), (value(9), stash.len(), value(6)));
+            assert_eq!(
+                (copy.held(), copy.len(), copy.get(last)),
+                (value(9), stash.len(), value(6))
+            );
             stash.clear();
             assert_eq!((stash.get(last), stash.slots().len()), (None, slots * L::SLOT_WORDS));
         }
@@ -219,24 +229,37 @@ mod tests {
         pairs_are_found::<Wide<u64, u32>>();
         pairs_are_found::<Wide<u64, u64>>();
     }
-    /// Keys chosen to share their buckets have one hash: their searches begin at slots of their own.
+    /// Keys chosen to share their buckets have one hash: their searches begin at slots of their
+    /// own.
     #[test]
     fn keys_of_one_hash_do_not_share_a_chain() {
-        let pairs = |n: u64| (0..n).map(|i| pair::<Wide<u64, u64>>(0x1234_5678 << 32 | i, i)).collect::<Vec<_>>();
+        let pairs = |n: u64| {
+            (0..n).map(|i| pair::<Wide<u64, u64>>(0x1234_5678 << 32 | i, i)).collect::<Vec<_>>()
+        };
         for n in [1_000, 30_000] {
             let stash = Stash::<Wide<u64, u64>>::from_pairs_within(pairs(n).into_iter(), None, n);
-            assert!((0..n).all(|i| stash.as_ref().unwrap().get(0x1234_5678 << 32 | i) == Some(i)), "{n}");
+            assert!(
+                (0..n).all(|i| stash.as_ref().unwrap().get(0x1234_5678 << 32 | i) == Some(i)),
+                "{n}"
+            );
         }
     }
     /// Keys that all begin at one slot, the last: the search goes round.
     #[test]
     fn a_crowded_slot_overflows_into_the_next() {
-        let crowded = (0u32..).filter(|h| h.wrapping_mul(0x9E37_79B1) >> 22 == 0x3FF).take(100).collect::<Vec<_>>();
-        let stash = Stash::<Narrow>::from_pairs(crowded.iter().map(|&h| Narrow::pair(h, !h)), Some(3));
+        let crowded = (0u32..)
+            .filter(|h| h.wrapping_mul(0x9E37_79B1) >> 22 == 0x3FF)
+            .take(100)
+            .collect::<Vec<_>>();
+        let stash =
+            Stash::<Narrow>::from_pairs(crowded.iter().map(|&h| Narrow::pair(h, !h)), Some(3));
         assert_eq!((stash.held(), stash.slots().len()), (Some(3), 1024));
         assert!(crowded.iter().all(|&h| stash.get(h) == Some(!h)));
         let mut mixed = [7; GROUP];
         mixed[3] = crowded[0];
-        assert_eq!((stash.suspects(&mixed, 0xFFFF) >> 3 & 1, stash.suspects(&mixed, 0xFFF7) >> 3 & 1), (1, 0));
+        assert_eq!(
+            (stash.suspects(&mixed, 0xFFFF) >> 3 & 1, stash.suspects(&mixed, 0xFFF7) >> 3 & 1),
+            (1, 0)
+        );
     }
 }

@@ -77,9 +77,14 @@ fn built<L: Pairing>(
     // What a table held before must not matter; nor how it is aligned.
     let words = shape.all_buckets() as usize * L::WORDS;
     let (mut table, skip) = (vec![0x1234_5678_9ABC_DEF0; words + 1], keys.len() % 2);
-    let mut stash = Stash::from_pairs([L::pair(L::Mixed::narrowed(1), L::value_of(1))], Some(L::value_of(1)));
-    let (how, slots) = (How { policy, reproducible: false, most_stashed: usize::MAX }, &mut table[skip..][..words]);
-    let counts = build(device, shape, SEED, keys, values, how, slots, &mut stash, scratch)?.unwrap();
+    let mut stash =
+        Stash::from_pairs([L::pair(L::Mixed::narrowed(1), L::value_of(1))], Some(L::value_of(1)));
+    let (how, slots) = (
+        How { policy, reproducible: false, most_stashed: usize::MAX },
+        &mut table[skip..][..words],
+    );
+    let counts =
+        build(device, shape, SEED, keys, values, how, slots, &mut stash, scratch)?.unwrap();
     let table = table[skip..][..words].to_vec();
     Ok(Built { shape, table, stash, counts })
 }
@@ -90,13 +95,18 @@ fn check<L: Pairing>(device: &Device, built: &Built<L>, expected: &Map<L>, given
     assert_eq!(counts.duplicates, given - expected.len());
     assert_eq!(counts.stashed, stash.len());
     assert_eq!(stash.held(), ambiguous::<L>().and_then(|key| expected.get(&key).copied()));
-    let held = pairs(shape, table, stash).map(|(mixed, value)| (L::unmixed(SEED, mixed), value)).collect::<Vec<_>>();
+    let held = pairs(shape, table, stash)
+        .map(|(mixed, value)| (L::unmixed(SEED, mixed), value))
+        .collect::<Vec<_>>();
     assert_eq!(held.len(), expected.len());
     assert_eq!(&held.into_iter().collect::<HashMap<_, _>>(), expected);
     for (place, bucket) in table.chunks_exact(L::WORDS).enumerate() {
         let fill = bucket[..4].iter().position(|&head| head == EMPTY).unwrap_or(4);
         assert!(bucket[fill..4].iter().all(|&head| head == EMPTY), "empty slots are last");
-        assert!(bucket[4..].iter().skip(fill).all(|&value| value == EMPTY), "and hold no old values");
+        assert!(
+            bucket[4..].iter().skip(fill).all(|&value| value == EMPTY),
+            "and hold no old values"
+        );
         for &head in &bucket[..fill] {
             assert_ne!(L::key_in(head), L::AMBIGUOUS);
             let (h, at) = (L::hash(L::key_in(head)), place as u32 % shape.buckets);
@@ -122,7 +132,11 @@ fn check<L: Pairing>(device: &Device, built: &Built<L>, expected: &Map<L>, given
             let (queries, wanted_found) = (&queries[..n], &expected_found[..n]);
             let (mut values, mut found) = (vec![L::value_of(1); n], vec![2; n]);
             finder.find(device, queries, &mut values, missing, &mut found).unwrap();
-            assert_eq!((&values[..], &found[..]), (&expected_values[..n], wanted_found), "{level:?}");
+            assert_eq!(
+                (&values[..], &found[..]),
+                (&expected_values[..n], wanted_found),
+                "{level:?}"
+            );
             values.fill(L::value_of(1));
             finder.values(device, queries, &mut values, missing).unwrap();
             assert_eq!(values, &expected_values[..n], "{level:?}");
@@ -131,15 +145,22 @@ fn check<L: Pairing>(device: &Device, built: &Built<L>, expected: &Map<L>, given
             assert_eq!(found, wanted_found, "{level:?}");
             let mut bits = vec![0xAAAA_5555; n.div_ceil(32)];
             finder.contains_bits(device, queries, &mut bits).unwrap();
-            let word = |flags: &[u8]| flags.iter().rev().fold(0, |word, &flag| word << 1 | flag as u32);
+            let word =
+                |flags: &[u8]| flags.iter().rev().fold(0, |word, &flag| word << 1 | flag as u32);
             assert_eq!(bits, wanted_found.chunks(32).map(word).collect::<Vec<_>>(), "{level:?}");
             let count = wanted_found.iter().map(|&flag| flag as usize).sum::<usize>();
             assert_eq!(finder.count(device, queries), count, "{level:?}");
         }
     }
 }
-/// Builds with every instruction set and number of threads: the bytes are the same, and the answers right.
-fn check_all<L: Pairing>(shape: Shape, keys: &[L::Key], values: &[L::Value], policies: &[Duplicates]) -> Counts {
+/// Builds with every instruction set and number of threads: the bytes are the same, and the answers
+/// right.
+fn check_all<L: Pairing>(
+    shape: Shape,
+    keys: &[L::Key],
+    values: &[L::Value],
+    policies: &[Duplicates],
+) -> Counts {
     let mut counts = Counts::default();
     for &policy in policies {
         let expected = oracle::<L>(keys, values, policy);
@@ -155,7 +176,12 @@ fn check_all<L: Pairing>(shape: Shape, keys: &[L::Key], values: &[L::Value], pol
                             assert!(policy == Duplicates::Reject && first < second);
                             let is = |k: L::Key| u128::from(k.widened()) == key;
                             assert!(is(keys[first]) && is(keys[second]));
-                            assert!(!keys[..second].iter().enumerate().any(|(i, &k)| is(k) && i != first));
+                            assert!(
+                                !keys[..second]
+                                    .iter()
+                                    .enumerate()
+                                    .any(|(i, &k)| is(k) && i != first)
+                            );
                             assert!(expected.len() < keys.len());
                             continue;
                         }
@@ -178,13 +204,18 @@ fn check_all<L: Pairing>(shape: Shape, keys: &[L::Key], values: &[L::Value], pol
                 }
             }
         }
-        assert_eq!(reference.is_none(), policy == Duplicates::Reject && expected.len() < keys.len());
+        assert_eq!(
+            reference.is_none(),
+            policy == Duplicates::Reject && expected.len() < keys.len()
+        );
     }
     counts
 }
 fn random_keys<L: Pairing>(n: usize, seed: u32) -> Vec<L::Key> {
     // Distinct: the low half is by a bijection.
-    (0..n as u32).map(|i| L::key_of(splitmix_at(seed.into(), i) << 32 | mix(i ^ seed) as u64)).collect()
+    (0..n as u32)
+        .map(|i| L::key_of(splitmix_at(seed.into(), i) << 32 | mix(i ^ seed) as u64))
+        .collect()
 }
 fn numbers<L: Pairing>(n: usize) -> Vec<L::Value> {
     (0..n as u64).map(|i| L::value_of(i.wrapping_mul(0x9E37_79B1_9E37_79B1))).collect()
@@ -194,7 +225,25 @@ const fn scaled(n: usize) -> usize {
 }
 
 fn every_size<L: Pairing>() {
-    for n in [0, 1, 2, 3, 4, 5, 15, 16, 17, 63, 100, 511, 512, 513, scaled(3000), scaled(40_000), scaled(150_000)] {
+    for n in [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        15,
+        16,
+        17,
+        63,
+        100,
+        511,
+        512,
+        513,
+        scaled(3000),
+        scaled(40_000),
+        scaled(150_000),
+    ] {
         let policies = if n < 5000 { &POLICIES } else { &POLICIES[..1] };
         check_all::<L>(shape(n, 0.8, 3600.0), &random_keys::<L>(n, 3), &numbers::<L>(n), policies);
     }
@@ -253,8 +302,8 @@ fn duplicates_of_every_kind<L: Pairing>() {
         }
     }
 }
-/// The key whose mixed form looks like an empty slot, with values that look like one too or not, in tables with and without
-/// room. Of some pairings no key is that.
+/// The key whose mixed form looks like an empty slot, with values that look like one too or not, in
+/// tables with and without room. Of some pairings no key is that.
 fn the_ambiguous_key<L: Pairing>() {
     let n = 200;
     let ambiguous = ambiguous::<L>().unwrap_or(L::key_of(u64::MAX));
@@ -262,9 +311,14 @@ fn the_ambiguous_key<L: Pairing>() {
     for (partitions, buckets) in shapes.into_iter().take(if cfg!(miri) { 2 } else { 5 }) {
         let shape = Shape { partitions, buckets };
         for others in [0, 1, 7, n] {
-            for of_it in
-                [&[u64::MAX][..], &[3], &[3, u64::MAX], &[u64::MAX, 3], &[u64::MAX, 3, u64::MAX], &[1, u64::MAX, 2]]
-            {
+            for of_it in [
+                &[u64::MAX][..],
+                &[3],
+                &[3, u64::MAX],
+                &[u64::MAX, 3],
+                &[u64::MAX, 3, u64::MAX],
+                &[1, u64::MAX, 2],
+            ] {
                 let mut keys = random_keys::<L>(others, 9);
                 let mut values = numbers::<L>(others);
                 for (i, &value) in of_it.iter().enumerate() {
@@ -287,7 +341,9 @@ fn the_ambiguous_key<L: Pairing>() {
 /// Tables too small for their pairs.
 fn what_has_no_room_is_in_the_stash<L: Pairing>() {
     let n = scaled(5000).max(100);
-    for (partitions, buckets) in [(1, 1), (1, 10), (7, 1), (50, 3), (20_000, 1), (1, scaled(1200).max(20) as u32)] {
+    for (partitions, buckets) in
+        [(1, 1), (1, 10), (7, 1), (50, 3), (20_000, 1), (1, scaled(1200).max(20) as u32)]
+    {
         let shape = Shape { partitions, buckets };
         let counts = check_all::<L>(shape, &random_keys::<L>(n, 8), &numbers::<L>(n), &POLICIES);
         let slots = shape.all_buckets() as usize * BUCKET;
@@ -316,7 +372,8 @@ fn scratch_is_reused<L: Pairing>() {
     for seed in 0..3 {
         let (keys, values) = (random_keys::<L>(n, seed), numbers::<L>(n));
         let shape = shape(n, 0.8, 3600.0);
-        let built = built(&device, shape, &keys, &values, Duplicates::KeepLast, &mut scratch).unwrap();
+        let built =
+            built(&device, shape, &keys, &values, Duplicates::KeepLast, &mut scratch).unwrap();
         check(&device, &built, &oracle::<L>(&keys, &values, Duplicates::KeepLast), n);
         // Which thread has the largest bin may differ, but not much.
         assert!(scratch.bytes() < 2 * *bytes.get_or_insert(scratch.bytes()));
@@ -331,24 +388,41 @@ fn wrong_lengths_are_errors<L: Pairing>() {
     let words = 6 * L::WORDS;
     let mut go = |shape, values: &[L::Value], words: usize| {
         let mut table = vec![0; words];
-        let how = How { policy: Duplicates::KeepLast, reproducible: false, most_stashed: usize::MAX };
-        build(&device, shape, SEED, &keys, values, how, &mut table, &mut stash, &mut scratch).map(|_| ())
+        let how =
+            How { policy: Duplicates::KeepLast, reproducible: false, most_stashed: usize::MAX };
+        build(&device, shape, SEED, &keys, values, how, &mut table, &mut stash, &mut scratch)
+            .map(|_| ())
     };
     assert!(go(ok, &both, words).is_ok());
-    assert!(matches!(go(ok, &both[..1], words), Err(Error::Length { name: "values", found: 1, expected: 2, .. })));
+    assert!(matches!(
+        go(ok, &both[..1], words),
+        Err(Error::Length { name: "values", found: 1, expected: 2, .. })
+    ));
     let error = go(ok, &both, words - 1);
     assert!(
         matches!(error, Err(Error::Length { name: "table", found, expected, .. }) if (found, expected) == (words - 1, words))
     );
-    assert!(matches!(go(Shape { partitions: 0, ..ok }, &both, 0), Err(Error::Setting { field: "shape", .. })));
+    assert!(matches!(
+        go(Shape { partitions: 0, ..ok }, &both, 0),
+        Err(Error::Setting { field: "shape", .. })
+    ));
     let huge = Shape { partitions: 1 << 16, buckets: 1 << 16 };
     assert!(matches!(go(huge, &both, 0), Err(Error::TooMany { .. })));
     let (table, stash) = (vec![EMPTY; words], Stash::<L>::default());
     assert!(Finder::new(ok, SEED, &table[1..], &stash).is_err());
     let finder = Finder::new(ok, SEED, &table, &stash).unwrap();
     let (key, value) = ([keys[0]], both[0]);
-    assert!(matches!(finder.values(&device, &key, &mut [], value), Err(Error::Length { name: "values", .. })));
-    assert!(matches!(finder.contains(&device, &key, &mut [1, 2]), Err(Error::Length { name: "found", .. })));
-    assert!(matches!(finder.contains_bits(&device, &key, &mut []), Err(Error::Length { name: "bits", .. })));
+    assert!(matches!(
+        finder.values(&device, &key, &mut [], value),
+        Err(Error::Length { name: "values", .. })
+    ));
+    assert!(matches!(
+        finder.contains(&device, &key, &mut [1, 2]),
+        Err(Error::Length { name: "found", .. })
+    ));
+    assert!(matches!(
+        finder.contains_bits(&device, &key, &mut []),
+        Err(Error::Length { name: "bits", .. })
+    ));
     assert!(finder.find(&device, &key, &mut [value], value, &mut []).is_err());
 }

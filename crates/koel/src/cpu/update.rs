@@ -1,11 +1,14 @@
 //! Updates of a table that is there, in batches, in place.
 //!
-//! Operations are sorted by partition. Then each partition that has some is taken apart, changed by one operation after the other, in
-//! their order, and put together again, by any of the threads. Pairs of its stash try to get out of it each time.
+//! Operations are sorted by partition. Then each partition that has some is taken apart, changed by
+//! one operation after the other, in their order, and put together again, by any of the threads.
+//! Pairs of its stash try to get out of it each time.
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
 use crate::device::Device;
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape, class, empty_last, filled, with_class_bits};
+use koel_kernels::map::layout::{
+    BUCKET, EMPTY, Layout, Number, Shape, class, empty_last, filled, with_class_bits,
+};
 use koel_kernels::map::update::{applied, operation, status, status_of};
 use koel_kernels::set::layout::{Member, finished, in_bucket};
 use rayon::prelude::*;
@@ -32,7 +35,8 @@ pub trait Buckets {
     const VALUES: bool;
     /// The pair in a slot of a bucket of these words; empty if there is none.
     fn pair(words: &[Self::Word], bucket: usize, slot: usize) -> PairOf<Self>;
-    /// Writes the pairs of a bucket that is in this place, and from which keys of classes with these bits overflowed.
+    /// Writes the pairs of a bucket that is in this place, and from which keys of classes with
+    /// these bits overflowed.
     fn write(shape: Shape, place: u32, pairs: &[PairOf<Self>], bits: u8, words: &mut [Self::Word]);
 }
 type PairOf<B> = <<B as Buckets>::Pairs as Layout>::Pair;
@@ -50,7 +54,9 @@ impl<L: Layout> Buckets for OfMap<L> {
     }
     fn write(shape: Shape, place: u32, pairs: &[L::Pair], bits: u8, words: &mut [u64]) {
         let pairs = [0, 1, 2, 3].map(|slot| pairs[slot]);
-        let gone = (0..BUCKET).filter(|&slot| L::head(pairs[slot]) == EMPTY).fold(0, |gone, slot| gone | 1 << slot);
+        let gone = (0..BUCKET)
+            .filter(|&slot| L::head(pairs[slot]) == EMPTY)
+            .fold(0, |gone, slot| gone | 1 << slot);
         // A lookup goes on only from a bucket that is full.
         let pairs = if gone == 0 || bits != 0 {
             with_class_bits::<L>(filled::<L>(shape, place, pairs, gone), bits as u32)
@@ -63,7 +69,8 @@ impl<L: Layout> Buckets for OfMap<L> {
         }
     }
 }
-/// Those of a set. A key of which the first bucket has room comes home from its second one: no [filler](Shape::filler) is needed.
+/// Those of a set. A key of which the first bucket has room comes home from its second one: no
+/// [filler](Shape::filler) is needed.
 pub struct OfSet<K>(PhantomData<K>);
 impl<K: Member + Send> Buckets for OfSet<K> {
     type Pairs = K::Pairs;
@@ -78,7 +85,10 @@ impl<K: Member + Send> Buckets for OfSet<K> {
     }
     fn write(_: Shape, _: u32, pairs: &[PairOf<Self>], bits: u8, words: &mut [K]) {
         words.fill(K::EMPTY);
-        let keys = pairs.iter().filter(|&&pair| K::Pairs::head(pair) != EMPTY).map(|&pair| K::Pairs::key(pair));
+        let keys = pairs
+            .iter()
+            .filter(|&&pair| K::Pairs::head(pair) != EMPTY)
+            .map(|&pair| K::Pairs::key(pair));
         words.iter_mut().zip(keys).for_each(|(word, key)| *word = key);
         let half = |half: usize| K::half(|i| words[half * Self::SLOTS / 2 + i as usize]);
         let bucket = finished::<K>([half(0), half(1)], bits.into());
@@ -150,9 +160,11 @@ struct Task<'a, B: Buckets> {
     updated: Updated,
 }
 
-/// Applies a batch: as if one operation was done after the other. `statuses` become those of the operations.
+/// Applies a batch: as if one operation was done after the other. `statuses` become those of the
+/// operations.
 ///
-/// Sorts one word an operation, reads and writes each partition that has operations once. `seed`: of the table, which has this shape.
+/// Sorts one word an operation, reads and writes each partition that has operations once. `seed`:
+/// of the table, which has this shape.
 #[allow(clippy::too_many_arguments, reason = "as `build`")]
 pub fn update<B: Buckets>(
     device: &Device,
@@ -184,16 +196,20 @@ pub fn update<B: Buckets>(
     let mut stashed = stash.iter().collect::<Vec<_>>();
     stashed.sort_unstable_by_key(partition_of);
     let (mut tasks, mut stay) = (vec![], vec![]);
-    let (mut words, mut next, mut outcomes, mut waiting) = (table, 0, &mut sorted[..], &stashed[..]);
+    let (mut words, mut next, mut outcomes, mut waiting) =
+        (table, 0, &mut sorted[..], &stashed[..]);
     let each = shape.buckets as usize * B::WORDS;
     for order in order.chunk_by(|a, b| a >> 32 == b >> 32) {
         let partition = (order[0] >> 32) as u32;
-        let (own, rest) = words.split_at_mut((partition - next) as usize * each).1.split_at_mut(each);
+        let (own, rest) =
+            words.split_at_mut((partition - next) as usize * each).1.split_at_mut(each);
         (words, next) = (rest, partition + 1);
         let (statuses, rest) = outcomes.split_at_mut(order.len());
         outcomes = rest;
-        let (before, rest) = waiting.split_at(waiting.partition_point(|pair| partition_of(pair) < partition));
-        let (stashed, rest) = rest.split_at(rest.partition_point(|pair| partition_of(pair) == partition));
+        let (before, rest) =
+            waiting.split_at(waiting.partition_point(|pair| partition_of(pair) < partition));
+        let (stashed, rest) =
+            rest.split_at(rest.partition_point(|pair| partition_of(pair) == partition));
         stay.extend_from_slice(before);
         waiting = rest;
         // The ambiguous key has the greatest hash.
@@ -202,7 +218,8 @@ pub fn update<B: Buckets>(
         tasks.push(Task { partition, words: own, order, statuses, stashed, held, updated });
     }
     stay.extend_from_slice(waiting);
-    let run = |taken: &mut Taken<B>, task: &mut Task<'_, B>| taken.update(shape, seed, &batch, task);
+    let run =
+        |taken: &mut Taken<B>, task: &mut Task<'_, B>| taken.update(shape, seed, &batch, task);
     if is_parallel {
         device.install(|| tasks.par_iter_mut().with_max_len(1).for_each_init(Taken::default, run));
     } else {
@@ -240,10 +257,17 @@ struct Taken<B: Buckets> {
 }
 impl<B: Buckets> Default for Taken<B> {
     fn default() -> Taken<B> {
-        Taken { pairs: vec![], stashed: Stashed::default(), failures: 0, bits: vec![], random: 0x2545_F491 }
+        Taken {
+            pairs: vec![],
+            stashed: Stashed::default(),
+            failures: 0,
+            bits: vec![],
+            random: 0x2545_F491,
+        }
     }
 }
-/// The pairs that have no place, while a partition is taken apart, and which one has a mixed key: many have one hash if keys were chosen.
+/// The pairs that have no place, while a partition is taken apart, and which one has a mixed key:
+/// many have one hash if keys were chosen.
 struct Stashed<L: Layout> {
     pairs: Vec<L::Pair>,
     numbers: HashMap<u64, usize>,
@@ -337,8 +361,8 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         self.write(shape, task);
     }
 
-    /// Takes the partition apart, and its pairs out of the stash, if there is room. Tells how many pairs it has besides
-    /// that of the ambiguous key, and whether there were fillers.
+    /// Takes the partition apart, and its pairs out of the stash, if there is room. Tells how many
+    /// pairs it has besides that of the ambiguous key, and whether there were fillers.
     fn read(&mut self, shape: Shape, task: &mut Task<'_, B>) -> (usize, bool) {
         self.pairs.clear();
         self.stashed.clear();
@@ -371,7 +395,12 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         let slots = Self::slots(bucket);
         self.pairs[slots.clone()].iter().position(is_it).map(|slot| slots.start + slot)
     }
-    fn find(&self, shape: Shape, mixed: L::Mixed, held: Option<L::Value>) -> (There, Option<L::Value>) {
+    fn find(
+        &self,
+        shape: Shape,
+        mixed: L::Mixed,
+        held: Option<L::Value>,
+    ) -> (There, Option<L::Value>) {
         if mixed == L::AMBIGUOUS {
             return (There::Held, held);
         }
@@ -389,8 +418,8 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         }
     }
 
-    /// A slot for a pair whose key is not there: a free one of its buckets, or that of another pair which goes to its other bucket, and so
-    /// on; or else the stash.
+    /// A slot for a pair whose key is not there: a free one of its buckets, or that of another pair
+    /// which goes to its other bucket, and so on; or else the stash.
     fn place(&mut self, shape: Shape, mut pair: L::Pair) {
         let h = L::hash(L::key(pair));
         let first = shape.first(h);
@@ -452,7 +481,8 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         for (bucket, pairs) in (0..).zip(self.pairs.chunks_exact(B::SLOTS)) {
             for &pair in pairs.iter().filter(|&&pair| L::head(pair) != EMPTY) {
                 let h = L::hash(L::key(pair));
-                self.bits[shape.first(h) as usize] |= ((shape.first(h) != bucket) as u8) << class(h);
+                self.bits[shape.first(h) as usize] |=
+                    ((shape.first(h) != bucket) as u8) << class(h);
             }
         }
         for &pair in &stashed {
@@ -460,7 +490,11 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             self.bits[shape.first(h) as usize] |= 1 << class(h);
         }
         let first = shape.place(task.partition, 0) as u32;
-        let buckets = self.pairs.chunks_exact(B::SLOTS).zip(&self.bits).zip(task.words.chunks_exact_mut(B::WORDS));
+        let buckets = self
+            .pairs
+            .chunks_exact(B::SLOTS)
+            .zip(&self.bits)
+            .zip(task.words.chunks_exact_mut(B::WORDS));
         for (place, ((pairs, &bits), words)) in (first..).zip(buckets) {
             B::write(shape, place, pairs, bits, words);
         }

@@ -12,8 +12,8 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What buffers hold: `u8`, `u32`, `u64`, `u128`. No other type can be one: memory is aligned to 128 bytes, and its bytes are those of
-/// any element.
+/// What buffers hold: `u8`, `u32`, `u64`, `u128`. No other type can be one: memory is aligned to
+/// 128 bytes, and its bytes are those of any element.
 ///
 /// ```compile_fail,E0277
 /// #[derive(Clone, Copy, PartialEq, Debug)]
@@ -21,7 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// struct Page([u8; 4096]);
 /// impl koel::device::Element for Page {}
 /// ```
-pub trait Element: sealed::Sealed + Word + bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug {}
+pub trait Element:
+    sealed::Sealed + Word + bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug
+{
+}
 mod sealed {
     pub trait Sealed {}
     impl Sealed for u8 {}
@@ -36,9 +39,10 @@ impl Element for u128 {}
 
 /// An array in a device's memory, aligned to 128 bytes or more.
 ///
-/// It is used in the order of the calls that use it, also across streams: a stream that reads it waits for the one that wrote it last, a
-/// stream that writes it for all that read it since. Streams that only read it do not wait for each other. Its memory is given back
-/// after what still uses it, without blocking who drops it.
+/// It is used in the order of the calls that use it, also across streams: a stream that reads it
+/// waits for the one that wrote it last, a stream that writes it for all that read it since.
+/// Streams that only read it do not wait for each other. Its memory is given back after what still
+/// uses it, without blocking who drops it.
 pub struct Buffer<T> {
     shared: Arc<Shared>,
     len: usize,
@@ -62,7 +66,12 @@ pub(super) enum Memory {
     Lent,
 }
 impl Shared {
-    pub(super) fn new(device: &Device, memory: Memory, bytes: usize, last: Option<Stream>) -> Arc<Shared> {
+    pub(super) fn new(
+        device: &Device,
+        memory: Memory,
+        bytes: usize,
+        last: Option<Stream>,
+    ) -> Arc<Shared> {
         Arc::new(Shared {
             memory,
             bytes,
@@ -110,7 +119,8 @@ impl Shared {
 #[cfg(feature = "cuda")]
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The memory goes back on the legacy stream, which follows every stream but those that do not block.
+        // The memory goes back on the legacy stream, which follows every stream but those that do
+        // not block.
         let users = self.users.get_mut().unwrap_or_else(|e| e.into_inner());
         if let Memory::Cuda(_) = &self.memory {
             for stream in users.last() {
@@ -206,7 +216,13 @@ impl<T: Element> Buffer<T> {
 }
 impl<T: Element> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer<{}>[{}] on {}", std::any::type_name::<T>(), self.len, self.device().name())
+        write!(
+            f,
+            "Buffer<{}>[{}] on {}",
+            std::any::type_name::<T>(),
+            self.len,
+            self.device().name()
+        )
     }
 }
 
@@ -265,25 +281,40 @@ pub struct View<'a, T> {
     of: PhantomData<&'a [T]>,
 }
 impl<'a, T: Element> View<'a, T> {
-    /// `len` elements at an address of a device, to read: of the GPU, or of the host for other devices.
+    /// `len` elements at an address of a device, to read: of the GPU, or of the host for other
+    /// devices.
     ///
-    /// Errors: an address that is null or no multiple of the size of `T` (of no elements any is right).
+    /// Errors: an address that is null or no multiple of the size of `T` (of no elements any is
+    /// right).
     ///
     /// # Safety
-    /// For 'a, and until everything that was put on a stream with it has run (with a graph: until the graph is dropped and its
-    /// last launch has run):
+    /// For 'a, and until everything that was put on a stream with it has run (with a graph: until
+    /// the graph is dropped and its last launch has run):
     /// * the memory is there, is the device's, and holds `len` elements;
     /// * nobody writes it, except in the order of the streams it is used on.
     ///
-    /// Nothing is known of its other uses: what wrote it before must have run, or be earlier on the same stream. `download`
-    /// and `copy_to_host` wait for streams that block the legacy default stream, and for no other ones.
+    /// Nothing is known of its other uses: what wrote it before must have run, or be earlier on the
+    /// same stream. `download` and `copy_to_host` wait for streams that block the legacy
+    /// default stream, and for no other ones.
     pub unsafe fn from_raw(device: &'a Device, address: u64, len: usize) -> Result<View<'a, T>> {
-        Ok(View { address: check_address::<T>(address, len)?, len, device, owner: None, of: PhantomData })
+        Ok(View {
+            address: check_address::<T>(address, len)?,
+            len,
+            device,
+            owner: None,
+            of: PhantomData,
+        })
     }
     /// Elements in memory of the host, for the CPU.
     pub(crate) fn of_host(device: &'a Device, data: &'a [T]) -> View<'a, T> {
         debug_assert!(!device.runs_kernels());
-        View { address: data.as_ptr() as u64, len: data.len(), device, owner: None, of: PhantomData }
+        View {
+            address: data.as_ptr() as u64,
+            len: data.len(),
+            device,
+            owner: None,
+            of: PhantomData,
+        }
     }
     #[cfg(feature = "cuda")]
     pub(super) fn of(shared: &'a Arc<Shared>, address: u64, len: usize) -> View<'a, T> {
@@ -320,8 +351,9 @@ impl<'a, T: Element> View<'a, T> {
     }
     /// As a kernel's argument, for a launch on `stream`; `name` is for errors.
     ///
-    /// What is put on the stream from now on waits for who wrote the memory before, not for others that read it. The handle does not keep
-    /// the memory, and only a launch can look through it: launch while the view is borrowed.
+    /// What is put on the stream from now on waits for who wrote the memory before, not for others
+    /// that read it. The handle does not keep the memory, and only a launch can look through
+    /// it: launch while the view is borrowed.
     pub fn arg(&self, name: &'static str, stream: &Stream) -> Result<In<T>> {
         self.enter(name, stream, Usage::Read)?;
         Ok(In::from_device(self.address, self.len))
@@ -346,10 +378,13 @@ impl<'a, T: Element> View<'a, T> {
         #[cfg(feature = "cuda")]
         if let super::Backing::Cuda(cuda) = &self.device.0.backing {
             let writer = self.owner.and_then(|o| o.users().writer().cloned());
-            let stream = writer.as_ref().and_then(|s| if let Queue::Cuda(s) = &s.queue { Some(s) } else { None });
+            let stream = writer
+                .as_ref()
+                .and_then(|s| if let Queue::Cuda(s) = &s.queue { Some(s) } else { None });
             return cuda.copy_to_host(self.address, bytemuck::cast_slice_mut(to), stream);
         }
-        // SAFETY: host memory, initialised (zeroed at first); whatever writes it has ended, as in `host`.
+        // SAFETY: host memory, initialised (zeroed at first); whatever writes it has ended, as in
+        // `host`.
         unsafe { std::ptr::copy(self.address as *const T, to.as_mut_ptr(), self.len) };
         Ok(())
     }
@@ -358,8 +393,9 @@ impl<'a, T: Element> View<'a, T> {
         if !is_open(self.device, self.owner) {
             return None;
         }
-        // SAFETY: `len` elements, initialised (zeroed at first), or a slice borrowed for 'a; kernels that write them have
-        // ended, as launches on the host are synchronous and take the buffer by `&mut`, and no graph has it.
+        // SAFETY: `len` elements, initialised (zeroed at first), or a slice borrowed for 'a;
+        // kernels that write them have ended, as launches on the host are synchronous and
+        // take the buffer by `&mut`, and no graph has it.
         Some(unsafe { std::slice::from_raw_parts(self.address as *const T, self.len) })
     }
 }
@@ -383,10 +419,16 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// Errors: as [`View::from_raw`].
     ///
     /// # Safety
-    /// As [`View::from_raw`], and nobody else reads it either, except in the order of the streams it is used on. On a host
-    /// device the elements are initialised.
+    /// As [`View::from_raw`], and nobody else reads it either, except in the order of the streams
+    /// it is used on. On a host device the elements are initialised.
     pub unsafe fn from_raw(device: &'a Device, address: u64, len: usize) -> Result<ViewMut<'a, T>> {
-        Ok(ViewMut { address: check_address::<T>(address, len)?, len, device, owner: None, of: PhantomData })
+        Ok(ViewMut {
+            address: check_address::<T>(address, len)?,
+            len,
+            device,
+            owner: None,
+            of: PhantomData,
+        })
     }
     #[cfg(feature = "cuda")]
     pub(super) fn of(shared: &'a Arc<Shared>, address: u64, len: usize) -> ViewMut<'a, T> {
@@ -410,11 +452,23 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
     /// The same, for a shorter time.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
-        ViewMut { address: self.address, len: self.len, device: self.device, owner: self.owner, of: PhantomData }
+        ViewMut {
+            address: self.address,
+            len: self.len,
+            device: self.device,
+            owner: self.owner,
+            of: PhantomData,
+        }
     }
     /// To read.
     pub fn view(&self) -> View<'_, T> {
-        View { address: self.address, len: self.len, device: self.device, owner: self.owner, of: PhantomData }
+        View {
+            address: self.address,
+            len: self.len,
+            device: self.device,
+            owner: self.owner,
+            of: PhantomData,
+        }
     }
     /// A part of the part.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<ViewMut<'a, T>> {
@@ -423,7 +477,8 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
     /// As a kernel's argument, for a launch on `stream`; `name` is for errors.
     ///
-    /// What is put on the stream from now on waits for everyone who used the memory before. Otherwise as [`View::arg`].
+    /// What is put on the stream from now on waits for everyone who used the memory before.
+    /// Otherwise as [`View::arg`].
     pub fn arg(&mut self, name: &'static str, stream: &Stream) -> Result<Buf<T>> {
         self.view().enter(name, stream, Usage::Write)?;
         Ok(Buf::from_device(self.address, self.len))

@@ -24,18 +24,24 @@ pub struct Cpu {
 impl Cpu {
     pub fn new(options: CpuOptions) -> Result<Cpu> {
         let CpuOptions { threads, pages } = options;
-        let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        let threads =
+            threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
         if threads == 0 {
-            return Err(Error::Setting { field: "threads", found: "0".into(), expected: "at least 1".into() });
+            return Err(Error::Setting {
+                field: "threads",
+                found: "0".into(),
+                expected: "at least 1".into(),
+            });
         }
-        let pool =
-            rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("koel-{i}")).build().map_err(
-                |e| Error::Setting {
-                    field: "threads",
-                    found: threads.to_string(),
-                    expected: format!("startable: {e}"),
-                },
-            )?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("koel-{i}"))
+            .build()
+            .map_err(|e| Error::Setting {
+                field: "threads",
+                found: threads.to_string(),
+                expected: format!("startable: {e}"),
+            })?;
         Ok(Cpu { pool, pages })
     }
     pub fn pages(&self) -> Pages {
@@ -60,7 +66,9 @@ impl Cpu {
         // Chunks small enough to balance, large enough not to be felt.
         let chunk = (1 << 10) / spec.threads.min(1 << 10);
         // SAFETY: the caller's.
-        let run = |first: u32| unsafe { run_native(spec, first..first.saturating_add(chunk).min(grid), grid, body) };
+        let run = |first: u32| unsafe {
+            run_native(spec, first..first.saturating_add(chunk).min(grid), grid, body)
+        };
         if grid <= chunk {
             run(0);
         } else {
@@ -72,8 +80,8 @@ impl Cpu {
 
 /// Zeroed memory, aligned to a cache line pair or more.
 ///
-/// Large pieces are mappings of their own, in huge pages if those are wanted and the system grants them: lookups in a table of 168 MB ran at 1.3
-/// times the speed, and clearing new memory at twice.
+/// Large pieces are mappings of their own, in huge pages if those are wanted and the system grants
+/// them: lookups in a table of 168 MB ran at 1.3 times the speed, and clearing new memory at twice.
 pub struct HostMemory {
     pub ptr: NonNull<u8>,
     from: From,
@@ -91,18 +99,22 @@ impl HostMemory {
         let out_of_memory = || out_of_memory(bytes);
         // Smaller pieces stay on the heap, which gives them out again without the system.
         if bytes >= HUGE {
-            let whole =
-                bytes.checked_next_multiple_of(HUGE).and_then(|b| b.checked_add(HUGE)).ok_or_else(out_of_memory)?;
+            let whole = bytes
+                .checked_next_multiple_of(HUGE)
+                .and_then(|b| b.checked_add(HUGE))
+                .ok_or_else(out_of_memory)?;
             let mut mapping = map(whole, pages).map_err(|_| out_of_memory())?;
             let start = mapping.as_mut_ptr();
             // Less than HUGE bytes on: `bytes` and the rest of their last page are behind.
-            let ptr = NonNull::new(start.wrapping_add(start.align_offset(HUGE))).ok_or_else(out_of_memory)?;
+            let ptr = NonNull::new(start.wrapping_add(start.align_offset(HUGE)))
+                .ok_or_else(out_of_memory)?;
             return Ok(HostMemory { ptr, from: From::Mapping(mapping) });
         }
         if is_to_fail() {
             return Err(out_of_memory());
         }
-        let layout = Layout::from_size_align(bytes.max(ALIGN), ALIGN).map_err(|_| out_of_memory())?;
+        let layout =
+            Layout::from_size_align(bytes.max(ALIGN), ALIGN).map_err(|_| out_of_memory())?;
         // SAFETY: not of size zero.
         let ptr = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
         Ok(HostMemory { ptr, from: From::Heap(layout) })
@@ -118,5 +130,6 @@ impl Drop for HostMemory {
 }
 // SAFETY: it owns its memory.
 unsafe impl Send for HostMemory {}
-// SAFETY: shared access is by `&Buffer`, which only reads, or by kernels, whose accesses are atomic.
+// SAFETY: shared access is by `&Buffer`, which only reads, or by kernels, whose accesses are
+// atomic.
 unsafe impl Sync for HostMemory {}

@@ -1,15 +1,19 @@
 //! NVIDIA's GPUs, through the driver alone.
 //!
-//! The driver's library is loaded at run time, kernels when they are first launched (`images.rs`). Streams are "blocking" in the driver's sense, and memory comes from and goes back to the driver's
-//! pool on the legacy default stream, which all of them order themselves with: so memory is never given to another
-//! buffer while a kernel still uses it. Other libraries' streams may not be blocking; they are told to wait (`follow_legacy`,
-//! `lead_legacy`). Nor are streams that are captured, because a driver forbids the legacy stream while a blocking one is.
+//! The driver's library is loaded at run time, kernels when they are first launched (`images.rs`).
+//! Streams are "blocking" in the driver's sense, and memory comes from and goes back to the
+//! driver's pool on the legacy default stream, which all of them order themselves with: so memory
+//! is never given to another buffer while a kernel still uses it. Other libraries' streams may not
+//! be blocking; they are told to wait (`follow_legacy`, `lead_legacy`). Nor are streams that are
+//! captured, because a driver forbids the legacy stream while a blocking one is.
 use super::images::{Images, load};
 use super::memory::is_to_fail;
 use super::modules::Entries;
 use crate::error::{Error, Result};
 use cudarc::driver::result::stream::StreamKind;
-use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute};
+use cudarc::driver::sys::{
+    self, CUdevice_attribute_enum as Attribute, CUfunction_attribute_enum as FunctionAttribute,
+};
 use cudarc::driver::{DriverError, result};
 use koel_simt::{DeviceArg, Image, KernelSpec};
 use std::collections::{HashMap, VecDeque};
@@ -52,7 +56,8 @@ struct Function {
 }
 impl Function {
     fn is_of(&self, spec: &KernelSpec) -> bool {
-        self.param_bytes == spec.param_bytes && self.image.map(std::ptr::from_ref) == spec.image.map(std::ptr::from_ref)
+        self.param_bytes == spec.param_bytes
+            && self.image.map(std::ptr::from_ref) == spec.image.map(std::ptr::from_ref)
     }
 }
 // SAFETY: driver handles may be used from any thread; the context is made current first.
@@ -79,17 +84,16 @@ pub fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
 /// ```
 /// use koel::{Device, device::CudaOptions};
 ///
-/// let options = CudaOptions::default().with_machine_code(false); // the driver compiles each kernel
-/// match Device::cuda_with(0, options) {
-///     Ok(device) => println!("{}", device.name()),
-///     Err(e) => println!("no GPU: {e}"),
-/// }
+/// let options = CudaOptions::default().with_machine_code(false); // the driver compiles each
+/// kernel match Device::cuda_with(0, options) { Ok(device) => println!("{}", device.name()), Err(e)
+/// => println!("no GPU: {e}"), }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CudaOptions {
-    /// Takes the machine code that this build carries, where it has some for the GPU. Otherwise the driver compiles each
-    /// kernel when it is first launched, as it does on GPUs that there is no machine code for.
+    /// Takes the machine code that this build carries, where it has some for the GPU. Otherwise
+    /// the driver compiles each kernel when it is first launched, as it does on GPUs that
+    /// there is no machine code for.
     pub machine_code: bool,
 }
 impl Default for CudaOptions {
@@ -107,8 +111,9 @@ impl CudaOptions {
 
 /// The least compute capability that koel's kernels are made for: 7.5, any GPU since 2018.
 const LEAST_CAPABILITY: u32 = 75;
-/// So much memory is taken from the driver when a device is opened, and given back to its pool. The first allocation of a
-/// process makes the pool, which takes 8 ms on an H200: no matter of the first build.
+/// So much memory is taken from the driver when a device is opened, and given back to its pool. The
+/// first allocation of a process makes the pool, which takes 8 ms on an H200: no matter of the
+/// first build.
 const FIRST_ALLOCATION: usize = 1 << 20;
 
 impl Cuda {
@@ -127,7 +132,9 @@ impl Cuda {
         }
         let mut version = 0;
         // SAFETY: writes one integer.
-        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(driver("cuDriverGetVersion"))?;
+        unsafe { sys::cuDriverGetVersion(&mut version) }
+            .result()
+            .map_err(driver("cuDriverGetVersion"))?;
         if version < 11080 {
             let (found_major, found_minor) = (version as u32 / 1000, version as u32 % 1000 / 10);
             return Err(Error::DriverTooOld { found_major, found_minor });
@@ -135,17 +142,27 @@ impl Cuda {
         let device = result::device::get(ordinal as i32).map_err(driver("cuDeviceGet"))?;
         let name = result::device::get_name(device).map_err(driver("cuDeviceGetName"))?;
         // SAFETY: `device` is valid.
-        let attribute = |a| unsafe { result::device::get_attribute(device, a) }.map_err(driver("cuDeviceGetAttribute"));
+        let attribute = |a| {
+            unsafe { result::device::get_attribute(device, a) }
+                .map_err(driver("cuDeviceGetAttribute"))
+        };
         let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u32;
         let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)? as u32;
         let capability = major * 10 + minor;
         if capability < LEAST_CAPABILITY {
-            return Err(Error::DeviceTooOld { device: name, found_major: major, found_minor: minor });
+            return Err(Error::DeviceTooOld {
+                device: name,
+                found_major: major,
+                found_minor: minor,
+            });
         }
-        let max_shared = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32;
-        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
+        let max_shared =
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32;
+        let multiprocessors =
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
         // SAFETY: `device` is valid; released when the last handle is dropped.
-        let context = unsafe { result::primary_ctx::retain(device) }.map_err(driver("cuDevicePrimaryCtxRetain"))?;
+        let context = unsafe { result::primary_ctx::retain(device) }
+            .map_err(driver("cuDevicePrimaryCtxRetain"))?;
         let this = Context {
             device,
             context,
@@ -162,7 +179,8 @@ impl Cuda {
         // Freed memory stays in the pool: allocating again costs no driver work.
         // SAFETY: the pool is the device's own; the attribute is a u64.
         unsafe {
-            let pool = result::device::get_default_mem_pool(device).map_err(driver("cuDeviceGetDefaultMemPool"))?;
+            let pool = result::device::get_default_mem_pool(device)
+                .map_err(driver("cuDeviceGetDefaultMemPool"))?;
             let mut keep = u64::MAX;
             let attribute = sys::CUmemPool_attribute_enum::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
             sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut keep).cast())
@@ -220,7 +238,8 @@ impl Cuda {
             2 => {
                 return Err(Error::Setting {
                     field: "stream",
-                    found: "the default stream of a thread, which is another one on every thread".into(),
+                    found: "the default stream of a thread, which is another one on every thread"
+                        .into(),
                     expected: "one stream".into(),
                 });
             }
@@ -230,10 +249,13 @@ impl Cuda {
         // SAFETY: a stream, by the caller's promise; each writes one value.
         unsafe {
             sys::cuStreamGetCtx(stream, &mut context).result().map_err(driver("cuStreamGetCtx"))?;
-            sys::cuStreamGetFlags(stream, &mut flags).result().map_err(driver("cuStreamGetFlags"))?;
+            sys::cuStreamGetFlags(stream, &mut flags)
+                .result()
+                .map_err(driver("cuStreamGetFlags"))?;
         }
         if context != self.0.context {
-            let (found, expected) = ("another context".into(), format!("the primary context of {}", self.0.name));
+            let (found, expected) =
+                ("another context".into(), format!("the primary context of {}", self.0.name));
             return Err(Error::WrongDevice { name: "the stream", found, expected });
         }
         Ok(CudaStream::of(self, stream, flags & NON_BLOCKING == 0, false))
@@ -291,7 +313,8 @@ impl Context {
         // SAFETY: retained until this is dropped.
         unsafe { result::ctx::set_current(self.context) }.map_err(driver("cuCtxSetCurrent"))
     }
-    /// The entry of a kernel, allowed to use all the shared memory there is: in its image, else in PTX of another crate.
+    /// The entry of a kernel, allowed to use all the shared memory there is: in its image, else in
+    /// PTX of another crate.
     fn function(&self, spec: &KernelSpec) -> Result<sys::CUfunction> {
         if let Some(f) = lock(&self.functions).get(spec.name)
             && f.is_of(spec)
@@ -302,7 +325,8 @@ impl Context {
             Some(image) => self.images.module(image, spec.name)?,
             None => {
                 let modules = lock(&self.modules);
-                let found = modules.iter().find_map(|m| Some((m.module, m.entries.get(spec.name)?)));
+                let found =
+                    modules.iter().find_map(|m| Some((m.module, m.entries.get(spec.name)?)));
                 let (module, entry) = found.ok_or(Error::UnknownKernel { kernel: spec.name })?;
                 entry.check(spec)?;
                 module
@@ -311,14 +335,17 @@ impl Context {
         let name = CString::new(spec.name)
             .map_err(|e| Error::Driver { call: "cuModuleGetFunction", message: e.to_string() })?;
         // SAFETY: the module is loaded.
-        let function = unsafe { result::module::get_function(module, name) }.map_err(|e| Error::Driver {
-            call: "cuModuleGetFunction",
-            message: format!("kernel `{}`: {}", spec.name, text(e)),
-        })?;
+        let function =
+            unsafe { result::module::get_function(module, name) }.map_err(|e| Error::Driver {
+                call: "cuModuleGetFunction",
+                message: format!("kernel `{}`: {}", spec.name, text(e)),
+            })?;
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: a function of the module.
-        unsafe { result::function::set_function_attribute(function, attribute, self.max_shared as i32) }
-            .map_err(driver("cuFuncSetAttribute"))?;
+        unsafe {
+            result::function::set_function_attribute(function, attribute, self.max_shared as i32)
+        }
+        .map_err(driver("cuFuncSetAttribute"))?;
         let found = Function { function, param_bytes: spec.param_bytes, image: spec.image };
         lock(&self.functions).insert(spec.name, found);
         Ok(function)
@@ -409,7 +436,10 @@ impl CudaStream {
         let _ = self.cudarc.set(stream);
     }
     /// The same stream as cudarc's, of a context object.
-    pub fn as_cudarc(&self, context: &Arc<cudarc::driver::CudaContext>) -> &cudarc::driver::CudaStream {
+    pub fn as_cudarc(
+        &self,
+        context: &Arc<cudarc::driver::CudaContext>,
+    ) -> &cudarc::driver::CudaStream {
         // SAFETY: kept by the stream that it stands for, and lent only for as long.
         self.cudarc.get_or_init(|| unsafe { context.wrap_borrowed_stream(self.stream) })
     }
@@ -419,19 +449,31 @@ impl CudaStream {
     }
     /// # Safety
     /// As `Backend::launch`.
-    pub unsafe fn launch(&self, spec: &KernelSpec, grid: u32, shared: u32, args: &[DeviceArg]) -> Result<()> {
+    pub unsafe fn launch(
+        &self,
+        spec: &KernelSpec,
+        grid: u32,
+        shared: u32,
+        args: &[DeviceArg],
+    ) -> Result<()> {
         let context = &self.cuda.0;
         context.bind()?;
         let f = context.function(spec)?;
         let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; 32];
-        assert!(args.len() <= params.len(), "kernel `{}` has more than {} parameters", spec.name, params.len());
+        assert!(
+            args.len() <= params.len(),
+            "kernel `{}` has more than {} parameters",
+            spec.name,
+            params.len()
+        );
         for (p, a) in params.iter_mut().zip(args) {
             p.write(a.bytes().as_ptr().cast_mut().cast());
         }
         self.note(spec.name);
         // SAFETY: an integer of the union of plain numbers, the rest of which may be zero.
         let mut early = unsafe { std::mem::zeroed::<sys::CUlaunchAttribute>() };
-        early.id = sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        early.id =
+            sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         early.value.programmaticStreamSerializationAllowed = 1;
         let config = sys::CUlaunchConfig {
             gridDimX: grid,
@@ -445,11 +487,15 @@ impl CudaStream {
             attrs: &mut early,
             numAttrs: self.may_start_early(spec) as u32,
         };
-        // SAFETY: the parameters are those the entry declares (koel-kernels' tests/abi.rs); the rest is the caller's.
-        let done = unsafe { sys::cuLaunchKernelEx(&config, f, params.as_mut_ptr().cast(), std::ptr::null_mut()) };
+        // SAFETY: the parameters are those the entry declares (koel-kernels' tests/abi.rs); the
+        // rest is the caller's.
+        let done = unsafe {
+            sys::cuLaunchKernelEx(&config, f, params.as_mut_ptr().cast(), std::ptr::null_mut())
+        };
         done.result().map_err(|e| self.fault(e))
     }
-    /// Whether a kernel of this stream may start while the one before it ends. In graphs drivers know that since 12.3.
+    /// Whether a kernel of this stream may start while the one before it ends. In graphs drivers
+    /// know that since 12.3.
     fn may_start_early(&self, spec: &KernelSpec) -> bool {
         let context = &self.cuda.0;
         let records = self.owned && !self.blocks;
@@ -464,7 +510,8 @@ impl CudaStream {
         if (900..1000).contains(&(e.0 as u32)) {
             return driver("a stream that is captured")(e);
         }
-        let launched = lock(&self.launched).iter().map(|l| l.to_string()).collect::<Vec<_>>().join(", ");
+        let launched =
+            lock(&self.launched).iter().map(|l| l.to_string()).collect::<Vec<_>>().join(", ");
         Error::KernelFault { device: self.cuda.0.name.clone(), message: text(e), launched }
     }
     pub fn synchronize(&self) -> Result<()> {
@@ -486,7 +533,8 @@ impl CudaStream {
         self.cuda.0.bind()?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both are alive.
-        unsafe { result::stream::wait_event(self.stream, event.event, flags) }.map_err(|e| self.fault(e))
+        unsafe { result::stream::wait_event(self.stream, event.event, flags) }
+            .map_err(|e| self.fault(e))
     }
     /// What is put on it from now on runs after what `before` has by now. Two driver calls.
     pub fn follow(&self, before: &CudaStream) -> Result<()> {
@@ -499,7 +547,8 @@ impl CudaStream {
         before.record_in(mark)?;
         self.wait(mark)
     }
-    /// The same for what the legacy default stream has, which streams that block it wait for anyway.
+    /// The same for what the legacy default stream has, which streams that block it wait for
+    /// anyway.
     pub fn follow_legacy(&self) -> Result<()> {
         if self.blocks || self.captures.load(Relaxed) {
             return Ok(());
@@ -525,7 +574,8 @@ impl CudaStream {
         // Relaxed: whatever else the process does meanwhile has nothing to do with this stream.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream is alive.
-        unsafe { result::stream::begin_capture(self.stream, mode) }.map_err(driver("cuStreamBeginCapture"))?;
+        unsafe { result::stream::begin_capture(self.stream, mode) }
+            .map_err(driver("cuStreamBeginCapture"))?;
         self.captures.store(true, Relaxed);
         Ok(())
     }
@@ -534,7 +584,8 @@ impl CudaStream {
         self.captures.store(false, Relaxed);
         // SAFETY: the stream captures. What is captured is made executable, then needed no more.
         unsafe {
-            let graph = result::stream::end_capture(self.stream).map_err(driver("cuStreamEndCapture"))?;
+            let graph =
+                result::stream::end_capture(self.stream).map_err(driver("cuStreamEndCapture"))?;
             let mut exec = std::ptr::null_mut();
             let made = sys::cuGraphInstantiateWithFlags(&mut exec, graph, 0).result();
             let _ = result::graph::destroy(graph);
@@ -564,7 +615,8 @@ impl CudaStream {
     pub fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         self.cuda.0.bind()?;
         // SAFETY: `bytes` at both are live buffers'.
-        unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) }.map_err(|e| self.fault(e))
+        unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) }
+            .map_err(|e| self.fault(e))
     }
     pub fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
         self.cuda.0.bind()?;
@@ -594,7 +646,8 @@ unsafe impl Send for CudaGraph {}
 impl Drop for CudaGraph {
     fn drop(&mut self) {
         let _ = self.cuda.0.bind();
-        // SAFETY: instantiated by `end_capture`; the driver keeps it until what was launched has run.
+        // SAFETY: instantiated by `end_capture`; the driver keeps it until what was launched has
+        // run.
         let _ = unsafe { result::graph::exec_destroy(self.exec) };
     }
 }
@@ -613,7 +666,9 @@ impl CudaEvent {
         // SAFETY: both are alive.
         unsafe {
             result::event::synchronize(self.event).map_err(driver("cuEventSynchronize"))?;
-            Ok(result::event::elapsed(start.event, self.event).map_err(driver("cuEventElapsedTime"))? as f64 / 1e3)
+            Ok(result::event::elapsed(start.event, self.event)
+                .map_err(driver("cuEventElapsedTime"))? as f64
+                / 1e3)
         }
     }
 }

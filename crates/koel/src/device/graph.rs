@@ -1,9 +1,10 @@
 //! Work recorded once and launched as often as wanted, for the price of one launch.
 //!
-//! A GPU keeps a CUDA graph. The test executor keeps the launches and copies with their arguments, as a graph does, so that what
-//! breaks in a graph (an argument that changes from run to run, a result read too early) breaks in a test. On the CPU
-//! device much is native code that never passes a stream, and borrows what it works on: there the recorded closure itself is
-//! kept, and runs at every launch.
+//! A GPU keeps a CUDA graph. The test executor keeps the launches and copies with their arguments,
+//! as a graph does, so that what breaks in a graph (an argument that changes from run to run, a
+//! result read too early) breaks in a test. On the CPU device much is native code that never passes
+//! a stream, and borrows what it works on: there the recorded closure itself is kept, and runs at
+//! every launch.
 #[cfg(feature = "cuda")]
 use super::cuda;
 use super::users::{Usage, Users};
@@ -25,13 +26,11 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 /// use koel::Device;
 ///
 /// let device = Device::executor(1); // any device
-/// let (stream, from, to) = (device.stream()?, device.upload(&[1u32, 2, 3])?, device.alloc::<u32>(3)?);
-/// let mut copy = stream.capture((from, to), |stream, (from, to)| to.view_mut().copy_from(from.view(), stream))?;
-/// for round in [4, 5] {
-///     copy.state_mut().0.view_mut().copy_from_host(&[round; 3])?;
-///     copy.launch(&stream)?;
-///     assert_eq!(copy.state().1.download()?, [round; 3]);
-/// }
+/// let (stream, from, to) = (device.stream()?, device.upload(&[1u32, 2, 3])?,
+/// device.alloc::<u32>(3)?); let mut copy = stream.capture((from, to), |stream, (from, to)|
+/// to.view_mut().copy_from(from.view(), stream))?; for round in [4, 5] {
+/// copy.state_mut().0.view_mut().copy_from_host(&[round; 3])?; copy.launch(&stream)?;
+/// assert_eq!(copy.state().1.download()?, [round; 3]); }
 /// # Ok::<(), koel::Error>(())
 /// ```
 pub struct Graph<S> {
@@ -49,8 +48,9 @@ enum Recorded<S> {
     #[cfg(feature = "cuda")]
     Cuda(cuda::CudaGraph),
 }
-/// A buffer that a graph reads or writes. From the first work that is recorded on it until the graph is dropped, host code must not
-/// look into it: a slice could leave the closure, and change under a launch.
+/// A buffer that a graph reads or writes. From the first work that is recorded on it until the
+/// graph is dropped, host code must not look into it: a slice could leave the closure, and change
+/// under a launch.
 struct Use {
     buffer: Weak<Shared>,
     bytes: usize,
@@ -114,7 +114,11 @@ thread_local! {
 }
 
 /// Fails if this thread is recording for that device: `operation` is none that a graph can hold.
-pub(super) fn outside_only(operation: &'static str, device: &Device, reason: &'static str) -> Result<()> {
+pub(super) fn outside_only(
+    operation: &'static str,
+    device: &Device,
+    reason: &'static str,
+) -> Result<()> {
     match CURRENT.with_borrow(|c| c.as_ref().is_some_and(|c| c.device == *device)) {
         true => Err(Error::Capture { operation, reason }),
         false => Ok(()),
@@ -150,15 +154,17 @@ impl Capture {
         }
         records
     }
-    /// `buffer` is used on a stream of the capture: it follows the streams of the capture whose uses this one conflicts with. What
-    /// was before the capture is waited for when the graph is launched.
+    /// `buffer` is used on a stream of the capture: it follows the streams of the capture whose
+    /// uses this one conflicts with. What was before the capture is waited for when the graph
+    /// is launched.
     pub(super) fn uses(&self, buffer: &Arc<Shared>, stream: &Stream, usage: Usage) -> Result<()> {
         if !self.only_records() {
             return Ok(());
         }
         let mut recording = self.lock();
         let fresh = || (Use::new(buffer, usage), Users::in_capture());
-        let (used, users) = recording.uses.entry(Arc::as_ptr(buffer) as usize).or_insert_with(fresh);
+        let (used, users) =
+            recording.uses.entry(Arc::as_ptr(buffer) as usize).or_insert_with(fresh);
         if usage == Usage::Write {
             used.usage = usage;
         }
@@ -180,17 +186,20 @@ impl Stream {
     pub(super) fn capture_of(&self) -> Option<&Arc<Capture>> {
         self.0.capture.as_ref()
     }
-    /// Whether it belongs to a [capture](Self::capture): what is put on it runs when the graph is launched, each time with
-    /// the same arguments.
+    /// Whether it belongs to a [capture](Self::capture): what is put on it runs when the graph is
+    /// launched, each time with the same arguments.
     pub fn is_capturing(&self) -> bool {
         self.0.capture.is_some()
     }
-    /// Fails if nothing may be put on it now: it is from outside and this thread is recording, or its capture has ended.
+    /// Fails if nothing may be put on it now: it is from outside and this thread is recording, or
+    /// its capture has ended.
     pub(super) fn check_usable(&self) -> Result<()> {
         match &self.0.capture {
-            None => {
-                outside_only("work on a stream from outside", self.device(), "use the stream that the closure is given")
-            }
+            None => outside_only(
+                "work on a stream from outside",
+                self.device(),
+                "use the stream that the closure is given",
+            ),
             Some(capture) if capture.ended.load(Relaxed) => Err(Error::Capture {
                 operation: "work on a stream of an earlier capture",
                 reason: "that graph is complete",
@@ -199,23 +208,27 @@ impl Stream {
         }
     }
 
-    /// Records what `record` puts on the stream that it is given, to be launched as often as wanted.
+    /// Records what `record` puts on the stream that it is given, to be launched as often as
+    /// wanted.
     ///
-    /// `state` holds what the work is done on: the graph owns it (it may own references), so that nothing it works on goes
-    /// away; between launches it is at hand. Contents may change from launch to launch; addresses, lengths and every other
-    /// argument stay as they were recorded.
+    /// `state` holds what the work is done on: the graph owns it (it may own references), so that
+    /// nothing it works on goes away; between launches it is at hand. Contents may change from
+    /// launch to launch; addresses, lengths and every other argument stay as they were
+    /// recorded.
     ///
-    /// The closure gets a stream of its own. Streams that it makes ([`Device::stream`]) are part of the graph too: they begin
-    /// after what the first stream has by then, and the graph ends when all have. Recording runs nothing. It may happen once
-    /// or, on the CPU device, at every launch: the closure should do nothing but put work on streams.
+    /// The closure gets a stream of its own. Streams that it makes ([`Device::stream`]) are part of
+    /// the graph too: they begin after what the first stream has by then, and the graph ends
+    /// when all have. Recording runs nothing. It may happen once or, on the CPU device, at
+    /// every launch: the closure should do nothing but put work on streams.
     ///
-    /// Inside the closure everything that waits (`download`, `synchronize`, `time`, `get`) or allocates (`alloc`,
-    /// `upload`, `stage`), and work on other streams of the device, is [`Error::Capture`]. On the CPU device that, and any
-    /// other error of the closure, comes from [`Graph::launch`].
+    /// Inside the closure everything that waits (`download`, `synchronize`, `time`, `get`) or
+    /// allocates (`alloc`, `upload`, `stage`), and work on other streams of the device, is
+    /// [`Error::Capture`]. On the CPU device that, and any other error of the closure, comes
+    /// from [`Graph::launch`].
     ///
     /// # What the caller promises
-    /// To safe operations nothing. Kernels launched in the closure (`unsafe`), and views from raw addresses, must be right at
-    /// every launch of the graph, not only now.
+    /// To safe operations nothing. Kernels launched in the closure (`unsafe`), and views from raw
+    /// addresses, must be right at every launch of the graph, not only now.
     pub fn capture<S>(
         &self,
         state: S,
@@ -253,8 +266,11 @@ impl Running {
         if CURRENT.with_borrow(Option::is_some) {
             return Err(Error::Capture { operation: "a capture", reason: "captures do not nest" });
         }
-        let capture =
-            Arc::new(Capture { device: device.clone(), ended: AtomicBool::new(false), recording: Mutex::default() });
+        let capture = Arc::new(Capture {
+            device: device.clone(),
+            ended: AtomicBool::new(false),
+            recording: Mutex::default(),
+        });
         let stream = Stream::of_capture(device, &capture)?;
         #[cfg(feature = "cuda")]
         if let Queue::Cuda(queue) = &stream.0.queue {
@@ -293,16 +309,19 @@ impl Drop for Running {
 }
 
 impl<S> Graph<S> {
-    /// Puts the recorded work on a stream, in its order, after whatever used the same buffers before on any stream.
+    /// Puts the recorded work on a stream, in its order, after whatever used the same buffers
+    /// before on any stream.
     ///
-    /// On a GPU: one driver call, whatever the graph holds. Allocates nothing on the device. Errors: a stream of another
-    /// device, a buffer that was dropped since (moved out of the state, say), inside a capture.
+    /// On a GPU: one driver call, whatever the graph holds. Allocates nothing on the device.
+    /// Errors: a stream of another device, a buffer that was dropped since (moved out of the
+    /// state, say), inside a capture.
     pub fn launch(&mut self, stream: &Stream) -> Result<()> {
         buffer::check_device("the graph", &self.device, stream.device())?;
         outside_only("Graph::launch", &self.device, "graphs do not nest")?;
         stream.check_usable()?;
-        // Kept until the work is on the stream: a buffer that left the state may be dropped by another thread at any time, and is
-        // then given back after the work, as the stream is among its users.
+        // Kept until the work is on the stream: a buffer that left the state may be dropped by
+        // another thread at any time, and is then given back after the work, as the stream
+        // is among its users.
         let mut kept = take(&mut self.kept);
         let done = self.keep(&mut kept, stream).and_then(|()| self.put_on(stream));
         kept.clear();
@@ -314,12 +333,17 @@ impl<S> Graph<S> {
         for used in &self.uses {
             kept.push(used.buffer.upgrade().ok_or(Error::BufferDropped { bytes: used.bytes })?);
         }
-        kept.iter().zip(&self.uses).try_for_each(|(buffer, used)| buffer.used_on(stream, used.usage))
+        kept.iter()
+            .zip(&self.uses)
+            .try_for_each(|(buffer, used)| buffer.used_on(stream, used.usage))
     }
     /// Puts the recorded work on a stream. Its buffers are alive.
     fn put_on(
         &mut self,
-        #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU's work runs on it"))]
+        #[cfg_attr(
+            not(feature = "cuda"),
+            expect(unused_variables, reason = "only a GPU's work runs on it")
+        )]
         stream: &Stream,
     ) -> Result<()> {
         match &mut self.recorded {
@@ -328,8 +352,9 @@ impl<S> Graph<S> {
                 record(&running.stream, &mut self.state)
             }
             Recorded::Steps(steps) => {
-                // SAFETY: every buffer that the steps use is kept by `launch` and lent to nobody (`Use`); the rest
-                // is what callers of `Backend::launch` and of raw views promised for every launch of the graph.
+                // SAFETY: every buffer that the steps use is kept by `launch` and lent to nobody
+                // (`Use`); the rest is what callers of `Backend::launch` and of raw
+                // views promised for every launch of the graph.
                 steps.iter().try_for_each(|step| unsafe { step.run(&self.device) })
             }
             #[cfg(feature = "cuda")]
@@ -343,7 +368,8 @@ impl<S> Graph<S> {
     pub fn state(&self) -> &S {
         &self.state
     }
-    /// What it works on, to change contents between launches. A buffer put in another's place is not seen by the graph.
+    /// What it works on, to change contents between launches. A buffer put in another's place is
+    /// not seen by the graph.
     pub fn state_mut(&mut self) -> &mut S {
         &mut self.state
     }
@@ -365,7 +391,10 @@ impl<S> fmt::Debug for Graph<S> {
 impl Step {
     /// # Safety
     /// As `Backend::launch`; copies and fills: the memory is there, and nobody else uses it now.
-    #[cfg_attr(not(feature = "executor"), expect(unused_variables, reason = "only the executor records launches"))]
+    #[cfg_attr(
+        not(feature = "executor"),
+        expect(unused_variables, reason = "only the executor records launches")
+    )]
     unsafe fn run(&self, device: &Device) -> Result<()> {
         match self {
             #[cfg(feature = "executor")]

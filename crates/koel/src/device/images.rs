@@ -1,9 +1,11 @@
-//! The GPU code of koel's own kernels, loaded family by family when the first kernel of a family is launched.
+//! The GPU code of koel's own kernels, loaded family by family when the first kernel of a family is
+//! launched.
 //!
-//! Machine code for the device's chip loads in under a millisecond. A chip without any, or a driver that refuses it, gets
-//! PTX, which the driver compiles: some 0.1 s a kernel, so each kernel is compiled when it is first launched. Several
-//! threads would gain nothing, because the driver compiles one module at a time (17 kernels of maps took 1.5 s on one
-//! thread of an H200's host, 1.6 to 2.0 s on 2 to 16).
+//! Machine code for the device's chip loads in under a millisecond. A chip without any, or a driver
+//! that refuses it, gets PTX, which the driver compiles: some 0.1 s a kernel, so each kernel is
+//! compiled when it is first launched. Several threads would gain nothing, because the driver
+//! compiles one module at a time (17 kernels of maps took 1.5 s on one thread of an H200's host,
+//! 1.6 to 2.0 s on 2 to 16).
 use super::cuda::{driver, lock, text};
 use crate::error::{Error, Result};
 use cudarc::driver::{DriverError, result, sys};
@@ -53,7 +55,8 @@ impl Images {
     }
     /// The module with this kernel, loaded now if it is not yet. The context is current.
     pub fn module(&self, image: &'static Image, kernel: &'static str) -> Result<sys::CUmodule> {
-        let family = lock(&self.families).entry(std::ptr::from_ref(image).addr()).or_default().clone();
+        let family =
+            lock(&self.families).entry(std::ptr::from_ref(image).addr()).or_default().clone();
         let mut family = lock(&family);
         if let Family::NotLoaded = *family {
             *family = self.load_family(image)?;
@@ -74,9 +77,13 @@ impl Images {
         }
     }
     fn load_family(&self, image: &'static Image) -> Result<Family> {
-        let broken = |e: koel_simt::ImageError| Error::Driver { call: "cuModuleLoadData", message: e.to_string() };
+        let broken = |e: koel_simt::ImageError| Error::Driver {
+            call: "cuModuleLoadData",
+            message: e.to_string(),
+        };
         if self.machine_code
-            && let Some((_, code)) = image.code(CodeKind::Machine, self.capability).map_err(broken)?
+            && let Some((_, code)) =
+                image.code(CodeKind::Machine, self.capability).map_err(broken)?
         {
             match load_machine_code(&code) {
                 Ok(module) => return Ok(Family::Machine(module)),
@@ -90,13 +97,18 @@ impl Images {
                 ),
             }
         }
-        let (_, ptx) = image.code(CodeKind::Ptx, self.capability).map_err(broken)?.ok_or_else(|| Error::NoCode {
-            family: image.name,
-            device: self.device.clone(),
-            capability: self.capability,
+        let (_, ptx) =
+            image.code(CodeKind::Ptx, self.capability).map_err(broken)?.ok_or_else(|| {
+                Error::NoCode {
+                    family: image.name,
+                    device: self.device.clone(),
+                    capability: self.capability,
+                }
+            })?;
+        let text = String::from_utf8(ptx).map_err(|e| Error::Driver {
+            call: "cuModuleLoadData",
+            message: format!("`{}`: {e}", image.name),
         })?;
-        let text = String::from_utf8(ptx)
-            .map_err(|e| Error::Driver { call: "cuModuleLoadData", message: format!("`{}`: {e}", image.name) })?;
         Ok(Family::Ptx(Compiled { text, modules: HashMap::new() }))
     }
     /// Unloads all of them. The context is current, and nothing uses them any more.
@@ -121,20 +133,25 @@ impl Images {
 
 /// Gives PTX to the driver, which compiles it. A context is current.
 pub fn load(ptx: &str) -> Result<sys::CUmodule> {
-    let image = CString::new(ptx).map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
+    let image = CString::new(ptx)
+        .map_err(|e| Error::Driver { call: "cuModuleLoadData", message: e.to_string() })?;
     // SAFETY: text that ends with a zero.
-    relaxed(|| unsafe { result::module::load_data(image.as_ptr().cast()) }).map_err(driver("cuModuleLoadData"))
+    relaxed(|| unsafe { result::module::load_data(image.as_ptr().cast()) })
+        .map_err(driver("cuModuleLoadData"))
 }
 fn load_machine_code(code: &[u8]) -> std::result::Result<sys::CUmodule, DriverError> {
     // SAFETY: a whole cubin, which tells its own length.
     relaxed(|| unsafe { result::module::load_data(code.as_ptr().cast()) })
 }
-/// Loads while streams may be captured, by this thread (the launch that needs the kernel may be one of a graph) or by
-/// others: what is loaded has nothing to do with any capture.
+/// Loads while streams may be captured, by this thread (the launch that needs the kernel may be one
+/// of a graph) or by others: what is loaded has nothing to do with any capture.
 fn relaxed<R>(load: impl FnOnce() -> R) -> R {
     let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    // SAFETY: exchanges this thread's mode for the one at the address. An error leaves both as they were.
-    let exchange = |mode: &mut sys::CUstreamCaptureMode| unsafe { sys::cuThreadExchangeStreamCaptureMode(mode) };
+    // SAFETY: exchanges this thread's mode for the one at the address. An error leaves both as they
+    // were.
+    let exchange = |mode: &mut sys::CUstreamCaptureMode| unsafe {
+        sys::cuThreadExchangeStreamCaptureMode(mode)
+    };
     let exchanged = exchange(&mut mode).result().is_ok();
     let loaded = load();
     if exchanged {
@@ -149,10 +166,18 @@ mod tests {
 
     #[test]
     fn a_module_of_one_kernel() {
-        let text = ".version 7.8\n.visible .entry a(\n)\n{\n}\n.visible .entry ab(\n)\n{\nret;\n}\n".to_string();
+        let text =
+            ".version 7.8\n.visible .entry a(\n)\n{\n}\n.visible .entry ab(\n)\n{\nret;\n}\n"
+                .to_string();
         let compiled = Compiled { text, modules: HashMap::new() };
-        assert_eq!(compiled.module_of("a").as_deref(), Some(".version 7.8\n.visible .entry a(\n)\n{\n}\n"));
-        assert_eq!(compiled.module_of("ab").as_deref(), Some(".version 7.8\n.visible .entry ab(\n)\n{\nret;\n}\n"));
+        assert_eq!(
+            compiled.module_of("a").as_deref(),
+            Some(".version 7.8\n.visible .entry a(\n)\n{\n}\n")
+        );
+        assert_eq!(
+            compiled.module_of("ab").as_deref(),
+            Some(".version 7.8\n.visible .entry ab(\n)\n{\nret;\n}\n")
+        );
         assert_eq!(compiled.module_of("b"), None);
     }
 }

@@ -1,11 +1,12 @@
-//! Host memory: mappings in the pages that suit them, memory that is kept and reused, and hints to the cache.
+//! Host memory: mappings in the pages that suit them, memory that is kept and reused, and hints to
+//! the cache.
 use crate::error::{Error, Result};
 use memmap2::MmapMut;
 
 /// Pages that big arrays are asked for.
 ///
-/// Random accesses to huge pages seldom wait for the page tables. Where the system must first clear or gather them, the
-/// first touch can be slow; it happens once for memory that is reused.
+/// Random accesses to huge pages seldom wait for the page tables. Where the system must first clear
+/// or gather them, the first touch can be slow; it happens once for memory that is reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pages {
     /// Those that the system gives by itself.
@@ -39,7 +40,8 @@ pub struct Memory {
     map: Option<MmapMut>,
 }
 impl Memory {
-    /// `bytes` bytes, whatever they hold from earlier uses. A new mapping only if the old one is too small.
+    /// `bytes` bytes, whatever they hold from earlier uses. A new mapping only if the old one is
+    /// too small.
     pub fn get(&mut self, bytes: usize, pages: Pages) -> Result<&mut [u8]> {
         if self.bytes() < bytes {
             self.map = None; // given back first: both need not fit

@@ -1,12 +1,12 @@
 //! Devices, streams, events and buffers: the same on a GPU, on the CPU and on the test executor.
 //!
-//! Work is put on a [`Stream`] in order. On a GPU it runs later, and only reading a result waits for it; on the host it
-//! has run when the call returns. A [`Buffer`] belongs to one device; used on several streams, it makes the later
-//! stream wait for the earlier one.
+//! Work is put on a [`Stream`] in order. On a GPU it runs later, and only reading a result waits
+//! for it; on the host it has run when the call returns. A [`Buffer`] belongs to one device; used
+//! on several streams, it makes the later stream wait for the earlier one.
 //!
-//! Work that is done again and again is captured once, as a [`Graph`]. Kernels of your own crate are loaded by
-//! [`Device::load_kernels`]. Memory and streams of other libraries are used where they are: [`View::from_raw`],
-//! `Stream::from_raw`, and the types of `cudarc`.
+//! Work that is done again and again is captured once, as a [`Graph`]. Kernels of your own crate
+//! are loaded by [`Device::load_kernels`]. Memory and streams of other libraries are used where
+//! they are: [`View::from_raw`], `Stream::from_raw`, and the types of `cudarc`.
 mod buffer;
 mod cpu;
 #[cfg(feature = "cuda")]
@@ -83,7 +83,8 @@ impl Executor {
         body: KernelBody<'_>,
     ) -> Result<()> {
         let launch = self.launches.fetch_add(1, Relaxed);
-        let mut exec = Exec::new(self.seed.wrapping_add(launch.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        let mut exec =
+            Exec::new(self.seed.wrapping_add(launch.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         (self.configure)(&mut exec);
         // SAFETY: the caller's.
         Ok(unsafe { exec.launch(spec, grid, shared, args, body) }?)
@@ -95,7 +96,8 @@ impl Executor {
 pub enum DeviceKind {
     /// The host's cores, at native speed.
     Cpu,
-    /// The test executor (feature `executor`): the GPU's kernels and launches, on the host, checked.
+    /// The test executor (feature `executor`): the GPU's kernels and launches, on the host,
+    /// checked.
     Executor,
     /// A GPU of NVIDIA.
     Cuda,
@@ -104,7 +106,8 @@ pub enum DeviceKind {
 impl Device {
     /// The first GPU if a driver finds one that koel's kernels run on, else this machine's CPU.
     ///
-    /// Falling back is said once, as a `tracing` warning; [`fallback_reason`](Self::fallback_reason) tells why.
+    /// Falling back is said once, as a `tracing` warning;
+    /// [`fallback_reason`](Self::fallback_reason) tells why.
     pub fn best() -> Result<Device> {
         match Device::cuda(0) {
             Err(
@@ -121,7 +124,8 @@ impl Device {
             other => other,
         }
     }
-    /// This machine's CPU, with as many threads as it has cores, and huge pages where the system grants them.
+    /// This machine's CPU, with as many threads as it has cores, and huge pages where the system
+    /// grants them.
     pub fn cpu() -> Result<Device> {
         Device::cpu_with(CpuOptions::default())
     }
@@ -153,8 +157,8 @@ impl Device {
     }
     /// GPU number `ordinal`, as the CUDA driver counts.
     ///
-    /// Opens the driver and the device's primary context: 0.2 to 0.4 s in a process that has not. Kernels are loaded when
-    /// they are first launched.
+    /// Opens the driver and the device's primary context: 0.2 to 0.4 s in a process that has not.
+    /// Kernels are loaded when they are first launched.
     ///
     /// Errors: no driver, no such device, driver or device too old.
     #[cfg(feature = "cuda")]
@@ -171,16 +175,20 @@ impl Device {
     pub fn cuda(_ordinal: usize) -> Result<Device> {
         Err(Error::NoDriver { reason: "koel was built without the feature `cuda`".into() })
     }
-    /// The test executor: everything runs as on a GPU, launch by launch, on the host, slowly, with every check on.
-    /// The schedule follows from `seed`.
+    /// The test executor: everything runs as on a GPU, launch by launch, on the host, slowly, with
+    /// every check on. The schedule follows from `seed`.
     #[cfg(feature = "executor")]
     pub fn executor(seed: u64) -> Device {
         Device::executor_with(seed, |_| ())
     }
     /// The test executor with other settings: `configure` is called for each launch.
     #[cfg(feature = "executor")]
-    pub fn executor_with(seed: u64, configure: impl Fn(&mut Exec) + Send + Sync + 'static) -> Device {
-        let executor = Executor { seed, launches: AtomicU64::new(0), configure: Box::new(configure) };
+    pub fn executor_with(
+        seed: u64,
+        configure: impl Fn(&mut Exec) + Send + Sync + 'static,
+    ) -> Device {
+        let executor =
+            Executor { seed, launches: AtomicU64::new(0), configure: Box::new(configure) };
         Device::of(Backing::Executor(executor), None)
     }
     fn of(backing: Backing, fallback: Option<String>) -> Device {
@@ -245,7 +253,8 @@ impl Device {
             Backing::Cuda(cuda) => cuda.multiprocessors() as usize,
         }
     }
-    /// Runs host code on the CPU device's threads (rayon's parallel iterators use them); on other devices on rayon's own.
+    /// Runs host code on the CPU device's threads (rayon's parallel iterators use them); on other
+    /// devices on rayon's own.
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.0.backing {
             Backing::Cpu(cpu) => cpu.install(work),
@@ -254,7 +263,8 @@ impl Device {
         }
     }
 
-    /// A new stream. On a GPU: one driver call. Inside a [capture](Stream::capture) it is part of the graph.
+    /// A new stream. On a GPU: one driver call. Inside a [capture](Stream::capture) it is part of
+    /// the graph.
     pub fn stream(&self) -> Result<Stream> {
         if let Some(capture) = graph::current(self) {
             let stream = Stream::of_capture(self, &capture)?;
@@ -330,7 +340,8 @@ impl StreamInner {
             Queue::Cuda(stream) => stream.synchronize(),
         }
     }
-    /// What is put on it from now on runs after what `before` has by now; after what the host did if there is none.
+    /// What is put on it from now on runs after what `before` has by now; after what the host did
+    /// if there is none.
     fn follow(&self, before: Option<&StreamInner>) -> Result<()> {
         match (&self.queue, before.map(|b| &b.queue)) {
             #[cfg(feature = "cuda")]
@@ -350,7 +361,8 @@ impl Stream {
     /// For a capture.
     fn of_capture(device: &Device, capture: &Arc<Capture>) -> Result<Stream> {
         let queue = match &device.0.backing {
-            // The legacy stream, from which memory comes, must not be ordered with streams that are captured.
+            // The legacy stream, from which memory comes, must not be ordered with streams that are
+            // captured.
             #[cfg(feature = "cuda")]
             Backing::Cuda(cuda) => Queue::Cuda(cuda.stream(StreamKind::NonBlocking)?),
             _ => Queue::Host,
@@ -376,8 +388,8 @@ impl Stream {
         };
         Ok(Event { mark, stream: self.clone() })
     }
-    /// What is put on it from now on runs after the mark. Errors: the mark is of another device; it is in a capture and the
-    /// stream is not, or the other way round.
+    /// What is put on it from now on runs after the mark. Errors: the mark is of another device; it
+    /// is in a capture and the stream is not, or the other way round.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.check_usable()?;
         buffer::check_device("the event", event.stream.device(), self.device())?;
@@ -396,7 +408,8 @@ impl Stream {
     /// Copies memory of the device.
     ///
     /// # Safety
-    /// There are `bytes` bytes at both addresses, which nobody uses otherwise but in the order of the stream.
+    /// There are `bytes` bytes at both addresses, which nobody uses otherwise but in the order of
+    /// the stream.
     unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
         match (&self.0.queue, self.capture_of()) {
             #[cfg(feature = "cuda")]
@@ -464,9 +477,10 @@ impl Event {
             #[cfg(feature = "cuda")]
             (Mark::Cuda(end), Mark::Cuda(start)) => end.seconds_since(start),
             #[cfg(feature = "cuda")]
-            _ => {
-                Err(Error::Driver { call: "cuEventElapsedTime", message: "events of different kinds of device".into() })
-            }
+            _ => Err(Error::Driver {
+                call: "cuEventElapsedTime",
+                message: "events of different kinds of device".into(),
+            }),
         }
     }
 }
@@ -478,7 +492,10 @@ impl Backend for Stream {
         spec: &KernelSpec,
         grid: u32,
         shared: u32,
-        #[cfg_attr(not(any(feature = "cuda", feature = "executor")), expect(unused_variables, reason = "for devices"))]
+        #[cfg_attr(
+            not(any(feature = "cuda", feature = "executor")),
+            expect(unused_variables, reason = "for devices")
+        )]
         args: &[DeviceArg],
         body: KernelBody<'_>,
     ) -> Result<()> {
@@ -489,14 +506,25 @@ impl Backend for Stream {
         let device = &self.0.device;
         if shared > device.max_shared() {
             let (asked, limit) = (shared, device.max_shared());
-            return Err(Error::SharedMemory { kernel: spec.name, device: device.name(), asked, limit });
+            return Err(Error::SharedMemory {
+                kernel: spec.name,
+                device: device.name(),
+                asked,
+                limit,
+            });
         }
         match (&device.0.backing, &self.0.queue) {
             // SAFETY: the caller's.
             (Backing::Cpu(cpu), _) => unsafe { cpu.launch(spec, grid, body) },
             #[cfg(feature = "executor")]
             (Backing::Executor(executor), _) => {
-                let step = || Step::Launch { spec: *spec, grid, shared, args: args.to_vec(), body: body.keep() };
+                let step = || Step::Launch {
+                    spec: *spec,
+                    grid,
+                    shared,
+                    args: args.to_vec(),
+                    body: body.keep(),
+                };
                 match self.capture_of().is_some_and(|capture| capture.records(step)) {
                     true => Ok(()),
                     // SAFETY: the caller's.
@@ -505,9 +533,13 @@ impl Backend for Stream {
             }
             #[cfg(feature = "cuda")]
             // SAFETY: the caller's.
-            (Backing::Cuda(_), Queue::Cuda(stream)) => unsafe { stream.launch(spec, grid, shared, args) },
+            (Backing::Cuda(_), Queue::Cuda(stream)) => unsafe {
+                stream.launch(spec, grid, shared, args)
+            },
             #[cfg(feature = "cuda")]
-            (Backing::Cuda(_), Queue::Host) => unreachable!("a GPU's streams are made by `Device::stream`"),
+            (Backing::Cuda(_), Queue::Host) => {
+                unreachable!("a GPU's streams are made by `Device::stream`")
+            }
         }
     }
 }

@@ -26,7 +26,9 @@ pub(super) struct Entry {
 impl Entry {
     /// Fails if a launch by `spec` would not be what the entry takes.
     pub(super) fn check(&self, spec: &KernelSpec) -> Result<()> {
-        if self.params == spec.param_bytes && self.threads.is_none_or(|threads| threads == spec.threads) {
+        if self.params == spec.param_bytes
+            && self.threads.is_none_or(|threads| threads == spec.threads)
+        {
             return Ok(());
         }
         Err(mismatch(spec, &self.params, self.threads))
@@ -56,34 +58,47 @@ fn parse(text: &str) -> Option<Entries> {
     let entry = |text: &str| {
         let (name, rest) = text.split_once('(')?;
         let (params, rest) = rest.split_once(')')?;
-        let params = params.lines().filter(|l| l.contains(".param")).map(size).collect::<Option<_>>()?;
-        let bounds = rest.split('{').next()?.lines().find_map(|l| l.trim().strip_prefix(".maxntid"));
+        let params =
+            params.lines().filter(|l| l.contains(".param")).map(size).collect::<Option<_>>()?;
+        let bounds =
+            rest.split('{').next()?.lines().find_map(|l| l.trim().strip_prefix(".maxntid"));
         let threads = bounds.and_then(|l| l.split(',').next()).and_then(|n| n.trim().parse().ok());
         Some((name.trim().to_string(), Entry { params, threads }))
     };
-    text.split(".visible .entry ").skip(1).map(entry).collect::<Option<Entries>>().filter(|e| !e.is_empty())
+    text.split(".visible .entry ")
+        .skip(1)
+        .map(entry)
+        .collect::<Option<Entries>>()
+        .filter(|e| !e.is_empty())
 }
 
 impl Device {
-    /// Loads kernels of another crate: `(compute capability, PTX)`, as `cargo xtask ptx --crate` makes them. The newest that the
-    /// device can run is taken (90 is 9.0).
+    /// Loads kernels of another crate: `(compute capability, PTX)`, as `cargo xtask ptx --crate`
+    /// makes them. The newest that the device can run is taken (90 is 9.0).
     ///
-    /// From then on `#[kernel]` functions of that crate are launched on the device's streams. On a GPU the driver compiles
-    /// the PTX now, and keeps it on disk. Other devices run the same functions as host code, and only check the names; they
-    /// need no call. The same text again is no error, and does nothing.
+    /// From then on `#[kernel]` functions of that crate are launched on the device's streams. On a
+    /// GPU the driver compiles the PTX now, and keeps it on disk. Other devices run the same
+    /// functions as host code, and only check the names; they need no call. The same text again
+    /// is no error, and does nothing.
     ///
-    /// Errors: a name that another module has, PTX for newer devices only, text that is no PTX. A launch fails if the
-    /// PTX is not of the same source as the launching code: its parameters or its block size differ.
+    /// Errors: a name that another module has, PTX for newer devices only, text that is no PTX. A
+    /// launch fails if the PTX is not of the same source as the launching code: its parameters
+    /// or its block size differ.
     pub fn load_kernels(&self, ptx: &[(u32, &str)]) -> Result<()> {
         let least = ptx.iter().map(|(capability, _)| *capability).min().unwrap_or(0);
-        let newest =
-            |limit: u32| ptx.iter().filter(|(c, _)| *c <= limit).max_by_key(|(c, _)| *c).map(|(_, text)| *text);
+        let newest = |limit: u32| {
+            ptx.iter().filter(|(c, _)| *c <= limit).max_by_key(|(c, _)| *c).map(|(_, text)| *text)
+        };
         let capability = match &self.0.backing {
             #[cfg(feature = "cuda")]
             Backing::Cuda(cuda) => cuda.capability(),
             _ => u32::MAX,
         };
-        let text = newest(capability).ok_or_else(|| Error::NoPtx { device: self.name(), capability, least })?;
+        let text = newest(capability).ok_or_else(|| Error::NoPtx {
+            device: self.name(),
+            capability,
+            least,
+        })?;
         let mut modules = self.0.modules.lock().unwrap_or_else(|e| e.into_inner());
         if modules.iter().any(|m| m.text == text) {
             return Ok(());
@@ -91,7 +106,9 @@ impl Device {
         let entries = parse(text).ok_or_else(|| Error::Setting {
             field: "ptx",
             found: format!("{} bytes of other text", text.len()),
-            expected: "PTX with entries whose parameters are plain numbers, addresses or structs of them".into(),
+            expected:
+                "PTX with entries whose parameters are plain numbers, addresses or structs of them"
+                    .into(),
         })?;
         let entries = Arc::new(entries);
         let taken = |name: &&String| modules.iter().any(|m| m.entries.contains_key(*name));

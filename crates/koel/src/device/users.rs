@@ -1,12 +1,14 @@
-//! Which streams use some memory, so that each use waits for those it conflicts with and for no others.
+//! Which streams use some memory, so that each use waits for those it conflicts with and for no
+//! others.
 use super::{Stream, StreamHandle, StreamInner};
 use crate::error::Result;
 use std::sync::{Arc, Weak};
 
 /// Streams that use memory: the one that wrote it last, and those that have read it since.
 ///
-/// A reader waits for the writer; a writer waits for all of them. A use is entered before its work is put on the stream. That is no
-/// gap: whoever reads borrows the memory until the work is on the stream, and whoever writes it or gives it back has it alone.
+/// A reader waits for the writer; a writer waits for all of them. A use is entered before its work
+/// is put on the stream. That is no gap: whoever reads borrows the memory until the work is on the
+/// stream, and whoever writes it or gives it back has it alone.
 pub(super) struct Users {
     writer: Writer,
     /// Each follows the writer.
@@ -28,19 +30,24 @@ pub(super) enum Usage {
     Write,
 }
 
-/// So many readers are kept apart. Above that, one that comes stands for those on whose streams nobody can put work any more.
+/// So many readers are kept apart. Above that, one that comes stands for those on whose streams
+/// nobody can put work any more.
 const FEW: usize = 8;
 
 impl Users {
     /// Nobody; `stream` wrote the memory, if there is one.
     pub fn new(stream: Option<&Stream>) -> Users {
-        Users { writer: stream.map_or(Writer::Host, |stream| Writer::Stream(User::new(stream))), readers: vec![] }
+        Users {
+            writer: stream.map_or(Writer::Host, |stream| Writer::Stream(User::new(stream))),
+            readers: vec![],
+        }
     }
     /// Nobody yet in a capture.
     pub fn in_capture() -> Users {
         Users { writer: Writer::BeforeCapture, readers: vec![] }
     }
-    /// Enters a use: what is put on `stream` from now on runs after the uses that it conflicts with.
+    /// Enters a use: what is put on `stream` from now on runs after the uses that it conflicts
+    /// with.
     pub fn enter(&mut self, stream: &Stream, usage: Usage) -> Result<()> {
         match usage {
             Usage::Read => self.read(stream),
@@ -102,7 +109,8 @@ impl Users {
     }
 }
 
-/// A stream that uses memory. It is there until its last use is known to have run before whatever comes next.
+/// A stream that uses memory. It is there until its last use is known to have run before whatever
+/// comes next.
 struct User {
     stream: Arc<StreamInner>,
     handle: Weak<StreamHandle>,
@@ -152,7 +160,12 @@ mod tests {
             users.enter(&stream, Usage::Read).unwrap();
             other.enter(&stream, Usage::Read).unwrap();
         }
-        assert!(count(&users) <= FEW + 1 && count(&other) <= FEW + 1, "{} {}", count(&users), count(&other));
+        assert!(
+            count(&users) <= FEW + 1 && count(&other) <= FEW + 1,
+            "{} {}",
+            count(&users),
+            count(&other)
+        );
         assert!(users.readers.iter().any(|reader| reader.is(&kept)));
     }
 }

@@ -37,7 +37,8 @@ pub struct Contents<'a, S: Slotted, T> {
     pub slots: View<'a, T>,
     /// Values of a multimap; 0 of other kinds.
     pub values: usize,
-    /// Of keys of 128 bits, what the function of their fingerprints follows from; 0 of other kinds.
+    /// Of keys of 128 bits, what the function of their fingerprints follows from; 0 of other
+    /// kinds.
     pub fingerprints: u64,
 }
 
@@ -112,26 +113,33 @@ pub fn verify<T: Filed>(table: &T) -> Result<()> {
 /// What every table that is [`Filed`] offers; the attributes are an example of `save_to`.
 macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) => {
     impl<$($generics)*> $table {
-        /// Writes it to a file, which [`load`](Self::load) and [`open`](Self::open) read, on any device.
+        /// Writes it to a file, which [`load`](Self::load) and [`open`](Self::open) read, on any
+        /// device.
         ///
-        /// The file is written beside its place and renamed: at `path` there is all of it or what was there before, whatever happens. The
-        /// same table gives the same bytes each time. It is as long as the table, and 4,096 bytes. Waits for the device, copies through host memory piece by piece, and waits for the disk.
+        /// The file is written beside its place and renamed: at `path` there is all of it or what
+        /// was there before, whatever happens. The same table gives the same bytes each time. It is
+        /// as long as the table, and 4,096 bytes. Waits for the device, copies through host memory
+        /// piece by piece, and waits for the disk.
         ///
-        /// Errors: the file cannot be written; more than 2^20 entries in the stash, which only keys that were chosen to collide cause: build
-        /// with another seed; of what was [opened](Self::open), faults of its file.
+        /// Errors: the file cannot be written; more than 2^20 entries in the stash, which only keys
+        /// that were chosen to collide cause: build with another seed; of what was
+        /// [opened](Self::open), faults of its file.
         pub fn save(&self, path: impl AsRef<std::path::Path>) -> $crate::Result<()> {
             $crate::file::filed::save(self, path.as_ref())
         }
-        /// Writes the bytes of a file to a writer, from its beginning. Otherwise as [`save`](Self::save).
+        /// Writes the bytes of a file to a writer, from its beginning. Otherwise as
+        /// [`save`](Self::save).
         ///
         $(#[$example])*
         pub fn save_to(&self, to: &mut (impl std::io::Write + std::io::Seek)) -> $crate::Result<()> {
             $crate::file::filed::save_to(self, to)
         }
-        /// Reads a file that [`save`](Self::save) wrote, on any device, into memory of a device. The answers are the same.
+        /// Reads a file that [`save`](Self::save) wrote, on any device, into memory of a device.
+        /// The answers are the same.
         ///
-        /// Reads the file once, piece by piece, and checks all of it. What is told of builds, seconds and scratch memory, is not in a file.
-        /// Errors: a file that cannot be read or is not what it should be, with what and where
+        /// Reads the file once, piece by piece, and checks all of it. What is told of builds,
+        /// seconds and scratch memory, is not in a file. Errors: a file that cannot be read or is
+        /// not what it should be, with what and where
         /// ([`FileErrorKind`](crate::file::FileErrorKind)); out of memory.
         pub fn load(device: &$crate::Device, path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
             $crate::file::filed::load(device, path.as_ref())
@@ -140,28 +148,33 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
         pub fn load_bytes(device: &$crate::Device, bytes: &[u8]) -> $crate::Result<Self> {
             $crate::file::filed::load_bytes(device, bytes)
         }
-        /// Opens a file that [`save`](Self::save) wrote where it is: lookups on the CPU, with all cores, look into the file's pages, and
-        /// nothing is copied.
+        /// Opens a file that [`save`](Self::save) wrote where it is: lookups on the CPU, with all
+        /// cores, look into the file's pages, and nothing is copied.
         ///
-        /// Reads the header and the stash (normally empty), whatever the size of the file; the system brings other pages in when they are
-        /// first touched. Two programs that open the same file share its pages. [`verify`](Self::verify) checks the rest, and
-        /// [`to_device`](Self::to_device) takes it to a GPU, each array in one copy. Nothing is ever written to the file: what changes gets
-        /// memory of its own.
+        /// Reads the header and the stash (normally empty), whatever the size of the file; the
+        /// system brings other pages in when they are first touched. Two programs that open the
+        /// same file share its pages. [`verify`](Self::verify) checks the rest, and
+        /// [`to_device`](Self::to_device) takes it to a GPU, each array in one copy. Nothing is
+        /// ever written to the file: what changes gets memory of its own.
         ///
         /// [`load`](Self::load) is the safe way: it reads the file once, into memory of its own.
         ///
         /// Errors: a file that cannot be read or is not what it should be, with what and where
-        /// ([`FileErrorKind`](crate::file::FileErrorKind)); damage behind the header and the stash is not looked for.
+        /// ([`FileErrorKind`](crate::file::FileErrorKind)); damage behind the header and the stash
+        /// is not looked for.
         ///
         /// # Safety
-        /// Until the table is dropped, no program changes the file's bytes or cuts it short. koel itself does neither: [`save`](Self::save)
-        /// puts a new file in its place, which this table does not see. The table lends slices of the file's pages, which Rust takes to be
-        /// constant; and the system ends a program that touches pages which are gone (`SIGBUS` on Unix).
+        /// Until the table is dropped, no program changes the file's bytes or cuts it short. koel
+        /// itself does neither: [`save`](Self::save) puts a new file in its place, which this table
+        /// does not see. The table lends slices of the file's pages, which Rust takes to be
+        /// constant; and the system ends a program that touches pages which are gone (`SIGBUS` on
+        /// Unix).
         pub unsafe fn open(path: impl AsRef<std::path::Path>) -> $crate::Result<Self> {
             // SAFETY: the caller's.
             unsafe { Self::open_on(&$crate::Device::cpu()?, path) }
         }
-        /// As [`open`](Self::open), on a CPU device that is there already, which has its own number of threads.
+        /// As [`open`](Self::open), on a CPU device that is there already, which has its own number
+        /// of threads.
         ///
         /// Errors: besides, a device that is not the CPU.
         ///
@@ -171,7 +184,8 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
             // SAFETY: the caller's.
             unsafe { $crate::file::filed::open_on(device, path.as_ref()) }
         }
-        /// Checks all bytes of the file that it was [opened](Self::open) from: reads it once. Of other tables there is nothing to check.
+        /// Checks all bytes of the file that it was [opened](Self::open) from: reads it once. Of
+        /// other tables there is nothing to check.
         ///
         /// Errors: bytes that are not those which were saved.
         pub fn verify(&self) -> $crate::Result<()> {

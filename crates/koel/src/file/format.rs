@@ -1,6 +1,7 @@
 //! The bytes of a table file: `docs/format.md` describes them.
 //!
-//! [`Header::decode`] checks a header against the length of the file, so that whoever has a [`Header`] may allocate what it says.
+//! [`Header::decode`] checks a header against the length of the file, so that whoever has a
+//! [`Header`] may allocate what it says.
 use super::FileErrorKind;
 use crate::cpu;
 use bytemuck::Pod;
@@ -26,7 +27,10 @@ pub const MOST_BUCKETS: u32 = 1 << 16;
 const MOST_PAIRS: u64 = u32::MAX as u64 - (1 << 16);
 
 // Slots are words of 64 bits in memory and little-endian in files.
-const _: () = assert!(cfg!(target_endian = "little"), "tables are used in files as they are in memory: little-endian");
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "tables are used in files as they are in memory: little-endian"
+);
 
 /// A part of a table file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,7 +220,8 @@ pub trait Slotted: 'static {
     type Pairs: Layout;
     /// Words of 64 bits of a bucket.
     const BUCKET_WORDS: usize;
-    /// How many entries the bucket in this place holds, of those that are taken out when all are; and the greatest value among them.
+    /// How many entries the bucket in this place holds, of those that are taken out when all are;
+    /// and the greatest value among them.
     fn entries(shape: Shape, place: u32, bucket: &[u64]) -> (u64, u64);
 }
 impl<L: Layout> Slotted for L {
@@ -276,7 +281,8 @@ pub struct Header {
     pub stashed: u64,
     /// Values of a multimap; 0 of other kinds.
     pub values: u64,
-    /// What the function follows from that makes fingerprints of keys of 128 bits; 0 of other kinds.
+    /// What the function follows from that makes fingerprints of keys of 128 bits; 0 of other
+    /// kinds.
     pub fingerprints: u64,
     /// XXH3-64 of each section, as `kind` has them.
     pub checksums: [u64; MOST_SECTIONS],
@@ -343,7 +349,9 @@ impl Header {
                 let values = if self.kind.has_rows() { self.pairs } else { self.values };
                 (values, self.types.value.unwrap_or(Width::U32))
             }
-            Section::Header | Section::Slots | Section::Stash => (self.bytes_of(section) / 8, Width::U64),
+            Section::Header | Section::Slots | Section::Stash => {
+                (self.bytes_of(section) / 8, Width::U64)
+            }
         }
     }
     fn bytes_of(&self, section: Section) -> u64 {
@@ -365,22 +373,29 @@ impl Header {
     }
     /// Bytes of the file.
     pub fn file_bytes(&self) -> u64 {
-        HEADER_BYTES + self.kind.sections().iter().map(|&section| self.bytes_of(section)).sum::<u64>()
+        HEADER_BYTES
+            + self.kind.sections().iter().map(|&section| self.bytes_of(section)).sum::<u64>()
     }
     /// The checksum of a section.
     pub fn checksum(&self, section: Section) -> u64 {
-        self.numbered().find(|&(_, other, _)| other == section).map_or(0, |(_, _, checksum)| checksum)
+        self.numbered()
+            .find(|&(_, other, _)| other == section)
+            .map_or(0, |(_, _, checksum)| checksum)
     }
     /// Where the fields of each section are, the section, its checksum.
     fn numbered(&self) -> impl Iterator<Item = (usize, Section, u64)> {
         let sections = self.kind.sections().iter().zip(self.checksums).enumerate();
-        sections.map(|(i, (&section, checksum))| (at::SLOTS + at::OF_SECTION * i, section, checksum))
+        sections
+            .map(|(i, (&section, checksum))| (at::SLOTS + at::OF_SECTION * i, section, checksum))
     }
 
     pub fn encode(&self) -> [u8; HEADER_BYTES as usize] {
         let mut bytes = [0; HEADER_BYTES as usize];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
-        let number = TableKind::ALL.iter().find(|(_, kind)| *kind == self.kind).map_or(0, |(number, _)| *number);
+        let number = TableKind::ALL
+            .iter()
+            .find(|(_, kind)| *kind == self.kind)
+            .map_or(0, |(number, _)| *number);
         put(0, &MAGIC);
         put(at::VERSION, &VERSION.to_le_bytes());
         put(at::KIND, &number.to_le_bytes());
@@ -410,10 +425,13 @@ impl Header {
     ///
     /// What it returns fits the file: every section lies in it, and there are no other bytes.
     pub fn decode(start: &[u8], file_bytes: u64) -> Result<Header, FileErrorKind> {
-        let truncated = |section, expected| FileErrorKind::Truncated { section, expected, found: file_bytes };
+        let truncated =
+            |section, expected| FileErrorKind::Truncated { section, expected, found: file_bytes };
         let known = start.len().min(MAGIC.len());
         if start[..known] != MAGIC[..known] {
-            return Err(FileErrorKind::Foreign { found: start[..start.len().min(16)].escape_ascii().to_string() });
+            return Err(FileErrorKind::Foreign {
+                found: start[..start.len().min(16)].escape_ascii().to_string(),
+            });
         }
         // Of a newer format nothing else is known but where its version is.
         let version = start.get(at::VERSION..at::KIND).map(|_| word(start, at::VERSION) as u32);
@@ -423,7 +441,8 @@ impl Header {
         if start.len() < HEADER_BYTES as usize {
             return Err(truncated(Section::Header, HEADER_BYTES));
         }
-        let (found, expected) = (XxHash3_64::oneshot(&start[..at::CHECKSUM]), long(start, at::CHECKSUM));
+        let (found, expected) =
+            (XxHash3_64::oneshot(&start[..at::CHECKSUM]), long(start, at::CHECKSUM));
         if found != expected {
             return Err(FileErrorKind::Checksum { section: Section::Header, found, expected });
         }
@@ -438,7 +457,9 @@ impl Header {
             _ => Width::U128,
         };
         let key = width(small(at::KEY_BITS, "key bits", kind.key_bits())?);
-        let value = Some(small(at::VALUE_BITS, "value bits", kind.value_bits())?).filter(|&bits| bits != 0).map(width);
+        let value = Some(small(at::VALUE_BITS, "value bits", kind.value_bits())?)
+            .filter(|&bits| bits != 0)
+            .map(width);
         let has_held = small(at::HELD, "held", &[0, 1])? == 1;
 
         let (partitions, buckets) = (word(start, at::PARTITIONS), word(start, at::BUCKETS));
@@ -465,9 +486,11 @@ impl Header {
 
         let beside = header.stashed + has_held as u64;
         let room = header.all_slots() + beside;
-        header.pairs = within(long(start, at::PAIRS), at::PAIRS, "pairs", beside, room.min(MOST_PAIRS))?;
+        header.pairs =
+            within(long(start, at::PAIRS), at::PAIRS, "pairs", beside, room.min(MOST_PAIRS))?;
         let most = MOST_PAIRS - header.pairs;
-        header.duplicates = within(long(start, at::DUPLICATES), at::DUPLICATES, "duplicates", 0, most)?;
+        header.duplicates =
+            within(long(start, at::DUPLICATES), at::DUPLICATES, "duplicates", 0, most)?;
         let most = match (has_held, kind, value) {
             (false, ..) => 0,
             (true, TableKind::Map, Some(Width::U32)) => u32::MAX.into(),
@@ -478,7 +501,8 @@ impl Header {
         if kind == TableKind::MultiMap {
             // Every key has a value.
             let most = if header.pairs == 0 { 0 } else { MOST_PAIRS };
-            header.values = within(long(start, at::VALUES), at::VALUES, "values", header.pairs, most)?;
+            header.values =
+                within(long(start, at::VALUES), at::VALUES, "values", header.pairs, most)?;
         }
 
         for (i, (at, section, _)) in header.numbered().enumerate().collect::<Vec<_>>() {
@@ -498,7 +522,9 @@ impl Header {
             let section = kind.sections().last().copied().unwrap_or(Section::Header);
             return Err(FileErrorKind::Trailing { section, expected, found: file_bytes });
         }
-        if let Some(at) = (at::SLOTS..at::CHECKSUM).find(|&at| start[at] != 0 && !kind.has_field(at)) {
+        if let Some(at) =
+            (at::SLOTS..at::CHECKSUM).find(|&at| start[at] != 0 && !kind.has_field(at))
+        {
             small(at / 4 * 4, "a reserved field", &[0])?;
         }
         Ok(header)
@@ -513,7 +539,12 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 fn long(bytes: &[u8], at: usize) -> u64 {
     word(bytes, at + 4) << 32 | word(bytes, at)
 }
-fn one_of(found: u64, at: usize, field: &'static str, allowed: &[u64]) -> Result<u64, FileErrorKind> {
+fn one_of(
+    found: u64,
+    at: usize,
+    field: &'static str,
+    allowed: &[u64],
+) -> Result<u64, FileErrorKind> {
     match allowed.contains(&found) {
         true => Ok(found),
         false => {
@@ -522,10 +553,21 @@ fn one_of(found: u64, at: usize, field: &'static str, allowed: &[u64]) -> Result
         }
     }
 }
-fn within(found: u64, at: usize, field: &'static str, least: u64, most: u64) -> Result<u64, FileErrorKind> {
+fn within(
+    found: u64,
+    at: usize,
+    field: &'static str,
+    least: u64,
+    most: u64,
+) -> Result<u64, FileErrorKind> {
     match (least..=most).contains(&found) {
         true => Ok(found),
-        false => Err(FileErrorKind::Field { byte: at as u64, field, found, expected: format!("{least} to {most}") }),
+        false => Err(FileErrorKind::Field {
+            byte: at as u64,
+            field,
+            found,
+            expected: format!("{least} to {most}"),
+        }),
     }
 }
 
@@ -542,7 +584,9 @@ impl Checksum {
     /// Errors: another one than the header has for this section.
     pub fn check(&self, section: Section, header: &Header) -> Result<(), FileErrorKind> {
         match (self.finish(), header.checksum(section)) {
-            (found, expected) if found != expected => Err(FileErrorKind::Checksum { section, found, expected }),
+            (found, expected) if found != expected => {
+                Err(FileErrorKind::Checksum { section, found, expected })
+            }
             _ => Ok(()),
         }
     }

@@ -1,8 +1,9 @@
 //! Files of tables: saved from any device, loaded on any device, or opened where they are.
 //!
-//! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, and so do those of [`Set`], [`Index`] and [`MultiMap`], and of
-//! [`Map128`], [`Set128`] and [`Index128`]; here is what is common to all kinds of tables: [`info`] tells what a file holds, and [`FileError`]
-//! what is wrong with it. `docs/format.md` describes the bytes, so that other programs can read them.
+//! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, and so do those of [`Set`],
+//! [`Index`] and [`MultiMap`], and of [`Map128`], [`Set128`] and [`Index128`]; here is what is
+//! common to all kinds of tables: [`info`] tells what a file holds, and [`FileError`] what is wrong
+//! with it. `docs/format.md` describes the bytes, so that other programs can read them.
 //!
 //! ```
 //! use koel::{Device, Map};
@@ -30,10 +31,12 @@
 //! | [`info`], `open` | the header, 4,096 bytes; `open` the stash too, normally no bytes | length of the file, every field of the header, checksums of what was read |
 //! | `load`, `verify`, [`verify`](verify()) | the file, once | besides, the checksum of each section; that the slots hold as many entries as the header says, and no number that is of no key; that keys of an index ascend, and so do the places where values of a multimap begin, up to the number of values |
 //!
-//! So a file that is truncated, foreign, newer, of another kind or other types, or damaged in its header or stash is always refused; a file
-//! that is damaged elsewhere only by those that read all of it. Until then lookups in it may tell nonsense, but look nowhere else: no file,
-//! however it was made, makes koel read out of bounds, loop without end, or allocate more than some 16 times what the file is long. (What is
-//! [retrieved](crate::MultiMap::retrieve) from a multimap is as long as its values tell, for each query.)
+//! So a file that is truncated, foreign, newer, of another kind or other types, or damaged in its
+//! header or stash is always refused; a file that is damaged elsewhere only by those that read all
+//! of it. Until then lookups in it may tell nonsense, but look nowhere else: no file, however it
+//! was made, makes koel read out of bounds, loop without end, or allocate more than some 16 times
+//! what the file is long. (What is [retrieved](crate::MultiMap::retrieve) from a multimap is as
+//! long as its values tell, for each query.)
 mod error;
 pub(crate) mod filed;
 pub(crate) mod format;
@@ -95,7 +98,8 @@ impl FileInfo {
             kind: header.kind,
             types: header.types,
             keys: header.pairs as usize,
-            pairs: if header.kind == TableKind::MultiMap { header.values } else { header.pairs } as usize,
+            pairs: if header.kind == TableKind::MultiMap { header.values } else { header.pairs }
+                as usize,
             duplicates: header.duplicates as usize,
             stashed: header.stashed as usize,
             held: header.held.is_some(),

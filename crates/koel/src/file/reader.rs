@@ -1,5 +1,5 @@
-//! Reads table files, strictly: nothing is allocated, and no place is computed, from a number that was not held against the
-//! length of the file.
+//! Reads table files, strictly: nothing is allocated, and no place is computed, from a number that
+//! was not held against the length of the file.
 use super::format::{Checksum, HEADER_BYTES, Header, Section, Slotted, TableKind, Types, Width};
 use super::{FileError, FileErrorKind};
 use crate::cpu::Stash;
@@ -15,7 +15,8 @@ use std::sync::OnceLock;
 
 /// Words that are read at a time: they stay in the cache until they are checked.
 const PIECE: usize = 64 << 10;
-/// Steps that putting the pairs of a stash in may take: a tenth of a second. Keys that were not chosen to collide take one each.
+/// Steps that putting the pairs of a stash in may take: a tenth of a second. Keys that were not
+/// chosen to collide take one each.
 const MOST_STEPS: u64 = 1 << 26;
 
 /// A table file whose header is sound.
@@ -47,12 +48,19 @@ impl Reader<File> {
             asked: usize::MAX,
             free: 0,
         })?;
-        // SAFETY: memory of a mapping must not change while it is borrowed. The mapping is private and never written here; `save` never
-        // changes a file that is there, but puts another one in its place; that nobody else does is the caller's promise.
+        // SAFETY: memory of a mapping must not change while it is borrowed. The mapping is private
+        // and never written here; `save` never changes a file that is there, but puts
+        // another one in its place; that nobody else does is the caller's promise.
         let map = unsafe { MmapOptions::new().len(bytes).map_copy_read_only(&self.source) };
         let map = map.map_err(|e| self.fault(FileErrorKind::Read(e)))?;
         let check = |mapping: &Mapping| mapping.reader().check_sections::<S>();
-        Ok(Arc::new(Mapping { map, path: self.path.clone(), header: self.header, check, checked: OnceLock::new() }))
+        Ok(Arc::new(Mapping {
+            map,
+            path: self.path.clone(),
+            header: self.header,
+            check,
+            checked: OnceLock::new(),
+        }))
     }
 }
 impl<'a> Reader<Cursor<&'a [u8]>> {
@@ -102,12 +110,13 @@ impl<R: Read + Seek> Reader<R> {
         let mut words = vec![0u64; self.header.extent(Section::Stash).bytes as usize / 8];
         self.seek(Section::Stash)?;
         self.read(&mut words)?;
-        check(Section::Stash, bytemuck::cast_slice(&words), &self.header).map_err(|kind| self.fault(kind))?;
+        check(Section::Stash, bytemuck::cast_slice(&words), &self.header)
+            .map_err(|kind| self.fault(kind))?;
         let held = held.map(<S::Pairs as Layout>::Value::narrowed);
         stash_of(&words, held, &self.header).map_err(|kind| self.fault(kind))
     }
-    /// The slots, in pieces of whole buckets, one after the other. They are checked when all have been taken: if this is an error, what
-    /// was taken is worth nothing.
+    /// The slots, in pieces of whole buckets, one after the other. They are checked when all have
+    /// been taken: if this is an error, what was taken is worth nothing.
     pub fn slots<S: Slotted>(&mut self, mut take: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
         let mut slots = Slots::<S>::new(&self.header);
         self.pieces(Section::Slots, |piece| {
@@ -116,8 +125,13 @@ impl<R: Read + Seek> Reader<R> {
         })?;
         slots.finish().map_err(|kind| self.fault(kind))
     }
-    /// A column, in pieces, one after the other. It is checked when all have been taken, as [`slots`](Self::slots) are.
-    pub fn column<T: Element>(&mut self, section: Section, mut take: impl FnMut(&[T]) -> Result<()>) -> Result<()> {
+    /// A column, in pieces, one after the other. It is checked when all have been taken, as
+    /// [`slots`](Self::slots) are.
+    pub fn column<T: Element>(
+        &mut self,
+        section: Section,
+        mut take: impl FnMut(&[T]) -> Result<()>,
+    ) -> Result<()> {
         let mut column = Column::new(&self.header, section);
         self.pieces(section, |piece: &[T]| {
             column.add(piece);
@@ -129,7 +143,11 @@ impl<R: Read + Seek> Reader<R> {
         column.finish(filling).map_err(|kind| self.fault(kind))
     }
     /// The numbers of a section, some at a time.
-    fn pieces<T: Element>(&mut self, section: Section, mut take: impl FnMut(&[T]) -> Result<()>) -> Result<()> {
+    fn pieces<T: Element>(
+        &mut self,
+        section: Section,
+        mut take: impl FnMut(&[T]) -> Result<()>,
+    ) -> Result<()> {
         self.seek(section)?;
         let mut left = self.header.column(section).0 as usize;
         let mut piece = vec![T::zeroed(); left.min(PIECE)];
@@ -161,7 +179,11 @@ impl<R: Read + Seek> Reader<R> {
         Ok(to.buffer)
     }
     /// A column, checked, in memory of a device.
-    pub fn load_column<T: Element>(&mut self, device: &Device, section: Section) -> Result<Buffer<T>> {
+    pub fn load_column<T: Element>(
+        &mut self,
+        device: &Device,
+        section: Section,
+    ) -> Result<Buffer<T>> {
         let mut to = Filled::new(device, self.header.column(section).0 as usize)?;
         self.column(section, |piece| to.add(piece))?;
         Ok(to.buffer)
@@ -193,10 +215,12 @@ pub struct Mapping {
     checked: OnceLock<()>,
 }
 impl Mapping {
-    /// The numbers of a section. Those of the slots begin on a multiple of 4,096 bytes, others of 8; those of 128 bits on one of 16, as slots and
-    /// stash of their tables have slots of 16 bytes.
+    /// The numbers of a section. Those of the slots begin on a multiple of 4,096 bytes, others of
+    /// 8; those of 128 bits on one of 16, as slots and stash of their tables have slots of 16
+    /// bytes.
     pub fn numbers<T: Element>(&self, section: Section) -> &[T] {
-        let (start, (n, width)) = (self.header.extent(section).offset as usize, self.header.column(section));
+        let (start, (n, width)) =
+            (self.header.extent(section).offset as usize, self.header.column(section));
         bytemuck::cast_slice(&self.map[start..][..n as usize * (width.bits() / 8) as usize])
     }
     fn reader(&self) -> Reader<Cursor<&[u8]>> {
@@ -214,8 +238,9 @@ impl Mapping {
     }
 }
 
-/// What is checked of slots: that they are those which were written, that they hold as many pairs as the header says, on which relies whoever
-/// takes all pairs out, and that values that are numbers of keys are numbers of keys.
+/// What is checked of slots: that they are those which were written, that they hold as many pairs
+/// as the header says, on which relies whoever takes all pairs out, and that values that are
+/// numbers of keys are numbers of keys.
 struct Slots<S> {
     header: Header,
     checksum: Checksum,
@@ -227,7 +252,14 @@ struct Slots<S> {
 impl<S: Slotted> Slots<S> {
     fn new(header: &Header) -> Slots<S> {
         let checksum = Checksum::default();
-        Slots { header: *header, checksum, place: 0, pairs: 0, greatest: 0, slotted: std::marker::PhantomData }
+        Slots {
+            header: *header,
+            checksum,
+            place: 0,
+            pairs: 0,
+            greatest: 0,
+            slotted: std::marker::PhantomData,
+        }
     }
     /// The next words, of whole buckets.
     fn add(&mut self, words: &[u64]) {
@@ -240,16 +272,20 @@ impl<S: Slotted> Slots<S> {
     }
     fn finish(self) -> std::result::Result<(), FileErrorKind> {
         self.checksum.check(Section::Slots, &self.header)?;
-        let (found, expected, most) = (self.pairs, self.header.in_buckets(), self.header.most_value());
+        let (found, expected, most) =
+            (self.pairs, self.header.in_buckets(), self.header.most_value());
         match found == expected {
             false => Err(FileErrorKind::Pairs { found, expected }),
-            true if self.greatest > most => Err(FileErrorKind::Number { found: self.greatest, most }),
+            true if self.greatest > most => {
+                Err(FileErrorKind::Number { found: self.greatest, most })
+            }
             true => Ok(()),
         }
     }
 }
-/// What is checked of a column: that it is what was written; that keys of an index, unless they lie in rows, and starts ascend, and
-/// starts from 0 to the number of values; that what fills it up to whole words is 0.
+/// What is checked of a column: that it is what was written; that keys of an index, unless they lie
+/// in rows, and starts ascend, and starts from 0 to the number of values; that what fills it up to
+/// whole words is 0.
 struct Column {
     header: Header,
     section: Section,
@@ -261,15 +297,28 @@ struct Column {
 }
 impl Column {
     fn new(header: &Header, section: Section) -> Column {
-        Column { header: *header, section, checksum: Checksum::default(), n: 0, last: 0, fault: None }
+        Column {
+            header: *header,
+            section,
+            checksum: Checksum::default(),
+            n: 0,
+            last: 0,
+            fault: None,
+        }
     }
     fn add<T: Element>(&mut self, numbers: &[T]) {
         self.checksum.add(bytemuck::cast_slice(numbers));
         match (self.section, self.header.column(self.section).1) {
             // Their numbers may have any order.
-            (Section::Keys, _) if self.header.kind == TableKind::MultiMap => self.n += numbers.len() as u64,
-            (Section::Keys | Section::Starts, Width::U32) => self.ascend::<u32>(bytemuck::cast_slice(numbers)),
-            (Section::Keys | Section::Starts, Width::U64) => self.ascend::<u64>(bytemuck::cast_slice(numbers)),
+            (Section::Keys, _) if self.header.kind == TableKind::MultiMap => {
+                self.n += numbers.len() as u64
+            }
+            (Section::Keys | Section::Starts, Width::U32) => {
+                self.ascend::<u32>(bytemuck::cast_slice(numbers))
+            }
+            (Section::Keys | Section::Starts, Width::U64) => {
+                self.ascend::<u64>(bytemuck::cast_slice(numbers))
+            }
             // Values, and keys in rows, which have 128 bits.
             _ => self.n += numbers.len() as u64,
         }
@@ -292,7 +341,13 @@ impl Column {
         let (section, element) = (self.section, self.n);
         let width = u64::from(self.header.column(section).1.bits() / 8);
         let byte = self.header.extent(section).offset + element * width;
-        self.fault.get_or_insert(FileErrorKind::Element { byte, section, element, found, expected });
+        self.fault.get_or_insert(FileErrorKind::Element {
+            byte,
+            section,
+            element,
+            found,
+            expected,
+        });
     }
     /// Bytes behind the last element.
     fn filling(&self) -> usize {
@@ -313,7 +368,11 @@ impl Column {
         self.fault.map_or(Ok(()), Err)
     }
 }
-fn check(section: Section, bytes: &[u8], header: &Header) -> std::result::Result<(), FileErrorKind> {
+fn check(
+    section: Section,
+    bytes: &[u8],
+    header: &Header,
+) -> std::result::Result<(), FileErrorKind> {
     let mut checksum = Checksum::default();
     checksum.add(bytes);
     checksum.check(section, header)
@@ -321,14 +380,17 @@ fn check(section: Section, bytes: &[u8], header: &Header) -> std::result::Result
 
 /// The stash of a table, of the words of its section.
 ///
-/// Errors: keys that are not in ascending order or that no stash holds, values that no such table has; keys that collide too often.
+/// Errors: keys that are not in ascending order or that no stash holds, values that no such table
+/// has; keys that collide too often.
 pub fn stash_of<L: Layout>(
     words: &[u64],
     held: Option<L::Value>,
     header: &Header,
 ) -> std::result::Result<Stash<L>, FileErrorKind> {
     let (offset, most) = (header.extent(Section::Stash).offset, header.most_value());
-    let pairs = words.chunks_exact(L::SLOT_WORDS).map(|slot| L::with_head(slot[0], slot[L::SLOT_WORDS - 1]));
+    let pairs = words
+        .chunks_exact(L::SLOT_WORDS)
+        .map(|slot| L::with_head(slot[0], slot[L::SLOT_WORDS - 1]));
     let n = pairs.len() as u64;
     let mut before = None;
     for (pair, i) in pairs.clone().zip(0..) {
@@ -343,7 +405,11 @@ pub fn stash_of<L: Layout>(
                 continue;
             }
         };
-        return Err(FileErrorKind::Stash { byte: offset + i * 8 * L::SLOT_WORDS as u64, pair: i, fault });
+        return Err(FileErrorKind::Stash {
+            byte: offset + i * 8 * L::SLOT_WORDS as u64,
+            pair: i,
+            fault,
+        });
     }
     let stash = Stash::from_pairs_within(pairs, held, MOST_STEPS);
     stash.ok_or(FileErrorKind::Collisions { pairs: n, limit: MOST_STEPS })

@@ -65,7 +65,8 @@ impl<T: Element> Stored<T> {
             Stored::Mapped(of) => Some(&of.file),
         }
     }
-    /// A copy of the first `len` elements on a device. What is in a file is checked first: kernels rely on what is checked.
+    /// A copy of the first `len` elements on a device. What is in a file is checked first: kernels
+    /// rely on what is checked.
     pub fn upload(&self, len: usize, device: &Device) -> Result<Buffer<T>> {
         if let Some(file) = self.file() {
             file.verify_once()?;

@@ -39,7 +39,8 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
 
     /// Writes a table of this kind; `columns` adds the sections that it has besides.
     ///
-    /// Errors: what cannot be written; more pairs in the stash than a file holds, or such as cannot be read again.
+    /// Errors: what cannot be written; more pairs in the stash than a file holds, or such as cannot
+    /// be read again.
     pub fn table<S: Slotted, T: Element>(
         mut self,
         kind: TableKind,
@@ -47,10 +48,15 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         contents: Contents<'_, S, T>,
         columns: impl FnOnce(&mut Sections<'_, 'a, W>) -> Result<()>,
     ) -> Result<()> {
-        let Contents { shape, seed, pairs, duplicates, stash, slots, values, fingerprints } = contents;
+        let Contents { shape, seed, pairs, duplicates, stash, slots, values, fingerprints } =
+            contents;
         let mut stashed = stash.iter().collect::<Vec<_>>();
         if stashed.len() as u64 > MOST_STASHED {
-            return Err(Error::TooMany { what: "pairs in the stash", n: stashed.len(), max: MOST_STASHED as usize });
+            return Err(Error::TooMany {
+                what: "pairs in the stash",
+                n: stashed.len(),
+                max: MOST_STASHED as usize,
+            });
         }
         stashed.sort_unstable_by_key(|&pair| S::Pairs::key(pair));
         let mut words = vec![0; stashed.len() * S::Pairs::SLOT_WORDS];
@@ -98,9 +104,14 @@ impl<W: Write + Seek> Sections<'_, '_, W> {
             return self.pieces(numbers.chunks(PIECE).map(Ok));
         }
         let starts = (0..from.len()).step_by(PIECE);
-        self.pieces(starts.map(|start| from.slice(start..from.len().min(start + PIECE))?.download()))
+        self.pieces(
+            starts.map(|start| from.slice(start..from.len().min(start + PIECE))?.download()),
+        )
     }
-    fn pieces<T: Element, P: AsRef<[T]>>(&mut self, pieces: impl IntoIterator<Item = Result<P>>) -> Result<()> {
+    fn pieces<T: Element, P: AsRef<[T]>>(
+        &mut self,
+        pieces: impl IntoIterator<Item = Result<P>>,
+    ) -> Result<()> {
         let (mut checksum, mut written) = (Checksum::default(), 0usize);
         for piece in pieces {
             let piece = piece?;
@@ -119,8 +130,8 @@ impl<W: Write + Seek> Sections<'_, '_, W> {
     }
 }
 
-/// Has a file written beside its place, and puts it there when it is whole and on the disk. If that fails, nothing is left beside, and
-/// the old file, if there was one, is as it was.
+/// Has a file written beside its place, and puts it there when it is whole and on the disk. If that
+/// fails, nothing is left beside, and the old file, if there was one, is as it was.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let refused = |e| FileError { path: path.to_owned(), kind: FileErrorKind::Write(e) };
     // Known before the work is done, and on every system.
@@ -128,7 +139,8 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Resu
         return Err(refused(io::Error::from(io::ErrorKind::IsADirectory)).into());
     }
     let beside = Beside::new(path).map_err(refused)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&beside.path).map_err(refused)?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).open(&beside.path).map_err(refused)?;
     write(&mut file)?;
     file.sync_all().map_err(refused)?;
     drop(file);
@@ -143,7 +155,8 @@ impl Beside {
     /// A name that no other thread and no other process uses.
     fn new(path: &Path) -> io::Result<Beside> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = path.file_name().ok_or_else(|| io::Error::other("expected the name of a file"))?;
+        let name =
+            path.file_name().ok_or_else(|| io::Error::other("expected the name of a file"))?;
         let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Relaxed));
         Ok(Beside { path: path.with_file_name(format!(".{}.{process}.{number}", name.display())) })
     }

@@ -17,7 +17,8 @@ in_files! {
     /// let mut bytes = std::io::Cursor::new(vec![]);
     /// koel::Index::build(&device, &[70u32, 30, 70])?.save_to(&mut bytes)?;
     /// let index = koel::Index::<u32>::load_bytes(&device, bytes.get_ref())?;
-    /// assert_eq!((index.ids(&[70, 60])?, index.keys_of(&[0])?), (vec![Some(1), None], vec![Some(30)]));
+    /// assert_eq!((index.ids(&[70, 60])?, index.keys_of(&[0])?), (vec![Some(1), None],
+    /// vec![Some(30)]));
     /// # Ok::<(), koel::Error>(())
     /// ```
     impl[K: Key] Index<K>
@@ -29,7 +30,9 @@ impl<K: Key> Filed for Index<K> {
         Types { key: Width::of::<K>(), value: Some(Width::U32) }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.map.filed()?, |sections| sections.add(self.keys()))
+        writer.table(Self::KIND, Self::types(), self.map.filed()?, |sections| {
+            sections.add(self.keys())
+        })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Index<K>> {
         Ok(Index { map: Map::read(parts)?, keys: parts.column(Section::Keys)? })
@@ -66,7 +69,11 @@ impl<K: Key, V: Value> Filed for MultiMap<K, V> {
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<MultiMap<K, V>> {
         let index = Index::read(parts)?;
-        Ok(MultiMap { index, starts: parts.column(Section::Starts)?, values: parts.column(Section::Values)? })
+        Ok(MultiMap {
+            index,
+            starts: parts.column(Section::Starts)?,
+            values: parts.column(Section::Values)?,
+        })
     }
     fn file(&self) -> Option<&Mapping> {
         self.values.file()

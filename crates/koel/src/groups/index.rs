@@ -11,10 +11,12 @@ use std::fmt;
 /// The id of a key that an [`Index`] does not have.
 pub const NO_ID: u32 = u32::MAX;
 
-/// A two-way index: the distinct keys of a column get the numbers `0..len`, and both ways cost one step.
+/// A two-way index: the distinct keys of a column get the numbers `0..len`, and both ways cost one
+/// step.
 ///
-/// The *id* of a key is its rank among the distinct keys, in ascending order: the same in every run and on every device, and ids compare as keys
-/// do. Every key can be stored. After the compacting table of Alcantara et al. 2009, whose ids depend on the run; here the column is sorted,
+/// The *id* of a key is its rank among the distinct keys, in ascending order: the same in every run
+/// and on every device, and ids compare as keys do. Every key can be stored. After the compacting
+/// table of Alcantara et al. 2009, whose ids depend on the run; here the column is sorted,
 /// so that a key may come once or a million times.
 ///
 /// ```
@@ -27,7 +29,8 @@ pub const NO_ID: u32 = u32::MAX;
 /// ```
 ///
 /// # Memory
-/// A [`Map`] of the distinct keys, 8.2 / load bytes for each of 32 bits (twice that for 64), and the keys themselves.
+/// A [`Map`] of the distinct keys, 8.2 / load bytes for each of 32 bits (twice that for 64), and
+/// the keys themselves.
 pub struct Index<K: Key = u32> {
     pub(super) map: Map<K, u32>,
     pub(super) keys: Stored<K>,
@@ -45,7 +48,8 @@ impl<K: Key> Index<K> {
     /// Errors: as [`build`](Self::build).
     pub fn encode(device: &Device, keys: &[K]) -> Result<(Index<K>, Vec<u32>)> {
         let (staged, stream) = (device.stage(keys)?, device.stream()?);
-        let index = IndexBuilder::new(device, IndexOptions::default())?.build(&stream, staged.view())?;
+        let index =
+            IndexBuilder::new(device, IndexOptions::default())?.build(&stream, staged.view())?;
         let mut ids = device.alloc(keys.len())?;
         index.ids_into(&stream, staged.view(), ids.view_mut())?;
         Ok((index, ids.download()?))
@@ -70,13 +74,14 @@ impl<K: Key> Index<K> {
     pub fn keys(&self) -> View<'_, K> {
         self.keys.view()
     }
-    /// From keys to ids, as a map: for joins, and for kernels of one's own. Of a file that was [opened](Self::open), and not
-    /// [verified](Self::verify), values of the map may be no ids.
+    /// From keys to ids, as a map: for joins, and for kernels of one's own. Of a file that was
+    /// [opened](Self::open), and not [verified](Self::verify), values of the map may be no ids.
     pub fn map(&self) -> &Map<K, u32> {
         &self.map
     }
-    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits. What was
-    /// [opened](Self::open) is checked and then copied from where it is.
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies
+    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
+    /// from where it is.
     ///
     /// Errors: out of memory; of an index that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Index<K>> {
@@ -91,9 +96,14 @@ impl<K: Key> Index<K> {
     }
     /// `ids[i]` = the id of `keys[i]`, or [`NO_ID`].
     ///
-    /// One launch; allocates nothing, waits for nothing; traffic as of [`Map::get_or`]. Errors: lengths that differ, buffers of another
-    /// device.
-    pub fn ids_into(&self, stream: &Stream, keys: View<'_, K>, mut ids: ViewMut<'_, u32>) -> Result<()> {
+    /// One launch; allocates nothing, waits for nothing; traffic as of [`Map::get_or`]. Errors:
+    /// lengths that differ, buffers of another device.
+    pub fn ids_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut ids: ViewMut<'_, u32>,
+    ) -> Result<()> {
         check_length("ids", ids.len(), "keys", keys.len())?;
         self.map.get_or(stream, keys, ids.reborrow(), NO_ID)?;
         if let (Stored::Mapped(_), Some(ids)) = (&self.keys, ids.host_mut()) {
@@ -113,22 +123,35 @@ impl<K: Key> Index<K> {
     }
     /// `keys[i]` = the key of `ids[i]`, or `missing` if no key has this id.
     ///
-    /// One launch; allocates nothing, waits for nothing. 4 bytes and a key a query in order, and a sector of 32 bytes at random. Errors:
-    /// lengths that differ, buffers of another device.
-    pub fn keys_of_into(&self, stream: &Stream, ids: View<'_, u32>, keys: ViewMut<'_, K>, missing: K) -> Result<()> {
+    /// One launch; allocates nothing, waits for nothing. 4 bytes and a key a query in order, and a
+    /// sector of 32 bytes at random. Errors: lengths that differ, buffers of another device.
+    pub fn keys_of_into(
+        &self,
+        stream: &Stream,
+        ids: View<'_, u32>,
+        keys: ViewMut<'_, K>,
+        missing: K,
+    ) -> Result<()> {
         keys_of(stream, ids, self.keys.view(), missing, keys)
     }
 }
 impl<K: Key> fmt::Debug for Index<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Index<{}>[{} keys] on {}", std::any::type_name::<K>(), self.len(), self.device().name())
+        write!(
+            f,
+            "Index<{}>[{} keys] on {}",
+            std::any::type_name::<K>(),
+            self.len(),
+            self.device().name()
+        )
     }
 }
 
 /// Builds indexes, and keeps the memory that building needs from one build to the next.
 ///
-/// On a GPU: a radix sort of the keys, a launch that finds the distinct ones, and a [`Map`] of those; waits once, for their number. Memory
-/// traffic of 32-bit keys: 36 bytes a key for the sort, 4 for the runs, and 58 a distinct key.
+/// On a GPU: a radix sort of the keys, a launch that finds the distinct ones, and a [`Map`] of
+/// those; waits once, for their number. Memory traffic of 32-bit keys: 36 bytes a key for the sort,
+/// 4 for the runs, and 58 a distinct key.
 pub struct IndexBuilder<K: Key = u32> {
     device: Device,
     map: MapBuilder<K, u32>,
@@ -143,23 +166,33 @@ impl<K: Key> IndexBuilder<K> {
     }
     /// The index of a column of keys, in which keys may come often. Waits.
     ///
-    /// Allocates the index, and scratch memory if there were never so many keys before: 4 times the keys, and for 32-bit keys some more.
-    /// Errors: more keys than 31-bit indices reach, buffers of another device, out of memory.
+    /// Allocates the index, and scratch memory if there were never so many keys before: 4 times the
+    /// keys, and for 32-bit keys some more. Errors: more keys than 31-bit indices reach,
+    /// buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Index<K>> {
         Ok(self.build_counted(stream, keys)?.0)
     }
     /// The same, and how often each key comes, in the order of ids.
     ///
     /// Errors: as [`build`](Self::build).
-    pub fn build_counted(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<(Index<K>, Buffer<u32>)> {
+    pub fn build_counted(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+    ) -> Result<(Index<K>, Buffer<u32>)> {
         let Groups { keys, starts } = self.groups(stream, keys)?;
         let counts = sizes(stream, starts.view())?;
         Ok((self.of_groups(stream, keys)?, counts))
     }
-    /// The distinct keys of a column in ascending order, and how often each comes: no index is built. Waits.
+    /// The distinct keys of a column in ascending order, and how often each comes: no index is
+    /// built. Waits.
     ///
     /// Errors: as [`build`](Self::build).
-    pub fn group_counts(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<(Buffer<K>, Buffer<u32>)> {
+    pub fn group_counts(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+    ) -> Result<(Buffer<K>, Buffer<u32>)> {
         let Groups { keys, starts } = self.groups(stream, keys)?;
         Ok((keys, sizes(stream, starts.view())?))
     }
@@ -193,7 +226,8 @@ impl<K: Key> Index<K> {
     }
 }
 
-/// The distinct host keys in ascending order, and how often each comes. Copies both ways, and waits.
+/// The distinct host keys in ascending order, and how often each comes. Copies both ways, and
+/// waits.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;

@@ -1,7 +1,8 @@
 //! Groups of equal keys: what indexes and multimaps are made of.
 //!
-//! The keys are sorted; each run of equal ones is a group, and groups are numbered in the order of their keys. Where no order is asked for, a
-//! multimap's pairs are [parted](parting) by hash instead.
+//! The keys are sorted; each run of equal ones is a group, and groups are numbered in the order of
+//! their keys. Where no order is asked for, a multimap's pairs are [parted](parting) by hash
+//! instead.
 mod file;
 mod index;
 mod multi_map;
@@ -149,7 +150,8 @@ impl<K: Key, S> Sorting<K, S> {
         n: usize,
         sort: impl FnOnce() -> Result<S>,
     ) -> Result<&'a mut Sorting<K, S>> {
-        let make = || Ok(Sorting { sort: sort()?, sorted: device.alloc(n)?, runs: Runs::new(device, n)? });
+        let make =
+            || Ok(Sorting { sort: sort()?, sorted: device.alloc(n)?, runs: Runs::new(device, n)? });
         reserve(kept, |kept| kept.sorted.len() >= n, make)
     }
     /// Bytes, of which the plan has so many.
@@ -182,7 +184,8 @@ struct Grouping<K> {
     /// How many there are; and whether they are none after all.
     count: Buffer<u32>,
 }
-/// Groups as they stay: the key of each, and where each begins among all elements, and the last one ends.
+/// Groups as they stay: the key of each, and where each begins among all elements, and the last one
+/// ends.
 struct Groups<K> {
     keys: Buffer<K>,
     starts: Buffer<u32>,
@@ -198,14 +201,23 @@ impl<K: Key> Grouping<K> {
         })
     }
     /// That for `n` keys: what is kept, if it is enough.
-    fn reserve<'a>(device: &Device, kept: &'a mut Option<Grouping<K>>, n: usize) -> Result<&'a mut Grouping<K>> {
+    fn reserve<'a>(
+        device: &Device,
+        kept: &'a mut Option<Grouping<K>>,
+        n: usize,
+    ) -> Result<&'a mut Grouping<K>> {
         reserve(kept, |kept| kept.distinct.len() >= n, || Grouping::new(device, n))
     }
     fn bytes(&self) -> usize {
         self.distinct.bytes() + self.starts.bytes() + self.numbers.bytes() + self.count.bytes()
     }
     /// The groups of the first `n` sorted keys. Waits.
-    fn of_sorted<S>(&mut self, stream: &Stream, sorting: &mut Sorting<K, S>, n: usize) -> Result<Groups<K>> {
+    fn of_sorted<S>(
+        &mut self,
+        stream: &Stream,
+        sorting: &mut Sorting<K, S>,
+        n: usize,
+    ) -> Result<Groups<K>> {
         let distinct = self.distinct.view_mut().slice(..n)?;
         let starts = self.starts.view_mut().slice(..n + 1)?;
         sorting.runs.run(
@@ -255,10 +267,13 @@ pub(crate) fn keys_of<K: GroupKey>(
 ) -> Result<()> {
     check_length("keys", out.len(), "ids", ids.len())?;
     let (n, groups) = (count32("ids", ids.len())?, keys.len() as u32);
-    let (from, of_groups, to) = (ids.arg("ids", stream)?, keys.arg("index", stream)?, out.arg("keys", stream)?);
+    let (from, of_groups, to) =
+        (ids.arg("ids", stream)?, keys.arg("index", stream)?, out.arg("keys", stream)?);
     if stream.device().runs_kernels() && n > 0 {
         // SAFETY: `n` ids and keys, and the keys of all groups.
-        return unsafe { K::keys_of(stream, n.div_ceil(THREADS), n, groups, missing, from, of_groups, to) };
+        return unsafe {
+            K::keys_of(stream, n.div_ceil(THREADS), n, groups, missing, from, of_groups, to)
+        };
     }
     if let (Some(ids), Some(keys), Some(out)) = (ids.host(), keys.host(), out.host_mut()) {
         let key = |&id: &u32| keys.get(id as usize).copied().unwrap_or(missing);
@@ -266,8 +281,8 @@ pub(crate) fn keys_of<K: GroupKey>(
     }
     Ok(())
 }
-/// Where the elements of group `id` are, of `held` ones: none if there is no such group. Starts that stand in a file, where nobody checked
-/// them, lead nowhere else.
+/// Where the elements of group `id` are, of `held` ones: none if there is no such group. Starts
+/// that stand in a file, where nobody checked them, lead nowhere else.
 fn places(starts: &[u32], id: u32, held: usize) -> Range<usize> {
     match starts.get(id as usize..).and_then(|starts| starts.first_chunk()) {
         Some(&[start, end]) => {
@@ -278,21 +293,29 @@ fn places(starts: &[u32], id: u32, held: usize) -> Range<usize> {
     }
 }
 /// In place of the numbers of groups their elements, of `held` ones: 0 of those that are none.
-fn sizes_of(stream: &Stream, mut ids: ViewMut<'_, u32>, starts: View<'_, u32>, held: usize) -> Result<()> {
+fn sizes_of(
+    stream: &Stream,
+    mut ids: ViewMut<'_, u32>,
+    starts: View<'_, u32>,
+    held: usize,
+) -> Result<()> {
     let (n, groups) = (count32("ids", ids.len())?, starts.len() as u32 - 1);
     let (of_groups, to) = (starts.arg("groups", stream)?, ids.arg("ids", stream)?);
     if stream.device().runs_kernels() && n > 0 {
         // SAFETY: `n` ids; where all groups begin and the last one ends.
-        return unsafe { kernels::group_sizes_of::launch(stream, n.div_ceil(THREADS), n, groups, of_groups, to) };
+        return unsafe {
+            kernels::group_sizes_of::launch(stream, n.div_ceil(THREADS), n, groups, of_groups, to)
+        };
     }
     if let (Some(ids), Some(starts)) = (ids.host_mut(), starts.host()) {
-        let write = || ids.par_iter_mut().for_each(|id| *id = places(starts, *id, held).len() as u32);
+        let write =
+            || ids.par_iter_mut().for_each(|id| *id = places(starts, *id, held).len() as u32);
         stream.device().install(write);
     }
     Ok(())
 }
-/// In place of the numbers of groups where they begin, and their sizes, of `held` elements: 0 and 0 of those that are none. The sizes behind
-/// are 0.
+/// In place of the numbers of groups where they begin, and their sizes, of `held` elements: 0 and 0
+/// of those that are none. The sizes behind are 0.
 fn places_of(
     stream: &Stream,
     mut ids: ViewMut<'_, u32>,
@@ -300,14 +323,21 @@ fn places_of(
     held: usize,
     mut sizes: ViewMut<'_, u64>,
 ) -> Result<()> {
-    let (n, all, groups) = (count32("ids", ids.len())?, count32("sizes", sizes.len())?, starts.len() as u32 - 1);
-    let (begins, of_groups, to) = (ids.arg("ids", stream)?, starts.arg("groups", stream)?, sizes.arg("sizes", stream)?);
+    let (n, all, groups) =
+        (count32("ids", ids.len())?, count32("sizes", sizes.len())?, starts.len() as u32 - 1);
+    let (begins, of_groups, to) =
+        (ids.arg("ids", stream)?, starts.arg("groups", stream)?, sizes.arg("sizes", stream)?);
     if stream.device().runs_kernels() && all > 0 {
         let grid = all.div_ceil(THREADS);
-        // SAFETY: `n` ids, `all` sizes, which are no fewer; where all groups begin and the last one ends.
-        return unsafe { kernels::group_places::launch(stream, grid, n, all, groups, begins, of_groups, to) };
+        // SAFETY: `n` ids, `all` sizes, which are no fewer; where all groups begin and the last one
+        // ends.
+        return unsafe {
+            kernels::group_places::launch(stream, grid, n, all, groups, begins, of_groups, to)
+        };
     }
-    if let (Some(ids), Some(starts), Some(sizes)) = (ids.host_mut(), starts.host(), sizes.host_mut()) {
+    if let (Some(ids), Some(starts), Some(sizes)) =
+        (ids.host_mut(), starts.host(), sizes.host_mut())
+    {
         let (of_ids, behind) = sizes.split_at_mut(ids.len());
         behind.fill(0);
         let place = |(id, size): (&mut u32, &mut u64)| {
@@ -331,7 +361,9 @@ fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
         }
     } else if groups > 0 {
         // SAFETY: a size for each group.
-        unsafe { kernels::group_sizes::launch(stream, groups.div_ceil(THREADS), groups, from, to)? };
+        unsafe {
+            kernels::group_sizes::launch(stream, groups.div_ceil(THREADS), groups, from, to)?
+        };
     }
     Ok(sizes)
 }
@@ -358,7 +390,9 @@ fn retrieve<V: Grouped>(
         if parts > 0 {
             let flag = rest.view().arg("rest", stream)?;
             // SAFETY: as above.
-            unsafe { V::retrieve_rest(stream, parts, n, at, to, room, held, from, to_values, flag)? };
+            unsafe {
+                V::retrieve_rest(stream, parts, n, at, to, room, held, from, to_values, flag)?
+            };
         }
         return Ok(());
     }
@@ -372,7 +406,9 @@ fn retrieve<V: Grouped>(
         while query < begins.len() {
             let first = query;
             let full = offsets[first] + share as u64;
-            query = (first + 1).max(first + offsets[first..].partition_point(|&o| o < full)).min(begins.len());
+            query = (first + 1)
+                .max(first + offsets[first..].partition_point(|&o| o < full))
+                .min(begins.len());
             let len = (offsets[query].min(room) - offsets[first].min(room)) as usize;
             let (part, rest) = std::mem::take(&mut out).split_at_mut(len);
             parts.push((first..query, part));

@@ -1,6 +1,8 @@
 //! All values of each key.
 use super::parting::{Parting, PartingSizes, brought, group};
-use super::{Grouping, Groups, Index, IndexOptions, MultiTable, Sorting, places_of, retrieve, sizes_of};
+use super::{
+    Grouping, Groups, Index, IndexOptions, MultiTable, Sorting, places_of, retrieve, sizes_of,
+};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::reader::Mapping;
@@ -16,11 +18,13 @@ use std::fmt;
 /// In which order a [`MultiMap`] keeps what it is built of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ValueOrder {
-    /// The values of a key as they came, the keys in ascending order: the same in every run and on every device. Pairs are sorted.
+    /// The values of a key as they came, the keys in ascending order: the same in every run and on
+    /// every device. Pairs are sorted.
     #[default]
     Input,
-    /// As it comes: groups and their values may lie in another order in every run. Large inputs on a GPU are parted by hash, which moves half
-    /// as many bytes as sorting does; keys of which a few have most of the pairs are sorted nevertheless, and so is everything on a CPU.
+    /// As it comes: groups and their values may lie in another order in every run. Large inputs on
+    /// a GPU are parted by hash, which moves half as many bytes as sorting does; keys of which
+    /// a few have most of the pairs are sorted nevertheless, and so is everything on a CPU.
     Any,
 }
 /// What a multimap is built with.
@@ -28,7 +32,8 @@ pub enum ValueOrder {
 pub struct MultiMapOptions {
     /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
-    /// Hash seed, as of a [map](crate::MapOptions::seed). With [`ValueOrder::Input`] answers do not depend on it.
+    /// Hash seed, as of a [map](crate::MapOptions::seed). With [`ValueOrder::Input`] answers do
+    /// not depend on it.
     pub seed: Option<u32>,
     /// The order of keys and values.
     pub order: ValueOrder,
@@ -40,7 +45,8 @@ impl Default for MultiMapOptions {
     }
 }
 
-/// A hash table that keeps every value of every key: those of a key side by side, in the order of the input unless [`ValueOrder::Any`] will do.
+/// A hash table that keeps every value of every key: those of a key side by side, in the order of
+/// the input unless [`ValueOrder::Any`] will do.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
@@ -52,13 +58,15 @@ impl Default for MultiMapOptions {
 /// ```
 ///
 /// # How it works
-/// The pairs are sorted by key, as in the second multi-value table of Alcantara et al. 2011; an [`Index`] of the distinct keys tells the
-/// group of a key, an array where each group begins. A key may have one value or all: sorting takes as long. Answers are the same on every
-/// device and in every run. Where [any order](ValueOrder::Any) will do, the pairs come to the partitions of a [`Map`](crate::Map) instead,
-/// blocks group each partition in shared memory, and
+/// The pairs are sorted by key, as in the second multi-value table of Alcantara et al. 2011; an
+/// [`Index`] of the distinct keys tells the group of a key, an array where each group begins. A key
+/// may have one value or all: sorting takes as long. Answers are the same on every device and in
+/// every run. Where [any order](ValueOrder::Any) will do, the pairs come to the partitions of a
+/// [`Map`](crate::Map) instead, blocks group each partition in shared memory, and
 /// the index is made of the same partitions.
 ///
-/// A lookup reads a sector of the index, 1.13 of them on average at load 0.8, and one where its group begins; then its values, side by side.
+/// A lookup reads a sector of the index, 1.13 of them on average at load 0.8, and one where its
+/// group begins; then its values, side by side.
 ///
 /// # Memory
 /// The values; 4 bytes and an entry of an [`Index`] for each distinct key.
@@ -73,7 +81,11 @@ impl<K: Key + SortPair<V>, V: Value> MultiMap<K, V> {
     /// Errors: lengths that differ, more pairs than 31-bit indices reach, out of memory.
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<MultiMap<K, V>> {
         let (keys, values, stream) = (device.stage(keys)?, device.stage(values)?, device.stream()?);
-        MultiMapBuilder::new(device, MultiMapOptions::default())?.build(&stream, keys.view(), values.view())
+        MultiMapBuilder::new(device, MultiMapOptions::default())?.build(
+            &stream,
+            keys.view(),
+            values.view(),
+        )
     }
 }
 impl<K: Key, V: Value> MultiMap<K, V> {
@@ -85,12 +97,13 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The distinct keys. Those of id `i` have the values from `starts()[i]` to `starts()[i + 1]`. Ids follow the order of the keys, unless
-    /// [any order](ValueOrder::Any) was good enough.
+    /// The distinct keys. Those of id `i` have the values from `starts()[i]` to `starts()[i + 1]`.
+    /// Ids follow the order of the keys, unless [any order](ValueOrder::Any) was good enough.
     pub fn index(&self) -> &Index<K> {
         &self.index
     }
-    /// Where the values of each key begin, in the order of ids, and where those of the last one end.
+    /// Where the values of each key begin, in the order of ids, and where those of the last one
+    /// end.
     pub fn starts(&self) -> View<'_, u32> {
         self.starts.view()
     }
@@ -106,8 +119,9 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     pub fn bytes(&self) -> usize {
         self.index.bytes() + self.starts.bytes() + self.values.bytes()
     }
-    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits. What was
-    /// [opened](Self::open) is checked and then copied from where it is.
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies
+    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
+    /// from where it is.
     ///
     /// Errors: out of memory; of a multimap that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<MultiMap<K, V>> {
@@ -124,9 +138,14 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     }
     /// How many values each key has: `counts[i]`.
     ///
-    /// Two launches; allocates nothing, waits for nothing. A lookup in the index, and 12 bytes and a sector a key. Errors: lengths that
-    /// differ, buffers of another device.
-    pub fn counts_into(&self, stream: &Stream, keys: View<'_, K>, mut counts: ViewMut<'_, u32>) -> Result<()> {
+    /// Two launches; allocates nothing, waits for nothing. A lookup in the index, and 12 bytes and
+    /// a sector a key. Errors: lengths that differ, buffers of another device.
+    pub fn counts_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut counts: ViewMut<'_, u32>,
+    ) -> Result<()> {
         check_length("counts", counts.len(), "keys", keys.len())?;
         self.index.ids_into(stream, keys, counts.reborrow())?;
         sizes_of(stream, counts, self.starts.view(), self.len())
@@ -144,7 +163,8 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         retriever.values_into(&stream, self, values.view_mut())?;
         Ok(Retrieved { offsets, values: values.download()? })
     }
-    /// The multimap as kernels see it, to look keys up inside a kernel that is launched on `stream`: see [`Map::table`](crate::Map::table).
+    /// The multimap as kernels see it, to look keys up inside a kernel that is launched on
+    /// `stream`: see [`Map::table`](crate::Map::table).
     ///
     /// ```
     /// let device = koel::Device::cpu()?;
@@ -158,8 +178,8 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// What was [opened](Self::open) is checked first, once: kernels do not look whether groups are where the file says. Errors: a stream of
-    /// another device; faults of the file.
+    /// What was [opened](Self::open) is checked first, once: kernels do not look whether groups are
+    /// where the file says. Errors: a stream of another device; faults of the file.
     pub fn table(&self, stream: &Stream) -> Result<MultiTable<K::Layout<u32>, V>> {
         self.values.file().map_or(Ok(()), Mapping::verify_once)?;
         Ok(MultiTable {
@@ -194,10 +214,13 @@ impl<V> Retrieved<V> {
 
 /// Builds multimaps, and keeps the memory that building needs from one build to the next.
 ///
-/// On a GPU: a radix sort of the pairs, a launch that finds the distinct keys, and a map of those; waits once, for their number. Memory traffic
-/// of 32-bit pairs: 68 bytes a pair for the sort, 4 for the runs, and 62 a distinct key. In [any order](ValueOrder::Any), from 2^18 pairs on: a launch
-/// that samples the keys, five fills, two partition passes (one, up to 3 million pairs), a scan of the bins, a launch that groups, a scan of the groups, and two for the map, of which
-/// the partitions are some of those (a map like others, if keys are few for that); waits three times; 44 bytes a pair, and 34 a distinct key.
+/// On a GPU: a radix sort of the pairs, a launch that finds the distinct keys, and a map of those;
+/// waits once, for their number. Memory traffic of 32-bit pairs: 68 bytes a pair for the sort, 4
+/// for the runs, and 62 a distinct key. In [any order](ValueOrder::Any), from 2^18 pairs on: a
+/// launch that samples the keys, five fills, two partition passes (one, up to 3 million pairs), a
+/// scan of the bins, a launch that groups, a scan of the groups, and two for the map, of which
+/// the partitions are some of those (a map like others, if keys are few for that); waits three
+/// times; 44 bytes a pair, and 34 a distinct key.
 ///
 /// ```
 /// use koel::{Device, MultiMapBuilder, MultiMapOptions, ValueOrder};
@@ -205,9 +228,8 @@ impl<V> Retrieved<V> {
 /// let device = Device::cpu()?;
 /// let (keys, values) = (device.upload(&[7u32, 3, 7])?, device.upload(&[70u32, 30, 71])?);
 /// let options = MultiMapOptions { order: ValueOrder::Any, ..MultiMapOptions::default() };
-/// let map = MultiMapBuilder::new(&device, options)?.build(&device.stream()?, keys.view(), values.view())?;
-/// let mut of_seven = map.retrieve(&[7])?.of(0).to_vec();
-/// of_seven.sort();
+/// let map = MultiMapBuilder::new(&device, options)?.build(&device.stream()?, keys.view(),
+/// values.view())?; let mut of_seven = map.retrieve(&[7])?.of(0).to_vec(); of_seven.sort();
 /// assert_eq!(of_seven, [70, 71]);
 /// # Ok::<(), koel::Error>(())
 /// ```
@@ -245,23 +267,37 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
     }
     /// The multimap of pairs `keys[i]`, `values[i]`. Waits.
     ///
-    /// Allocates the multimap, and scratch memory if there were never so many pairs before: 4 times the keys, the values, and some more; in any order 5
-    /// times the keys and twice the values, and more the more often keys come. Errors: lengths that differ, more pairs than 31-bit indices
-    /// reach, buffers of another device, out of memory.
-    pub fn build(&mut self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<MultiMap<K, V>> {
+    /// Allocates the multimap, and scratch memory if there were never so many pairs before: 4 times
+    /// the keys, the values, and some more; in any order 5 times the keys and twice the values,
+    /// and more the more often keys come. Errors: lengths that differ, more pairs than 31-bit
+    /// indices reach, buffers of another device, out of memory.
+    pub fn build(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<MultiMap<K, V>> {
         let (device, n) = (&self.device, keys.len());
         check_length("values", values.len(), "keys", n)?;
         keys.arg("keys", stream)?;
         values.arg("values", stream)?;
         let grouping = Grouping::reserve(device, &mut self.grouping, n)?;
         let mut grouped = device.alloc(n)?;
-        // Where the map is not made of the partitions of the pairs, it mixes in another way: to it, keys of one partition have nothing in common.
+        // Where the map is not made of the partitions of the pairs, it mixes in another way: to it,
+        // keys of one partition have nothing in common.
         let (MultiMapOptions { load, seed, order }, mut parted) = (self.options, None);
         let seeds = Seeds::new(seed, false);
         if order == ValueOrder::Any {
             let (kept, to) = (&mut self.parting, grouped.view_mut());
-            parted =
-                group(stream, self.sizes, Seeds { first: !seeds.first, ..seeds }, (keys, values), kept, grouping, to)?;
+            parted = group(
+                stream,
+                self.sizes,
+                Seeds { first: !seeds.first, ..seeds },
+                (keys, values),
+                kept,
+                grouping,
+                to,
+            )?;
         }
         let Groups { keys, starts } = match parted {
             Some(parted) => {
@@ -275,12 +311,17 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
                     let kept = (keys.view_mut(), starts.view_mut());
                     let map = self.map.build_of_groups(stream, plan, parted, kept)?;
                     let index = Index { map, keys: Stored::Own(keys) };
-                    return Ok(MultiMap { index, starts: Stored::Own(starts), values: Stored::Own(grouped) });
+                    return Ok(MultiMap {
+                        index,
+                        starts: Stored::Own(starts),
+                        values: Stored::Own(grouped),
+                    });
                 }
                 brought(stream, &parted)?
             }
             None => {
-                let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
+                let sorting =
+                    Sorting::reserve(device, &mut self.sorting, n, || SortPairs::new(device, n))?;
                 let sorted = sorting.sorted.view_mut().slice(..n)?;
                 sorting.sort.run(stream, keys, values, sorted, grouped.view_mut())?;
                 grouping.of_sorted(stream, sorting, n)?
@@ -292,12 +333,15 @@ impl<K: Key + SortPair<V>, V: Value> MultiMapBuilder<K, V> {
     /// Bytes of device memory that the builder keeps for sorting, parting and grouping.
     pub fn scratch_bytes(&self) -> usize {
         let sorting = self.sorting.as_ref().map_or(0, |s| s.bytes(s.sort.scratch_bytes()));
-        sorting + self.parting.as_ref().map_or(0, Parting::bytes) + self.grouping.as_ref().map_or(0, Grouping::bytes)
+        sorting
+            + self.parting.as_ref().map_or(0, Parting::bytes)
+            + self.grouping.as_ref().map_or(0, Grouping::bytes)
     }
 }
 
-/// Retrieves the values of many keys in two steps, and keeps the memory that this needs: first [where they go](Self::find), then the
-/// [values](Self::values_into). In between one may ask [how many](Self::total) there are.
+/// Retrieves the values of many keys in two steps, and keeps the memory that this needs: first
+/// [where they go](Self::find), then the [values](Self::values_into). In between one may ask [how
+/// many](Self::total) there are.
 ///
 /// ```
 /// use koel::{Device, MultiMap, Retriever};
@@ -325,17 +369,31 @@ pub struct Retriever {
     n: usize,
 }
 impl Retriever {
-    /// For at most so many keys at a time: 20 bytes each. Errors: out of memory, more than 32-bit indices reach.
+    /// For at most so many keys at a time: 20 bytes each. Errors: out of memory, more than 32-bit
+    /// indices reach.
     pub fn new(device: &Device, max_n: usize) -> Result<Retriever> {
-        let (places, sizes, mut offsets) = (device.alloc(max_n)?, device.alloc(max_n + 1)?, device.alloc(max_n + 1)?);
+        let (places, sizes, mut offsets) =
+            (device.alloc(max_n)?, device.alloc(max_n + 1)?, device.alloc(max_n + 1)?);
         offsets.view_mut().fill_bytes(0, &device.stream()?)?;
-        Ok(Retriever { places, sizes, offsets, rest: device.alloc(1)?, scan: Scan::new(device, max_n + 1)?, n: 0 })
+        Ok(Retriever {
+            places,
+            sizes,
+            offsets,
+            rest: device.alloc(1)?,
+            scan: Scan::new(device, max_n + 1)?,
+            n: 0,
+        })
     }
     /// Looks keys up: the [`offsets`](Self::offsets) tell where the values of each go.
     ///
-    /// Three launches; allocates nothing, waits for nothing. A lookup in the index, 36 bytes and a sector a key. Errors: more keys than this was
-    /// made for, buffers of another device.
-    pub fn find<K: Key, V: Value>(&mut self, stream: &Stream, map: &MultiMap<K, V>, keys: View<'_, K>) -> Result<()> {
+    /// Three launches; allocates nothing, waits for nothing. A lookup in the index, 36 bytes and a
+    /// sector a key. Errors: more keys than this was made for, buffers of another device.
+    pub fn find<K: Key, V: Value>(
+        &mut self,
+        stream: &Stream,
+        map: &MultiMap<K, V>,
+        keys: View<'_, K>,
+    ) -> Result<()> {
         let max = self.places.len();
         if keys.len() > max {
             return Err(Error::TooMany { what: "keys", n: keys.len(), max });
@@ -344,11 +402,18 @@ impl Retriever {
         self.n = keys.len();
         let behind = self.n + 1;
         let sizes = self.sizes.view_mut().slice(..behind)?;
-        places_of(stream, self.places.view_mut().slice(..self.n)?, map.starts.view(), map.len(), sizes)?;
+        places_of(
+            stream,
+            self.places.view_mut().slice(..self.n)?,
+            map.starts.view(),
+            map.len(),
+            sizes,
+        )?;
         let offsets = self.offsets.view_mut().slice(..behind)?;
         self.scan.exclusive(stream, self.sizes.view().slice(..behind)?, offsets)
     }
-    /// Where the values of each key of the last [`find`](Self::find) go, and where those of the last key end.
+    /// Where the values of each key of the last [`find`](Self::find) go, and where those of the
+    /// last key end.
     pub fn offsets(&self) -> View<'_, u64> {
         let whole = self.offsets.view();
         whole.slice(..self.n + 1).unwrap_or(whole)
@@ -357,18 +422,21 @@ impl Retriever {
     pub fn total(&self) -> Result<usize> {
         Ok(self.offsets.view().slice(self.n..self.n + 1)?.download()?[0] as usize)
     }
-    /// The values of the keys of the last [`find`](Self::find), key after key; as many of them as `values` has room for. Of another multimap than the keys were
-    /// looked up in they mean nothing.
+    /// The values of the keys of the last [`find`](Self::find), key after key; as many of them as
+    /// `values` has room for. Of another multimap than the keys were looked up in they mean
+    /// nothing.
     ///
-    /// A fill and two launches; allocates nothing, waits for nothing. 12 bytes a key, and each value read and written once; groups of a few
-    /// values in sectors at random. Errors: buffers of another device.
+    /// A fill and two launches; allocates nothing, waits for nothing. 12 bytes a key, and each
+    /// value read and written once; groups of a few values in sectors at random. Errors:
+    /// buffers of another device.
     pub fn values_into<K: Key, V: Value>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
         values: ViewMut<'_, V>,
     ) -> Result<()> {
-        let (begins, offsets) = (self.places.view().slice(..self.n)?, self.offsets.view().slice(..self.n + 1)?);
+        let (begins, offsets) =
+            (self.places.view().slice(..self.n)?, self.offsets.view().slice(..self.n + 1)?);
         retrieve(stream, begins, offsets, map.values.view(), values, self.rest.view_mut())
     }
 }

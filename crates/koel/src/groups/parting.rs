@@ -1,7 +1,9 @@
-//! Pairs brought together by key without sorting: parted by hash, in the passes of a [`Map`](crate::Map), and grouped in each partition.
+//! Pairs brought together by key without sorting: parted by hash, in the passes of a
+//! [`Map`](crate::Map), and grouped in each partition.
 //!
-//! How large partitions may be depends on how often keys come: a partition gets whole groups, so its pairs vary the more, the larger they are. A
-//! sample tells. Where keys are too frequent for any partition, or more pairs come to a bin than it has room for, there are no groups, and the
+//! How large partitions may be depends on how often keys come: a partition gets whole groups, so
+//! its pairs vary the more, the larger they are. A sample tells. Where keys are too frequent for
+//! any partition, or more pairs come to a bin than it has room for, there are no groups, and the
 //! caller sorts.
 use super::{Grouping, Groups};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
@@ -33,7 +35,8 @@ pub struct PartingSizes {
     pub one_pass: u32,
     /// Groups that the first of two passes makes, if that is enough: a power of two.
     pub groups: u32,
-    /// Keys of a partition of their table on average, at least, if it is made of the partitions that the pairs had.
+    /// Keys of a partition of their table on average, at least, if it is made of the partitions
+    /// that the pairs had.
     pub keys: u32,
 }
 impl PartingSizes {
@@ -42,12 +45,15 @@ impl PartingSizes {
         PartingSizes { least: 1 << 18, pairs: 3000, one_pass: 1024, groups: 256, keys: 1500 };
     /// Pairs of a partition, at least: of fewer, reading the bins would cost as much as sorting.
     const FEWEST: f64 = 1024.0;
-    /// Deviations that a partition's bin has room for; its pairs exceed them three times in 10^7. What exceeds them is sorted.
+    /// Deviations that a partition's bin has room for; its pairs exceed them three times in 10^7.
+    /// What exceeds them is sorted.
     const DEVIATIONS: f64 = 5.0;
 
-    /// What a plan is made of, if the key of a pair has `copies` pairs on average over all pairs; `None`: too many.
+    /// What a plan is made of, if the key of a pair has `copies` pairs on average over all pairs;
+    /// `None`: too many.
     fn of<L: Layout>(self, copies: f64) -> Option<Sizes> {
-        // The greatest mean whose deviations still fit: mean + deviations * sqrt(mean * copies) = most.
+        // The greatest mean whose deviations still fit: mean + deviations * sqrt(mean * copies) =
+        // most.
         let spread = Self::DEVIATIONS * copies.sqrt();
         let root = ((spread * spread + 4.0 * (MOST - 16) as f64).sqrt() - spread) / 2.0;
         let usual = if L::SLOT_WORDS == 1 { self.pairs } else { self.pairs * 2 / 3 };
@@ -71,8 +77,8 @@ impl PartingSizes {
 /// Partitions whose groups a block brings.
 const WARPS: u32 = THREADS / 32;
 
-/// How many pairs the key of a pair has, on average over all `n` pairs, if a sample of them has so many couples of equal keys; rather too
-/// many than too few.
+/// How many pairs the key of a pair has, on average over all `n` pairs, if a sample of them has so
+/// many couples of equal keys; rather too many than too few.
 fn copies(couples: u32, n: usize) -> f64 {
     let of_sample = SAMPLES as f64 * SAMPLE as f64 * (SAMPLE - 1) as f64 / 2.0;
     let one = n as f64 / of_sample;
@@ -114,26 +120,33 @@ impl Parting {
     }
     /// Words of pairs by group, by partition, behind the bins, and bins.
     fn needs<L: Layout>(plan: &Plan) -> [usize; 4] {
-        let words = [plan.group_places(), plan.partition_places(), 2 * plan.partitions.area as usize];
+        let words =
+            [plan.group_places(), plan.partition_places(), 2 * plan.partitions.area as usize];
         let [by_group, by_partition, overflow] = words.map(|places| places * L::SLOT_WORDS);
         [by_group, by_partition, overflow, plan.bins() as usize]
     }
     fn fits<L: Layout>(&self, plan: &Plan) -> bool {
         let has = [&self.by_group, &self.by_partition, &self.overflow].map(|b| b.len());
-        has.into_iter().chain([self.cursors.len()]).zip(Parting::needs::<L>(plan)).all(|(has, needs)| has >= needs)
+        has.into_iter()
+            .chain([self.cursors.len()])
+            .zip(Parting::needs::<L>(plan))
+            .all(|(has, needs)| has >= needs)
     }
     pub fn bytes(&self) -> usize {
-        let words = [&self.by_group, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
+        let words =
+            [&self.by_group, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());
         let halves =
-            [&self.cursors, &self.valid, &self.state, &self.sizes, &self.firsts, &self.offsets].map(|b| b.bytes());
+            [&self.cursors, &self.valid, &self.state, &self.sizes, &self.firsts, &self.offsets]
+                .map(|b| b.bytes());
         words.iter().sum::<usize>() + halves.iter().sum::<usize>()
     }
 }
 
-/// Groups the pairs: keys and starts come to `grouping`, as far apart as partitions are, the values to `grouped`. `None` if the pairs must
-/// be sorted. Waits twice.
+/// Groups the pairs: keys and starts come to `grouping`, as far apart as partitions are, the values
+/// to `grouped`. `None` if the pairs must be sorted. Waits twice.
 ///
-/// On a GPU: a launch for the sample; five fills, one partition pass or two, and three launches, of which one groups.
+/// On a GPU: a launch for the sample; five fills, one partition pass or two, and three launches, of
+/// which one groups.
 pub fn group<'a, K: Key, V: Value>(
     stream: &Stream,
     sizes: PartingSizes,
@@ -151,21 +164,33 @@ pub fn group<'a, K: Key, V: Value>(
     let values = values.arg("values", stream)?;
     grouping.count.view_mut().fill_bytes(0, stream)?;
     // SAFETY: `n` keys, more than none; one sum.
-    unsafe { K::sample(stream, SAMPLES, n as u32, of, grouping.count.view_mut().arg("couples", stream)?)? };
+    unsafe {
+        K::sample(stream, SAMPLES, n as u32, of, grouping.count.view_mut().arg("couples", stream)?)?
+    };
     let couples = grouping.count.download()?[0];
     grouping.count.view_mut().fill_bytes(0, stream)?;
     let Some(sizes) = sizes.of::<K::Layout<V>>(copies(couples, n)) else { return Ok(None) };
     // Nothing is stashed or contested, and no stretch of the input must be told from another.
-    let Ok(plan) = Plan::sized(n, 0.5, sizes).map(|plan| Plan { parts: 1, stash_bits: 0, ..plan }) else {
+    let Ok(plan) = Plan::sized(n, 0.5, sizes).map(|plan| Plan { parts: 1, stash_bits: 0, ..plan })
+    else {
         // More partitions than two passes make.
         return Ok(None);
     };
-    let memory =
-        super::reserve(kept, |kept| kept.fits::<K::Layout<V>>(&plan), || Parting::new::<K::Layout<V>>(device, &plan))?;
+    let memory = super::reserve(
+        kept,
+        |kept| kept.fits::<K::Layout<V>>(&plan),
+        || Parting::new::<K::Layout<V>>(device, &plan),
+    )?;
     memory.cursors.view_mut().fill_bytes(0, stream)?;
     memory.valid.view_mut().fill_bytes(0xFF, stream)?;
     memory.state.view_mut().fill_bytes(0, stream)?;
-    let pairs = Unparted { keys: of, values, aligned, seed: seeds.first, duplicates: Duplicates::Unchecked };
+    let pairs = Unparted {
+        keys: of,
+        values,
+        aligned,
+        seed: seeds.first,
+        duplicates: Duplicates::Unchecked,
+    };
     let passes = Passes {
         by_group: memory.by_group.view_mut(),
         by_partition: memory.by_partition.view_mut(),
@@ -179,17 +204,24 @@ pub fn group<'a, K: Key, V: Value>(
     let (partitions, room) = (plan.shape.partitions, plan.partitions.room);
     let groups = plan.groups.map_or(0, |g| g.count as usize);
     let counts = memory.cursors.view().slice(groups..plan.bins() as usize)?;
-    memory.scan.exclusive(stream, counts, memory.offsets.view_mut().slice(..partitions as usize)?)?;
+    memory.scan.exclusive(
+        stream,
+        counts,
+        memory.offsets.view_mut().slice(..partitions as usize)?,
+    )?;
     let offsets = memory.offsets.view().arg("offsets", stream)?;
     let counts = counts.arg("counts", stream)?;
-    let (pairs, state) = (memory.by_partition.view().arg("pairs", stream)?, memory.state.view().arg("state", stream)?);
+    let (pairs, state) = (
+        memory.by_partition.view().arg("pairs", stream)?,
+        memory.state.view().arg("state", stream)?,
+    );
     let to_keys = grouping.distinct.view_mut().arg("keys", stream)?;
     let to_starts = grouping.starts.view_mut().arg("starts", stream)?;
     let count: Buf<u32> = grouping.count.view_mut().arg("groups", stream)?;
     let to_values = grouped.arg("values", stream)?;
     let to_sizes = memory.sizes.view_mut().arg("sizes", stream)?;
-    // SAFETY: the bins as the passes left them, of no more room than a block has; no more groups than pairs; a size for each partition, and
-    // two counts.
+    // SAFETY: the bins as the passes left them, of no more room than a block has; no more groups
+    // than pairs; a size for each partition, and two counts.
     unsafe {
         K::Layout::<V>::group(
             stream,
@@ -209,7 +241,11 @@ pub fn group<'a, K: Key, V: Value>(
         )?;
     }
     let of_all = ..partitions as usize;
-    memory.scan.exclusive(stream, memory.sizes.view().slice(of_all)?, memory.firsts.view_mut().slice(of_all)?)?;
+    memory.scan.exclusive(
+        stream,
+        memory.sizes.view().slice(of_all)?,
+        memory.firsts.view_mut().slice(of_all)?,
+    )?;
     let (groups, failed) = match grouping.count.download()?[..] {
         [groups, failed] => (groups as usize, failed != 0),
         _ => unreachable!("two counts"),
@@ -233,11 +269,23 @@ pub fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result
     let device = stream.device();
     let (mut keys, mut starts) = (device.alloc(groups.groups)?, device.alloc(groups.groups + 1)?);
     let (ordered, from_keys, [from_starts, offsets, firsts]) = groups.args(stream, 1)?;
-    let (to_keys, to_starts) = (keys.view_mut().arg("keys", stream)?, starts.view_mut().arg("starts", stream)?);
-    // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and a first of each partition.
+    let (to_keys, to_starts) =
+        (keys.view_mut().arg("keys", stream)?, starts.view_mut().arg("starts", stream)?);
+    // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and
+    // a first of each partition.
     unsafe {
         let grid = ordered.partitions.div_ceil(WARPS);
-        K::bring_groups(stream, grid, ordered, from_keys, from_starts, offsets, firsts, to_keys, to_starts)?;
+        K::bring_groups(
+            stream,
+            grid,
+            ordered,
+            from_keys,
+            from_starts,
+            offsets,
+            firsts,
+            to_keys,
+            to_starts,
+        )?;
     }
     Ok(Groups { keys, starts })
 }

@@ -6,8 +6,8 @@ use crate::map::{Key, Value};
 use koel_kernels::group_reduce::{self as kernels, Fold, THREADS, TILE};
 use rayon::prelude::*;
 
-/// What becomes of the values of a key: [`Sum`], [`Min`], [`Max`] of integers; [`SumF32`], [`MinF32`], [`MaxF32`] of values that are the bits of
-/// `f32`.
+/// What becomes of the values of a key: [`Sum`], [`Min`], [`Max`] of integers; [`SumF32`],
+/// [`MinF32`], [`MaxF32`] of values that are the bits of `f32`.
 pub trait Reduction<V: Value>: sealed::Launch<V> {
     /// The result on the host.
     type Result: PartialEq + std::fmt::Debug;
@@ -23,8 +23,8 @@ pub struct Min;
 /// The greatest value.
 #[derive(Clone, Copy, Debug)]
 pub struct Max;
-/// The sum of values that are the bits of `f32`. Always added in the same order, so the same in every run; on a CPU in another order than by
-/// kernels.
+/// The sum of values that are the bits of `f32`. Always added in the same order, so the same in
+/// every run; on a CPU in another order than by kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct SumF32;
 /// The least of values that are the bits of `f32`, in the order of [`f32::total_cmp`].
@@ -45,8 +45,9 @@ mod sealed {
         type Word: Element;
         type Fold: Fold<Value = V, Part = Self::Word>;
         /// # Safety
-        /// `starts` of `groups`, none of which is empty, and the end of the last one, which is `n`; as many values; elements of `firsts` and `heads`
-        /// for all tiles, of `out` for all groups.
+        /// `starts` of `groups`, none of which is empty, and the end of the last one, which is `n`;
+        /// as many values; elements of `firsts` and `heads` for all tiles, of `out` for all
+        /// groups.
         #[allow(clippy::too_many_arguments, reason = "as many as the kernel has")]
         unsafe fn reduce(
             stream: &Stream,
@@ -123,7 +124,8 @@ reductions! {
 const STRETCH: usize = 1 << 14;
 
 impl<K: Key, V: Value> MultiMap<K, V> {
-    /// Sum, least or greatest of the values of each key, in the order of [`index`](Self::index). Copies, and waits.
+    /// Sum, least or greatest of the values of each key, in the order of [`index`](Self::index).
+    /// Copies, and waits.
     ///
     /// ```
     /// use koel::{Device, MultiMap, reduction::{Max, Sum, SumF32}};
@@ -143,23 +145,33 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         self.reduce_into::<R>(&self.device().stream()?, out.view_mut())?;
         Ok(out.download()?.into_iter().map(R::result).collect())
     }
-    /// `out[id]` = sum, least or greatest of the values of key `id`; of [`SumF32`] and its kin the bits.
+    /// `out[id]` = sum, least or greatest of the values of key `id`; of [`SumF32`] and its kin the
+    /// bits.
     ///
-    /// Two launches; every value is read once, and an element written for each key; waits for nothing. Allocates up to 12 bytes for each 2,048
-    /// values. Takes as long whether keys have one value or all. Errors: as many results as there are not keys, out of memory, buffers of another
-    /// device.
-    pub fn reduce_into<R: Reduction<V>>(&self, stream: &Stream, mut out: ViewMut<'_, R::Word>) -> Result<()> {
+    /// Two launches; every value is read once, and an element written for each key; waits for
+    /// nothing. Allocates up to 12 bytes for each 2,048 values. Takes as long whether keys have
+    /// one value or all. Errors: as many results as there are not keys, out of memory, buffers of
+    /// another device.
+    pub fn reduce_into<R: Reduction<V>>(
+        &self,
+        stream: &Stream,
+        mut out: ViewMut<'_, R::Word>,
+    ) -> Result<()> {
         check_length("out", out.len(), "the distinct keys", self.index().len())?;
         let (n, groups) = (count32("values", self.len())?, self.index().len() as u32);
-        let (starts, values) = (self.starts().arg("starts", stream)?, self.values().arg("values", stream)?);
+        let (starts, values) =
+            (self.starts().arg("starts", stream)?, self.values().arg("values", stream)?);
         let to = out.arg("out", stream)?;
         if !stream.device().runs_kernels() {
             if let (Some(starts), Some(values), Some(out)) =
                 (self.starts().host(), self.values().host(), out.host_mut())
             {
-                let of =
-                    |(to, at): (&mut R::Word, &[u32])| *to = on_host::<R::Fold>(&values[places(at, 0, values.len())]);
-                stream.device().install(|| out.par_iter_mut().zip(starts.par_windows(2)).for_each(of));
+                let of = |(to, at): (&mut R::Word, &[u32])| {
+                    *to = on_host::<R::Fold>(&values[places(at, 0, values.len())])
+                };
+                stream
+                    .device()
+                    .install(|| out.par_iter_mut().zip(starts.par_windows(2)).for_each(of));
             }
             return Ok(());
         }
@@ -169,17 +181,27 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         let tiles = n.div_ceil(TILE) as usize;
         let (mut firsts, mut heads): (Buffer<u32>, Buffer<R::Word>) =
             (stream.device().alloc(tiles)?, stream.device().alloc(tiles)?);
-        let (to_firsts, to_heads) = (firsts.view_mut().arg("firsts", stream)?, heads.view_mut().arg("heads", stream)?);
+        let (to_firsts, to_heads) =
+            (firsts.view_mut().arg("firsts", stream)?, heads.view_mut().arg("heads", stream)?);
         // SAFETY: groups as they were built; memory for all tiles.
         unsafe {
             R::reduce(stream, n, groups, starts, values, to_firsts, to_heads, to)?;
-            R::join(stream, n, starts, firsts.view().arg("firsts", stream)?, heads.view().arg("heads", stream)?, to)
+            R::join(
+                stream,
+                n,
+                starts,
+                firsts.view().arg("firsts", stream)?,
+                heads.view().arg("heads", stream)?,
+                to,
+            )
         }
     }
 }
 /// Of the values of a group, which is not empty.
 fn on_host<F: Fold>(values: &[F::Value]) -> F::Part {
-    let stretch = |values: &[F::Value]| values.iter().fold(F::NEUTRAL, |part, &value| F::merge(part, F::part(value)));
+    let stretch = |values: &[F::Value]| {
+        values.iter().fold(F::NEUTRAL, |part, &value| F::merge(part, F::part(value)))
+    };
     if values.len() <= STRETCH {
         return F::result(stretch(values));
     }

@@ -91,7 +91,8 @@ in_files! {
     /// let mut bytes = std::io::Cursor::new(vec![]);
     /// koel::Index128::build(&device, &[9 << 100, 3])?.save_to(&mut bytes)?;
     /// let index = koel::Index128::load_bytes(&device, bytes.get_ref())?;
-    /// assert_eq!((index.ids(&[3, 4])?, index.keys_of(&[0])?), (vec![Some(1), None], vec![Some(9 << 100)]));
+    /// assert_eq!((index.ids(&[3, 4])?, index.keys_of(&[0])?), (vec![Some(1), None], vec![Some(9 <<
+    /// 100)]));
     /// # Ok::<(), koel::Error>(())
     /// ```
     impl[] Index128
@@ -103,7 +104,9 @@ impl Filed for Index128 {
         Types { key: Width::U128, value: Some(Width::U32) }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.keys.filed()?, |sections| sections.add(self.keys()))
+        writer.table(Self::KIND, Self::types(), self.keys.filed()?, |sections| {
+            sections.add(self.keys())
+        })
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Index128> {
         Ok(Index128 { keys: Set128::read(parts)? })

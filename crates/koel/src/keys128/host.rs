@@ -22,7 +22,8 @@ pub struct HostRows<'a> {
     pub keys: &'a [u128],
 }
 impl HostRows<'_> {
-    /// Looks queries up, [`CHUNK`] after [`CHUNK`]: `put` gets each chunk's part of the answers, and its rows, or [`NO_ROW`].
+    /// Looks queries up, [`CHUNK`] after [`CHUNK`]: `put` gets each chunk's part of the answers,
+    /// and its rows, or [`NO_ROW`].
     pub fn look_up<A: Send>(
         &self,
         queries: &[u128],

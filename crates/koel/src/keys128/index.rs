@@ -11,10 +11,11 @@ use std::fmt;
 
 const _: () = assert!(NO_ID == NO_ROW);
 
-/// A two-way index of keys of 128 bits: the distinct keys of a column get the numbers `0..len`, in the order in which they first come.
+/// A two-way index of keys of 128 bits: the distinct keys of a column get the numbers `0..len`, in
+/// the order in which they first come.
 ///
-/// No key is compared with another one for order, and nothing is sorted: ids are the same in every run and on every device, but they are no
-/// ranks, as those of an [`Index`](crate::Index) are.
+/// No key is compared with another one for order, and nothing is sorted: ids are the same in every
+/// run and on every device, but they are no ranks, as those of an [`Index`](crate::Index) are.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
@@ -42,7 +43,8 @@ impl Index128 {
     /// Errors: as [`build`](Self::build).
     pub fn encode(device: &Device, keys: &[u128]) -> Result<(Index128, Vec<u32>)> {
         let (staged, stream) = (device.stage(keys)?, device.stream()?);
-        let index = Index128Builder::new(device, IndexOptions::default())?.build(&stream, staged.view())?;
+        let index =
+            Index128Builder::new(device, IndexOptions::default())?.build(&stream, staged.view())?;
         let mut ids = device.alloc(keys.len())?;
         index.ids_into(&stream, staged.view(), ids.view_mut())?;
         Ok((index, ids.download()?))
@@ -63,7 +65,8 @@ impl Index128 {
     pub fn bytes(&self) -> usize {
         self.keys.bytes()
     }
-    /// How its build went. After a [`rebuild`](Index128Builder::rebuild) this waits for it and reads the table's header back.
+    /// How its build went. After a [`rebuild`](Index128Builder::rebuild) this waits for it and
+    /// reads the table's header back.
     pub fn report(&self) -> Result<Report128> {
         self.keys.report()
     }
@@ -75,8 +78,8 @@ impl Index128 {
     pub fn set(&self) -> &Set128 {
         &self.keys
     }
-    /// A copy on another device, or on the same one: the same ids. Copies through host memory and waits. What was [opened](Self::open) is
-    /// checked and then copied from where it is.
+    /// A copy on another device, or on the same one: the same ids. Copies through host memory and
+    /// waits. What was [opened](Self::open) is checked and then copied from where it is.
     ///
     /// Errors: out of memory; of an index that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Index128> {
@@ -90,9 +93,14 @@ impl Index128 {
     }
     /// `ids[i]` = the id of `keys[i]`, or [`NO_ID`].
     ///
-    /// One launch; allocates nothing, waits for nothing; traffic as of [`Set128::contains_into`]. Errors: lengths that differ, buffers of another
-    /// device.
-    pub fn ids_into(&self, stream: &Stream, keys: View<'_, u128>, ids: ViewMut<'_, u32>) -> Result<()> {
+    /// One launch; allocates nothing, waits for nothing; traffic as of [`Set128::contains_into`].
+    /// Errors: lengths that differ, buffers of another device.
+    pub fn ids_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        ids: ViewMut<'_, u32>,
+    ) -> Result<()> {
         check_length("ids", ids.len(), "keys", keys.len())?;
         self.keys.rows_into(stream, keys, ids)
     }
@@ -105,8 +113,8 @@ impl Index128 {
     }
     /// `keys[i]` = the key of `ids[i]`, or `missing` if no key has this id.
     ///
-    /// One launch; allocates nothing, waits for nothing. 20 bytes a query in order, and a sector of 32 bytes at random. Errors: lengths that
-    /// differ, buffers of another device.
+    /// One launch; allocates nothing, waits for nothing. 20 bytes a query in order, and a sector of
+    /// 32 bytes at random. Errors: lengths that differ, buffers of another device.
     pub fn keys_of_into(
         &self,
         stream: &Stream,
@@ -123,7 +131,8 @@ impl fmt::Debug for Index128 {
     }
 }
 
-/// Builds indexes of 128-bit keys, and keeps the memory that building needs from one build to the next.
+/// Builds indexes of 128-bit keys, and keeps the memory that building needs from one build to the
+/// next.
 pub struct Index128Builder {
     rows: Set128Builder,
     /// Counts ids.
@@ -138,19 +147,38 @@ impl Index128Builder {
     }
     /// The index of a column of keys, in which keys may come often. Waits for the device.
     ///
-    /// Allocates the index, and scratch memory if there were never so many keys before. [What it costs](super). Errors: more keys than 31-bit
-    /// indices reach, buffers of another device, out of memory.
+    /// Allocates the index, and scratch memory if there were never so many keys before. [What it
+    /// costs](super). Errors: more keys than 31-bit indices reach, buffers of another device,
+    /// out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Index128> {
         Ok(Index128 { keys: self.rows.build(stream, keys)? })
     }
-    /// Puts the distinct keys of another column into an index, whatever it held: see [`Set128Builder::rebuild`].
-    pub fn rebuild(&mut self, index: &mut Index128, stream: &Stream, keys: View<'_, u128>) -> Result<()> {
-        self.rows.rebuild_rows("index", &mut index.keys, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
+    /// Puts the distinct keys of another column into an index, whatever it held: see
+    /// [`Set128Builder::rebuild`].
+    pub fn rebuild(
+        &mut self,
+        index: &mut Index128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+    ) -> Result<()> {
+        self.rows.rebuild_rows(
+            "index",
+            &mut index.keys,
+            stream,
+            keys,
+            Duplicates::KeepFirst,
+            |_| Ok(()),
+        )
     }
     /// The same, and how often each key comes, in the order of ids.
     ///
-    /// Besides, the ids of the column are looked up and counted as [`IndexBuilder::group_counts`] does it. Errors: as [`build`](Self::build).
-    pub fn build_counted(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<(Index128, Buffer<u32>)> {
+    /// Besides, the ids of the column are looked up and counted as [`IndexBuilder::group_counts`]
+    /// does it. Errors: as [`build`](Self::build).
+    pub fn build_counted(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+    ) -> Result<(Index128, Buffer<u32>)> {
         let (index, mut ids) = (self.build(stream, keys)?, stream.device().alloc(keys.len())?);
         index.ids_into(stream, keys, ids.view_mut())?;
         // Every id comes, so they are the groups.

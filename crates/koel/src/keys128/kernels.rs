@@ -8,7 +8,9 @@ use koel_simt::{Buf, In};
 
 /// Threads of a block of all kernels here.
 pub const THREADS: u32 = 256;
-const _: () = assert!(find::keys128_rows::SPEC.threads == THREADS && find::keys128_find_u32::SPEC.threads == THREADS);
+const _: () = assert!(
+    find::keys128_rows::SPEC.threads == THREADS && find::keys128_find_u32::SPEC.threads == THREADS
+);
 
 /// Values of rows: `u32`, `u64`. Each function launches a kernel.
 #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]

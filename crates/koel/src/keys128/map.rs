@@ -16,9 +16,11 @@ use std::fmt;
 pub struct Map128Options {
     /// Keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
-    /// Equal keys. A broken promise of [`Unchecked`](Duplicates::Unchecked) is noticed here: one of the pairs stays.
+    /// Equal keys. A broken promise of [`Unchecked`](Duplicates::Unchecked) is noticed here: one
+    /// of the pairs stays.
     pub duplicates: Duplicates,
-    /// Hash seed, as of a [map](crate::MapOptions::seed): the first fingerprint function follows from it. Answers do not depend on it.
+    /// Hash seed, as of a [map](crate::MapOptions::seed): the first fingerprint function follows
+    /// from it. Answers do not depend on it.
     pub seed: Option<u32>,
 }
 impl Default for Map128Options {
@@ -52,12 +54,17 @@ pub struct Map128<V: Value = u32> {
     pub(super) values: Stored<V>,
 }
 impl<V: Value> Map128<V> {
-    /// Of host pairs `keys[i]`, `values[i]`, with the options' defaults: load 0.8, the last of equal keys stays. Copies, and waits.
+    /// Of host pairs `keys[i]`, `values[i]`, with the options' defaults: load 0.8, the last of
+    /// equal keys stays. Copies, and waits.
     ///
     /// Errors: lengths that differ, more pairs than 31-bit indices reach, out of memory.
     pub fn build(device: &Device, keys: &[u128], values: &[V]) -> Result<Map128<V>> {
         let (keys, values) = (device.stage(keys)?, device.stage(values)?);
-        Map128Builder::new(device, Map128Options::default())?.build(&device.stream()?, keys.view(), values.view())
+        Map128Builder::new(device, Map128Options::default())?.build(
+            &device.stream()?,
+            keys.view(),
+            values.view(),
+        )
     }
     /// Pairs stored.
     pub fn len(&self) -> usize {
@@ -75,7 +82,8 @@ impl<V: Value> Map128<V> {
     pub fn bytes(&self) -> usize {
         self.keys.bytes() + self.values.bytes()
     }
-    /// How its build went. After a [`rebuild`](Map128Builder::rebuild) this waits for it and reads the table's header back.
+    /// How its build went. After a [`rebuild`](Map128Builder::rebuild) this waits for it and reads
+    /// the table's header back.
     pub fn report(&self) -> Result<Report128> {
         Ok(Report128 { bytes: self.bytes(), ..self.keys.report()? })
     }
@@ -87,7 +95,8 @@ impl<V: Value> Map128<V> {
     pub fn values(&self) -> View<'_, V> {
         self.values.view().first(self.len())
     }
-    /// The keys as a set, whose [rows](Set128::rows) are the places of [`values`](Self::values): for kernels of one's own.
+    /// The keys as a set, whose [rows](Set128::rows) are the places of [`values`](Self::values):
+    /// for kernels of one's own.
     pub fn set(&self) -> &Set128 {
         &self.keys
     }
@@ -95,8 +104,9 @@ impl<V: Value> Map128<V> {
     pub fn pairs(&self) -> Result<Vec<(u128, V)>> {
         Ok(self.keys().download()?.into_iter().zip(self.values().download()?).collect())
     }
-    /// A copy on another device, or on the same one: the same pairs in the same order. Copies through host memory and waits. What was
-    /// [opened](Self::open) is checked and then copied from where it is.
+    /// A copy on another device, or on the same one: the same pairs in the same order. Copies
+    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
+    /// from where it is.
     ///
     /// Errors: out of memory; of a map that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Map128<V>> {
@@ -113,10 +123,12 @@ impl<V: Value> Map128<V> {
         let (values, found) = (values.download()?, found.download()?);
         Ok(values.into_iter().zip(found).map(|(v, f)| (f != 0).then_some(v)).collect())
     }
-    /// Looks up every key: `found[i]` becomes 1 and `values[i]` the value if `keys[i]` is in the map, else both become 0.
+    /// Looks up every key: `found[i]` becomes 1 and `values[i]` the value if `keys[i]` is in the
+    /// map, else both become 0.
     ///
-    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; besides, 4.13 sectors of 32 bytes for a key
-    /// that is there, 1.11 for one that is not (load 0.8). Errors: lengths that differ, buffers of another device.
+    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once;
+    /// besides, 4.13 sectors of 32 bytes for a key that is there, 1.11 for one that is not
+    /// (load 0.8). Errors: lengths that differ, buffers of another device.
     pub fn get_into(
         &self,
         stream: &Stream,
@@ -132,7 +144,9 @@ impl<V: Value> Map128<V> {
             stream,
             keys,
             // SAFETY: `n` queries and answers; a value for each row.
-            |grid, n, rows, queries| unsafe { V::find(stream, grid, n, rows, of_rows, queries, to, to_found) },
+            |grid, n, rows, queries| unsafe {
+                V::find(stream, grid, n, rows, of_rows, queries, to, to_found)
+            },
             |rows, queries| {
                 let of_rows = self.values().host().unwrap_or(&[]);
                 let values = values.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
@@ -140,7 +154,8 @@ impl<V: Value> Map128<V> {
                 rows.look_up(queries, values.zip(found), |(values, found), rows| {
                     for ((value, found), &row) in values.iter_mut().zip(found).zip(rows) {
                         let of_row = of_rows.get(row as usize);
-                        (*value, *found) = (of_row.copied().unwrap_or_default(), of_row.is_some() as u8);
+                        (*value, *found) =
+                            (of_row.copied().unwrap_or_default(), of_row.is_some() as u8);
                     }
                 })
             },
@@ -148,15 +163,24 @@ impl<V: Value> Map128<V> {
     }
     /// Looks up every key: `values[i]` becomes the value of `keys[i]`, or `missing`.
     ///
-    /// As [`get_into`](Self::get_into), with a byte a key less to write. Errors: lengths that differ, buffers of another device.
-    pub fn get_or(&self, stream: &Stream, keys: View<'_, u128>, mut values: ViewMut<'_, V>, missing: V) -> Result<()> {
+    /// As [`get_into`](Self::get_into), with a byte a key less to write. Errors: lengths that
+    /// differ, buffers of another device.
+    pub fn get_or(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        mut values: ViewMut<'_, V>,
+        missing: V,
+    ) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
         let (to, of_rows) = (values.arg("values", stream)?, self.values().arg("map", stream)?);
         self.keys.look_up(
             stream,
             keys,
             // SAFETY: as in `get_into`.
-            |grid, n, rows, queries| unsafe { V::find_or(stream, grid, n, missing, rows, of_rows, queries, to) },
+            |grid, n, rows, queries| unsafe {
+                V::find_or(stream, grid, n, missing, rows, of_rows, queries, to)
+            },
             |rows, queries| {
                 let of_rows = self.values().host().unwrap_or(&[]);
                 let values = values.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
@@ -173,11 +197,21 @@ impl<V: Value> Map128<V> {
         self.keys.contains(keys)
     }
     /// Whether the map holds each key: see [`Set128::contains_into`].
-    pub fn contains_into(&self, stream: &Stream, keys: View<'_, u128>, found: ViewMut<'_, u8>) -> Result<()> {
+    pub fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        found: ViewMut<'_, u8>,
+    ) -> Result<()> {
         self.keys.contains_into(stream, keys, found)
     }
     /// Whether the map holds each key, as a bit mask: see [`Set128::contains_bits`].
-    pub fn contains_bits(&self, stream: &Stream, keys: View<'_, u128>, found: ViewMut<'_, u32>) -> Result<()> {
+    pub fn contains_bits(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        found: ViewMut<'_, u32>,
+    ) -> Result<()> {
         self.keys.contains_bits(stream, keys, found)
     }
     /// How many of the host keys the map holds: see [`Set128::count`].
@@ -185,7 +219,12 @@ impl<V: Value> Map128<V> {
         self.keys.count(keys)
     }
     /// How many of the keys the map holds: see [`Set128::count_into`].
-    pub fn count_into(&self, stream: &Stream, keys: View<'_, u128>, count: ViewMut<'_, u64>) -> Result<()> {
+    pub fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
         self.keys.count_into(stream, keys, count)
     }
 }
@@ -196,7 +235,8 @@ impl<V: Value> fmt::Debug for Map128<V> {
     }
 }
 
-/// Builds maps of 128-bit keys, and keeps the memory that building needs from one build to the next.
+/// Builds maps of 128-bit keys, and keeps the memory that building needs from one build to the
+/// next.
 pub struct Map128Builder {
     rows: Set128Builder,
     duplicates: Duplicates,
@@ -205,13 +245,22 @@ impl Map128Builder {
     /// Errors: a load outside 0.3 to 0.95.
     pub fn new(device: &Device, options: Map128Options) -> Result<Map128Builder> {
         let Map128Options { load, duplicates, seed } = options;
-        Ok(Map128Builder { rows: Set128Builder::new(device, SetOptions { load, seed })?, duplicates })
+        Ok(Map128Builder {
+            rows: Set128Builder::new(device, SetOptions { load, seed })?,
+            duplicates,
+        })
     }
     /// Builds a map of pairs `keys[i]`, `values[i]`. Waits for the device.
     ///
-    /// Allocates the map, and scratch memory if there were never so many pairs before. [What it costs](super). Errors: lengths that differ, more
-    /// pairs than 31-bit indices reach, buffers of another device, a rejected duplicate, out of memory.
-    pub fn build<V: Value>(&mut self, stream: &Stream, keys: View<'_, u128>, values: View<'_, V>) -> Result<Map128<V>> {
+    /// Allocates the map, and scratch memory if there were never so many pairs before. [What it
+    /// costs](super). Errors: lengths that differ, more pairs than 31-bit indices reach,
+    /// buffers of another device, a rejected duplicate, out of memory.
+    pub fn build<V: Value>(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        values: View<'_, V>,
+    ) -> Result<Map128<V>> {
         check_length("values", values.len(), "keys", keys.len())?;
         values.arg("values", stream)?;
         let ((mut keys, values), seconds) = stream.time(|| {
@@ -223,8 +272,9 @@ impl Map128Builder {
         keys.built.device_seconds = Some(seconds);
         Ok(Map128 { keys, values: Stored::Own(values) })
     }
-    /// Puts other pairs into a map, whatever it held: as [`build`](Self::build), but nothing is allocated if the map and this builder have had as
-    /// many pairs before, and the device is waited for once in between, not at the end.
+    /// Puts other pairs into a map, whatever it held: as [`build`](Self::build), but nothing is
+    /// allocated if the map and this builder have had as many pairs before, and the device is
+    /// waited for once in between, not at the end.
     ///
     /// ```
     /// use koel::keys128::{Map128Builder, Map128Options};
@@ -241,11 +291,13 @@ impl Map128Builder {
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// The map answers for the new pairs from here on in the order of the stream. Of an input with equal keys it keeps memory for a table of all
-    /// of them. How it went, [`Map128::report`] tells.
+    /// The map answers for the new pairs from here on in the order of the stream. Of an input with
+    /// equal keys it keeps memory for a table of all of them. How it went, [`Map128::report`]
+    /// tells.
     ///
-    /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured. After an error the map is as it
-    /// was, unless the device itself failed: then it holds nothing.
+    /// Errors: as [`build`](Self::build); a map on another device; a stream that is being captured.
+    /// After an error the map is as it was, unless the device itself failed: then it holds
+    /// nothing.
     pub fn rebuild<V: Value>(
         &mut self,
         map: &mut Map128<V>,
@@ -259,7 +311,8 @@ impl Map128Builder {
         let reserve = |kept| own.reserve(stream.device(), kept).map(drop);
         self.rows.rebuild_rows("map", of_map, stream, keys, self.duplicates, reserve)?;
         let kept = map.len();
-        let own = map.values.reserve(stream.device(), kept).and_then(|own| own.view_mut().slice(..kept));
+        let own =
+            map.values.reserve(stream.device(), kept).and_then(|own| own.view_mut().slice(..kept));
         let done = own.and_then(|own| self.rows.keep(stream, values, own));
         if done.is_err() {
             map.keys.forget(stream);

@@ -14,7 +14,9 @@ use crate::primitives::compact::CompactElement;
 use crate::seed::{Seeds, unforeseeable};
 use crate::set::SetOptions;
 use koel_kernels::keys128::build::{counts, keys128_fingerprints, keys128_verify};
-use koel_kernels::keys128::find::{NO_ROW, Rows, keys128_contains, keys128_contains_bits, keys128_count, keys128_rows};
+use koel_kernels::keys128::find::{
+    NO_ROW, Rows, keys128_contains, keys128_contains_bits, keys128_count, keys128_rows,
+};
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_simt::In;
 use rayon::prelude::*;
@@ -75,7 +77,8 @@ impl Set128 {
     pub fn bytes(&self) -> usize {
         self.table.bytes() + self.keys.bytes()
     }
-    /// How its build went. After a [`rebuild`](Set128Builder::rebuild) this waits for it and reads the table's header back.
+    /// How its build went. After a [`rebuild`](Set128Builder::rebuild) this waits for it and reads
+    /// the table's header back.
     pub fn report(&self) -> Result<Report128> {
         let (of_table, Built { duplicates, attempts, scratch_bytes, device_seconds }) =
             (self.table.report()?, self.built);
@@ -89,12 +92,14 @@ impl Set128 {
             device_seconds,
         })
     }
-    /// All keys, row by row: in the order in which they first came, or, of a map's set, in that of the pairs that stayed.
+    /// All keys, row by row: in the order in which they first came, or, of a map's set, in that of
+    /// the pairs that stayed.
     pub fn keys(&self) -> View<'_, u128> {
         self.keys.view().first(self.len)
     }
-    /// The set as kernels see it, to look keys up inside a kernel that is launched on `stream`: hand over its parts and put them together
-    /// again there. It owns nothing: do not drop the set until the kernel has run.
+    /// The set as kernels see it, to look keys up inside a kernel that is launched on `stream`:
+    /// hand over its parts and put them together again there. It owns nothing: do not drop the
+    /// set until the kernel has run.
     ///
     /// ```
     /// use koel::keys128::Rows;
@@ -103,16 +108,16 @@ impl Set128 {
     /// let set = koel::Set128::build(&device, &[9 << 100, 3])?;
     /// let Rows { fingerprint, table, keys } = set.rows(&device.stream()?)?;
     /// // In a kernel, from its arguments:
-    /// let rows = Rows::new(fingerprint, table.shape, table.stash_bits, table.slots, table.stash, table.header, keys);
-    /// // Host code can look keys up in it, too, where the table is in its memory.
-    /// // SAFETY: the set is there and is not changed.
-    /// let rows = unsafe { rows.on_host() };
-    /// assert_eq!((rows.row(3), rows.row(4)), (Some(1), None));
+    /// let rows = Rows::new(fingerprint, table.shape, table.stash_bits, table.slots, table.stash,
+    /// table.header, keys); // Host code can look keys up in it, too, where the table is in its
+    /// memory. // SAFETY: the set is there and is not changed. let rows = unsafe { rows.on_host()
+    /// }; assert_eq!((rows.row(3), rows.row(4)), (Some(1), None));
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// What was [opened](Self::open) is checked first, once: kernels do not look whether there is a key in the row that the file says. Errors:
-    /// a stream of another device; faults of the file.
+    /// What was [opened](Self::open) is checked first, once: kernels do not look whether there is a
+    /// key in the row that the file says. Errors: a stream of another device; faults of the
+    /// file.
     pub fn rows(&self, stream: &Stream) -> Result<Rows> {
         self.keys.file().map_or(Ok(()), Mapping::verify_once)?;
         self.unchecked_rows(stream)
@@ -121,13 +126,20 @@ impl Set128 {
     fn unchecked_rows(&self, stream: &Stream) -> Result<Rows> {
         rows_of(&self.table, self.draw, self.keys(), stream)
     }
-    /// A copy on another device, or on the same one: the same rows, the same answers. Copies through host memory and waits. What was
-    /// [opened](Self::open) is checked and then copied from where it is.
+    /// A copy on another device, or on the same one: the same rows, the same answers. Copies
+    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
+    /// from where it is.
     ///
     /// Errors: out of memory; of a set that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Set128> {
         let (table, keys) = (self.table.to_device(device)?, self.keys.upload(self.len, device)?);
-        Ok(Set128 { table, draw: self.draw, keys: Stored::Own(keys), len: self.len, built: self.built })
+        Ok(Set128 {
+            table,
+            draw: self.draw,
+            keys: Stored::Own(keys),
+            len: self.len,
+            built: self.built,
+        })
     }
     /// Makes it hold nothing, after a rebuild that failed.
     pub(super) fn forget(&mut self, stream: &Stream) {
@@ -138,14 +150,24 @@ impl Set128 {
     /// Whether the set holds host keys. Copies both ways and waits.
     pub fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
         let mut found = self.device().alloc(keys.len())?;
-        self.contains_into(&self.device().stream()?, self.device().stage(keys)?.view(), found.view_mut())?;
+        self.contains_into(
+            &self.device().stream()?,
+            self.device().stage(keys)?.view(),
+            found.view_mut(),
+        )?;
         Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
     }
     /// Whether the set holds each key: `found[i]` becomes 1 or 0.
     ///
-    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; besides, 3.13 sectors of 32 bytes for a key
-    /// that is there, 1.11 for one that is not (load 0.8). Errors: lengths that differ, buffers of another device.
-    pub fn contains_into(&self, stream: &Stream, keys: View<'_, u128>, mut found: ViewMut<'_, u8>) -> Result<()> {
+    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once;
+    /// besides, 3.13 sectors of 32 bytes for a key that is there, 1.11 for one that is not
+    /// (load 0.8). Errors: lengths that differ, buffers of another device.
+    pub fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
         check_length("found", found.len(), "keys", keys.len())?;
         let to = found.arg("found", stream)?;
         self.look_up(
@@ -163,11 +185,17 @@ impl Set128 {
             },
         )
     }
-    /// Whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits behind the last key become 0.
+    /// Whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits
+    /// behind the last key become 0.
     ///
-    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors: fewer or more words than `keys / 32`,
-    /// rounded up; buffers of another device.
-    pub fn contains_bits(&self, stream: &Stream, keys: View<'_, u128>, mut found: ViewMut<'_, u32>) -> Result<()> {
+    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
+    /// fewer or more words than `keys / 32`, rounded up; buffers of another device.
+    pub fn contains_bits(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        mut found: ViewMut<'_, u32>,
+    ) -> Result<()> {
         check_length("found", found.len(), "keys / 32", keys.len().div_ceil(32))?;
         let to = found.arg("found", stream)?;
         self.look_up(
@@ -181,7 +209,10 @@ impl Set128 {
                 let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK / 32);
                 rows.look_up(queries, found, |found, rows| {
                     for (word, rows) in found.iter_mut().zip(rows.chunks(32)) {
-                        *word = rows.iter().rev().fold(0, |bits, &row| bits << 1 | (row != NO_ROW) as u32);
+                        *word = rows
+                            .iter()
+                            .rev()
+                            .fold(0, |bits, &row| bits << 1 | (row != NO_ROW) as u32);
                     }
                 })
             },
@@ -190,13 +221,23 @@ impl Set128 {
     /// How many of the host keys the set holds. Copies and waits.
     pub fn count(&self, keys: &[u128]) -> Result<u64> {
         let mut count = self.device().alloc(1)?;
-        self.count_into(&self.device().stream()?, self.device().stage(keys)?.view(), count.view_mut())?;
+        self.count_into(
+            &self.device().stream()?,
+            self.device().stage(keys)?.view(),
+            count.view_mut(),
+        )?;
         Ok(count.download()?[0])
     }
     /// How many of the keys the set holds: `count[0]`.
     ///
-    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as [`contains_into`](Self::contains_into).
-    pub fn count_into(&self, stream: &Stream, keys: View<'_, u128>, mut count: ViewMut<'_, u64>) -> Result<()> {
+    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as
+    /// [`contains_into`](Self::contains_into).
+    pub fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        mut count: ViewMut<'_, u64>,
+    ) -> Result<()> {
         check_length("count", count.len(), "one sum", 1)?;
         count.fill_bytes(0, stream)?;
         let to = count.arg("count", stream)?;
@@ -211,7 +252,10 @@ impl Set128 {
                 let total = AtomicU64::new(0);
                 let chunks = (0..queries.len().div_ceil(CHUNK)).into_par_iter();
                 rows.look_up(queries, chunks, |_, rows| {
-                    total.fetch_add(rows.iter().filter(|&&row| row != NO_ROW).count() as u64, Relaxed);
+                    total.fetch_add(
+                        rows.iter().filter(|&&row| row != NO_ROW).count() as u64,
+                        Relaxed,
+                    );
                 })?;
                 if let Some(count) = count.host_mut() {
                     count[0] = total.into_inner();
@@ -221,7 +265,12 @@ impl Set128 {
         )
     }
     /// `found[i]` = the row of `keys[i]`, or [`NO_ROW`].
-    pub(super) fn rows_into(&self, stream: &Stream, keys: View<'_, u128>, mut found: ViewMut<'_, u32>) -> Result<()> {
+    pub(super) fn rows_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        mut found: ViewMut<'_, u32>,
+    ) -> Result<()> {
         let to = found.arg("found", stream)?;
         self.look_up(
             stream,
@@ -236,7 +285,8 @@ impl Set128 {
             },
         )
     }
-    /// Looks keys up by a kernel, which `launch` gets the grid and the number of queries for, or by native code.
+    /// Looks keys up by a kernel, which `launch` gets the grid and the number of queries for, or by
+    /// native code.
     pub(super) fn look_up(
         &self,
         stream: &Stream,
@@ -249,16 +299,26 @@ impl Set128 {
         let (rows, from) = (self.unchecked_rows(stream)?, queries.arg("keys", stream)?);
         match (self.table.finder()?, self.keys().host(), queries.host()) {
             (None, ..) => launch(n.div_ceil(THREADS), n, rows, from),
-            (Some(table), Some(keys), Some(queries)) => {
-                on_host(HostRows { device: self.device(), fingerprint: rows.fingerprint, table, keys }, queries)
-            }
+            (Some(table), Some(keys), Some(queries)) => on_host(
+                HostRows { device: self.device(), fingerprint: rows.fingerprint, table, keys },
+                queries,
+            ),
             _ => Ok(()),
         }
     }
 }
 /// Rows as kernels see them.
-fn rows_of(table: &Map<u64, u32>, draw: u64, keys: View<'_, u128>, stream: &Stream) -> Result<Rows> {
-    Ok(Rows { fingerprint: Fingerprint::new(draw), table: table.table(stream)?, keys: keys.arg("rows", stream)? })
+fn rows_of(
+    table: &Map<u64, u32>,
+    draw: u64,
+    keys: View<'_, u128>,
+    stream: &Stream,
+) -> Result<Rows> {
+    Ok(Rows {
+        fingerprint: Fingerprint::new(draw),
+        table: table.table(stream)?,
+        keys: keys.arg("rows", stream)?,
+    })
 }
 impl fmt::Debug for Set128 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -266,7 +326,8 @@ impl fmt::Debug for Set128 {
     }
 }
 
-/// Builds sets of 128-bit keys, and keeps the memory that building needs from one build to the next.
+/// Builds sets of 128-bit keys, and keeps the memory that building needs from one build to the
+/// next.
 pub struct Set128Builder {
     device: Device,
     tables: MapBuilder<u64, u32>,
@@ -298,29 +359,45 @@ impl Set128Builder {
     pub fn new(device: &Device, options: SetOptions) -> Result<Set128Builder> {
         let SetOptions { load, seed } = options;
         let tables = MapBuilder::new(device, MapOptions { load, seed, ..MapOptions::default() })?;
-        Ok(Set128Builder { device: device.clone(), tables, first: Seeds::new(seed, false).first.into(), scratch: None })
+        Ok(Set128Builder {
+            device: device.clone(),
+            tables,
+            first: Seeds::new(seed, false).first.into(),
+            scratch: None,
+        })
     }
     /// Builds a set of these keys; equal ones are one. Waits for the device.
     ///
-    /// Allocates the set, and scratch memory if there were never so many keys before. [What it costs](super). Errors: more keys than 31-bit
-    /// indices reach, buffers of another device, out of memory.
+    /// Allocates the set, and scratch memory if there were never so many keys before. [What it
+    /// costs](super). Errors: more keys than 31-bit indices reach, buffers of another device,
+    /// out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Set128> {
-        let (mut set, seconds) = stream.time(|| self.build_rows(stream, keys, Duplicates::KeepFirst))?;
+        let (mut set, seconds) =
+            stream.time(|| self.build_rows(stream, keys, Duplicates::KeepFirst))?;
         set.built.device_seconds = Some(seconds);
         Ok(set)
     }
-    /// Puts other keys into a set, whatever it held: as [`build`](Self::build), but nothing is allocated if the set and this builder have had as
-    /// many keys before, and the device is waited for once in between, not at the end.
+    /// Puts other keys into a set, whatever it held: as [`build`](Self::build), but nothing is
+    /// allocated if the set and this builder have had as many keys before, and the device is
+    /// waited for once in between, not at the end.
     ///
-    /// The set answers for the new keys from here on in the order of the stream. Of an input with equal keys it keeps memory for a table of all
-    /// of them. How it went, [`Set128::report`] tells.
+    /// The set answers for the new keys from here on in the order of the stream. Of an input with
+    /// equal keys it keeps memory for a table of all of them. How it went, [`Set128::report`]
+    /// tells.
     ///
-    /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured. After an error the set is as it was,
-    /// unless the device itself failed: then it holds nothing.
-    pub fn rebuild(&mut self, set: &mut Set128, stream: &Stream, keys: View<'_, u128>) -> Result<()> {
+    /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured.
+    /// After an error the set is as it was, unless the device itself failed: then it holds
+    /// nothing.
+    pub fn rebuild(
+        &mut self,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+    ) -> Result<()> {
         self.rebuild_rows("set", set, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
     }
-    /// Builds, by this policy. Of the values of the same input [`keep`](Self::keep) then keeps those of the keys that stayed.
+    /// Builds, by this policy. Of the values of the same input [`keep`](Self::keep) then keeps
+    /// those of the keys that stayed.
     pub(super) fn build_rows(
         &mut self,
         stream: &Stream,
@@ -330,7 +407,8 @@ impl Set128Builder {
         let n = self.check(stream, keys)?;
         self.reserve(n)?;
         let mut table = self.tables.with_room(n)?;
-        let ToldApart { draw, attempts, kept } = self.tell_apart(stream, &mut table, keys, duplicates)?;
+        let ToldApart { draw, attempts, kept } =
+            self.tell_apart(stream, &mut table, keys, duplicates)?;
         let mut own = self.device.alloc(kept)?;
         self.keep(stream, keys, own.view_mut())?;
         if kept < n {
@@ -340,10 +418,17 @@ impl Set128Builder {
             self.put_rows(stream, &mut table, draw, own.view(), Duplicates::Unchecked)?;
         }
         table.report()?;
-        Ok(Set128 { table, draw, keys: Stored::Own(own), len: kept, built: self.built(n - kept, attempts) })
+        Ok(Set128 {
+            table,
+            draw,
+            keys: Stored::Own(own),
+            len: kept,
+            built: self.built(n - kept, attempts),
+        })
     }
-    /// Builds in the memory of a set, as [`build_rows`](Self::build_rows). `name`: of what it belongs to. `reserve`: makes room
-    /// for what else is kept of so many keys, before any of the set's keys are overwritten.
+    /// Builds in the memory of a set, as [`build_rows`](Self::build_rows). `name`: of what it
+    /// belongs to. `reserve`: makes room for what else is kept of so many keys, before any of
+    /// the set's keys are overwritten.
     pub(super) fn rebuild_rows(
         &mut self,
         name: &'static str,
@@ -398,17 +483,30 @@ impl Set128Builder {
         Ok(told)
     }
     /// Overwrites its keys; there is room for them.
-    fn replace_keys(&mut self, set: &mut Set128, stream: &Stream, keys: View<'_, u128>, told: ToldApart) -> Result<()> {
+    fn replace_keys(
+        &mut self,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        told: ToldApart,
+    ) -> Result<()> {
         let (n, ToldApart { draw, attempts, kept }) = (keys.len(), told);
         let own = set.keys.reserve(&self.device, kept)?;
         self.keep(stream, keys, own.view_mut().slice(..kept)?)?;
         if kept < n {
-            self.put_rows(stream, &mut set.table, draw, own.view().slice(..kept)?, Duplicates::Unchecked)?;
+            self.put_rows(
+                stream,
+                &mut set.table,
+                draw,
+                own.view().slice(..kept)?,
+                Duplicates::Unchecked,
+            )?;
         }
         (set.draw, set.len, set.built) = (draw, kept, self.built(n - kept, attempts));
         Ok(())
     }
-    /// Makes its table that of its keys again, after others had it. Needs no memory: they were there before.
+    /// Makes its table that of its keys again, after others had it. Needs no memory: they were
+    /// there before.
     fn restore_rows(&mut self, set: &mut Set128, stream: &Stream) -> Result<()> {
         let keys = set.keys.view().slice(..set.len)?;
         self.put_rows(stream, &mut set.table, set.draw, keys, Duplicates::Unchecked)
@@ -427,7 +525,8 @@ impl Set128Builder {
         let scratch_bytes = self.scratch.as_ref().map_or(0, Scratch::bytes);
         Built { duplicates, attempts, scratch_bytes, device_seconds: None }
     }
-    /// Makes it the table of the rows of all these keys, by the first draw that tells them apart. Waits for the counts of each.
+    /// Makes it the table of the rows of all these keys, by the first draw that tells them apart.
+    /// Waits for the counts of each.
     fn tell_apart(
         &mut self,
         stream: &Stream,
@@ -466,7 +565,8 @@ impl Set128Builder {
         }
         Ok(ToldApart { draw, attempts, kept })
     }
-    /// Elements of the last build's input that belong to keys that stayed, in their order. Errors: lengths that are not those of that build.
+    /// Elements of the last build's input that belong to keys that stayed, in their order. Errors:
+    /// lengths that are not those of that build.
     pub(super) fn keep<T: CompactElement>(
         &mut self,
         stream: &Stream,
@@ -480,7 +580,8 @@ impl Set128Builder {
         if kept == n {
             return output.copy_from(input, stream);
         }
-        let (flags, count) = (scratch.kept.view().slice(..n)?, scratch.counts.view_mut().slice(..1)?);
+        let (flags, count) =
+            (scratch.kept.view().slice(..n)?, scratch.counts.view_mut().slice(..1)?);
         // SAFETY: as many flags of that build are set as it counted.
         unsafe { scratch.compact.run_kept(stream, flags, input, output, count) }
     }
@@ -493,7 +594,8 @@ impl Set128Builder {
         }
         Ok(())
     }
-    /// Makes it the table of the rows of these keys, of which there is scratch memory for as many. Nothing waits.
+    /// Makes it the table of the rows of these keys, of which there is scratch memory for as many.
+    /// Nothing waits.
     fn put_rows(
         &mut self,
         stream: &Stream,
@@ -503,28 +605,48 @@ impl Set128Builder {
         duplicates: Duplicates,
     ) -> Result<()> {
         let (n, fingerprint) = (keys.len(), Fingerprint::new(draw));
-        let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else { unreachable!("it was reserved") };
-        let (mut to, mut to_rows) = (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
+        let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else {
+            unreachable!("it was reserved")
+        };
+        let (mut to, mut to_rows) =
+            (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
         let (out, out_rows) = (to.arg("fingerprints", stream)?, to_rows.arg("rows", stream)?);
         if self.device.runs_kernels() {
             let (count, from) = (count32("keys", n)?, keys.arg("keys", stream)?);
             // SAFETY: `n` keys, fingerprints and rows.
             unsafe {
-                keys128_fingerprints::launch(stream, count.div_ceil(THREADS), count, fingerprint, from, out, out_rows)
+                keys128_fingerprints::launch(
+                    stream,
+                    count.div_ceil(THREADS),
+                    count,
+                    fingerprint,
+                    from,
+                    out,
+                    out_rows,
+                )
             }?;
-        } else if let (Some(keys), Some(to), Some(to_rows)) = (keys.host(), to.host_mut(), to_rows.host_mut()) {
-            let chunks = to.par_chunks_mut(CHUNK).zip(to_rows.par_chunks_mut(CHUNK)).zip(keys.par_chunks(CHUNK));
+        } else if let (Some(keys), Some(to), Some(to_rows)) =
+            (keys.host(), to.host_mut(), to_rows.host_mut())
+        {
+            let chunks = to
+                .par_chunks_mut(CHUNK)
+                .zip(to_rows.par_chunks_mut(CHUNK))
+                .zip(keys.par_chunks(CHUNK));
             self.device.install(|| {
                 chunks.enumerate().for_each(|(chunk, ((to, to_rows), keys))| {
                     to.iter_mut().zip(keys).for_each(|(to, &key)| *to = fingerprint.of(key));
-                    to_rows.iter_mut().zip((chunk * CHUNK) as u32..).for_each(|(to, row)| *to = row);
+                    to_rows
+                        .iter_mut()
+                        .zip((chunk * CHUNK) as u32..)
+                        .for_each(|(to, row)| *to = row);
                 })
             });
         }
         let (fingerprints, rows) = (fingerprints.view().slice(..n)?, rows.view().slice(..n)?);
         self.tables.rebuild_by(duplicates, table, stream, fingerprints, rows)
     }
-    /// Looks up all keys that a table was built of, and marks those whose row is their own. Returns the [`counts`]; waits.
+    /// Looks up all keys that a table was built of, and marks those whose row is their own. Returns
+    /// the [`counts`]; waits.
     fn verify(
         &mut self,
         stream: &Stream,
@@ -532,30 +654,54 @@ impl Set128Builder {
         draw: u64,
         keys: View<'_, u128>,
     ) -> Result<[u32; counts::WORDS]> {
-        let Some(Scratch { kept, counts: of_device, .. }) = &mut self.scratch else { unreachable!("it was reserved") };
+        let Some(Scratch { kept, counts: of_device, .. }) = &mut self.scratch else {
+            unreachable!("it was reserved")
+        };
         let mut kept = kept.view_mut().slice(..keys.len())?;
         match (table.finder()?, keys.host(), kept.host_mut()) {
             (None, ..) => {
                 of_device.view_mut().fill_bytes(0, stream)?;
                 let n = count32("keys", keys.len())?;
                 let rows = rows_of(table, draw, keys, stream)?;
-                let (to, counts) = (kept.arg("kept", stream)?, of_device.view_mut().arg("counts", stream)?);
+                let (to, counts) =
+                    (kept.arg("kept", stream)?, of_device.view_mut().arg("counts", stream)?);
                 // SAFETY: `n` keys and flags; the table was built of them.
-                unsafe { with_rows!(rows, keys128_verify::launch, (stream, n.div_ceil(THREADS), n), (to, counts)) }?;
+                unsafe {
+                    with_rows!(
+                        rows,
+                        keys128_verify::launch,
+                        (stream, n.div_ceil(THREADS), n),
+                        (to, counts)
+                    )
+                }?;
                 let mut counted = [0; counts::WORDS];
                 of_device.view().copy_to_host(&mut counted)?;
                 Ok(counted)
             }
             (Some(table), Some(keys), Some(kept)) => {
                 let [unfound, own] = [AtomicU32::new(0), AtomicU32::new(0)];
-                let rows = HostRows { device: &self.device, fingerprint: Fingerprint::new(draw), table, keys };
-                rows.look_up(keys, kept.par_chunks_mut(CHUNK).enumerate(), |(chunk, kept), rows| {
-                    for ((kept, &row), i) in kept.iter_mut().zip(rows).zip((chunk * CHUNK) as u32..) {
-                        *kept = (row == i) as u8;
-                    }
-                    unfound.fetch_add(rows.iter().filter(|&&row| row == NO_ROW).count() as u32, Relaxed);
-                    own.fetch_add(kept.iter().map(|&kept| kept as u32).sum(), Relaxed);
-                })?;
+                let rows = HostRows {
+                    device: &self.device,
+                    fingerprint: Fingerprint::new(draw),
+                    table,
+                    keys,
+                };
+                rows.look_up(
+                    keys,
+                    kept.par_chunks_mut(CHUNK).enumerate(),
+                    |(chunk, kept), rows| {
+                        for ((kept, &row), i) in
+                            kept.iter_mut().zip(rows).zip((chunk * CHUNK) as u32..)
+                        {
+                            *kept = (row == i) as u8;
+                        }
+                        unfound.fetch_add(
+                            rows.iter().filter(|&&row| row == NO_ROW).count() as u32,
+                            Relaxed,
+                        );
+                        own.fetch_add(kept.iter().map(|&kept| kept as u32).sum(), Relaxed);
+                    },
+                )?;
                 Ok([unfound.into_inner(), own.into_inner()])
             }
             _ => Ok([0; counts::WORDS]),

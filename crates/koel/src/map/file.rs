@@ -55,7 +55,14 @@ impl<K: Key, V: Value> Filed for Map<K, V> {
         let report = Mutex::new(Report::Known(MapReport::default()));
         let map = Map { device: device.clone(), plan, storage, report };
         let (slots, bytes) = (plan.slots(), map.bytes());
-        let report = MapReport { pairs, duplicates, stashed: stashed as usize, slots, bytes, ..MapReport::default() };
+        let report = MapReport {
+            pairs,
+            duplicates,
+            stashed: stashed as usize,
+            slots,
+            bytes,
+            ..MapReport::default()
+        };
         *map.report.lock().unwrap_or_else(|e| e.into_inner()) = Report::Known(report);
         Ok(map)
     }

@@ -5,8 +5,8 @@ use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use koel_kernels::map::find::Table;
 use koel_kernels::map::join::{
-    ANSWERING, Alone, Answering, BINS, DIRECT_ITEMS, MANY_BINS, MANY_SHARED, MANY_THREADS, Numbered, Pass, THREADS,
-    items, keep, many_items, shared_bytes, source, state,
+    ANSWERING, Alone, Answering, BINS, DIRECT_ITEMS, MANY_BINS, MANY_SHARED, MANY_THREADS,
+    Numbered, Pass, THREADS, items, keep, many_items, shared_bytes, source, state,
 };
 use koel_kernels::map::layout::{Layout, Shape};
 use koel_simt::{Buf, In};
@@ -15,12 +15,14 @@ use rayon::prelude::*;
 #[cfg(test)]
 mod tests;
 
-/// Looks up many keys where answers may come in any order, and keeps the memory that this needs from one batch to the next.
+/// Looks up many keys where answers may come in any order, and keeps the memory that this needs
+/// from one batch to the next.
 ///
-/// A lookup of a [`Map`] reads memory at random, which on a GPU costs several times what reading in order does. A joiner partitions the
-/// queries as the table is partitioned, reads each partition once, in order, and answers its queries on chip: beyond the rate of random
-/// reads, if the table is bigger than the caches and there is a query for each four of its pairs or more. Where that is not so, it looks
-/// the keys up one by one: what costs less follows from the sizes alone.
+/// A lookup of a [`Map`] reads memory at random, which on a GPU costs several times what reading in
+/// order does. A joiner partitions the queries as the table is partitioned, reads each partition
+/// once, in order, and answers its queries on chip: beyond the rate of random reads, if the table
+/// is bigger than the caches and there is a query for each four of its pairs or more. Where that is
+/// not so, it looks the keys up one by one: what costs less follows from the sizes alone.
 ///
 /// ```
 /// use koel::{Device, Map, MapJoiner};
@@ -33,24 +35,24 @@ mod tests;
 /// let mut count = device.alloc::<u64>(1)?;
 /// let mut joiner = MapJoiner::new(&device)?;
 /// for _frame in 0..3 {
-///     joiner.join_into(&stream, &map, queries.view(), numbers.view_mut(), values.view_mut(), count.view_mut())?;
-/// }
-/// let rows = count.download()?[0] as usize;
-/// let numbers = numbers.view().slice(..rows)?.download()?;
-/// let mut rows = numbers.into_iter().zip(values.download()?).collect::<Vec<_>>();
-/// rows.sort(); // any order
+/// joiner.join_into(&stream, &map, queries.view(), numbers.view_mut(), values.view_mut(),
+/// count.view_mut())?; } let rows = count.download()?[0] as usize; let numbers =
+/// numbers.view().slice(..rows)?.download()?; let mut rows =
+/// numbers.into_iter().zip(values.download()?).collect::<Vec<_>>(); rows.sort(); // any order
 /// assert_eq!(rows, [(0, 70), (2, 30)]);
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
 /// # Cost
-/// On a GPU, of 32-bit keys and values, 36 bytes of memory traffic a query for the partitions, 8 a row, and the table read once; if only
-/// keys are filtered, 20 a query and 4 a key. Twice that for 64-bit keys. Two fills and four launches; nothing waits, and nothing is
-/// allocated if there were as many queries for as big a map before, so that it can be recorded in a [graph](Stream::capture). Scratch
-/// memory is about 18 bytes a query, 9 if only keys are filtered, and twice that for 64-bit keys.
+/// On a GPU, of 32-bit keys and values, 36 bytes of memory traffic a query for the partitions, 8 a
+/// row, and the table read once; if only keys are filtered, 20 a query and 4 a key. Twice that for
+/// 64-bit keys. Two fills and four launches; nothing waits, and nothing is allocated if there were
+/// as many queries for as big a map before, so that it can be recorded in a
+/// [graph](Stream::capture). Scratch memory is about 18 bytes a query, 9 if only keys are filtered,
+/// and twice that for 64-bit keys.
 ///
-/// Queries that are not spread like random keys cost more, at most what partitioning and a lookup of each one cost: half of them for one
-/// key, or all for one partition.
+/// Queries that are not spread like random keys cost more, at most what partitioning and a lookup
+/// of each one cost: half of them for one key, or all for one partition.
 pub struct MapJoiner<K: Key = u32, V: Value = u32> {
     device: Device,
     rule: Rule,
@@ -74,7 +76,8 @@ pub(crate) struct Rule {
     pub pairs: u32,
     /// Partitions are answered from shared memory, if they fit there.
     pub shared: bool,
-    /// If not: bytes of a part of the table that the cache keeps while the queries of a bin are looked up, at most.
+    /// If not: bytes of a part of the table that the cache keeps while the queries of a bin are
+    /// looked up, at most.
     pub part: usize,
     /// Bins of a pass, and of a first pass that makes many.
     pub bins: u32,
@@ -109,13 +112,15 @@ pub(crate) struct Route {
     pub last: Pass,
     /// The first pass, or the only one, has more bins than the smaller of its kernels can have.
     pub many: bool,
-    /// Bins are partitions, answered from shared memory; or else looked up in device memory, one after the other.
+    /// Bins are partitions, answered from shared memory; or else looked up in device memory, one
+    /// after the other.
     pub shared: bool,
     /// Blocks that share the queries of a bin.
     pub blocks: u32,
 }
 impl Route {
-    /// For `n` queries in a table of `pairs`, of which `values` are wanted or only keys; `None`: they are to be looked up as they come.
+    /// For `n` queries in a table of `pairs`, of which `values` are wanted or only keys; `None`:
+    /// they are to be looked up as they come.
     pub fn new<L: Layout>(
         n: u32,
         pairs: u32,
@@ -140,19 +145,28 @@ impl Route {
             let room = ((mean + 8.0 * mean.sqrt()) as u32 + 16).next_multiple_of(4);
             Pass::new(each, room, n / 8 + rule.area)
         };
-        let shared = rule.shared && shared_bytes(shape.buckets, values && L::SLOT_WORDS > 1) <= max_shared;
-        let (groups, last) = if shared && each > 1 { (Some(pass(each)), pass(1)) } else { (None, pass(each)) };
+        let shared =
+            rule.shared && shared_bytes(shape.buckets, values && L::SLOT_WORDS > 1) <= max_shared;
+        let (groups, last) =
+            if shared && each > 1 { (Some(pass(each)), pass(1)) } else { (None, pass(each)) };
         let blocks = match shared {
             true => (rule.blocks / all).clamp(1, last.room.div_ceil(ANSWERING * 8)),
             false => last.room.div_ceil(ANSWERING * DIRECT_ITEMS),
         };
         let route = Route { groups, last, many: all.div_ceil(each) > rule.bins, shared, blocks };
-        let fits = if shared { each <= rule.bins } else { bytes / all as usize * each as usize <= rule.part };
+        let fits = if shared {
+            each <= rule.bins
+        } else {
+            bytes / all as usize * each as usize <= rule.part
+        };
         (fits && route.places(all).into_iter().all(|places| places < 1 << 31)).then_some(route)
     }
     /// Bins of the first of two passes, and of the last.
     pub(crate) fn bins(&self, partitions: u32) -> [u32; 2] {
-        [self.groups.map_or(0, |g| partitions.div_ceil(g.each)), partitions.div_ceil(self.last.each)]
+        [
+            self.groups.map_or(0, |g| partitions.div_ceil(g.each)),
+            partitions.div_ceil(self.last.each),
+        ]
     }
     /// Places of the bins of both passes, and of the overflow area.
     fn places(&self, partitions: u32) -> [usize; 3] {
@@ -170,7 +184,11 @@ pub(crate) struct Sent<T> {
 }
 impl<T: Element> Sent<T> {
     pub(crate) fn new(device: &Device) -> Result<Sent<T>> {
-        Ok(Sent { by_group: device.alloc(0)?, by_bin: device.alloc(0)?, overflow: device.alloc(0)? })
+        Ok(Sent {
+            by_group: device.alloc(0)?,
+            by_bin: device.alloc(0)?,
+            overflow: device.alloc(0)?,
+        })
     }
     pub(crate) fn bytes(&self) -> usize {
         self.by_group.bytes() + self.by_bin.bytes() + self.overflow.bytes()
@@ -214,16 +232,35 @@ impl<T: Copy> Arrived<T> {
     where
         T: Element,
     {
-        let (none, words) = (sent.overflow.view().arg("queries", stream)?, counters.view().arg("state", stream)?);
+        let (none, words) =
+            (sent.overflow.view().arg("queries", stream)?, counters.view().arg("state", stream)?);
         let [cursors, spilled, group_spilled, state] = [words; 4];
         let to_cursors = counters.view_mut().arg("state", stream)?;
-        Ok(Arrived { queries: none, overflow: none, cursors, to_cursors, spilled, group_spilled, state, counters: 0 })
+        Ok(Arrived {
+            queries: none,
+            overflow: none,
+            cursors,
+            to_cursors,
+            spilled,
+            group_spilled,
+            state,
+            counters: 0,
+        })
     }
     /// What is looked up in device memory of `n` queries, in this order.
-    fn direct(&self, n: u32, route: Option<&Route>, partitions: u32, device: &Device) -> [Option<Direct<T>>; 2] {
+    fn direct(
+        &self,
+        n: u32,
+        route: Option<&Route>,
+        partitions: u32,
+        device: &Device,
+    ) -> [Option<Direct<T>>; 2] {
         let all = n.div_ceil(ANSWERING * DIRECT_ITEMS);
         let Some(route) = route else {
-            return [Some(Direct { source: source::INPUT, queries: self.overflow, grid: all }), None];
+            return [
+                Some(Direct { source: source::INPUT, queries: self.overflow, grid: all }),
+                None,
+            ];
         };
         let grid = route.bins(partitions)[1] * route.blocks;
         let bins = Direct { source: source::BIN, queries: self.queries, grid };
@@ -306,7 +343,8 @@ macro_rules! form {
                 // SAFETY: the caller's.
                 unsafe {
                     launch(
-                        stream, grid, n, aligned, shape, pass, header, queries, out, overflow, cursors, spilled, state,
+                        stream, grid, n, aligned, shape, pass, header, queries, out, overflow,
+                        cursors, spilled, state,
                     )
                 }
             }
@@ -354,8 +392,9 @@ macro_rules! form {
 form! { Numbered, u64, size_of::<L::Key>() / 4, join_from_input join_from_input_many join_from_groups }
 form! { Alone, L::Key, 1, filter_from_input filter_from_input_many filter_from_groups }
 
-/// Makes memory long enough for queries on this route. Tells the words of the first pass's cursors and of the last one's, and of all counters:
-/// of each pass cursors, and where bins were left: whole lines, so that none is read in a launch before the one that changes it.
+/// Makes memory long enough for queries on this route. Tells the words of the first pass's cursors
+/// and of the last one's, and of all counters: of each pass cursors, and where bins were left:
+/// whole lines, so that none is read in a launch before the one that changes it.
 pub(crate) fn reserve_route<L: Kernels, F: Form<L>>(
     route: &Route,
     shape: Shape,
@@ -367,13 +406,14 @@ pub(crate) fn reserve_route<L: Kernels, F: Form<L>>(
     reserve(&mut sent.by_group, places[0])?;
     reserve(&mut sent.by_bin, places[1])?;
     reserve(&mut sent.overflow, places[2])?;
-    let [of_groups, of_bins] = route.bins(shape.partitions).map(|bins| (bins as usize).next_multiple_of(state::WORDS));
+    let [of_groups, of_bins] =
+        route.bins(shape.partitions).map(|bins| (bins as usize).next_multiple_of(state::WORDS));
     let words = state::WORDS + 2 * (of_groups + of_bins);
     reserve(counters, words + behind)?;
     Ok((of_groups, of_bins, words))
 }
-/// Sends queries to the bins of a table of this shape and with this header: a fill, a launch, with two passes another one. So many words
-/// `behind` the counters are filled with zeros too.
+/// Sends queries to the bins of a table of this shape and with this header: a fill, a launch, with
+/// two passes another one. So many words `behind` the counters are filled with zeros too.
 #[allow(clippy::too_many_arguments, reason = "what sending has at hand")]
 pub(crate) fn send<L: Kernels, F: Form<L>>(
     stream: &Stream,
@@ -396,7 +436,11 @@ pub(crate) fn send<L: Kernels, F: Form<L>>(
             Some(pass) => (pass, of_groups.clone()),
             None => (route.last, of_bins.clone()),
         };
-        let tile = if route.many { MANY_THREADS * many_items(F::BYTES) } else { THREADS * items(F::BYTES) };
+        let tile = if route.many {
+            MANY_THREADS * many_items(F::BYTES)
+        } else {
+            THREADS * items(F::BYTES)
+        };
         let aligned = queries.is_aligned(16) as u32;
         let queries = queries.arg("queries", stream)?;
         let out = if route.groups.is_some() { &mut sent.by_group } else { &mut sent.by_bin };
@@ -406,11 +450,12 @@ pub(crate) fn send<L: Kernels, F: Form<L>>(
         let spilled = counters.view_mut().slice(spilled)?.arg("spilled", stream)?;
         let state = counters.view_mut().slice(..state::WORDS)?.arg("state", stream)?;
         let grid = n.div_ceil(tile);
-        // SAFETY: `n` queries; a cursor a bin; `out` has every bin's room, `overflow` the area; all counters are zero.
+        // SAFETY: `n` queries; a cursor a bin; `out` has every bin's room, `overflow` the area; all
+        // counters are zero.
         unsafe {
             F::from_input(
-                route.many, stream, grid, n, aligned, shape, pass, header, queries, out, overflow, cursors, spilled,
-                state,
+                route.many, stream, grid, n, aligned, shape, pass, header, queries, out, overflow,
+                cursors, spilled, state,
             )
         }?;
     }
@@ -460,7 +505,8 @@ pub(crate) fn send<L: Kernels, F: Form<L>>(
         counters: words,
     })
 }
-/// Sends the queries if they have a route, and launches what answers them: `shared` with its blocks, `direct` for each part.
+/// Sends the queries if they have a route, and launches what answers them: `shared` with its
+/// blocks, `direct` for each part.
 #[allow(clippy::too_many_arguments, reason = "what sending needs, and two launches")]
 fn answer<L: Kernels, F: Form<L>>(
     stream: &Stream,
@@ -474,7 +520,9 @@ fn answer<L: Kernels, F: Form<L>>(
 ) -> Result<()> {
     let (n, partitions) = (queries.len() as u32, table.shape.partitions);
     let came = match &route {
-        Some(route) => send::<L, F>(stream, route, table.shape, table.header, queries, sent, counters, 0)?,
+        Some(route) => {
+            send::<L, F>(stream, route, table.shape, table.header, queries, sent, counters, 0)?
+        }
         None => Arrived::nothing(stream, sent, counters)?,
     };
     if let Some(route) = route.filter(|route| route.shared) {
@@ -508,11 +556,13 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         self.counters.bytes() + self.numbered.bytes() + self.alone.bytes() + of_cpu
     }
 
-    /// Looks up every key: for each one that is in the map the row `numbers[r]`, its index in `queries`, and `values[r]`, its value, and
-    /// the number of rows as `count[0]`. A key that is asked for twice has two rows.
+    /// Looks up every key: for each one that is in the map the row `numbers[r]`, its index in
+    /// `queries`, and `values[r]`, its value, and the number of rows as `count[0]`. A key that
+    /// is asked for twice has two rows.
     ///
-    /// Rows come in any order, on a CPU in that of the queries; what is behind them in the arrays is not defined. See
-    /// [the cost](Self#cost). Errors: arrays of fewer elements than there are queries, buffers or a map of another device, out of memory.
+    /// Rows come in any order, on a CPU in that of the queries; what is behind them in the arrays
+    /// is not defined. See [the cost](Self#cost). Errors: arrays of fewer elements than there
+    /// are queries, buffers or a map of another device, out of memory.
     pub fn join_into(
         &mut self,
         stream: &Stream,
@@ -525,7 +575,8 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         let n = self.check(stream, map, queries, &mut count)?;
         check_length("numbers", numbers.len().min(n as usize), "queries", n as usize)?;
         check_length("values", values.len().min(n as usize), "queries", n as usize)?;
-        let (numbers_arg, values_arg) = (numbers.arg("numbers", stream)?, values.arg("values", stream)?);
+        let (numbers_arg, values_arg) =
+            (numbers.arg("numbers", stream)?, values.arg("values", stream)?);
         match &map.storage {
             Storage::Kernels(slots) if n > 0 => {
                 count.fill_bytes(0, stream)?;
@@ -576,7 +627,9 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                         )
                     }
                 };
-                answer::<LayoutOf<K, V>, Numbered>(stream, route, table, queries, sent, counters, shared, direct)
+                answer::<LayoutOf<K, V>, Numbered>(
+                    stream, route, table, queries, sent, counters, shared, direct,
+                )
             }
             Storage::Kernels(_) => count.fill_bytes(0, stream),
             Storage::Cpu(table) => {
@@ -591,7 +644,8 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             }
         }
     }
-    /// The queries that are in the map, each as often as it is asked for: `keys[..count[0]]`. A semi-join.
+    /// The queries that are in the map, each as often as it is asked for: `keys[..count[0]]`. A
+    /// semi-join.
     ///
     /// Otherwise as [`join_into`](Self::join_into).
     pub fn semi_join_into(
@@ -604,7 +658,8 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     ) -> Result<()> {
         self.filter(stream, map, queries, Some(keys), count, keep::FOUND)
     }
-    /// The queries that are not in the map, each as often as it is asked for: `keys[..count[0]]`. An anti-join.
+    /// The queries that are not in the map, each as often as it is asked for: `keys[..count[0]]`.
+    /// An anti-join.
     ///
     /// Otherwise as [`join_into`](Self::join_into).
     pub fn anti_join_into(
@@ -617,7 +672,8 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     ) -> Result<()> {
         self.filter(stream, map, queries, Some(keys), count, keep::MISSING)
     }
-    /// How many of the queries are in the map: `count[0]`. What [`Map::count_into`] tells, at the cost of a join.
+    /// How many of the queries are in the map: `count[0]`. What [`Map::count_into`] tells, at the
+    /// cost of a join.
     ///
     /// Otherwise as [`join_into`](Self::join_into).
     pub fn count_into(
@@ -659,7 +715,8 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                     // SAFETY: the queries as sent; room for each.
                     unsafe {
                         LayoutOf::<K, V>::filter(
-                            stream, grid, answering, table, queries, cursors, spilled, state, kept, count,
+                            stream, grid, answering, table, queries, cursors, spilled, state, kept,
+                            count,
                         )
                     }
                 };
@@ -668,12 +725,14 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
                     // SAFETY: as in `join_into`.
                     unsafe {
                         LayoutOf::<K, V>::filter_direct(
-                            stream, grid, n, source, answering, table, keys, queries, cursors, spilled, state, kept,
-                            count,
+                            stream, grid, n, source, answering, table, keys, queries, cursors,
+                            spilled, state, kept, count,
                         )
                     }
                 };
-                answer::<LayoutOf<K, V>, Alone>(stream, route, table, queries, sent, counters, shared, direct)
+                answer::<LayoutOf<K, V>, Alone>(
+                    stream, route, table, queries, sent, counters, shared, direct,
+                )
             }
             Storage::Kernels(_) => count.fill_bytes(0, stream),
             Storage::Cpu(table) => {
@@ -699,7 +758,11 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     ) -> Result<u32> {
         for (name, device) in [("map", &map.device), ("stream", stream.device())] {
             if *device != self.device {
-                return Err(Error::WrongDevice { name, found: device.name(), expected: self.device.name() });
+                return Err(Error::WrongDevice {
+                    name,
+                    found: device.name(),
+                    expected: self.device.name(),
+                });
             }
         }
         check_length("count", count.len(), "one sum", 1)?;
@@ -712,7 +775,8 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         let max_shared = self.device.max_shared();
         Route::new::<LayoutOf<K, V>>(n, map.plan.n, values, map.plan.shape, max_shared, self.rule)
     }
-    /// Whether the map holds each query and, if asked for, the values, which the CPU knows in the order of the queries.
+    /// Whether the map holds each query and, if asked for, the values, which the CPU knows in the
+    /// order of the queries.
     fn on_cpu(
         &mut self,
         table: &OnCpu<LayoutOf<K, V>>,
@@ -741,7 +805,12 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
 impl<K: Key, V: Value> std::fmt::Debug for MapJoiner<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
-        write!(f, "MapJoiner<{key}, {value}>[{} bytes] on {}", self.scratch_bytes(), self.device.name())
+        write!(
+            f,
+            "MapJoiner<{key}, {value}>[{} bytes] on {}",
+            self.scratch_bytes(),
+            self.device.name()
+        )
     }
 }
 
@@ -770,7 +839,8 @@ fn compact<T: Element>(
         return write(0, flags, output);
     }
     device.install(|| {
-        let counts = flags.par_chunks(CHUNK).map(|chunk| chunk.iter().filter(|&&f| f == flag).count());
+        let counts =
+            flags.par_chunks(CHUNK).map(|chunk| chunk.iter().filter(|&&f| f == flag).count());
         let counts = counts.collect::<Vec<_>>();
         let (mut rest, mut parts) = (output, Vec::with_capacity(counts.len()));
         for &count in &counts {

@@ -16,14 +16,16 @@ use koel_kernels::map::reproduce::unstashed_words;
 use koel_kernels::map::settle::{Settling, lock_words};
 use koel_kernels::map::update::Applying;
 use koel_kernels::map::{
-    build, contested_words, export, few, find, group, header, join, partition, reproduce, settle, small, state, update,
+    build, contested_words, export, few, find, group, header, join, partition, reproduce, settle,
+    small, state, update,
 };
 use koel_simt::{Buf, In};
 
 macro_rules! kernels { (
     $($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),* $(; table; $($more:ident: $more_of:ty),*)?): $($module:ident $kernel:ident)*;)*
 ) => {
-    /// A layout and its kernels: each launches one of them on a stream, in `grid` blocks. Kernels take a table in parts.
+    /// A layout and its kernels: each launches one of them on a stream, in `grid` blocks. Kernels
+    /// take a table in parts.
     #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
     pub trait Kernels: Layout<Key: Element, Value: Element> {
         /// The pass over the input, in the tiles of `tile`.
@@ -230,7 +232,8 @@ kernels! {
 const SETTLED: u32 = 2048;
 /// Threads of a block of the lookups and of the export.
 pub const THREADS: u32 = 256;
-const _: () = assert!(find::map_find::SPEC.threads == THREADS && export::map_export::SPEC.threads == THREADS);
+const _: () =
+    assert!(find::map_find::SPEC.threads == THREADS && export::map_export::SPEC.threads == THREADS);
 
 /// A table in device memory: the words of its buckets are `W`.
 pub struct Slots<W = u64> {
@@ -288,7 +291,8 @@ pub struct Scratch {
     /// Cursors, contested keys and state are as builds leave them: cleared.
     clean: bool,
 }
-/// Elements of arrays of scratch memory: by group, by partition, overflow, of each bin, contested keys, their ranks.
+/// Elements of arrays of scratch memory: by group, by partition, overflow, of each bin, contested
+/// keys, their ranks.
 type Lengths = [usize; 6];
 impl Scratch {
     pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Scratch> {
@@ -317,7 +321,8 @@ impl Scratch {
         })
     }
     pub fn bytes(&self) -> usize {
-        let words = [&self.by_group, &self.by_partition, &self.overflow, &self.contested].map(|b| b.bytes());
+        let words = [&self.by_group, &self.by_partition, &self.overflow, &self.contested]
+            .map(|b| b.bytes());
         let halves = [&self.cursors, &self.valid, &self.ranks, &self.state].map(|b| b.bytes());
         words.iter().sum::<usize>() + halves.iter().sum::<usize>()
     }
@@ -336,11 +341,13 @@ impl Scratch {
         self.lengths().iter().zip(Scratch::needs::<L>(plan)).all(|(&has, needs)| has >= needs)
     }
     fn lengths(&self) -> Lengths {
-        let words = [&self.by_group, &self.by_partition, &self.overflow, &self.contested].map(|b| b.len());
+        let words =
+            [&self.by_group, &self.by_partition, &self.overflow, &self.contested].map(|b| b.len());
         let [by_group, by_partition, overflow, contested] = words;
         [by_group, by_partition, overflow, self.cursors.len(), contested, self.ranks.len()]
     }
-    /// What builds share, as they need it: cleared by the build before, unless there is none or it was not put on a stream as a whole.
+    /// What builds share, as they need it: cleared by the build before, unless there is none or it
+    /// was not put on a stream as a whole.
     fn begin(&mut self, stream: &Stream) -> Result<()> {
         if !self.clean {
             self.state.view_mut().fill_bytes(0, stream)?;
@@ -352,7 +359,8 @@ impl Scratch {
         self.clean = false;
         Ok(())
     }
-    /// What the partition passes of this plan work in. Groups lie where the table will be, if it has room for them.
+    /// What the partition passes of this plan work in. Groups lie where the table will be, if it
+    /// has room for them.
     fn passes<'a, L: Layout>(&'a mut self, plan: &Plan, table: &'a mut Slots) -> Passes<'a> {
         // There may be memory for another plan.
         let in_table = Words::of::<L>(plan).by_group == 0;
@@ -390,7 +398,8 @@ impl Words {
             by_group: if groups <= plan.words::<L>() { 0 } else { groups },
             by_partition,
             // Where pairs of the stash are while tables are made reproducible.
-            overflow: (2 * plan.partitions.area as usize * L::SLOT_WORDS).max(unstashed_words::<L>(plan.stash_bits)),
+            overflow: (2 * plan.partitions.area as usize * L::SLOT_WORDS)
+                .max(unstashed_words::<L>(plan.stash_bits)),
             waiting: by_partition - locks,
         }
     }
@@ -407,8 +416,8 @@ pub struct Input<'a, L: Layout> {
 
 /// Puts a build on the stream. The table's header tells how it went, when it has run.
 ///
-/// Launches: a pass over the input, with two passes another one, the build, the end of the build; two more if the table is to be
-/// reproducible.
+/// Launches: a pass over the input, with two passes another one, the build, the end of the build;
+/// two more if the table is to be reproducible.
 pub fn build<L: Kernels>(
     stream: &Stream,
     plan: &Plan,
@@ -425,7 +434,9 @@ pub fn build<L: Kernels>(
     let tiles = tiles::<L>(plan, tile);
     let stamps = plan.stamps(duplicates, tiles);
     match plan.small_tile {
-        Some(tile) => build_small::<L>(stream, plan, (seed, duplicates), tile, keys, values, table, scratch)?,
+        Some(tile) => {
+            build_small::<L>(stream, plan, (seed, duplicates), tile, keys, values, table, scratch)?
+        }
         None => {
             let pairs = Unparted { keys, values, aligned, seed, duplicates };
             partition::<L>(stream, plan, pairs, stamps, scratch.passes::<L>(plan, table))?;
@@ -439,7 +450,8 @@ pub fn build<L: Kernels>(
     scratch.clean = true;
     Ok(())
 }
-/// Groups of pairs in the order of partitions, none of them of the ambiguous key; those of a partition are where its pairs begin.
+/// Groups of pairs in the order of partitions, none of them of the ambiguous key; those of a
+/// partition are where its pairs begin.
 pub struct OrderedGroups<'a, K: Key> {
     pub keys: View<'a, K>,
     /// Where the values of each begin.
@@ -457,16 +469,28 @@ pub struct OrderedGroups<'a, K: Key> {
     pub seeds: Seeds,
 }
 impl<K: Key> OrderedGroups<'_, K> {
-    /// As kernels see them, `each` partitions at a time: keys, starts, and of each partition where it has its groups and where they go.
+    /// As kernels see them, `each` partitions at a time: keys, starts, and of each partition where
+    /// it has its groups and where they go.
     pub fn args(&self, stream: &Stream, each: u32) -> Result<(Ordered, In<K>, [In<u32>; 3])> {
         let (groups, pairs) = (count32("groups", self.groups)?, count32("pairs", self.pairs)?);
-        let ordered = Ordered { groups, pairs, partitions: self.firsts.len() as u32, each, seed: self.seeds.first };
+        let ordered = Ordered {
+            groups,
+            pairs,
+            partitions: self.firsts.len() as u32,
+            each,
+            seed: self.seeds.first,
+        };
         let starts = self.starts.arg("starts", stream)?;
         let offsets = self.offsets.arg("offsets", stream)?;
-        Ok((ordered, self.keys.arg("keys", stream)?, [starts, offsets, self.firsts.arg("firsts", stream)?]))
+        Ok((
+            ordered,
+            self.keys.arg("keys", stream)?,
+            [starts, offsets, self.firsts.arg("firsts", stream)?],
+        ))
     }
 }
-/// As [`build`], of the keys of groups, with their numbers as values; keys and starts come to `kept`. Launches: the build, the end of the build.
+/// As [`build`], of the keys of groups, with their numbers as values; keys and starts come to
+/// `kept`. Launches: the build, the end of the build.
 pub fn build_of_groups<K: Key>(
     stream: &Stream,
     plan: &Plan,
@@ -478,19 +502,30 @@ pub fn build_of_groups<K: Key>(
     scratch.begin(stream)?;
     table.stash.view_mut().fill_bytes(0xFF, stream)?;
     let (partitions, source) = (plan.shape.partitions, plan.source());
-    let (ordered, keys, [starts, offsets, firsts]) = groups.args(stream, groups.firsts.len() as u32 / partitions)?;
+    let (ordered, keys, [starts, offsets, firsts]) =
+        groups.args(stream, groups.firsts.len() as u32 / partitions)?;
     let (to_keys, to_starts) = (keys_kept.arg("keys", stream)?, starts_kept.arg("starts", stream)?);
     let BuildArgs { slots, stash, contested, state, .. } = BuildArgs::new(stream, table, scratch)?;
-    // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and a first of each partition; the rest as in
-    // `build_partitions`.
+    // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and
+    // a first of each partition; the rest as in `build_partitions`.
     unsafe {
         K::of_groups(
-            stream, partitions, plan.shape, source, ordered, keys, starts, offsets, firsts, to_keys, to_starts, slots,
-            stash, contested, state,
+            stream, partitions, plan.shape, source, ordered, keys, starts, offsets, firsts,
+            to_keys, to_starts, slots, stash, contested, state,
         )
     }?;
-    let (keys, values) = (keys_kept.view().arg("keys", stream)?, groups.numbers.arg("numbers", stream)?);
-    settle::<K::Layout<u32>>(stream, plan, (groups.seeds, false), Stamps::NONE, keys, values, table, scratch)?;
+    let (keys, values) =
+        (keys_kept.view().arg("keys", stream)?, groups.numbers.arg("numbers", stream)?);
+    settle::<K::Layout<u32>>(
+        stream,
+        plan,
+        (groups.seeds, false),
+        Stamps::NONE,
+        keys,
+        values,
+        table,
+        scratch,
+    )?;
     scratch.clean = true;
     Ok(())
 }
@@ -533,13 +568,13 @@ fn settle<L: Kernels>(
     // SAFETY: everything as the build left it.
     unsafe {
         L::settle(
-            stream, grid, plan.shape, settling, stamps, keys, values, slots, stash, contested, ranks, locks, cursors,
-            valid, state, header,
+            stream, grid, plan.shape, settling, stamps, keys, values, slots, stash, contested,
+            ranks, locks, cursors, valid, state, header,
         )
     }
 }
-/// Blocks that wait for each other, for `n` pairs of which `each` are enough for one. All must be resident at once: on a GPU two for each
-/// multiprocessor.
+/// Blocks that wait for each other, for `n` pairs of which `each` are enough for one. All must be
+/// resident at once: on a GPU two for each multiprocessor.
 pub fn resident(stream: &Stream, n: u32, each: u32) -> u32 {
     let most = match stream.device().kind() {
         DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,
@@ -547,7 +582,8 @@ pub fn resident(stream: &Stream, n: u32, each: u32) -> u32 {
     };
     most.min(n.div_ceil(each).max(1))
 }
-/// Places the pairs of a finished table anew. Takes the memory of the build: where overflow was, pairs of the stash wait.
+/// Places the pairs of a finished table anew. Takes the memory of the build: where overflow was,
+/// pairs of the stash wait.
 pub fn make_reproducible<L: Kernels>(
     stream: &Stream,
     plan: &Plan,
@@ -556,17 +592,34 @@ pub fn make_reproducible<L: Kernels>(
 ) -> Result<()> {
     let (shape, bins) = (plan.shape, plan.bins() as usize);
     // Of every partition a word that is all ones between builds.
-    let lists = scratch.valid.view_mut().slice(bins - shape.partitions as usize..bins)?.arg("lists", stream)?;
+    let lists = scratch
+        .valid
+        .view_mut()
+        .slice(bins - shape.partitions as usize..bins)?
+        .arg("lists", stream)?;
     let stash = table.stash.view_mut().arg("stash", stream)?;
     let header = table.header.view().arg("header", stream)?;
     let unstashed = scratch.overflow.view_mut().arg("unstashed", stream)?;
-    // SAFETY: a table that is built; a word for each partition, and as many for the stash as it takes.
+    // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
+    // takes.
     unsafe { L::unstash(stream, 1, shape, plan.stash_bits, stash, unstashed, lists, header) }?;
     let unstashed = scratch.overflow.view().arg("unstashed", stream)?;
     let slots = table.slots.view_mut().arg("slots", stream)?;
     let header = table.header.view_mut().arg("header", stream)?;
     // SAFETY: as above; the pairs of the stash as they were left there.
-    unsafe { L::reproduce(stream, shape.partitions, shape, plan.stash_bits, unstashed, lists, slots, stash, header) }
+    unsafe {
+        L::reproduce(
+            stream,
+            shape.partitions,
+            shape,
+            plan.stash_bits,
+            unstashed,
+            lists,
+            slots,
+            stash,
+            header,
+        )
+    }
 }
 
 /// Memory that the partition passes write, and the stash that they clear.
@@ -603,7 +656,15 @@ pub fn partition<L: Kernels>(
 ) -> Result<()> {
     let (n, shape) = (plan.n, plan.shape);
     let Unparted { keys, values, aligned, seed, duplicates } = pairs;
-    let Passes { mut by_group, mut by_partition, mut overflow, mut cursors, mut valid, mut stash, mut state } = memory;
+    let Passes {
+        mut by_group,
+        mut by_partition,
+        mut overflow,
+        mut cursors,
+        mut valid,
+        mut stash,
+        mut state,
+    } = memory;
     let tile = plan.first_tile(stream.device().max_shared());
     let tiles = tiles::<L>(plan, tile);
     let groups = plan.groups.map_or(0, |g| g.count as usize);
@@ -618,7 +679,8 @@ pub fn partition<L: Kernels>(
         let valid = valid.reborrow().slice(ours)?.arg("valid", stream)?;
         let words = stash_words::<L>(plan) as u32;
         let stash = stash.arg("stash", stream)?;
-        // SAFETY: `n` keys and values; one cursor a bin; `out` has every bin's room, `overflow` both areas.
+        // SAFETY: `n` keys and values; one cursor a bin; `out` has every bin's room, `overflow`
+        // both areas.
         unsafe {
             L::from_input(
                 stream,
@@ -716,9 +778,11 @@ fn build_partitions<L: Kernels>(
     let (shape, source) = (plan.shape, plan.source());
     let BuildArgs { pairs, counts, valid, overflow, slots, stash, contested, state } =
         BuildArgs::new(stream, table, scratch)?;
-    // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash 2^`stash_bits` slots.
+    // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash
+    // 2^`stash_bits` slots.
     unsafe {
-        let launch = if duplicates == Duplicates::Unchecked { L::build_unchecked } else { L::build };
+        let launch =
+            if duplicates == Duplicates::Unchecked { L::build_unchecked } else { L::build };
         launch(
             stream,
             shape.partitions,
@@ -759,11 +823,12 @@ fn build_small<L: Kernels>(
         let stash = table.stash.view_mut().arg("stash", stream)?;
         let words = stash_words::<L>(plan) as u32;
         let state = scratch.state.view_mut().arg("state", stream)?;
-        // SAFETY: `n` keys; one cursor a bin; every bin's room for records, and the overflow area behind.
+        // SAFETY: `n` keys; one cursor a bin; every bin's room for records, and the overflow area
+        // behind.
         unsafe {
             L::from_small(
-                stream, blocks, seed, plan.n, tile, keep_first, keys, bins, records, overflow, cursors, valid, stash,
-                words, state,
+                stream, blocks, seed, plan.n, tile, keep_first, keys, bins, records, overflow,
+                cursors, valid, stash, words, state,
             )
         }?;
     }
@@ -796,7 +861,8 @@ impl Slots {
     /// As kernels see it.
     pub fn table<L: Layout>(&self, stream: &Stream, plan: &Plan) -> Result<Table<L>> {
         let slots = self.slots.view().arg("slots", stream)?;
-        let (stash, header) = (self.stash.view().arg("stash", stream)?, self.header.view().arg("header", stream)?);
+        let (stash, header) =
+            (self.stash.view().arg("stash", stream)?, self.header.view().arg("header", stream)?);
         Ok(Table::new(plan.shape, plan.stash_bits, slots, stash, header))
     }
 }
@@ -817,8 +883,14 @@ pub fn read_header<V: Number>(words: &[u32]) -> Header<V> {
         contested: word(header::CONTESTED),
     }
 }
-/// The header of a table that was not built where it is: it tells what lookups and updates must know.
-pub fn header_words<V: Number>(seed: u32, pairs: usize, stashed: usize, held: Option<V>) -> [u32; header::WORDS] {
+/// The header of a table that was not built where it is: it tells what lookups and updates must
+/// know.
+pub fn header_words<V: Number>(
+    seed: u32,
+    pairs: usize,
+    stashed: usize,
+    held: Option<V>,
+) -> [u32; header::WORDS] {
     let mut words = [0; header::WORDS];
     let value = held.map_or(0, Number::widened);
     words[header::SEED as usize] = seed;

@@ -1,14 +1,16 @@
-//! The flagship: a hash table that is built in bulk and looked up in bulk, with keys and values of 32 or 64 bits.
+//! The flagship: a hash table that is built in bulk and looked up in bulk, with keys and values of
+//! 32 or 64 bits.
 //!
 //! # How it works
-//! A lookup reads one 32-byte sector, a second one in about one of seven cases (at load 0.8); a build partitions the pairs and
-//! builds each partition on chip, so that no step scatters over memory. [`layout`] has the bytes, which are the same on every
-//! device.
+//! A lookup reads one 32-byte sector, a second one in about one of seven cases (at load 0.8); a
+//! build partitions the pairs and builds each partition on chip, so that no step scatters over
+//! memory. [`layout`] has the bytes, which are the same on every device.
 //!
 //! # Guarantees
-//! Every key and value can be stored, all ones included. Equal keys are resolved by [`Duplicates`]. A build fails only for
-//! lack of memory or, if asked to, for equal keys. Answers are the same on every device and in every run. Which key lies in
-//! which slot is not, and nor is the order of [`pairs`](Map::pairs), unless [`MapOptions::reproducible`] says so.
+//! Every key and value can be stored, all ones included. Equal keys are resolved by [`Duplicates`].
+//! A build fails only for lack of memory or, if asked to, for equal keys. Answers are the same on
+//! every device and in every run. Which key lies in which slot is not, and nor is the order of
+//! [`pairs`](Map::pairs), unless [`MapOptions::reproducible`] says so.
 //!
 //! ```
 //! let device = koel::Device::cpu()?; // or Device::best(): a GPU if a driver finds one
@@ -21,8 +23,9 @@
 //! ```
 //!
 //! # In a loop
-//! A [`MapBuilder`] keeps the memory that building needs, and [`rebuild`](MapBuilder::rebuild) puts other pairs into a map that is
-//! there: nothing is allocated, and nothing waits. Everything is decided on the device.
+//! A [`MapBuilder`] keeps the memory that building needs, and [`rebuild`](MapBuilder::rebuild) puts
+//! other pairs into a map that is there: nothing is allocated, and nothing waits. Everything is
+//! decided on the device.
 //!
 //! ```
 //! use koel::{Device, MapBuilder, MapOptions};
@@ -43,8 +46,9 @@
 //! ```
 //!
 //! # Changing a map
-//! Pairs come, change and go in batches: [`insert`](Map::insert), [`insert_or_assign`](Map::insert_or_assign),
-//! [`insert_or_add`](Map::insert_or_add), [`erase`](Map::erase) and mixed ones by [`update`](Map::update). The result is that of doing one
+//! Pairs come, change and go in batches: [`insert`](Map::insert),
+//! [`insert_or_assign`](Map::insert_or_assign), [`insert_or_add`](Map::insert_or_add),
+//! [`erase`](Map::erase) and mixed ones by [`update`](Map::update). The result is that of doing one
 //! operation after the other. A [`MapUpdater`] does that on the device and keeps its memory.
 //!
 //! ```
@@ -92,27 +96,33 @@ pub struct MapOptions {
     pub load: f64,
     /// Equal keys.
     pub duplicates: Duplicates,
-    /// Hash seed. `None`: one drawn at random, once in a process, so that nobody can choose keys against it; 0 if the table is to be
-    /// [reproducible](Self::reproducible). Answers do not depend on it, but the table's bytes do, and the order of [`Map::pairs`]: ask for a
-    /// seed where these are to be the same in every run. The seed is in the header of the table, and in a file that it is saved to.
+    /// Hash seed. `None`: one drawn at random, once in a process, so that nobody can choose keys
+    /// against it; 0 if the table is to be [reproducible](Self::reproducible). Answers do not
+    /// depend on it, but the table's bytes do, and the order of [`Map::pairs`]: ask for a seed
+    /// where these are to be the same in every run. The seed is in the header of the table, and in
+    /// a file that it is saved to.
     ///
-    /// By a seed that is known, keys can be chosen that share their buckets. A build that would stash more than a 32nd of the pairs (128 of
-    /// few, 32,768 of many) takes another seed and starts again: [`MapReport::attempts`] tells. That seed is random too, unless the table
+    /// By a seed that is known, keys can be chosen that share their buckets. A build that would
+    /// stash more than a 32nd of the pairs (128 of few, 32,768 of many) takes another seed and
+    /// starts again: [`MapReport::attempts`] tells. That seed is random too, unless the table
     /// is to be reproducible.
     pub seed: Option<u32>,
-    /// Whether the table's bytes are to be the same in every run and on every device, and for every order of the pairs if no key
-    /// comes twice: see [`Map::fingerprint`]. What they follow from is the number of pairs given, the pairs kept, the load and
-    /// the seed.
+    /// Whether the table's bytes are to be the same in every run and on every device, and for
+    /// every order of the pairs if no key comes twice: see [`Map::fingerprint`]. What they
+    /// follow from is the number of pairs given, the pairs kept, the load and the seed.
     ///
-    /// A build then ends with a pass that places all pairs anew. On a GPU that is two more launches and, of memory traffic, two
-    /// times the table: 20 bytes a pair of 32-bit keys and values at load 0.8, 40 a wider one, besides the 50 or 100 of a build, and no
-    /// memory besides. On a CPU it is done in the cache: 17 ns a pair and core, 25 a wider one (Zen 5), which is three to four times
-    /// the build. Lookups are as fast as ever.
+    /// A build then ends with a pass that places all pairs anew. On a GPU that is two more
+    /// launches and, of memory traffic, two times the table: 20 bytes a pair of 32-bit keys
+    /// and values at load 0.8, 40 a wider one, besides the 50 or 100 of a build, and no memory
+    /// besides. On a CPU it is done in the cache: 17 ns a pair and core, 25 a wider one (Zen 5),
+    /// which is three to four times the build. Lookups are as fast as ever.
     ///
-    /// There is a limit that only keys chosen against the seed, or equal keys with [`Unchecked`](Duplicates::Unchecked), can reach:
-    /// the stash must have room for twice the pairs in it (it has 256 slots, from 8192 pairs on between a 32nd and a 16th of their number,
-    /// at most 65,536). Beyond it another seed is taken, which follows from the seed. On a CPU which one follows from the same things as
-    /// above, whatever the order of the pairs; on a GPU it may depend on the run. Answers are right on both.
+    /// There is a limit that only keys chosen against the seed, or equal keys with
+    /// [`Unchecked`](Duplicates::Unchecked), can reach: the stash must have room for twice the
+    /// pairs in it (it has 256 slots, from 8192 pairs on between a 32nd and a 16th of their
+    /// number, at most 65,536). Beyond it another seed is taken, which follows from the seed.
+    /// On a CPU which one follows from the same things as above, whatever the order of the
+    /// pairs; on a GPU it may depend on the run. Answers are right on both.
     pub reproducible: bool,
 }
 impl Default for MapOptions {
@@ -136,8 +146,8 @@ pub struct MapReport {
     pub bytes: usize,
     /// Bytes that the build needed besides, kept by the [`MapBuilder`].
     pub scratch_bytes: usize,
-    /// Times that building was begun, each with another seed: more than one if more pairs came to a partition, or to the stash, than
-    /// there was room for; 0 if the map came from a file.
+    /// Times that building was begun, each with another seed: more than one if more pairs came to
+    /// a partition, or to the stash, than there was room for; 0 if the map came from a file.
     pub attempts: u32,
     /// Pairs that were behind the bins of a partition pass.
     pub overflowed: usize,
@@ -185,19 +195,24 @@ enum Report {
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// Builds a map on a device from host pairs `keys[i]`, `values[i]`, with the options' defaults: load 0.8, the last of
-    /// equal keys stays.
+    /// Builds a map on a device from host pairs `keys[i]`, `values[i]`, with the options' defaults:
+    /// load 0.8, the last of equal keys stays.
     ///
     /// Errors: lengths that differ, more pairs than 31-bit indices reach, out of memory.
     pub fn build(device: &Device, keys: &[K], values: &[V]) -> Result<Map<K, V>> {
         let (keys, values) = (device.stage(keys)?, device.stage(values)?);
-        MapBuilder::new(device, MapOptions::default())?.build(&device.stream()?, keys.view(), values.view())
+        MapBuilder::new(device, MapOptions::default())?.build(
+            &device.stream()?,
+            keys.view(),
+            values.view(),
+        )
     }
     /// The device it is on.
     pub fn device(&self) -> &Device {
         &self.device
     }
-    /// Pairs stored. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the header back.
+    /// Pairs stored. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the
+    /// header back.
     pub fn len(&self) -> Result<usize> {
         Ok(self.report()?.pairs)
     }
@@ -205,7 +220,8 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// How its build went. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the header back.
+    /// How its build went. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the
+    /// header back.
     pub fn report(&self) -> Result<MapReport> {
         self.outcome()?.map_err(|attempts| Error::Setting {
             field: "load",
@@ -256,7 +272,9 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn bytes(&self) -> usize {
         match &self.storage {
             Storage::Kernels(table) => table.bytes(),
-            Storage::Cpu(OnCpu { table, stash, header, .. }) => table.bytes() + stash.bytes() + header.bytes(),
+            Storage::Cpu(OnCpu { table, stash, header, .. }) => {
+                table.bytes() + stash.bytes() + header.bytes()
+            }
         }
     }
     fn read_header(&self, table: &kernels::Slots) -> Result<kernels::Header<V>> {
@@ -276,7 +294,8 @@ impl<K: Key, V: Value> Map<K, V> {
         };
         // If not even that can be done, the device answers no lookup either.
         drop(emptied);
-        *self.report.lock().unwrap_or_else(|e| e.into_inner()) = Report::Known(MapReport::default());
+        *self.report.lock().unwrap_or_else(|e| e.into_inner()) =
+            Report::Known(MapReport::default());
     }
     /// How its buckets are laid out.
     pub fn shape(&self) -> Shape {
@@ -289,9 +308,10 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Cpu(table) => table.finder(self.plan.shape).map(Some),
         }
     }
-    /// The table as kernels see it, to look keys up inside a kernel that is launched on `stream`: hand over its parts and
-    /// put them together again there. It owns nothing: neither drop nor rebuild the map until the kernel has run. Only a launch, which is
-    /// `unsafe` for this reason, can look through its handles.
+    /// The table as kernels see it, to look keys up inside a kernel that is launched on `stream`:
+    /// hand over its parts and put them together again there. It owns nothing: neither drop nor
+    /// rebuild the map until the kernel has run. Only a launch, which is `unsafe` for this
+    /// reason, can look through its handles.
     ///
     /// ```
     /// use koel::map::{Table, layout::Narrow};
@@ -325,13 +345,16 @@ impl<K: Key, V: Value> Map<K, V> {
         }
     }
 
-    /// A checksum of the table: of its shape and seed, all slots in their order, the pairs of the stash in the order of their mixed
-    /// keys, and the value of the one key that is in neither. Where those are equal it is equal, else almost certainly not.
+    /// A checksum of the table: of its shape and seed, all slots in their order, the pairs of the
+    /// stash in the order of their mixed keys, and the value of the one key that is in neither.
+    /// Where those are equal it is equal, else almost certainly not.
     ///
-    /// Of tables that are [reproducible](MapOptions::reproducible) it tells whether they hold the same pairs, on whatever devices they
-    /// are: no need to bring them together. Other versions of this crate may lay out tables in another way.
+    /// Of tables that are [reproducible](MapOptions::reproducible) it tells whether they hold the
+    /// same pairs, on whatever devices they are: no need to bring them together. Other versions
+    /// of this crate may lay out tables in another way.
     ///
-    /// Copies the table to the host and waits; there some 2 ns a slot, on one core. Errors: a build that failed, out of memory.
+    /// Copies the table to the host and waits; there some 2 ns a slot, on one core. Errors: a build
+    /// that failed, out of memory.
     ///
     /// ```
     /// use koel::{Device, MapBuilder, MapOptions};
@@ -357,12 +380,17 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Cpu(table) => Cow::Borrowed(table.words(self.plan.shape)),
         };
         let stash = cpu::Stash::<L<K, V>>::from_slots(&stash, held);
-        let mut stashed = stash.iter().map(|pair| (L::<K, V>::key(pair), L::<K, V>::value(pair))).collect::<Vec<_>>();
+        let mut stashed = stash
+            .iter()
+            .map(|pair| (L::<K, V>::key(pair), L::<K, V>::value(pair)))
+            .collect::<Vec<_>>();
         stashed.sort_unstable();
         let Shape { partitions, buckets } = self.plan.shape;
-        let lead = [partitions, buckets, seed, stashed.len() as u32, held.is_some() as u32].map(u64::from);
+        let lead =
+            [partitions, buckets, seed, stashed.len() as u32, held.is_some() as u32].map(u64::from);
         let pairs = stashed.into_iter().flat_map(|(key, value)| [key.widened(), value.widened()]);
-        let words = lead.into_iter().chain(held.map(V::widened)).chain(slots.iter().copied()).chain(pairs);
+        let words =
+            lead.into_iter().chain(held.map(V::widened)).chain(slots.iter().copied()).chain(pairs);
         Ok(words.fold(0, |sum, word| mix64((sum ^ word).wrapping_add(0x9E37_79B9_7F4A_7C15))))
     }
     /// What the table holds besides its slots, on the host.
@@ -381,8 +409,9 @@ impl<K: Key, V: Value> Map<K, V> {
         })
     }
 
-    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits. What was
-    /// [opened](Self::open) is checked and then copied from where it is.
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies
+    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
+    /// from where it is.
     ///
     /// Errors: out of memory; of a map that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Map<K, V>> {
@@ -390,19 +419,30 @@ impl<K: Key, V: Value> Map<K, V> {
         let mut plan = self.plan;
         let OnHost { stash, seed, held } = self.on_host()?;
         let slots = match &self.storage {
-            Storage::Kernels(table) => {
-                device.upload(&table.slots.view().slice(..plan.words::<LayoutOf<K, V>>())?.download()?)?
+            Storage::Kernels(table) => device
+                .upload(&table.slots.view().slice(..plan.words::<LayoutOf<K, V>>())?.download()?)?,
+            Storage::Cpu(OnCpu { table, .. }) => {
+                table.upload(self.plan.words::<LayoutOf<K, V>>(), device)?
             }
-            Storage::Cpu(OnCpu { table, .. }) => table.upload(self.plan.words::<LayoutOf<K, V>>(), device)?,
         };
         // Only a stash that holds something has slots to speak of.
-        let stash = if report.stashed > 0 { stash } else { vec![layout::EMPTY; LayoutOf::<K, V>::SLOT_WORDS] };
-        let header = device.upload(&kernels::header_words(seed, report.pairs, report.stashed, held))?;
+        let stash = if report.stashed > 0 {
+            stash
+        } else {
+            vec![layout::EMPTY; LayoutOf::<K, V>::SLOT_WORDS]
+        };
+        let header =
+            device.upload(&kernels::header_words(seed, report.pairs, report.stashed, held))?;
         let storage = if device.runs_kernels() {
             plan.stash_bits = (stash.len() / LayoutOf::<K, V>::SLOT_WORDS).ilog2();
             Storage::Kernels(kernels::Slots { slots, stash: device.upload(&stash)?, header })
         } else {
-            Storage::Cpu(OnCpu { table: Stored::Own(slots), stash: cpu::Stash::from_slots(&stash, held), seed, header })
+            Storage::Cpu(OnCpu {
+                table: Stored::Own(slots),
+                stash: cpu::Stash::from_slots(&stash, held),
+                seed,
+                header,
+            })
         };
         Ok(Map { device: device.clone(), plan, storage, report: Mutex::new(Report::Known(report)) })
     }
@@ -416,11 +456,12 @@ impl<K: Key, V: Value> Map<K, V> {
         let (values, found) = (values.download()?, found.download()?);
         Ok(values.into_iter().zip(found).map(|(v, f)| (f != 0).then_some(v)).collect())
     }
-    /// Looks up every key: `found[i]` becomes 1 and `values[i]` the value if `keys[i]` is in the map, else both become 0.
+    /// Looks up every key: `found[i]` becomes 1 and `values[i]` the value if `keys[i]` is in the
+    /// map, else both become 0.
     ///
-    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; of the table about 1.13 sectors of 32
-    /// bytes a key at load 0.8, one more if it is there and keys or values have 64 bits. Errors: lengths that differ, buffers of
-    /// another device.
+    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; of
+    /// the table about 1.13 sectors of 32 bytes a key at load 0.8, one more if it is there and
+    /// keys or values have 64 bits. Errors: lengths that differ, buffers of another device.
     pub fn get_into(
         &self,
         stream: &Stream,
@@ -437,21 +478,41 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Kernels(table) => {
                 let table = table.table(stream, &self.plan)?;
                 // SAFETY: `n` queries and answers; the table as built with this plan.
-                unsafe { LayoutOf::<K, V>::find(stream, grid(n), n, table, queries, values_arg, found_arg) }
+                unsafe {
+                    LayoutOf::<K, V>::find(
+                        stream,
+                        grid(n),
+                        n,
+                        table,
+                        queries,
+                        values_arg,
+                        found_arg,
+                    )
+                }
             }
             Storage::Cpu(table) => match (keys.host(), values.host_mut(), found.host_mut()) {
-                (Some(keys), Some(values), Some(found)) => {
-                    table.finder(self.plan.shape)?.find(&self.device, keys, values, V::narrowed(0), found)
-                }
+                (Some(keys), Some(values), Some(found)) => table.finder(self.plan.shape)?.find(
+                    &self.device,
+                    keys,
+                    values,
+                    V::narrowed(0),
+                    found,
+                ),
                 _ => Ok(()),
             },
         }
     }
     /// Looks up every key: `values[i]` becomes the value of `keys[i]`, or `missing`.
     ///
-    /// One launch; allocates nothing, waits for nothing. A byte a key less to write than [`get_into`](Self::get_into). Errors: lengths
-    /// that differ, buffers of another device.
-    pub fn get_or(&self, stream: &Stream, keys: View<'_, K>, mut values: ViewMut<'_, V>, missing: V) -> Result<()> {
+    /// One launch; allocates nothing, waits for nothing. A byte a key less to write than
+    /// [`get_into`](Self::get_into). Errors: lengths that differ, buffers of another device.
+    pub fn get_or(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut values: ViewMut<'_, V>,
+        missing: V,
+    ) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
         let n = count32("keys", keys.len())?;
         let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
@@ -459,7 +520,17 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Kernels(table) => {
                 let table = table.table(stream, &self.plan)?;
                 // SAFETY: as in `get_into`.
-                unsafe { LayoutOf::<K, V>::find_or(stream, grid(n), n, missing, table, queries, values_arg) }
+                unsafe {
+                    LayoutOf::<K, V>::find_or(
+                        stream,
+                        grid(n),
+                        n,
+                        missing,
+                        table,
+                        queries,
+                        values_arg,
+                    )
+                }
             }
             Storage::Cpu(table) => match (keys.host(), values.host_mut()) {
                 (Some(keys), Some(values)) => {
@@ -472,14 +543,24 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Whether the map holds host keys. Copies both ways and waits.
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
         let mut found = self.device.alloc(keys.len())?;
-        self.contains_into(&self.device.stream()?, self.device.stage(keys)?.view(), found.view_mut())?;
+        self.contains_into(
+            &self.device.stream()?,
+            self.device.stage(keys)?.view(),
+            found.view_mut(),
+        )?;
         Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
     }
     /// Whether the map holds each key: `found[i]` becomes 1 or 0.
     ///
-    /// One launch; allocates nothing, waits for nothing. Of the table about 1.13 sectors of 32 bytes a key at load 0.8, whatever the types.
-    /// Errors: lengths that differ, buffers of another device.
-    pub fn contains_into(&self, stream: &Stream, keys: View<'_, K>, mut found: ViewMut<'_, u8>) -> Result<()> {
+    /// One launch; allocates nothing, waits for nothing. Of the table about 1.13 sectors of 32
+    /// bytes a key at load 0.8, whatever the types. Errors: lengths that differ, buffers of
+    /// another device.
+    pub fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
         check_length("found", found.len(), "keys", keys.len())?;
         let n = count32("keys", keys.len())?;
         let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
@@ -490,16 +571,24 @@ impl<K: Key, V: Value> Map<K, V> {
                 unsafe { LayoutOf::<K, V>::contains(stream, grid(n), n, table, queries, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
-                (Some(keys), Some(found)) => table.finder(self.plan.shape)?.contains(&self.device, keys, found),
+                (Some(keys), Some(found)) => {
+                    table.finder(self.plan.shape)?.contains(&self.device, keys, found)
+                }
                 _ => Ok(()),
             },
         }
     }
-    /// Whether the map holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits behind the last key become 0.
+    /// Whether the map holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits
+    /// behind the last key become 0.
     ///
-    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors: fewer or more words than `keys / 32`,
-    /// rounded up; buffers of another device.
-    pub fn contains_bits(&self, stream: &Stream, keys: View<'_, K>, mut found: ViewMut<'_, u32>) -> Result<()> {
+    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
+    /// fewer or more words than `keys / 32`, rounded up; buffers of another device.
+    pub fn contains_bits(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut found: ViewMut<'_, u32>,
+    ) -> Result<()> {
         check_length("found", found.len(), "keys / 32", keys.len().div_ceil(32))?;
         let n = count32("keys", keys.len())?;
         let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
@@ -507,10 +596,14 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Kernels(table) => {
                 let table = table.table(stream, &self.plan)?;
                 // SAFETY: as in `get_into`; a bit for each query.
-                unsafe { LayoutOf::<K, V>::contains_bits(stream, grid(n), n, table, queries, found_arg) }
+                unsafe {
+                    LayoutOf::<K, V>::contains_bits(stream, grid(n), n, table, queries, found_arg)
+                }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
-                (Some(keys), Some(found)) => table.finder(self.plan.shape)?.contains_bits(&self.device, keys, found),
+                (Some(keys), Some(found)) => {
+                    table.finder(self.plan.shape)?.contains_bits(&self.device, keys, found)
+                }
                 _ => Ok(()),
             },
         }
@@ -523,8 +616,14 @@ impl<K: Key, V: Value> Map<K, V> {
     }
     /// How many of the keys the map holds: `count[0]`.
     ///
-    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as [`contains_into`](Self::contains_into).
-    pub fn count_into(&self, stream: &Stream, keys: View<'_, K>, mut count: ViewMut<'_, u64>) -> Result<()> {
+    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as
+    /// [`contains_into`](Self::contains_into).
+    pub fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut count: ViewMut<'_, u64>,
+    ) -> Result<()> {
         check_length("count", count.len(), "one sum", 1)?;
         let n = count32("keys", keys.len())?;
         let (queries, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
@@ -544,46 +643,74 @@ impl<K: Key, V: Value> Map<K, V> {
         }
     }
 
-    /// Index and value of each of the host keys that the map holds, in any order: a join. Copies both ways and waits.
+    /// Index and value of each of the host keys that the map holds, in any order: a join. Copies
+    /// both ways and waits.
     ///
-    /// For many keys in a big map faster than [`get`](Self::get) on a GPU; a [`MapJoiner`] keeps the memory that this needs.
+    /// For many keys in a big map faster than [`get`](Self::get) on a GPU; a [`MapJoiner`] keeps
+    /// the memory that this needs.
     pub fn join(&self, keys: &[K]) -> Result<Vec<(u32, V)>> {
         let device = &self.device;
         let (mut numbers, mut values) = (device.alloc(keys.len())?, device.alloc(keys.len())?);
         let mut count = device.alloc(1)?;
         let (stream, staged) = (device.stream()?, device.stage(keys)?);
         let (to_numbers, to_values) = (numbers.view_mut(), values.view_mut());
-        MapJoiner::new(device)?.join_into(&stream, self, staged.view(), to_numbers, to_values, count.view_mut())?;
+        MapJoiner::new(device)?.join_into(
+            &stream,
+            self,
+            staged.view(),
+            to_numbers,
+            to_values,
+            count.view_mut(),
+        )?;
         let rows = ..count.download()?[0] as usize;
-        let (numbers, values) = (numbers.view().slice(rows)?.download()?, values.view().slice(rows)?.download()?);
+        let (numbers, values) =
+            (numbers.view().slice(rows)?.download()?, values.view().slice(rows)?.download()?);
         Ok(numbers.into_iter().zip(values).collect())
     }
-    /// Those of the host keys that the map holds, in any order: a semi-join. Copies both ways and waits.
+    /// Those of the host keys that the map holds, in any order: a semi-join. Copies both ways and
+    /// waits.
     pub fn semi_join(&self, keys: &[K]) -> Result<Vec<K>> {
-        let (device, mut kept, mut count) = (&self.device, self.device.alloc(keys.len())?, self.device.alloc(1)?);
+        let (device, mut kept, mut count) =
+            (&self.device, self.device.alloc(keys.len())?, self.device.alloc(1)?);
         let (stream, staged) = (device.stream()?, device.stage(keys)?);
-        MapJoiner::new(device)?.semi_join_into(&stream, self, staged.view(), kept.view_mut(), count.view_mut())?;
+        MapJoiner::new(device)?.semi_join_into(
+            &stream,
+            self,
+            staged.view(),
+            kept.view_mut(),
+            count.view_mut(),
+        )?;
         kept.view().slice(..count.download()?[0] as usize)?.download()
     }
-    /// Those of the host keys that the map does not hold, in any order: an anti-join. Copies both ways and waits.
+    /// Those of the host keys that the map does not hold, in any order: an anti-join. Copies both
+    /// ways and waits.
     pub fn anti_join(&self, keys: &[K]) -> Result<Vec<K>> {
-        let (device, mut kept, mut count) = (&self.device, self.device.alloc(keys.len())?, self.device.alloc(1)?);
+        let (device, mut kept, mut count) =
+            (&self.device, self.device.alloc(keys.len())?, self.device.alloc(1)?);
         let (stream, staged) = (device.stream()?, device.stage(keys)?);
-        MapJoiner::new(device)?.anti_join_into(&stream, self, staged.view(), kept.view_mut(), count.view_mut())?;
+        MapJoiner::new(device)?.anti_join_into(
+            &stream,
+            self,
+            staged.view(),
+            kept.view_mut(),
+            count.view_mut(),
+        )?;
         kept.view().slice(..count.download()?[0] as usize)?.download()
     }
 
     /// All pairs, in any order. Copies and waits.
     pub fn pairs(&self) -> Result<Vec<(K, V)>> {
         let (device, n) = (&self.device, self.len()?);
-        let (mut keys, mut values, mut count) = (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
+        let (mut keys, mut values, mut count) =
+            (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
         self.export_into(&device.stream()?, keys.view_mut(), values.view_mut(), count.view_mut())?;
         Ok(keys.download()?.into_iter().zip(values.download()?).collect())
     }
     /// All pairs, in any order, as `keys[i]`, `values[i]`, and their number as `count[0]`.
     ///
-    /// A fill of one word and one launch, which reads the table once and writes the pairs once. Errors: arrays that have fewer elements
-    /// than the map has pairs, which it asks for as [`len`](Self::len) does; buffers of another device.
+    /// A fill of one word and one launch, which reads the table once and writes the pairs once.
+    /// Errors: arrays that have fewer elements than the map has pairs, which it asks for as
+    /// [`len`](Self::len) does; buffers of another device.
     pub fn export_into(
         &self,
         stream: &Stream,
@@ -606,14 +733,23 @@ impl<K: Key, V: Value> Map<K, V> {
                 let threads = table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(4);
                 let grid = threads.div_ceil(kernels::THREADS as u64) as u32;
                 // SAFETY: the table as built; as many keys and values as it has pairs.
-                unsafe { LayoutOf::<K, V>::export(stream, grid, table, keys_arg, values_arg, count_arg) }
+                unsafe {
+                    LayoutOf::<K, V>::export(stream, grid, table, keys_arg, values_arg, count_arg)
+                }
             }
             Storage::Cpu(table) => {
                 let OnCpu { stash, seed, .. } = table;
-                if let (Some(keys), Some(values), Some(count)) = (keys.host_mut(), values.host_mut(), count.host_mut())
+                if let (Some(keys), Some(values), Some(count)) =
+                    (keys.host_mut(), values.host_mut(), count.host_mut())
                 {
-                    let pairs = cpu::pairs::<LayoutOf<K, V>>(self.plan.shape, table.words(self.plan.shape), stash);
-                    for ((mixed, value), (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
+                    let pairs = cpu::pairs::<LayoutOf<K, V>>(
+                        self.plan.shape,
+                        table.words(self.plan.shape),
+                        stash,
+                    );
+                    for ((mixed, value), (to_key, to_value)) in
+                        pairs.zip(keys.iter_mut().zip(values))
+                    {
                         (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(*seed, mixed), value);
                     }
                     count[0] = n as u32;
@@ -661,7 +797,11 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     pub fn new(device: &Device, options: MapOptions) -> Result<MapBuilder<K, V>> {
         if !(0.3..=0.95).contains(&options.load) {
             let expected = "0.3 to 0.95".into();
-            return Err(Error::Setting { field: "load", found: options.load.to_string(), expected });
+            return Err(Error::Setting {
+                field: "load",
+                found: options.load.to_string(),
+                expected,
+            });
         }
         let scratch = match device.runs_kernels() {
             true => Scratch::Kernels(None),
@@ -673,11 +813,18 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
 
     /// Builds a map of pairs `keys[i]`, `values[i]`. Waits for the device.
     ///
-    /// On a GPU 50 bytes of memory traffic a pair of 32-bit keys and values, 100 a wider one; three launches, from 3.7 million pairs on four.
-    /// [`reproducible`](MapOptions::reproducible) tells what a reproducible one needs besides.
-    /// Equal keys, unless [`Unchecked`](Duplicates::Unchecked), are looked for and resolved while building. Errors: lengths that differ,
-    /// more pairs than 31-bit indices reach, buffers of another device, a rejected duplicate, out of memory.
-    pub fn build(&mut self, stream: &Stream, keys: View<'_, K>, values: View<'_, V>) -> Result<Map<K, V>> {
+    /// On a GPU 50 bytes of memory traffic a pair of 32-bit keys and values, 100 a wider one; three
+    /// launches, from 3.7 million pairs on four. [`reproducible`](MapOptions::reproducible)
+    /// tells what a reproducible one needs besides. Equal keys, unless
+    /// [`Unchecked`](Duplicates::Unchecked), are looked for and resolved while building. Errors:
+    /// lengths that differ, more pairs than 31-bit indices reach, buffers of another device, a
+    /// rejected duplicate, out of memory.
+    pub fn build(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        values: View<'_, V>,
+    ) -> Result<Map<K, V>> {
         let plan = self.check(stream, keys, values)?;
         self.build_planned(plan, stream, keys, values)
     }
@@ -697,8 +844,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         self.options.duplicates = duplicates;
         self.rebuild(map, stream, keys, values)
     }
-    /// Makes room for a build of so many pairs in the memory of a map and of this builder, which then allocates nothing. A map that has too
-    /// little memory loses what it holds.
+    /// Makes room for a build of so many pairs in the memory of a map and of this builder, which
+    /// then allocates nothing. A map that has too little memory loses what it holds.
     pub(crate) fn reserve_for(&mut self, map: &mut Map<K, V>, pairs: usize) -> Result<()> {
         let plan = Plan::new(pairs, self.options.load)?;
         if let Scratch::Kernels(kept) = &mut self.scratch {
@@ -727,27 +874,33 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     ) -> Result<Map<K, V>> {
         let mut map = self.empty(plan)?;
         let start = stream.record()?;
-        // By a seed that is to be kept, keys that have no room are placed by kernels, however long it takes.
+        // By a seed that is to be kept, keys that have no room are placed by kernels, however long
+        // it takes.
         let waits = self.device.runs_kernels() && !self.options.reproducible;
         let [first, then] = if waits { self.seeds.apart() } else { [self.seeds; 2] };
         self.run(&mut map, stream, (keys, values), Some(&start), first)?;
         if waits && map.outcome()?.is_err() {
             self.run(&mut map, stream, (keys, values), Some(&start), then)?;
-            if let Report::InHeader(.., given_up) = map.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
+            if let Report::InHeader(.., given_up) =
+                map.report.get_mut().unwrap_or_else(|e| e.into_inner())
+            {
                 *given_up = 1;
             }
         }
         map.report()?;
         Ok(map)
     }
-    /// Puts other pairs into a map, whatever it held: as [`build`](Self::build), but on a GPU nothing waits, unless equal keys are to be
-    /// [rejected](Duplicates::Reject), and nothing is allocated if the map and this builder have had as many pairs before.
+    /// Puts other pairs into a map, whatever it held: as [`build`](Self::build), but on a GPU
+    /// nothing waits, unless equal keys are to be [rejected](Duplicates::Reject), and nothing
+    /// is allocated if the map and this builder have had as many pairs before.
     ///
-    /// The map answers for the new pairs from here on in the order of the stream. How it went, [`Map::report`] tells. Where nothing waits
-    /// and nothing is allocated, it can be recorded in a [graph](Stream::capture).
+    /// The map answers for the new pairs from here on in the order of the stream. How it went,
+    /// [`Map::report`] tells. Where nothing waits and nothing is allocated, it can be recorded
+    /// in a [graph](Stream::capture).
     ///
-    /// Errors: as [`build`](Self::build); a map on another device. After an error of the arguments, and when memory is out, the map is as it
-    /// was; after any other error it holds nothing. A larger table is made before the old one is given back.
+    /// Errors: as [`build`](Self::build); a map on another device. After an error of the arguments,
+    /// and when memory is out, the map is as it was; after any other error it holds nothing. A
+    /// larger table is made before the old one is given back.
     pub fn rebuild(
         &mut self,
         map: &mut Map<K, V>,
@@ -804,7 +957,11 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// Bytes that a map of so many pairs keeps, if none is stashed.
     fn bytes_of(&self, pairs: usize) -> Result<usize> {
         let plan = Plan::new(pairs, self.options.load)?;
-        let stash = if self.device.runs_kernels() { kernels::stash_words::<LayoutOf<K, V>>(&plan) } else { 0 };
+        let stash = if self.device.runs_kernels() {
+            kernels::stash_words::<LayoutOf<K, V>>(&plan)
+        } else {
+            0
+        };
         let words = plan.words::<LayoutOf<K, V>>() + stash;
         Ok(words * size_of::<u64>() + header::WORDS * size_of::<u32>())
     }
@@ -834,20 +991,41 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         let report = match (&mut self.scratch, &mut map.storage) {
             (
                 Scratch::Cpu(scratch),
-                Storage::Cpu(OnCpu { table: Stored::Own(table), stash, seed: of_map, header: words }),
+                Storage::Cpu(OnCpu {
+                    table: Stored::Own(table),
+                    stash,
+                    seed: of_map,
+                    header: words,
+                }),
             ) => {
                 let mut view = table.view_mut().slice(..plan.words::<LayoutOf<K, V>>())?;
                 let (device, shape) = (&self.device, plan.shape);
-                let Drawn { built: counts, seed, attempts } = match (view.host_mut(), keys.host(), values.host()) {
-                    (Some(table), Some(keys), Some(values)) => seeds.build(plan.most_stashed(), |seed, most| {
-                        let how = cpu::How { policy: duplicates, reproducible, most_stashed: most };
-                        cpu::build(device, shape, seed, keys, values, how, table, stash, scratch)
-                    })?,
-                    _ => Drawn { built: cpu::Counts::default(), seed: seeds.first, attempts: 1 },
-                };
+                let Drawn { built: counts, seed, attempts } =
+                    match (view.host_mut(), keys.host(), values.host()) {
+                        (Some(table), Some(keys), Some(values)) => {
+                            seeds.build(plan.most_stashed(), |seed, most| {
+                                let how = cpu::How {
+                                    policy: duplicates,
+                                    reproducible,
+                                    most_stashed: most,
+                                };
+                                cpu::build(
+                                    device, shape, seed, keys, values, how, table, stash, scratch,
+                                )
+                            })?
+                        }
+                        _ => {
+                            Drawn { built: cpu::Counts::default(), seed: seeds.first, attempts: 1 }
+                        }
+                    };
                 *of_map = seed;
                 if let Some(words) = words.view_mut().host_mut() {
-                    words.copy_from_slice(&kernels::header_words(seed, counts.pairs, stash.len(), stash.held()));
+                    words.copy_from_slice(&kernels::header_words(
+                        seed,
+                        counts.pairs,
+                        stash.len(),
+                        stash.held(),
+                    ));
                 }
                 Report::Known(MapReport {
                     pairs: counts.pairs,
@@ -868,19 +1046,22 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
                 kernels::build::<LayoutOf<K, V>>(stream, &plan, input, table, memory)?;
                 Report::InHeader(memory.bytes(), seconds_since(stream, start)?, 0)
             }
-            // A builder's and its maps' devices are the same, and a map that is built has memory of its own.
+            // A builder's and its maps' devices are the same, and a map that is built has memory of
+            // its own.
             _ => Report::Known(MapReport::default()),
         };
         *map.report.lock().unwrap_or_else(|e| e.into_inner()) = report;
-        if duplicates == Duplicates::Reject && map.outcome()?.is_ok_and(|report| report.duplicates > 0) {
+        if duplicates == Duplicates::Reject
+            && map.outcome()?.is_ok_and(|report| report.duplicates > 0)
+        {
             return Err(first_duplicate(&keys.download()?));
         }
         Ok(())
     }
 }
 impl<K: Key> MapBuilder<K, u32> {
-    /// A map of the keys of groups that kernels have made, with their numbers as values; keys and starts come to `kept`. `plan`:
-    /// [of as many](Plan::of_ordered). Waits.
+    /// A map of the keys of groups that kernels have made, with their numbers as values; keys and
+    /// starts come to `kept`. `plan`: [of as many](Plan::of_ordered). Waits.
     pub(crate) fn build_of_groups(
         &mut self,
         stream: &Stream,
@@ -889,7 +1070,9 @@ impl<K: Key> MapBuilder<K, u32> {
         kept: (ViewMut<'_, K>, ViewMut<'_, u32>),
     ) -> Result<Map<K, u32>> {
         let mut map = self.empty(plan)?;
-        let (Scratch::Kernels(scratch), Storage::Kernels(table)) = (&mut self.scratch, &mut map.storage) else {
+        let (Scratch::Kernels(scratch), Storage::Kernels(table)) =
+            (&mut self.scratch, &mut map.storage)
+        else {
             unreachable!("the device of the groups runs kernels")
         };
         let memory = reserve::<LayoutOf<K, u32>>(scratch, &self.device, &plan)?;

@@ -1,10 +1,12 @@
-//! How a table of n pairs is laid out and built: chosen in one place, from the number of pairs and the load alone, so that
-//! a table has the same shape on every device.
+//! How a table of n pairs is laid out and built: chosen in one place, from the number of pairs and
+//! the load alone, so that a table has the same shape on every device.
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MOST, Source, shared_bytes};
 use koel_kernels::map::layout::{BUCKET, Layout, Narrow, Shape};
-use koel_kernels::map::partition::{Bins, MOST_OVERFLOW, MOST_STAMPS, NARROW, SMALL, Stamps, Tile, WIDE};
+use koel_kernels::map::partition::{
+    Bins, MOST_OVERFLOW, MOST_STAMPS, NARROW, SMALL, Stamps, Tile, WIDE,
+};
 use koel_kernels::map::small::MOST_TILE;
 use koel_kernels::map::{stash, state};
 
@@ -33,15 +35,16 @@ pub struct Sizes {
     pub small_partitions: u32,
 }
 impl Sizes {
-    /// One block's work, of which four fit a multiprocessor of compute capability 9.0; as many partitions as the widest tile has
-    /// bins on every device.
+    /// One block's work, of which four fit a multiprocessor of compute capability 9.0; as many
+    /// partitions as the widest tile has bins on every device.
     pub const TUNED: Sizes = Sizes {
         bucket: BUCKET as u32,
         most: MOST,
         shared: shared_bytes,
         pairs: 3600,
         copies: 1.0,
-        // Of ten builds of 2^27 pairs about one has pairs behind a partition's bin. More room would be more scratch memory.
+        // Of ten builds of 2^27 pairs about one has pairs behind a partition's bin. More room would
+        // be more scratch memory.
         deviations: 4.5,
         one_pass: 1024,
         groups: 256,
@@ -61,12 +64,17 @@ impl Sizes {
     fn fit(self, pairs: f64, load: f64) -> bool {
         (self.shared)(self.buckets(pairs, load), self.list(pairs, load)) <= SHARED
     }
-    /// Pairs of a partition of `n` pairs in all. Of a small input so few that all multiprocessors of a big GPU have work, but so many
-    /// that hardly a partition gets more than it has slots for: its load has a deviation of one over the root of its pairs.
+    /// Pairs of a partition of `n` pairs in all. Of a small input so few that all multiprocessors
+    /// of a big GPU have work, but so many that hardly a partition gets more than it has slots
+    /// for: its load has a deviation of one over the root of its pairs.
     fn pairs_of(self, n: u32, load: f64) -> u32 {
         let margin = MOST_LOCAL_LOAD / load - 1.0;
         let least = ((4.0 / margin).powi(2) as u32).max(LEAST_PAIRS);
-        if n <= self.small { (n / self.small_partitions).max(least).min(self.pairs) } else { self.pairs }
+        if n <= self.small {
+            (n / self.small_partitions).max(least).min(self.pairs)
+        } else {
+            self.pairs
+        }
     }
 }
 /// Pairs of a small input, at most: measured.
@@ -77,7 +85,8 @@ const LEAST_PAIRS: u32 = 500;
 const MOST_LOCAL_LOAD: f64 = 0.97;
 /// Keys of a partition on average, at most, where they are in order.
 const MOST_ORDERED: f64 = 4000.0;
-/// Pairs of a block of the pass over a small input, at least, and how many blocks there are then at most.
+/// Pairs of a block of the pass over a small input, at least, and how many blocks there are then at
+/// most.
 const LEAST_TILE: u32 = 256;
 const SMALL_BLOCKS: u32 = 512;
 /// Shared memory of the block that builds a partition, at most: what compute capability 7.5 has.
@@ -104,7 +113,8 @@ pub struct Plan {
     pub partitions: Bins,
     /// The bins of the first of two passes; `None`: one pass is enough.
     pub groups: Option<Bins>,
-    /// Parts into which the high bits that stamps replace divide the partitions: a power of two, 1 if there are no stamps.
+    /// Parts into which the high bits that stamps replace divide the partitions: a power of two, 1
+    /// if there are no stamps.
     pub parts: u32,
     /// A small input, built from records: pairs of a block of its pass.
     pub small_tile: Option<u32>,
@@ -128,13 +138,16 @@ impl Plan {
             pairs -= 100;
         }
         let wanted = n.div_ceil(pairs).max(1);
-        let small_tile = (n <= sizes.small).then(|| n.div_ceil(SMALL_BLOCKS).clamp(LEAST_TILE, MOST_TILE));
+        let small_tile =
+            (n <= sizes.small).then(|| n.div_ceil(SMALL_BLOCKS).clamp(LEAST_TILE, MOST_TILE));
         let (groups, parts, partitions) = if small_tile.is_some() {
             (1, 1, wanted)
         } else if wanted <= sizes.one_pass {
             // As many parts as rounding up by an eighth of the partitions allows.
             let part = |bits: u32| (1 << bits, wanted.next_multiple_of(1 << bits));
-            let fits = |&(_, rounded): &(u32, u32)| rounded <= wanted + wanted / 8 && rounded <= sizes.one_pass;
+            let fits = |&(_, rounded): &(u32, u32)| {
+                rounded <= wanted + wanted / 8 && rounded <= sizes.one_pass
+            };
             let (parts, rounded) = (0..11).rev().map(part).find(fits).unwrap_or((1, wanted));
             (1, parts, rounded)
         } else {
@@ -151,7 +164,8 @@ impl Plan {
         let mean = n as f64 / partitions as f64;
         let shape = Shape { partitions, buckets: sizes.buckets(mean, load) };
         let (last, groups) = divide(n, partitions, groups, sizes)?;
-        // Near what two choices can place, some partitions have more pairs than that; elsewhere hardly one comes here.
+        // Near what two choices can place, some partitions have more pairs than that; elsewhere
+        // hardly one comes here.
         let lg = n.max(1).ilog2();
         let stash_bits = lg.saturating_sub(4).clamp(8, 16).max(if load > 0.9 {
             lg.saturating_sub(8).min(stash::MOST_BITS)
@@ -174,29 +188,45 @@ impl Plan {
             small_tile,
         })
     }
-    /// For `n` keys that are in the order of `ordered` partitions: as many of those as possible are one of the table's. `None` if the
-    /// table's would have too many keys, or on average fewer than `least`.
+    /// For `n` keys that are in the order of `ordered` partitions: as many of those as possible are
+    /// one of the table's. `None` if the table's would have too many keys, or on average fewer
+    /// than `least`.
     pub fn of_ordered(n: usize, load: f64, ordered: u32, least: u32) -> Result<Option<Plan>> {
         let (sizes, whole) = (Sizes::TUNED, Plan::new(n, load)?);
         let mean = |partitions: u32| n as f64 / partitions as f64;
-        let fits = |&partitions: &u32| mean(partitions) <= MOST_ORDERED && sizes.fit(mean(partitions), load);
-        let divided = (0..32).rev().map(|bits| 1 << bits).filter(|&each: &u32| ordered.is_multiple_of(each));
-        let Some(partitions) = divided.map(|each| ordered / each).find(fits) else { return Ok(None) };
+        let fits = |&partitions: &u32| {
+            mean(partitions) <= MOST_ORDERED && sizes.fit(mean(partitions), load)
+        };
+        let divided =
+            (0..32).rev().map(|bits| 1 << bits).filter(|&each: &u32| ordered.is_multiple_of(each));
+        let Some(partitions) = divided.map(|each| ordered / each).find(fits) else {
+            return Ok(None);
+        };
         if mean(partitions) < least as f64 {
             return Ok(None);
         }
         let shape = Shape { partitions, buckets: sizes.buckets(mean(partitions), load) };
         let (last, _) = divide(whole.n, partitions, 1, sizes)?;
         let list = sizes.list(mean(partitions), load);
-        Ok(Some(Plan { shape, list, partitions: last, groups: None, parts: 1, small_tile: None, ..whole }))
+        Ok(Some(Plan {
+            shape,
+            list,
+            partitions: last,
+            groups: None,
+            parts: 1,
+            small_tile: None,
+            ..whole
+        }))
     }
     /// For another array of `n` keys that are brought to the same partitions.
     pub fn with_the_same_partitions(&self, n: usize, sizes: Sizes) -> Result<Plan> {
         let n = count32("keys", n)?;
-        let (partitions, groups) = divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), sizes)?;
+        let (partitions, groups) =
+            divide(n, self.shape.partitions, self.groups.map_or(1, |g| g.count), sizes)?;
         Ok(Plan { n, partitions, groups, ..*self })
     }
-    /// Pairs that a build stashes at most, before it takes another seed: half of the slots of the stash.
+    /// Pairs that a build stashes at most, before it takes another seed: half of the slots of the
+    /// stash.
     pub fn most_stashed(&self) -> usize {
         (1 << self.stash_bits) / 2
     }
@@ -216,7 +246,8 @@ impl Plan {
     pub fn bins(&self) -> u32 {
         self.groups.map_or(0, |g| g.count) + self.shape.partitions
     }
-    /// The tile of the pass over the input, on a device whose blocks may use this much shared memory.
+    /// The tile of the pass over the input, on a device whose blocks may use this much shared
+    /// memory.
     pub fn first_tile(&self, max_shared: u32) -> Tile {
         match self.groups.map_or(self.shape.partitions, |g| g.count) {
             0..=256 => NARROW,
@@ -274,8 +305,16 @@ fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, O
         let room = (mean + deviations * (mean * copies).sqrt()) as u32 / 2 * 2 + 8;
         Bins { count, room: room.min(most), crowd: !0, area, overflow, overflow_word }
     };
-    let last = bins(partitions / groups, partitions, sizes.deviations, sizes.most, area, state::OVERFLOW_SECOND);
-    let groups = (groups > 1).then(|| bins(groups, groups, 6.0, u32::MAX, 0, state::OVERFLOW_FIRST));
+    let last = bins(
+        partitions / groups,
+        partitions,
+        sizes.deviations,
+        sizes.most,
+        area,
+        state::OVERFLOW_SECOND,
+    );
+    let groups =
+        (groups > 1).then(|| bins(groups, groups, 6.0, u32::MAX, 0, state::OVERFLOW_FIRST));
     // Kernels count places in 31 bits.
     let groups_places = groups.map_or(0, |g: Bins| g.room as usize * g.count as usize);
     let places = groups_places.max(last.room as usize * partitions as usize);
@@ -292,8 +331,8 @@ pub fn with_crowd(bins: Bins, duplicates: Duplicates, tile: u32) -> Bins {
     Bins { crowd: if duplicates == Duplicates::Unchecked { !0 } else { limit }, ..bins }
 }
 
-/// The share of the keys that find their first bucket full, where buckets of so many slots get `mean` keys on average: the excess of
-/// a Poisson distribution over the slots.
+/// The share of the keys that find their first bucket full, where buckets of so many slots get
+/// `mean` keys on average: the excess of a Poisson distribution over the slots.
 fn missed(slots: u32, mean: f64) -> f64 {
     let mut probability = (-mean).exp();
     let mut free = 0.0;
@@ -320,7 +359,22 @@ mod tests {
     #[test]
     fn every_plan_fits() {
         for load in [0.3, 0.5, 0.7, 0.8, 0.9, 0.95] {
-            for n in [0, 1, 2, 3, 100, 3600, 3601, 100_000, 1 << 20, 3_686_400, 3_686_401, 1 << 24, 1 << 27, 1 << 29] {
+            for n in [
+                0,
+                1,
+                2,
+                3,
+                100,
+                3600,
+                3601,
+                100_000,
+                1 << 20,
+                3_686_400,
+                3_686_401,
+                1 << 24,
+                1 << 27,
+                1 << 29,
+            ] {
                 let plan = Plan::new(n, load).unwrap();
                 let (shape, last) = (plan.shape, plan.partitions);
                 assert!(shared_bytes(shape.buckets, plan.list) <= SHARED, "{plan:?}");
@@ -328,9 +382,12 @@ mod tests {
                 assert!(last.room as f64 >= n as f64 / shape.partitions as f64, "{plan:?}");
                 assert!(
                     plan.slots() as f64
-                        <= (n as f64 + 4.0 * shape.partitions as f64) / load + 4.0 * shape.partitions as f64
+                        <= (n as f64 + 4.0 * shape.partitions as f64) / load
+                            + 4.0 * shape.partitions as f64
                 );
-                assert!(plan.parts.is_power_of_two() && shape.partitions.is_multiple_of(plan.parts));
+                assert!(
+                    plan.parts.is_power_of_two() && shape.partitions.is_multiple_of(plan.parts)
+                );
                 match plan.groups {
                     None => assert!(last.count == shape.partitions && last.count <= 1024),
                     Some(groups) => {
@@ -339,7 +396,9 @@ mod tests {
                         assert!(groups.count <= 1024 && last.count <= 256);
                     }
                 }
-                let scratch = plan.partition_places() * 8 + plan.bins() as usize * 8 + (12 << plan.contested_bits);
+                let scratch = plan.partition_places() * 8
+                    + plan.bins() as usize * 8
+                    + (12 << plan.contested_bits);
                 assert!(
                     n < 1 << 22 || load < 0.5 || scratch as f64 <= 1.1 * 8.0 * n as f64,
                     "{}",
@@ -349,16 +408,23 @@ mod tests {
             }
         }
     }
-    /// Of two blocks the later never has the lesser stamp, or the other way round; none has that of the unknown.
+    /// Of two blocks the later never has the lesser stamp, or the other way round; none has that of
+    /// the unknown.
     #[test]
     fn stamps_are_in_the_order_of_the_input() {
-        for (n, blocks) in [(100_000, 3), (100_000, 70), (1 << 20, 137), (1 << 24, 2185), (1 << 24, 100)] {
+        for (n, blocks) in
+            [(100_000, 3), (100_000, 70), (1 << 20, 137), (1 << 24, 2185), (1 << 24, 100)]
+        {
             let plan = Plan::sized(n, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
             for duplicates in [Duplicates::KeepLast, Duplicates::KeepFirst] {
                 let stamps = plan.stamps(duplicates, blocks);
                 let all = (0..blocks).map(|b| stamps.of_block(b)).collect::<Vec<_>>();
                 assert!(all.iter().all(|&s| s < stamps.unknown()), "{stamps:?}");
-                let sorted = if stamps.keep_first == 0 { all.is_sorted() } else { all.iter().rev().is_sorted() };
+                let sorted = if stamps.keep_first == 0 {
+                    all.is_sorted()
+                } else {
+                    all.iter().rev().is_sorted()
+                };
                 assert!(sorted && all.iter().max() != all.iter().min());
                 let (h, top) = (0x1234_5678, stamps.top(3));
                 assert_eq!(stamps.of(stamps.with(h, stamps.unknown())), stamps.unknown());

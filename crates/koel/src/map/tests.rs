@@ -29,18 +29,27 @@ struct Bench<K: Key, V: Value> {
 }
 impl<K: Key, V: Value> Bench<K, V> {
     fn new(seed: u64) -> Self {
-        let stream = Device::executor_with(seed, |exec| exec.patience = 10_000_000).stream().unwrap();
-        Bench { stream, scratch: None, keys: vec![], values: vec![], reproducible: false, table: [vec![], vec![]] }
+        let stream =
+            Device::executor_with(seed, |exec| exec.patience = 10_000_000).stream().unwrap();
+        Bench {
+            stream,
+            scratch: None,
+            keys: vec![],
+            values: vec![],
+            reproducible: false,
+            table: [vec![], vec![]],
+        }
     }
     fn with(mut self, pairs: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        (self.keys, self.values) = pairs.into_iter().map(|(k, v)| (K::narrowed(k), V::narrowed(v))).unzip();
+        (self.keys, self.values) =
+            pairs.into_iter().map(|(k, v)| (K::narrowed(k), V::narrowed(v))).unzip();
         self
     }
     fn n(&self) -> usize {
         self.keys.len()
     }
-    /// Builds with a plan, compares all that the table holds and what lookups in it tell with an oracle, and the memory of the build with
-    /// what it was before.
+    /// Builds with a plan, compares all that the table holds and what lookups in it tell with an
+    /// oracle, and the memory of the build with what it was before.
     fn check(&mut self, plan: &Plan, duplicates: Duplicates) -> Header<V> {
         let words = self.build(plan, duplicates);
         self.check_table(plan, duplicates, &words)
@@ -48,13 +57,15 @@ impl<K: Key, V: Value> Bench<K, V> {
     /// Builds with a plan. Gives the words of the header.
     fn build(&mut self, plan: &Plan, duplicates: Duplicates) -> Vec<u32> {
         let device = self.stream.device();
-        let (keys, values) = (device.upload(&self.keys).unwrap(), device.upload(&self.values).unwrap());
+        let (keys, values) =
+            (device.upload(&self.keys).unwrap(), device.upload(&self.values).unwrap());
         let mut table = Slots::new::<Of<K, V>>(device, plan).unwrap();
         // What was there before must not matter.
         table.slots.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         table.stash.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         let fitting = self.scratch.take().filter(|s| s.fits::<Of<K, V>>(plan));
-        let mut scratch = fitting.unwrap_or_else(|| Scratch::new::<Of<K, V>>(device, plan).unwrap());
+        let mut scratch =
+            fitting.unwrap_or_else(|| Scratch::new::<Of<K, V>>(device, plan).unwrap());
         let input = Input {
             keys: keys.view(),
             values: values.view(),
@@ -79,21 +90,33 @@ impl<K: Key, V: Value> Bench<K, V> {
         }
         let header = read_header::<V>(words);
         assert!(!header.failed);
-        assert_eq!((header.pairs, header.dropped), (oracle.len() as u32, (self.n() - oracle.len()) as u32));
+        assert_eq!(
+            (header.pairs, header.dropped),
+            (oracle.len() as u32, (self.n() - oracle.len()) as u32)
+        );
         let [slots, stash] = &self.table;
         check_layout(plan, &header, slots, stash, &oracle, header.dropped > 0);
-        let found = Table::<Of<K, V>>::new(plan.shape, plan.stash_bits, In::new(slots), In::new(stash), In::new(words));
+        let found = Table::<Of<K, V>>::new(
+            plan.shape,
+            plan.stash_bits,
+            In::new(slots),
+            In::new(stash),
+            In::new(words),
+        );
         // SAFETY: the arrays are borrowed until the end.
         let found = unsafe { found.on_host() };
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
-        for key in self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)]) {
+        for key in
+            self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)])
+        {
             assert_eq!(found.get(key), oracle.get(&key).copied(), "key {key:?}");
             assert_eq!(found.contains(key), oracle.contains_key(&key));
         }
         header
     }
 }
-/// That a table holds what the oracle does, laid out as lookups rely on; `fillers`: whether there may be some.
+/// That a table holds what the oracle does, laid out as lookups rely on; `fillers`: whether there
+/// may be some.
 pub(super) fn check_layout<K: Key, V: Value>(
     plan: &Plan,
     header: &Header<V>,
@@ -146,7 +169,10 @@ pub(super) fn check_layout<K: Key, V: Value>(
     for (place, bits) in overflowed.into_iter().enumerate() {
         let heads = [0, 1, 2, 3].map(|s| slots[place * words + s]);
         for class in (0..4).filter(|class| bits >> class & 1 != 0) {
-            assert!(heads[3] != EMPTY && class_bit::<L<K, V>>(heads, class), "bucket {place} class {class}");
+            assert!(
+                heads[3] != EMPTY && class_bit::<L<K, V>>(heads, class),
+                "bucket {place} class {class}"
+            );
         }
     }
     if let Some(value) = header.held {
@@ -158,13 +184,16 @@ pub(super) fn check_layout<K: Key, V: Value>(
     assert_eq!(held.len(), oracle.len());
 }
 /// Two passes from 400 pairs on.
-const SMALL: Sizes = Sizes { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };
+const SMALL: Sizes =
+    Sizes { pairs: 100, one_pass: 4, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };
 fn small(n: usize, load: f64) -> Plan {
     Plan::sized(n, load, SMALL).unwrap()
 }
 fn unique(n: usize, seed: u64) -> impl Iterator<Item = (u64, u64)> {
     // Distinct in their low halves too.
-    (0..n as u32).map(move |i| (splitmix_at(seed, i) << 32 | mix(i ^ seed as u32) as u64, splitmix_at(!seed, i)))
+    (0..n as u32).map(move |i| {
+        (splitmix_at(seed, i) << 32 | mix(i ^ seed as u32) as u64, splitmix_at(!seed, i))
+    })
 }
 
 fn two_passes<K: Key, V: Value>() {
@@ -199,7 +228,10 @@ fn overflow<K: Key, V: Value>() {
         // Copies behind the bins, and in them.
         let all = unique(2500, seed).chain(unique(2500, seed).map(|(k, v)| (k, !v)));
         let header = bench.with(all).check(&plan, KeepFirst);
-        assert!(header.overflowed > 0 && header.attempts == 1 && header.contested > 0, "{header:?}");
+        assert!(
+            header.overflowed > 0 && header.attempts == 1 && header.contested > 0,
+            "{header:?}"
+        );
     }
     let mut plan = Plan::sized(3000, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
     plan.partitions.room = 2500;
@@ -211,7 +243,8 @@ fn overflow_is_not_lost() {
     overflow::<u32, u32>();
     overflow::<u64, u64>();
 }
-/// Small inputs: copies of a key that all wait behind the bins, and come to buckets that are nearly full at the same time.
+/// Small inputs: copies of a key that all wait behind the bins, and come to buckets that are nearly
+/// full at the same time.
 fn copies_behind<K: Key, V: Value>() {
     for seed in 1..5 {
         let copies = |part: u64| unique(1000, seed).map(move |(k, v)| (k, v ^ part));
@@ -225,7 +258,10 @@ fn copies_behind<K: Key, V: Value>() {
         plan.list = 2000;
         for policy in [KeepLast, KeepFirst] {
             let header = bench.check(&plan, policy);
-            assert!(header.overflowed > 2000 && header.attempts == 1 && header.contested == 0, "{header:?}");
+            assert!(
+                header.overflowed > 2000 && header.attempts == 1 && header.contested == 0,
+                "{header:?}"
+            );
         }
     }
 }
@@ -248,7 +284,8 @@ fn stash<K: Key, V: Value>() {
             assert!(header.stashed > 10, "{header:?}");
         }
         // With copies of some, in the stash or not.
-        let copies = unique(2000, seed).chain(unique(300, seed).map(|(k, v)| (k, !v))).collect::<Vec<_>>();
+        let copies =
+            unique(2000, seed).chain(unique(300, seed).map(|(k, v)| (k, !v))).collect::<Vec<_>>();
         let mut plan = small(2300, 0.95);
         plan.shape.buckets = plan.shape.buckets * 2000 / 2300 - 1;
         let header = bench.with(copies).check(&plan, KeepLast);
@@ -260,7 +297,8 @@ fn the_stash_takes_what_has_no_place() {
     stash::<u32, u32>();
     stash::<u64, u64>();
 }
-/// More pairs in one partition than anything has room for, and keys that fill the stash for one seed: everything is built again.
+/// More pairs in one partition than anything has room for, and keys that fill the stash for one
+/// seed: everything is built again.
 fn again<K: Key, V: Value>() {
     for seed in 1..3 {
         let mut bench = Bench::<K, V>::new(seed).with(unique(3000, seed));
@@ -271,7 +309,9 @@ fn again<K: Key, V: Value>() {
             assert_eq!(header.attempts, 2, "{header:?}");
         }
         // One key most of the time.
-        let skewed = unique(4000, seed).enumerate().map(|(i, (k, v))| if i % 3 != 0 { (5, v) } else { (k, v) });
+        let skewed = unique(4000, seed)
+            .enumerate()
+            .map(|(i, (k, v))| if i % 3 != 0 { (5, v) } else { (k, v) });
         bench = bench.with(skewed);
         let mut plan = small(4000, 0.8);
         plan.partitions.room = 16;
@@ -283,8 +323,9 @@ fn again<K: Key, V: Value>() {
     plan.list = 2;
     plan.stash_bits = 2;
     let second = mix(7 ^ mix(1));
-    let of_partition =
-        |&key: &u64| plan.shape.partition(Of::<K, V>::hash(Of::<K, V>::mixed(second, K::narrowed(key)))) == 1;
+    let of_partition = |&key: &u64| {
+        plan.shape.partition(Of::<K, V>::hash(Of::<K, V>::mixed(second, K::narrowed(key)))) == 1
+    };
     let keys = (0..).map(|i| splitmix_at(9, i)).filter(of_partition).take(200);
     let header = Bench::<K, V>::new(1).with(keys.map(|k| (k, !k))).check(&plan, KeepLast);
     assert_eq!(header.attempts, 3, "{header:?}");
@@ -315,7 +356,10 @@ fn duplicates<K: Key, V: Value>() {
                 let two = bench.check(&small(n, 0.8), policy);
                 let one = bench.check(&Plan::new(n, 0.8).unwrap(), policy);
                 // With four groups stamps are of little use, but used.
-                assert!(kind > 2 || (two.attempts, one.attempts) == (1, 1), "{kind} {two:?} {one:?}");
+                assert!(
+                    kind > 2 || (two.attempts, one.attempts) == (1, 1),
+                    "{kind} {two:?} {one:?}"
+                );
             }
         }
     }
@@ -325,7 +369,8 @@ fn equal_keys_are_resolved() {
     duplicates::<u32, u32>();
     duplicates::<u64, u64>();
 }
-/// Keys of which a few have most pairs: their copies are dropped where a tile of the input has them, and in the tiles of groups.
+/// Keys of which a few have most pairs: their copies are dropped where a tile of the input has
+/// them, and in the tiles of groups.
 fn skewed<K: Key, V: Value>() {
     let n = 20_000;
     for seed in 1..3u64 {
@@ -333,7 +378,9 @@ fn skewed<K: Key, V: Value>() {
         let kinds: [Box<dyn Fn(usize) -> u64>; 4] = [
             Box::new(|i| if i % 4 != 0 { 5 } else { random(i) }),
             // Zipf's law.
-            Box::new(|i| ((n as f64).ln() * (random(i) >> 11) as f64 / (1u64 << 53) as f64).exp() as u64),
+            Box::new(|i| {
+                ((n as f64).ln() * (random(i) >> 11) as f64 / (1u64 << 53) as f64).exp() as u64
+            }),
             Box::new(|i| if i < n / 2 { random(i % 10) } else { random(i) }),
             Box::new(|_| u64::MAX),
         ];
@@ -360,10 +407,12 @@ fn copies_of_skewed_keys_do_not_overflow() {
 #[test]
 fn wide_keys_of_one_hash_are_told_apart() {
     let mixed = |i: u32| (0x1234_5678u64 + (i as u64 / 3 * 0x0100_0000)) << 32 | i as u64;
-    let keys = (0..600).map(|i| (Of::<u64, u64>::unmixed(7, mixed(i)), i as u64)).collect::<Vec<_>>();
+    let keys =
+        (0..600).map(|i| (Of::<u64, u64>::unmixed(7, mixed(i)), i as u64)).collect::<Vec<_>>();
     let mut bench = Bench::<u64, u64>::new(1).with(keys.iter().copied());
     bench.check(&Plan::new(600, 0.5).unwrap(), KeepLast);
-    let mut bench = bench.with(keys.iter().copied().chain(keys.iter().map(|&(k, v)| (k, v + 1000))));
+    let mut bench =
+        bench.with(keys.iter().copied().chain(keys.iter().map(|&(k, v)| (k, v + 1000))));
     bench.check(&Plan::new(1200, 0.8).unwrap(), KeepLast);
 }
 /// The key that looks like an empty slot.
@@ -394,13 +443,16 @@ fn the_ambiguous_key_is_a_key_like_others() {
     ambiguous::<u64, u64>();
 }
 
-/// Plans of which each needs more of something than the other: memory for one, then for the other, serves both.
+/// Plans of which each needs more of something than the other: memory for one, then for the other,
+/// serves both.
 #[test]
 fn scratch_memory_serves_two_sizes() {
     let device = Device::executor(1);
     let [many, few] = [200_000, 100_000].map(|n| Plan::new(n, 0.8).unwrap());
     let scratch = |plan| Scratch::new::<Of<u64, u32>>(&device, plan).unwrap();
-    assert!(!scratch(&many).fits::<Of<u64, u32>>(&few) && !scratch(&few).fits::<Of<u64, u32>>(&many));
+    assert!(
+        !scratch(&many).fits::<Of<u64, u32>>(&few) && !scratch(&few).fits::<Of<u64, u32>>(&many)
+    );
     for (first, second) in [(&many, &few), (&few, &many)] {
         let grown = scratch(first).grown::<Of<u64, u32>>(&device, second).unwrap();
         assert!(grown.fits::<Of<u64, u32>>(first) && grown.fits::<Of<u64, u32>>(second));

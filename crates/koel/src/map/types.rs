@@ -15,7 +15,9 @@ mod sealed {
 }
 
 /// What keys of a map or of a set may be: `u32`, `u64`.
-pub trait Key: Grouped + SortKey + RunElement + Into<u64> + Into<u128> + Hash + KeyKernels + sealed::Sealed {
+pub trait Key:
+    Grouped + SortKey + RunElement + Into<u64> + Into<u128> + Hash + KeyKernels + sealed::Sealed
+{
     /// How pairs with such a key are stored.
     type Layout<V: Value>: Kernels<Key = Self, Value = V>;
 }

@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::map::kernels::Kernels;
 use crate::map::plan::Plan;
 use crate::update::{
-    Batch, Changed, FewKernels, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
+    Batch, Changed, FewKernels, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf,
+    Updater,
 };
 use koel_kernels::map::few::{Few, shared_bytes as few_shared_bytes};
 use koel_kernels::map::layout::{Layout, Shape};
@@ -31,8 +32,9 @@ pub enum Operation {
 }
 /// Changes maps in batches, and keeps the memory that this needs from one batch to the next.
 ///
-/// A batch is an array of keys with values, and either one [`Operation`] for all or one for each. The result is that of doing one after
-/// the other, in the order of the array, also where a key comes several times; each operation's [`Outcome`] is told.
+/// A batch is an array of keys with values, and either one [`Operation`] for all or one for each.
+/// The result is that of doing one after the other, in the order of the array, also where a key
+/// comes several times; each operation's [`Outcome`] is told.
 ///
 /// ```
 /// use koel::{Device, Map, MapOptions, MapUpdater, Operation, Operations, Outcome};
@@ -54,33 +56,42 @@ pub enum Operation {
 /// ```
 ///
 /// # Cost
-/// On a GPU one pass brings the operations into groups, each of some partitions, and one block a group reads and writes the buckets of its
-/// keys, where they lie. Of 32-bit keys and values that is 20 bytes of memory traffic an operation for the groups, 1 for the outcome, 4 for a
-/// value, and 1 to 2 buckets of 32 bytes read and written at random; wider pairs cost twice as much. What is not done so, the kernel of whole
-/// partitions does behind it: it reads those once, in order, changes them in shared memory and writes the buckets that changed. That are keys
-/// for which no other key makes room in two steps, operations behind 31 others on the same bucket, and what is in the stash. A fill
-/// and four launches, for each 2,100 operations a group, two million in a map of 2^24 pairs.
+/// On a GPU one pass brings the operations into groups, each of some partitions, and one block a
+/// group reads and writes the buckets of its keys, where they lie. Of 32-bit keys and values that
+/// is 20 bytes of memory traffic an operation for the groups, 1 for the outcome, 4 for a value, and
+/// 1 to 2 buckets of 32 bytes read and written at random; wider pairs cost twice as much. What is
+/// not done so, the kernel of whole partitions does behind it: it reads those once, in order,
+/// changes them in shared memory and writes the buckets that changed. That are keys for which no
+/// other key makes room in two steps, operations behind 31 others on the same bucket, and what is
+/// in the stash. A fill and four launches, for each 2,100 operations a group, two million in a map
+/// of 2^24 pairs.
 ///
-/// All is done in whole partitions where keys are [inserted](Operation::Insert), one for seven buckets or more (for three of wide pairs), and a map
-/// as full as it was built for would pass a load of 0.8, because a third of them would have to evict others. And so it is once whenever as many
-/// operations were done as the map has slots, so that what erased keys leave behind in the buckets does not become more and more. Then there are
-/// two passes and 41 bytes an operation, the partitions that have operations read once, and the changed buckets written; operations without
+/// All is done in whole partitions where keys are [inserted](Operation::Insert), one for seven
+/// buckets or more (for three of wide pairs), and a map as full as it was built for would pass a
+/// load of 0.8, because a third of them would have to evict others. And so it is once whenever as
+/// many operations were done as the map has slots, so that what erased keys leave behind in the
+/// buckets does not become more and more. Then there are two passes and 41 bytes an operation, the
+/// partitions that have operations read once, and the changed buckets written; operations without
 /// order inside a key (all but mixed ones) cost the same however often a key comes.
 /// A fill and four launches (three up to 1,024 partitions), for each 600 operations a partition.
 ///
 /// Scratch memory for either way is about 32 bytes an operation, 64 for 64-bit keys.
 ///
-/// On a CPU operations are sorted by partition, and partitions with operations taken apart and put together again, by all threads.
+/// On a CPU operations are sorted by partition, and partitions with operations taken apart and put
+/// together again, by all threads.
 ///
 /// # Growth
-/// A partition that new keys would fill to more than 97 % stays as it was. Then [`apply`](Self::apply) builds the map again, for as many
-/// pairs as there are and are wanted, at the options' load (0.85 at most), and does what is not done: the cost of an
-/// export and a build, and memory for the pairs, a new table and a build's scratch besides the old table. Where it is not
-/// the map that is full, only some partitions, as when keys were chosen against its seed, it is built again by another seed, drawn at
-/// random. What is refused even then is done on the host: always possible, and slow. A partition of
-/// which a batch has more different keys than its block has room for makes the batch be done in two halves, and so on.
+/// A partition that new keys would fill to more than 97 % stays as it was. Then
+/// [`apply`](Self::apply) builds the map again, for as many pairs as there are and are wanted, at
+/// the options' load (0.85 at most), and does what is not done: the cost of an export and a build,
+/// and memory for the pairs, a new table and a build's scratch besides the old table. Where it is
+/// not the map that is full, only some partitions, as when keys were chosen against its seed, it is
+/// built again by another seed, drawn at random. What is refused even then is done on the host:
+/// always possible, and slow. A partition of which a batch has more different keys than its block
+/// has room for makes the batch be done in two halves, and so on.
 ///
-/// An updated map has its pairs where its history brought them: it is not [reproducible](MapOptions::reproducible).
+/// An updated map has its pairs where its history brought them: it is not
+/// [reproducible](MapOptions::reproducible).
 pub struct MapUpdater<K: Key = u32, V: Value = u32> {
     updater: Updater<Map<K, V>>,
 }
@@ -93,7 +104,11 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         MapUpdater::with_limits(device, options, Limits::TUNED)
     }
     /// With other limits than the best, so that tests take every way.
-    pub(super) fn with_limits(device: &Device, options: MapOptions, limits: Limits) -> Result<MapUpdater<K, V>> {
+    pub(super) fn with_limits(
+        device: &Device,
+        options: MapOptions,
+        limits: Limits,
+    ) -> Result<MapUpdater<K, V>> {
         // What is wrong with the options, building tells.
         MapBuilder::<K, V>::new(device, options)?;
         Ok(MapUpdater { updater: Updater::new(device, options, limits)? })
@@ -103,16 +118,17 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         self.updater.scratch_bytes()
     }
 
-    /// Does the operations on `keys[i]`, `values[i]`, one after the other: `outcomes[i]` becomes the [`Outcome`] as a byte. If all
-    /// [erase](Operation::Erase), there need be no values.
+    /// Does the operations on `keys[i]`, `values[i]`, one after the other: `outcomes[i]` becomes
+    /// the [`Outcome`] as a byte. If all [erase](Operation::Erase), there need be no values.
     ///
-    /// All are done when it returns: it waits for the device and, if there is no room, makes the map [larger](Self#growth). See
-    /// [the cost](Self#cost). On a GPU nothing is allocated if there were as many operations on as big
-    /// a map before and it does not grow.
+    /// All are done when it returns: it waits for the device and, if there is no room, makes the
+    /// map [larger](Self#growth). See [the cost](Self#cost). On a GPU nothing is allocated if
+    /// there were as many operations on as big a map before and it does not grow.
     ///
-    /// Errors: lengths that differ, a map or buffers of another device, more operations than 31-bit numbers reach, faults of a file that the
-    /// map was opened from, out of memory. After an error of the arguments the map is as it was; after any other one all operations
-    /// are done or not, as their outcomes tell.
+    /// Errors: lengths that differ, a map or buffers of another device, more operations than 31-bit
+    /// numbers reach, faults of a file that the map was opened from, out of memory. After an
+    /// error of the arguments the map is as it was; after any other one all operations are done
+    /// or not, as their outcomes tell.
     pub fn apply(
         &mut self,
         map: &mut Map<K, V>,
@@ -125,14 +141,16 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         let operations = operations.codes(|operation| operation as u32);
         self.updater.apply(map, stream, Batch { operations, keys, values }, outcomes)
     }
-    /// As [`apply`](Self::apply), but on a GPU it does not wait, and the map does not grow: operations for which there is no room are
-    /// [not done](Outcome::NotDone), and it is for the caller to look for those among the outcomes. Of operations on one key none is
-    /// done behind one that is not. It can be recorded in a [graph](Stream::capture) if it has been called with as many operations before.
+    /// As [`apply`](Self::apply), but on a GPU it does not wait, and the map does not grow:
+    /// operations for which there is no room are [not done](Outcome::NotDone), and it is for
+    /// the caller to look for those among the outcomes. Of operations on one key none is
+    /// done behind one that is not. It can be recorded in a [graph](Stream::capture) if it has been
+    /// called with as many operations before.
     ///
     /// On a CPU, operations behind one of the same partition that was not done are not done either.
     ///
-    /// Errors: besides, a map whose partitions no block has room for, as other programs may have made them: [`apply`](Self::apply) builds
-    /// such a map again.
+    /// Errors: besides, a map whose partitions no block has room for, as other programs may have
+    /// made them: [`apply`](Self::apply) builds such a map again.
     pub fn enqueue(
         &mut self,
         map: &mut Map<K, V>,
@@ -156,7 +174,18 @@ impl<K: Key, V: Value> std::fmt::Debug for MapUpdater<K, V> {
 /// Launches a kernel of whole partitions.
 macro_rules! launch_whole {
     ($kernel:ident, $stream:expr, $grid:expr, $shape:expr, $applying:expr, $on:expr) => {{
-        let Launch { came, values, operations, unstashed, lists, slots, stash, statuses, header, state } = $on;
+        let Launch {
+            came,
+            values,
+            operations,
+            unstashed,
+            lists,
+            slots,
+            stash,
+            statuses,
+            header,
+            state,
+        } = $on;
         // SAFETY: the caller's.
         unsafe {
             LayoutOf::<K, V>::$kernel(
@@ -189,7 +218,9 @@ impl<K: Key, V: Value> Changed for Map<K, V> {
     type Options = MapOptions;
     const NAMES: [&'static str; 2] = ["map", "map.shape"];
     const FEW: FewKernels<Self> = FewKernels {
-        shared_bytes: |few| few_shared_bytes(few, size_of::<<LayoutOf<K, V> as Layout>::Mixed>() as u32),
+        shared_bytes: |few| {
+            few_shared_bytes(few, size_of::<<LayoutOf<K, V> as Layout>::Mixed>() as u32)
+        },
         launch: launch_few::<K, V>,
         left: launch_left::<K, V>,
     };
@@ -212,12 +243,15 @@ impl<K: Key, V: Value> Changed for Map<K, V> {
     fn parts(&mut self) -> PartsOf<'_, Self> {
         match &mut self.storage {
             Storage::Kernels(slots) => Parts::Kernels(slots),
-            Storage::Cpu(OnCpu { table, stash, header, seed }) => Parts::Cpu { table, stash, header, seed: *seed },
+            Storage::Cpu(OnCpu { table, stash, header, seed }) => {
+                Parts::Cpu { table, stash, header, seed: *seed }
+            }
         }
     }
     fn changed_by_kernels(&mut self, scratch_bytes: usize) {
         // A rebuild may have been launched before, and this be launched again as a part of a graph.
-        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) = Report::InHeader(scratch_bytes, None, 0);
+        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) =
+            Report::InHeader(scratch_bytes, None, 0);
     }
     fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize) {
         if let Report::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
@@ -225,24 +259,42 @@ impl<K: Key, V: Value> Changed for Map<K, V> {
             (report.stashed, report.bytes) = (stashed, bytes);
         }
     }
-    fn rebuild(&mut self, stream: &Stream, pairs: usize, load: f64, options: MapOptions) -> Result<()> {
+    fn rebuild(
+        &mut self,
+        stream: &Stream,
+        pairs: usize,
+        load: f64,
+        options: MapOptions,
+    ) -> Result<()> {
         self.rebuild_for(stream, pairs, MapOptions { load, ..options })
     }
     fn pairs_on_host(&self) -> Result<PairsOnHost<Self>> {
         Ok(self.pairs()?.into_iter().collect())
     }
-    fn build_of(&mut self, stream: &Stream, pairs: PairsOnHost<Self>, load: f64, options: MapOptions) -> Result<()> {
+    fn build_of(
+        &mut self,
+        stream: &Stream,
+        pairs: PairsOnHost<Self>,
+        load: f64,
+        options: MapOptions,
+    ) -> Result<()> {
         let (keys, values): (Vec<K>, Vec<V>) = pairs.into_iter().unzip();
         let (keys, values) = (self.device.stage(&keys)?, self.device.stage(&values)?);
         let options = MapOptions { duplicates: Duplicates::Unchecked, load, ..options };
-        *self = MapBuilder::new(&self.device, options)?.build(stream, keys.view(), values.view())?;
+        *self =
+            MapBuilder::new(&self.device, options)?.build(stream, keys.view(), values.view())?;
         Ok(())
     }
 
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
         (buckets <= MOST_BUCKETS).then(|| shared_bytes(buckets, entries, each, size_of::<V>() > 4))
     }
-    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, on: Launch<Self>) -> Result<()> {
+    unsafe fn launch(
+        stream: &Stream,
+        shape: Shape,
+        applying: Applying,
+        on: Launch<Self>,
+    ) -> Result<()> {
         launch_whole!(update, stream, shape.partitions, shape, applying, on)
     }
 }
@@ -291,8 +343,9 @@ unsafe fn launch_few<K: Key, V: Value>(
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    /// Gives each of the host keys its value, unless the map holds it already: `outcomes[i]` is [`Inserted`](Outcome::Inserted) or
-    /// [`Kept`](Outcome::Kept). Of equal keys the first counts. Copies both ways and waits; a [`MapUpdater`] works on the device and keeps
+    /// Gives each of the host keys its value, unless the map holds it already: `outcomes[i]` is
+    /// [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal keys the first
+    /// counts. Copies both ways and waits; a [`MapUpdater`] works on the device and keeps
     /// its memory.
     ///
     /// ```
@@ -311,32 +364,51 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn insert(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
         self.update_all(Operation::Insert, keys, values)
     }
-    /// Gives each of the host keys its value; of equal keys the last counts: [`Inserted`](Outcome::Inserted) or
-    /// [`Assigned`](Outcome::Assigned). Otherwise as [`insert`](Self::insert).
+    /// Gives each of the host keys its value; of equal keys the last counts:
+    /// [`Inserted`](Outcome::Inserted) or [`Assigned`](Outcome::Assigned). Otherwise as
+    /// [`insert`](Self::insert).
     pub fn insert_or_assign(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
         self.update_all(Operation::InsertOrAssign, keys, values)
     }
-    /// Adds each value to that of its key, which gets it if it is missing: [`Inserted`](Outcome::Inserted) or [`Added`](Outcome::Added).
-    /// Sums wrap. Otherwise as [`insert`](Self::insert).
+    /// Adds each value to that of its key, which gets it if it is missing:
+    /// [`Inserted`](Outcome::Inserted) or [`Added`](Outcome::Added). Sums wrap. Otherwise as
+    /// [`insert`](Self::insert).
     pub fn insert_or_add(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
         self.update_all(Operation::InsertOrAdd, keys, values)
     }
-    /// Removes each of the host keys: [`Erased`](Outcome::Erased) or [`Missing`](Outcome::Missing). The table keeps its memory: see
-    /// [`shrink`](Self::shrink). Otherwise as [`insert`](Self::insert).
+    /// Removes each of the host keys: [`Erased`](Outcome::Erased) or [`Missing`](Outcome::Missing).
+    /// The table keeps its memory: see [`shrink`](Self::shrink). Otherwise as
+    /// [`insert`](Self::insert).
     pub fn erase(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
         self.update_all(Operation::Erase, keys, &[])
     }
-    /// Does `operations[i]` with `keys[i]` and `values[i]`, one after the other. Otherwise as [`insert`](Self::insert).
-    pub fn update(&mut self, operations: &[Operation], keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
+    /// Does `operations[i]` with `keys[i]` and `values[i]`, one after the other. Otherwise as
+    /// [`insert`](Self::insert).
+    pub fn update(
+        &mut self,
+        operations: &[Operation],
+        keys: &[K],
+        values: &[V],
+    ) -> Result<Vec<Outcome>> {
         let codes = operations.iter().map(|&operation| operation as u8).collect::<Vec<_>>();
         let device = self.device.clone();
         let codes = device.stage(&codes)?;
         self.update_with(Operations::Each(codes.view()), keys, values)
     }
-    fn update_all(&mut self, operation: Operation, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
+    fn update_all(
+        &mut self,
+        operation: Operation,
+        keys: &[K],
+        values: &[V],
+    ) -> Result<Vec<Outcome>> {
         self.update_with(Operations::All(operation), keys, values)
     }
-    fn update_with(&mut self, operations: Operations<'_>, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
+    fn update_with(
+        &mut self,
+        operations: Operations<'_>,
+        keys: &[K],
+        values: &[V],
+    ) -> Result<Vec<Outcome>> {
         let device = self.device.clone();
         let (staged_keys, staged_values) = (device.stage(keys)?, device.stage(values)?);
         let mut outcomes = device.alloc::<u8>(keys.len())?;
@@ -345,13 +417,14 @@ impl<K: Key, V: Value> Map<K, V> {
         updater.apply(self, &device.stream()?, operations, keys, values, outcomes.view_mut())?;
         Ok(Outcome::all(outcomes.download()?))
     }
-    /// Builds it again for the pairs that it has, at a load of 0.8, unless that takes no less memory than it has: memory that erased pairs
-    /// leave is given back.
+    /// Builds it again for the pairs that it has, at a load of 0.8, unless that takes no less
+    /// memory than it has: memory that erased pairs leave is given back.
     pub fn shrink(&mut self) -> Result<()> {
         self.shrink_to(MapOptions::default().load)
     }
-    /// Builds it again for the pairs that it has, at this load; it stays as it is if that takes no less memory than it has. Waits. Costs an
-    /// export and a build, and memory for the pairs, a new table and a build's scratch besides the old table.
+    /// Builds it again for the pairs that it has, at this load; it stays as it is if that takes no
+    /// less memory than it has. Waits. Costs an export and a build, and memory for the pairs, a
+    /// new table and a build's scratch besides the old table.
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
@@ -365,9 +438,11 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Builds it again of its own pairs, with room for so many.
     fn rebuild_for(&mut self, stream: &Stream, pairs: usize, options: MapOptions) -> Result<()> {
         let (device, n) = (&self.device, self.len()?);
-        let (mut keys, mut values, mut count) = (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
+        let (mut keys, mut values, mut count) =
+            (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
         self.export_into(stream, keys.view_mut(), values.view_mut(), count.view_mut())?;
-        let mut builder = MapBuilder::new(device, MapOptions { duplicates: Duplicates::Unchecked, ..options })?;
+        let mut builder =
+            MapBuilder::new(device, MapOptions { duplicates: Duplicates::Unchecked, ..options })?;
         let plan = Plan { n: n as u32, ..Plan::new(pairs.max(n), options.load)? };
         *self = builder.build_planned(plan, stream, keys.view(), values.view())?;
         Ok(())

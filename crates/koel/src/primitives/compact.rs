@@ -30,7 +30,8 @@ mod sealed {
     }
     pub trait Launch: Sized {
         /// # Safety
-        /// All arrays hold `n` elements, `to` those that are kept, `count` one, `turn` the status words of every tile.
+        /// All arrays hold `n` elements, `to` those that are kept, `count` one, `turn` the status
+        /// words of every tile.
         unsafe fn launch(stream: &Stream, args: Args, from: In<Self>, to: Buf<Self>) -> Result<()>;
     }
     pub trait LaunchPairs<V>: Sized {
@@ -69,11 +70,12 @@ mod sealed {
 
 /// Keeps the elements whose flag is not 0, of up to a given number.
 ///
-/// The kept ones stand at the beginning of the output, in the order of the input; what the rest of the output holds is not
-/// defined. The same result on every device and in every run.
+/// The kept ones stand at the beginning of the output, in the order of the input; what the rest of
+/// the output holds is not defined. The same result on every device and in every run.
 ///
-/// On a GPU: one launch; every flag is read once (1 byte an element), every kept element is read once, in whole sectors, and
-/// written once. Scratch: 8 bytes for each 4096 elements. Decoupled look-back, as in [`Scan`](super::Scan).
+/// On a GPU: one launch; every flag is read once (1 byte an element), every kept element is read
+/// once, in whole sectors, and written once. Scratch: 8 bytes for each 4096 elements. Decoupled
+/// look-back, as in [`Scan`](super::Scan).
 pub struct Compact {
     max_n: usize,
     lookback: Lookback,
@@ -90,8 +92,8 @@ impl Compact {
     }
     /// `output` = the elements of `input` whose flag is not 0; `count[0]` = how many.
     ///
-    /// Errors: lengths that differ (`output` must have room for all), more elements than planned for, buffers of another
-    /// device.
+    /// Errors: lengths that differ (`output` must have room for all), more elements than planned
+    /// for, buffers of another device.
     pub fn run<T: CompactElement>(
         &mut self,
         stream: &Stream,
@@ -118,15 +120,21 @@ impl Compact {
     ) -> Result<()> {
         let (from, to) = (input.arg("input", stream)?, output.arg("output", stream)?);
         if stream.device().runs_kernels() {
-            let Some(args) = self.args(stream, flags, input.len(), &mut count)? else { return Ok(()) };
-            // SAFETY: lengths as checked, and room as the caller says; the status words are for `max_n` elements.
+            let Some(args) = self.args(stream, flags, input.len(), &mut count)? else {
+                return Ok(());
+            };
+            // SAFETY: lengths as checked, and room as the caller says; the status words are for
+            // `max_n` elements.
             return unsafe { sealed::Launch::launch(stream, args, from, to) };
         }
         self.check(stream, flags, input.len(), &mut count)?;
         if let (Some(flags), Some(input), Some(output), Some(count)) =
             (flags.host(), input.host(), output.host_mut(), count.host_mut())
         {
-            count[0] = stream.device().install(|| on_host(stream.device().parallelism(), flags, input, output)) as u32;
+            count[0] = stream
+                .device()
+                .install(|| on_host(stream.device().parallelism(), flags, input, output))
+                as u32;
         }
         Ok(())
     }
@@ -156,9 +164,21 @@ impl Compact {
             return unsafe { sealed::LaunchPairs::launch(stream, args, of_keys, of_values) };
         }
         self.check(stream, flags, n, &mut count)?;
-        if let (Some(flags), Some(keys), Some(keys_out), Some(values), Some(values_out), Some(count)) =
-            (flags.host(), keys.host(), keys_out.host_mut(), values.host(), values_out.host_mut(), count.host_mut())
-        {
+        if let (
+            Some(flags),
+            Some(keys),
+            Some(keys_out),
+            Some(values),
+            Some(values_out),
+            Some(count),
+        ) = (
+            flags.host(),
+            keys.host(),
+            keys_out.host_mut(),
+            values.host(),
+            values_out.host_mut(),
+            count.host_mut(),
+        ) {
             let threads = stream.device().parallelism();
             count[0] = stream.device().install(|| {
                 on_host(threads, flags, values, values_out);
@@ -168,7 +188,13 @@ impl Compact {
         Ok(())
     }
 
-    fn check(&self, stream: &Stream, flags: View<'_, u8>, n: usize, count: &mut ViewMut<'_, u32>) -> Result<u32> {
+    fn check(
+        &self,
+        stream: &Stream,
+        flags: View<'_, u8>,
+        n: usize,
+        count: &mut ViewMut<'_, u32>,
+    ) -> Result<u32> {
         self.lookback.check_device(stream)?;
         check_length("flags", flags.len(), "the elements", n)?;
         check_length("count", count.len(), "one count", 1)?;
@@ -197,17 +223,20 @@ impl Compact {
 /// Counts of chunks, then each chunk to its own part of the output. Returns the count.
 fn on_host<T: Element>(threads: usize, flags: &[u8], input: &[T], output: &mut [T]) -> usize {
     let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
-    let counts = flags.par_chunks(chunk).map(|f| f.iter().filter(|&&f| f != 0).count()).collect::<Vec<_>>();
+    let counts =
+        flags.par_chunks(chunk).map(|f| f.iter().filter(|&&f| f != 0).count()).collect::<Vec<_>>();
     let (mut rest, mut parts) = (output, Vec::with_capacity(counts.len()));
     for &c in &counts {
         let (part, after) = rest.split_at_mut(c);
         parts.push(part);
         rest = after;
     }
-    flags.par_chunks(chunk).zip(input.par_chunks(chunk)).zip(parts).for_each(|((flags, input), part)| {
-        let kept = flags.iter().zip(input).filter(|(f, _)| **f != 0).map(|(_, &x)| x);
-        part.iter_mut().zip(kept).for_each(|(to, x)| *to = x);
-    });
+    flags.par_chunks(chunk).zip(input.par_chunks(chunk)).zip(parts).for_each(
+        |((flags, input), part)| {
+            let kept = flags.iter().zip(input).filter(|(f, _)| **f != 0).map(|(_, &x)| x);
+            part.iter_mut().zip(kept).for_each(|(to, x)| *to = x);
+        },
+    );
     counts.iter().sum()
 }
 
@@ -219,7 +248,13 @@ pub fn compact<T: CompactElement>(
     output: ViewMut<'_, T>,
 ) -> Result<usize> {
     let mut count = stream.device().alloc(1)?;
-    Compact::new(stream.device(), input.len())?.run(stream, flags, input, output, count.view_mut())?;
+    Compact::new(stream.device(), input.len())?.run(
+        stream,
+        flags,
+        input,
+        output,
+        count.view_mut(),
+    )?;
     Ok(count.download()?[0] as usize)
 }
 /// [`Compact::run_pairs`] without a plan: allocates one, waits, and returns the count.

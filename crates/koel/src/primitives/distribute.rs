@@ -30,10 +30,12 @@ impl<'a, T: Copy> Places<'a, T> {
     }
 }
 
-/// Calls `put(i, bin, place)` for every item `i` below `n`. The places of a bin are consecutive, from `first(counts)[bin]` on, in
-/// the order of the items: each is given once if the bins' places do not overlap. Returns the counts.
+/// Calls `put(i, bin, place)` for every item `i` below `n`. The places of a bin are consecutive,
+/// from `first(counts)[bin]` on, in the order of the items: each is given once if the bins' places
+/// do not overlap. Returns the counts.
 ///
-/// The closures are copied into each thread's loop: what they capture then stays in registers, whatever is written.
+/// The closures are copied into each thread's loop: what they capture then stays in registers,
+/// whatever is written.
 pub fn distribute(
     threads: usize,
     n: usize,
@@ -45,7 +47,10 @@ pub fn distribute(
     let chunk = CHUNK.max(n.div_ceil(threads * 4)).max(bins);
     let range = move |c: usize| c * chunk..n.min((c + 1) * chunk);
     let mut cursors = vec![0usize; n.div_ceil(chunk) * bins];
-    cursors.par_chunks_mut(bins).enumerate().for_each(move |(c, counts)| range(c).for_each(|i| counts[bin(i)] += 1));
+    cursors
+        .par_chunks_mut(bins)
+        .enumerate()
+        .for_each(move |(c, counts)| range(c).for_each(|i| counts[bin(i)] += 1));
     // Where each chunk begins within the bins; in the end, the counts.
     let mut counts = vec![0usize; bins];
     for of_chunk in cursors.chunks_mut(bins) {

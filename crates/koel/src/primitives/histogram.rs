@@ -64,7 +64,11 @@ impl Bins {
             && !(bits >= 1 && shift <= 31 && bits <= 32 - shift)
         {
             let found = format!("bits {shift}..{}", shift as u64 + bits as u64);
-            return Err(Error::Setting { field: "bins", found, expected: "at least one bit, inside 0..32".into() });
+            return Err(Error::Setting {
+                field: "bins",
+                found,
+                expected: "at least one bit, inside 0..32".into(),
+            });
         }
         if !(1..=max).contains(&self.count()) {
             return Err(Error::Setting {
@@ -79,12 +83,18 @@ impl Bins {
 
 /// `counts[b]` = how many keys are in bin `b`.
 ///
-/// On a GPU: one fill, one launch, every key read once. Up to 8192 bins are counted in shared memory, with one global add
-/// per block and bin; more by one global add per key. No scratch memory. The same result on every device and in every run.
+/// On a GPU: one fill, one launch, every key read once. Up to 8192 bins are counted in shared
+/// memory, with one global add per block and bin; more by one global add per key. No scratch
+/// memory. The same result on every device and in every run.
 ///
-/// Errors: as many counts as bins must be given, bins out of range, more keys than 32-bit indices reach, buffers of another
-/// device.
-pub fn histogram_into(stream: &Stream, keys: View<'_, u32>, bins: Bins, mut counts: ViewMut<'_, u32>) -> Result<()> {
+/// Errors: as many counts as bins must be given, bins out of range, more keys than 32-bit indices
+/// reach, buffers of another device.
+pub fn histogram_into(
+    stream: &Stream,
+    keys: View<'_, u32>,
+    bins: Bins,
+    mut counts: ViewMut<'_, u32>,
+) -> Result<()> {
     let count = bins.check(Bins::MAX)?;
     check_length("counts", counts.len(), "the bins", count as usize)?;
     let n = count32("keys", keys.len())?;
@@ -97,16 +107,21 @@ pub fn histogram_into(stream: &Stream, keys: View<'_, u32>, bins: Bins, mut coun
         }
         return Ok(());
     }
-    let (drop, aligned, to) = (bins.drop(), keys.is_aligned(16) as u32, counts.arg("counts", stream)?);
+    let (drop, aligned, to) =
+        (bins.drop(), keys.is_aligned(16) as u32, counts.arg("counts", stream)?);
     let grid = filling_grid(device, n, TURN);
     // SAFETY: lengths as checked; bins are below `count`.
     unsafe {
         match (bins, count <= MAX_SHARED_BINS) {
-            (Bins::Bits { .. }, true) => histogram_bits_shared::launch(stream, grid, drop, count, aligned, n, from, to),
+            (Bins::Bits { .. }, true) => {
+                histogram_bits_shared::launch(stream, grid, drop, count, aligned, n, from, to)
+            }
             (Bins::Bits { .. }, false) => {
                 histogram_bits_global::launch(stream, grid, drop, count, aligned, n, from, to)
             }
-            (Bins::Hash { .. }, true) => histogram_hash_shared::launch(stream, grid, drop, count, aligned, n, from, to),
+            (Bins::Hash { .. }, true) => {
+                histogram_hash_shared::launch(stream, grid, drop, count, aligned, n, from, to)
+            }
             (Bins::Hash { .. }, false) => {
                 histogram_hash_global::launch(stream, grid, drop, count, aligned, n, from, to)
             }

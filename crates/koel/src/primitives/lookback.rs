@@ -4,7 +4,8 @@ use crate::error::Result;
 use koel_kernels::lookback::MAX_EPOCH;
 use koel_simt::Buf;
 
-/// Status words and the ticket counter. Each launch has an epoch of its own, so that the words need not be cleared.
+/// Status words and the ticket counter. Each launch has an epoch of its own, so that the words need
+/// not be cleared.
 pub struct Lookback {
     status: Buffer<u64>,
     ticket: Buffer<u32>,
@@ -32,7 +33,8 @@ impl Lookback {
     }
     /// Arguments for the next launch on `stream`.
     pub fn turn(&mut self, stream: &Stream) -> Result<Turn> {
-        // A graph runs the same epoch again, so it clears the words; epoch 1 is then over before the next one outside.
+        // A graph runs the same epoch again, so it clears the words; epoch 1 is then over before
+        // the next one outside.
         let again = stream.is_capturing();
         if again || self.epoch == MAX_EPOCH {
             self.status.view_mut().fill_bytes(0, stream)?;
@@ -41,8 +43,10 @@ impl Lookback {
         if !again {
             self.epoch = epoch;
         }
-        let (status, ticket) =
-            (self.status.view_mut().arg("status", stream)?, self.ticket.view_mut().arg("ticket", stream)?);
+        let (status, ticket) = (
+            self.status.view_mut().arg("status", stream)?,
+            self.ticket.view_mut().arg("ticket", stream)?,
+        );
         Ok(Turn { epoch, status, ticket })
     }
     /// Bytes of device memory.

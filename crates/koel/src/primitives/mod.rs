@@ -1,11 +1,13 @@
-//! Building blocks of tables, on every device: scan, reduce, compaction, runs, histogram, partition, radix sort.
+//! Building blocks of tables, on every device: scan, reduce, compaction, runs, histogram,
+//! partition, radix sort.
 //!
-//! Each works on views of device memory, in the order of a stream. What needs scratch memory is a plan: made once for at
-//! most so many elements, then run as often as wanted without allocating. Nothing here waits for the device: counts and
-//! totals stay on it, unless a function says that it reads them back.
+//! Each works on views of device memory, in the order of a stream. What needs scratch memory is a
+//! plan: made once for at most so many elements, then run as often as wanted without allocating.
+//! Nothing here waits for the device: counts and totals stay on it, unless a function says that it
+//! reads them back.
 //!
-//! A GPU and the test executor run kernels. The CPU device runs native code on its threads, which may allocate small
-//! arrays of counts.
+//! A GPU and the test executor run kernels. The CPU device runs native code on its threads, which
+//! may allocate small arrays of counts.
 pub mod compact;
 mod distribute;
 pub mod histogram;
@@ -34,8 +36,8 @@ fn check_planned(what: &'static str, n: usize, max: usize) -> Result<u32> {
     }
     count32(what, n)
 }
-/// Blocks for `n` elements where a block takes `turn` of them at a time and goes on with the next: enough to fill the
-/// device, no more than there is work.
+/// Blocks for `n` elements where a block takes `turn` of them at a time and goes on with the next:
+/// enough to fill the device, no more than there is work.
 fn filling_grid(device: &Device, n: u32, turn: u32) -> u32 {
     const BLOCKS_PER_MULTIPROCESSOR: usize = 8;
     n.div_ceil(turn).min((device.parallelism() * BLOCKS_PER_MULTIPROCESSOR) as u32)

@@ -1,11 +1,12 @@
 //! Partition of pairs into bins, in one pass.
 //!
-//! A block sorts a tile of pairs by bin in its shared memory, reserves room in every bin with one global add, and writes each
-//! bin's run in full lines. On a GPU: 16 bytes of traffic a pair and pass. Pairs come out as `value << 32 | stored key`, the
-//! key itself or its mix (see [`Bins::stored`]): what is built of them need not hash again.
+//! A block sorts a tile of pairs by bin in its shared memory, reserves room in every bin with one
+//! global add, and writes each bin's run in full lines. On a GPU: 16 bytes of traffic a pair and
+//! pass. Pairs come out as `value << 32 | stored key`, the key itself or its mix (see
+//! [`Bins::stored`]): what is built of them need not hash again.
 //!
-//! Bins and their sizes are the same on every device and in every run; the order inside a bin is that of the input on the
-//! CPU and not defined elsewhere.
+//! Bins and their sizes are the same on every device and in every run; the order inside a bin is
+//! that of the input on the CPU and not defined elsewhere.
 use super::distribute::{Places, distribute, packed};
 use super::histogram::{Bins, histogram_into};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
@@ -17,24 +18,30 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// The most bins of a partition.
 pub const MAX_BINS: usize = 1024;
 
-/// Room for a bin, where `n` pairs of distinct keys are spread over `bins` bins by [`Bins::Hash`]: the mean, 6.2 standard
-/// deviations (a bin exceeds them three times in 10^10) and 8 more for small means; even.
+/// Room for a bin, where `n` pairs of distinct keys are spread over `bins` bins by [`Bins::Hash`]:
+/// the mean, 6.2 standard deviations (a bin exceeds them three times in 10^10) and 8 more for small
+/// means; even.
 pub fn slack_room(n: usize, bins: usize) -> usize {
     let mean = n as f64 / bins.max(1) as f64;
     (mean + 6.2 * mean.sqrt() + 8.0) as usize / 2 * 2 + 2
 }
 
-/// Pairs into bins with room for `room` each: the pairs of bin `b` come to `out[b * room ..][..cursors[b]]`.
+/// Pairs into bins with room for `room` each: the pairs of bin `b` come to `out[b * room
+/// ..][..cursors[b]]`.
 ///
-/// `cursors[b]` = the number of pairs of bin `b`, also where they did not fit. `overflow[0]` = pairs that were dropped
-/// because a bin was full: if it is not 0, the bins whose cursor exceeds `room` hold part of their pairs, at places not
-/// defined, and the caller should come again with more room. Nothing is written outside a bin's room.
+/// `cursors[b]` = the number of pairs of bin `b`, also where they did not fit. `overflow[0]` =
+/// pairs that were dropped because a bin was full: if it is not 0, the bins whose cursor exceeds
+/// `room` hold part of their pairs, at places not defined, and the caller should come again with
+/// more room. Nothing is written outside a bin's room.
 ///
 /// On a GPU: two fills and one launch. No scratch memory.
 ///
-/// Errors: `values` as long as the keys, `out` `room` times the bins, a cursor a bin, one overflow count; more than 1024
-/// bins; more places than 32-bit indices reach; buffers of another device.
-#[allow(clippy::too_many_arguments, reason = "two arrays in, three out, how many bins and how large")]
+/// Errors: `values` as long as the keys, `out` `room` times the bins, a cursor a bin, one overflow
+/// count; more than 1024 bins; more places than 32-bit indices reach; buffers of another device.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "two arrays in, three out, how many bins and how large"
+)]
 pub fn partition_with_slack(
     stream: &Stream,
     bins: Bins,
@@ -55,13 +62,16 @@ pub fn partition_with_slack(
     overflow.fill_bytes(0, stream)?;
     if stream.device().runs_kernels() {
         let rooms = Rooms { stride: room as u32, room: room as u32, n };
-        let (cursors, overflow) = (cursors.arg("cursors", stream)?, overflow.arg("overflow", stream)?);
+        let (cursors, overflow) =
+            (cursors.arg("cursors", stream)?, overflow.arg("overflow", stream)?);
         // SAFETY: lengths as checked.
         return unsafe { launch(stream, bins, rooms, keys, values, out, cursors, overflow) };
     }
     let (keys, values) = (checked(keys, "keys", stream)?, checked(values, "values", stream)?);
     out.arg("out", stream)?;
-    if let (Some(out), Some(cursors), Some(overflow)) = (out.host_mut(), cursors.host_mut(), overflow.host_mut()) {
+    if let (Some(out), Some(cursors), Some(overflow)) =
+        (out.host_mut(), cursors.host_mut(), overflow.host_mut())
+    {
         let (places, lost) = (Places::new(out), &AtomicU32::new(0));
         let put = move |i: usize, bin: usize, place: usize| {
             if place - bin * room < room {
@@ -103,10 +113,11 @@ impl ExactPartition {
     }
     /// The pairs of bin `b` come to `out[starts[b]..starts[b + 1]]`.
     ///
-    /// On a GPU: one fill and three launches (count, scan, scatter); the keys are read twice: 20 bytes of traffic a pair.
+    /// On a GPU: one fill and three launches (count, scan, scatter); the keys are read twice: 20
+    /// bytes of traffic a pair.
     ///
-    /// Errors: `values` and `out` as long as the keys, a start for each bin and one more; more pairs than 32-bit indices
-    /// reach; buffers of another device.
+    /// Errors: `values` and `out` as long as the keys, a start for each bin and one more; more
+    /// pairs than 32-bit indices reach; buffers of another device.
     pub fn run(
         &mut self,
         stream: &Stream,
@@ -130,11 +141,27 @@ impl ExactPartition {
             let rooms = Rooms { stride: 0, room: n, n };
             // SAFETY: as many counts and cursors as bins, a start more.
             unsafe {
-                bin_starts::launch(stream, 1, bins.count() as u32, counts, to_starts, cursors.arg("cursors", stream)?)?
+                bin_starts::launch(
+                    stream,
+                    1,
+                    bins.count() as u32,
+                    counts,
+                    to_starts,
+                    cursors.arg("cursors", stream)?,
+                )?
             };
             // SAFETY: lengths as checked; the counts add up to `n`.
             return unsafe {
-                launch(stream, bins, rooms, keys, values, out, cursors.arg("cursors", stream)?, overflow)
+                launch(
+                    stream,
+                    bins,
+                    rooms,
+                    keys,
+                    values,
+                    out,
+                    cursors.arg("cursors", stream)?,
+                    overflow,
+                )
             };
         }
         let (keys, values) = (checked(keys, "keys", stream)?, checked(values, "values", stream)?);
@@ -142,8 +169,9 @@ impl ExactPartition {
         if let (Some(out), Some(starts)) = (out.host_mut(), starts.host_mut()) {
             let places = Places::new(out);
             // SAFETY: the counts add up to the length of `out`; `distribute` gives each place once.
-            let put =
-                move |i: usize, _: usize, place: usize| unsafe { places.put(place, pair(bins, keys[i], values[i])) };
+            let put = move |i: usize, _: usize, place: usize| unsafe {
+                places.put(place, pair(bins, keys[i], values[i]))
+            };
             let counts = on_host(stream.device(), bins, keys, packed, put);
             let ends = packed(&counts).into_iter().chain([keys.len()]);
             starts.iter_mut().zip(ends).for_each(|(to, start)| *to = start as u32);
@@ -152,8 +180,8 @@ impl ExactPartition {
     }
 }
 
-/// [`ExactPartition::run`] without a plan: allocates one and the output, waits, and returns the pairs on the device and where
-/// each bin starts (one more than bins).
+/// [`ExactPartition::run`] without a plan: allocates one and the output, waits, and returns the
+/// pairs on the device and where each bin starts (one more than bins).
 pub fn partition_exact(
     stream: &Stream,
     bins: Bins,
@@ -161,7 +189,8 @@ pub fn partition_exact(
     values: View<'_, u32>,
 ) -> Result<(Buffer<u64>, Vec<u32>)> {
     let mut plan = ExactPartition::new(stream.device(), bins)?;
-    let (mut out, mut starts) = (stream.device().alloc(keys.len())?, stream.device().alloc(bins.count() + 1)?);
+    let (mut out, mut starts) =
+        (stream.device().alloc(keys.len())?, stream.device().alloc(bins.count() + 1)?);
     plan.run(stream, keys, values, out.view_mut(), starts.view_mut())?;
     let starts = starts.download()?;
     Ok((out, starts))
@@ -175,8 +204,8 @@ struct Rooms {
 }
 
 /// # Safety
-/// `keys` and `values` hold `n` pairs, `cursors` as many as bins, `overflow` one, and every place that `rooms` allows is in
-/// `out`.
+/// `keys` and `values` hold `n` pairs, `cursors` as many as bins, `overflow` one, and every place
+/// that `rooms` allows is in `out`.
 #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
 unsafe fn launch(
     stream: &Stream,

@@ -1,9 +1,11 @@
 //! Stable sorting by integer keys.
 //!
-//! On a GPU: least significant digit first, 8 bits a pass, "Onesweep" (Adinets and Merrill, 2022): one launch counts all
-//! digits, one sums them up, and each pass is one launch that reads and writes every key and value once. Traffic: the keys
-//! once, and in each of the passes (4 for all bits of `u32`, 8 of `u64`) twice the keys and values: 68 bytes for a `u32`
-//! pair. On the CPU: the same passes over chunks, several a thread; for all bits of keys alone the crate rdst, which allocates.
+//! On a GPU: least significant digit first, 8 bits a pass, "Onesweep" (Adinets and Merrill, 2022):
+//! one launch counts all digits, one sums them up, and each pass is one launch that reads and
+//! writes every key and value once. Traffic: the keys once, and in each of the passes (4 for all
+//! bits of `u32`, 8 of `u64`) twice the keys and values: 68 bytes for a `u32` pair. On the CPU: the
+//! same passes over chunks, several a thread; for all bits of keys alone the crate rdst, which
+//! allocates.
 //!
 //! Stable on every device, so the same result in every run. The input is not changed.
 use super::check_planned;
@@ -53,7 +55,12 @@ mod sealed {
         ) -> Result<()>;
         /// # Safety
         /// The arrays hold `n` elements, `starts` 256, the status words are for every tile.
-        unsafe fn pass(stream: &Stream, grid: u32, pass: Pass, keys: (In<Self>, Buf<Self>)) -> Result<()>;
+        unsafe fn pass(
+            stream: &Stream,
+            grid: u32,
+            pass: Pass,
+            keys: (In<Self>, Buf<Self>),
+        ) -> Result<()>;
     }
     pub trait LaunchPairs<V>: Launch {
         /// Pairs of a thread.
@@ -163,8 +170,20 @@ impl<K: SortKey> Passes<K> {
         let starts = self.starts.view_mut().arg("starts", stream)?;
         // SAFETY: `n` keys; 256 counts and starts for each digit.
         unsafe {
-            K::count(stream, grid, bits, n, keys.arg("keys", stream)?, counts.arg("counts", stream)?)?;
-            digit_starts::launch(stream, (bits.1 - bits.0).div_ceil(8), counts.arg("counts", stream)?, starts)
+            K::count(
+                stream,
+                grid,
+                bits,
+                n,
+                keys.arg("keys", stream)?,
+                counts.arg("counts", stream)?,
+            )?;
+            digit_starts::launch(
+                stream,
+                (bits.1 - bits.0).div_ceil(8),
+                counts.arg("counts", stream)?,
+                starts,
+            )
         }
     }
     fn pass(&mut self, stream: &Stream, pass: u32, n: u32) -> Result<sealed::Pass> {
@@ -177,14 +196,16 @@ impl<K: SortKey> Passes<K> {
 
 /// Sorts keys alone, up to a given number.
 ///
-/// Scratch: the size of the keys, and 2 KB a tile of 5,000 to 7,000 keys. Launches on a GPU: two and the passes.
+/// Scratch: the size of the keys, and 2 KB a tile of 5,000 to 7,000 keys. Launches on a GPU: two
+/// and the passes.
 pub struct SortKeys<K>(Passes<K>);
 impl<K: SortKey> SortKeys<K> {
     /// For at most `max_n` keys. Errors: out of memory, more than 32-bit indices reach.
     pub fn new(device: &Device, max_n: usize) -> Result<SortKeys<K>> {
         Ok(SortKeys(Passes::new(device, max_n, <K as sealed::Launch>::ITEMS)?))
     }
-    /// Compares only these bits of the keys, for example `0..30`: fewer passes. Errors: bits that the keys do not have.
+    /// Compares only these bits of the keys, for example `0..30`: fewer passes. Errors: bits that
+    /// the keys do not have.
     pub fn bits(mut self, bits: Range<u32>) -> Result<SortKeys<K>> {
         self.0.set_bits(bits)?;
         Ok(self)
@@ -196,7 +217,12 @@ impl<K: SortKey> SortKeys<K> {
     /// `out` = the keys in ascending order.
     ///
     /// Errors: lengths that differ, more keys than planned for, buffers of another device.
-    pub fn run(&mut self, stream: &Stream, keys: View<'_, K>, mut out: ViewMut<'_, K>) -> Result<()> {
+    pub fn run(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut out: ViewMut<'_, K>,
+    ) -> Result<()> {
         let this = &mut self.0;
         this.lookback.check_device(stream)?;
         check_length("out", out.len(), "the keys", keys.len())?;
@@ -210,16 +236,23 @@ impl<K: SortKey> SortKeys<K> {
             let device = stream.device();
             let (Some(keys), Some(out)) = (keys.host(), out.host_mut()) else { return Ok(()) };
             if this.bits == (0..8 * size_of::<K>() as u32) {
-                // All bits: equal keys cannot be told apart. 173 against 84 M keys/s by the passes below, 2^24 keys, 2 cores.
+                // All bits: equal keys cannot be told apart. 173 against 84 M keys/s by the passes
+                // below, 2^24 keys, 2 cores.
                 out.copy_from_slice(keys);
                 device.install(|| out.radix_sort_unstable());
             } else if let Some(other) = this.keys.host_mut() {
                 // As pairs with values of no size.
                 let n = keys.len();
                 let (mut nothing_out, mut nothing_other) = (vec![(); n], vec![(); n]);
-                let values = Side { from: &vec![(); n], out: &mut nothing_out, other: &mut nothing_other };
+                let values =
+                    Side { from: &vec![(); n], out: &mut nothing_out, other: &mut nothing_other };
                 device.install(|| {
-                    on_host(device, this.bits.clone(), Side { from: keys, out, other: &mut other[..n] }, values)
+                    on_host(
+                        device,
+                        this.bits.clone(),
+                        Side { from: keys, out, other: &mut other[..n] },
+                        values,
+                    )
                 });
             }
             return Ok(());
@@ -233,7 +266,10 @@ impl<K: SortKey> SortKeys<K> {
             let (to, next) = if last {
                 (to, out.view().arg("out", stream)?)
             } else {
-                (this.keys.view_mut().arg("scratch", stream)?, this.keys.view().arg("scratch", stream)?)
+                (
+                    this.keys.view_mut().arg("scratch", stream)?,
+                    this.keys.view().arg("scratch", stream)?,
+                )
             };
             // SAFETY: both hold `n` keys at least, and differ; the status words are for `max_n`.
             unsafe { K::pass(stream, grid, pass, (from, to))? };
@@ -245,7 +281,8 @@ impl<K: SortKey> SortKeys<K> {
 
 /// Sorts pairs by their keys, up to a given number. Pairs of equal keys keep their order.
 ///
-/// Scratch: the size of the pairs, and 2 KB a tile of 3,000 to 6,000 pairs. Launches on a GPU: two and the passes.
+/// Scratch: the size of the pairs, and 2 KB a tile of 3,000 to 6,000 pairs. Launches on a GPU: two
+/// and the passes.
 pub struct SortPairs<K, V> {
     passes: Passes<K>,
     /// where every second pass puts the values
@@ -254,9 +291,13 @@ pub struct SortPairs<K, V> {
 impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
     /// For at most `max_n` pairs. Errors: out of memory, more than 32-bit indices reach.
     pub fn new(device: &Device, max_n: usize) -> Result<SortPairs<K, V>> {
-        Ok(SortPairs { passes: Passes::new(device, max_n, K::PAIR_ITEMS)?, values: device.alloc(max_n)? })
+        Ok(SortPairs {
+            passes: Passes::new(device, max_n, K::PAIR_ITEMS)?,
+            values: device.alloc(max_n)?,
+        })
     }
-    /// Compares only these bits of the keys, for example `0..30`: fewer passes. Errors: bits that the keys do not have.
+    /// Compares only these bits of the keys, for example `0..30`: fewer passes. Errors: bits that
+    /// the keys do not have.
     pub fn bits(mut self, bits: Range<u32>) -> Result<SortPairs<K, V>> {
         self.passes.set_bits(bits)?;
         Ok(self)
@@ -312,10 +353,25 @@ impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
             // The last pass ends in the output.
             let last = (passes - p) % 2 == 1;
             let (to, next) = if last {
-                (to, (keys_out.view().arg("keys_out", stream)?, values_out.view().arg("values_out", stream)?))
+                (
+                    to,
+                    (
+                        keys_out.view().arg("keys_out", stream)?,
+                        values_out.view().arg("values_out", stream)?,
+                    ),
+                )
             } else {
-                let to = (this.keys.view_mut().arg("scratch", stream)?, self.values.view_mut().arg("scratch", stream)?);
-                (to, (this.keys.view().arg("scratch", stream)?, self.values.view().arg("scratch", stream)?))
+                let to = (
+                    this.keys.view_mut().arg("scratch", stream)?,
+                    self.values.view_mut().arg("scratch", stream)?,
+                );
+                (
+                    to,
+                    (
+                        this.keys.view().arg("scratch", stream)?,
+                        self.values.view().arg("scratch", stream)?,
+                    ),
+                )
             };
             // SAFETY: all hold `n` elements at least, and differ; the status words are for `max_n`.
             unsafe { K::pass_pairs(stream, grid, pass, (from.0, to.0), (from.1, to.1))? };
@@ -326,7 +382,11 @@ impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
 }
 
 /// [`SortKeys::run`] without a plan: allocates one.
-pub fn sort_keys<K: SortKey>(stream: &Stream, keys: View<'_, K>, out: ViewMut<'_, K>) -> Result<()> {
+pub fn sort_keys<K: SortKey>(
+    stream: &Stream,
+    keys: View<'_, K>,
+    out: ViewMut<'_, K>,
+) -> Result<()> {
     SortKeys::new(stream.device(), keys.len())?.run(stream, keys, out)
 }
 /// [`SortPairs::run`] without a plan: allocates one.
@@ -360,8 +420,13 @@ fn on_host<K: SortKey, V: Copy + Send + Sync>(
         let mask = digit_mask(shift, bits.end);
         // The last pass ends in `out`.
         let last = (passes - p) % 2 == 1;
-        let (k, k_to) = if last { (&*keys.other, &mut *keys.out) } else { (&*keys.out, &mut *keys.other) };
-        let (v, v_to) = if last { (&*values.other, &mut *values.out) } else { (&*values.out, &mut *values.other) };
+        let (k, k_to) =
+            if last { (&*keys.other, &mut *keys.out) } else { (&*keys.out, &mut *keys.other) };
+        let (v, v_to) = if last {
+            (&*values.other, &mut *values.out)
+        } else {
+            (&*values.out, &mut *values.other)
+        };
         let (k, v) = if p == 0 { (keys.from, values.from) } else { (k, v) };
         let digit = move |i: usize| k[i].digit(shift, mask) as usize;
         let (k_to, v_to) = (Places::new(k_to), Places::new(v_to));

@@ -1,7 +1,8 @@
 //! Sum, least and greatest.
 //!
-//! On a GPU: one fill and one launch, every element read once; a block adds its result by one global atomic. No scratch
-//! memory. The same result on every device and in every run: integers, and sums wrap at 64 bits.
+//! On a GPU: one fill and one launch, every element read once; a block adds its result by one
+//! global atomic. No scratch memory. The same result on every device and in every run: integers,
+//! and sums wrap at 64 bits.
 use super::filling_grid;
 use crate::device::{Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
@@ -25,13 +26,34 @@ mod sealed {
         fn widen(self) -> u64;
         /// # Safety
         /// `input` holds `n` elements, `out` one; `aligned` means to sixteen bytes.
-        unsafe fn sum(stream: &Stream, grid: u32, aligned: u32, n: u32, input: In<Self>, out: Buf<u64>) -> Result<()>;
+        unsafe fn sum(
+            stream: &Stream,
+            grid: u32,
+            aligned: u32,
+            n: u32,
+            input: In<Self>,
+            out: Buf<u64>,
+        ) -> Result<()>;
         /// # Safety
         /// As `sum`.
-        unsafe fn min(stream: &Stream, grid: u32, aligned: u32, n: u32, input: In<Self>, out: Buf<Self>) -> Result<()>;
+        unsafe fn min(
+            stream: &Stream,
+            grid: u32,
+            aligned: u32,
+            n: u32,
+            input: In<Self>,
+            out: Buf<Self>,
+        ) -> Result<()>;
         /// # Safety
         /// As `sum`.
-        unsafe fn max(stream: &Stream, grid: u32, aligned: u32, n: u32, input: In<Self>, out: Buf<Self>) -> Result<()>;
+        unsafe fn max(
+            stream: &Stream,
+            grid: u32,
+            aligned: u32,
+            n: u32,
+            input: In<Self>,
+            out: Buf<Self>,
+        ) -> Result<()>;
     }
     macro_rules! launch { ($t:ident: $($f:ident $kernel:ident $out:ident)*) => {
         impl Launch for $t {
@@ -56,7 +78,8 @@ const CHUNK: usize = 1 << 16;
 macro_rules! reductions { ($($(#[$doc:meta])* $into:ident $(#[$now_doc:meta])* $now:ident, $out:ty, $byte:literal, $kernel:ident, |$part:ident| $fold:expr, $merge:expr;)*) => { $(
     $(#[$doc])*
     ///
-    /// Errors: an output that does not hold one element, more elements than 32-bit indices reach, buffers of another device.
+    /// Errors: an output that does not hold one element, more elements than 32-bit indices reach,
+    /// buffers of another device.
     pub fn $into<T: ReduceElement>(stream: &Stream, input: View<'_, T>, mut out: ViewMut<'_, $out>) -> Result<()> {
         check_length("out", out.len(), "one result", 1)?;
         let n = count32("elements to reduce", input.len())?;

@@ -21,7 +21,8 @@ mod sealed {
 
     pub trait Launch: Sized {
         /// # Safety
-        /// `elements` and `distinct` hold `n` elements, `starts` one more, `count` one, `turn` the status words of every tile.
+        /// `elements` and `distinct` hold `n` elements, `starts` one more, `count` one, `turn` the
+        /// status words of every tile.
         unsafe fn launch(
             stream: &Stream,
             n: u32,
@@ -43,7 +44,8 @@ mod sealed {
                 count: Buf<u32>,
                 Turn { epoch, status, ticket }: Turn,
             ) -> Result<()> {
-                // SAFETY: the caller's; there are no more runs than elements, and a block for each tile.
+                // SAFETY: the caller's; there are no more runs than elements, and a block for each
+                // tile.
                 unsafe {
                     $kernel::launch(stream, n.div_ceil(TILE), n, epoch, elements, distinct, starts, count, status, ticket)
                 }
@@ -56,12 +58,14 @@ mod sealed {
     }
 }
 
-/// Finds the runs of equal elements of up to a given number: run-length encoding. Of a sorted array, its distinct elements.
+/// Finds the runs of equal elements of up to a given number: run-length encoding. Of a sorted
+/// array, its distinct elements.
 ///
 /// The runs stand in the order of the input. The same result on every device and in every run.
 ///
-/// On a GPU: one launch; every element is read once from memory, and 4 bytes and an element are written for each run. Scratch: 8 bytes for
-/// each 4096 elements. Decoupled look-back, as in [`Scan`](super::Scan).
+/// On a GPU: one launch; every element is read once from memory, and 4 bytes and an element are
+/// written for each run. Scratch: 8 bytes for each 4096 elements. Decoupled look-back, as in
+/// [`Scan`](super::Scan).
 pub struct Runs {
     max_n: usize,
     lookback: Lookback,
@@ -76,10 +80,12 @@ impl Runs {
     pub fn scratch_bytes(&self) -> usize {
         self.lookback.bytes()
     }
-    /// `count[0]` = how many runs there are. Run `r` is of `distinct[r]` and has the places `starts[r]..starts[r + 1]`.
+    /// `count[0]` = how many runs there are. Run `r` is of `distinct[r]` and has the places
+    /// `starts[r]..starts[r + 1]`.
     ///
-    /// What the rest of both arrays holds is not defined. Errors: `distinct` that has not as many elements as there are, `starts` that has not one
-    /// more; more elements than planned for, buffers of another device.
+    /// What the rest of both arrays holds is not defined. Errors: `distinct` that has not as many
+    /// elements as there are, `starts` that has not one more; more elements than planned for,
+    /// buffers of another device.
     pub fn run<T: RunElement>(
         &mut self,
         stream: &Stream,
@@ -102,7 +108,9 @@ impl Runs {
         if stream.device().runs_kernels() {
             let turn = self.lookback.turn(stream)?;
             // SAFETY: lengths as checked; the status words are for `max_n` elements.
-            return unsafe { sealed::Launch::launch(stream, n, from, to, to_starts, to_count, turn) };
+            return unsafe {
+                sealed::Launch::launch(stream, n, from, to, to_starts, to_count, turn)
+            };
         }
         if let (Some(elements), Some(distinct), Some(starts), Some(count)) =
             (elements.host(), distinct.host_mut(), starts.host_mut(), count.host_mut())
@@ -115,10 +123,16 @@ impl Runs {
 }
 
 /// Counts the runs that begin in each chunk, then each chunk writes its own. Returns the count.
-fn on_host<T: Element>(threads: usize, elements: &[T], mut distinct: &mut [T], starts: &mut [u32]) -> u32 {
+fn on_host<T: Element>(
+    threads: usize,
+    elements: &[T],
+    mut distinct: &mut [T],
+    starts: &mut [u32],
+) -> u32 {
     let chunk = elements.len().div_ceil(threads * 4).max(1 << 12);
     let begins = |i: usize| i == 0 || elements[i] != elements[i - 1];
-    let of_chunk = |c: usize| (c * chunk..elements.len().min((c + 1) * chunk)).filter(|&i| begins(i));
+    let of_chunk =
+        |c: usize| (c * chunk..elements.len().min((c + 1) * chunk)).filter(|&i| begins(i));
     let chunks = elements.len().div_ceil(chunk);
     let counts = (0..chunks).into_par_iter().map(|c| of_chunk(c).count()).collect::<Vec<_>>();
     let runs = counts.iter().sum::<usize>();
@@ -126,7 +140,8 @@ fn on_host<T: Element>(threads: usize, elements: &[T], mut distinct: &mut [T], s
     let mut places = &mut starts[..runs];
     let mut parts = Vec::with_capacity(chunks);
     for &count in &counts {
-        let ((part, rest), (of_starts, after)) = (distinct.split_at_mut(count), places.split_at_mut(count));
+        let ((part, rest), (of_starts, after)) =
+            (distinct.split_at_mut(count), places.split_at_mut(count));
         parts.push((part, of_starts));
         (distinct, places) = (rest, after);
     }

@@ -29,19 +29,22 @@ mod sealed {
     }
     pub trait Launch: Scanned {
         /// # Safety
-        /// `input` and `output` hold `n` elements, `total` one, `turn` the status words of every tile.
+        /// `input` and `output` hold `n` elements, `total` one, `turn` the status words of every
+        /// tile.
         unsafe fn launch(stream: &Stream, args: Args<Self>) -> Result<()>;
     }
     macro_rules! launch {
         ($t:ident $kernel:ident) => {
             impl Launch for $t {
                 unsafe fn launch(stream: &Stream, a: Args<$t>) -> Result<()> {
-                    let (grid, inclusive, aligned) = (a.n.div_ceil($t::TILE), a.inclusive as u32, a.aligned as u32);
+                    let (grid, inclusive, aligned) =
+                        (a.n.div_ceil($t::TILE), a.inclusive as u32, a.aligned as u32);
                     let Turn { epoch, status, ticket } = a.turn;
                     // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
                     unsafe {
                         $kernel::launch(
-                            stream, grid, inclusive, aligned, a.n, epoch, a.input, a.output, a.total, status, ticket,
+                            stream, grid, inclusive, aligned, a.n, epoch, a.input, a.output,
+                            a.total, status, ticket,
                         )
                     }
                 }
@@ -54,9 +57,10 @@ mod sealed {
 
 /// Exclusive and inclusive sums of up to a given number of elements. Sums wrap.
 ///
-/// On a GPU: one launch, every element read once and written once (8 bytes of traffic an element for `u32`, 16 for `u64`).
-/// Scratch: 8 bytes for each 4096 `u32`, 16 for each 2048 `u64`. The same result on every device and in every run.
-/// Decoupled look-back: Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.
+/// On a GPU: one launch, every element read once and written once (8 bytes of traffic an element
+/// for `u32`, 16 for `u64`). Scratch: 8 bytes for each 4096 `u32`, 16 for each 2048 `u64`. The same
+/// result on every device and in every run. Decoupled look-back: Merrill and Garland, "Single-pass
+/// Parallel Prefix Scan with Decoupled Look-back", 2016.
 pub struct Scan<T> {
     max_n: usize,
     lookback: Lookback,
@@ -75,13 +79,23 @@ impl<T: ScanElement> Scan<T> {
     /// `output[i]` = sum of `input[..i]`.
     ///
     /// Errors: lengths that differ, more elements than planned for, buffers of another device.
-    pub fn exclusive(&mut self, stream: &Stream, input: View<'_, T>, output: ViewMut<'_, T>) -> Result<()> {
+    pub fn exclusive(
+        &mut self,
+        stream: &Stream,
+        input: View<'_, T>,
+        output: ViewMut<'_, T>,
+    ) -> Result<()> {
         self.run(stream, false, input, output)
     }
     /// `output[i]` = sum of `input[..=i]`.
     ///
     /// Errors: lengths that differ, more elements than planned for, buffers of another device.
-    pub fn inclusive(&mut self, stream: &Stream, input: View<'_, T>, output: ViewMut<'_, T>) -> Result<()> {
+    pub fn inclusive(
+        &mut self,
+        stream: &Stream,
+        input: View<'_, T>,
+        output: ViewMut<'_, T>,
+    ) -> Result<()> {
         self.run(stream, true, input, output)
     }
     /// The sum of all elements of the latest scan: one element.
@@ -93,23 +107,45 @@ impl<T: ScanElement> Scan<T> {
         self.lookback.bytes() + self.total.bytes()
     }
 
-    fn run(&mut self, stream: &Stream, inclusive: bool, input: View<'_, T>, mut output: ViewMut<'_, T>) -> Result<()> {
+    fn run(
+        &mut self,
+        stream: &Stream,
+        inclusive: bool,
+        input: View<'_, T>,
+        mut output: ViewMut<'_, T>,
+    ) -> Result<()> {
         check_length("output", output.len(), "the input", input.len())?;
         let n = check_planned("elements to scan", input.len(), self.max_n)?;
         let mut total = self.total.view_mut();
-        let args = (input.arg("input", stream)?, output.arg("output", stream)?, total.arg("total", stream)?);
+        let args = (
+            input.arg("input", stream)?,
+            output.arg("output", stream)?,
+            total.arg("total", stream)?,
+        );
         if n == 0 {
             return total.fill_bytes(0, stream);
         }
         if !stream.device().runs_kernels() {
-            if let (Some(input), Some(output), Some(total)) = (input.host(), output.host_mut(), total.host_mut()) {
-                total[0] = stream.device().install(|| on_host(stream.device().parallelism(), inclusive, input, output));
+            if let (Some(input), Some(output), Some(total)) =
+                (input.host(), output.host_mut(), total.host_mut())
+            {
+                total[0] = stream
+                    .device()
+                    .install(|| on_host(stream.device().parallelism(), inclusive, input, output));
             }
             return Ok(());
         }
         let aligned = input.is_aligned(16) && output.view().is_aligned(16);
         let turn = self.lookback.turn(stream)?;
-        let args = sealed::Args { inclusive, aligned, n, input: args.0, output: args.1, total: args.2, turn };
+        let args = sealed::Args {
+            inclusive,
+            aligned,
+            n,
+            input: args.0,
+            output: args.1,
+            total: args.2,
+            turn,
+        };
         // SAFETY: lengths as checked; the status words are for `max_n` elements.
         unsafe { T::launch(stream, args) }
     }
@@ -120,25 +156,36 @@ fn on_host<T: ScanElement>(threads: usize, inclusive: bool, input: &[T], output:
     let chunk = input.len().div_ceil(threads * 4).max(1 << 12);
     let sum = |part: &[T]| part.iter().fold(T::ZERO, |a, &x| a.plus(x));
     let mut before = input.par_chunks(chunk).map(sum).collect::<Vec<T>>();
-    let total = before.iter_mut().fold(T::ZERO, |all, of_chunk| all.plus(std::mem::replace(of_chunk, all)));
-    input.par_chunks(chunk).zip(output.par_chunks_mut(chunk)).zip(before).for_each(|((input, output), mut sum)| {
-        for (&x, y) in input.iter().zip(output) {
-            let upto = sum.plus(x);
-            *y = if inclusive { upto } else { sum };
-            sum = upto;
-        }
-    });
+    let total =
+        before.iter_mut().fold(T::ZERO, |all, of_chunk| all.plus(std::mem::replace(of_chunk, all)));
+    input.par_chunks(chunk).zip(output.par_chunks_mut(chunk)).zip(before).for_each(
+        |((input, output), mut sum)| {
+            for (&x, y) in input.iter().zip(output) {
+                let upto = sum.plus(x);
+                *y = if inclusive { upto } else { sum };
+                sum = upto;
+            }
+        },
+    );
     total
 }
 
 /// [`Scan::exclusive`] without a plan: allocates one, waits, and returns the sum of all elements.
-pub fn exclusive_scan<T: ScanElement>(stream: &Stream, input: View<'_, T>, output: ViewMut<'_, T>) -> Result<T> {
+pub fn exclusive_scan<T: ScanElement>(
+    stream: &Stream,
+    input: View<'_, T>,
+    output: ViewMut<'_, T>,
+) -> Result<T> {
     let mut plan = Scan::new(stream.device(), input.len())?;
     plan.exclusive(stream, input, output)?;
     Ok(plan.total().download()?[0])
 }
 /// [`Scan::inclusive`] without a plan: allocates one, waits, and returns the sum of all elements.
-pub fn inclusive_scan<T: ScanElement>(stream: &Stream, input: View<'_, T>, output: ViewMut<'_, T>) -> Result<T> {
+pub fn inclusive_scan<T: ScanElement>(
+    stream: &Stream,
+    input: View<'_, T>,
+    output: ViewMut<'_, T>,
+) -> Result<T> {
     let mut plan = Scan::new(stream.device(), input.len())?;
     plan.inclusive(stream, input, output)?;
     Ok(plan.total().download()?[0])
@@ -150,7 +197,8 @@ mod tests {
     use koel_kernels::lookback::MAX_EPOCH;
     use koel_kernels::scan::Scanned;
 
-    /// After 2^30 launches the status words are cleared: those of the first epochs must not be taken for new ones.
+    /// After 2^30 launches the status words are cleared: those of the first epochs must not be
+    /// taken for new ones.
     #[test]
     fn epochs_begin_again() -> Result<()> {
         let device = Device::executor(1);
@@ -159,8 +207,8 @@ mod tests {
         let (mut output, mut plan) = (device.alloc(n)?, Scan::new(&device, n)?);
         plan.inclusive(&stream, twos.view(), output.view_mut())?;
         plan.lookback.epoch = MAX_EPOCH - 1;
-        // The first of these leaves the words of the other tiles as they were in epoch 1; the last has other sums than
-        // the one before.
+        // The first of these leaves the words of the other tiles as they were in epoch 1; the last
+        // has other sums than the one before.
         for (epoch, n, each) in [(MAX_EPOCH, 5, 1), (1, n, 1), (2, n, 2)] {
             let input = if each == 1 { &ones } else { &twos };
             plan.inclusive(&stream, input.view().slice(..n)?, output.view_mut().slice(..n)?)?;

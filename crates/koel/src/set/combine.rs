@@ -8,17 +8,20 @@ use crate::map::plan::{Plan, Sizes};
 use crate::seed::Seeds;
 use koel_kernels::set::combine::how;
 
-/// Slots that the tables of a combination have for each key: not asked for by anybody, so what builds fastest.
+/// Slots that the tables of a combination have for each key: not asked for by anybody, so what
+/// builds fastest.
 const LOAD: f64 = 0.8;
-/// Times that each key of an array may come without more of them coming to a partition than there is room for: a partition has so few
-/// distinct keys then that their number varies.
+/// Times that each key of an array may come without more of them coming to a partition than there
+/// is room for: a partition has so few distinct keys then that their number varies.
 const COPIES: f64 = 64.0;
 
-/// Makes distinct keys, unions, intersections and differences of arrays of keys, and keeps the memory that this needs from one call to the
-/// next.
+/// Makes distinct keys, unions, intersections and differences of arrays of keys, and keeps the
+/// memory that this needs from one call to the next.
 ///
-/// Each result has every key once. On a GPU its keys come in any order, another one each time; on a CPU in an order that is the
-/// same for the same arrays as long as the process runs. No table is made in device memory: both arrays are partitioned in the same way, and each partition is dealt with on chip.
+/// Each result has every key once. On a GPU its keys come in any order, another one each time; on a
+/// CPU in an order that is the same for the same arrays as long as the process runs. No table is
+/// made in device memory: both arrays are partitioned in the same way, and each partition is dealt
+/// with on chip.
 ///
 /// ```
 /// use koel::{Device, SetCombiner};
@@ -38,13 +41,16 @@ const COPIES: f64 = 64.0;
 /// ```
 ///
 /// # Cost
-/// On a GPU, of 32-bit keys, 20 bytes of memory traffic for each key of each array (12 up to 7.4 million keys), and 4 for each key of the result; twice that for
-/// 64-bit keys. For each array one launch or two, and two more; a fill. Nothing waits, and nothing is allocated if there were as many keys
-/// before, so that it can be recorded in a [graph](Stream::capture). Scratch memory is about 10 bytes a key, 21 for 64-bit keys.
+/// On a GPU, of 32-bit keys, 20 bytes of memory traffic for each key of each array (12 up to 7.4
+/// million keys), and 4 for each key of the result; twice that for 64-bit keys. For each array one
+/// launch or two, and two more; a fill. Nothing waits, and nothing is allocated if there were as
+/// many keys before, so that it can be recorded in a [graph](Stream::capture). Scratch memory is
+/// about 10 bytes a key, 21 for 64-bit keys.
 ///
-/// Frequent keys cost little more: copies are dropped on the way where a tile has many of them, and there is room for what is as uneven as
-/// keys with 64 copies each. Where keys have hundreds to thousands, evenly mixed, partitions may overflow, and everything is done again with atomics in device memory: some ten times as
-/// slow, if the distinct keys do not fit the cache.
+/// Frequent keys cost little more: copies are dropped on the way where a tile has many of them, and
+/// there is room for what is as uneven as keys with 64 copies each. Where keys have hundreds to
+/// thousands, evenly mixed, partitions may overflow, and everything is done again with atomics in
+/// device memory: some ten times as slow, if the distinct keys do not fit the cache.
 pub struct SetCombiner<K: Key = u32> {
     device: Device,
     sizes: Sizes,
@@ -81,10 +87,11 @@ impl<K: Key> SetCombiner<K> {
         matches!(&self.scratch, Scratch::Kernels(passes) if passes.iter().flatten().all(Passes::is_clean))
     }
 
-    /// The distinct keys of an array: `output[..count[0]]`, in any order; what is behind them is not defined.
+    /// The distinct keys of an array: `output[..count[0]]`, in any order; what is behind them is
+    /// not defined.
     ///
-    /// See [the cost](Self#cost). Errors: an output of fewer elements than there are keys, buffers of another device, more keys than 31-bit
-    /// indices reach, out of memory.
+    /// See [the cost](Self#cost). Errors: an output of fewer elements than there are keys, buffers
+    /// of another device, more keys than 31-bit indices reach, out of memory.
     pub fn unique_into(
         &mut self,
         stream: &Stream,
@@ -109,7 +116,8 @@ impl<K: Key> SetCombiner<K> {
     }
     /// The keys that are in both arrays, each once: `output[..count[0]]`.
     ///
-    /// Otherwise as [`unique_into`](Self::unique_into); the output must have room for the first array.
+    /// Otherwise as [`unique_into`](Self::unique_into); the output must have room for the first
+    /// array.
     pub fn intersection_into(
         &mut self,
         stream: &Stream,
@@ -164,7 +172,12 @@ impl<K: Key> SetCombiner<K> {
             Scratch::Kernels(scratch) => {
                 let [first, second] = scratch;
                 let first_plan = plan.with_the_same_partitions(n[0], self.sizes)?;
-                let passes = kernels::reserve(&self.device, first, &first_plan, Lengths::of_array(&first_plan, put))?;
+                let passes = kernels::reserve(
+                    &self.device,
+                    first,
+                    &first_plan,
+                    Lengths::of_array(&first_plan, put),
+                )?;
                 let Some(others) = others else {
                     return kernels::combine_arrays(
                         stream,
@@ -177,9 +190,22 @@ impl<K: Key> SetCombiner<K> {
                     );
                 };
                 let second_plan = plan.with_the_same_partitions(n[1], self.sizes)?;
-                let second = kernels::reserve(&self.device, second, &second_plan, Lengths::of_array(&second_plan, 0))?;
+                let second = kernels::reserve(
+                    &self.device,
+                    second,
+                    &second_plan,
+                    Lengths::of_array(&second_plan, 0),
+                )?;
                 let second = Some((&second_plan, others, second));
-                kernels::combine_arrays(stream, what, seed, (&first_plan, keys, passes), second, output, count)
+                kernels::combine_arrays(
+                    stream,
+                    what,
+                    seed,
+                    (&first_plan, keys, passes),
+                    second,
+                    output,
+                    count,
+                )
             }
             Scratch::Cpu(scratch) => {
                 let others = others.map_or(Some(&[][..]), |others| others.host());
@@ -187,9 +213,15 @@ impl<K: Key> SetCombiner<K> {
                     (keys.host(), others, output.host_mut(), count.host_mut())
                 {
                     let arrays = [keys, others];
-                    count[0] =
-                        cpu::set::combine(&self.device, plan.shape, seed, what, arrays, output, scratch.each_mut())?
-                            as u64;
+                    count[0] = cpu::set::combine(
+                        &self.device,
+                        plan.shape,
+                        seed,
+                        what,
+                        arrays,
+                        output,
+                        scratch.each_mut(),
+                    )? as u64;
                 }
                 Ok(())
             }
@@ -208,9 +240,17 @@ fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>)
     let stream = device.stream()?;
     let room = keys.len() + if what == how::UNION { others.map_or(0, <[K]>::len) } else { 0 };
     let (mut output, mut count) = (device.alloc(room)?, device.alloc(1)?);
-    let (keys, others) = (device.stage(keys)?, others.map(|others| device.stage(others)).transpose()?);
+    let (keys, others) =
+        (device.stage(keys)?, others.map(|others| device.stage(others)).transpose()?);
     let others = others.as_ref().map(|others| others.view());
-    SetCombiner::new(device)?.combine(&stream, what, keys.view(), others, output.view_mut(), count.view_mut())?;
+    SetCombiner::new(device)?.combine(
+        &stream,
+        what,
+        keys.view(),
+        others,
+        output.view_mut(),
+        count.view_mut(),
+    )?;
     output.view().slice(..count.download()?[0] as usize)?.download()
 }
 /// The distinct keys of host keys, in any order. A [`SetCombiner`] does the same in device memory.
@@ -226,7 +266,8 @@ fn of_host<K: Key>(device: &Device, what: u32, keys: &[K], others: Option<&[K]>)
 pub fn unique<K: Key>(device: &Device, keys: &[K]) -> Result<Vec<K>> {
     of_host(device, how::DISTINCT, keys, None)
 }
-/// The host keys that are in one of two arrays or in both, each once, in any order. Otherwise as [`unique`].
+/// The host keys that are in one of two arrays or in both, each once, in any order. Otherwise as
+/// [`unique`].
 pub fn union<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>> {
     of_host(device, how::UNION, keys, Some(others))
 }
@@ -234,7 +275,8 @@ pub fn union<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>
 pub fn intersection<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>> {
     of_host(device, how::INTERSECTION, keys, Some(others))
 }
-/// The host keys of the first array that are not in the second, each once, in any order. Otherwise as [`unique`].
+/// The host keys of the first array that are not in the second, each once, in any order. Otherwise
+/// as [`unique`].
 pub fn difference<K: Key>(device: &Device, keys: &[K], others: &[K]) -> Result<Vec<K>> {
     of_host(device, how::DIFFERENCE, keys, Some(others))
 }

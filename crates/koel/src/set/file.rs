@@ -74,7 +74,14 @@ impl<K: Key> Filed for Set<K> {
         let report = Mutex::new(Report::Known(SetReport::default()));
         let set = Set { device: device.clone(), plan, storage, report };
         let (slots, bytes) = (slots_of::<K>(&plan), set.bytes());
-        let report = SetReport { keys, duplicates, stashed: stashed as usize, slots, bytes, ..SetReport::default() };
+        let report = SetReport {
+            keys,
+            duplicates,
+            stashed: stashed as usize,
+            slots,
+            bytes,
+            ..SetReport::default()
+        };
         *set.report.lock().unwrap_or_else(|e| e.into_inner()) = Report::Known(report);
         Ok(set)
     }

@@ -1,4 +1,5 @@
-//! Builds, lookups and combinations by kernels: on a GPU, and on the test executor. Nothing here waits.
+//! Builds, lookups and combinations by kernels: on a GPU, and on the test executor. Nothing here
+//! waits.
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
@@ -20,7 +21,8 @@ use koel_kernels::set::{build, combine, export, few, find, partition, settle, up
 use koel_simt::{Buf, In};
 
 macro_rules! kernels { ($($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),* $(; table; $($more:ident: $more_of:ty),*)?): $module:ident $u32:ident $u64:ident;)*) => {
-    /// A type of keys and its kernels: each function launches one of them on a stream, in `grid` blocks. Kernels take a table in parts.
+    /// A type of keys and its kernels: each function launches one of them on a stream, in `grid`
+    /// blocks. Kernels take a table in parts.
     #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
     pub trait Kernels: Member<Pairs: crate::map::kernels::Kernels> + Element {
         $(
@@ -118,10 +120,13 @@ kernels! {
 const SETTLED: u32 = 2048;
 /// Threads of a block of the lookups and of the export.
 pub const THREADS: u32 = 256;
-const _: () =
-    assert!(find::set_contains_u32::SPEC.threads == THREADS && export::set_export_u32::SPEC.threads == THREADS);
+const _: () = assert!(
+    find::set_contains_u32::SPEC.threads == THREADS
+        && export::set_export_u32::SPEC.threads == THREADS
+);
 
-/// What plans of sets are made of: twice the keys of 32 bits for a block as of 64, in as many bytes.
+/// What plans of sets are made of: twice the keys of 32 bits for a block as of 64, in as many
+/// bytes.
 pub fn sizes<K: Member>() -> Sizes {
     let (pairs, shared): (u32, fn(u32, u32) -> u32) = match size_of::<K>() {
         4 => (7200, |buckets, list| combine_bytes(buckets, list, 4)),
@@ -148,8 +153,15 @@ pub fn fits<K: Kernels>(slots: &Slots<K>, plan: &Plan) -> bool {
 }
 /// A set as kernels see it.
 pub fn table<K: Kernels>(slots: &Slots<K>, stream: &Stream, plan: &Plan) -> Result<Table<K>> {
-    let (stash, header) = (slots.stash.view().arg("stash", stream)?, slots.header.view().arg("header", stream)?);
-    Ok(Table::new(plan.shape, plan.stash_bits, slots.slots.view().arg("slots", stream)?, stash, header))
+    let (stash, header) =
+        (slots.stash.view().arg("stash", stream)?, slots.header.view().arg("header", stream)?);
+    Ok(Table::new(
+        plan.shape,
+        plan.stash_bits,
+        slots.slots.view().arg("slots", stream)?,
+        stash,
+        header,
+    ))
 }
 
 /// Memory in which the keys of an array come to their partitions.
@@ -188,7 +200,8 @@ impl Lengths {
         Lengths { by_group: plan.group_places(), by_partition: plan.partition_places().max(again) }
     }
 }
-/// Words of the marks of a set that is built again, and slots of the table of keys that wait: more than there are keys.
+/// Words of the marks of a set that is built again, and slots of the table of keys that wait: more
+/// than there are keys.
 fn marks<K: Kernels>(plan: &Plan) -> usize {
     mark_words::<K>(plan.shape.all_buckets()) as usize
 }
@@ -227,10 +240,12 @@ impl<K: Kernels> Passes<K> {
     #[cfg(test)]
     pub fn is_clean(&self) -> bool {
         let zero = |b: &Buffer<u32>| b.download().unwrap().iter().all(|&w| w == 0);
-        zero(&self.cursors) && zero(&self.state) && self.valid.download().unwrap().iter().all(|&w| w == !0)
+        zero(&self.cursors)
+            && zero(&self.state)
+            && self.valid.download().unwrap().iter().all(|&w| w == !0)
     }
-    /// The partition passes: one or two launches. `groups`: where keys by group go if this has no memory for them. `stash`: what is to be
-    /// cleared, and its words.
+    /// The partition passes: one or two launches. `groups`: where keys by group go if this has no
+    /// memory for them. `stash`: what is to be cleared, and its words.
     fn run(
         &mut self,
         stream: &Stream,
@@ -267,8 +282,10 @@ impl<K: Kernels> Passes<K> {
             let ours = if of_groups > 0 { ..of_groups } else { ..bins };
             let cursors = self.cursors.view_mut().slice(ours)?.arg("cursors", stream)?;
             let valid = self.valid.view_mut().slice(ours)?.arg("valid", stream)?;
-            let (tiles, bins) = (n.div_ceil(in_tile).max(1), with_crowd(first, Duplicates::KeepLast, in_tile));
-            // SAFETY: `n` keys; one cursor a bin; `out` has every bin's room, `overflow` both areas.
+            let (tiles, bins) =
+                (n.div_ceil(in_tile).max(1), with_crowd(first, Duplicates::KeepLast, in_tile));
+            // SAFETY: `n` keys; one cursor a bin; `out` has every bin's room, `overflow` both
+            // areas.
             unsafe {
                 let launch = if many { K::from_input_many } else { K::from_input };
                 launch(
@@ -380,10 +397,18 @@ pub fn build<K: Kernels>(
     let (n, shape) = (plan.n, plan.shape);
     let stash = set.stash.view_mut().arg("stash", stream)?;
     let Seeds { first: seed, redraws, gives_up } = seeds;
-    passes.run(stream, plan, seed, keys, Some(set.slots.view_mut()), (stash, stash_words::<K::Pairs>(plan) as u32))?;
+    passes.run(
+        stream,
+        plan,
+        seed,
+        keys,
+        Some(set.slots.view_mut()),
+        (stash, stash_words::<K::Pairs>(plan) as u32),
+    )?;
     let slots = set.slots.view_mut().arg("slots", stream)?;
     let Arrived { keys: by_partition, counts, valid, overflow, state } = passes.arrived(stream)?;
-    // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash 2^`stash_bits` slots.
+    // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash
+    // 2^`stash_bits` slots.
     unsafe {
         K::build_partitions(
             stream,
@@ -414,14 +439,20 @@ pub fn build<K: Kernels>(
     let header = set.header.view_mut().arg("header", stream)?;
     let grid = resident(stream, n, SETTLED);
     // SAFETY: everything as the build left it; the spare memory has marks and a slot for each key.
-    unsafe { K::settle(stream, grid, shape, settling, keys, slots, stash, spare, cursors, valid, state, header) }?;
+    unsafe {
+        K::settle(
+            stream, grid, shape, settling, keys, slots, stash, spare, cursors, valid, state, header,
+        )
+    }?;
     passes.clean = true;
     Ok(())
 }
 
-/// Puts on the stream what is made of one array or two: `keys[..count[0]]`, in any order. Both have the same partitions.
+/// Puts on the stream what is made of one array or two: `keys[..count[0]]`, in any order. Both have
+/// the same partitions.
 ///
-/// Launches: for each array a pass over it, with two passes another one; one that combines, and the end; and a fill.
+/// Launches: for each array a pass over it, with two passes another one; one that combines, and the
+/// end; and a fill.
 #[allow(clippy::too_many_arguments, reason = "two arrays, each with its plan and memory")]
 pub fn combine_arrays<K: Kernels>(
     stream: &Stream,
@@ -435,7 +466,9 @@ pub fn combine_arrays<K: Kernels>(
     debug_assert_eq!(second.is_none(), what == how::DISTINCT);
     count.fill_bytes(0, stream)?;
     // There is no stash to clear: none of its words is touched.
-    let no_stash = |count: &mut ViewMut<'_, u64>| Ok::<_, crate::error::Error>((count.arg("count", stream)?, 0));
+    let no_stash = |count: &mut ViewMut<'_, u64>| {
+        Ok::<_, crate::error::Error>((count.arg("count", stream)?, 0))
+    };
     passes.run(stream, plan, seed, first, None, no_stash(&mut count)?)?;
     let arrived = passes.arrived(stream)?;
     let [cursors, valid, state] = passes.counters(stream)?;
@@ -455,7 +488,8 @@ pub fn combine_arrays<K: Kernels>(
     }
     let (keys, count) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
     let (shape, (second, second_source)) = (plan.shape, of_second);
-    // SAFETY: the bins of both arrays as their passes left them; `keys` has room for all that may be wanted.
+    // SAFETY: the bins of both arrays as their passes left them; `keys` has room for all that may
+    // be wanted.
     unsafe {
         K::combine(
             stream,

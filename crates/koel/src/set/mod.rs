@@ -1,28 +1,33 @@
-//! Sets: the flagship table without values, built in bulk and looked up in bulk, with keys of 32 or 64 bits.
+//! Sets: the flagship table without values, built in bulk and looked up in bulk, with keys of 32 or
+//! 64 bits.
 //!
 //! # How it works
-//! As a [map](crate::map), with buckets of eight 32-bit keys or four 64-bit ones in one 32-byte sector: a lookup reads one sector, a second
-//! one for few keys; a build partitions the keys and fills each partition on chip. [`layout`] has the bytes, which are the same on every
-//! device. Equal keys meet in one slot while it is filled, at no cost beside the lookup that every key makes anyway.
+//! As a [map](crate::map), with buckets of eight 32-bit keys or four 64-bit ones in one 32-byte
+//! sector: a lookup reads one sector, a second one for few keys; a build partitions the keys and
+//! fills each partition on chip. [`layout`] has the bytes, which are the same on every
+//! device. Equal keys meet in one slot while it is filled, at no cost beside the lookup that every
+//! key makes anyway.
 //!
 //! # Guarantees
-//! Every key can be stored, that of all ones included. A build fails only for lack of memory. Answers are the same on every device and in
-//! every run. Which key lies in which slot is not, and nor is the order of [`keys`](Set::keys).
+//! Every key can be stored, that of all ones included. A build fails only for lack of memory.
+//! Answers are the same on every device and in every run. Which key lies in which slot is not, and
+//! nor is the order of [`keys`](Set::keys).
 //!
 //! ```
 //! let device = koel::Device::cpu()?; // or Device::best(): a GPU if a driver finds one
 //! let set = koel::Set::build(&device, &[3u32, 5, 7, 5])?;
 //! assert_eq!((set.len()?, set.contains(&[5, 6])?), (3, vec![true, false]));
 //!
-//! let mut common = koel::set::intersection(&device, &[3u32, 5, 7], &[7, 7, 8, 3])?; // in any order
-//! common.sort();
-//! assert_eq!(common, [3, 7]);
+//! let mut common = koel::set::intersection(&device, &[3u32, 5, 7], &[7, 7, 8, 3])?; // in any
+//! order common.sort(); assert_eq!(common, [3, 7]);
 //! # Ok::<(), koel::Error>(())
 //! ```
 //!
 //! # In a loop
-//! A [`SetBuilder`] keeps the memory that building needs, and [`rebuild`](SetBuilder::rebuild) puts other keys into a set that is there:
-//! nothing is allocated, and nothing waits. A [`SetUpdater`] puts keys in and takes keys out. A [`SetCombiner`] does so for distinct keys, unions, intersections and differences of arrays.
+//! A [`SetBuilder`] keeps the memory that building needs, and [`rebuild`](SetBuilder::rebuild) puts
+//! other keys into a set that is there: nothing is allocated, and nothing waits. A [`SetUpdater`]
+//! puts keys in and takes keys out. A [`SetCombiner`] does so for distinct keys, unions,
+//! intersections and differences of arrays.
 //!
 //! ```
 //! use koel::{Device, SetBuilder, SetOptions};
@@ -42,8 +47,8 @@
 //! ```
 //!
 //! # Changing a set
-//! Keys come and go in batches: [`insert`](Set::insert), [`erase`](Set::erase) and mixed ones by [`update`](Set::update). The result is that of doing
-//! one operation after the other.
+//! Keys come and go in batches: [`insert`](Set::insert), [`erase`](Set::erase) and mixed ones by
+//! [`update`](Set::update). The result is that of doing one operation after the other.
 //!
 //! ```
 //! let mut set = koel::Set::build(&koel::Device::cpu()?, &[3u32, 5, 7])?;
@@ -85,11 +90,13 @@ pub use update::{SetOperation, SetUpdater};
 pub struct SetOptions {
     /// Keys per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
-    /// Hash seed. `None`: one drawn at random, once in a process, so that nobody can choose keys against it. Answers do not depend on it,
-    /// but the set's bytes do, and the order of [`Set::keys`]: ask for a seed where these are to be the same in every run on a CPU.
+    /// Hash seed. `None`: one drawn at random, once in a process, so that nobody can choose keys
+    /// against it. Answers do not depend on it, but the set's bytes do, and the order of
+    /// [`Set::keys`]: ask for a seed where these are to be the same in every run on a CPU.
     ///
-    /// By a seed that is known, keys can be chosen that share their buckets. A build that would stash more than a 32nd of the keys (128 of
-    /// few, 32,768 of many) takes another seed, drawn at random, and starts again: [`SetReport::attempts`] tells.
+    /// By a seed that is known, keys can be chosen that share their buckets. A build that would
+    /// stash more than a 32nd of the keys (128 of few, 32,768 of many) takes another seed,
+    /// drawn at random, and starts again: [`SetReport::attempts`] tells.
     pub seed: Option<u32>,
 }
 impl Default for SetOptions {
@@ -113,8 +120,8 @@ pub struct SetReport {
     pub bytes: usize,
     /// Bytes that the build needed besides, kept by the [`SetBuilder`].
     pub scratch_bytes: usize,
-    /// Times that building was begun, each with another seed: more than one if more keys came to a partition, or to the stash, than
-    /// there was room for; 0 if the set came from a file.
+    /// Times that building was begun, each with another seed: more than one if more keys came to a
+    /// partition, or to the stash, than there was room for; 0 if the set came from a file.
     pub attempts: u32,
     /// Keys that were behind the bins of a partition pass.
     pub overflowed: usize,
@@ -149,7 +156,8 @@ enum Report {
 }
 
 impl<K: Key> Set<K> {
-    /// Builds a set on a device from host keys, with the options' defaults: load 0.8. Equal keys are one.
+    /// Builds a set on a device from host keys, with the options' defaults: load 0.8. Equal keys
+    /// are one.
     ///
     /// Errors: more keys than 31-bit indices reach, out of memory.
     pub fn build(device: &Device, keys: &[K]) -> Result<Set<K>> {
@@ -160,7 +168,8 @@ impl<K: Key> Set<K> {
     pub fn device(&self) -> &Device {
         &self.device
     }
-    /// Keys stored. After a [`rebuild`](SetBuilder::rebuild) this waits for it and reads the header back.
+    /// Keys stored. After a [`rebuild`](SetBuilder::rebuild) this waits for it and reads the header
+    /// back.
     pub fn len(&self) -> Result<usize> {
         Ok(self.report()?.keys)
     }
@@ -168,7 +177,8 @@ impl<K: Key> Set<K> {
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// How its build went. After a [`rebuild`](SetBuilder::rebuild) this waits for it and reads the header back.
+    /// How its build went. After a [`rebuild`](SetBuilder::rebuild) this waits for it and reads the
+    /// header back.
     pub fn report(&self) -> Result<SetReport> {
         self.outcome()?.map_err(|attempts| Error::Setting {
             field: "load",
@@ -209,7 +219,9 @@ impl<K: Key> Set<K> {
     pub fn bytes(&self) -> usize {
         match &self.storage {
             Storage::Kernels(table) => table.bytes(),
-            Storage::Cpu(OnCpu { table, stash, header, .. }) => table.bytes() + stash.bytes() + header.bytes(),
+            Storage::Cpu(OnCpu { table, stash, header, .. }) => {
+                table.bytes() + stash.bytes() + header.bytes()
+            }
         }
     }
     /// Makes it hold nothing, after a rebuild that failed.
@@ -226,14 +238,16 @@ impl<K: Key> Set<K> {
         };
         // If not even that can be done, the device answers no lookup either.
         drop(emptied);
-        *self.report.lock().unwrap_or_else(|e| e.into_inner()) = Report::Known(SetReport::default());
+        *self.report.lock().unwrap_or_else(|e| e.into_inner()) =
+            Report::Known(SetReport::default());
     }
     /// How its buckets are laid out.
     pub fn shape(&self) -> Shape {
         self.plan.shape
     }
-    /// The set as kernels see it, to look keys up inside a kernel that is launched on `stream`: hand over its parts and put them together
-    /// again there. It owns nothing: neither drop nor rebuild the set until the kernel has run.
+    /// The set as kernels see it, to look keys up inside a kernel that is launched on `stream`:
+    /// hand over its parts and put them together again there. It owns nothing: neither drop nor
+    /// rebuild the set until the kernel has run.
     ///
     /// ```
     /// use koel::set::Table;
@@ -267,8 +281,9 @@ impl<K: Key> Set<K> {
         }
     }
 
-    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies through host memory and waits. What was
-    /// [opened](Self::open) is checked and then copied from where it is.
+    /// A copy on another device, or on the same one: the same bytes, the same answers. Copies
+    /// through host memory and waits. What was [opened](Self::open) is checked and then copied
+    /// from where it is.
     ///
     /// Errors: a build that failed, out of memory; of a set that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Set<K>> {
@@ -276,7 +291,9 @@ impl<K: Key> Set<K> {
         let (len, of_slot) = (slots_of::<K>(&plan), K::Pairs::SLOT_WORDS);
         let OnHost { stash, seed, held } = self.on_host()?;
         let slots = match &self.storage {
-            Storage::Kernels(table) => device.upload(&table.slots.view().slice(..len)?.download()?)?,
+            Storage::Kernels(table) => {
+                device.upload(&table.slots.view().slice(..len)?.download()?)?
+            }
             Storage::Cpu(OnCpu { table, .. }) => table.upload(len, device)?,
         };
         // Only a stash that holds something has slots to speak of.
@@ -310,14 +327,24 @@ impl<K: Key> Set<K> {
     /// Whether the set holds host keys. Copies both ways and waits.
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
         let mut found = self.device.alloc(keys.len())?;
-        self.contains_into(&self.device.stream()?, self.device.stage(keys)?.view(), found.view_mut())?;
+        self.contains_into(
+            &self.device.stream()?,
+            self.device.stage(keys)?.view(),
+            found.view_mut(),
+        )?;
         Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
     }
     /// Whether the set holds each key: `found[i]` becomes 1 or 0.
     ///
-    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; of the set one sector of 32 bytes a key,
-    /// two for some 7 % of the 32-bit keys and 13 % of the 64-bit keys at load 0.8. Errors: lengths that differ, buffers of another device.
-    pub fn contains_into(&self, stream: &Stream, keys: View<'_, K>, mut found: ViewMut<'_, u8>) -> Result<()> {
+    /// One launch; allocates nothing, waits for nothing. Keys are read and answers written once; of
+    /// the set one sector of 32 bytes a key, two for some 7 % of the 32-bit keys and 13 % of
+    /// the 64-bit keys at load 0.8. Errors: lengths that differ, buffers of another device.
+    pub fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
         check_length("found", found.len(), "keys", keys.len())?;
         let n = count32("keys", keys.len())?;
         let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
@@ -328,16 +355,24 @@ impl<K: Key> Set<K> {
                 unsafe { K::find_flags(stream, grid(n), n, table, queries, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
-                (Some(keys), Some(found)) => table.finder(self.plan.shape).contains(&self.device, keys, found),
+                (Some(keys), Some(found)) => {
+                    table.finder(self.plan.shape).contains(&self.device, keys, found)
+                }
                 _ => Ok(()),
             },
         }
     }
-    /// Whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits behind the last key become 0.
+    /// Whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits
+    /// behind the last key become 0.
     ///
-    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors: fewer or more words than `keys / 32`,
-    /// rounded up; buffers of another device.
-    pub fn contains_bits(&self, stream: &Stream, keys: View<'_, K>, mut found: ViewMut<'_, u32>) -> Result<()> {
+    /// As [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors:
+    /// fewer or more words than `keys / 32`, rounded up; buffers of another device.
+    pub fn contains_bits(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut found: ViewMut<'_, u32>,
+    ) -> Result<()> {
         check_length("found", found.len(), "keys / 32", keys.len().div_ceil(32))?;
         let n = count32("keys", keys.len())?;
         let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
@@ -348,7 +383,9 @@ impl<K: Key> Set<K> {
                 unsafe { K::find_bits(stream, grid(n), n, table, queries, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
-                (Some(keys), Some(found)) => table.finder(self.plan.shape).contains_bits(&self.device, keys, found),
+                (Some(keys), Some(found)) => {
+                    table.finder(self.plan.shape).contains_bits(&self.device, keys, found)
+                }
                 _ => Ok(()),
             },
         }
@@ -361,8 +398,14 @@ impl<K: Key> Set<K> {
     }
     /// How many of the keys the set holds: `count[0]`.
     ///
-    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as [`contains_into`](Self::contains_into).
-    pub fn count_into(&self, stream: &Stream, keys: View<'_, K>, mut count: ViewMut<'_, u64>) -> Result<()> {
+    /// A fill of one word and one launch; allocates nothing, waits for nothing. Otherwise as
+    /// [`contains_into`](Self::contains_into).
+    pub fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        mut count: ViewMut<'_, u64>,
+    ) -> Result<()> {
         check_length("count", count.len(), "one sum", 1)?;
         let n = count32("keys", keys.len())?;
         let (queries, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
@@ -390,9 +433,15 @@ impl<K: Key> Set<K> {
     }
     /// All keys, in any order, as `keys[..count[0]]`.
     ///
-    /// A fill of one word and one launch, which reads the set once and writes the keys once. Errors: an array that has fewer elements than
-    /// the set has keys, which it asks for as [`len`](Self::len) does; buffers of another device.
-    pub fn export_into(&self, stream: &Stream, mut keys: ViewMut<'_, K>, mut count: ViewMut<'_, u64>) -> Result<()> {
+    /// A fill of one word and one launch, which reads the set once and writes the keys once.
+    /// Errors: an array that has fewer elements than the set has keys, which it asks for as
+    /// [`len`](Self::len) does; buffers of another device.
+    pub fn export_into(
+        &self,
+        stream: &Stream,
+        mut keys: ViewMut<'_, K>,
+        mut count: ViewMut<'_, u64>,
+    ) -> Result<()> {
         check_length("count", count.len(), "one sum", 1)?;
         let n = self.len()?;
         check_length("keys", keys.len().min(n), "keys of the set", n)?;
@@ -401,14 +450,16 @@ impl<K: Key> Set<K> {
             Storage::Kernels(table) => {
                 count.fill_bytes(0, stream)?;
                 let table = kernels::table(table, stream, &self.plan)?;
-                let threads = table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(K::SLOTS.into());
+                let threads = table.shape.all_buckets()
+                    + (1u64 << table.stash_bits).div_ceil(K::SLOTS.into());
                 let grid = threads.div_ceil(kernels::THREADS as u64) as u32;
                 // SAFETY: the set as built; room for as many keys as it has.
                 unsafe { K::export(stream, grid, table, keys_arg, count_arg) }
             }
             Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
                 if let (Some(keys), Some(count)) = (keys.host_mut(), count.host_mut()) {
-                    let in_slots = cpu::set::keys(self.plan.shape, &table.host()[..slots_of::<K>(&self.plan)]);
+                    let in_slots =
+                        cpu::set::keys(self.plan.shape, &table.host()[..slots_of::<K>(&self.plan)]);
                     let held = stash.held().map(|_| K::EMPTY);
                     let all = in_slots.chain(stash.iter().map(K::Pairs::key)).chain(held);
                     keys.iter_mut().zip(all).for_each(|(to, mixed)| *to = unmixed(*seed, mixed));
@@ -453,7 +504,11 @@ impl<K: Key> SetBuilder<K> {
     pub fn new(device: &Device, options: SetOptions) -> Result<SetBuilder<K>> {
         if !(0.3..=0.95).contains(&options.load) {
             let expected = "0.3 to 0.95".into();
-            return Err(Error::Setting { field: "load", found: options.load.to_string(), expected });
+            return Err(Error::Setting {
+                field: "load",
+                found: options.load.to_string(),
+                expected,
+            });
         }
         let scratch = match device.runs_kernels() {
             true => Scratch::Kernels(None),
@@ -465,8 +520,10 @@ impl<K: Key> SetBuilder<K> {
 
     /// Builds a set of these keys; equal ones are one. Waits for the device.
     ///
-    /// On a GPU 25 bytes of memory traffic a 32-bit key at load 0.8, 50 a 64-bit key, and a third less up to 7.4 million keys (half as many
-    /// wider ones), which need one pass; three launches or four. Errors: more keys than 31-bit indices reach, buffers of another device, out of memory.
+    /// On a GPU 25 bytes of memory traffic a 32-bit key at load 0.8, 50 a 64-bit key, and a third
+    /// less up to 7.4 million keys (half as many wider ones), which need one pass; three
+    /// launches or four. Errors: more keys than 31-bit indices reach, buffers of another device,
+    /// out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Set<K>> {
         let plan = self.check(stream, keys)?;
         self.build_planned(plan, stream, keys)
@@ -484,21 +541,26 @@ impl<K: Key> SetBuilder<K> {
         self.run(&mut set, stream, keys, Some(&start), first)?;
         if waits && set.outcome()?.is_err() {
             self.run(&mut set, stream, keys, Some(&start), then)?;
-            if let Report::InHeader(.., given_up) = set.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
+            if let Report::InHeader(.., given_up) =
+                set.report.get_mut().unwrap_or_else(|e| e.into_inner())
+            {
                 *given_up = 1;
             }
         }
         set.report()?;
         Ok(set)
     }
-    /// Puts other keys into a set, whatever it held: as [`build`](Self::build), but on a GPU nothing waits, and nothing is allocated if the
-    /// set and this builder have had as many keys before.
+    /// Puts other keys into a set, whatever it held: as [`build`](Self::build), but on a GPU
+    /// nothing waits, and nothing is allocated if the set and this builder have had as many
+    /// keys before.
     ///
-    /// The set answers for the new keys from here on in the order of the stream. How it went, [`Set::report`] tells. Where nothing is
-    /// allocated, it can be recorded in a [graph](Stream::capture).
+    /// The set answers for the new keys from here on in the order of the stream. How it went,
+    /// [`Set::report`] tells. Where nothing is allocated, it can be recorded in a
+    /// [graph](Stream::capture).
     ///
-    /// Errors: as [`build`](Self::build); a set on another device. After an error of the arguments, and when memory is out, the set is as it
-    /// was; after any other error it holds nothing. A larger table is made before the old one is given back.
+    /// Errors: as [`build`](Self::build); a set on another device. After an error of the arguments,
+    /// and when memory is out, the set is as it was; after any other error it holds nothing. A
+    /// larger table is made before the old one is given back.
     pub fn rebuild(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>) -> Result<()> {
         let plan = self.check(stream, keys)?;
         if set.device != self.device {
@@ -513,10 +575,18 @@ impl<K: Key> SetBuilder<K> {
         }
         done
     }
-    fn replace(&mut self, set: &mut Set<K>, plan: Plan, stream: &Stream, keys: View<'_, K>) -> Result<()> {
+    fn replace(
+        &mut self,
+        set: &mut Set<K>,
+        plan: Plan,
+        stream: &Stream,
+        keys: View<'_, K>,
+    ) -> Result<()> {
         let fits = match &set.storage {
             Storage::Kernels(table) => kernels::fits(table, &plan),
-            Storage::Cpu(OnCpu { table, .. }) => table.own().is_some_and(|table| table.len() >= slots_of::<K>(&plan)),
+            Storage::Cpu(OnCpu { table, .. }) => {
+                table.own().is_some_and(|table| table.len() >= slots_of::<K>(&plan))
+            }
         };
         let larger = if fits { None } else { Some(self.storage(&plan)?) };
         let plan = replace(&mut set.plan, plan);
@@ -574,19 +644,42 @@ impl<K: Key> SetBuilder<K> {
         let report = match (&mut self.scratch, &mut set.storage) {
             (
                 Scratch::Cpu(scratch),
-                Storage::Cpu(OnCpu { table: Stored::Own(table), stash, seed: of_set, header: words }),
+                Storage::Cpu(OnCpu {
+                    table: Stored::Own(table),
+                    stash,
+                    seed: of_set,
+                    header: words,
+                }),
             ) => {
                 let mut view = table.view_mut();
                 let Drawn { built: counts, seed, attempts } = match (view.host_mut(), keys.host()) {
-                    (Some(table), Some(keys)) => seeds.build(plan.most_stashed(), |seed, most| {
-                        let table = &mut table[..slots_of::<K>(&plan)];
-                        cpu::set::build(&self.device, plan.shape, seed, keys, most, table, stash, scratch)
-                    })?,
-                    _ => Drawn { built: cpu::set::Counts::default(), seed: seeds.first, attempts: 1 },
+                    (Some(table), Some(keys)) => {
+                        seeds.build(plan.most_stashed(), |seed, most| {
+                            let table = &mut table[..slots_of::<K>(&plan)];
+                            cpu::set::build(
+                                &self.device,
+                                plan.shape,
+                                seed,
+                                keys,
+                                most,
+                                table,
+                                stash,
+                                scratch,
+                            )
+                        })?
+                    }
+                    _ => {
+                        Drawn { built: cpu::set::Counts::default(), seed: seeds.first, attempts: 1 }
+                    }
                 };
                 *of_set = seed;
                 if let Some(words) = words.view_mut().host_mut() {
-                    words.copy_from_slice(&header_words(seed, counts.keys, stash.len(), stash.held()));
+                    words.copy_from_slice(&header_words(
+                        seed,
+                        counts.keys,
+                        stash.len(),
+                        stash.held(),
+                    ));
                 }
                 Report::Known(SetReport {
                     keys: counts.keys,
@@ -601,11 +694,13 @@ impl<K: Key> SetBuilder<K> {
                 })
             }
             (Scratch::Kernels(kept), Storage::Kernels(table)) => {
-                let passes = kernels::reserve(&self.device, kept, &plan, Lengths::of_set::<K>(&plan))?;
+                let passes =
+                    kernels::reserve(&self.device, kept, &plan, Lengths::of_set::<K>(&plan))?;
                 kernels::build(stream, &plan, seeds, keys, table, passes)?;
                 Report::InHeader(passes.bytes(), seconds_since(stream, start)?, 0)
             }
-            // A builder's and its sets' devices are the same, and a set that is built has memory of its own.
+            // A builder's and its sets' devices are the same, and a set that is built has memory of
+            // its own.
             _ => Report::Known(SetReport::default()),
         };
         *set.report.lock().unwrap_or_else(|e| e.into_inner()) = report;

@@ -1,4 +1,5 @@
-//! Builds and combinations by kernels, with plans that no set of a few thousand keys would get: every way is taken.
+//! Builds and combinations by kernels, with plans that no set of a few thousand keys would get:
+//! every way is taken.
 use super::combine::SetCombiner;
 use super::kernels::{Lengths, Passes, build, slots, table};
 use crate::device::{Device, Stream};
@@ -25,10 +26,14 @@ struct Bench<K: Key> {
 }
 impl<K: Key> Bench<K> {
     fn new(seed: u64, keys: impl IntoIterator<Item = u64>) -> Self {
-        Bench { stream: executor(seed), passes: None, keys: keys.into_iter().map(K::narrowed).collect() }
+        Bench {
+            stream: executor(seed),
+            passes: None,
+            keys: keys.into_iter().map(K::narrowed).collect(),
+        }
     }
-    /// Builds with a plan, compares all that the set holds and what lookups in it tell with an oracle, and the memory of the build with
-    /// what it was before.
+    /// Builds with a plan, compares all that the set holds and what lookups in it tell with an
+    /// oracle, and the memory of the build with what it was before.
     fn check(&mut self, plan: &Plan) -> Header<u32> {
         let device = self.stream.device();
         let keys = device.upload(&self.keys).unwrap();
@@ -55,13 +60,16 @@ impl<K: Key> Bench<K> {
         // SAFETY: the set is in memory of the host, and nothing changes it here.
         let found = unsafe { table(set, &self.stream, plan).unwrap().on_host() };
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
-        for key in self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)]) {
+        for key in
+            self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)])
+        {
             assert_eq!(found.contains(key), oracle.contains(&key), "key {key:?}");
         }
         header
     }
 }
-/// That a set holds what the oracle does, laid out as lookups rely on; `may_fill`: whether there may be fillers.
+/// That a set holds what the oracle does, laid out as lookups rely on; `may_fill`: whether there
+/// may be fillers.
 pub(super) fn check_layout<K: Key>(
     plan: &Plan,
     header: &Header<u32>,
@@ -76,10 +84,13 @@ pub(super) fn check_layout<K: Key>(
         assert!(held.insert(unmixed(header.seed, key)), "key {key:?} twice");
     };
     let bucket = |place: usize| {
-        let half = |half: usize| K::half(|i| slots[(2 * place + half) * K::SLOTS as usize / 2 + i as usize]);
+        let half = |half: usize| {
+            K::half(|i| slots[(2 * place + half) * K::SLOTS as usize / 2 + i as usize])
+        };
         [half(0), half(1)]
     };
-    let keys = |place: usize| (0..K::SLOTS as usize).map(move |i| in_bucket::<K>(&bucket(place), i));
+    let keys =
+        |place: usize| (0..K::SLOTS as usize).map(move |i| in_bucket::<K>(&bucket(place), i));
     for place in 0..shape.all_buckets() as usize {
         let (mut ended, gone) = (false, fillers::<K>(shape, place as u32, &bucket(place)));
         assert!(gone == 0 || may_fill);
@@ -171,7 +182,8 @@ fn overflow<K: Key>() {
         let header = Bench::<K>::new(seed, unique(5000, seed)).check(&plan);
         assert!(header.overflowed > 100 && header.attempts == 1, "{header:?}");
         // Copies behind the bins, and in them.
-        let header = Bench::<K>::new(seed, unique(2500, seed).chain(unique(2500, seed))).check(&plan);
+        let header =
+            Bench::<K>::new(seed, unique(2500, seed).chain(unique(2500, seed))).check(&plan);
         assert!(header.overflowed > 0 && header.attempts == 1, "{header:?}");
         // Copies that all wait there.
         let mut plan = super::kernels::plan_of::<K>(3000, 0.8).unwrap();
@@ -191,8 +203,10 @@ fn short_lists<K: Key>() {
     for seed in 1..4 {
         let copies = (0..6).flat_map(|_| unique(1500, seed));
         let mut plan = Plan::sized(9000, 0.8, Sizes { pairs: 1200, ..small_sizes::<K>() }).unwrap();
-        // Buckets are enough for the keys; the lists for those that wait, but not for all copies of those that are listed.
-        plan.shape.buckets = (1500.0 / 0.9 / (plan.shape.partitions * K::SLOTS) as f64).ceil() as u32;
+        // Buckets are enough for the keys; the lists for those that wait, but not for all copies of
+        // those that are listed.
+        plan.shape.buckets =
+            (1500.0 / 0.9 / (plan.shape.partitions * K::SLOTS) as f64).ceil() as u32;
         plan.list = 60;
         let header = Bench::<K>::new(seed, copies).check(&plan);
         assert_eq!(header.attempts, 1, "{header:?}");
@@ -225,7 +239,8 @@ fn the_stash_takes_what_has_no_place() {
     stash::<u32>();
     stash::<u64>();
 }
-/// More keys that wait than there is room for, and keys that fill the stash for one seed: everything is built again.
+/// More keys that wait than there is room for, and keys that fill the stash for one seed:
+/// everything is built again.
 fn again<K: Key>() {
     for seed in 1..3 {
         let mut plan = small::<K>(3000, 0.9);
@@ -239,13 +254,15 @@ fn again<K: Key>() {
         let header = Bench::<K>::new(seed, copies).check(&plan);
         assert_eq!(header.attempts, 2, "{header:?}");
     }
-    // Overflow that has no room, and then all in one partition, by the second attempt's seed: the third must do.
+    // Overflow that has no room, and then all in one partition, by the second attempt's seed: the
+    // third must do.
     let mut plan = small::<K>(200, 0.8);
     plan.partitions.room = 16;
     plan.partitions.area = 2;
     plan.stash_bits = 2;
     let second = mix(7 ^ mix(1));
-    let of_partition = |&key: &u64| plan.shape.partition(hash(mixed(second, K::narrowed(key)))) == 1;
+    let of_partition =
+        |&key: &u64| plan.shape.partition(hash(mixed(second, K::narrowed(key)))) == 1;
     let keys = (0..).map(|i| splitmix_at(9, i)).filter(of_partition).take(200);
     let header = Bench::<K>::new(1, keys).check(&plan);
     assert_eq!(header.attempts, 3, "{header:?}");
@@ -281,7 +298,8 @@ fn equal_keys_are_one() {
     duplicates::<u32>();
     duplicates::<u64>();
 }
-/// Keys of which a few have most copies: these are dropped where a tile of the input has them, and in the tiles of groups.
+/// Keys of which a few have most copies: these are dropped where a tile of the input has them, and
+/// in the tiles of groups.
 fn skewed<K: Key>() {
     let n = 24_000;
     for seed in 1..3u64 {
@@ -289,7 +307,9 @@ fn skewed<K: Key>() {
         let kinds: [Box<dyn Fn(usize) -> u64>; 4] = [
             Box::new(|i| if i % 4 != 0 { 5 } else { random(i) }),
             // Zipf's law.
-            Box::new(|i| ((n as f64).ln() * (random(i) >> 11) as f64 / (1u64 << 53) as f64).exp() as u64),
+            Box::new(|i| {
+                ((n as f64).ln() * (random(i) >> 11) as f64 / (1u64 << 53) as f64).exp() as u64
+            }),
             Box::new(|i| if i < n / 2 { random(i % 10) } else { random(i) }),
             Box::new(|_| 77),
         ];
@@ -309,10 +329,12 @@ fn copies_of_skewed_keys_do_not_overflow() {
     skewed::<u32>();
     skewed::<u64>();
 }
-/// Partitions of several rounds, the first of which tells whether copies are many: there are none, few, many, or many later.
+/// Partitions of several rounds, the first of which tells whether copies are many: there are none,
+/// few, many, or many later.
 fn large_partitions<K: Key>() {
     let n = 22_000;
-    let sizes = Sizes { pairs: super::kernels::sizes::<K>().pairs, one_pass: 64, ..small_sizes::<K>() };
+    let sizes =
+        Sizes { pairs: super::kernels::sizes::<K>().pairs, one_pass: 64, ..small_sizes::<K>() };
     for seed in 1..3u64 {
         let random = |i: usize| splitmix_at(seed, i as u32);
         let kinds: [Box<dyn Fn(usize) -> u64>; 6] = [
@@ -334,7 +356,8 @@ fn large_partitions<K: Key>() {
         }
         let stream = executor(seed);
         let mut combiner = SetCombiner::with_sizes(stream.device(), sizes).unwrap();
-        let [a, b] = [&kinds[3], &kinds[5]].map(|of| (0..n / 2).map(|i| K::narrowed(of(2 * i))).collect::<Vec<_>>());
+        let [a, b] = [&kinds[3], &kinds[5]]
+            .map(|of| (0..n / 2).map(|i| K::narrowed(of(2 * i))).collect::<Vec<_>>());
         combine(&mut combiner, &stream, &a, &b);
         combine(&mut combiner, &stream, &b, &a);
     }
@@ -349,7 +372,8 @@ fn partitions_of_several_rounds() {
 fn wide_keys_of_one_hash_are_told_apart() {
     let mixed = |i: u32| (0x1234_5678u64 + (i as u64 / 3 * 0x0100_0000)) << 32 | i as u64;
     let keys = (0..600).map(|i| unmixed(7, mixed(i))).collect::<Vec<_>>();
-    Bench::<u64>::new(1, keys.iter().copied()).check(&super::kernels::plan_of::<u64>(600, 0.5).unwrap());
+    Bench::<u64>::new(1, keys.iter().copied())
+        .check(&super::kernels::plan_of::<u64>(600, 0.5).unwrap());
     Bench::<u64>::new(1, keys.iter().chain(&keys).copied()).check(&small::<u64>(1200, 0.8));
 }
 /// The key that looks like an empty slot.
@@ -359,7 +383,8 @@ fn ambiguous<K: Key>() {
         for copies in [1, 2, 40] {
             let mut keys = unique(n, 5).collect::<Vec<_>>();
             (0..copies).for_each(|i| keys.insert(i * n / copies, it));
-            let header = Bench::<K>::new(3, keys.iter().copied()).check(&small::<K>(n + copies, 0.8));
+            let header =
+                Bench::<K>::new(3, keys.iter().copied()).check(&small::<K>(n + copies, 0.8));
             assert!(header.held.is_some());
         }
     }
@@ -384,7 +409,8 @@ fn combine<K: Key>(combiner: &mut SetCombiner<K>, stream: &Stream, a: &[K], b: &
     for (what, mut expected) in expected.into_iter().enumerate() {
         let mut keys = device.alloc::<K>(a.len() + b.len()).unwrap();
         let mut count = device.alloc(1).unwrap();
-        let (first, second, output, sum) = (on_a.view(), on_b.view(), keys.view_mut(), count.view_mut());
+        let (first, second, output, sum) =
+            (on_a.view(), on_b.view(), keys.view_mut(), count.view_mut());
         match what {
             0 => combiner.unique_into(stream, first, output, sum),
             1 => combiner.union_into(stream, first, second, output, sum),
@@ -396,29 +422,42 @@ fn combine<K: Key>(combiner: &mut SetCombiner<K>, stream: &Stream, a: &[K], b: &
         let mut found = keys.view().slice(..count).unwrap().download().unwrap();
         found.sort_unstable();
         expected.sort_unstable();
-        assert!(found == expected, "{what} of {} and {} keys: {count}, not {}", a.len(), b.len(), expected.len());
+        assert!(
+            found == expected,
+            "{what} of {} and {} keys: {count}, not {}",
+            a.len(),
+            b.len(),
+            expected.len()
+        );
         assert!(combiner.is_clean(), "memory must be left as it was found");
     }
 }
 fn combinations<K: Key>() {
-    let keys = |range: std::ops::Range<u32>, seed| range.map(|i| K::narrowed(splitmix_at(seed, i))).collect::<Vec<_>>();
+    let keys = |range: std::ops::Range<u32>, seed| {
+        range.map(|i| K::narrowed(splitmix_at(seed, i))).collect::<Vec<_>>()
+    };
     for seed in 1..3 {
         let stream = executor(seed);
         let mut tuned = SetCombiner::<K>::new(stream.device()).unwrap();
         let mut small = SetCombiner::with_sizes(stream.device(), small_sizes::<K>()).unwrap();
-        for (a, b) in [(0..0, 0..0), (0..1, 0..0), (0..0, 0..1), (0..500, 250..260), (0..3000, 1000..5000)] {
+        for (a, b) in
+            [(0..0, 0..0), (0..1, 0..0), (0..0, 0..1), (0..500, 250..260), (0..3000, 1000..5000)]
+        {
             let (mut a, mut b) = (keys(a, 3), keys(b, 3));
             // The same once more, with copies and the ambiguous key in one or the other.
             for copies in 0..3 {
                 combine(&mut tuned, &stream, &a, &b);
                 combine(&mut small, &stream, &a, &b);
-                if copies % 2 == 0 { &mut a } else { &mut b }.push(unmixed(Seeds::new(None, false).first, K::EMPTY));
+                if copies % 2 == 0 { &mut a } else { &mut b }
+                    .push(unmixed(Seeds::new(None, false).first, K::EMPTY));
                 a.extend_from_within(..a.len() / 2);
                 b.extend_from_within(..b.len().min(40));
             }
         }
         // One key most of the time.
-        let skewed = (0..9000).map(|i| K::narrowed(if i % 5 == 0 { splitmix_at(8, i) } else { 9 })).collect::<Vec<_>>();
+        let skewed = (0..9000)
+            .map(|i| K::narrowed(if i % 5 == 0 { splitmix_at(8, i) } else { 9 }))
+            .collect::<Vec<_>>();
         combine(&mut small, &stream, &skewed, &keys(0..3000, 8));
         combine(&mut small, &stream, &keys(0..3000, 8), &skewed);
     }
@@ -435,7 +474,10 @@ fn combinations_again<K: Key>() {
     let keys = |range: std::ops::Range<u64>| {
         range
             .map(|i| {
-                unmixed(Seeds::new(None, false).first, K::narrowed(mix(i as u32) as u64 >> 10 << (32 - shift) | i))
+                unmixed(
+                    Seeds::new(None, false).first,
+                    K::narrowed(mix(i as u32) as u64 >> 10 << (32 - shift) | i),
+                )
             })
             .collect::<Vec<_>>()
     };

@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::map::Key;
 use crate::map::plan::Plan;
 use crate::update::{
-    Batch, Changed, FewKernels, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
+    Batch, Changed, FewKernels, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf,
+    Updater,
 };
 use koel_kernels::map::few::{Few, shared_bytes as few_shared_bytes};
 use koel_kernels::map::layout::Shape;
@@ -21,7 +22,8 @@ mod tests;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum SetOperation {
-    /// The key is in the set now, whether it was or not. As a byte, so is each one that does not erase.
+    /// The key is in the set now, whether it was or not. As a byte, so is each one that does not
+    /// erase.
     Insert = operation::INSERT as u8,
     /// The key is removed.
     Erase = operation::ERASE as u8,
@@ -29,8 +31,9 @@ pub enum SetOperation {
 
 /// Changes sets in batches, and keeps the memory that this needs from one batch to the next.
 ///
-/// A batch is an array of keys, and either one [`SetOperation`] for all or one for each. The result is that of doing one after the other, in the
-/// order of the array, also where a key comes several times; each operation's [`Outcome`] is told: of equal keys that are inserted the first
+/// A batch is an array of keys, and either one [`SetOperation`] for all or one for each. The result
+/// is that of doing one after the other, in the order of the array, also where a key comes several
+/// times; each operation's [`Outcome`] is told: of equal keys that are inserted the first
 /// one is [`Inserted`](Outcome::Inserted), the others are [`Kept`](Outcome::Kept), on every device.
 ///
 /// ```
@@ -53,32 +56,40 @@ pub enum SetOperation {
 /// ```
 ///
 /// # Cost
-/// On a GPU it works as a [`MapUpdater`](crate::MapUpdater): one pass brings the operations to groups of partitions, and a block a group does them in
-/// the buckets of their keys: of 32-bit keys 21 bytes of memory traffic an operation, a bucket of 32 read for each (two if the first is full), and 32
-/// written for each that changed. What that cannot do goes to whole partitions. A fill and four launches, for each 2,100 operations a group, two
-/// million in a set of 2^24 keys of 32 bits.
+/// On a GPU it works as a [`MapUpdater`](crate::MapUpdater): one pass brings the operations to
+/// groups of partitions, and a block a group does them in the buckets of their keys: of 32-bit keys
+/// 21 bytes of memory traffic an operation, a bucket of 32 read for each (two if the first is
+/// full), and 32 written for each that changed. What that cannot do goes to whole partitions. A
+/// fill and four launches, for each 2,100 operations a group, two million in a set of 2^24 keys of
+/// 32 bits.
 ///
-/// All is done in whole partitions where keys are inserted, one for two buckets or more (of 64-bit keys one for each), and a set as full as it was
-/// built for would pass a load of 0.8; and once whenever as many operations were done as the set has slots. Then a block a partition
-/// reads it, changes it in shared memory and writes the buckets that changed: 37 bytes an operation, and 5 bytes a key of the partitions at load 0.8.
-/// 64-bit keys cost twice as much. Batches of one operation cost the same there however often a key comes. A fill and four launches (three up to 1,024
-/// partitions), for each 1,000 operations a partition.
+/// All is done in whole partitions where keys are inserted, one for two buckets or more (of 64-bit
+/// keys one for each), and a set as full as it was built for would pass a load of 0.8; and once
+/// whenever as many operations were done as the set has slots. Then a block a partition
+/// reads it, changes it in shared memory and writes the buckets that changed: 37 bytes an
+/// operation, and 5 bytes a key of the partitions at load 0.8. 64-bit keys cost twice as much.
+/// Batches of one operation cost the same there however often a key comes. A fill and four launches
+/// (three up to 1,024 partitions), for each 1,000 operations a partition.
 ///
 /// Scratch memory is about 32 bytes an operation, 64 for 64-bit keys.
 ///
-/// On a CPU operations are sorted by partition, and partitions with operations taken apart and put together again, by all threads.
+/// On a CPU operations are sorted by partition, and partitions with operations taken apart and put
+/// together again, by all threads.
 ///
-/// Where a key is erased from a full bucket, fillers keep it full, so that keys which found it full are found: lookups of absent keys read a few
-/// second buckets more, until a batch is done in whole partitions. Then, and on a CPU always, keys that found it full come back to it, and
-/// lookups are as good as in a set that was just built.
+/// Where a key is erased from a full bucket, fillers keep it full, so that keys which found it full
+/// are found: lookups of absent keys read a few second buckets more, until a batch is done in whole
+/// partitions. Then, and on a CPU always, keys that found it full come back to it, and lookups are
+/// as good as in a set that was just built.
 ///
 /// # Growth
-/// A partition that new keys would fill to more than 97 % stays as it was. Then [`apply`](Self::apply) builds the set again, for as many
-/// keys as there are and are wanted, at the options' load (0.85 at most), and does what is not done: the cost of an
-/// export and a build, and memory for the keys, a new set and a build's scratch besides the old set. Where it is not
-/// the set that is full, only some partitions, as when keys were chosen against its seed, it is built again by another seed, drawn at
-/// random. What is refused even then is done on the host: always possible, and slow. A partition of
-/// which a batch has more different keys than its block has room for makes the batch be done in two halves, and so on.
+/// A partition that new keys would fill to more than 97 % stays as it was. Then
+/// [`apply`](Self::apply) builds the set again, for as many keys as there are and are wanted, at
+/// the options' load (0.85 at most), and does what is not done: the cost of an export and a build,
+/// and memory for the keys, a new set and a build's scratch besides the old set. Where it is not
+/// the set that is full, only some partitions, as when keys were chosen against its seed, it is
+/// built again by another seed, drawn at random. What is refused even then is done on the host:
+/// always possible, and slow. A partition of which a batch has more different keys than its block
+/// has room for makes the batch be done in two halves, and so on.
 pub struct SetUpdater<K: Key = u32> {
     updater: Updater<Set<K>>,
 }
@@ -100,15 +111,17 @@ impl<K: Key> SetUpdater<K> {
         self.updater.scratch_bytes()
     }
 
-    /// Does the operations on `keys[i]`, one after the other: `outcomes[i]` becomes the [`Outcome`] as a byte.
+    /// Does the operations on `keys[i]`, one after the other: `outcomes[i]` becomes the [`Outcome`]
+    /// as a byte.
     ///
-    /// All are done when it returns: it waits for the device and, if there is no room, makes the set [larger](Self#growth). See
-    /// [the cost](Self#cost). On a GPU nothing is allocated if there were as many operations on as big
-    /// a set before and it does not grow.
+    /// All are done when it returns: it waits for the device and, if there is no room, makes the
+    /// set [larger](Self#growth). See [the cost](Self#cost). On a GPU nothing is allocated if
+    /// there were as many operations on as big a set before and it does not grow.
     ///
-    /// Errors: lengths that differ, a set or buffers of another device, more operations than 31-bit numbers reach, faults of a file that the
-    /// set was opened from, out of memory. After an error of the arguments the set is as it was; after any other one all operations
-    /// are done or not, as their outcomes tell.
+    /// Errors: lengths that differ, a set or buffers of another device, more operations than 31-bit
+    /// numbers reach, faults of a file that the set was opened from, out of memory. After an
+    /// error of the arguments the set is as it was; after any other one all operations are done
+    /// or not, as their outcomes tell.
     pub fn apply(
         &mut self,
         set: &mut Set<K>,
@@ -119,14 +132,16 @@ impl<K: Key> SetUpdater<K> {
     ) -> Result<()> {
         self.updater.apply(set, stream, batch(operations, keys)?, outcomes)
     }
-    /// As [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow: operations for which there is no room are
-    /// [not done](Outcome::NotDone), and it is for the caller to look for those among the outcomes. Of operations on one key none is
-    /// done behind one that is not. It can be recorded in a [graph](Stream::capture) if it has been called with as many operations before.
+    /// As [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow:
+    /// operations for which there is no room are [not done](Outcome::NotDone), and it is for
+    /// the caller to look for those among the outcomes. Of operations on one key none is
+    /// done behind one that is not. It can be recorded in a [graph](Stream::capture) if it has been
+    /// called with as many operations before.
     ///
     /// On a CPU, operations behind one of the same partition that was not done are not done either.
     ///
-    /// Errors: besides, a set whose partitions no block has room for, as other programs may have made them: [`apply`](Self::apply) builds
-    /// such a set again.
+    /// Errors: besides, a set whose partitions no block has room for, as other programs may have
+    /// made them: [`apply`](Self::apply) builds such a set again.
     pub fn enqueue(
         &mut self,
         set: &mut Set<K>,
@@ -138,7 +153,10 @@ impl<K: Key> SetUpdater<K> {
         self.updater.enqueue(set, stream, batch(operations, keys)?, outcomes)
     }
 }
-fn batch<'a, K: Key>(operations: Operations<'a, SetOperation>, keys: View<'a, K>) -> Result<Batch<'a, K, K>> {
+fn batch<'a, K: Key>(
+    operations: Operations<'a, SetOperation>,
+    keys: View<'a, K>,
+) -> Result<Batch<'a, K, K>> {
     let operations = operations.codes(|operation| operation as u32);
     Ok(Batch { operations, keys, values: keys.slice(..0)? })
 }
@@ -151,7 +169,18 @@ impl<K: Key> std::fmt::Debug for SetUpdater<K> {
 /// Launches a kernel of whole partitions.
 macro_rules! launch_whole {
     ($kernel:ident, $stream:expr, $grid:expr, $shape:expr, $applying:expr, $on:expr) => {{
-        let Launch { came, operations, unstashed, lists, slots, stash, statuses, header, state, .. } = $on;
+        let Launch {
+            came,
+            operations,
+            unstashed,
+            lists,
+            slots,
+            stash,
+            statuses,
+            header,
+            state,
+            ..
+        } = $on;
         // SAFETY: the caller's.
         unsafe {
             K::$kernel(
@@ -206,11 +235,14 @@ impl<K: Key> Changed for Set<K> {
     fn parts(&mut self) -> PartsOf<'_, Self> {
         match &mut self.storage {
             Storage::Kernels(slots) => Parts::Kernels(slots),
-            Storage::Cpu(OnCpu { table, stash, header, seed }) => Parts::Cpu { table, stash, header, seed: *seed },
+            Storage::Cpu(OnCpu { table, stash, header, seed }) => {
+                Parts::Cpu { table, stash, header, seed: *seed }
+            }
         }
     }
     fn changed_by_kernels(&mut self, scratch_bytes: usize) {
-        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) = Report::InHeader(scratch_bytes, None, 0);
+        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) =
+            Report::InHeader(scratch_bytes, None, 0);
     }
     fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize) {
         if let Report::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
@@ -218,23 +250,41 @@ impl<K: Key> Changed for Set<K> {
             (report.stashed, report.bytes) = (stashed, bytes);
         }
     }
-    fn rebuild(&mut self, stream: &Stream, keys: usize, load: f64, options: SetOptions) -> Result<()> {
+    fn rebuild(
+        &mut self,
+        stream: &Stream,
+        keys: usize,
+        load: f64,
+        options: SetOptions,
+    ) -> Result<()> {
         self.rebuild_for(stream, keys, SetOptions { load, ..options })
     }
     fn pairs_on_host(&self) -> Result<PairsOnHost<Self>> {
         Ok(self.keys()?.into_iter().map(|key| (key, K::default())).collect())
     }
-    fn build_of(&mut self, stream: &Stream, pairs: PairsOnHost<Self>, load: f64, options: SetOptions) -> Result<()> {
+    fn build_of(
+        &mut self,
+        stream: &Stream,
+        pairs: PairsOnHost<Self>,
+        load: f64,
+        options: SetOptions,
+    ) -> Result<()> {
         let keys = pairs.into_keys().collect::<Vec<_>>();
         let keys = self.device.stage(&keys)?;
-        *self = SetBuilder::new(&self.device, SetOptions { load, ..options })?.build(stream, keys.view())?;
+        *self = SetBuilder::new(&self.device, SetOptions { load, ..options })?
+            .build(stream, keys.view())?;
         Ok(())
     }
 
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
         Some(shared_bytes(buckets, entries, each, size_of::<K>() as u32))
     }
-    unsafe fn launch(stream: &Stream, shape: Shape, applying: Applying, on: Launch<Self>) -> Result<()> {
+    unsafe fn launch(
+        stream: &Stream,
+        shape: Shape,
+        applying: Applying,
+        on: Launch<Self>,
+    ) -> Result<()> {
         launch_whole!(update, stream, shape.partitions, shape, applying, on)
     }
 }
@@ -251,7 +301,13 @@ unsafe fn launch_left<K: Key>(
 }
 /// # Safety
 /// The arguments must fit the kernel.
-unsafe fn launch_few<K: Key>(stream: &Stream, grid: u32, shape: Shape, few: Few, on: &Launch<Set<K>>) -> Result<()> {
+unsafe fn launch_few<K: Key>(
+    stream: &Stream,
+    grid: u32,
+    shape: Shape,
+    few: Few,
+    on: &Launch<Set<K>>,
+) -> Result<()> {
     let &Launch { ref came, values, operations, slots, stash, statuses, header, state, .. } = on;
     // SAFETY: the caller's.
     unsafe {
@@ -277,8 +333,9 @@ unsafe fn launch_few<K: Key>(stream: &Stream, grid: u32, shape: Shape, few: Few,
 }
 
 impl<K: Key> Set<K> {
-    /// Puts host keys into the set: `outcomes[i]` is [`Inserted`](Outcome::Inserted) or [`Kept`](Outcome::Kept). Of equal keys that were not
-    /// there the first is inserted. Copies both ways and waits; a [`SetUpdater`] works on the device and keeps its memory.
+    /// Puts host keys into the set: `outcomes[i]` is [`Inserted`](Outcome::Inserted) or
+    /// [`Kept`](Outcome::Kept). Of equal keys that were not there the first is inserted. Copies
+    /// both ways and waits; a [`SetUpdater`] works on the device and keeps its memory.
     ///
     /// ```
     /// use koel::Outcome::*;
@@ -294,32 +351,39 @@ impl<K: Key> Set<K> {
     pub fn insert(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
         self.update_with(Operations::All(SetOperation::Insert), keys)
     }
-    /// Removes each of the host keys: [`Erased`](Outcome::Erased) or [`Missing`](Outcome::Missing). The set keeps its memory: see
-    /// [`shrink`](Self::shrink). Otherwise as [`insert`](Self::insert).
+    /// Removes each of the host keys: [`Erased`](Outcome::Erased) or [`Missing`](Outcome::Missing).
+    /// The set keeps its memory: see [`shrink`](Self::shrink). Otherwise as
+    /// [`insert`](Self::insert).
     pub fn erase(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
         self.update_with(Operations::All(SetOperation::Erase), keys)
     }
-    /// Does `operations[i]` with `keys[i]`, one after the other. Otherwise as [`insert`](Self::insert).
+    /// Does `operations[i]` with `keys[i]`, one after the other. Otherwise as
+    /// [`insert`](Self::insert).
     pub fn update(&mut self, operations: &[SetOperation], keys: &[K]) -> Result<Vec<Outcome>> {
         let codes = operations.iter().map(|&operation| operation as u8).collect::<Vec<_>>();
         let device = self.device.clone();
         let codes = device.stage(&codes)?;
         self.update_with(Operations::Each(codes.view()), keys)
     }
-    fn update_with(&mut self, operations: Operations<'_, SetOperation>, keys: &[K]) -> Result<Vec<Outcome>> {
+    fn update_with(
+        &mut self,
+        operations: Operations<'_, SetOperation>,
+        keys: &[K],
+    ) -> Result<Vec<Outcome>> {
         let device = self.device.clone();
         let (staged, mut outcomes) = (device.stage(keys)?, device.alloc::<u8>(keys.len())?);
         let mut updater = SetUpdater::new(&device, SetOptions::default())?;
         updater.apply(self, &device.stream()?, operations, staged.view(), outcomes.view_mut())?;
         Ok(Outcome::all(outcomes.download()?))
     }
-    /// Builds it again for the keys that it has, at a load of 0.8, unless that takes no less memory than it has: memory that erased keys
-    /// leave is given back.
+    /// Builds it again for the keys that it has, at a load of 0.8, unless that takes no less memory
+    /// than it has: memory that erased keys leave is given back.
     pub fn shrink(&mut self) -> Result<()> {
         self.shrink_to(SetOptions::default().load)
     }
-    /// Builds it again for the keys that it has, at this load; it stays as it is if that takes no less memory than it has. Waits. Costs an
-    /// export and a build, and memory for the keys, a new set and a build's scratch besides the old set.
+    /// Builds it again for the keys that it has, at this load; it stays as it is if that takes no
+    /// less memory than it has. Waits. Costs an export and a build, and memory for the keys, a
+    /// new set and a build's scratch besides the old set.
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {

@@ -1,5 +1,6 @@
-//! What updates of maps and of sets are tested with: a table, an oracle, and histories of batches, by kernels with plans and limits that no few
-//! thousand operations would get, and on the CPU. After each batch everything that the table holds is compared with the oracle.
+//! What updates of maps and of sets are tested with: a table, an oracle, and histories of batches,
+//! by kernels with plans and limits that no few thousand operations would get, and on the CPU.
+//! After each batch everything that the table holds is compared with the oracle.
 use super::*;
 use crate::map::Key;
 use crate::map::plan::Sizes;
@@ -12,8 +13,11 @@ pub const SEED: u32 = 7;
 /// One pass.
 pub const ONE: Limits = Limits { rule: Rule { bins: 64, ..Limits::TUNED.rule }, ..Limits::TUNED };
 /// Two passes from nine partitions on.
-pub const TWO: Limits =
-    Limits { rule: Rule { bins: 8, many_bins: 8, ..Limits::TUNED.rule }, few: false, ..Limits::TUNED };
+pub const TWO: Limits = Limits {
+    rule: Rule { bins: 8, many_bins: 8, ..Limits::TUNED.rule },
+    few: false,
+    ..Limits::TUNED
+};
 /// Groups of several partitions.
 pub const GROUPS: Limits = Limits { few: true, ..TWO };
 /// Blocks with room for few keys, and pieces of few operations.
@@ -48,7 +52,14 @@ pub fn kinds<T: Changed>() -> &'static [u32] {
 }
 
 pub fn plan<T: Tested>(n: usize, load: f64) -> Plan {
-    let small = Sizes { pairs: 100, one_pass: 1024, groups: 4, small: 0, small_partitions: 1, ..T::sizes() };
+    let small = Sizes {
+        pairs: 100,
+        one_pass: 1024,
+        groups: 4,
+        small: 0,
+        small_partitions: 1,
+        ..T::sizes()
+    };
     Plan::sized(n, load, small).unwrap()
 }
 pub fn device(seed: u64) -> Device {
@@ -57,7 +68,8 @@ pub fn device(seed: u64) -> Device {
 fn both(seed: u64) -> [Device; 2] {
     [device(seed), Device::cpu_with_threads(2).unwrap()]
 }
-/// A key of a small world, which begins with the special ones: [`some`](World::some) draws those often.
+/// A key of a small world, which begins with the special ones: [`some`](World::some) draws those
+/// often.
 pub fn key<T: Tested>(i: u64) -> KeyOf<T> {
     let special = special_keys::<T::Pairs>(SEED);
     let other = || Number::narrowed(splitmix_at(5, i as u32) << 32 | mix(i as u32) as u64);
@@ -121,10 +133,15 @@ impl<T: Tested> World<T> {
         let n = keys.len();
         let value = |world: &mut Self| if has_values::<T>() { world.below(u64::MAX) } else { 0 };
         let values = (0..n).map(|_| Number::narrowed(value(self))).collect::<Vec<ValueOf<T>>>();
-        let codes = (0..n).map(|_| if operation == EACH { self.below(4) as u8 } else { operation as u8 });
+        let codes =
+            (0..n).map(|_| if operation == EACH { self.below(4) as u8 } else { operation as u8 });
         let codes = codes.collect::<Vec<_>>();
         let device = self.stream.device().clone();
-        let (k, v, o) = (device.upload(keys).unwrap(), device.upload(&values).unwrap(), device.upload(&codes).unwrap());
+        let (k, v, o) = (
+            device.upload(keys).unwrap(),
+            device.upload(&values).unwrap(),
+            device.upload(&codes).unwrap(),
+        );
         let mut outcomes = device.upload(&vec![0xAA; n]).unwrap();
         let operations = match operation {
             EACH => Operations::Each(o.view()),
@@ -134,7 +151,13 @@ impl<T: Tested> World<T> {
         self.updater.apply(&mut self.table, &self.stream, batch, outcomes.view_mut()).unwrap();
         for (i, outcome) in outcomes.download().unwrap().into_iter().enumerate() {
             let expected = self.expected(codes[i] as u32, keys[i], values[i]);
-            assert_eq!(Outcome::of(outcome), Some(expected), "operation {i} of {n}: {} on {:?}", codes[i], keys[i]);
+            assert_eq!(
+                Outcome::of(outcome),
+                Some(expected),
+                "operation {i} of {n}: {} on {:?}",
+                codes[i],
+                keys[i]
+            );
         }
     }
     pub fn check(&self) {
@@ -152,7 +175,9 @@ impl<T: Tested> World<T> {
     /// Keys below `world`, some of them often.
     pub fn some(&mut self, n: usize, world: u64) -> Vec<u64> {
         let few = 1 + self.below(18);
-        (0..n).map(|_| if self.below(4) == 0 { self.below(few) } else { self.below(world) }).collect()
+        (0..n)
+            .map(|_| if self.below(4) == 0 { self.below(few) } else { self.below(world) })
+            .collect()
     }
 }
 
@@ -175,7 +200,8 @@ pub fn batches<T: Tested>(seed: u64, limits: Limits) {
     }
 }
 
-/// Batches that are done where the table lies: slots are claimed, keys evicted at once or by a third one, fillers come and go.
+/// Batches that are done where the table lies: slots are claimed, keys evicted at once or by a
+/// third one, fillers come and go.
 pub fn few<T: Tested>(seed: u64, load: f64) {
     let limits = Limits { few_load: 9.0, ..if seed.is_multiple_of(2) { ONE } else { GROUPS } };
     let mut world = World::<T>::new(&device(seed), plan::<T>(900, load), limits);
@@ -201,11 +227,13 @@ pub fn frequent<T: Tested>(seed: u64) {
         let slots = world.slots();
         for &operation in kinds::<T>().iter().chain(&[EACH]) {
             let n = if operation == EACH { 200 } else { 1500 };
-            let numbers = (0..n).map(|i| if i % 8 != 0 { 905 + i % 2 } else { i }).collect::<Vec<_>>();
+            let numbers =
+                (0..n).map(|i| if i % 8 != 0 { 905 + i % 2 } else { i }).collect::<Vec<_>>();
             world.apply(operation, &numbers);
             world.apply(operation, &[AMBIGUOUS; 100]);
         }
-        // Where entries are few, the table is built by another seed: as large, but for what is rounded.
+        // Where entries are few, the table is built by another seed: as large, but for what is
+        // rounded.
         assert!(
             (slots..slots + slots / 100).contains(&world.slots()),
             "nothing must grow: {} of {slots}",
@@ -214,7 +242,8 @@ pub fn frequent<T: Tested>(seed: u64) {
     }
 }
 
-/// More pairs than two choices can place, and as many as that new: they are in the stash, can be changed and erased there, and come out of it.
+/// More pairs than two choices can place, and as many as that new: they are in the stash, can be
+/// changed and erased there, and come out of it.
 pub fn stash<T: Tested>(seed: u64, more: u64) {
     let mut world = World::<T>::new(&device(seed), plan::<T>(900, 0.95), FULL);
     let slots = world.slots();
@@ -268,7 +297,8 @@ pub fn growth<T: Tested>(seed: u64) {
         world.check();
     }
 }
-/// Mixed batches of which a part fits: what does not is done later, and so is all that follows on the same keys.
+/// Mixed batches of which a part fits: what does not is done later, and so is all that follows on
+/// the same keys.
 pub fn mixed_that_do_not_fit<T: Tested>() {
     for seed in 1..5 {
         for device in both(seed) {
@@ -303,7 +333,8 @@ pub fn keys_of_two_buckets<T: Tested>() {
         world.check();
     }
 }
-/// What is enqueued of so many operations and not done is all or nothing of a key, and can be done later.
+/// What is enqueued of so many operations and not done is all or nothing of a key, and can be done
+/// later.
 pub fn not_done_is_told<T: Tested>(n: u64) {
     for device in both(1) {
         let mut world = World::<T>::new(&device, plan::<T>(300, 0.8), ONE);
@@ -314,14 +345,20 @@ pub fn not_done_is_told<T: Tested>(n: u64) {
         let (code, plan) = (kinds::<T>()[0], *world.table.plan());
         let batch = Batch { operations: Operations::All(code), keys: k.view(), values: v.view() };
         for _ in 0..2 {
-            world.updater.enqueue(&mut world.table, &world.stream, batch, outcomes.view_mut()).unwrap();
+            world
+                .updater
+                .enqueue(&mut world.table, &world.stream, batch, outcomes.view_mut())
+                .unwrap();
             let done = outcomes.download().unwrap();
             let mut not_done = 0;
             for (i, &outcome) in done.iter().enumerate() {
                 if Outcome::of(outcome) == Some(Outcome::NotDone) {
                     not_done += 1;
                 } else {
-                    assert_eq!(Outcome::of(outcome), Some(world.expected(code, keys[i], values[i])));
+                    assert_eq!(
+                        Outcome::of(outcome),
+                        Some(world.expected(code, keys[i], values[i]))
+                    );
                 }
             }
             assert!(not_done > 0 && not_done < n, "{not_done}");

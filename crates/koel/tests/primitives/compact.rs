@@ -40,7 +40,10 @@ fn check<K: CompactPair<V>, V: CompactElement>(
     assert!(keys_to.download().unwrap()[offset..][..want.len()] == want[..], "{place}");
 
     keys_to.view_mut().fill_bytes(0, &stream).unwrap();
-    let (to, values_at) = (keys_to.view_mut().slice(offset..).unwrap(), values_to.view_mut().slice(offset..).unwrap());
+    let (to, values_at) = (
+        keys_to.view_mut().slice(offset..).unwrap(),
+        values_to.view_mut().slice(offset..).unwrap(),
+    );
     plan.run_pairs(&stream, f, k, v, to, values_at, count.view_mut()).unwrap();
     assert_eq!(count.download().unwrap(), [want.len() as u32], "{place}");
     assert!(keys_to.download().unwrap()[offset..][..want.len()] == want[..], "{place}");
@@ -77,12 +80,21 @@ fn without_a_plan() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let flags = device.upload(&[1u8, 0, 7, 0, 255]).unwrap();
-        let (keys, values) =
-            (device.upload(&[10u32, 20, 30, 40, 50]).unwrap(), device.upload(&[1u64, 2, 3, 4, 5]).unwrap());
+        let (keys, values) = (
+            device.upload(&[10u32, 20, 30, 40, 50]).unwrap(),
+            device.upload(&[1u64, 2, 3, 4, 5]).unwrap(),
+        );
         let (mut to, mut values_to) = (written(&device, 5), written(&device, 5));
         assert_eq!(compact(&stream, flags.view(), keys.view(), to.view_mut()).unwrap(), 3);
         assert_eq!(to.download().unwrap()[..3], [10, 30, 50]);
-        let n = compact_pairs(&stream, flags.view(), keys.view(), values.view(), to.view_mut(), values_to.view_mut());
+        let n = compact_pairs(
+            &stream,
+            flags.view(),
+            keys.view(),
+            values.view(),
+            to.view_mut(),
+            values_to.view_mut(),
+        );
         assert_eq!((n.unwrap(), &values_to.download().unwrap()[..3]), (3, &[1, 3, 5][..]));
     }
 }
@@ -93,7 +105,9 @@ fn refuses_what_does_not_fit() {
         let (flags, keys) = (device.upload(&[1u8; 9]).unwrap(), device.upload(&[1u32; 8]).unwrap());
         let (mut to, mut count) = (device.alloc(8).unwrap(), device.alloc(1).unwrap());
         let mut plan = Compact::new(&device, 7).unwrap();
-        let e = plan.run(&stream, flags.view(), keys.view(), to.view_mut(), count.view_mut()).unwrap_err();
+        let e = plan
+            .run(&stream, flags.view(), keys.view(), to.view_mut(), count.view_mut())
+            .unwrap_err();
         assert!(matches!(e, Error::Length { name: "flags", found: 9, expected: 8, .. }), "{e}");
         let f = flags.view().slice(1..).unwrap();
         let e = plan.run(&stream, f, keys.view(), to.view_mut(), count.view_mut()).unwrap_err();

@@ -1,4 +1,5 @@
-//! Every primitive on every device against a naive oracle: sizes around warps, blocks and tiles, inputs that are unkind.
+//! Every primitive on every device against a naive oracle: sizes around warps, blocks and tiles,
+//! inputs that are unkind.
 mod compact;
 mod histogram;
 mod partition;
@@ -36,7 +37,10 @@ const PATTERNS: [Pattern; 9] = [
     Pattern { name: "all ones", key: |_, _, _| u64::MAX },
     Pattern { name: "few distinct", key: |_, _, r| (r % 3) * 0x0F01_0000_0F01 },
     Pattern { name: "equal low bits", key: |_, _, r| r << 16 & 0xFFFF_0000_FFFF_0000 | 0x77 },
-    Pattern { name: "equal high bits", key: |_, _, r| r & 0xFFFF_0000_FFFF | 0x7700_0000_7700_0000 },
+    Pattern {
+        name: "equal high bits",
+        key: |_, _, r| r & 0xFFFF_0000_FFFF | 0x7700_0000_7700_0000,
+    },
     Pattern { name: "mostly one key", key: |_, _, r| if r % 16 == 0 { r } else { 5 } },
 ];
 impl Pattern {
@@ -53,7 +57,8 @@ impl Pattern {
 fn plans_belong_to_a_device() {
     for device in devices() {
         let (stream, other) = (device.stream().unwrap(), Device::executor(9));
-        let (keys, flags) = (device.upload(&[3u32, 1, 2]).unwrap(), device.upload(&[1u8, 0, 1]).unwrap());
+        let (keys, flags) =
+            (device.upload(&[3u32, 1, 2]).unwrap(), device.upload(&[1u8, 0, 1]).unwrap());
         let (mut to, mut values_to, mut count) =
             (device.alloc(3).unwrap(), device.alloc(3).unwrap(), device.alloc(1).unwrap());
         let (mut pairs, mut starts) = (device.alloc(3).unwrap(), device.alloc(5).unwrap());
@@ -68,10 +73,20 @@ fn plans_belong_to_a_device() {
                 to.view_mut(),
                 values_to.view_mut(),
             ),
-            Compact::new(&other, 3).unwrap().run(&stream, flags.view(), keys.view(), to.view_mut(), count.view_mut()),
+            Compact::new(&other, 3).unwrap().run(
+                &stream,
+                flags.view(),
+                keys.view(),
+                to.view_mut(),
+                count.view_mut(),
+            ),
             exact.run(&stream, keys.view(), keys.view(), pairs.view_mut(), starts.view_mut()),
         ] {
-            assert!(matches!(refused, Err(Error::WrongDevice { .. })), "{refused:?} on {}", device.name());
+            assert!(
+                matches!(refused, Err(Error::WrongDevice { .. })),
+                "{refused:?} on {}",
+                device.name()
+            );
         }
     }
 }

@@ -44,9 +44,22 @@ fn check(device: &Device, keys: &[u32], bins: Bins, offset: usize) {
     assert_eq!((starts[0], starts[bins.count()] as usize), (0, keys.len()), "{place}");
 
     let room = want.iter().map(Vec::len).max().unwrap();
-    let (mut out, mut cursors, mut overflow) =
-        (written(device, room * bins.count()), device.alloc(bins.count()).unwrap(), device.alloc(1).unwrap());
-    partition_with_slack(&stream, bins, room, k, v, out.view_mut(), cursors.view_mut(), overflow.view_mut()).unwrap();
+    let (mut out, mut cursors, mut overflow) = (
+        written(device, room * bins.count()),
+        device.alloc(bins.count()).unwrap(),
+        device.alloc(1).unwrap(),
+    );
+    partition_with_slack(
+        &stream,
+        bins,
+        room,
+        k,
+        v,
+        out.view_mut(),
+        cursors.view_mut(),
+        overflow.view_mut(),
+    )
+    .unwrap();
     let (out, cursors) = (out.download().unwrap(), cursors.download().unwrap());
     for (b, want) in want.iter().enumerate() {
         let mut found = out[b * room..][..cursors[b] as usize].to_vec();
@@ -61,14 +74,20 @@ fn matches_the_oracle() {
     for device in devices() {
         for (s, n) in sizes(&device, 7680).into_iter().enumerate() {
             let n = n.min(200_000);
-            check(&device, &PATTERNS[s % PATTERNS.len()].keys32(n, n as u64), BINS[s % BINS.len()], s % 3);
+            check(
+                &device,
+                &PATTERNS[s % PATTERNS.len()].keys32(n, n as u64),
+                BINS[s % BINS.len()],
+                s % 3,
+            );
         }
         for (p, pattern) in PATTERNS.iter().enumerate() {
             check(&device, &pattern.keys32(20_000, 3), BINS[(p + 3) % BINS.len()], 0);
         }
     }
 }
-/// A bin that is full loses pairs, says how many, and harms nobody: what stands behind its room stays.
+/// A bin that is full loses pairs, says how many, and harms nobody: what stands behind its room
+/// stays.
 #[test]
 fn overflow_is_counted_and_stays_inside() {
     for device in devices() {
@@ -92,21 +111,43 @@ fn overflow_is_counted_and_stays_inside() {
             let mut out = device.upload(&vec![mark; 4 * room + 16]).unwrap();
             let (mut cursors, mut overflow) = (device.alloc(4).unwrap(), device.alloc(1).unwrap());
             let to = out.view_mut().slice(8..8 + 4 * room).unwrap();
-            partition_with_slack(&stream, bins, room, k.view(), k.view(), to, cursors.view_mut(), overflow.view_mut())
-                .unwrap();
-            let (out, place) = (out.download().unwrap(), format!("room {room}, {n} pairs, {}", device.name()));
-            let counts = (0..4).map(|b| keys.iter().filter(|&&k| k == b).count()).collect::<Vec<_>>();
-            assert_eq!(cursors.download().unwrap(), counts.iter().map(|&c| c as u32).collect::<Vec<_>>(), "{place}");
+            partition_with_slack(
+                &stream,
+                bins,
+                room,
+                k.view(),
+                k.view(),
+                to,
+                cursors.view_mut(),
+                overflow.view_mut(),
+            )
+            .unwrap();
+            let (out, place) =
+                (out.download().unwrap(), format!("room {room}, {n} pairs, {}", device.name()));
+            let counts =
+                (0..4).map(|b| keys.iter().filter(|&&k| k == b).count()).collect::<Vec<_>>();
+            assert_eq!(
+                cursors.download().unwrap(),
+                counts.iter().map(|&c| c as u32).collect::<Vec<_>>(),
+                "{place}"
+            );
             let lost = overflow.download().unwrap()[0] as usize;
             let least = counts.iter().map(|&c| c.saturating_sub(room)).sum::<usize>();
-            assert!(least <= lost && lost <= least + counts.len() * room, "{lost} lost, {least} at least: {place}");
+            assert!(
+                least <= lost && lost <= least + counts.len() * room,
+                "{lost} lost, {least} at least: {place}"
+            );
             assert!(out[..8].iter().chain(&out[8 + 4 * room..]).all(|&e| e == mark), "{place}");
             for (b, &count) in counts.iter().enumerate() {
                 let found = &out[8 + b * room..][..room];
                 let pair = (b as u64) << 32 | b as u64;
                 assert!(found.iter().all(|&e| e == pair || e == mark), "bin {b}: {place}");
                 if count <= room {
-                    assert_eq!(found.iter().filter(|&&e| e == pair).count(), count, "bin {b}: {place}");
+                    assert_eq!(
+                        found.iter().filter(|&&e| e == pair).count(),
+                        count,
+                        "bin {b}: {place}"
+                    );
                 }
             }
         }
@@ -121,18 +162,25 @@ fn small_shape() {
     let room = slack_room(n, 1000);
     let run = |keys: &[u32], hash: bool| {
         let (mut out, mut cursors, mut overflow) = (vec![0; room * 1000], vec![0; 1000], [0]);
-        let (k, o, c, f) = (In::new(keys), Buf::new(&mut out), Buf::new(&mut cursors), Buf::new(&mut overflow));
-        let (exec, grid, room, n) = (Exec::new(4), (n as u32).div_ceil(SMALL.tile()), room as u32, n as u32);
+        let (k, o, c, f) =
+            (In::new(keys), Buf::new(&mut out), Buf::new(&mut cursors), Buf::new(&mut overflow));
+        let (exec, grid, room, n) =
+            (Exec::new(4), (n as u32).div_ceil(SMALL.tile()), room as u32, n as u32);
         // SAFETY: the arrays have the lengths named.
         unsafe {
             if hash {
-                partition_hash_small::launch(&exec, grid, 0, 1000, room, room, 0, n, k, k, o, c, f).unwrap();
+                partition_hash_small::launch(&exec, grid, 0, 1000, room, room, 0, n, k, k, o, c, f)
+                    .unwrap();
             } else {
-                partition_bits_small::launch(&exec, grid, 0, 1000, room, room, 0, n, k, k, o, c, f).unwrap();
+                partition_bits_small::launch(&exec, grid, 0, 1000, room, room, 0, n, k, k, o, c, f)
+                    .unwrap();
             }
         }
         assert_eq!(overflow, [0]);
-        out.chunks(room as usize).zip(cursors).map(|(o, c)| o[..c as usize].to_vec()).collect::<Vec<_>>()
+        out.chunks(room as usize)
+            .zip(cursors)
+            .map(|(o, c)| o[..c as usize].to_vec())
+            .collect::<Vec<_>>()
     };
     let mut found = run(&keys, true);
     found.iter_mut().for_each(|b| b.sort_unstable());

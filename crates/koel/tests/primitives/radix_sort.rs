@@ -37,8 +37,10 @@ fn check<K: SortPair<V> + Bits, V: Element>(
     let place = format!("{n} keys, {what}, bits {bits:?}, offset {offset}, {}", device.name());
     let mut order = (0..n).collect::<Vec<_>>();
     order.sort_by_key(|&i| keys[i].part(&bits));
-    let (want, want_values) =
-        (order.iter().map(|&i| keys[i]).collect::<Vec<_>>(), order.iter().map(|&i| value(i)).collect::<Vec<_>>());
+    let (want, want_values) = (
+        order.iter().map(|&i| keys[i]).collect::<Vec<_>>(),
+        order.iter().map(|&i| value(i)).collect::<Vec<_>>(),
+    );
     let values = (0..n).map(value).collect::<Vec<_>>();
     let shift = offset.min(n);
     let (k_on, v_on) = (
@@ -49,7 +51,8 @@ fn check<K: SortPair<V> + Bits, V: Element>(
     let (mut k_to, mut v_to) = (written(device, n + shift), written(device, n + shift));
 
     let mut plan = SortPairs::new(device, n).unwrap().bits(bits.clone()).unwrap();
-    let (k_to_view, v_to_view) = (k_to.view_mut().slice(shift..).unwrap(), v_to.view_mut().slice(shift..).unwrap());
+    let (k_to_view, v_to_view) =
+        (k_to.view_mut().slice(shift..).unwrap(), v_to.view_mut().slice(shift..).unwrap());
     plan.run(&stream, k, v, k_to_view, v_to_view).unwrap();
     assert!(k_to.download().unwrap()[shift..] == want[..], "keys of pairs: {place}");
     assert!(v_to.download().unwrap()[shift..] == want_values[..], "values: {place}");
@@ -70,19 +73,41 @@ fn sorts_u32() {
         for pattern in &PATTERNS {
             check(&device, &pattern.keys32(6500, 9), 0..32, |i| i as u32, 0, pattern.name);
         }
-        check(&device, &PATTERNS[0].keys32(5000, 9), 0..32, |i| i as u64 | 1 << 60, 1, "wide values");
+        check(
+            &device,
+            &PATTERNS[0].keys32(5000, 9),
+            0..32,
+            |i| i as u64 | 1 << 60,
+            1,
+            "wide values",
+        );
     }
 }
 #[test]
 fn sorts_u64() {
     for device in devices() {
-        let sizes = if is_fast(&device) { sizes(&device, 3840) } else { vec![0, 1, 33, 1024, 3840, 3841] };
+        let sizes =
+            if is_fast(&device) { sizes(&device, 3840) } else { vec![0, 1, 33, 1024, 3840, 3841] };
         for (s, n) in sizes.into_iter().enumerate() {
             let pattern = &PATTERNS[s % PATTERNS.len()];
             check(&device, &pattern.keys64(n, n as u64), 0..64, |i| i as u32, s % 3, pattern.name);
         }
-        check(&device, &PATTERNS[0].keys64(4500, 9), 0..64, |i| i as u64 | 1 << 60, 1, "wide values");
-        check(&device, &PATTERNS[5].keys64(4500, 9), 0..64, |i| i as u64 | 1 << 60, 1, "few distinct, wide values");
+        check(
+            &device,
+            &PATTERNS[0].keys64(4500, 9),
+            0..64,
+            |i| i as u64 | 1 << 60,
+            1,
+            "wide values",
+        );
+        check(
+            &device,
+            &PATTERNS[5].keys64(4500, 9),
+            0..64,
+            |i| i as u64 | 1 << 60,
+            1,
+            "few distinct, wide values",
+        );
     }
 }
 #[test]
@@ -115,10 +140,16 @@ fn a_plan_has_no_memory() {
 fn without_a_plan() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let (k, v) = (device.upload(&[5u64, 1 << 40, 5, 0]).unwrap(), device.upload(&[0u32, 1, 2, 3]).unwrap());
+        let (k, v) = (
+            device.upload(&[5u64, 1 << 40, 5, 0]).unwrap(),
+            device.upload(&[0u32, 1, 2, 3]).unwrap(),
+        );
         let (mut k_to, mut v_to) = (device.alloc(4).unwrap(), device.alloc(4).unwrap());
         sort_pairs(&stream, k.view(), v.view(), k_to.view_mut(), v_to.view_mut()).unwrap();
-        assert_eq!((k_to.download().unwrap(), v_to.download().unwrap()), (vec![0, 5, 5, 1 << 40], vec![3, 0, 2, 1]));
+        assert_eq!(
+            (k_to.download().unwrap(), v_to.download().unwrap()),
+            (vec![0, 5, 5, 1 << 40], vec![3, 0, 2, 1])
+        );
         sort_keys(&stream, k.view(), k_to.view_mut()).unwrap();
         assert_eq!(k_to.download().unwrap(), [0, 5, 5, 1 << 40]);
     }
@@ -127,15 +158,22 @@ fn without_a_plan() {
 fn refuses_what_does_not_fit() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let (k, mut to, mut v_to) =
-            (device.upload(&[1u32; 9]).unwrap(), device.alloc(9).unwrap(), device.alloc::<u32>(8).unwrap());
+        let (k, mut to, mut v_to) = (
+            device.upload(&[1u32; 9]).unwrap(),
+            device.alloc(9).unwrap(),
+            device.alloc::<u32>(8).unwrap(),
+        );
         let mut plan = SortKeys::new(&device, 8).unwrap();
         let e = plan.run(&stream, k.view(), to.view_mut()).unwrap_err();
         assert!(matches!(e, Error::TooMany { n: 9, max: 8, .. }), "{e}");
         let e = plan.run(&stream, k.view().slice(1..).unwrap(), to.view_mut()).unwrap_err();
         assert!(matches!(e, Error::Length { name: "out", found: 9, expected: 8, .. }), "{e}");
-        let e = sort_pairs(&stream, k.view(), k.view(), to.view_mut(), v_to.view_mut()).unwrap_err();
-        assert!(matches!(e, Error::Length { name: "values_out", found: 8, expected: 9, .. }), "{e}");
+        let e =
+            sort_pairs(&stream, k.view(), k.view(), to.view_mut(), v_to.view_mut()).unwrap_err();
+        assert!(
+            matches!(e, Error::Length { name: "values_out", found: 8, expected: 9, .. }),
+            "{e}"
+        );
         for bits in [0..33, Range { start: 9, end: 8 }] {
             assert!(matches!(
                 SortKeys::<u32>::new(&device, 8).unwrap().bits(bits),

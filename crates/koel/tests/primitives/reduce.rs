@@ -11,8 +11,16 @@ fn check(device: &Device, narrow: &[u32], wide: &[u64], offset: usize) {
     let b = device.upload(&[vec![0; offset], wide.to_vec()].concat()).unwrap();
     let (a, b) = (a.view().slice(offset..).unwrap(), b.view().slice(offset..).unwrap());
     assert_eq!(sum(&stream, a).unwrap(), narrow.iter().map(|&x| x as u64).sum::<u64>(), "{place}");
-    assert_eq!(sum(&stream, b).unwrap(), wide.iter().fold(0, |s: u64, &x| s.wrapping_add(x)), "{place}");
-    assert_eq!(min(&stream, a).unwrap(), narrow.iter().copied().min().unwrap_or(u32::MAX), "{place}");
+    assert_eq!(
+        sum(&stream, b).unwrap(),
+        wide.iter().fold(0, |s: u64, &x| s.wrapping_add(x)),
+        "{place}"
+    );
+    assert_eq!(
+        min(&stream, a).unwrap(),
+        narrow.iter().copied().min().unwrap_or(u32::MAX),
+        "{place}"
+    );
     assert_eq!(min(&stream, b).unwrap(), wide.iter().copied().min().unwrap_or(u64::MAX), "{place}");
     assert_eq!(max(&stream, a).unwrap(), narrow.iter().copied().max().unwrap_or(0), "{place}");
     assert_eq!(max(&stream, b).unwrap(), wide.iter().copied().max().unwrap_or(0), "{place}");

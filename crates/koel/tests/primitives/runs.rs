@@ -13,13 +13,16 @@ fn check<T: RunElement>(plan: &mut Runs, device: &Device, elements: &[T], place:
         }
     }
     let on_device = device.upload(elements).unwrap();
-    let (mut distinct, mut starts) = (written(device, elements.len()), written::<u32>(device, elements.len() + 1));
+    let (mut distinct, mut starts) =
+        (written(device, elements.len()), written::<u32>(device, elements.len() + 1));
     let mut count = device.alloc(1).unwrap();
-    plan.run(&stream, on_device.view(), distinct.view_mut(), starts.view_mut(), count.view_mut()).unwrap();
+    plan.run(&stream, on_device.view(), distinct.view_mut(), starts.view_mut(), count.view_mut())
+        .unwrap();
     let place = format!("{place}, {} elements on {}", elements.len(), device.name());
     assert_eq!(count.download().unwrap(), [want.len() as u32], "{place}");
     let starts = starts.download().unwrap();
-    let found = distinct.download().unwrap().into_iter().zip(starts.iter().copied()).take(want.len());
+    let found =
+        distinct.download().unwrap().into_iter().zip(starts.iter().copied()).take(want.len());
     assert!(found.eq(want.iter().copied()), "{place}");
     assert_eq!(starts[want.len()], elements.len() as u32, "{place}");
 }
@@ -49,11 +52,14 @@ fn refuses_what_does_not_fit() {
         let (mut distinct, mut starts, mut count) =
             (device.alloc(8).unwrap(), device.alloc(9).unwrap(), device.alloc(1).unwrap());
         let mut plan = Runs::new(&device, 7).unwrap();
-        let e =
-            plan.run(&stream, elements.view(), distinct.view_mut(), starts.view_mut(), count.view_mut()).unwrap_err();
+        let e = plan
+            .run(&stream, elements.view(), distinct.view_mut(), starts.view_mut(), count.view_mut())
+            .unwrap_err();
         assert!(matches!(e, Error::TooMany { n: 8, max: 7, .. }), "{e}");
         let short = starts.view_mut().slice(..8).unwrap();
-        let e = plan.run(&stream, elements.view(), distinct.view_mut(), short, count.view_mut()).unwrap_err();
+        let e = plan
+            .run(&stream, elements.view(), distinct.view_mut(), short, count.view_mut())
+            .unwrap_err();
         assert!(matches!(e, Error::Length { name: "starts", found: 8, expected: 9, .. }), "{e}");
     }
 }

@@ -16,7 +16,14 @@ fn oracle<T: ScanElement>(input: &[T], zero: T, add: fn(T, T) -> T) -> (Vec<T>, 
     (exclusive, inclusive, sum)
 }
 /// `offset`: elements by which the views are shifted, so that they are not aligned.
-fn check<T: ScanElement>(plan: &mut Scan<T>, device: &Device, input: &[T], offset: usize, zero: T, add: fn(T, T) -> T) {
+fn check<T: ScanElement>(
+    plan: &mut Scan<T>,
+    device: &Device,
+    input: &[T],
+    offset: usize,
+    zero: T,
+    add: fn(T, T) -> T,
+) {
     let stream = device.stream().unwrap();
     let (exclusive, inclusive, total) = oracle(input, zero, add);
     let padded = [vec![zero; offset], input.to_vec()].concat();
@@ -25,8 +32,14 @@ fn check<T: ScanElement>(plan: &mut Scan<T>, device: &Device, input: &[T], offse
     let view = from.view().slice(offset..).unwrap();
     for (kind, want) in [(0, exclusive), (1, inclusive)] {
         let out = to.view_mut().slice(offset..).unwrap();
-        if kind == 0 { plan.exclusive(&stream, view, out) } else { plan.inclusive(&stream, view, out) }.unwrap();
-        let place = format!("{} elements, offset {offset}, kind {kind}, {}", input.len(), device.name());
+        if kind == 0 {
+            plan.exclusive(&stream, view, out)
+        } else {
+            plan.inclusive(&stream, view, out)
+        }
+        .unwrap();
+        let place =
+            format!("{} elements, offset {offset}, kind {kind}, {}", input.len(), device.name());
         assert!(to.download().unwrap()[offset..] == want[..], "{place}");
         assert_eq!(plan.total().download().unwrap(), [total], "{place}");
     }
@@ -37,7 +50,8 @@ fn matches_the_oracle() {
     for device in devices() {
         let sizes = sizes(&device, 4096);
         let most = *sizes.iter().max().unwrap();
-        let (mut narrow, mut wide) = (Scan::new(&device, most).unwrap(), Scan::new(&device, most).unwrap());
+        let (mut narrow, mut wide) =
+            (Scan::new(&device, most).unwrap(), Scan::new(&device, most).unwrap());
         for (s, n) in sizes.into_iter().enumerate() {
             let pattern = &PATTERNS[s % PATTERNS.len()];
             check(&mut narrow, &device, &pattern.keys32(n, n as u64), s % 5, 0, u32::wrapping_add);
@@ -45,12 +59,14 @@ fn matches_the_oracle() {
         }
     }
 }
-/// More tiles than a warp looks back at, with other threads running nearly everywhere, so that half-published sums are met.
+/// More tiles than a warp looks back at, with other threads running nearly everywhere, so that
+/// half-published sums are met.
 #[test]
 fn looks_back_over_many_tiles() {
     let device = Device::executor_with(3, |e| (e.preempt, e.resident) = (3, 8));
     let n = 2048 * 70 + 1;
-    let (mut narrow, mut wide) = (Scan::new(&device, 2 * n).unwrap(), Scan::new(&device, n).unwrap());
+    let (mut narrow, mut wide) =
+        (Scan::new(&device, 2 * n).unwrap(), Scan::new(&device, n).unwrap());
     check(&mut narrow, &device, &PATTERNS[0].keys32(2 * n, 5), 0, 0, u32::wrapping_add);
     check(&mut narrow, &device, &PATTERNS[0].keys32(5000, 6), 1, 0, u32::wrapping_add);
     check(&mut wide, &device, &PATTERNS[0].keys64(n, 7), 0, 0, u64::wrapping_add);
@@ -71,8 +87,11 @@ fn without_a_plan() {
 fn refuses_what_does_not_fit() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let (input, mut short, mut out) =
-            (device.upload(&[1u32; 9]).unwrap(), device.alloc(8).unwrap(), device.alloc(9).unwrap());
+        let (input, mut short, mut out) = (
+            device.upload(&[1u32; 9]).unwrap(),
+            device.alloc(8).unwrap(),
+            device.alloc(9).unwrap(),
+        );
         let mut plan = Scan::new(&device, 8).unwrap();
         let e = plan.exclusive(&stream, input.view(), short.view_mut()).unwrap_err();
         assert!(matches!(e, Error::Length { found: 8, expected: 9, .. }), "{e}");

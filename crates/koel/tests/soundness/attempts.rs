@@ -1,4 +1,5 @@
-//! What safe code may try, and what comes of it: an error or a panic, never memory that is not there.
+//! What safe code may try, and what comes of it: an error or a panic, never memory that is not
+//! there.
 #![forbid(unsafe_code)]
 use koel::{Device, DeviceKind, Error, Graph, Map, MultiMap, Set, Set128};
 use koel_simt::{Buf, In};
@@ -9,11 +10,16 @@ use std::sync::{Arc, Barrier};
 /// The CPU, the executor, and a GPU if there is one; Miri cannot run the executor.
 fn devices() -> Vec<Device> {
     let cpu = Device::cpu_with_threads(2).unwrap();
-    if cfg!(miri) { vec![cpu] } else { [cpu, Device::executor(7)].into_iter().chain(Device::cuda(0)).collect() }
+    if cfg!(miri) {
+        vec![cpu]
+    } else {
+        [cpu, Device::executor(7)].into_iter().chain(Device::cuda(0)).collect()
+    }
 }
 /// The message of a panic, which must come.
 fn panic_of<R>(run: impl FnOnce() -> R) -> String {
-    let payload = catch_unwind(AssertUnwindSafe(run)).err().expect("safe code looked through a handle");
+    let payload =
+        catch_unwind(AssertUnwindSafe(run)).err().expect("safe code looked through a handle");
     payload.downcast_ref::<String>().cloned().unwrap_or_default()
 }
 fn refused<R>(run: impl FnOnce() -> R) {
@@ -111,7 +117,8 @@ pub fn slices_do_not_leave_a_capture() {
     }
 }
 
-/// A buffer that a graph works on is moved out of its state and dropped by another thread while the graph is launched.
+/// A buffer that a graph works on is moved out of its state and dropped by another thread while the
+/// graph is launched.
 pub fn buffers_stay_until_a_launch_has_them() {
     let device = Device::executor(3);
     let (mut launched, mut refused) = (0, 0);
@@ -121,7 +128,9 @@ pub fn buffers_stay_until_a_launch_has_them() {
         let stream = device.stream().unwrap();
         let state = (device.upload(&vec![7u32; LEN]).unwrap(), device.alloc::<u32>(LEN).unwrap());
         let mut graph: Graph<_> = stream
-            .capture(state, |stream, (from, to)| (0..8).try_for_each(|_| to.view_mut().copy_from(from.view(), stream)))
+            .capture(state, |stream, (from, to)| {
+                (0..8).try_for_each(|_| to.view_mut().copy_from(from.view(), stream))
+            })
             .unwrap();
         let from = std::mem::replace(&mut graph.state_mut().0, device.alloc::<u32>(1).unwrap());
         let (begin, done) = (Barrier::new(2), AtomicBool::new(false));
@@ -156,7 +165,12 @@ pub fn readers_and_a_writer() {
                 for _ in 0..3 {
                     s.spawn(|| {
                         let found = map.get(&keys).unwrap();
-                        assert!(found.iter().zip(&keys).all(|(f, &k)| *f == Some(k.wrapping_mul(round))));
+                        assert!(
+                            found
+                                .iter()
+                                .zip(&keys)
+                                .all(|(f, &k)| *f == Some(k.wrapping_mul(round)))
+                        );
                     });
                 }
             });
@@ -171,7 +185,10 @@ pub fn slices_are_inside() {
     let device = Device::cpu().unwrap();
     let mut buffer = device.upload(&[1u32, 2, 3]).unwrap();
     for (start, end) in [(0, 4), (4, 4), (2, 1), (usize::MAX, usize::MAX), (0, usize::MAX)] {
-        assert!(matches!(buffer.view().slice(start..end), Err(Error::Setting { field: "range", .. })));
+        assert!(matches!(
+            buffer.view().slice(start..end),
+            Err(Error::Setting { field: "range", .. })
+        ));
         assert!(buffer.view_mut().slice(start..end).is_err());
     }
     assert!(buffer.view().slice(..=usize::MAX).is_err());

@@ -7,8 +7,8 @@ use koel::Device;
 use std::path::Path;
 use std::process::Command;
 
-/// The devices to test on: the CPU, the test executor under several seeds, a GPU if there is one. `KOEL_TEST_DEVICES` may
-/// name kinds (`cpu,executor,cuda`): those, and they must be there.
+/// The devices to test on: the CPU, the test executor under several seeds, a GPU if there is one.
+/// `KOEL_TEST_DEVICES` may name kinds (`cpu,executor,cuda`): those, and they must be there.
 pub fn devices() -> Vec<Device> {
     let named = std::env::var("KOEL_TEST_DEVICES").ok();
     let wanted = |kind| named.as_deref().is_none_or(|n| n.split(',').any(|k| k == kind));
@@ -27,7 +27,8 @@ pub fn devices() -> Vec<Device> {
     }
     devices
 }
-/// Whether big inputs take no time: not on the executor, and not under a sanitizer (`KOEL_TEST_SMALL`).
+/// Whether big inputs take no time: not on the executor, and not under a sanitizer
+/// (`KOEL_TEST_SMALL`).
 pub fn is_fast(device: &Device) -> bool {
     device.kind() != koel::DeviceKind::Executor && std::env::var_os("KOEL_TEST_SMALL").is_none()
 }
@@ -41,7 +42,8 @@ pub fn written<T: koel::device::Element>(device: &Device, len: usize) -> koel::B
     buffer
 }
 
-/// Whether this is the place to test koel's use of the driver by a stand-in: there is no driver, and no stand-in so far. Says so if not.
+/// Whether this is the place to test koel's use of the driver by a stand-in: there is no driver,
+/// and no stand-in so far. Says so if not.
 pub fn can_stand_in() -> bool {
     let reason = match (std::env::var_os("STAND_IN"), Device::cuda(0)) {
         (Some(_), _) => "this is the program that runs with the stand-in",
@@ -51,7 +53,8 @@ pub fn can_stand_in() -> bool {
     println!("skipped: {reason}");
     false
 }
-/// Runs a test of this program again, with a library that stands in for the driver. Returns what it printed.
+/// Runs a test of this program again, with a library that stands in for the driver. Returns what it
+/// printed.
 pub fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
     let program = std::env::current_exe().unwrap();
     let name = program.file_stem().unwrap().to_string_lossy().into_owned();
@@ -72,7 +75,8 @@ pub fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String {
         .envs(settings.iter().copied())
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    let text =
+        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success() && text.contains("1 passed"), "{test} {settings:?}: {text}");
     text
 }

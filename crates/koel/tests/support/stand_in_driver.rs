@@ -1,15 +1,24 @@
-//! A stand-in for the CUDA driver's library, for machines without one: host memory as device memory, everything done at
-//! once, kernels counted but not run. `device.rs` compiles it and runs itself against it, so that koel's use of the driver
-//! is tested without a GPU: order of calls, sizes, errors.
+//! A stand-in for the CUDA driver's library, for machines without one: host memory as device
+//! memory, everything done at once, kernels counted but not run. `device.rs` compiles it and runs
+//! itself against it, so that koel's use of the driver is tested without a GPU: order of calls,
+//! sizes, errors.
 //!
-//! What a GPU does at the same time is checked by vector clocks: two uses of one allocation (what a kernel gets a pointer to
-//! counts as written) of which neither stream waits for the other end the process, as does memory that is freed or given out
-//! while a stream may still use it. Captures follow the driver's rules: what would be an error there is one here.
+//! What a GPU does at the same time is checked by vector clocks: two uses of one allocation (what a
+//! kernel gets a pointer to counts as written) of which neither stream waits for the other end the
+//! process, as does memory that is freed or given out while a stream may still use it. Captures
+//! follow the driver's rules: what would be an error there is one here.
 //!
-//! Environment: `STAND_IN_VERSION` (CUDA version, 12000), `STAND_IN_DEVICES` (1), `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY`
-//! (bytes in all, 2^30), `STAND_IN_MACHINE_CODE` (0: machine code is refused, as by a driver that is too old), `STAND_IN_FAULT` (the name of a kernel after which everything fails as after a fault),
-//! `STAND_IN_EARLY` (how many launch attributes captured kernels must have: early starts), `STAND_IN_FAST` (launches return at once, unchecked: to measure koel's own time).
-#![allow(non_snake_case, clippy::missing_safety_doc, reason = "the driver's names, called by the driver's contract")]
+//! Environment: `STAND_IN_VERSION` (CUDA version, 12000), `STAND_IN_DEVICES` (1),
+//! `STAND_IN_CAPABILITY` (90), `STAND_IN_MEMORY` (bytes in all, 2^30), `STAND_IN_MACHINE_CODE` (0:
+//! machine code is refused, as by a driver that is too old), `STAND_IN_FAULT` (the name of a kernel
+//! after which everything fails as after a fault), `STAND_IN_EARLY` (how many launch attributes
+//! captured kernels must have: early starts), `STAND_IN_FAST` (launches return at once, unchecked:
+//! to measure koel's own time).
+#![allow(
+    non_snake_case,
+    clippy::missing_safety_doc,
+    reason = "the driver's names, called by the driver's contract"
+)]
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -124,9 +133,13 @@ impl Driver {
     /// A stream's clock, after all that it waits for by nature, one step on.
     fn step(&mut self, stream: usize) -> (Clock, u64) {
         let legacy = self.streams[&0].clock.clone();
-        let blocking = self.streams.values().filter(|s| s.blocks).map(|s| s.clock.clone()).collect::<Vec<_>>();
+        let blocking =
+            self.streams.values().filter(|s| s.blocks).map(|s| s.clock.clone()).collect::<Vec<_>>();
         let host = self.host.clone();
-        let s = self.streams.get_mut(&stream).unwrap_or_else(|| misuse(format!("no stream {stream:#x}")));
+        let s = self
+            .streams
+            .get_mut(&stream)
+            .unwrap_or_else(|| misuse(format!("no stream {stream:#x}")));
         s.clock.learn(&host);
         if stream == 0 {
             blocking.iter().for_each(|b| s.clock.learn(b));
@@ -138,16 +151,26 @@ impl Driver {
         let time = *time;
         (s.clock.clone(), time)
     }
-    /// Whether the legacy stream may be used: not while a stream that it orders itself with is captured.
+    /// Whether the legacy stream may be used: not while a stream that it orders itself with is
+    /// captured.
     fn legacy(&self) -> c_int {
-        if self.streams.values().any(|s| s.blocks && s.capture.is_some()) { CAPTURE_IMPLICIT } else { 0 }
+        if self.streams.values().any(|s| s.blocks && s.capture.is_some()) {
+            CAPTURE_IMPLICIT
+        } else {
+            0
+        }
     }
     /// The allocation at `base` is used at this point of a stream.
     fn touch(&mut self, base: u64, stream: usize, (clock, time): &(Clock, u64), what: &str) {
-        let a = self.memory.get_mut(&base).unwrap_or_else(|| misuse(format!("{what}: freed memory at {base:#x}")));
+        let a = self
+            .memory
+            .get_mut(&base)
+            .unwrap_or_else(|| misuse(format!("{what}: freed memory at {base:#x}")));
         let (before, then) = a.used;
         if !clock.knows(before, then) {
-            misuse(format!("{what} on stream {stream:#x} does not wait for stream {before:#x}, which uses the same memory"));
+            misuse(format!(
+                "{what} on stream {stream:#x} does not wait for stream {before:#x}, which uses the same memory"
+            ));
         }
         a.used = (stream, *time);
     }
@@ -170,7 +193,9 @@ impl Driver {
         match node {
             Node::Copy { bytes: 0, .. } | Node::Fill { bytes: 0, .. } => {}
             Node::Copy { to, from, bytes } => {
-                let (Some(t), Some(f)) = (self.base(*to, *bytes), self.base(*from, *bytes)) else { return INVALID_VALUE };
+                let (Some(t), Some(f)) = (self.base(*to, *bytes), self.base(*from, *bytes)) else {
+                    return INVALID_VALUE;
+                };
                 [t, f].into_iter().for_each(|base| self.touch(base, stream, now, "a copy"));
                 unsafe { std::ptr::copy(*from as *const u8, *to as *mut u8, *bytes) };
             }
@@ -188,8 +213,8 @@ impl Driver {
         }
         ready()
     }
-    /// A copy from or to the host on the legacy stream. The host waits for the end of those it reads; what it writes may still be
-    /// on its way when it goes on.
+    /// A copy from or to the host on the legacy stream. The host waits for the end of those it
+    /// reads; what it writes may still be on its way when it goes on.
     fn host_copy(&mut self, at: u64, bytes: usize, waits: bool) -> c_int {
         if self.legacy() != 0 {
             return self.legacy();
@@ -252,7 +277,11 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, _: c_int
     0
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _: c_int) -> c_int {
+pub unsafe extern "C" fn cuDeviceGetAttribute(
+    value: *mut c_int,
+    attribute: c_int,
+    _: c_int,
+) -> c_int {
     let capability = setting("STAND_IN_CAPABILITY", 90);
     let v = match attribute {
         75 => capability / 10,
@@ -293,8 +322,13 @@ pub extern "C" fn cuCtxSynchronize() -> c_int {
 }
 fn entries_of_ptx(text: &str) -> Option<Vec<Entry>> {
     let target = text.lines().find_map(|l| l.strip_prefix(".target sm_"));
-    let capability = target.and_then(|c| c.trim().parse::<usize>().ok()).filter(|_| text.contains(".visible .entry"))?;
-    assert!(capability == if setting("STAND_IN_CAPABILITY", 90) >= 90 { 90 } else { 75 }, "PTX for sm_{capability}");
+    let capability = target
+        .and_then(|c| c.trim().parse::<usize>().ok())
+        .filter(|_| text.contains(".visible .entry"))?;
+    assert!(
+        capability == if setting("STAND_IN_CAPABILITY", 90) >= 90 { 90 } else { 75 },
+        "PTX for sm_{capability}"
+    );
     let size = |line: &str| match line {
         _ if line.contains(".b8") => line.split(['[', ']']).nth(1).unwrap().parse().unwrap(),
         _ if line.contains("64") => 8,
@@ -302,13 +336,21 @@ fn entries_of_ptx(text: &str) -> Option<Vec<Entry>> {
     };
     let entry = |text: &str| {
         let (name, rest) = text.split_once('(').unwrap();
-        let params = rest.split(')').next().unwrap().lines().filter(|l| l.contains(".param")).map(size).collect();
+        let params = rest
+            .split(')')
+            .next()
+            .unwrap()
+            .lines()
+            .filter(|l| l.contains(".param"))
+            .map(size)
+            .collect();
         Entry { name: name.trim().into(), params }
     };
     Some(text.split(".visible .entry ").skip(1).map(entry).collect())
 }
-/// The entries of a cubin: its sections `.nv.info.NAME`, in which attribute 0x17 describes one parameter. A driver takes
-/// those of its GPU's architecture only, and one that is too old takes none.
+/// The entries of a cubin: its sections `.nv.info.NAME`, in which attribute 0x17 describes one
+/// parameter. A driver takes those of its GPU's architecture only, and one that is too old takes
+/// none.
 unsafe fn entries_of_machine_code(elf: *const u8) -> Option<Vec<Entry>> {
     let word = |at: usize, bytes: usize| {
         (0..bytes).rev().fold(0usize, |n, i| n << 8 | unsafe { elf.add(at + i).read() } as usize)
@@ -324,7 +366,8 @@ unsafe fn entries_of_machine_code(elf: *const u8) -> Option<Vec<Entry>> {
     let names = section(names).1;
     let mut entries = vec![];
     for (name, from, bytes) in (0..count).map(section) {
-        let name = unsafe { CStr::from_ptr(elf.add(names + name).cast()) }.to_string_lossy().into_owned();
+        let name =
+            unsafe { CStr::from_ptr(elf.add(names + name).cast()) }.to_string_lossy().into_owned();
         let Some(name) = name.strip_prefix(".nv.info.") else { continue };
         let (mut params, mut at) = (BTreeMap::new(), from);
         while at < from + bytes {
@@ -363,10 +406,17 @@ pub extern "C" fn cuModuleUnload(module: *mut c_void) -> c_int {
 }
 /// A function is its number, from one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleGetFunction(f: *mut *mut c_void, module: *mut c_void, name: *const c_char) -> c_int {
+pub unsafe extern "C" fn cuModuleGetFunction(
+    f: *mut *mut c_void,
+    module: *mut c_void,
+    name: *const c_char,
+) -> c_int {
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
     let mut driver = driver();
-    let Some(entry) = driver.modules[module as usize - 1].iter().find(|e| e.name == name).cloned() else { return NOT_FOUND };
+    let Some(entry) = driver.modules[module as usize - 1].iter().find(|e| e.name == name).cloned()
+    else {
+        return NOT_FOUND;
+    };
     driver.functions.push(entry);
     unsafe { *f = driver.functions.len() as *mut c_void };
     ready()
@@ -389,7 +439,11 @@ pub extern "C" fn cuMemPoolTrimTo(_: *mut c_void, _: usize) -> c_int {
     ready()
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: *mut c_void) -> c_int {
+pub unsafe extern "C" fn cuMemAllocAsync(
+    address: *mut u64,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
     let mut driver = driver();
     let used = driver.memory.values().map(|a| a.bytes).sum::<usize>();
     if bytes > setting("STAND_IN_MEMORY", 1 << 30) - used {
@@ -449,7 +503,12 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: us
     done
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: *mut c_void) -> c_int {
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
     let mut driver = driver();
     let now = driver.step(stream as usize);
     let Some(base) = driver.base(from, bytes) else { return INVALID_VALUE };
@@ -458,7 +517,12 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes:
     ready()
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: *mut c_void) -> c_int {
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
     let mut driver = driver();
     let now = driver.step(stream as usize);
     let Some(base) = driver.base(to, bytes) else { return INVALID_VALUE };
@@ -467,11 +531,21 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, byte
     ready()
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: *mut c_void) -> c_int {
+pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
     driver().submit(stream as usize, Node::Copy { to, from, bytes })
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemsetD8Async(to: u64, byte: u8, bytes: usize, stream: *mut c_void) -> c_int {
+pub unsafe extern "C" fn cuMemsetD8Async(
+    to: u64,
+    byte: u8,
+    bytes: usize,
+    stream: *mut c_void,
+) -> c_int {
     driver().submit(stream as usize, Node::Fill { to, byte, bytes })
 }
 #[unsafe(no_mangle)]
@@ -484,7 +558,11 @@ pub unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint)
 }
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamDestroy_v2(stream: *mut c_void) -> c_int {
-    if stream.is_null() || !driver().streams.contains_key(&(stream as usize)) { INVALID_HANDLE } else { 0 }
+    if stream.is_null() || !driver().streams.contains_key(&(stream as usize)) {
+        INVALID_HANDLE
+    } else {
+        0
+    }
 }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetFlags(stream: *mut c_void, flags: *mut c_uint) -> c_int {
@@ -554,10 +632,15 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: *mut c_void, graph: *mut *mu
     let mut driver = driver();
     let driver = &mut *driver;
     unsafe { *graph = std::ptr::null_mut() };
-    let Some(&(number, _)) = driver.streams.get(&(stream as usize)).and_then(|s| s.capture.as_ref()) else {
+    let Some(&(number, _)) =
+        driver.streams.get(&(stream as usize)).and_then(|s| s.capture.as_ref())
+    else {
         return INVALID_VALUE;
     };
-    let Some(capture) = driver.captures.remove(&number).filter(|c| c.origin == stream as usize) else { return INVALID_VALUE };
+    let Some(capture) = driver.captures.remove(&number).filter(|c| c.origin == stream as usize)
+    else {
+        return INVALID_VALUE;
+    };
     let mut joined = true;
     for (&handle, s) in driver.streams.iter_mut() {
         if let Some((_, count)) = s.capture.take_if(|(c, _)| *c == number) {
@@ -573,7 +656,11 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: *mut c_void, graph: *mut *mu
     ready()
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGraphInstantiateWithFlags(exec: *mut *mut c_void, graph: *mut c_void, _: u64) -> c_int {
+pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
+    exec: *mut *mut c_void,
+    graph: *mut c_void,
+    _: u64,
+) -> c_int {
     let mut driver = driver();
     let Some(nodes) = driver.graphs.get(&(graph as usize)).cloned() else { return INVALID_HANDLE };
     let handle = driver.handle();
@@ -594,13 +681,19 @@ pub extern "C" fn cuGraphLaunch(graph: *mut c_void, stream: *mut c_void) -> c_in
     let mut driver = driver();
     let Some(nodes) = driver.graphs.get(&(graph as usize)).cloned() else { return INVALID_HANDLE };
     let now = driver.step(stream as usize);
-    nodes.iter().map(|node| driver.run(stream as usize, &now, node)).find(|&e| e != 0).unwrap_or_else(ready)
+    nodes
+        .iter()
+        .map(|node| driver.run(stream as usize, &now, node))
+        .find(|&e| e != 0)
+        .unwrap_or_else(ready)
 }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventCreate(event: *mut *mut c_void, _: c_uint) -> c_int {
     let mut driver = driver();
     let handle = driver.handle();
-    driver.events.insert(handle, Event { at: Instant::now(), clock: Clock::default(), capture: None });
+    driver
+        .events
+        .insert(handle, Event { at: Instant::now(), clock: Clock::default(), capture: None });
     unsafe { *event = handle as *mut c_void };
     ready()
 }
@@ -630,7 +723,11 @@ pub extern "C" fn cuEventSynchronize(event: *mut c_void) -> c_int {
 }
 /// Before CUDA 12.8 and after.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuEventElapsedTime(ms: *mut f32, start: *mut c_void, end: *mut c_void) -> c_int {
+pub unsafe extern "C" fn cuEventElapsedTime(
+    ms: *mut f32,
+    start: *mut c_void,
+    end: *mut c_void,
+) -> c_int {
     let driver = driver();
     let at = |e: *mut c_void| driver.events.get(&(e as usize)).map(|e| e.at);
     let (Some(start), Some(end)) = (at(start), at(end)) else { return INVALID_HANDLE };
@@ -664,12 +761,18 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     }
     let config = unsafe { &*config };
     let [x, y, z] = config.block;
-    if config.grid[0] == 0 || (y, z) != (1, 1) || !(1..=1024).contains(&x) || config.shared > 227 << 10 || !extra.is_null() {
+    if config.grid[0] == 0
+        || (y, z) != (1, 1)
+        || !(1..=1024).contains(&x)
+        || config.shared > 227 << 10
+        || !extra.is_null()
+    {
         return INVALID_VALUE;
     }
     let mut driver = driver();
     let Entry { name, params: sizes } = driver.functions[f as usize - 1].clone();
-    // As many parameters as the entry has: each must be readable. Those that point to memory of the device use it.
+    // As many parameters as the entry has: each must be readable. Those that point to memory of the
+    // device use it.
     let mut touches = vec![];
     for (i, &size) in sizes.iter().enumerate() {
         let p = unsafe { *params.add(i) };
@@ -678,8 +781,12 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
             touches.extend(driver.base(unsafe { p.cast::<u64>().read_unaligned() }, 1));
         }
     }
-    let captured = driver.streams.get(&(config.stream as usize)).is_some_and(|s| s.capture.is_some());
-    if captured && setting("STAND_IN_EARLY", config.attribute_count as usize) != config.attribute_count as usize {
+    let captured =
+        driver.streams.get(&(config.stream as usize)).is_some_and(|s| s.capture.is_some());
+    if captured
+        && setting("STAND_IN_EARLY", config.attribute_count as usize)
+            != config.attribute_count as usize
+    {
         return INVALID_VALUE;
     }
     driver.submit(config.stream as usize, Node::Kernel { name, touches })

@@ -1,4 +1,5 @@
-//! Tables that are updated in batches, against a `HashMap`, on every device: outcomes, lookups and pairs after each batch. What maps and sets share.
+//! Tables that are updated in batches, against a `HashMap`, on every device: outcomes, lookups and
+//! pairs after each batch. What maps and sets share.
 use super::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::map::layout::{Layout, Narrow, Number};
 use koel::{Device, Key, Operation, Outcome, Stream, Value, View, ViewMut};
@@ -28,7 +29,12 @@ pub trait Table: Sized {
     const OPERATIONS: &'static [Operation];
 
     /// The table, and what it is updated by, for this load.
-    fn build(device: &Device, keys: &[Self::Key], values: &[Self::Value], load: f64) -> (Self, Self::Updater);
+    fn build(
+        device: &Device,
+        keys: &[Self::Key],
+        values: &[Self::Value],
+        load: f64,
+    ) -> (Self, Self::Updater);
     /// Applies a batch, or puts it on the stream.
     fn update(
         &mut self,
@@ -104,7 +110,10 @@ impl<T: Table> World<T> {
                 Outcome::Assigned
             }
             (Operation::InsertOrAdd, Some(before)) => {
-                oracle.insert(key, T::Value::narrowed(before.widened().wrapping_add(value.widened())));
+                oracle.insert(
+                    key,
+                    T::Value::narrowed(before.widened().wrapping_add(value.widened())),
+                );
                 Outcome::Added
             }
         }
@@ -114,18 +123,31 @@ impl<T: Table> World<T> {
         let all = T::OPERATIONS;
         let values = keys.iter().map(|_| value::<T>(self.random.word())).collect::<Vec<_>>();
         let random = &mut self.random;
-        let of = |random: &mut Random| operation.unwrap_or(all[random.below(all.len() as u64) as usize]);
+        let of =
+            |random: &mut Random| operation.unwrap_or(all[random.below(all.len() as u64) as usize]);
         let operations = keys.iter().map(|_| of(random)).collect::<Vec<_>>();
         let codes = operations.iter().map(|&o| o as u8).collect::<Vec<_>>();
         let device = self.stream.device().clone();
-        let (k, v, o) = (device.upload(keys).unwrap(), device.upload(&values).unwrap(), device.upload(&codes).unwrap());
+        let (k, v, o) = (
+            device.upload(keys).unwrap(),
+            device.upload(&values).unwrap(),
+            device.upload(&codes).unwrap(),
+        );
         let mut outcomes = device.upload(&vec![0xAA; keys.len()]).unwrap();
         let all = operation.map_or(Operations::Each(o.view()), Operations::All);
         let batch = Batch { operations: all, keys: k.view(), values: v.view() };
-        self.table.update(&mut self.updater, &self.stream, batch, outcomes.view_mut(), true).unwrap();
+        self.table
+            .update(&mut self.updater, &self.stream, batch, outcomes.view_mut(), true)
+            .unwrap();
         for (i, outcome) in outcomes.download().unwrap().into_iter().enumerate() {
             let expected = self.expected(operations[i], keys[i], values[i]);
-            assert_eq!(Outcome::of(outcome), Some(expected), "{:?} of {:?} on {device:?}", operations[i], keys[i]);
+            assert_eq!(
+                Outcome::of(outcome),
+                Some(expected),
+                "{:?} of {:?} on {device:?}",
+                operations[i],
+                keys[i]
+            );
         }
     }
     pub fn check(&self, others: &[T::Key]) {
@@ -143,7 +165,10 @@ fn check<T: Table>(table: &T, oracle: &Oracle<T>, others: &[T::Key]) {
     assert_eq!(table.count(&queries), count, "{place}");
     let pairs = table.pairs();
     assert_eq!(pairs.len(), oracle.len(), "{place}");
-    assert!(pairs.into_iter().collect::<HashMap<_, _>>() == *oracle, "{place}: the pairs are others");
+    assert!(
+        pairs.into_iter().collect::<HashMap<_, _>>() == *oracle,
+        "{place}: the pairs are others"
+    );
 }
 
 /// Batches at random: sizes, operations, how many keys there are, some of them often.
@@ -158,7 +183,8 @@ pub fn histories<T: Table>(seed: u64) {
                 T::often_special(random.word(), other)
             };
             let n = random.below(most) as u32;
-            let mut world = World::<T>::new(&device, &(0..n).map(key).collect::<Vec<_>>(), load, seed << 32);
+            let mut world =
+                World::<T>::new(&device, &(0..n).map(key).collect::<Vec<_>>(), load, seed << 32);
             for _ in 0..batches {
                 let (n, keys) = (random.below(most), 1 + random.below(most));
                 let keys = (0..n).map(|_| any(&mut random, keys)).collect::<Vec<_>>();
@@ -208,7 +234,9 @@ pub fn frequent_keys<T: Table>() {
         let n = if is_fast(&device) { 50_000u32 } else { 2_000 };
         let mut world = World::<T>::new(&device, &(0..n).map(key).collect::<Vec<_>>(), 0.8, 1);
         for share in [2, 1] {
-            let keys = (0..n).map(|i| if i % share == 0 { key(n + 1) } else { key(i) }).collect::<Vec<_>>();
+            let keys = (0..n)
+                .map(|i| if i % share == 0 { key(n + 1) } else { key(i) })
+                .collect::<Vec<_>>();
             for operation in T::OPERATIONS.iter().copied().map(Some).chain([None]) {
                 world.batch(operation, &keys);
                 world.check(&keys[..10]);
@@ -216,7 +244,8 @@ pub fn frequent_keys<T: Table>() {
         }
     }
 }
-/// Tables that came from files and from other devices, and what is made of tables that were updated: copies, files, and more.
+/// Tables that came from files and from other devices, and what is made of tables that were
+/// updated: copies, files, and more.
 pub fn updated_tables_are_tables<T: Table>() {
     let all = devices();
     for (device, other) in all.iter().zip(all.iter().rev()) {
@@ -267,7 +296,11 @@ pub fn tables_grow_from_nothing<T: Table>() {
         while next < most {
             let keys = (next..next + n).map(key).collect::<Vec<T::Key>>();
             let outcomes = world.table.insert(&keys);
-            assert!(outcomes.iter().all(|&o| o == Outcome::Inserted), "{next} on {}", device.name());
+            assert!(
+                outcomes.iter().all(|&o| o == Outcome::Inserted),
+                "{next} on {}",
+                device.name()
+            );
             world.oracle.extend(keys.into_iter().map(|key| (key, value::<T>(0))));
             (next, n) = (next + n, n * 3);
         }
@@ -279,7 +312,8 @@ pub fn tables_grow_from_nothing<T: Table>() {
         assert!(world.table.len() == 0 && world.table.slots() < 100);
     }
 }
-/// Shrinking never takes more memory: not of a table that is fuller than a new one would be, nor of one that is as full, or smaller than any.
+/// Shrinking never takes more memory: not of a table that is fuller than a new one would be, nor of
+/// one that is as full, or smaller than any.
 pub fn tables_do_not_shrink_to_more<T: Table>() {
     for device in devices() {
         let n = if is_fast(&device) { 100_000 } else { 2_000 };
@@ -292,7 +326,11 @@ pub fn tables_do_not_shrink_to_more<T: Table>() {
                 let before = world.table.bytes();
                 world.table.shrink();
                 let after = world.table.bytes();
-                assert!(after <= before, "{before} to {after} bytes, {built} and {more} keys on {}", device.name());
+                assert!(
+                    after <= before,
+                    "{before} to {after} bytes, {built} and {more} keys on {}",
+                    device.name()
+                );
                 assert!(
                     erased < 1000 || after < before,
                     "{before} bytes, {built} and {more} keys on {}",
@@ -335,7 +373,12 @@ pub fn updates_are_part_of_a_graph<T: Table>() {
             let outcomes = graph.state().2.download().unwrap();
             for (&word, outcome) in words.iter().zip(outcomes) {
                 let expected = graph.state_mut().0.expected(operation, word, values[0]);
-                assert_eq!(Outcome::of(outcome), Some(expected), "round {round} on {}", device.name());
+                assert_eq!(
+                    Outcome::of(outcome),
+                    Some(expected),
+                    "round {round} on {}",
+                    device.name()
+                );
             }
             graph.state().0.check(&words);
         }

@@ -38,7 +38,10 @@ impl Kind for Hashbrown {
         let (keys, values) = pairs(keys, values)?;
         let mut map = Map::with_capacity_and_hasher(keys.len(), FxBuildHasher);
         map.extend(keys.iter().copied().zip(values.iter().copied()));
-        let report = BuildReport { duplicates: keys.len() - map.len(), ..report_of(std::slice::from_ref(&map)) };
+        let report = BuildReport {
+            duplicates: keys.len() - map.len(),
+            ..report_of(std::slice::from_ref(&map))
+        };
         Ok(Box::new(Built { map, report }))
     }
 }
@@ -59,11 +62,19 @@ impl Table for Built {
 }
 
 /// Equally many keys and values, in host memory.
-pub fn pairs<'a>(keys: View<'a, u32>, values: View<'a, u32>) -> koel::Result<(&'a [u32], &'a [u32])> {
+pub fn pairs<'a>(
+    keys: View<'a, u32>,
+    values: View<'a, u32>,
+) -> koel::Result<(&'a [u32], &'a [u32])> {
     let (keys, values) = (on_host("keys", keys)?, on_host("values", values)?);
     match keys.len() == values.len() {
         true => Ok((keys, values)),
-        false => Err(Error::Length { name: "values", found: values.len(), other: "keys", expected: keys.len() }),
+        false => Err(Error::Length {
+            name: "values",
+            found: values.len(),
+            other: "keys",
+            expected: keys.len(),
+        }),
     }
 }
 
@@ -79,7 +90,8 @@ pub fn report_of(maps: &[Map]) -> BuildReport {
     }
 }
 
-/// hashbrown calls 7/8 of its slots its capacity, of fewer than 8 slots all but one; an empty one has none.
+/// hashbrown calls 7/8 of its slots its capacity, of fewer than 8 slots all but one; an empty one
+/// has none.
 pub fn slots_of(capacity: usize) -> usize {
     match capacity {
         0 => 0,

@@ -9,7 +9,8 @@ use std::hash::BuildHasher;
 
 const SHARDS: usize = 64;
 
-/// The simplest way to build a hash table on all threads: pairs are parted by shard, then each shard is built by one.
+/// The simplest way to build a hash table on all threads: pairs are parted by shard, then each
+/// shard is built by one.
 pub struct HashbrownSharded;
 struct Built {
     shards: Vec<Map>,
@@ -52,7 +53,8 @@ impl Kind for HashbrownSharded {
             }
             parts
         };
-        let parted = keys.par_chunks(chunk).zip(values.par_chunks(chunk)).map(parted).collect::<Vec<_>>();
+        let parted =
+            keys.par_chunks(chunk).zip(values.par_chunks(chunk)).map(parted).collect::<Vec<_>>();
         let shard = |i: usize| {
             let pairs = parted.iter().map(|parts| parts[i].len()).sum();
             let mut map = Map::with_capacity_and_hasher(pairs, FxBuildHasher);

@@ -68,10 +68,15 @@ impl Kind for Map {
         let load = options.load.unwrap_or(self.default_load());
         let (device, duplicates) = (stream.device(), options.duplicates);
         let kept = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut kept = match kept.filter(|k| k.device == *device && k.load == load && k.duplicates == duplicates) {
+        let mut kept = match kept
+            .filter(|k| k.device == *device && k.load == load && k.duplicates == duplicates)
+        {
             Some(kept) => kept,
             None => {
-                let builder = MapBuilder::new(device, MapOptions { load, duplicates, ..MapOptions::default() })?;
+                let builder = MapBuilder::new(
+                    device,
+                    MapOptions { load, duplicates, ..MapOptions::default() },
+                )?;
                 Kept { device: device.clone(), load, duplicates, builder }
             }
         };
@@ -128,7 +133,12 @@ impl Table for Standing {
     }
 }
 impl Rebuilt for Standing {
-    fn rebuild(&mut self, stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<()> {
+    fn rebuild(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+    ) -> koel::Result<()> {
         self.builder.rebuild(&mut self.built.map, stream, keys, values)
     }
     fn update_report(&mut self) -> koel::Result<()> {

@@ -22,9 +22,13 @@ impl Contender {
     /// Why it cannot build of equal keys by this policy.
     pub fn obstacle(&self, policy: Duplicates, is_unique: bool) -> Option<&'static str> {
         match (policy, self.on_host) {
-            (Duplicates::Unchecked, _) if !is_unique => Some("unchecked means that no keys are equal"),
+            (Duplicates::Unchecked, _) if !is_unique => {
+                Some("unchecked means that no keys are equal")
+            }
             (_, true) if is_unique => None,
-            (_, true) if self.kind.name() == dashmap::NAME => Some("which of equal keys stays is chance"),
+            (_, true) if self.kind.name() == dashmap::NAME => {
+                Some("which of equal keys stays is chance")
+            }
             (Duplicates::KeepFirst, true) => Some("the last of equal keys stays"),
             _ => None,
         }
@@ -47,27 +51,44 @@ pub trait Keeps: Sync {
 /// A table that other pairs can be put into.
 pub trait Rebuilt: Table {
     /// Puts pairs into it, whatever it held. Its report stays that of the build before.
-    fn rebuild(&mut self, stream: &Stream, keys: View<'_, u32>, values: View<'_, u32>) -> koel::Result<()>;
+    fn rebuild(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, u32>,
+        values: View<'_, u32>,
+    ) -> koel::Result<()>;
     /// Brings its report up to date.
     fn update_report(&mut self) -> koel::Result<()>;
 }
 
 /// Tables from elsewhere, in host memory. A new one is a file and a line here.
-static YARDSTICKS: [&dyn Kind; 3] = [&hashbrown::Hashbrown, &hashbrown_sharded::HashbrownSharded, &dashmap::Dashmap];
+static YARDSTICKS: [&dyn Kind; 3] =
+    [&hashbrown::Hashbrown, &hashbrown_sharded::HashbrownSharded, &dashmap::Dashmap];
 
-/// What `main` stands for: the flagship, the tables that the papers are about, and what else one would use.
-const MAIN: [&str; 8] =
-    ["map", "single-level", "two-level", "two-kernel", "sorted", "hashbrown", "hashbrown-sharded", "dashmap"];
+/// What `main` stands for: the flagship, the tables that the papers are about, and what else one
+/// would use.
+const MAIN: [&str; 8] = [
+    "map",
+    "single-level",
+    "two-level",
+    "two-kernel",
+    "sorted",
+    "hashbrown",
+    "hashbrown-sharded",
+    "dashmap",
+];
 
 /// Every table there is.
 fn all() -> impl Iterator<Item = Contender> {
     let map = Contender { kind: &map::Map, on_host: false, keeps: Some(&map::Map) };
-    let classic = classic::kinds().iter().map(|&kind| Contender { kind, on_host: false, keeps: None });
+    let classic =
+        classic::kinds().iter().map(|&kind| Contender { kind, on_host: false, keeps: None });
     let yardsticks = YARDSTICKS.iter().map(|&kind| Contender { kind, on_host: true, keeps: None });
     std::iter::once(map).chain(classic).chain(yardsticks)
 }
 
-/// Where a table stands: the main ones first, then the others in the order in which they are listed.
+/// Where a table stands: the main ones first, then the others in the order in which they are
+/// listed.
 pub fn place_of(name: &str) -> usize {
     let others = || all().filter(|c| !MAIN.contains(&c.kind.name()));
     let among_others = || MAIN.len() + others().position(|c| c.kind.name() == name).unwrap_or(0);
@@ -76,22 +97,28 @@ pub fn place_of(name: &str) -> usize {
 
 /// Fails if a name is no table's.
 pub fn check_names(names: &[String]) -> Outcome {
-    let is_table = |name: &str| name == "all" || name == "main" || all().any(|c| c.kind.name() == name);
+    let is_table =
+        |name: &str| name == "all" || name == "main" || all().any(|c| c.kind.name() == name);
     match names.iter().find(|name| !is_table(name)) {
         None => Ok(()),
         Some(name) => {
             let available = all().map(|c| c.kind.name()).collect::<Vec<_>>().join(", ");
-            Err(Failure::Usage(format!("--table: there is no table '{name}'; available are main, all, {available}")))
+            Err(Failure::Usage(format!(
+                "--table: there is no table '{name}'; available are main, all, {available}"
+            )))
         }
     }
 }
 
-/// The tables of these names, each once, in the order in which they are listed. `main`, `all`: those that fit the device.
+/// The tables of these names, each once, in the order in which they are listed. `main`, `all`:
+/// those that fit the device.
 pub fn choose(names: &[String], device: DeviceKind) -> Vec<Contender> {
     let asked = |c: &Contender| {
         let fits = device == DeviceKind::Cpu || !c.on_host;
         let is_main = MAIN.contains(&c.kind.name());
-        names.iter().any(|name| name == c.kind.name() || fits && (name == "all" || name == "main" && is_main))
+        names.iter().any(|name| {
+            name == c.kind.name() || fits && (name == "all" || name == "main" && is_main)
+        })
     };
     all().filter(asked).collect()
 }
@@ -101,7 +128,10 @@ fn on_host<'a, T: Element>(name: &'static str, view: View<'a, T>) -> koel::Resul
     view.host().ok_or_else(|| not_on_host(name, view.device().name()))
 }
 /// The elements of a view in host memory, to write.
-fn on_host_mut<'a, T: Element>(name: &'static str, view: &'a mut ViewMut<'_, T>) -> koel::Result<&'a mut [T]> {
+fn on_host_mut<'a, T: Element>(
+    name: &'static str,
+    view: &'a mut ViewMut<'_, T>,
+) -> koel::Result<&'a mut [T]> {
     let device = view.device().name();
     view.host_mut().ok_or_else(|| not_on_host(name, device))
 }
@@ -124,10 +154,18 @@ fn find_each(
     let found = on_host_mut("found", &mut found)?;
     for (name, length) in [("values", values.len()), ("found", found.len())] {
         if length != queries.len() {
-            return Err(Error::Length { name, found: length, other: "queries", expected: queries.len() });
+            return Err(Error::Length {
+                name,
+                found: length,
+                other: "queries",
+                expected: queries.len(),
+            });
         }
     }
-    let chunks = queries.par_chunks(CHUNK).zip(values.par_chunks_mut(CHUNK)).zip(found.par_chunks_mut(CHUNK));
+    let chunks = queries
+        .par_chunks(CHUNK)
+        .zip(values.par_chunks_mut(CHUNK))
+        .zip(found.par_chunks_mut(CHUNK));
     chunks.for_each(|((queries, values), found)| {
         for ((&query, value), found) in queries.iter().zip(values).zip(found) {
             let answer = find(query);
@@ -150,22 +188,40 @@ mod tests {
         let stream = device.stream().unwrap();
         for kind in YARDSTICKS {
             for n in [0u32, 1, 2, 33, 5000] {
-                let keys = (0..n).map(|i| i.wrapping_mul(0x9E37_79B1)).chain([u32::MAX]).collect::<Vec<u32>>();
+                let keys = (0..n)
+                    .map(|i| i.wrapping_mul(0x9E37_79B1))
+                    .chain([u32::MAX])
+                    .collect::<Vec<u32>>();
                 let values = (0..=n).map(|i| i ^ 5).collect::<Vec<u32>>();
-                let (keys_staged, values_staged) = (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
-                let table = kind.build(&stream, keys_staged.view(), values_staged.view(), &Options::default()).unwrap();
+                let (keys_staged, values_staged) =
+                    (device.stage(&keys).unwrap(), device.stage(&values).unwrap());
+                let table = kind
+                    .build(&stream, keys_staged.view(), values_staged.view(), &Options::default())
+                    .unwrap();
                 let report = table.report();
                 assert_eq!((report.pairs, report.attempts), (keys.len(), 1), "{}", kind.name());
-                assert!(report.bytes >= 8 * keys.len() && report.slots >= keys.len(), "{}: {report:?}", kind.name());
+                assert!(
+                    report.bytes >= 8 * keys.len() && report.slots >= keys.len(),
+                    "{}: {report:?}",
+                    kind.name()
+                );
                 let queries = keys.iter().flat_map(|&k| [k, k ^ 0x0101_0101]).collect::<Vec<u32>>();
                 let mut values_out = device.alloc::<u32>(queries.len()).unwrap();
                 let mut found = device.alloc::<u8>(queries.len()).unwrap();
                 let staged = device.stage(&queries).unwrap();
-                table.find_into(&stream, staged.view(), values_out.view_mut(), found.view_mut()).unwrap();
-                let (values_out, found_out) = (values_out.download().unwrap(), found.download().unwrap());
+                table
+                    .find_into(&stream, staged.view(), values_out.view_mut(), found.view_mut())
+                    .unwrap();
+                let (values_out, found_out) =
+                    (values_out.download().unwrap(), found.download().unwrap());
                 for (i, query) in queries.iter().enumerate() {
                     let expected = keys.iter().position(|k| k == query).map(|at| values[at]);
-                    assert_eq!((found_out[i] == 1).then_some(values_out[i]), expected, "{}", kind.name());
+                    assert_eq!(
+                        (found_out[i] == 1).then_some(values_out[i]),
+                        expected,
+                        "{}",
+                        kind.name()
+                    );
                     assert!(found_out[i] == 1 || values_out[i] == 0);
                 }
                 let short = table.find_into(
@@ -205,14 +261,18 @@ mod tests {
     #[test]
     fn names_choose_tables() {
         let owned = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<String>>();
-        let names =
-            |names: &[&str], device| choose(&owned(names), device).iter().map(|c| c.kind.name()).collect::<Vec<_>>();
+        let names = |names: &[&str], device| {
+            choose(&owned(names), device).iter().map(|c| c.kind.name()).collect::<Vec<_>>()
+        };
         let everything = all().map(|c| c.kind.name()).collect::<Vec<_>>();
         assert_eq!(names(&["all"], DeviceKind::Cpu), everything);
         assert!(!names(&["all"], DeviceKind::Cuda).contains(&"hashbrown"));
         assert_eq!(names(&["main"], DeviceKind::Cpu).len(), MAIN.len());
         assert_eq!(names(&["main"], DeviceKind::Cuda).len(), MAIN.len() - YARDSTICKS.len());
-        assert_eq!(names(&["dashmap", "hashbrown", "dashmap"], DeviceKind::Cuda), ["hashbrown", "dashmap"]);
+        assert_eq!(
+            names(&["dashmap", "hashbrown", "dashmap"], DeviceKind::Cuda),
+            ["hashbrown", "dashmap"]
+        );
         check_names(&owned(&everything)).unwrap();
         let unknown = check_names(&owned(&["all", "hashbrow"]));
         assert!(matches!(unknown, Err(Failure::Usage(m)) if m.contains("'hashbrow'")));

@@ -38,7 +38,9 @@ impl Bars {
     pub fn svg(&self) -> String {
         let bars = || self.panels.iter().flat_map(|(_, bars)| bars);
         let (unit, unit_name) = unit(bars().map(|bar| bar.rate));
-        let greatest = bars().map(|bar| bar.rate.max(bar.limit.unwrap_or(0.0))).fold(f64::MIN_POSITIVE, f64::max);
+        let greatest = bars()
+            .map(|bar| bar.rate.max(bar.limit.unwrap_or(0.0)))
+            .fold(f64::MIN_POSITIVE, f64::max);
         let x_at = |rate: f64| LEFT + rate / greatest * (RIGHT - LEFT);
         let rows = self.panels.iter().map(|(_, bars)| bars.len()).sum::<usize>();
         let height = TOP + rows as f64 * PITCH + (self.panels.len() - 1) as f64 * GAP + 50.0;
@@ -55,14 +57,19 @@ impl Bars {
                 svg.text((LEFT - 10.0, y), 12.0, Anchor::End, INK, &bar.name);
                 svg.rect((LEFT, y - 0.5 * BAR - 4.0), (x_at(bar.rate) - LEFT, BAR), bar.color);
                 let value = bar.rate / unit;
-                let value = if value < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") };
+                let value =
+                    if value < 9.995 { format!("{value:.2}") } else { format!("{value:.1}") };
                 if let Some(limit) = bar.limit {
                     let (top, bottom) = (y - 0.5 * PITCH - 4.0, y + 0.5 * PITCH - 4.0);
                     svg.line(&[(x_at(limit), top), (x_at(limit), bottom)], GREY, 1.5, "4 3");
                 }
                 // The dashes give way to the number.
                 let width = DIGIT * value.len() as f64;
-                svg.rect((x_at(bar.rate) + 3.0, y - 0.5 * BAR - 4.0), (width + 5.0, BAR), "#ffffff");
+                svg.rect(
+                    (x_at(bar.rate) + 3.0, y - 0.5 * BAR - 4.0),
+                    (width + 5.0, BAR),
+                    "#ffffff",
+                );
                 svg.text((x_at(bar.rate) + 6.0, y), 12.0, Anchor::Start, INK, &value);
             }
             y += GAP;

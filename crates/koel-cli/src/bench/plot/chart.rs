@@ -1,4 +1,5 @@
-//! Rates against a quantity: one line a table, named where it ends; rates of others as lettered marks.
+//! Rates against a quantity: one line a table, named where it ends; rates of others as lettered
+//! marks.
 use super::svg::{Anchor, FAINT, GREY, INK, Svg};
 
 /// The whole figure, and the place of the axes in it.
@@ -58,16 +59,30 @@ impl Rates {
         if !log {
             let (step, high) = nice_scale(greatest);
             let tick = |i: usize| (i as f64 * step, number(i as f64 * step, step));
-            return Rates { low: 0.0, high, log, ticks: (0..=(high / step).round() as usize).map(tick).collect() };
+            return Rates {
+                low: 0.0,
+                high,
+                log,
+                ticks: (0..=(high / step).round() as usize).map(tick).collect(),
+            };
         }
-        let least = rates.filter(|rate| *rate > 0.0).fold(greatest.max(f64::MIN_POSITIVE), f64::min);
+        let least =
+            rates.filter(|rate| *rate > 0.0).fold(greatest.max(f64::MIN_POSITIVE), f64::min);
         let powers = least.log10().floor() as i32..=greatest.max(least).log10().ceil() as i32;
         let steps: &[f64] = if powers.clone().count() <= 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-        let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power))).collect::<Vec<_>>();
+        let all = powers
+            .flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)))
+            .collect::<Vec<_>>();
         let low = all.iter().copied().filter(|at| *at <= least).fold(all[0], f64::max);
-        let high = all.iter().copied().find(|at| *at >= greatest && *at > low).unwrap_or(10.0 * low);
+        let high =
+            all.iter().copied().find(|at| *at >= greatest && *at > low).unwrap_or(10.0 * low);
         let tick = |at: &f64| (*at, format!("{}", (at * 1e9).round() / 1e9));
-        Rates { low, high, log, ticks: all.iter().filter(|at| (low..=high).contains(*at)).map(tick).collect() }
+        Rates {
+            low,
+            high,
+            log,
+            ticks: all.iter().filter(|at| (low..=high).contains(*at)).map(tick).collect(),
+        }
     }
     /// How high it is, from 0 to 1.
     fn place(&self, rate: f64) -> f64 {
@@ -102,8 +117,11 @@ impl Chart {
             }
         }
         let columns = ((WIDTH - 48.0) / COLUMN) as usize;
-        let legend =
-            if names.is_empty() { 0.0 } else { 10.0 + NAME_HEIGHT * (1 + names.len().div_ceil(columns)) as f64 };
+        let legend = if names.is_empty() {
+            0.0
+        } else {
+            10.0 + NAME_HEIGHT * (1 + names.len().div_ceil(columns)) as f64
+        };
 
         let mut svg = Svg::new(WIDTH, BOTTOM + 64.0 + legend);
         svg.text((24.0, 30.0), 17.0, Anchor::Start, INK, &self.title);
@@ -121,7 +139,11 @@ impl Chart {
         svg.text((0.5 * (LEFT + RIGHT), BOTTOM + 44.0), 12.0, Anchor::Middle, INK, &self.x_label);
 
         for series in &self.series {
-            let line = series.points.iter().map(|(x, r)| (x_at(*x), y_at(r[0] / unit))).collect::<Vec<_>>();
+            let line = series
+                .points
+                .iter()
+                .map(|(x, r)| (x_at(*x), y_at(r[0] / unit)))
+                .collect::<Vec<_>>();
             if series.dashed {
                 svg.line(&line, series.color, 1.5, "6 4");
                 continue;
@@ -133,12 +155,20 @@ impl Chart {
                 svg.dot(*at, 3.5, series.color);
             }
         }
-        let mut ends = self.series.iter().filter_map(|s| Some((s, s.points.last()?))).collect::<Vec<_>>();
+        let mut ends =
+            self.series.iter().filter_map(|s| Some((s, s.points.last()?))).collect::<Vec<_>>();
         ends.sort_by(|(_, a), (_, b)| b.1[0].total_cmp(&a.1[0]));
         let wished = ends.iter().map(|(_, (_, rates))| y_at(rates[0] / unit)).collect::<Vec<_>>();
-        for ((series, (x, _)), (wish, y)) in ends.iter().zip(wished.iter().zip(spread(&wished, BOTTOM))) {
+        for ((series, (x, _)), (wish, y)) in
+            ends.iter().zip(wished.iter().zip(spread(&wished, BOTTOM)))
+        {
             let text_at = RIGHT + 26.0;
-            svg.line(&[(x_at(*x) + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)], series.color, 0.75, "1 2");
+            svg.line(
+                &[(x_at(*x) + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)],
+                series.color,
+                0.75,
+                "1 2",
+            );
             svg.text((text_at, y + 4.0), 12.0, Anchor::Start, series.color, &series.name);
         }
         let letter = |i: usize| char::from(b'a' + (i % 26) as u8).to_string();
@@ -151,7 +181,9 @@ impl Chart {
             let i = names.iter().position(|n| n == name).unwrap_or(0);
             mark((x_at(*x), y_at(rate / unit)), i);
         }
-        let place = |i: usize| (32.0 + COLUMN * (i % columns) as f64, LEGEND + NAME_HEIGHT * (1 + i / columns) as f64);
+        let place = |i: usize| {
+            (32.0 + COLUMN * (i % columns) as f64, LEGEND + NAME_HEIGHT * (1 + i / columns) as f64)
+        };
         for i in 0..names.len() {
             mark(place(i), i);
         }
@@ -185,12 +217,16 @@ pub fn unit(rates: impl Iterator<Item = f64>) -> (f64, &'static str) {
     if rates.fold(0.0, f64::max) >= 1e10 { (1e9, "billion") } else { (1e6, "million") }
 }
 
-/// A step of 1, 2 or 5 times a power of ten, and the first multiple of it that is not below `greatest`: 4 to 8 steps.
+/// A step of 1, 2 or 5 times a power of ten, and the first multiple of it that is not below
+/// `greatest`: 4 to 8 steps.
 pub fn nice_scale(greatest: f64) -> (f64, f64) {
     let greatest = if greatest > 0.0 { greatest } else { 1.0 };
     let power = 10f64.powf((greatest / 8.0).log10().floor());
-    let step =
-        [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| greatest / s <= 8.0).unwrap_or(10.0 * power);
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|m| m * power)
+        .into_iter()
+        .find(|s| greatest / s <= 8.0)
+        .unwrap_or(10.0 * power);
     (step, (greatest / step).ceil() * step)
 }
 /// With as many digits as the step has.
@@ -205,7 +241,9 @@ mod tests {
 
     #[test]
     fn scales_are_round() {
-        for (greatest, step, top) in [(8.0, 1.0, 8.0), (9.0, 2.0, 10.0), (283.0, 50.0, 300.0), (0.03, 0.005, 0.03)] {
+        for (greatest, step, top) in
+            [(8.0, 1.0, 8.0), (9.0, 2.0, 10.0), (283.0, 50.0, 300.0), (0.03, 0.005, 0.03)]
+        {
             let (found_step, found_top) = nice_scale(greatest);
             assert!(
                 (found_step - step).abs() < 1e-9 && (found_top - top).abs() < 1e-9,
@@ -221,7 +259,10 @@ mod tests {
     fn logarithmic_scales_span_the_rates() {
         let names = |rates: &[f64]| {
             let scale = Rates::of(rates.iter().copied(), true);
-            assert!(rates.iter().all(|rate| (0.0..=1.0).contains(&scale.place(*rate))), "{rates:?}");
+            assert!(
+                rates.iter().all(|rate| (0.0..=1.0).contains(&scale.place(*rate))),
+                "{rates:?}"
+            );
             assert!(scale.place(scale.low) == 0.0 && (scale.place(scale.high) - 1.0).abs() < 1e-9);
             scale.ticks.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>().join(" ")
         };

@@ -19,11 +19,14 @@ use koel::Duplicates;
 use std::path::Path;
 
 /// Okabe and Ito's colours, which people who see few colours can tell apart, and two more.
-pub const COLORS: [&str; 9] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f4fc9", "#222222", "#8c564b"];
+pub const COLORS: [&str; 9] = [
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f4fc9", "#222222",
+    "#8c564b",
+];
 const LIMIT_COLOR: &str = "#777777";
 
-/// Draws what the rows show into a folder, each figure as SVG and PNG; the names of the files, less their endings.
+/// Draws what the rows show into a folder, each figure as SVG and PNG; the names of the files, less
+/// their endings.
 pub fn draw(
     folder: &Path,
     machine: &Machine,
@@ -52,7 +55,8 @@ type Figure = (String, String);
 impl Sheet<'_> {
     fn figures(&self, rows: &[&Row]) -> Vec<Figure> {
         let mut figures = vec![];
-        let (batches, repeats) = (distinct(rows, |row| row.batch), distinct(rows, |row| row.repeats));
+        let (batches, repeats) =
+            (distinct(rows, |row| row.batch), distinct(rows, |row| row.repeats));
         let mut groups = distinct(rows, |row| (row.op, row.batch, row.repeats));
         groups.sort_by_key(|(op, batch, _)| (*op, *batch));
         for (op, batch, of_keys) in groups {
@@ -64,15 +68,23 @@ impl Sheet<'_> {
             figures.extend(self.against_load(op, &which, &here));
         }
         for (op, of_keys) in distinct(rows, |row| (row.op, row.repeats)) {
-            let here = only(rows, |row| (row.op, row.repeats) == (op, of_keys) && row.batch.is_some());
+            let here =
+                only(rows, |row| (row.op, row.repeats) == (op, of_keys) && row.batch.is_some());
             let which = if repeats.len() > 1 { format!("_{of_keys}") } else { String::new() };
             figures.extend(self.against_batch(op, &which, &here));
         }
         for (batch, of_keys) in distinct(rows, |row| (row.batch, row.repeats)) {
-            let here = only(rows, |row| (row.batch, row.repeats) == (batch, of_keys) && !row.op.is_build());
+            let here = only(rows, |row| {
+                (row.batch, row.repeats) == (batch, of_keys) && !row.op.is_build()
+            });
             let batch = batch.filter(|_| batches.len() > 1).map(|batch| format!("_batch-{batch}"));
             let of_keys = (repeats.len() > 1).then(|| format!("_{of_keys}"));
-            figures.extend(self.against_share(&[batch, of_keys].into_iter().flatten().collect::<String>(), &here));
+            figures.extend(
+                self.against_share(
+                    &[batch, of_keys].into_iter().flatten().collect::<String>(),
+                    &here,
+                ),
+            );
         }
         if repeats.len() > 1 {
             figures.extend(self.against_repeats(rows));
@@ -94,8 +106,9 @@ impl Sheet<'_> {
             // Beside tables of the same load: the flagship's, if it is there.
             let loads = only(&here, |row| row.table == "map");
             let loads = distinct(if loads.is_empty() { &here } else { &loads }, |row| row.load);
-            let is_beside =
-                |n: usize, load: f64| (first..=last).contains(&n) && loads.iter().any(|l| (l - load).abs() < 0.005);
+            let is_beside = |n: usize, load: f64| {
+                (first..=last).contains(&n) && loads.iter().any(|l| (l - load).abs() < 0.005)
+            };
             let marks = self.marks(op, rows[0], is_beside, |n, _| (n as f64).log2());
             let chart = Chart {
                 title: format!("{}: {}{}", op.name(), op.about(), of_load(load)),
@@ -103,7 +116,11 @@ impl Sheet<'_> {
                 x_label: "N, number of keys (logarithmic)".into(),
                 x_ticks: counts.iter().map(|&n| ((n as f64).log2(), count_name(n))).collect(),
                 log: are_far(marks.as_ref(), &here),
-                series: self.limit_series(&here, x).into_iter().chain(table_series(&here, x)).collect(),
+                series: self
+                    .limit_series(&here, x)
+                    .into_iter()
+                    .chain(table_series(&here, x))
+                    .collect(),
                 marks,
             };
             (format!("rate-against-n_{}{}{which}", op.name(), at_load_name(load)), chart.svg())
@@ -129,7 +146,8 @@ impl Sheet<'_> {
                 }
                 series.push(table);
             }
-            let is_beside = |of: usize, load: f64| of == n && (first - 0.005..=last + 0.005).contains(&load);
+            let is_beside =
+                |of: usize, load: f64| of == n && (first - 0.005..=last + 0.005).contains(&load);
             let marks = self.marks(op, here[0], is_beside, |_, load| load);
             let chart = Chart {
                 title: format!("{}: {}, N = {}", op.name(), op.about(), count_name(n)),
@@ -154,15 +172,29 @@ impl Sheet<'_> {
             batches.sort_unstable();
             let [_, _, ..] = batches[..] else { return None };
             let chart = Chart {
-                title: format!("{}: {}, N = {}{}", op.name(), op.about(), count_name(n), of_load(load)),
+                title: format!(
+                    "{}: {}, N = {}{}",
+                    op.name(),
+                    op.about(),
+                    count_name(n),
+                    of_load(load)
+                ),
                 subtitle: self.subtitle(here[0]),
                 x_label: "lookups in one call (logarithmic)".into(),
-                x_ticks: batches.iter().map(|&batch| ((batch as f64).log2(), count_name(batch))).collect(),
+                x_ticks: batches
+                    .iter()
+                    .map(|&batch| ((batch as f64).log2(), count_name(batch)))
+                    .collect(),
                 log: true,
-                series: self.limit_series(&here, x).into_iter().chain(table_series(&here, x)).collect(),
+                series: self
+                    .limit_series(&here, x)
+                    .into_iter()
+                    .chain(table_series(&here, x))
+                    .collect(),
                 marks: None,
             };
-            let name = format!("rate-against-batch_{}_n-{n}{}{which}", op.name(), at_load_name(load));
+            let name =
+                format!("rate-against-batch_{}_n-{n}{}{which}", op.name(), at_load_name(load));
             Some((name, chart.svg()))
         };
         tables_of(rows).into_iter().filter_map(draw).collect()
@@ -191,12 +223,16 @@ impl Sheet<'_> {
                     .collect(),
                 marks: None,
             };
-            Some((format!("rate-against-hit-share_n-{n}{}{which}", at_load_name(load)), chart.svg()))
+            Some((
+                format!("rate-against-hit-share_n-{n}{}{which}", at_load_name(load)),
+                chart.svg(),
+            ))
         };
         tables_of(rows).into_iter().filter_map(draw).collect()
     }
 
-    /// Bars: one figure for each table, number of keys and load, a panel for each operation and policy.
+    /// Bars: one figure for each table, number of keys and load, a panel for each operation and
+    /// policy.
     fn against_repeats(&self, rows: &[&Row]) -> Vec<Figure> {
         let mut figures = vec![];
         for table in distinct(rows, |row| row.table) {
@@ -207,17 +243,27 @@ impl Sheet<'_> {
                 panels.sort_by_key(|(op, batch, _)| (*op, *batch));
                 let panel = |of: &(Op, Option<usize>, Duplicates)| {
                     let bars = only(&here, |row| (row.op, row.batch, row.policy) == *of);
-                    let batch = of.1.map_or(String::new(), |batch| format!(", {} in a call", count_name(batch)));
-                    let heading = format!("{}{batch}, {}: {}", of.0.name(), policy_name(of.2), of.0.about());
+                    let batch = of.1.map_or(String::new(), |batch| {
+                        format!(", {} in a call", count_name(batch))
+                    });
+                    let heading =
+                        format!("{}{batch}, {}: {}", of.0.name(), policy_name(of.2), of.0.about());
                     (heading, bars.iter().map(|row| bar(row, row.repeats.to_string())).collect())
                 };
                 let bars = Bars {
-                    title: format!("{table}: keys that occur more than once, N = {}{}", count_name(n), of_load(load)),
+                    title: format!(
+                        "{table}: keys that occur more than once, N = {}{}",
+                        count_name(n),
+                        of_load(load)
+                    ),
                     subtitle: device(self.machine),
                     limit_name: self.limit_of_bars(),
                     panels: panels.iter().map(panel).collect(),
                 };
-                figures.push((format!("rate-against-duplicates_{table}_n-{n}{}", at_load_name(load)), bars.svg()));
+                figures.push((
+                    format!("rate-against-duplicates_{table}_n-{n}{}", at_load_name(load)),
+                    bars.svg(),
+                ));
             }
         }
         figures
@@ -234,7 +280,10 @@ impl Sheet<'_> {
         let peers = self.peers.filter(|_| row.repeats == Repeats::Unique && row.batch.is_none())?;
         let here = peers.best(op).into_iter().filter(|peer| is_beside(peer.n, peer.load));
         Some(Marks {
-            about: format!("The fastest of other programs, {}:", peers.measured(&self.machine.device)),
+            about: format!(
+                "The fastest of other programs, {}:",
+                peers.measured(&self.machine.device)
+            ),
             points: here.map(|peer| (x(peer.n, peer.load), peer.rate, peer.name.clone())).collect(),
         })
     }
@@ -284,7 +333,8 @@ impl Sheet<'_> {
     }
 }
 
-/// Whether others are so much faster, on another machine, that one scale from 0 on would show nothing of the rows.
+/// Whether others are so much faster, on another machine, that one scale from 0 on would show
+/// nothing of the rows.
 fn are_far(marks: Option<&Marks>, rows: &[&Row]) -> bool {
     let marks = marks.iter().flat_map(|marks| &marks.points).map(|(_, rate, _)| *rate);
     marks.fold(0.0, f64::max) > 10.0 * rows.iter().map(|row| median(row)).fold(0.0, f64::max)
@@ -346,7 +396,11 @@ fn bar(row: &Row, name: String) -> Bar {
 }
 /// Of a table, by which policy it was built where there are several.
 fn name(row: &Row, several_policies: bool) -> String {
-    if several_policies { format!("{}, {}", row.table, policy_name(row.policy)) } else { row.table.into() }
+    if several_policies {
+        format!("{}, {}", row.table, policy_name(row.policy))
+    } else {
+        row.table.into()
+    }
 }
 /// A line for each table and policy, in the order of the rows.
 fn table_series(here: &[&Row], x: impl Fn(&Row) -> f64) -> Vec<Series> {
@@ -381,14 +435,22 @@ fn median(row: &Row) -> f64 {
     row.rates.map_or(0.0, |rates| rates.median)
 }
 fn device(machine: &Machine) -> String {
-    let cpu = machine.cpu.as_deref().filter(|_| machine.kind == "cpu").map_or(String::new(), |cpu| format!(", {cpu}"));
+    let cpu = machine
+        .cpu
+        .as_deref()
+        .filter(|_| machine.kind == "cpu")
+        .map_or(String::new(), |cpu| format!(", {cpu}"));
     format!("{}{cpu}", machine.device)
 }
 /// A power of two as such.
 fn count_name(n: usize) -> String {
-    let superscript = |digit: char| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit.to_digit(10).unwrap_or(0) as usize);
+    let superscript =
+        |digit: char| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit.to_digit(10).unwrap_or(0) as usize);
     match n.is_power_of_two() {
-        true => format!("2{}", n.ilog2().to_string().chars().filter_map(superscript).collect::<String>()),
+        true => format!(
+            "2{}",
+            n.ilog2().to_string().chars().filter_map(superscript).collect::<String>()
+        ),
         false => thousands(n),
     }
 }

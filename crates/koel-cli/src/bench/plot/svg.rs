@@ -40,8 +40,10 @@ impl Svg {
     }
     /// A line through points; `dash` as in SVG, empty for none.
     pub fn line(&mut self, points: &[(f64, f64)], stroke: &str, width: f64, dash: &str) {
-        let points = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ");
-        let dash = if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
+        let points =
+            points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ");
+        let dash =
+            if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
         self.add(format_args!(
             r#"<polyline points="{points}" fill="none" stroke="{stroke}" stroke-width="{width}" stroke-linejoin="round"{dash}/>"#
         ));
@@ -79,17 +81,27 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The drawing as PNG. Text is set in DejaVu Sans, which is inside the program: no font need be installed.
+/// The drawing as PNG. Text is set in DejaVu Sans, which is inside the program: no font need be
+/// installed.
 pub fn png(svg: &str) -> Result<Vec<u8>, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::Other(format!("drawing a figure: {e}"));
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_data(dejavu::sans::regular().to_vec());
-    let options =
-        usvg::Options { font_family: "DejaVu Sans".into(), fontdb: Arc::new(fonts), ..usvg::Options::default() };
+    let options = usvg::Options {
+        font_family: "DejaVu Sans".into(),
+        fontdb: Arc::new(fonts),
+        ..usvg::Options::default()
+    };
     let tree = usvg::Tree::from_str(svg, &options).map_err(|e| failed(&e))?;
-    let size = tree.size().to_int_size().scale_by(PNG_SCALE).ok_or_else(|| failed(&"it has no size"))?;
-    let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height()).ok_or_else(|| failed(&"it is too large"))?;
-    resvg::render(&tree, tiny_skia::Transform::from_scale(PNG_SCALE, PNG_SCALE), &mut pixels.as_mut());
+    let size =
+        tree.size().to_int_size().scale_by(PNG_SCALE).ok_or_else(|| failed(&"it has no size"))?;
+    let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height())
+        .ok_or_else(|| failed(&"it is too large"))?;
+    resvg::render(
+        &tree,
+        tiny_skia::Transform::from_scale(PNG_SCALE, PNG_SCALE),
+        &mut pixels.as_mut(),
+    );
     pixels.encode_png().map_err(|e| failed(&e))
 }
 

@@ -42,19 +42,23 @@ impl Lab {
     /// Distinct random keys below 2 to the `bits`.
     pub fn random(&self, n: usize, bits: u32) -> Outcome<Pairs> {
         let all = Permutation::new(1 << bits, self.seed);
-        let range = |range: std::ops::Range<u64>| range.into_par_iter().map(|i| all.at(i) as u32).collect::<Vec<u32>>();
+        let range = |range: std::ops::Range<u64>| {
+            range.into_par_iter().map(|i| all.at(i) as u32).collect::<Vec<u32>>()
+        };
         self.pairs(range(0..n as u64), range(n as u64..2 * n as u64))
     }
     /// These keys; the absent ones are for queries.
     pub fn pairs(&self, host: Vec<u32>, absent: Vec<u32>) -> Outcome<Pairs> {
         let device = self.stream.device();
-        let (keys, values) = (device.upload(&host)?, device.upload(&(0..host.len() as u32).collect::<Vec<u32>>())?);
+        let (keys, values) =
+            (device.upload(&host)?, device.upload(&(0..host.len() as u32).collect::<Vec<u32>>())?);
         Ok(Pairs { host, absent, keys, values })
     }
     /// As many queries as pairs, in random order, of which a part is absent.
     pub fn queries(&self, pairs: &Pairs, absent: f64) -> Outcome<Queries> {
         let n = pairs.host.len() as u64;
-        let (order, side) = (Permutation::new(n, self.seed ^ 1), Permutation::new(n, self.seed ^ 2));
+        let (order, side) =
+            (Permutation::new(n, self.seed ^ 1), Permutation::new(n, self.seed ^ 2));
         let misses = if pairs.absent.is_empty() { 0 } else { (absent * n as f64).round() as u64 };
         let one = |i: u64| match side.at(i) < misses {
             true => (pairs.absent[i as usize], ABSENT),
@@ -63,8 +67,14 @@ impl Lab {
         let (keys, expected): (Vec<u32>, Vec<u32>) = (0..n).into_par_iter().map(one).unzip();
         Ok(Queries { keys: self.stream.device().upload(&keys)?, expected })
     }
-    /// A table, and the seconds that the fastest build took: everything from pairs on the device to a table there.
-    pub fn build(&self, kind: &dyn Kind, pairs: &Pairs, load: Option<f64>) -> Outcome<(Box<dyn Table>, f64)> {
+    /// A table, and the seconds that the fastest build took: everything from pairs on the device to
+    /// a table there.
+    pub fn build(
+        &self,
+        kind: &dyn Kind,
+        pairs: &Pairs,
+        load: Option<f64>,
+    ) -> Outcome<(Box<dyn Table>, f64)> {
         let options = Options { load, duplicates: Duplicates::Unchecked, seed: self.seed };
         let mut best = f64::MAX;
         let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
@@ -78,8 +88,10 @@ impl Lab {
     /// Seconds of the fastest run of all queries. Fails if an answer is wrong.
     pub fn find(&self, kind: &dyn Kind, table: &dyn Table, queries: &Queries) -> Outcome<f64> {
         let device = self.stream.device();
-        let (mut values, mut found) =
-            (device.alloc::<u32>(queries.expected.len())?, device.alloc::<u8>(queries.expected.len())?);
+        let (mut values, mut found) = (
+            device.alloc::<u32>(queries.expected.len())?,
+            device.alloc::<u8>(queries.expected.len())?,
+        );
         let seconds = self.fastest(|is_timed| {
             if !is_timed {
                 self.spoil(&mut values)?;
@@ -88,14 +100,21 @@ impl Lab {
             table.find_into(&self.stream, queries.keys.view(), values.view_mut(), found.view_mut())
         })?;
         let (values, found) = (values.download()?, found.download()?);
-        let answers = values.iter().zip(&found).map(|(value, found)| if *found != 0 { *value } else { ABSENT });
+        let answers = values
+            .iter()
+            .zip(&found)
+            .map(|(value, found)| if *found != 0 { *value } else { ABSENT });
         match answers.zip(&queries.expected).all(|(answer, expected)| answer == *expected) {
             true => Ok(seconds),
             false => Err(Failure::Other(format!("{}: a wrong answer", kind.name()))),
         }
     }
     /// The same of a table of keys that repeat.
-    pub fn build_list(&self, kind: &dyn ListKind, pairs: &Pairs) -> Outcome<(Box<dyn ListTable>, f64)> {
+    pub fn build_list(
+        &self,
+        kind: &dyn ListKind,
+        pairs: &Pairs,
+    ) -> Outcome<(Box<dyn ListTable>, f64)> {
         let options = Options { seed: self.seed, ..Options::default() };
         let mut best = f64::MAX;
         let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
@@ -107,11 +126,22 @@ impl Lab {
         Ok((table, best))
     }
     /// Seconds of the fastest lookup of every pair's key. Fails if a key is not found.
-    pub fn find_list(&self, kind: &dyn ListKind, table: &dyn ListTable, queries: &Queries) -> Outcome<f64> {
+    pub fn find_list(
+        &self,
+        kind: &dyn ListKind,
+        table: &dyn ListTable,
+        queries: &Queries,
+    ) -> Outcome<f64> {
         self.find_lists(kind, table, queries, |count, _| count > 0)
     }
-    /// Seconds of the fastest lookup of keys whose [numbers of values](Self::queries_of) are known. Fails if one is wrong.
-    pub fn find_counted(&self, kind: &dyn ListKind, table: &dyn ListTable, queries: &Queries) -> Outcome<f64> {
+    /// Seconds of the fastest lookup of keys whose [numbers of values](Self::queries_of) are known.
+    /// Fails if one is wrong.
+    pub fn find_counted(
+        &self,
+        kind: &dyn ListKind,
+        table: &dyn ListTable,
+        queries: &Queries,
+    ) -> Outcome<f64> {
         self.find_lists(kind, table, queries, |count, expected| count == expected)
     }
     /// Lookups of these keys, in a table of so many values of each of those.
@@ -137,16 +167,21 @@ impl Lab {
             }
             table.find_into(&self.stream, queries.keys.view(), starts.view_mut(), counts.view_mut())
         })?;
-        let (starts, counts, list) = (starts.download()?, counts.download()?, table.list().download()?);
+        let (starts, counts, list) =
+            (starts.download()?, counts.download()?, table.list().download()?);
         // Keys of a compacting table, indices of pairs in a multi-value table.
         let mut answers = starts.iter().zip(&counts).zip(&queries.expected);
-        let within = |start: u32, count: u32| count == 0 || start as usize + count as usize <= list.len();
-        match answers.all(|((&start, &count), &expected)| right(count, expected) && within(start, count)) {
+        let within =
+            |start: u32, count: u32| count == 0 || start as usize + count as usize <= list.len();
+        match answers
+            .all(|((&start, &count), &expected)| right(count, expected) && within(start, count))
+        {
             true => Ok(seconds),
             false => Err(Failure::Other(format!("{}: a wrong answer", kind.name()))),
         }
     }
-    /// Seconds of the fastest run of `step(true)`; `step(false)` comes before each, and is not timed.
+    /// Seconds of the fastest run of `step(true)`; `step(false)` comes before each, and is not
+    /// timed.
     fn fastest(&self, mut step: impl FnMut(bool) -> koel::Result<()>) -> Outcome<f64> {
         step(true)?;
         let mut best = f64::MAX;
@@ -160,7 +195,14 @@ impl Lab {
     fn spoil<T: Element>(&self, answers: &mut Buffer<T>) -> koel::Result<()> {
         answers.view_mut().fill_bytes(0xA5, &self.stream)
     }
-    pub fn chart(&self, title: &str, subtitle: &str, x: Axis, y: Axis, series: Vec<Series>) -> Chart {
+    pub fn chart(
+        &self,
+        title: &str,
+        subtitle: &str,
+        x: Axis,
+        y: Axis,
+        series: Vec<Series>,
+    ) -> Chart {
         Chart { title: title.into(), subtitle: format!("{subtitle}; {}", self.about), x, y, series }
     }
 }

@@ -103,13 +103,15 @@ pub fn run(global: &Global, args: &Args, progress: &ProgressBar) -> Outcome<Find
         let charts = measure(&lab)?;
         let several = charts.len() > 1;
         for (i, chart) in charts.into_iter().enumerate() {
-            let letter = if several { format!("-{}", ["left", "right"][i.min(1)]) } else { String::new() };
+            let letter =
+                if several { format!("-{}", ["left", "right"][i.min(1)]) } else { String::new() };
             drawn.push((format!("{name}{letter}"), chart));
         }
         progress.inc(1);
     }
     let points = |chart: &Chart| {
-        let series = chart.series.iter().map(|s| Points { name: s.name.clone(), points: s.points.clone() });
+        let series =
+            chart.series.iter().map(|s| Points { name: s.name.clone(), points: s.points.clone() });
         series.collect()
     };
     let report = Report {
@@ -135,9 +137,15 @@ fn text(drawn: &[(String, Chart)]) -> String {
     let mut text = String::from("What each figure ends with, at the right of its x axis\n");
     for (name, chart) in drawn {
         let ends = chart.series.iter().filter_map(|s| Some((s, s.points.last()?)));
-        let rows = ends.map(|(s, (x, y))| vec![s.name.clone(), super::short_number(*x), super::short_number(*y)]);
+        let rows = ends.map(|(s, (x, y))| {
+            vec![s.name.clone(), super::short_number(*x), super::short_number(*y)]
+        });
         let heading = ["series", chart.x.label.as_str(), chart.y.label.as_str()];
-        text.push_str(&format!("\n{name}: {}\n{}", chart.title, table(&heading, &rows.collect::<Vec<_>>())));
+        text.push_str(&format!(
+            "\n{name}: {}\n{}",
+            chart.title,
+            table(&heading, &rows.collect::<Vec<_>>())
+        ));
     }
     text
 }

@@ -7,8 +7,11 @@ use koel::classic::{Kind, SingleLevel, TwoKernel};
 
 /// Twice as many slots as keys; half of the lookups are of random keys.
 pub fn wang_hu(lab: &Lab) -> Outcome<Vec<Chart>> {
-    let kinds: [(&dyn Kind, &str); 3] =
-        [(&SingleLevel::PUBLISHED, "in global memory"), (&TwoKernel::PUBLISHED, "two kernels"), (&Map, "koel map")];
+    let kinds: [(&dyn Kind, &str); 3] = [
+        (&SingleLevel::PUBLISHED, "in global memory"),
+        (&TwoKernel::PUBLISHED, "two kernels"),
+        (&Map, "koel map"),
+    ];
     let (mut inserts, mut finds) = (vec![], vec![]);
     for (color, (kind, name)) in kinds.into_iter().enumerate() {
         let (mut insert, mut find) = (vec![], vec![]);
@@ -25,7 +28,13 @@ pub fn wang_hu(lab: &Lab) -> Outcome<Vec<Chart>> {
     let (five, six) = ("Wang and Hu, figure 5: insertion", "Wang and Hu, figure 6: lookup");
     Ok(vec![
         lab.chart(five, "2^s keys into 2^(s + 1) slots", keys_axis(), milliseconds(), inserts),
-        lab.chart(six, "2^s lookups, half of them of random keys", keys_axis(), milliseconds(), finds),
+        lab.chart(
+            six,
+            "2^s lookups, half of them of random keys",
+            keys_axis(),
+            milliseconds(),
+            finds,
+        ),
     ])
 }
 
@@ -40,7 +49,10 @@ pub fn lecture_loads(lab: &Lab) -> Outcome<Vec<Chart>> {
         for load in [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95] {
             let (table, seconds) = lab.build(&SingleLevel::PUBLISHED, &pairs, Some(load))?;
             insert.push((load, mops(n, seconds)));
-            find.push((load, mops(n, lab.find(&SingleLevel::PUBLISHED, table.as_ref(), &queries)?)));
+            find.push((
+                load,
+                mops(n, lab.find(&SingleLevel::PUBLISHED, table.as_ref(), &queries)?),
+            ));
         }
         inserts.push(Series::new(format!("{n} keys"), color, Look::Line, insert));
         finds.push(Series::new(format!("{n} keys"), color, Look::Line, find));

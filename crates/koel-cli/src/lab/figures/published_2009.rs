@@ -6,7 +6,9 @@ use crate::bench::args::Source;
 use crate::bench::contenders::map::Map;
 use crate::bench::keys::Workload;
 use crate::failure::Outcome;
-use koel::classic::{Family, Kind, ListKind, PerfectSpatial, Sorted, SortedMulti, TwoLevel, TwoLevelMulti};
+use koel::classic::{
+    Family, Kind, ListKind, PerfectSpatial, Sorted, SortedMulti, TwoLevel, TwoLevelMulti,
+};
 use koel::primitives::Scan;
 use koel_kernels::classic::status;
 use koel_kernels::classic::two_level::{two_level_count, two_level_scatter};
@@ -19,7 +21,8 @@ use koel_vision::random::Random;
 use koel_vision::synthetic::{Level, pair};
 use koel_vision::textures::texture;
 
-/// Builds and lookups of all pairs, in milliseconds, against their number: a solid and a dashed line for each kind.
+/// Builds and lookups of all pairs, in milliseconds, against their number: a solid and a dashed
+/// line for each kind.
 fn times(lab: &Lab, sets: Vec<Pairs>, kinds: &[(&dyn Kind, &str, usize)]) -> Outcome<Vec<Series>> {
     let mut series = vec![];
     for (color, (kind, name, most)) in kinds.iter().enumerate() {
@@ -31,7 +34,8 @@ fn times(lab: &Lab, sets: Vec<Pairs>, kinds: &[(&dyn Kind, &str, usize)]) -> Out
             let queries = lab.queries(pairs, 0.0)?;
             finds.push((n, 1e3 * lab.find(*kind, table.as_ref(), &queries)?));
         }
-        // The papers leave out how long perfect spatial hashing takes to build: its curve would hide the others.
+        // The papers leave out how long perfect spatial hashing takes to build: its curve would
+        // hide the others.
         if !kind.name().starts_with("perfect") {
             series.push(Series::new(format!("{name}: build"), color, Look::Line, builds));
         }
@@ -51,12 +55,21 @@ pub fn figure_3(lab: &Lab) -> Outcome<Vec<Chart>> {
         sets.push(lab.pairs(workload.keys, vec![])?);
     }
     let most = usize::MAX;
-    let kinds: [(&dyn Kind, &str, usize); 3] =
-        [(&TwoLevel::PUBLISHED, "two-level", most), (&Sorted, "sorted", most), (&Map, "koel map", most)];
+    let kinds: [(&dyn Kind, &str, usize); 3] = [
+        (&TwoLevel::PUBLISHED, "two-level", most),
+        (&Sorted, "sorted", most),
+        (&Map, "koel map", most),
+    ];
     let series = times(lab, sets, &kinds)?;
     let title = "2009, figure 3: voxels of a scan on finer and finer grids";
     let subtitle = "the scan inside koel (the paper: Lucy); searched in random order";
-    Ok(vec![lab.chart(title, subtitle, Axis::new("voxels (logarithmic)", Scale::Log), milliseconds(), series)])
+    Ok(vec![lab.chart(
+        title,
+        subtitle,
+        Axis::new("voxels (logarithmic)", Scale::Log),
+        milliseconds(),
+        series,
+    )])
 }
 
 /// Random voxels of a grid of 1024^3.
@@ -86,7 +99,8 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
         let (_, whole) = lab.build(&TwoLevel::PUBLISHED, &pairs, None)?;
         let buckets = n.div_ceil(409) as u32;
         let bucket_of = Functions::new(Family::Modulo, 1, buckets, lab.seed);
-        let (mut counts, mut starts) = (device.alloc::<u32>(buckets as usize)?, device.alloc::<u32>(buckets as usize)?);
+        let (mut counts, mut starts) =
+            (device.alloc::<u32>(buckets as usize)?, device.alloc::<u32>(buckets as usize)?);
         let (mut offsets, mut together) = (device.alloc::<u32>(n)?, device.alloc::<u64>(n)?);
         let mut status = device.alloc::<u32>(status::WORDS)?;
         let mut scan = Scan::new(device, buckets as usize)?;
@@ -96,23 +110,43 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
             let ((), counting) = stream.time(|| {
                 counts.view_mut().fill_bytes(0, stream)?;
                 let keys = pairs.keys.view().arg("keys", stream)?;
-                let (counts, offsets) =
-                    (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
+                let (counts, offsets) = (
+                    counts.view_mut().arg("counts", stream)?,
+                    offsets.view_mut().arg("offsets", stream)?,
+                );
                 let status = status.view_mut().arg("status", stream)?;
-                // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of` stays.
+                // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of`
+                // stays.
                 unsafe {
-                    two_level_count::launch(stream, grid, keys, count, bucket_of, u32::MAX, counts, offsets, status)
+                    two_level_count::launch(
+                        stream,
+                        grid,
+                        keys,
+                        count,
+                        bucket_of,
+                        u32::MAX,
+                        counts,
+                        offsets,
+                        status,
+                    )
                 }
             })?;
-            let ((), scanning) = stream.time(|| scan.exclusive(stream, counts.view(), starts.view_mut()))?;
+            let ((), scanning) =
+                stream.time(|| scan.exclusive(stream, counts.view(), starts.view_mut()))?;
             let ((), scattering) = stream.time(|| {
-                let (keys, values) =
-                    (pairs.keys.view().arg("keys", stream)?, pairs.values.view().arg("values", stream)?);
-                let (starts, offsets) = (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
+                let (keys, values) = (
+                    pairs.keys.view().arg("keys", stream)?,
+                    pairs.values.view().arg("values", stream)?,
+                );
+                let (starts, offsets) =
+                    (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
                 let together = together.view_mut().arg("pairs", stream)?;
-                // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of its own below `n`.
+                // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of
+                // its own below `n`.
                 unsafe {
-                    two_level_scatter::launch(stream, grid, keys, values, count, bucket_of, starts, offsets, together)
+                    two_level_scatter::launch(
+                        stream, grid, keys, values, count, bucket_of, starts, offsets, together,
+                    )
                 }
             })?;
             best = [best[0].min(counting), best[1].min(scanning), best[2].min(scattering)];
@@ -123,7 +157,9 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
         }
     }
     let series = names.into_iter().zip(steps).enumerate();
-    let series = series.map(|(color, (name, points))| Series::new(name, color, Look::Line, points)).collect();
+    let series = series
+        .map(|(color, (name, points))| Series::new(name, color, Look::Line, points))
+        .collect();
     let title = "2009, figure 5: steps of the two-level build";
     let subtitle = "cuckoo tables: the whole build less the steps before";
     Ok(vec![lab.chart(title, subtitle, keys_axis(), milliseconds(), series)])
@@ -132,38 +168,55 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
 /// Values per key.
 pub fn figure_6(lab: &Lab) -> Outcome<Vec<Chart>> {
     let n = 1usize << lab.most.min(20);
-    let kinds: [(&dyn ListKind, &str); 2] = [(&TwoLevelMulti, "two-level"), (&SortedMulti, "sorted")];
+    let kinds: [(&dyn ListKind, &str); 2] =
+        [(&TwoLevelMulti, "two-level"), (&SortedMulti, "sorted")];
     let series = multiplicities(lab, n, 30, &kinds)?;
-    let series = kinds.iter().zip(series).enumerate().flat_map(|(color, ((_, name), (builds, finds)))| {
-        [
-            Series::new(format!("{name}: build"), color, Look::Line, builds),
-            Series::new(format!("{name}: find"), color, Look::Dashed, finds),
-        ]
-    });
+    let series =
+        kinds.iter().zip(series).enumerate().flat_map(|(color, ((_, name), (builds, finds)))| {
+            [
+                Series::new(format!("{name}: build"), color, Look::Line, builds),
+                Series::new(format!("{name}: find"), color, Look::Dashed, finds),
+            ]
+        });
     let x = Axis::new("average number of values of a key (logarithmic)", Scale::Log);
     let title = "2009, figure 6: the multi-value table";
-    let subtitle = format!("{} random voxels of a grid of 1024^3, a query for each value", short_number(n as f64));
+    let subtitle = format!(
+        "{} random voxels of a grid of 1024^3, a query for each value",
+        short_number(n as f64)
+    );
     Ok(vec![lab.chart(title, &subtitle, x, milliseconds(), series.collect())])
 }
 
-/// The tables of matching images by their edges: everything that a model enters, and all that a scene asks for to give its votes.
+/// The tables of matching images by their edges: everything that a model enters, and all that a
+/// scene asks for to give its votes.
 pub fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
-    let kinds: [(&dyn ListKind, &str); 2] = [(&TwoLevelMulti, "hash table"), (&SortedMulti, "binary search")];
+    let kinds: [(&dyn ListKind, &str); 2] =
+        [(&TwoLevelMulti, "hash table"), (&SortedMulti, "binary search")];
     let mut times = kinds.map(|_| Times::default());
     let textures = [1, 2, 3].map(|i| texture(640, 480, lab.seed ^ i));
     let images = pair(Level::Clean, &textures, lab.seed);
     // So many points that as many bases as are wanted are there.
     let options = PaperOptions { points: 300, apart: 4.0, ..PaperOptions::default() };
-    let [model, scene] = [&images.model, &images.scene].map(|image| points_of(&edges(image), &options));
+    let [model, scene] =
+        [&images.model, &images.scene].map(|image| points_of(&edges(image), &options));
     for items in lab.sizes().filter(|&items| items <= MOST_ITEMS) {
         let mut random = Random::new(lab.seed);
         let mut bases = |points: &[Point]| {
-            choose(points, options.freedom, &options.rules, items / points.len().max(1) + 1, &mut random)
+            choose(
+                points,
+                options.freedom,
+                &options.rules,
+                items / points.len().max(1) + 1,
+                &mut random,
+            )
         };
         let (of_model, of_scene) = (bases(&model), bases(&scene));
         let cells = Cells::of(options.partition, options.freedom, &model, &of_model, &mut random);
         let keys = |points: &[Point], bases: &[PointBasis]| {
-            entries(points, bases, &cells, &options).into_iter().map(|(key, _)| key).collect::<Vec<u32>>()
+            entries(points, bases, &cells, &options)
+                .into_iter()
+                .map(|(key, _)| key)
+                .collect::<Vec<u32>>()
         };
         let (entered, asked) = (keys(&model, &of_model), keys(&scene, &of_scene));
         let queries = lab.queries_of(&asked, &entered)?;
@@ -175,12 +228,13 @@ pub fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
             finds.push((n, 1e3 * lab.find_counted(*kind, table.as_ref(), &queries)?));
         }
     }
-    let series = kinds.iter().zip(times).enumerate().flat_map(|(color, ((_, name), (builds, finds)))| {
-        [
-            Series::new(format!("{name}: build"), color, Look::Line, builds),
-            Series::new(format!("{name}: look up"), color, Look::Dashed, finds),
-        ]
-    });
+    let series =
+        kinds.iter().zip(times).enumerate().flat_map(|(color, ((_, name), (builds, finds)))| {
+            [
+                Series::new(format!("{name}: build"), color, Look::Line, builds),
+                Series::new(format!("{name}: look up"), color, Look::Dashed, finds),
+            ]
+        });
     let x = Axis::new("cells that a model's bases enter (logarithmic)", Scale::Log);
     let title = "2009, table 1: the tables of matching images";
     let subtitle = "a scene's bases look up as many cells; without counting and verifying votes";
@@ -191,8 +245,14 @@ const MOST_ITEMS: usize = 1 << 22;
 
 /// Points of builds and of lookups.
 pub type Times = (Vec<(f64, f64)>, Vec<(f64, f64)>);
-/// Builds and lookups, in milliseconds, of `n` pairs whose keys occur more and more often, for each kind.
-pub fn multiplicities(lab: &Lab, n: usize, bits: u32, kinds: &[(&dyn ListKind, &str)]) -> Outcome<Vec<Times>> {
+/// Builds and lookups, in milliseconds, of `n` pairs whose keys occur more and more often, for each
+/// kind.
+pub fn multiplicities(
+    lab: &Lab,
+    n: usize,
+    bits: u32,
+    kinds: &[(&dyn ListKind, &str)],
+) -> Outcome<Vec<Times>> {
     let mut series = kinds.iter().map(|_| Times::default()).collect::<Vec<Times>>();
     for power in 0..=10 {
         let distinct = lab.random((n >> power).max(1), bits)?.host;

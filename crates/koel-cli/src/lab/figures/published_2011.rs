@@ -6,8 +6,8 @@ use super::published_2009::multiplicities;
 use crate::bench::contenders::map::Map;
 use crate::failure::Outcome;
 use koel::classic::{
-    Kind, ListKind, SingleLevel, SingleLevelCompacting, SingleLevelMulti, Sorted, SortedMulti, TwoLevel,
-    TwoLevelCompacting, TwoLevelMulti,
+    Kind, ListKind, SingleLevel, SingleLevelCompacting, SingleLevelMulti, Sorted, SortedMulti,
+    TwoLevel, TwoLevelCompacting, TwoLevelMulti,
 };
 use koel_kernels::classic::strided::strided_updates;
 use koel_lab::theory;
@@ -38,42 +38,77 @@ pub fn figure_4_4(lab: &Lab) -> Outcome<Vec<Chart>> {
         finds.push(Series::new(name, color, Look::Line, find));
     }
     Ok(vec![
-        lab.chart("2011, figure 4.4, left: insertion rates", "random pairs", keys_axis(), rate(), inserts),
-        lab.chart("2011, figure 4.4, right: retrieval rates", "all pairs, in random order", keys_axis(), rate(), finds),
+        lab.chart(
+            "2011, figure 4.4, left: insertion rates",
+            "random pairs",
+            keys_axis(),
+            rate(),
+            inserts,
+        ),
+        lab.chart(
+            "2011, figure 4.4, right: retrieval rates",
+            "all pairs, in random order",
+            keys_axis(),
+            rate(),
+            finds,
+        ),
     ])
 }
 
-fn against_multiplicity(lab: &Lab, title: &str, kinds: &[(&dyn ListKind, &str)]) -> Outcome<Vec<Chart>> {
+fn against_multiplicity(
+    lab: &Lab,
+    title: &str,
+    kinds: &[(&dyn ListKind, &str)],
+) -> Outcome<Vec<Chart>> {
     let n = 1usize << lab.most;
     let times = multiplicities(lab, n, 32, kinds)?;
     let series = |part: usize| {
         let of = kinds.iter().zip(&times).enumerate();
         let of = of.map(|(color, ((_, name), times))| {
-            Series::new(*name, color, Look::Line, if part == 0 { times.0.clone() } else { times.1.clone() })
+            Series::new(
+                *name,
+                color,
+                Look::Line,
+                if part == 0 { times.0.clone() } else { times.1.clone() },
+            )
         });
         of.collect::<Vec<Series>>()
     };
     let x = || Axis::new("average number of times that a key occurs (logarithmic)", Scale::Log);
-    let subtitle = format!("{} pairs, each key queried as often as it occurs", short_number(n as f64));
+    let subtitle =
+        format!("{} pairs, each key queried as often as it occurs", short_number(n as f64));
     Ok(vec![
-        lab.chart(&format!("{title}, left: construction"), &subtitle, x(), milliseconds(), series(0)),
+        lab.chart(
+            &format!("{title}, left: construction"),
+            &subtitle,
+            x(),
+            milliseconds(),
+            series(0),
+        ),
         lab.chart(&format!("{title}, right: retrieval"), &subtitle, x(), milliseconds(), series(1)),
     ])
 }
 /// Compacting tables.
 pub fn figure_4_5(lab: &Lab) -> Outcome<Vec<Chart>> {
-    let kinds: [(&dyn ListKind, &str); 3] =
-        [(&SingleLevelCompacting, "single-level"), (&TwoLevelCompacting, "two-level"), (&SortedMulti, "sorted")];
+    let kinds: [(&dyn ListKind, &str); 3] = [
+        (&SingleLevelCompacting, "single-level"),
+        (&TwoLevelCompacting, "two-level"),
+        (&SortedMulti, "sorted"),
+    ];
     against_multiplicity(lab, "2011, figure 4.5: compacting", &kinds)
 }
 /// Multi-value tables.
 pub fn figure_4_6(lab: &Lab) -> Outcome<Vec<Chart>> {
-    let kinds: [(&dyn ListKind, &str); 3] =
-        [(&SingleLevelMulti, "single-level"), (&TwoLevelMulti, "two-level"), (&SortedMulti, "sorted")];
+    let kinds: [(&dyn ListKind, &str); 3] = [
+        (&SingleLevelMulti, "single-level"),
+        (&TwoLevelMulti, "two-level"),
+        (&SortedMulti, "sorted"),
+    ];
     against_multiplicity(lab, "2011, figure 4.6: multi-value", &kinds)
 }
 
-/// Updates at a stride, and the construction rate that the model makes of them, over the measured one.
+/// Updates at a stride, and the construction rate that the model makes of them, over the measured
+/// one.
 pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     let (stream, device) = (&lab.stream, lab.stream.device());
     let power = (lab.most + 4).min(26);
@@ -97,7 +132,8 @@ pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     for shift in 0..=power - 4 {
         // Odd, so that no word comes twice.
         let stride = (1u32 << shift) | 1;
-        updates.push((f64::from(1 << shift), 1e3 / nanoseconds(if shift == 0 { 1 } else { stride })?));
+        updates
+            .push((f64::from(1 << shift), 1e3 / nanoseconds(if shift == 0 { 1 } else { stride })?));
     }
     let scattered = nanoseconds(0x9E37_79B1)?;
     let mut coalesced = f64::MAX;
@@ -107,7 +143,12 @@ pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
     }
     let updates = vec![
         Series::new("exchanges", 0, Look::Line, updates.clone()),
-        Series::new("at random", 7, Look::Dashed, updates.iter().map(|(x, _)| (*x, 1e3 / scattered)).collect()),
+        Series::new(
+            "at random",
+            7,
+            Look::Dashed,
+            updates.iter().map(|(x, _)| (*x, 1e3 / scattered)).collect(),
+        ),
     ];
 
     // T = -m ln(1 - N/m) T_scattered + (m + N) T_coalesced.
@@ -120,8 +161,10 @@ pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
         let exchanges = theory::exchanges(1.0, space);
         model.push((space, 1e3 / (exchanges * scattered + (space + 1.0) * coalesced)));
     }
-    let construction =
-        vec![Series::new("measured", 0, Look::Line, measured), Series::new("2011's model", 7, Look::Dashed, model)];
+    let construction = vec![
+        Series::new("measured", 0, Look::Line, measured),
+        Series::new("2011's model", 7, Look::Dashed, model),
+    ];
     let stride = Axis::new("stride in words of 8 bytes (logarithmic)", Scale::Log);
     let space = Axis::new("slots a pair", Scale::From(1.0));
     let million = Axis::new("million updates a second", Scale::From(0.0));
@@ -131,8 +174,20 @@ pub fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
         short_number(keys as f64)
     );
     Ok(vec![
-        lab.chart("2011, figure 4.7, left: updates at a stride", &subtitle, stride, million, updates),
-        lab.chart("2011, figure 4.7, right: construction against space", &costs, space, rate(), construction),
+        lab.chart(
+            "2011, figure 4.7, left: updates at a stride",
+            &subtitle,
+            stride,
+            million,
+            updates,
+        ),
+        lab.chart(
+            "2011, figure 4.7, right: construction against space",
+            &costs,
+            space,
+            rate(),
+            construction,
+        ),
     ])
 }
 
@@ -159,5 +214,11 @@ pub fn failed_queries(lab: &Lab) -> Outcome<Vec<Chart>> {
     }
     let x = Axis::new("queries whose key is absent, %", Scale::From(0.0));
     let y = Axis::new("milliseconds", Scale::From(0.0));
-    Ok(vec![lab.chart("2011: failed queries", &format!("{} queries", short_number(n as f64)), x, y, series)])
+    Ok(vec![lab.chart(
+        "2011: failed queries",
+        &format!("{} queries", short_number(n as f64)),
+        x,
+        y,
+        series,
+    )])
 }

@@ -1,4 +1,5 @@
-//! Points compressed by LASzip (M. Isenburg: LASzip: lossless compression of LiDAR data, 2013), unpacked by the crate `laz`.
+//! Points compressed by LASzip (M. Isenburg: LASzip: lossless compression of LiDAR data, 2013),
+//! unpacked by the crate `laz`.
 //!
 //! That crate trusts what it reads. What it relies on is checked before it decodes:
 //!
@@ -12,7 +13,9 @@
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use laz::record::{LayeredPointRecordDecompressor, RecordDecompressor, SequentialPointRecordDecompressor};
+use laz::record::{
+    LayeredPointRecordDecompressor, RecordDecompressor, SequentialPointRecordDecompressor,
+};
 use laz::{DecompressionSelection, LazItem, LazItemType, LazVlr};
 
 use super::{Header, ParseError, ParseErrorKind, Place, Points, take};
@@ -21,7 +24,8 @@ use super::{Header, ParseError, ParseErrorKind, Place, Points, take};
 const MOST_POINT_BYTES: u16 = 1024;
 /// More points for a byte of the file than any scan has.
 const MOST_POINTS_A_BYTE: u64 = 16;
-/// Items that a point is made of: position, time, colour, wave packet, extra bytes, and some to spare.
+/// Items that a point is made of: position, time, colour, wave packet, extra bytes, and some to
+/// spare.
 const MOST_ITEMS: usize = 8;
 /// Bytes of an arithmetic code that the decoder starts with.
 const FIRST_BYTES: usize = 4;
@@ -39,7 +43,11 @@ enum Grouping {
     Layers,
 }
 
-pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> Result<(), ParseError> {
+pub(super) fn unpack(
+    bytes: &[u8],
+    header: &Header,
+    points: &mut Points<'_>,
+) -> Result<(), ParseError> {
     let wrong = |field, found: String, expected: String, at: usize| {
         Err(ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at as u64)))
     };
@@ -54,14 +62,19 @@ pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> 
         return wrong("number of points", header.points.to_string(), expected, at);
     }
     let records = header.records(bytes)?;
-    let record = records.iter().find(|r| r.user == LazVlr::USER_ID.as_bytes() && r.id == LazVlr::RECORD_ID);
+    let record =
+        records.iter().find(|r| r.user == LazVlr::USER_ID.as_bytes() && r.id == LazVlr::RECORD_ID);
     let Some(record) = record else {
         let (element, field) = ("header", "record of laszip encoded points");
-        return Err(ParseErrorKind::MissingField { element, field }.at(Place::Byte(header.size as u64)));
+        return Err(
+            ParseErrorKind::MissingField { element, field }.at(Place::Byte(header.size as u64))
+        );
     };
     let at_record = Place::Byte(record.at as u64);
-    let refused = |reason: String| ParseErrorKind::Compressed { element: "point", index: 0, reason };
-    let settings = LazVlr::from_buffer(record.content).map_err(|e| refused(e.to_string()).at(at_record))?;
+    let refused =
+        |reason: String| ParseErrorKind::Compressed { element: "point", index: 0, reason };
+    let settings =
+        LazVlr::from_buffer(record.content).map_err(|e| refused(e.to_string()).at(at_record))?;
     let grouping = match u16::from_le_bytes(take(record.content, 0)) {
         1 => Grouping::One,
         2 => Grouping::Chunks,
@@ -70,7 +83,12 @@ pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> 
     };
     if settings.items().len() > MOST_ITEMS {
         let expected = format!("at most {MOST_ITEMS}");
-        return wrong("number of items", settings.items().len().to_string(), expected, record.at + 32);
+        return wrong(
+            "number of items",
+            settings.items().len().to_string(),
+            expected,
+            record.at + 32,
+        );
     }
     // As they claim; what the decoder makes of them is checked when it is set up.
     let claimed = settings.items().iter().map(|item| u64::from(item.size())).sum();
@@ -96,7 +114,11 @@ pub(super) fn unpack(bytes: &[u8], header: &Header, points: &mut Points<'_>) -> 
     let unpacked = catch_unwind(AssertUnwindSafe(|| chunks.unpack(points)));
     unpacked.unwrap_or_else(|_| {
         let reason = "the decoder failed".to_owned();
-        let kind = ParseErrorKind::Compressed { element: "point", index: points.positions.len() as u64, reason };
+        let kind = ParseErrorKind::Compressed {
+            element: "point",
+            index: points.positions.len() as u64,
+            reason,
+        };
         Err(kind.at(Place::Byte(start as u64)))
     })
 }
@@ -115,14 +137,17 @@ fn end_of_chunks(bytes: &[u8], header: &Header) -> Result<usize, ParseError> {
         Ok(table) if (first..=length).contains(&table) => Ok(table as usize),
         _ => {
             let (field, found) = ("offset of the chunk table", offset.to_string());
-            Err(ParseErrorKind::Header { field, found, expected: format!("{first} to {length}") }.at(Place::Byte(at)))
+            Err(ParseErrorKind::Header { field, found, expected: format!("{first} to {length}") }
+                .at(Place::Byte(at)))
         }
     }
 }
 
 /// The items that make up a point of a format must be those that LASzip writes for it.
 fn check_items(items: &[LazItem], format: u8, place: Place) -> Result<(), ParseError> {
-    use LazItemType::{Byte, Byte14, GpsTime, Point10, Point14, RGB12, RGB14, RGBNIR14, WavePacket13, WavePacket14};
+    use LazItemType::{
+        Byte, Byte14, GpsTime, Point10, Point14, RGB12, RGB14, RGBNIR14, WavePacket13, WavePacket14,
+    };
     let required: &[LazItemType] = match format {
         0 => &[Point10],
         1 => &[Point10, GpsTime],
@@ -149,7 +174,8 @@ fn check_items(items: &[LazItem], format: u8, place: Place) -> Result<(), ParseE
         Some([item]) if is_extra(item) => Ok(()),
         _ => {
             let expected = format!("{required:?} of format {format}, and perhaps extra bytes");
-            Err(ParseErrorKind::Header { field: "items", found: format!("{found:?}"), expected }.at(place))
+            Err(ParseErrorKind::Header { field: "items", found: format!("{found:?}"), expected }
+                .at(place))
         }
     }
 }
@@ -160,7 +186,8 @@ fn check_length(found: u64, header: &Header, place: Place) -> Result<(), ParseEr
     if found == u64::from(expected) {
         return Ok(());
     }
-    let (field, found, expected) = ("length of all items", found.to_string(), format!("{expected}, the point length"));
+    let (field, found, expected) =
+        ("length of all items", found.to_string(), format!("{expected}, the point length"));
     Err(ParseErrorKind::Header { field, found, expected }.at(place))
 }
 
@@ -187,7 +214,9 @@ impl Chunks<'_> {
             };
             let in_chunk = self.begin_chunk()?.min(left);
             for _ in 0..in_chunk {
-                self.decoder.decompress_next(&mut point).map_err(|e| failed(e.to_string(), points).at(start))?;
+                self.decoder
+                    .decompress_next(&mut point)
+                    .map_err(|e| failed(e.to_string(), points).at(start))?;
                 points.push(&point, start);
             }
             left -= in_chunk;
@@ -200,23 +229,30 @@ impl Chunks<'_> {
         let at_record = self.at_record;
         self.decoder.reset();
         self.decoder.set_fields_from(self.settings.items()).map_err(|e| {
-            ParseErrorKind::Compressed { element: "point", index: 0, reason: e.to_string() }.at(at_record)
+            ParseErrorKind::Compressed { element: "point", index: 0, reason: e.to_string() }
+                .at(at_record)
         })?;
         self.decoder.set_selection(DecompressionSelection::xy_returns_channel().decompress_z());
         check_length(self.decoder.record_size() as u64, self.header, at_record)?;
         match self.grouping {
             Grouping::One => {
-                self.check_code(self.decoder.get().position() + u64::from(self.header.point_bytes))?;
+                self.check_code(
+                    self.decoder.get().position() + u64::from(self.header.point_bytes),
+                )?;
                 Ok(self.header.points)
             }
             Grouping::Layers => self.check_layers(),
             Grouping::Chunks if self.settings.uses_variable_size_chunks() => {
-                let reason = "chunks of varying numbers of points are read only where they are in layers".to_owned();
+                let reason =
+                    "chunks of varying numbers of points are read only where they are in layers"
+                        .to_owned();
                 Err(ParseErrorKind::Compressed { element: "point", index: 0, reason }.at(at_record))
             }
             Grouping::Chunks => {
                 // The first point is not packed.
-                self.check_code(self.decoder.get().position() + u64::from(self.header.point_bytes))?;
+                self.check_code(
+                    self.decoder.get().position() + u64::from(self.header.point_bytes),
+                )?;
                 let points = self.settings.chunk_size();
                 if points == 0 {
                     let (field, found) = ("chunk size", "0".to_owned());
@@ -228,7 +264,8 @@ impl Chunks<'_> {
         }
     }
 
-    /// A chunk in layers begins with a point, the number of points, and the size of each layer: all must be in the file.
+    /// A chunk in layers begins with a point, the number of points, and the size of each layer: all
+    /// must be in the file.
     fn check_layers(&self) -> Result<u64, ParseError> {
         let at = self.decoder.get().position();
         let layers_of = |item: &LazItem| match item.item_type() {
@@ -239,13 +276,23 @@ impl Chunks<'_> {
         };
         let layers: u64 = self.settings.items().iter().map(layers_of).sum();
         let sizes_at = at + u64::from(self.header.point_bytes) + 4;
-        let size = |i: u64| u64::from(u32::from_le_bytes(take(self.bytes, (sizes_at + 4 * i) as usize)));
+        let size =
+            |i: u64| u64::from(u32::from_le_bytes(take(self.bytes, (sizes_at + 4 * i) as usize)));
         let end = sizes_at + 4 * layers + (0..layers).map(size).sum::<u64>();
         let count = u32::from_le_bytes(take(self.bytes, sizes_at as usize - 4));
         if end > self.bytes.len() as u64 || count == 0 {
-            let found = if count == 0 { "without points".to_owned() } else { format!("{} bytes long", end - at) };
-            let expected = format!("points, and at most {} bytes", (self.bytes.len() as u64).saturating_sub(at));
-            return Err(ParseErrorKind::Header { field: "chunk", found, expected }.at(Place::Byte(at)));
+            let found = if count == 0 {
+                "without points".to_owned()
+            } else {
+                format!("{} bytes long", end - at)
+            };
+            let expected = format!(
+                "points, and at most {} bytes",
+                (self.bytes.len() as u64).saturating_sub(at)
+            );
+            return Err(
+                ParseErrorKind::Header { field: "chunk", found, expected }.at(Place::Byte(at))
+            );
         }
         let mut layer_at = sizes_at + 4 * layers;
         for i in 0..layers {
@@ -259,12 +306,14 @@ impl Chunks<'_> {
 
     /// An arithmetic code must begin as an encoder begins it.
     fn check_code(&self, at: u64) -> Result<(), ParseError> {
-        let first = self.bytes.get(at as usize..).and_then(|bytes| bytes.first_chunk::<FIRST_BYTES>());
+        let first =
+            self.bytes.get(at as usize..).and_then(|bytes| bytes.first_chunk::<FIRST_BYTES>());
         // What is cut off is found where it is read.
         if first != Some(&NO_CODE) {
             return Ok(());
         }
-        let (field, found, expected) = ("code", "FF FF FF FF".to_owned(), "less, as its first bytes".to_owned());
+        let (field, found, expected) =
+            ("code", "FF FF FF FF".to_owned(), "less, as its first bytes".to_owned());
         Err(ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at)))
     }
 }

@@ -1,4 +1,5 @@
-//! LAS (ASPRS, versions 1.0 to 1.4, point formats 0 to 10), and LAZ, the same with points compressed by LASzip.
+//! LAS (ASPRS, versions 1.0 to 1.4, point formats 0 to 10), and LAZ, the same with points
+//! compressed by LASzip.
 
 #[cfg(feature = "laz")]
 mod laz;
@@ -22,10 +23,11 @@ pub(super) fn starts_as_las(bytes: &[u8]) -> bool {
 
 /// Reads a LAS or LAZ file from memory.
 ///
-/// Coordinates are scaled as the header says, and made relative to an [origin](ReadReport::origin): the first point, rounded down to
-/// whole units. The unit is that of the projected coordinates, where a record tells it. What follows the points is
-/// skipped, and so are the other fields of a point; both are [noted](ReadReport::notes). LAZ needs the feature `laz`; compressed points may have 1,024 bytes, and be 16 for each byte of the file, at
-/// most. Linear in the file's size.
+/// Coordinates are scaled as the header says, and made relative to an [origin](ReadReport::origin):
+/// the first point, rounded down to whole units. The unit is that of the projected coordinates,
+/// where a record tells it. What follows the points is skipped, and so are the other fields of a
+/// point; both are [noted](ReadReport::notes). LAZ needs the feature `laz`; compressed points may
+/// have 1,024 bytes, and be 16 for each byte of the file, at most. Linear in the file's size.
 ///
 /// # Errors
 /// [`ParseError`] with the byte at fault.
@@ -34,14 +36,19 @@ pub fn parse_las(bytes: &[u8]) -> Result<Scan, ParseError> {
         return Err(ParseErrorKind::Empty.in_file());
     }
     let header = Header::parse(bytes)?;
-    let mut points = Points { header: &header, origin: None, positions: Vec::new(), not_finite: None };
+    let mut points =
+        Points { header: &header, origin: None, positions: Vec::new(), not_finite: None };
     if header.compressed {
         compressed(bytes, &header, &mut points)?;
     } else {
-        let (length, size) = (u64::from(header.point_bytes), header.points.saturating_mul(header.point_bytes.into()));
+        let (length, size) = (
+            u64::from(header.point_bytes),
+            header.points.saturating_mul(header.point_bytes.into()),
+        );
         let data = &bytes[header.points_at..];
         if (data.len() as u64) < size {
-            let (element, expected, found) = ("point".to_owned(), header.points, data.len() as u64 / length);
+            let (element, expected, found) =
+                ("point".to_owned(), header.points, data.len() as u64 / length);
             let kind = ParseErrorKind::Truncated { element, expected, found };
             return Err(kind.at(Place::Byte(bytes.len() as u64)));
         }
@@ -110,11 +117,19 @@ impl Header {
             Err(ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at)))
         };
         if !starts_as_las(bytes) {
-            return wrong("signature", format!("{:?}", excerpt(&bytes[..bytes.len().min(4)])), "\"LASF\"", 0);
+            return wrong(
+                "signature",
+                format!("{:?}", excerpt(&bytes[..bytes.len().min(4)])),
+                "\"LASF\"",
+                0,
+            );
         }
         if bytes.len() < usize::from(HEADER) {
-            let (element, expected, found) = ("header byte".to_owned(), HEADER.into(), bytes.len() as u64);
-            return Err(ParseErrorKind::Truncated { element, expected, found }.at(Place::Byte(found)));
+            let (element, expected, found) =
+                ("header byte".to_owned(), HEADER.into(), bytes.len() as u64);
+            return Err(
+                ParseErrorKind::Truncated { element, expected, found }.at(Place::Byte(found))
+            );
         }
         let [major, minor] = take::<2>(bytes, 24);
         if major != 1 || minor > 4 {
@@ -123,11 +138,21 @@ impl Header {
         let size = u16::from_le_bytes(take(bytes, 94));
         let least = if minor == 4 { 375 } else { HEADER };
         if size < least || usize::from(size) > bytes.len() {
-            return wrong("header size", size.to_string(), &format!("{least} to {}", bytes.len()), 94);
+            return wrong(
+                "header size",
+                size.to_string(),
+                &format!("{least} to {}", bytes.len()),
+                94,
+            );
         }
         let points_at = u32::from_le_bytes(take(bytes, 96));
         if points_at < size.into() || points_at as usize > bytes.len() {
-            return wrong("offset to points", points_at.to_string(), &format!("{size} to {}", bytes.len()), 96);
+            return wrong(
+                "offset to points",
+                points_at.to_string(),
+                &format!("{size} to {}", bytes.len()),
+                96,
+            );
         }
         let [format] = take::<1>(bytes, 104);
         // LASzip marks its files by the highest bit.
@@ -145,20 +170,29 @@ impl Header {
             );
         }
         let few = u64::from(u32::from_le_bytes(take(bytes, 107)));
-        let (points, at) = if minor == 4 { (u64::from_le_bytes(take(bytes, 247)), 247) } else { (few, 107) };
+        let (points, at) =
+            if minor == 4 { (u64::from_le_bytes(take(bytes, 247)), 247) } else { (few, 107) };
         if points == 0 {
             return Err(ParseErrorKind::NoVertices.at(Place::Byte(at)));
         }
         let limit = u64::from(u32::MAX);
         if points > limit {
-            return Err(ParseErrorKind::TooManyVertices { count: points, limit }.at(Place::Byte(at)));
+            return Err(
+                ParseErrorKind::TooManyVertices { count: points, limit }.at(Place::Byte(at))
+            );
         }
-        let numbers = |from: usize| [0, 1, 2].map(|axis| f64::from_le_bytes(take(bytes, from + 8 * axis)));
+        let numbers =
+            |from: usize| [0, 1, 2].map(|axis| f64::from_le_bytes(take(bytes, from + 8 * axis)));
         let (scale, offset) = (numbers(131), numbers(155));
         for axis in 0..3 {
             let at = 8 * axis as u64;
             if !scale[axis].is_finite() || scale[axis] == 0.0 {
-                return wrong("scale factor", format!("{:?}", scale[axis]), "a finite number, not 0", 131 + at);
+                return wrong(
+                    "scale factor",
+                    format!("{:?}", scale[axis]),
+                    "a finite number, not 0",
+                    131 + at,
+                );
             }
             if !offset[axis].is_finite() {
                 return wrong("offset", format!("{:?}", offset[axis]), "a finite number", 155 + at);
@@ -186,7 +220,8 @@ impl Header {
     /// What of the file is not kept.
     fn not_kept(&self, bytes: &[u8]) -> Vec<ReadNote> {
         let mut notes = Vec::new();
-        let mut note = |at: u64, text: String| notes.push(ReadNote { place: Place::Byte(at), text });
+        let mut note =
+            |at: u64, text: String| notes.push(ReadNote { place: Place::Byte(at), text });
         let (format, each) = (self.format, self.point_bytes);
         note(104, format!("of points of format {format}, 12 of {each} bytes are kept: x, y, z"));
         // 0 where the older field cannot tell.
@@ -198,7 +233,12 @@ impl Header {
         let end = self.points_at as u64 + self.points.saturating_mul(each.into());
         let behind = (bytes.len() as u64).saturating_sub(end);
         if !self.compressed && behind > 0 {
-            note(end, format!("{behind} bytes behind the points are not read, {extended} extended records among them"));
+            note(
+                end,
+                format!(
+                    "{behind} bytes behind the points are not read, {extended} extended records among them"
+                ),
+            );
         } else if extended > 0 {
             note(235, format!("{extended} extended records behind the points are not read"));
         }
@@ -213,7 +253,11 @@ impl Header {
             let start = at + RECORD_HEADER;
             if start + length > self.points_at {
                 let element = "variable length record".to_owned();
-                let kind = ParseErrorKind::Truncated { element, expected: self.records.into(), found: index.into() };
+                let kind = ParseErrorKind::Truncated {
+                    element,
+                    expected: self.records.into(),
+                    found: index.into(),
+                };
                 return Err(kind.at(Place::Byte(at as u64)));
             }
             let user = bytes[at + 2..at + 18].split(|&b| b == 0).next().unwrap_or_default();
@@ -241,11 +285,14 @@ impl Points<'_> {
         let at: [f64; 3] = std::array::from_fn(|axis| {
             f64::from(i32::from_le_bytes(take(point, 4 * axis))) * scale[axis] + offset[axis]
         });
-        let origin = *self.origin.get_or_insert(at.map(|c| if c.is_finite() { c.floor() } else { 0.0 }));
+        let origin =
+            *self.origin.get_or_insert(at.map(|c| if c.is_finite() { c.floor() } else { 0.0 }));
         let position: [f32; 3] = std::array::from_fn(|axis| (at[axis] - origin[axis]) as f32);
-        if let (None, Some(axis)) = (&self.not_finite, position.iter().position(|c| !c.is_finite())) {
+        if let (None, Some(axis)) = (&self.not_finite, position.iter().position(|c| !c.is_finite()))
+        {
             let (vertex, field) = (self.positions.len() as u64, ["x", "y", "z"][axis]);
-            self.not_finite = Some(ParseErrorKind::NotFinite { vertex, field, value: at[axis] }.at(place));
+            self.not_finite =
+                Some(ParseErrorKind::NotFinite { vertex, field, value: at[axis] }.at(place));
         }
         self.positions.push(position);
     }

@@ -5,10 +5,11 @@ use super::{Record, take};
 /// The GeoTIFF key of the unit of projected coordinates.
 const PROJECTED_UNITS: u16 = 3076;
 
-/// The unit that the records tell: a GeoTIFF key (EPSG's number of it), or the unit of a projected system in OGC's
-/// well-known text.
+/// The unit that the records tell: a GeoTIFF key (EPSG's number of it), or the unit of a projected
+/// system in OGC's well-known text.
 pub(super) fn of_records(records: &[Record<'_>]) -> Option<String> {
-    let projection = |id: u16| records.iter().find(move |r| r.user == b"LASF_Projection" && r.id == id);
+    let projection =
+        |id: u16| records.iter().find(move |r| r.user == b"LASF_Projection" && r.id == id);
     let geo_keys = projection(34735).and_then(|r| geo_key(r.content));
     geo_keys.or_else(|| projection(2112).and_then(|r| well_known_text(r.content)))
 }
@@ -16,7 +17,8 @@ pub(super) fn of_records(records: &[Record<'_>]) -> Option<String> {
 /// Four words a key: id, where the value is (0: here), how many, value; and four before the first.
 fn geo_key(content: &[u8]) -> Option<String> {
     let word = |at: usize| u16::from_le_bytes(take(content, 2 * at));
-    let value = (1..content.len() / 8).find(|&k| word(4 * k) == PROJECTED_UNITS && word(4 * k + 1) == 0);
+    let value =
+        (1..content.len() / 8).find(|&k| word(4 * k) == PROJECTED_UNITS && word(4 * k + 1) == 0);
     value.map(|k| match word(4 * k + 3) {
         9001 => "metre".to_owned(),
         9002 => "foot".to_owned(),

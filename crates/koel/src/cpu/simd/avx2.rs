@@ -14,7 +14,8 @@ impl Avx2 {
     }
 }
 
-/// Whether the machine has BMI1, BMI2, LZCNT and POPCNT, as those with AVX2 do unless a hypervisor hides them.
+/// Whether the machine has BMI1, BMI2, LZCNT and POPCNT, as those with AVX2 do unless a hypervisor
+/// hides them.
 #[inline]
 pub fn has_bit_instructions() -> bool {
     is_x86_feature_detected!("bmi1")
@@ -81,11 +82,14 @@ unsafe fn gather(buckets: &[u64], places: &[u32; 8]) -> [(__m256i, __m256i); 4] 
     // SAFETY: the caller's.
     let bucket = |i: usize| unsafe { load_at(buckets, places[i] as usize * BUCKET) };
     // In this order keys and values come out in the order of the places.
-    let (first, last) =
-        (columns([bucket(0), bucket(1), bucket(4), bucket(5)]), columns([bucket(2), bucket(3), bucket(6), bucket(7)]));
+    let (first, last) = (
+        columns([bucket(0), bucket(1), bucket(4), bucket(5)]),
+        columns([bucket(2), bucket(3), bucket(6), bucket(7)]),
+    );
     let split = |i: usize| {
         let (a, b) = (_mm256_castsi256_ps(first[i]), _mm256_castsi256_ps(last[i]));
-        let (keys, values) = (_mm256_shuffle_ps::<0b10_00_10_00>(a, b), _mm256_shuffle_ps::<0b11_01_11_01>(a, b));
+        let (keys, values) =
+            (_mm256_shuffle_ps::<0b10_00_10_00>(a, b), _mm256_shuffle_ps::<0b11_01_11_01>(a, b));
         (_mm256_castps_si256(keys), _mm256_castps_si256(values))
     };
     [split(0), split(1), split(2), split(3)]
@@ -109,7 +113,12 @@ fn columns([r0, r1, r2, r3]: [__m256i; 4]) -> [__m256i; 4] {
 /// The places are below the number of buckets.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn compare32(buckets: &[u64], places: &[u32; 8], mixed: &[u32; 8], missing: u32) -> ([u32; 8], [u32; 3]) {
+unsafe fn compare32(
+    buckets: &[u64],
+    places: &[u32; 8],
+    mixed: &[u32; 8],
+    missing: u32,
+) -> ([u32; 8], [u32; 3]) {
     // SAFETY: the caller's.
     let [(k0, v0), (k1, v1), (k2, v2), (k3, v3)] = unsafe { gather(buckets, places) };
     // SAFETY: 32 bytes, any alignment.
@@ -129,11 +138,16 @@ unsafe fn compare32(buckets: &[u64], places: &[u32; 8], mixed: &[u32; 8], missin
     let greater_two = greater(_mm256_max_epu32(k0, k1), _mm256_max_epu32(k2, k3));
     // Blends look at the sign: bits 0 and 1 of the mixed key.
     let choose = |sign, yes, no| {
-        let (sign, yes, no) = (_mm256_castsi256_ps(sign), _mm256_castsi256_ps(yes), _mm256_castsi256_ps(no));
+        let (sign, yes, no) =
+            (_mm256_castsi256_ps(sign), _mm256_castsi256_ps(yes), _mm256_castsi256_ps(no));
         _mm256_castps_si256(_mm256_blendv_ps(no, yes, sign))
     };
     let (odd, upper) = (_mm256_slli_epi32::<31>(h), _mm256_slli_epi32::<30>(h));
-    let bit = choose(upper, choose(odd, greater_two, lesser_two), choose(odd, greater(k2, k3), greater(k0, k1)));
+    let bit = choose(
+        upper,
+        choose(odd, greater_two, lesser_two),
+        choose(odd, greater(k2, k3), greater(k0, k1)),
+    );
     let mut values = [0; 8];
     // SAFETY: 32 bytes, any alignment.
     unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), value) };
@@ -145,11 +159,18 @@ unsafe fn compare32(buckets: &[u64], places: &[u32; 8], mixed: &[u32; 8], missin
 /// The places are below the number of buckets.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn compare64(buckets: &[u64], places: &[u32; 4], mixed: &[u64; 4], missing: u64) -> ([u64; 4], [u32; 3]) {
+unsafe fn compare64(
+    buckets: &[u64],
+    places: &[u32; 4],
+    mixed: &[u64; 4],
+    missing: u64,
+) -> ([u64; 4], [u32; 3]) {
     // SAFETY: the caller's.
-    let row = |i: usize, from: usize| unsafe { load_at(buckets, places[i] as usize * 2 * BUCKET + from) };
+    let row =
+        |i: usize, from: usize| unsafe { load_at(buckets, places[i] as usize * 2 * BUCKET + from) };
     let [k0, k1, k2, k3] = columns([row(0, 0), row(1, 0), row(2, 0), row(3, 0)]);
-    let [v0, v1, v2, v3] = columns([row(0, BUCKET), row(1, BUCKET), row(2, BUCKET), row(3, BUCKET)]);
+    let [v0, v1, v2, v3] =
+        columns([row(0, BUCKET), row(1, BUCKET), row(2, BUCKET), row(3, BUCKET)]);
     let h = load(mixed);
     let equal = |keys| _mm256_cmpeq_epi64(keys, h);
     let (m0, m1, m2, m3) = (equal(k0), equal(k1), equal(k2), equal(k3));
@@ -162,7 +183,8 @@ unsafe fn compare64(buckets: &[u64], places: &[u32; 4], mixed: &[u64; 4], missin
     let greater = |a, b| _mm256_cmpgt_epi64(_mm256_xor_si256(a, high), _mm256_xor_si256(b, high));
     // Blends look at the sign.
     let choose = |sign, yes, no| {
-        let (sign, yes, no) = (_mm256_castsi256_pd(sign), _mm256_castsi256_pd(yes), _mm256_castsi256_pd(no));
+        let (sign, yes, no) =
+            (_mm256_castsi256_pd(sign), _mm256_castsi256_pd(yes), _mm256_castsi256_pd(no));
         _mm256_castpd_si256(_mm256_blendv_pd(no, yes, sign))
     };
     let (front, back) = (greater(k0, k1), greater(k2, k3));
@@ -208,26 +230,40 @@ impl Simd for Avx2 {
         unsafe { slot64(heads, mixed) }
     }
     #[inline(always)]
-    fn compare32(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared<u32> {
+    fn compare32(
+        self,
+        buckets: &[u64],
+        places: &[u32; GROUP],
+        mixed: &[u32; GROUP],
+        missing: u32,
+    ) -> Compared<u32> {
         assert!(are_in(places, BUCKET, buckets));
         let mut compared = Compared { values: [0; GROUP], found: 0, full: 0, overflowed: 0 };
         let (places, mixed) = (places.as_chunks().0, mixed.as_chunks().0);
         for half in 0..2 {
             // SAFETY: `self` proves AVX2, and the places are below the number of buckets.
-            let (values, bits) = unsafe { compare32(buckets, &places[half], &mixed[half], missing) };
+            let (values, bits) =
+                unsafe { compare32(buckets, &places[half], &mixed[half], missing) };
             compared.values[half * 8..][..8].copy_from_slice(&values);
             compared.add(bits, half * 8);
         }
         compared
     }
     #[inline(always)]
-    fn compare64(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u64; GROUP], missing: u64) -> Compared<u64> {
+    fn compare64(
+        self,
+        buckets: &[u64],
+        places: &[u32; GROUP],
+        mixed: &[u64; GROUP],
+        missing: u64,
+    ) -> Compared<u64> {
         assert!(are_in(places, 2 * BUCKET, buckets));
         let mut compared = Compared { values: [0; GROUP], found: 0, full: 0, overflowed: 0 };
         let (places, mixed) = (places.as_chunks().0, mixed.as_chunks().0);
         for quarter in 0..4 {
             // SAFETY: as above.
-            let (values, bits) = unsafe { compare64(buckets, &places[quarter], &mixed[quarter], missing) };
+            let (values, bits) =
+                unsafe { compare64(buckets, &places[quarter], &mixed[quarter], missing) };
             compared.values[quarter * 4..][..4].copy_from_slice(&values);
             compared.add(bits, quarter * 4);
         }

@@ -36,19 +36,29 @@ fn slot64(heads: &Heads, mixed: u64) -> Option<usize> {
 #[target_feature(enable = "avx512f")]
 fn stream(to: &mut Line, from: &[u64; LINE]) {
     // SAFETY: 64 bytes each; `to` is aligned to 64.
-    unsafe { _mm512_stream_si512(to.0.as_mut_ptr().cast(), _mm512_loadu_si512(from.as_ptr().cast())) }
+    unsafe {
+        _mm512_stream_si512(to.0.as_mut_ptr().cast(), _mm512_loadu_si512(from.as_ptr().cast()))
+    }
 }
 
-/// Four vectors, each of one slot of buckets `i` to `i + 7`, which have so many words; from word `from` of a bucket on.
+/// Four vectors, each of one slot of buckets `i` to `i + 7`, which have so many words; from word
+/// `from` of a bucket on.
 ///
 /// # Safety
 /// The places are below the number of buckets, which have four words from there on.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn gather_columns<const WORDS: usize>(buckets: &[u64], places: &[u32; GROUP], i: usize, from: usize) -> Columns {
+unsafe fn gather_columns<const WORDS: usize>(
+    buckets: &[u64],
+    places: &[u32; GROUP],
+    i: usize,
+    from: usize,
+) -> Columns {
     // SAFETY: the caller's.
     let bucket = |i: usize| unsafe { load_at(buckets, places[i] as usize * WORDS + from) };
-    let row = |low, high| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(bucket(i + low)), bucket(i + high));
+    let row = |low, high| {
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(bucket(i + low)), bucket(i + high))
+    };
     // In this order the columns come out in the order of the places.
     columns([row(0, 2), row(1, 3), row(4, 6), row(5, 7)])
 }
@@ -64,7 +74,12 @@ fn keys_and_values(first: __m512i, last: __m512i) -> (__m512i, __m512i) {
 /// The places are below the number of buckets.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn compare32(buckets: &[u64], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared<u32> {
+unsafe fn compare32(
+    buckets: &[u64],
+    places: &[u32; GROUP],
+    mixed: &[u32; GROUP],
+    missing: u32,
+) -> Compared<u32> {
     // SAFETY: the caller's.
     let eight = |i: usize| unsafe { gather_columns::<BUCKET>(buckets, places, i, 0) };
     let (first, last) = (eight(0), eight(8));
@@ -88,13 +103,23 @@ unsafe fn compare32(buckets: &[u64], places: &[u32; GROUP], mixed: &[u32; GROUP]
     let odd = _mm512_test_epi32_mask(h, _mm512_set1_epi32(1));
     let high = _mm512_test_epi32_mask(h, _mm512_set1_epi32(2));
     let choose = |mask: __mmask16, yes, no| mask & yes | !mask & no;
-    let bit = choose(high, choose(odd, greater_two, lesser_two), choose(odd, greater(k2, k3), greater(k0, k1)));
+    let bit = choose(
+        high,
+        choose(odd, greater_two, lesser_two),
+        choose(odd, greater(k2, k3), greater(k0, k1)),
+    );
     let mut values = [0; GROUP];
     // SAFETY: 64 bytes, any alignment.
     unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), value) };
-    Compared { values, found: found.into(), full: full.into(), overflowed: (bit & full & !found).into() }
+    Compared {
+        values,
+        found: found.into(),
+        full: full.into(),
+        overflowed: (bit & full & !found).into(),
+    }
 }
-/// Eight of the keys, from key `i` on: the values, and the bits of those found, of full buckets and of class bits.
+/// Eight of the keys, from key `i` on: the values, and the bits of those found, of full buckets and
+/// of class bits.
 ///
 /// # Safety
 /// The places are below the number of buckets.
@@ -108,7 +133,8 @@ unsafe fn compare64(
     i: usize,
 ) -> ([u64; 8], [u32; 3]) {
     // SAFETY: the caller's.
-    let columns = |from: usize| unsafe { gather_columns::<{ 2 * BUCKET }>(buckets, places, i, from) };
+    let columns =
+        |from: usize| unsafe { gather_columns::<{ 2 * BUCKET }>(buckets, places, i, from) };
     let ([k0, k1, k2, k3], [v0, v1, v2, v3]) = (columns(0), columns(BUCKET));
     // SAFETY: 64 bytes, any alignment.
     let h = unsafe { _mm512_loadu_si512(mixed[i..i + 8].as_ptr().cast()) };
@@ -126,7 +152,11 @@ unsafe fn compare64(
     let odd = _mm512_test_epi64_mask(h, _mm512_set1_epi64(1 << 32));
     let high = _mm512_test_epi64_mask(h, _mm512_set1_epi64(2 << 32));
     let choose = |mask: __mmask8, yes, no| mask & yes | !mask & no;
-    let bit = choose(high, choose(odd, greater_two, lesser_two), choose(odd, greater(k2, k3), greater(k0, k1)));
+    let bit = choose(
+        high,
+        choose(odd, greater_two, lesser_two),
+        choose(odd, greater(k2, k3), greater(k0, k1)),
+    );
     let mut values = [0; 8];
     // SAFETY: 64 bytes, any alignment.
     unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), value) };
@@ -139,7 +169,10 @@ fn compact32(words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
     // SAFETY: 64 bytes each, any alignment.
     unsafe {
         let words = _mm512_loadu_si512(words.as_ptr().cast());
-        _mm512_storeu_si512(compacted.as_mut_ptr().cast(), _mm512_maskz_compress_epi32(bits as u16, words));
+        _mm512_storeu_si512(
+            compacted.as_mut_ptr().cast(),
+            _mm512_maskz_compress_epi32(bits as u16, words),
+        );
     }
     compacted
 }
@@ -155,7 +188,10 @@ fn compact64(words: &[u64; GROUP], bits: u32) -> [u64; GROUP] {
         let half = |i: usize| _mm512_loadu_si512(words[i..i + 8].as_ptr().cast());
         let to = compacted.as_mut_ptr();
         _mm512_storeu_si512(to.cast(), _mm512_maskz_compress_epi64(bits as u8, half(0)));
-        _mm512_storeu_si512(to.add(kept).cast(), _mm512_maskz_compress_epi64((bits >> 8) as u8, half(8)));
+        _mm512_storeu_si512(
+            to.add(kept).cast(),
+            _mm512_maskz_compress_epi64((bits >> 8) as u8, half(8)),
+        );
     }
     compacted
 }
@@ -206,7 +242,8 @@ fn wanted(bits: &[u8; 8]) -> Wanted {
 }
 /// A mask of each class.
 type Wanted = [__mmask8; 4];
-/// The places of `with_class_bits`, of four columns that are sorted by key, or of what goes with them.
+/// The places of `with_class_bits`, of four columns that are sorted by key, or of what goes with
+/// them.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn placed([a, b, c, d]: Columns, [p, q, x, y]: Wanted) -> Columns {
@@ -228,7 +265,8 @@ fn order32(buckets: &mut [[u64; 4]; 8], bits: &[u8; 8]) {
     let turned = |i: usize| _mm512_rol_epi64::<32>(before[i]);
     let mut pairs = [turned(0), turned(1), turned(2), turned(3)];
     for (i, j) in EXCHANGES {
-        (pairs[i], pairs[j]) = (_mm512_min_epu64(pairs[i], pairs[j]), _mm512_max_epu64(pairs[i], pairs[j]));
+        (pairs[i], pairs[j]) =
+            (_mm512_min_epu64(pairs[i], pairs[j]), _mm512_max_epu64(pairs[i], pairs[j]));
     }
     let after = placed(pairs, wanted(bits));
     let full = _mm512_cmpneq_epi64_mask(before[3], _mm512_set1_epi64(-1));
@@ -251,7 +289,8 @@ fn order64(buckets: &mut [[u64; 8]; 8], bits: &[u8; 8]) {
     let (mut keys, mut values) = (keys_before, values_before);
     for (i, j) in EXCHANGES {
         let swap = _mm512_cmpgt_epu64_mask(keys[i], keys[j]);
-        (keys[i], keys[j]) = (_mm512_min_epu64(keys[i], keys[j]), _mm512_max_epu64(keys[i], keys[j]));
+        (keys[i], keys[j]) =
+            (_mm512_min_epu64(keys[i], keys[j]), _mm512_max_epu64(keys[i], keys[j]));
         let choose = |yes, no| _mm512_mask_blend_epi64(swap, no, yes);
         (values[i], values[j]) = (choose(values[j], values[i]), choose(values[i], values[j]));
     }
@@ -261,7 +300,8 @@ fn order64(buckets: &mut [[u64; 8]; 8], bits: &[u8; 8]) {
         let keep = |i: usize| _mm512_mask_blend_epi64(full, before[i], after[i]);
         rows([keep(0), keep(1), keep(2), keep(3)])
     };
-    let (keys, values) = (keep(keys_before, placed(keys, wanted)), keep(values_before, placed(values, wanted)));
+    let (keys, values) =
+        (keep(keys_before, placed(keys, wanted)), keep(values_before, placed(values, wanted)));
     for i in 0..4 {
         let even = _mm512_shuffle_i64x2::<0b01_00_01_00>(keys[i], values[i]);
         let odd = _mm512_shuffle_i64x2::<0b11_10_11_10>(keys[i], values[i]);
@@ -294,13 +334,25 @@ impl Simd for Avx512 {
         unsafe { slot64(heads, mixed) }
     }
     #[inline(always)]
-    fn compare32(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared<u32> {
+    fn compare32(
+        self,
+        buckets: &[u64],
+        places: &[u32; GROUP],
+        mixed: &[u32; GROUP],
+        missing: u32,
+    ) -> Compared<u32> {
         assert!(are_in(places, BUCKET, buckets));
         // SAFETY: `self` proves AVX-512, and the places are below the number of buckets.
         unsafe { compare32(buckets, places, mixed, missing) }
     }
     #[inline(always)]
-    fn compare64(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u64; GROUP], missing: u64) -> Compared<u64> {
+    fn compare64(
+        self,
+        buckets: &[u64],
+        places: &[u32; GROUP],
+        mixed: &[u64; GROUP],
+        missing: u64,
+    ) -> Compared<u64> {
         assert!(are_in(places, 2 * BUCKET, buckets));
         let mut compared = Compared { values: [0; GROUP], found: 0, full: 0, overflowed: 0 };
         for half in [0, 8] {

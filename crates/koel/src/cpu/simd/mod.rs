@@ -1,8 +1,8 @@
 //! What the engine asks of vector instructions: one small trait, one file for each instruction set.
 //!
-//! The engine's loops are generic over [`Simd`] and compiled once for each set ([`Simd::vectorize`]), so that the compiler
-//! vectorises the plain parts (mixing, scaling) by itself, and only comparisons of a bucket and stores past the cache are
-//! written by hand.
+//! The engine's loops are generic over [`Simd`] and compiled once for each set
+//! ([`Simd::vectorize`]), so that the compiler vectorises the plain parts (mixing, scaling) by
+//! itself, and only comparisons of a bucket and stores past the cache are written by hand.
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -12,7 +12,9 @@ mod neon;
 mod portable;
 
 use crate::device::memory::prefetch;
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Narrow, Number, Wide, class, class_bit, with_class_bits};
+use koel_kernels::map::layout::{
+    BUCKET, EMPTY, Layout, Narrow, Number, Wide, class, class_bit, with_class_bits,
+};
 use std::hint::select_unpredictable;
 use std::sync::OnceLock;
 
@@ -89,8 +91,8 @@ pub trait Work {
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// An instruction set that this machine has. The provided methods are the portable ones, or choose by the layout between those
-/// for mixed keys of 32 and of 64 bits.
+/// An instruction set that this machine has. The provided methods are the portable ones, or choose
+/// by the layout between those for mixed keys of 32 and of 64 bits.
 pub trait Simd: Copy {
     /// Runs a loop that is compiled for this set.
     fn vectorize<W: Work>(self, work: W) -> W::Output;
@@ -99,12 +101,17 @@ pub trait Simd: Copy {
     #[inline(always)]
     fn slot<L: Layout>(self, heads: &Heads, mixed: L::Mixed) -> Option<usize> {
         let wide = is_wide::<L>();
-        if wide { self.slot64(heads, mixed.widened()) } else { self.slot32(heads, mixed.widened() as u32) }
+        if wide {
+            self.slot64(heads, mixed.widened())
+        } else {
+            self.slot32(heads, mixed.widened() as u32)
+        }
     }
     /// [`slot`](Self::slot) of narrow pairs.
     #[inline(always)]
     fn slot32(self, heads: &Heads, mixed: u32) -> Option<usize> {
-        let bits = (0..BUCKET).fold(0u32, |bits, i| bits | ((heads[i] as u32 == mixed) as u32) << i);
+        let bits =
+            (0..BUCKET).fold(0u32, |bits, i| bits | ((heads[i] as u32 == mixed) as u32) << i);
         (bits != 0).then_some(bits.trailing_zeros() as usize)
     }
     /// [`slot`](Self::slot) of wide pairs.
@@ -114,7 +121,8 @@ pub trait Simd: Copy {
         (bits != 0).then_some(bits.trailing_zeros() as usize)
     }
 
-    /// Compares a group of mixed keys with a bucket each. The places must be below the number of buckets.
+    /// Compares a group of mixed keys with a bucket each. The places must be below the number of
+    /// buckets.
     #[inline(always)]
     fn compare<L: Layout>(
         self,
@@ -128,19 +136,40 @@ pub trait Simd: Copy {
                 self.compare64(buckets, places, &mixed.map(Number::widened), missing.widened());
             Compared { values: values.map(L::Value::narrowed), found, full, overflowed }
         } else {
-            let Compared { values, found, full, overflowed } =
-                self.compare32(buckets, places, &mixed.map(|mixed| mixed.widened() as u32), missing.widened() as u32);
-            Compared { values: values.map(|value| L::Value::narrowed(value.into())), found, full, overflowed }
+            let Compared { values, found, full, overflowed } = self.compare32(
+                buckets,
+                places,
+                &mixed.map(|mixed| mixed.widened() as u32),
+                missing.widened() as u32,
+            );
+            Compared {
+                values: values.map(|value| L::Value::narrowed(value.into())),
+                found,
+                full,
+                overflowed,
+            }
         }
     }
     /// [`compare`](Self::compare) of narrow pairs.
     #[inline(always)]
-    fn compare32(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u32; GROUP], missing: u32) -> Compared<u32> {
+    fn compare32(
+        self,
+        buckets: &[u64],
+        places: &[u32; GROUP],
+        mixed: &[u32; GROUP],
+        missing: u32,
+    ) -> Compared<u32> {
         compare_each::<Self, Narrow>(self, buckets, places, mixed, missing)
     }
     /// [`compare`](Self::compare) of wide pairs.
     #[inline(always)]
-    fn compare64(self, buckets: &[u64], places: &[u32; GROUP], mixed: &[u64; GROUP], missing: u64) -> Compared<u64> {
+    fn compare64(
+        self,
+        buckets: &[u64],
+        places: &[u32; GROUP],
+        mixed: &[u64; GROUP],
+        missing: u64,
+    ) -> Compared<u64> {
         compare_each::<Self, Wide<u64, u64>>(self, buckets, places, mixed, missing)
     }
 
@@ -150,7 +179,8 @@ pub trait Simd: Copy {
         if size_of::<T>() == 8 {
             self.compact64(&words.map(T::widened), bits).map(T::narrowed)
         } else {
-            self.compact32(&words.map(|word| word.widened() as u32), bits).map(|word| T::narrowed(word.into()))
+            self.compact32(&words.map(|word| word.widened() as u32), bits)
+                .map(|word| T::narrowed(word.into()))
         }
     }
     /// [`compact`](Self::compact) of 32-bit words.
@@ -184,7 +214,8 @@ pub trait Simd: Copy {
         order_each::<Wide<u64, u64>>(buckets.as_flattened_mut(), bits);
     }
 
-    /// Copies a line, past the cache where the machine can. Not seen by other threads before [`fence`](Self::fence).
+    /// Copies a line, past the cache where the machine can. Not seen by other threads before
+    /// [`fence`](Self::fence).
     #[inline(always)]
     fn stream(self, to: &mut Line, from: &[u64; LINE]) {
         to.0 = *from;
@@ -315,7 +346,8 @@ mod tests {
     use koel_kernels::hash::mix::splitmix_at;
     use std::marker::PhantomData;
 
-    /// Every set does what the portable one does, on buckets of every fill, with keys that match and keys that do not.
+    /// Every set does what the portable one does, on buckets of every fill, with keys that match
+    /// and keys that do not.
     struct Same<L> {
         seed: u64,
         layout: PhantomData<L>,
@@ -333,8 +365,10 @@ mod tests {
                 bits[place] = word as u8 & 15;
                 let fill = if word >> 8 & 3 == 0 { 4 } else { (word >> 16) as usize % 5 };
                 for slot in 0..fill {
-                    // Few different bits, so that signed and unsigned order differ and values decide nothing.
-                    let key = splitmix_at(self.seed, (place * 4 + slot) as u32) & 0xC000_000F_C000_000F;
+                    // Few different bits, so that signed and unsigned order differ and values
+                    // decide nothing.
+                    let key =
+                        splitmix_at(self.seed, (place * 4 + slot) as u32) & 0xC000_000F_C000_000F;
                     let mixed = L::Mixed::narrowed(key | (slot as u64) << 8);
                     let value = L::Value::narrowed(splitmix_at(!self.seed, slot as u32));
                     let pair = L::pair(mixed, value);
@@ -346,7 +380,11 @@ mod tests {
                 let heads = heads::<L>(buckets, place);
                 for h in heads.iter().copied().chain([0, 5, u64::MAX, self.seed]) {
                     let h = L::key_in(h);
-                    assert_eq!(simd.slot::<L>(heads, h), Portable.slot::<L>(heads, h), "{heads:x?} {h:x?}");
+                    assert_eq!(
+                        simd.slot::<L>(heads, h),
+                        Portable.slot::<L>(heads, h),
+                        "{heads:x?} {h:x?}"
+                    );
                 }
                 simd.ask(heads);
             }
@@ -369,7 +407,10 @@ mod tests {
                 let bits = word(0) as u32 & 0xFFFF;
                 let kept = bits.count_ones() as usize;
                 let expected = (0..GROUP).filter(|i| bits >> i & 1 != 0).collect::<Vec<_>>();
-                assert_eq!(&simd.compact(&mixed, bits)[..kept], expected.iter().map(|&i| mixed[i]).collect::<Vec<_>>());
+                assert_eq!(
+                    &simd.compact(&mixed, bits)[..kept],
+                    expected.iter().map(|&i| mixed[i]).collect::<Vec<_>>()
+                );
                 assert_eq!(
                     &simd.compact(&places, bits)[..kept],
                     expected.iter().map(|&i| places[i]).collect::<Vec<_>>()
@@ -383,7 +424,9 @@ mod tests {
             for (place, bits) in bits.into_iter().enumerate() {
                 let heads = heads::<L>(buckets, place);
                 if heads[3] != EMPTY {
-                    (0..4).for_each(|class| assert_eq!(class_bit::<L>(*heads, class), bits >> class & 1 != 0));
+                    (0..4).for_each(|class| {
+                        assert_eq!(class_bit::<L>(*heads, class), bits >> class & 1 != 0)
+                    });
                 }
             }
             let mut line = Line([0; 8]);

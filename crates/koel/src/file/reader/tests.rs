@@ -1,5 +1,5 @@
-//! Files made by hand, field by field as `docs/format.md` has them, and everything that can be wrong with them. No device and no file
-//! is needed, so that Miri can run this.
+//! Files made by hand, field by field as `docs/format.md` has them, and everything that can be
+//! wrong with them. No device and no file is needed, so that Miri can run this.
 use super::super::format::{MOST_BUCKETS, Members};
 use super::*;
 use koel_kernels::map::layout::{EMPTY, Narrow, Shape, Wide};
@@ -25,16 +25,34 @@ struct Bytes(Vec<u8>);
 impl Bytes {
     /// A map of narrow pairs in `partitions` x `buckets` buckets without any pair.
     fn narrow(partitions: u32, buckets: u32) -> Bytes {
-        Bytes::new([32, 32], partitions, buckets, &vec![u64::MAX; 4 * (partitions * buckets) as usize], &[])
+        Bytes::new(
+            [32, 32],
+            partitions,
+            buckets,
+            &vec![u64::MAX; 4 * (partitions * buckets) as usize],
+            &[],
+        )
     }
     /// A map.
     fn new(bits: [u32; 2], partitions: u32, buckets: u32, slots: &[u64], stash: &[u64]) -> Bytes {
         Bytes::of_kind(1, bits, [partitions, buckets], &[slots, stash].map(u64s))
     }
-    fn of_kind(kind: u32, [key, value]: [u32; 2], [partitions, buckets]: [u32; 2], sections: &[Vec<u8>]) -> Bytes {
+    fn of_kind(
+        kind: u32,
+        [key, value]: [u32; 2],
+        [partitions, buckets]: [u32; 2],
+        sections: &[Vec<u8>],
+    ) -> Bytes {
         let mut bytes = Bytes(vec![0; 4096]);
         bytes.0[..8].copy_from_slice(&[0x89, 0x4B, 0x4F, 0x45, 0x4C, 0x0D, 0x0A, 0x1A]);
-        bytes.u32(8, 1).u32(12, kind).u32(16, key).u32(20, value).u32(24, 7).u32(56, partitions).u32(60, buckets);
+        bytes
+            .u32(8, 1)
+            .u32(12, kind)
+            .u32(16, key)
+            .u32(20, value)
+            .u32(24, 7)
+            .u32(56, partitions)
+            .u32(60, buckets);
         for (i, section) in sections.iter().enumerate() {
             let (offset, length) = (bytes.0.len() as u64, section.len().next_multiple_of(8));
             bytes.u64(SLOTS + 24 * i, offset).u64(SLOTS + 24 * i + 8, length as u64);
@@ -86,7 +104,11 @@ fn u64s(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 /// All that [`Reader`] checks: the words of the slots, and the stash.
-fn read_as<S: Slotted>(kind: TableKind, types: Types, bytes: &[u8]) -> Result<(Vec<u64>, Stash<S::Pairs>)> {
+fn read_as<S: Slotted>(
+    kind: TableKind,
+    types: Types,
+    bytes: &[u8],
+) -> Result<(Vec<u64>, Stash<S::Pairs>)> {
     let mut reader = Reader::of_bytes(bytes)?;
     reader.check_is(kind, types)?;
     let (stash, mut words) = (reader.stash::<S>()?, vec![]);
@@ -132,8 +154,14 @@ fn a_file_is_what_the_description_says() {
     let header = *reader.header();
     assert_eq!((header.seed, header.shape, header.held), (7, shape, Some(77)));
     assert_eq!((header.pairs, header.duplicates, header.stashed, header.values), (4, 6, 2, 0));
-    assert_eq!((header.all_slots(), header.in_buckets(), header.file_bytes()), (60, 1, 4096 + 62 * 8));
-    assert_eq!((header.kind, header.types), (TableKind::Map, Types { key: Width::U32, value: Some(Width::U32) }));
+    assert_eq!(
+        (header.all_slots(), header.in_buckets(), header.file_bytes()),
+        (60, 1, 4096 + 62 * 8)
+    );
+    assert_eq!(
+        (header.kind, header.types),
+        (TableKind::Map, Types { key: Width::U32, value: Some(Width::U32) })
+    );
     let (words, found) = read::<Narrow>(&bytes.0).unwrap();
     assert_eq!((words, found.len(), found.held()), (slots, 2, Some(77)));
     assert_eq!((found.get(10), found.get(11), found.get(12)), (Some(1), Some(2), None));
@@ -144,7 +172,11 @@ fn a_file_is_what_the_description_says() {
     let mut wide = Bytes::new([64, 32], 1, 2, &[u64::MAX; 16], &pair);
     wide.u64(40, 1).sealed();
     let (words, found) = read::<Wide<u64, u32>>(&wide.0).unwrap();
-    assert_eq!((words.len(), found.get(5 << 32)), (16, Some(0)), "a value is the low bits of its word");
+    assert_eq!(
+        (words.len(), found.get(5 << 32)),
+        (16, Some(0)),
+        "a value is the low bits of its word"
+    );
 }
 
 #[test]
@@ -195,7 +227,8 @@ fn every_field_is_checked() {
     };
     check(&[], "nothing");
     let magic = r#"expected "\x89KOEL\r\n\x1a""#;
-    let found = r#"is no koel table: begins with "x\x00\x00\x00L\r\n\x1a\x01\x00\x00\x00\x01\x00\x00\x00""#;
+    let found =
+        r#"is no koel table: begins with "x\x00\x00\x00L\r\n\x1a\x01\x00\x00\x00\x01\x00\x00\x00""#;
     check(&[(0, 4, b'x'.into())], &format!("{found}, {magic}"));
     for (at, width, value, says) in [
         (8, 4, 2, "has format version 2, this koel reads versions up to 1"),
@@ -221,7 +254,12 @@ fn every_field_is_checked() {
         (72, 8, 1 << 34, "byte 72: bytes of the slots is 17179869184, expected 64"),
         (88, 8, 0, "byte 88: offset of the stash is 0, expected 4160"),
         (96, 8, 9, "byte 96: bytes of the stash is 9, expected 8"),
-        (96, 8, u64::MAX, "byte 96: bytes of the stash is 18446744073709551615, expected 0 to 8388608"),
+        (
+            96,
+            8,
+            u64::MAX,
+            "byte 96: bytes of the stash is 18446744073709551615, expected 0 to 8388608",
+        ),
         (112, 4, 1, "byte 112: a reserved field is 1, expected 0"),
         (FINGERPRINTS, 4, 1, "byte 192: a reserved field is 1, expected 0"),
         (4084, 4, 3, "byte 4084: a reserved field is 3, expected 0"),
@@ -245,15 +283,26 @@ fn sections_are_checked() {
     bytes.sealed();
     let checksum = bytes.get(4088) as u64;
     bytes.u64(4088, !checksum);
-    let says = format!("corrupted: the header has checksum {checksum:#018x}, expected {:#018x}", !checksum);
+    let says = format!(
+        "corrupted: the header has checksum {checksum:#018x}, expected {:#018x}",
+        !checksum
+    );
     assert_eq!(fault::<Narrow>(&bytes.0), says);
     for (at, section) in [(SLOTS, "section of slots"), (STASH, "section of the stash")] {
         let checksum = bytes.sealed().get(at + 16);
-        let says = format!("corrupted: the {section} has checksum {checksum:#018x}, expected 0x0000000000000005");
+        let says = format!(
+            "corrupted: the {section} has checksum {checksum:#018x}, expected 0x0000000000000005"
+        );
         assert_eq!(fault::<Narrow>(&bytes.u64(at + 16, 5).resealed().0), says);
     }
-    assert_eq!(fault::<Wide<u32, u64>>(&bytes.sealed().0), "holds pairs u32 -> u32, expected u32 -> u64");
-    assert_eq!(fault::<Wide<u64, u32>>(&bytes.sealed().0), "holds pairs u32 -> u32, expected u64 -> u32");
+    assert_eq!(
+        fault::<Wide<u32, u64>>(&bytes.sealed().0),
+        "holds pairs u32 -> u32, expected u32 -> u64"
+    );
+    assert_eq!(
+        fault::<Wide<u64, u32>>(&bytes.sealed().0),
+        "holds pairs u32 -> u32, expected u64 -> u32"
+    );
 }
 
 #[test]
@@ -307,7 +356,8 @@ fn keys_chosen_to_collide_cost_no_more_than_a_moment() {
     }
 }
 
-/// A multimap of 32-bit keys and values: key 20 has the value 5, key 30 the values 6, 7; and the ambiguous key the value 8.
+/// A multimap of 32-bit keys and values: key 20 has the value 5, key 30 the values 6, 7; and the
+/// ambiguous key the value 8.
 fn multimap() -> Bytes {
     let mut bytes = numbered(4, &[u32s(&[0, 1, 3, 4]), u32s(&[5, 6, 7, 8])]);
     bytes.u64(COUNT, 4);
@@ -353,7 +403,8 @@ fn set() -> Bytes {
     bytes.u64(40, 4);
     bytes
 }
-/// A set, map or index of three keys of 128 bits, in no order: rows 0 and 2 in the buckets, row 1 in the stash.
+/// A set, map or index of three keys of 128 bits, in no order: rows 0 and 2 in the buckets, row 1
+/// in the stash.
 fn of_rows(kind: u32, value_bits: u32) -> Bytes {
     let mut slots = [u64::MAX; 8];
     (slots[0], slots[1], slots[4], slots[5]) = (50, 40, 2, 0);
@@ -393,9 +444,19 @@ fn other_kinds_are_what_the_description_says() {
         (multimap(), multimap_fault as fn(&Bytes) -> String, TableKind::MultiMap, [3, 0, 4, 16]),
         (index(), index_fault, TableKind::Index, [1, 1, 0, 4]),
         (set(), set_fault, TableKind::Set, [4, 1, 0, 16]),
-        (of_rows(5, 0), |b| of_rows_fault(TableKind::Set128, None, b), TableKind::Set128, [3, 1, 0, 4]),
+        (
+            of_rows(5, 0),
+            |b| of_rows_fault(TableKind::Set128, None, b),
+            TableKind::Set128,
+            [3, 1, 0, 4],
+        ),
         (of_rows(6, 32), map128_fault, TableKind::Map128, [3, 1, 0, 4]),
-        (of_rows(6, 64), |b| of_rows_fault(TableKind::Map128, Some(Width::U64), b), TableKind::Map128, [3, 1, 0, 4]),
+        (
+            of_rows(6, 64),
+            |b| of_rows_fault(TableKind::Map128, Some(Width::U64), b),
+            TableKind::Map128,
+            [3, 1, 0, 4],
+        ),
         (
             of_rows(7, 32),
             |b| of_rows_fault(TableKind::Index128, Some(Width::U32), b),
@@ -417,10 +478,17 @@ fn other_kinds_are_what_the_description_says() {
             bytes.0[at] ^= 1 << (at % 8);
         }
         for length in (0..bytes.0.len()).step_by(if cfg!(miri) { 509 } else { 1 }) {
-            assert!(fault(&Bytes(bytes.0[..length].to_vec())).starts_with("truncated: "), "{length}");
+            assert!(
+                fault(&Bytes(bytes.0[..length].to_vec())).starts_with("truncated: "),
+                "{length}"
+            );
         }
         bytes.0.push(0);
-        assert!(fault(&bytes).contains("something follows after the section of "), "{}", fault(&bytes));
+        assert!(
+            fault(&bytes).contains("something follows after the section of "),
+            "{}",
+            fault(&bytes)
+        );
     }
 }
 
@@ -445,21 +513,36 @@ fn fields_of_other_kinds_are_checked() {
         (&[(112, 8, 4096)], "byte 112: offset of the keys is 4096, expected 4224"),
         (&[(120, 8, 24)], "byte 120: bytes of the keys is 24, expected 16"),
         (&[(144, 8, 0)], "byte 144: bytes of the starts is 0, expected 16"),
-        (&[(136, 8, 1 << 63)], "byte 136: offset of the starts is 9223372036854775808, expected 4240"),
+        (
+            &[(136, 8, 1 << 63)],
+            "byte 136: offset of the starts is 9223372036854775808, expected 4240",
+        ),
         (&[(168, 8, 8)], "byte 168: bytes of the values is 8, expected 16"),
         (&[(184, 8, 2)], "byte 184: values is 2, expected 3 to 4294901759"),
         (&[(184, 8, 5)], "byte 168: bytes of the values is 16, expected 24"),
-        (&[(184, 8, u64::MAX)], "byte 184: values is 18446744073709551615, expected 3 to 4294901759"),
-        (&[(184, 8, 1 << 31), (168, 8, 1 << 33)], "truncated: 4272 bytes, the section of values needs 8589938848"),
+        (
+            &[(184, 8, u64::MAX)],
+            "byte 184: values is 18446744073709551615, expected 3 to 4294901759",
+        ),
+        (
+            &[(184, 8, 1 << 31), (168, 8, 1 << 33)],
+            "truncated: 4272 bytes, the section of values needs 8589938848",
+        ),
         (&[(192, 4, 1)], "byte 192: a reserved field is 1, expected 0"),
-        (&[(12, 4, 3)], "has 4272 bytes, expected 4240: something follows after the section of keys"),
+        (
+            &[(12, 4, 3)],
+            "has 4272 bytes, expected 4240: something follows after the section of keys",
+        ),
     ] {
         assert_eq!(multimap_fault(&changed(multimap(), changes)), says);
     }
     for (changes, says) in [
         (&[(20, 4, 64)][..], "byte 20: value bits is 64, expected 32"),
         (&[(136, 8, 5)], "byte 136: a reserved field is 5, expected 0"),
-        (&[(12, 4, 1)], "has 4184 bytes, expected 4176: something follows after the section of the stash"),
+        (
+            &[(12, 4, 1)],
+            "has 4184 bytes, expected 4176: something follows after the section of the stash",
+        ),
         (&[(16, 4, 32)], "byte 40: pairs is 1, expected 2 to 6"),
     ] {
         assert_eq!(index_fault(&changed(index(), changes)), says);
@@ -489,7 +572,10 @@ fn fields_of_other_kinds_are_checked() {
         (&[(FINGERPRINTS, 8, u64::MAX)], "nothing"),
         (&[(200, 4, 1)], "byte 200: a reserved field is 1, expected 0"),
         (&[(12, 4, 5)], "byte 20: value bits is 32, expected 0"),
-        (&[(12, 4, 7)], "has 4240 bytes, expected 4224: something follows after the section of keys"),
+        (
+            &[(12, 4, 7)],
+            "has 4240 bytes, expected 4224: something follows after the section of keys",
+        ),
         (&[(12, 4, 1)], "byte 16: key bits is 128, expected 32 or 64"),
     ] {
         assert_eq!(map128_fault(&changed(of_rows(6, 32), changes)), says);
@@ -505,13 +591,20 @@ fn fields_of_other_kinds_are_checked() {
     assert_eq!(told(read_as::<Wide<u64, u32>>(TableKind::Map128, types, &of_rows.0)), says);
     assert_eq!(index_fault(&of_rows), "holds a map of 128-bit keys, expected an index");
     let types = Types { key: Width::U64, value: None };
-    assert_eq!(told(read_as::<Members<u64>>(TableKind::Set, types, &set.0)), "holds keys u32, expected u64");
+    assert_eq!(
+        told(read_as::<Members<u64>>(TableKind::Set, types, &set.0)),
+        "holds keys u32, expected u64"
+    );
 }
 
 #[test]
 fn what_stands_in_sections_is_checked() {
     // Where in which section, what becomes of it.
-    let check = |bytes: Bytes, (section, at): (usize, usize), number: u32, fault: fn(&Bytes) -> String, says: &str| {
+    let check = |bytes: Bytes,
+                 (section, at): (usize, usize),
+                 number: u32,
+                 fault: fn(&Bytes) -> String,
+                 says: &str| {
         let mut bytes = bytes;
         let start = bytes.get(section);
         bytes.u32(start + at, number).sealed();
@@ -520,12 +613,23 @@ fn what_stands_in_sections_is_checked() {
     let greatest = Narrow::unmixed(7, u32::MAX);
     for (at, number, says) in [
         ((KEYS, 0), 19, "nothing".into()),
-        ((KEYS, 4), 20, "byte 4228: element 1 of the section of keys is 20, expected more than 20".into()),
-        ((KEYS, 0), 31, "byte 4228: element 1 of the section of keys is 30, expected more than 31".into()),
+        (
+            (KEYS, 4),
+            20,
+            "byte 4228: element 1 of the section of keys is 20, expected more than 20".into(),
+        ),
+        (
+            (KEYS, 0),
+            31,
+            "byte 4228: element 1 of the section of keys is 30, expected more than 31".into(),
+        ),
         (
             (KEYS, 4),
             greatest + 1,
-            format!("byte 4232: element 2 of the section of keys is {greatest}, expected more than {}", greatest + 1),
+            format!(
+                "byte 4232: element 2 of the section of keys is {greatest}, expected more than {}",
+                greatest + 1
+            ),
         ),
         ((KEYS, 12), 9, "byte 4236: element 3 of the section of keys is 9, expected 0".into()),
     ] {
@@ -537,10 +641,22 @@ fn what_stands_in_sections_is_checked() {
         ((KEYS, 0), 31, "nothing"),
         ((KEYS, 12), 9, "byte 4236: element 3 of the section of keys is 9, expected 0"),
         ((STARTS, 0), 1, "byte 4240: element 0 of the section of starts is 1, expected 0"),
-        ((STARTS, 4), 0, "byte 4244: element 1 of the section of starts is 0, expected more than 0"),
-        ((STARTS, 4), 4, "byte 4248: element 2 of the section of starts is 3, expected more than 4"),
+        (
+            (STARTS, 4),
+            0,
+            "byte 4244: element 1 of the section of starts is 0, expected more than 0",
+        ),
+        (
+            (STARTS, 4),
+            4,
+            "byte 4248: element 2 of the section of starts is 3, expected more than 4",
+        ),
         ((STARTS, 12), 5, "byte 4252: element 3 of the section of starts is 5, expected 4"),
-        ((STARTS, 12), u32::MAX, "byte 4252: element 3 of the section of starts is 4294967295, expected 4"),
+        (
+            (STARTS, 12),
+            u32::MAX,
+            "byte 4252: element 3 of the section of starts is 4294967295, expected 4",
+        ),
         ((VALUES, 0), u32::MAX, "nothing"),
     ] {
         check(multimap(), at, number, multimap_fault, says);
@@ -552,8 +668,20 @@ fn what_stands_in_sections_is_checked() {
         let says = "the slots hold the number 3, expected at most 2, that of the last key";
         check(multimap(), (SLOTS, at + 4 - 4096), 3, multimap_fault, says);
     }
-    check(index(), (STASH, 8), 1, index_fault, "byte 4160: pair 0 of the stash has a value that is too great");
-    check(set(), (STASH, 4), 1, set_fault, "byte 4160: pair 0 of the stash has a value that is too great");
+    check(
+        index(),
+        (STASH, 8),
+        1,
+        index_fault,
+        "byte 4160: pair 0 of the stash has a value that is too great",
+    );
+    check(
+        set(),
+        (STASH, 4),
+        1,
+        set_fault,
+        "byte 4160: pair 0 of the stash has a value that is too great",
+    );
     check(set(), (SLOTS, 60), 1, set_fault, "the slots hold 4 pairs, the header tells of 3");
     check(set(), (SLOTS, 8), u32::MAX, set_fault, "the slots hold 2 pairs, the header tells of 3");
     // Rows that are not there; keys in rows may be any.
@@ -575,5 +703,8 @@ fn what_stands_in_sections_is_checked() {
     let none = [u64s(&[u64::MAX; 4]), vec![], vec![], u32s(&[0]), vec![]];
     let mut none = Bytes::of_kind(4, [32, 32], [1, 1], &none);
     assert_eq!(multimap_fault(none.sealed()), "nothing");
-    assert_eq!(multimap_fault(none.u64(COUNT, 1).sealed()), "byte 184: values is 1, expected 0 to 0");
+    assert_eq!(
+        multimap_fault(none.u64(COUNT, 1).sealed()),
+        "byte 184: values is 1, expected 0 to 0"
+    );
 }

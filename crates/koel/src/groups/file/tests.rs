@@ -1,11 +1,14 @@
-//! Indexes and multimaps saved, loaded and opened, on every device, against an oracle; and what hostile files can do.
+//! Indexes and multimaps saved, loaded and opened, on every device, against an oracle; and what
+//! hostile files can do.
 use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind, Section};
 use crate::map::plan::Plan;
 use crate::primitives::radix_sort::SortPair;
 use crate::reduction::{Min, Reduction, Sum};
-use crate::{Device, IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, NO_ID, Retriever};
+use crate::{
+    Device, IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, NO_ID, Retriever,
+};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::map::layout::Layout;
 use std::collections::BTreeMap;
@@ -32,7 +35,11 @@ fn crowded<K: Key>(n: usize, seed: u32) -> Vec<K> {
     (0..).map(|i| K::narrowed(splitmix_at(3, i))).filter(in_first).take(n).collect()
 }
 /// A multimap of keys, of which key `i` has the value `i`, mixed.
-fn multimap<K: Key + SortPair<V>, V: Value>(device: &Device, keys: &[K], seed: u32) -> MultiMap<K, V> {
+fn multimap<K: Key + SortPair<V>, V: Value>(
+    device: &Device,
+    keys: &[K],
+    seed: u32,
+) -> MultiMap<K, V> {
     let options = MultiMapOptions { seed: Some(seed), ..MultiMapOptions::default() };
     let values = (0..keys.len() as u32).map(|i| V::narrowed(splitmix_at(1, i))).collect::<Vec<V>>();
     let (keys, values) = (device.stage(keys).unwrap(), device.stage(&values).unwrap());
@@ -41,7 +48,9 @@ fn multimap<K: Key + SortPair<V>, V: Value>(device: &Device, keys: &[K], seed: u
 }
 fn index<K: Key>(device: &Device, keys: &[K], seed: u32) -> Index<K> {
     let keys = device.stage(keys).unwrap();
-    let mut builder = IndexBuilder::new(device, IndexOptions { seed: Some(seed), ..IndexOptions::default() }).unwrap();
+    let mut builder =
+        IndexBuilder::new(device, IndexOptions { seed: Some(seed), ..IndexOptions::default() })
+            .unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 fn oracle<K: Key, V: Value>(keys: &[K]) -> BTreeMap<K, Vec<V>> {
@@ -56,13 +65,19 @@ fn queries<K: Key, V>(oracle: &BTreeMap<K, V>) -> Vec<K> {
 }
 fn check_index<K: Key, V>(index: &Index<K>, oracle: &BTreeMap<K, V>) {
     let queries = queries(oracle);
-    let ids = queries.iter().map(|key| oracle.keys().position(|other| other == key).map(|id| id as u32));
+    let ids =
+        queries.iter().map(|key| oracle.keys().position(|other| other == key).map(|id| id as u32));
     let ids = ids.collect::<Vec<_>>();
     assert_eq!(index.ids(&queries).unwrap(), ids, "{index:?}");
-    assert_eq!((index.len(), index.keys().download().unwrap()), (oracle.len(), oracle.keys().copied().collect()));
+    assert_eq!(
+        (index.len(), index.keys().download().unwrap()),
+        (oracle.len(), oracle.keys().copied().collect())
+    );
     let back = (0..oracle.len() as u32 + 2).rev().collect::<Vec<_>>();
     let keys = index.keys_of(&back).unwrap();
-    assert!(keys[..2].iter().all(Option::is_none) && keys[2..].iter().rev().flatten().eq(oracle.keys()));
+    assert!(
+        keys[..2].iter().all(Option::is_none) && keys[2..].iter().rev().flatten().eq(oracle.keys())
+    );
 }
 fn check<K: Key, V: Value>(map: &MultiMap<K, V>, oracle: &BTreeMap<K, Vec<V>>) {
     check_index(map.index(), oracle);
@@ -79,8 +94,13 @@ fn check<K: Key, V: Value>(map: &MultiMap<K, V>, oracle: &BTreeMap<K, Vec<V>>) {
     if !map.device().runs_kernels() {
         // SAFETY: the table is in memory of the host, and nothing changes it here.
         let table = unsafe { map.table(&stream).unwrap().on_host() };
-        queries.iter().for_each(|&key| table.for_each(key, |value| sum = sum.wrapping_add(value.widened())));
-        assert_eq!(sum, oracle.values().flatten().fold(0u64, |sum, value| sum.wrapping_add(value.widened())));
+        queries
+            .iter()
+            .for_each(|&key| table.for_each(key, |value| sum = sum.wrapping_add(value.widened())));
+        assert_eq!(
+            sum,
+            oracle.values().flatten().fold(0u64, |sum, value| sum.wrapping_add(value.widened()))
+        );
     }
 }
 
@@ -89,12 +109,17 @@ fn tables_come_back<K: Key + SortPair<V>, V: Value>(n: usize, executor: bool) {
     let path = folder.path().join("table.koel");
     let (host, gpu) = (Device::cpu_with_threads(2).unwrap(), Device::executor(n as u64));
     let built_on = if executor { &gpu } else { &host };
-    for (seed, keys) in [(0, keys::<K>(n, 0)), (5, keys::<K>(n, 5)), (3, crowded::<K>(n.min(40), 3))] {
+    for (seed, keys) in
+        [(0, keys::<K>(n, 0)), (5, keys::<K>(n, 5)), (3, crowded::<K>(n.min(40), 3))]
+    {
         let oracle = oracle::<K, V>(&keys);
         let map = multimap::<K, V>(built_on, &keys, seed);
         let mut maps = taken_back(&map, &path, &[&host, &gpu]);
         let info = file::info(&path).unwrap();
-        assert_eq!((info.keys, info.pairs, info.duplicates, info.seed), (oracle.len(), keys.len(), 0, seed));
+        assert_eq!(
+            (info.keys, info.pairs, info.duplicates, info.seed),
+            (oracle.len(), keys.len(), 0, seed)
+        );
         assert_eq!(info.stashed > 0, seed == 3 && keys.len() > 4, "{n} keys");
         for device in [&gpu, &host] {
             maps.push(maps[0].to_device(device).unwrap());
@@ -148,8 +173,8 @@ fn columns_of_many_pieces_come_back() {
     assert_eq!(loaded.values().download().unwrap(), map.values().download().unwrap());
 }
 
-/// Files in which starts and ids are nonsense, with the checksums that they should have: lookups where they are opened stay in the file, and
-/// what reads all of them refuses them.
+/// Files in which starts and ids are nonsense, with the checksums that they should have: lookups
+/// where they are opened stay in the file, and what reads all of them refuses them.
 fn nonsense_is_harmless<K: Key + SortPair<V>, V: Value>()
 where
     Sum: Reduction<V>,
@@ -168,7 +193,8 @@ where
         if which != 0 {
             let starts = section(&content, STARTS);
             for (i, start) in content[starts].chunks_exact_mut(4).enumerate() {
-                let any = [0, random(i), random(i) % 300, 1 << 31, u32::MAX][random(i + 1000) as usize % 5];
+                let any = [0, random(i), random(i) % 300, 1 << 31, u32::MAX]
+                    [random(i + 1000) as usize % 5];
                 start.copy_from_slice(&any.to_le_bytes());
             }
         }
@@ -178,7 +204,8 @@ where
             for bucket in words.chunks_exact_mut(K::Layout::<u32>::WORDS) {
                 for slot in 0..4 {
                     if bucket[slot] != [0xFF; 8] {
-                        let any = [random(slot), u32::MAX, 150, 66][random(slot + 7) as usize % 4].to_le_bytes();
+                        let any = [random(slot), u32::MAX, 150, 66][random(slot + 7) as usize % 4]
+                            .to_le_bytes();
                         match K::Layout::<u32>::WORDS {
                             4 => bucket[slot][4..].copy_from_slice(&any),
                             _ => bucket[slot + 4][..4].copy_from_slice(&any),
@@ -236,27 +263,42 @@ fn damage_is_found_by_those_that_read_all() {
     let path = folder.path().join("table.koel");
     let device = Device::cpu().unwrap();
     let whole = bytes(&multimap::<u32, u32>(&device, &keys(1000, 0), 0));
-    for (at, section_name) in [(KEYS, Section::Keys), (STARTS, Section::Starts), (160, Section::Values)] {
+    for (at, section_name) in
+        [(KEYS, Section::Keys), (STARTS, Section::Starts), (160, Section::Values)]
+    {
         let mut damaged = whole.clone();
         damaged[section(&whole, at).start + 5] ^= 1;
         fs::write(&path, &damaged).unwrap();
         let opened = opened::<MultiMap<u32, u32>>(&device, &path).unwrap();
         opened.retrieve(&keys(1000, 0)).unwrap();
-        for kind in
-            [kind(opened.verify()), kind(opened.to_device(&device)), kind(MultiMap::<u32, u32>::load(&device, &path))]
-        {
-            assert!(matches!(kind, FileErrorKind::Checksum { section, .. } if section == section_name), "{kind}");
+        for kind in [
+            kind(opened.verify()),
+            kind(opened.to_device(&device)),
+            kind(MultiMap::<u32, u32>::load(&device, &path)),
+        ] {
+            assert!(
+                matches!(kind, FileErrorKind::Checksum { section, .. } if section == section_name),
+                "{kind}"
+            );
         }
     }
     assert!(matches!(kind(opened_here::<Index<u32>>(&path)), FileErrorKind::Kind { .. }));
-    assert!(matches!(kind(opened_here::<MultiMap<u32, u64>>(&path)), FileErrorKind::WrongTypes { .. }));
+    assert!(matches!(
+        kind(opened_here::<MultiMap<u32, u64>>(&path)),
+        FileErrorKind::WrongTypes { .. }
+    ));
 }
 
 /// Files that were written when version 1 was new, as `fuzz/seeds` keeps them.
 fn old_keys<K: Key>() -> Vec<K> {
     let mut keys = crowded::<K>(14, 5);
     keys.truncate(12);
-    keys.extend([K::Layout::<u32>::unmixed(5, K::Layout::<u32>::AMBIGUOUS), keys[0], keys[1], keys[0]]);
+    keys.extend([
+        K::Layout::<u32>::unmixed(5, K::Layout::<u32>::AMBIGUOUS),
+        keys[0],
+        keys[1],
+        keys[0],
+    ]);
     keys
 }
 fn old_files_are_read<K: Key + SortPair<V>, V: Value>() {

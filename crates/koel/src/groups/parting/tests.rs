@@ -1,4 +1,5 @@
-//! Pairs parted by hash, in partitions so small that a few thousand pairs fill many, against an oracle.
+//! Pairs parted by hash, in partitions so small that a few thousand pairs fill many, against an
+//! oracle.
 use super::*;
 use crate::groups::{Grouped, Groups, IndexOptions};
 use crate::map::MapBuilder;
@@ -26,7 +27,12 @@ const EQUAL: Column = |_, _| u64::MAX;
 const HALF: Column = |i, _| if i % 2 == 0 { 5 } else { i * 64 };
 
 /// Groups pairs, and compares the groups with an oracle's. Whether there are any.
-fn check<K: Key, V: Value>(stream: &Stream, kept: &mut Option<Parting>, sizes: PartingSizes, keys: &[K]) -> bool {
+fn check<K: Key, V: Value>(
+    stream: &Stream,
+    kept: &mut Option<Parting>,
+    sizes: PartingSizes,
+    keys: &[K],
+) -> bool {
     let (device, n) = (stream.device(), keys.len());
     let values = (0..n as u64).map(|i| V::narrowed(!i << 7 ^ i)).collect::<Vec<_>>();
     let mut oracle = BTreeMap::<K, Vec<V>>::new();
@@ -34,21 +40,33 @@ fn check<K: Key, V: Value>(stream: &Stream, kept: &mut Option<Parting>, sizes: P
         oracle.entry(key).or_default().push(value);
     }
     let (on_device, values) = (device.upload(keys).unwrap(), device.upload(&values).unwrap());
-    let (mut grouping, mut grouped) = (Grouping::new(device, n).unwrap(), device.alloc::<V>(n).unwrap());
+    let (mut grouping, mut grouped) =
+        (Grouping::new(device, n).unwrap(), device.alloc::<V>(n).unwrap());
     let to = grouped.view_mut();
-    let found =
-        group(stream, sizes, Seeds::new(Some(SEED), true), (on_device.view(), values.view()), kept, &mut grouping, to)
-            .unwrap();
+    let found = group(
+        stream,
+        sizes,
+        Seeds::new(Some(SEED), true),
+        (on_device.view(), values.view()),
+        kept,
+        &mut grouping,
+        to,
+    )
+    .unwrap();
     let Some(parted) = found else { return false };
     let (found, firsts) = (parted.groups, parted.firsts.download().unwrap());
     assert_eq!((found, parted.pairs), (oracle.len(), n));
-    assert!(firsts[0] == 0 && firsts.is_sorted() && firsts.iter().all(|&first| first as usize <= found));
+    assert!(
+        firsts[0] == 0 && firsts.is_sorted() && firsts.iter().all(|&first| first as usize <= found)
+    );
     let Groups { keys, starts } = brought(stream, &parted).unwrap();
-    let (keys, starts, grouped) = (keys.download().unwrap(), starts.download().unwrap(), grouped.download().unwrap());
+    let (keys, starts, grouped) =
+        (keys.download().unwrap(), starts.download().unwrap(), grouped.download().unwrap());
     assert_eq!((starts[0], starts[found]), (0, n as u32));
     for (key, at) in keys.iter().zip(starts.windows(2)) {
         let mut of = grouped[at[0] as usize..at[1] as usize].to_vec();
-        let mut expected = oracle.remove(key).unwrap_or_else(|| panic!("{key:?} comes twice, or never came"));
+        let mut expected =
+            oracle.remove(key).unwrap_or_else(|| panic!("{key:?} comes twice, or never came"));
         of.sort();
         expected.sort();
         assert!(of == expected, "values of {key:?}");
@@ -68,7 +86,10 @@ fn all_sizes<K: Key, V: Value>() {
                     continue;
                 }
                 let keys = column::<K>(of, n);
-                assert!(check::<K, V>(&stream, &mut kept, SMALL, &keys), "column {c}, {n} keys: sorted");
+                assert!(
+                    check::<K, V>(&stream, &mut kept, SMALL, &keys),
+                    "column {c}, {n} keys: sorted"
+                );
             }
         }
     }
@@ -107,7 +128,8 @@ fn frequent_keys_are_sorted() {
         assert!(kept.is_none(), "the sample tells");
     }
 }
-/// What the sample does not tell: bins that are too small, the key that bins cannot tell from nothing.
+/// What the sample does not tell: bins that are too small, the key that bins cannot tell from
+/// nothing.
 #[test]
 fn what_does_not_come_to_its_bin_is_sorted() {
     let (stream, mut kept) = (executor(5), None);
@@ -124,8 +146,15 @@ fn what_does_not_come_to_its_bin_is_sorted() {
     // And the next build is not disturbed.
     assert!(check::<u32, u32>(&stream, &mut kept, SMALL, &column(RANDOM, 3000)));
 }
-/// Keys of one bin of a partition, so many, each with so many pairs, far apart among `n` others. Whether they are grouped, or sorted.
-fn alike<K: Key, V: Value>(of_bin: impl Fn(u64) -> K, keys: u64, each: u64, n: u64, sizes: PartingSizes) -> bool {
+/// Keys of one bin of a partition, so many, each with so many pairs, far apart among `n` others.
+/// Whether they are grouped, or sorted.
+fn alike<K: Key, V: Value>(
+    of_bin: impl Fn(u64) -> K,
+    keys: u64,
+    each: u64,
+    n: u64,
+    sizes: PartingSizes,
+) -> bool {
     let mut column = column::<K>(RANDOM, n);
     column.extend((0..keys * each).map(|i| of_bin(i % keys)));
     column.sort_by_cached_key(|&key| mix(key.widened() as u32));
@@ -133,12 +162,15 @@ fn alike<K: Key, V: Value>(of_bin: impl Fn(u64) -> K, keys: u64, each: u64, n: u
     let column = (0..column.len()).map(|i| column[apart(i)]).collect::<Vec<_>>();
     (0..2).all(|seed| check::<K, V>(&executor(seed), &mut None, sizes, &column))
 }
-/// Bins with more than one key: of a team of lanes, of a warp, those that need a block, and those that are not ordered.
+/// Bins with more than one key: of a team of lanes, of a warp, those that need a block, and those
+/// that are not ordered.
 #[test]
 fn bins_of_several_keys() {
     let narrow = |i: u64| Narrow::unmixed(SEED, 0x4000_0000 + i as u32);
     // Equal hashes, too.
-    let wide = |i: u64| <Wide<u64, u64>>::unmixed(SEED, 0x4000_0000_4000_0000 + (((i / 2) << 32) | (i % 2)));
+    let wide = |i: u64| {
+        <Wide<u64, u64>>::unmixed(SEED, 0x4000_0000_4000_0000 + (((i / 2) << 32) | (i % 2)))
+    };
     let sizes = [
         (2, 1),
         (3, 1),
@@ -170,11 +202,14 @@ fn bins_of_several_keys() {
 fn samples_tell_how_often_keys_come() {
     let stream = executor(6);
     for (each, n) in [(1, 1 << 15), (8, 1 << 15), (100, 3 << 14)] {
-        let keys = stream.device().upload(&(0..n).map(|i| mix(i / each)).collect::<Vec<_>>()).unwrap();
+        let keys =
+            stream.device().upload(&(0..n).map(|i| mix(i / each)).collect::<Vec<_>>()).unwrap();
         let mut couples = stream.device().upload(&[0u32]).unwrap();
         let to = couples.view_mut().arg("couples", &stream).unwrap();
         // SAFETY: `n` keys; one sum.
-        unsafe { u32::sample(&stream, SAMPLES, n, keys.view().arg("keys", &stream).unwrap(), to).unwrap() };
+        unsafe {
+            u32::sample(&stream, SAMPLES, n, keys.view().arg("keys", &stream).unwrap(), to).unwrap()
+        };
         let found = copies(couples.download().unwrap()[0], n as usize);
         assert!((each as f64..each as f64 * 1.2 + 6.0).contains(&found), "{found} of {each}");
     }
@@ -198,22 +233,33 @@ fn partitions_fit_blocks() {
     assert!(PartingSizes::TUNED.of::<Narrow>(4.0).unwrap().pairs == PartingSizes::TUNED.pairs);
     assert!(PartingSizes::TUNED.of::<Wide<u64, u64>>(5000.0).is_none());
 }
-/// Multimaps of both orders answer alike, whether the table is made of the partitions of the pairs or not.
+/// Multimaps of both orders answer alike, whether the table is made of the partitions of the pairs
+/// or not.
 fn in_any_order<K: Key + SortPair<V>, V: Value>(keys_at_least: u32) {
     let stream = executor(8);
     let device = stream.device();
-    let options = MultiMapOptions { order: ValueOrder::Any, seed: Some(3), ..MultiMapOptions::default() };
+    let options =
+        MultiMapOptions { order: ValueOrder::Any, seed: Some(3), ..MultiMapOptions::default() };
     let sizes = PartingSizes { keys: keys_at_least, ..SMALL };
     let mut builder = MultiMapBuilder::<K, V>::sized(device, options, sizes).unwrap();
-    for (of, n) in [(FOUR, 5000), (HALF, 900), (SIXTEEN, 3000), (RANDOM, 0), (RANDOM, 1), (RANDOM, 2000)] {
+    for (of, n) in
+        [(FOUR, 5000), (HALF, 900), (SIXTEEN, 3000), (RANDOM, 0), (RANDOM, 1), (RANDOM, 2000)]
+    {
         let keys = column::<K>(of, n);
         let values = (0..n).map(|i| V::narrowed(i)).collect::<Vec<_>>();
-        let (on_device, values_on) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+        let (on_device, values_on) =
+            (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let map = builder.build(&stream, on_device.view(), values_on.view()).unwrap();
         let sorted = crate::MultiMap::build(device, &keys, &values).unwrap();
         assert_eq!((map.len(), map.index().len()), (sorted.len(), sorted.index().len()));
-        let queries = keys.iter().step_by(7).copied().chain([1, 2, u64::MAX].map(K::narrowed)).collect::<Vec<_>>();
-        let (found, expected) = (map.retrieve(&queries).unwrap(), sorted.retrieve(&queries).unwrap());
+        let queries = keys
+            .iter()
+            .step_by(7)
+            .copied()
+            .chain([1, 2, u64::MAX].map(K::narrowed))
+            .collect::<Vec<_>>();
+        let (found, expected) =
+            (map.retrieve(&queries).unwrap(), sorted.retrieve(&queries).unwrap());
         assert_eq!(found.offsets, expected.offsets);
         for i in 0..queries.len() {
             let mut of = found.of(i).to_vec();
@@ -221,11 +267,13 @@ fn in_any_order<K: Key + SortPair<V>, V: Value>(keys_at_least: u32) {
             assert!(of == expected.of(i));
         }
         // Ids lead to keys, and back.
-        let ids = map.index().ids(&keys).unwrap().into_iter().map(Option::unwrap).collect::<Vec<_>>();
+        let ids =
+            map.index().ids(&keys).unwrap().into_iter().map(Option::unwrap).collect::<Vec<_>>();
         assert!(map.index().keys_of(&ids).unwrap().into_iter().eq(keys.iter().copied().map(Some)));
         let mut file = std::io::Cursor::new(vec![]);
         map.save_to(&mut file).unwrap();
-        let loaded = crate::MultiMap::<K, V>::load_bytes(&Device::cpu().unwrap(), file.get_ref()).unwrap();
+        let loaded =
+            crate::MultiMap::<K, V>::load_bytes(&Device::cpu().unwrap(), file.get_ref()).unwrap();
         assert!(loaded.retrieve(&queries).unwrap() == found);
     }
     assert!(builder.scratch_bytes() > 0);
@@ -239,12 +287,14 @@ fn multimaps_in_any_order() {
     in_any_order::<u32, u32>(u32::MAX);
 }
 
-/// Groups of keys in the order of so many partitions, those of partition `p` so many; their table, keys and starts.
+/// Groups of keys in the order of so many partitions, those of partition `p` so many; their table,
+/// keys and starts.
 fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize, exec_seed: u64) {
     let stream = executor(exec_seed);
     let device = stream.device();
     let shape = Shape { partitions, buckets: 1 };
-    let partition = |key: K| shape.partition(<K::Layout<u32>>::hash(<K::Layout<u32>>::mixed(SEED, key)));
+    let partition =
+        |key: K| shape.partition(<K::Layout<u32>>::hash(<K::Layout<u32>>::mixed(SEED, key)));
     let mut of = vec![vec![]; partitions as usize];
     let mut missing = (0..partitions).map(keys_of).sum::<usize>();
     let mut i = 0;
@@ -258,7 +308,8 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
         i += 1;
     }
     // Of the pairs of a partition, as many more as its groups are.
-    let firsts = of.iter().scan(0, |first, keys| Some(std::mem::replace(first, *first + keys.len() as u32)));
+    let firsts =
+        of.iter().scan(0, |first, keys| Some(std::mem::replace(first, *first + keys.len() as u32)));
     let firsts = firsts.collect::<Vec<_>>();
     let offsets = firsts.iter().map(|first| 2 * first).collect::<Vec<_>>();
     let keys = of.concat();
@@ -266,13 +317,16 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
     let (mut keys_apart, mut starts_apart) = (vec![K::default(); 2 * n], vec![0; 2 * n]);
     for ((at, &to), &from) in of.iter().zip(&offsets).zip(&firsts) {
         keys_apart[to as usize..][..at.len()].copy_from_slice(at);
-        starts_apart[to as usize..][..at.len()].copy_from_slice(&starts[from as usize..][..at.len()]);
+        starts_apart[to as usize..][..at.len()]
+            .copy_from_slice(&starts[from as usize..][..at.len()]);
     }
-    let (keys_on, starts_on) = (device.upload(&keys_apart).unwrap(), device.upload(&starts_apart).unwrap());
+    let (keys_on, starts_on) =
+        (device.upload(&keys_apart).unwrap(), device.upload(&starts_apart).unwrap());
     let (offsets, firsts) = (device.upload(&offsets).unwrap(), device.upload(&firsts).unwrap());
     let (mut keys_kept, mut starts_kept) = (device.alloc(n).unwrap(), device.alloc(n + 1).unwrap());
     let numbers = super::super::numbers(device, n).unwrap();
-    let mut builder = MapBuilder::<K, u32>::new(device, IndexOptions { load, seed: Some(0) }.of_map()).unwrap();
+    let mut builder =
+        MapBuilder::<K, u32>::new(device, IndexOptions { load, seed: Some(0) }.of_map()).unwrap();
     for _ in 0..2 {
         let groups = OrderedGroups {
             keys: keys_on.view(),
@@ -285,16 +339,25 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
             seeds: Seeds::new(Some(SEED), true),
         };
         let together = brought(&stream, &groups).unwrap();
-        assert!(together.keys.download().unwrap() == keys && together.starts.download().unwrap() == starts);
+        assert!(
+            together.keys.download().unwrap() == keys
+                && together.starts.download().unwrap() == starts
+        );
         let plan = Plan::of_ordered(n, load, partitions, 1).unwrap().unwrap();
         let kept = (keys_kept.view_mut(), starts_kept.view_mut());
         let map = builder.build_of_groups(&stream, plan, groups, kept).unwrap();
         assert!(keys_kept.download().unwrap() == keys && starts_kept.download().unwrap() == starts);
         let report = map.report().unwrap();
         assert_eq!((report.pairs, report.duplicates), (n, 0));
-        assert!(map.get(&keys).unwrap().into_iter().eq((0..n as u32).map(Some)), "{partitions} partitions");
-        let absent = (0..500).map(|i| K::narrowed(splitmix_at(12, i))).filter(|key| !keys.contains(key));
-        assert!(map.get(&absent.collect::<Vec<_>>()).unwrap().into_iter().all(|value| value.is_none()));
+        assert!(
+            map.get(&keys).unwrap().into_iter().eq((0..n as u32).map(Some)),
+            "{partitions} partitions"
+        );
+        let absent =
+            (0..500).map(|i| K::narrowed(splitmix_at(12, i))).filter(|key| !keys.contains(key));
+        assert!(
+            map.get(&absent.collect::<Vec<_>>()).unwrap().into_iter().all(|value| value.is_none())
+        );
         // The numbers of keys that find their buckets full are in other buckets, or in the stash.
         assert!(load < 0.9 || report.stashed > 0 || report.attempts > 1, "{report:?}");
     }
@@ -302,7 +365,8 @@ fn table_of_groups<K: Key>(partitions: u32, load: f64, keys_of: fn(u32) -> usize
 #[test]
 fn tables_of_groups() {
     for exec_seed in 0..3 {
-        // One partition of the table; four; one with none; of a thread, a warp and a round of keys, and of one more.
+        // One partition of the table; four; one with none; of a thread, a warp and a round of keys,
+        // and of one more.
         table_of_groups::<u32>(1, 0.8, |_| 700, exec_seed);
         table_of_groups::<u64>(12, 0.8, |_| 1100, exec_seed);
         table_of_groups::<u32>(3, 0.7, |p| [1, 1500, 0][p as usize], exec_seed);
@@ -318,10 +382,20 @@ fn groups_that_are_not_spread() {
 }
 #[test]
 fn partitions_of_tables_consist_of_those_of_pairs() {
-    for (n, ordered) in [(1 << 25, 37376), (1 << 25, 44800), (1 << 21, 44800), (1 << 27, 44800), (3000, 1), (5000, 6)] {
+    for (n, ordered) in [
+        (1 << 25, 37376),
+        (1 << 25, 44800),
+        (1 << 21, 44800),
+        (1 << 27, 44800),
+        (3000, 1),
+        (5000, 6),
+    ] {
         let plan = Plan::of_ordered(n, 0.8, ordered, 1500).unwrap().unwrap();
         let mean = n as f64 / plan.shape.partitions as f64;
-        assert!(ordered.is_multiple_of(plan.shape.partitions) && (1500.0..=4000.0).contains(&mean), "{plan:?}");
+        assert!(
+            ordered.is_multiple_of(plan.shape.partitions) && (1500.0..=4000.0).contains(&mean),
+            "{plan:?}"
+        );
     }
     // Too few keys for any, too many for each, and a number of partitions that is not divided.
     for (n, ordered) in [(1000, 16), (9000, 2), (1 << 20, 2047)] {

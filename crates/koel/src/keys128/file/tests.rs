@@ -1,4 +1,5 @@
-//! Keys of 128 bits saved, loaded and opened, on every device, against an oracle; and what hostile files can do.
+//! Keys of 128 bits saved, loaded and opened, on every device, against an oracle; and what hostile
+//! files can do.
 use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind};
@@ -21,9 +22,14 @@ fn random(seed: u64, i: u32) -> u128 {
 }
 /// Keys with up to three copies, among them the least and the greatest, in no order.
 fn keys(n: usize) -> Vec<u128> {
-    [u128::MAX, 0, 1 << 64].into_iter().chain((0..).map(|i| random(9, i / 3 * 3 + i % 2))).take(n).collect()
+    [u128::MAX, 0, 1 << 64]
+        .into_iter()
+        .chain((0..).map(|i| random(9, i / 3 * 3 + i % 2)))
+        .take(n)
+        .collect()
 }
-/// Keys of which all but four land in the stash, if they are alone and the function is that of `seed`.
+/// Keys of which all but four land in the stash, if they are alone and the function is that of
+/// `seed`.
 fn crowded(n: usize, seed: u32) -> Vec<u128> {
     let (shape, function) = (Plan::new(n, 0.8).unwrap().shape, Fingerprint::new(seed.into()));
     let in_first = |&key: &u128| {
@@ -45,25 +51,38 @@ fn map<V: Value>(device: &Device, keys: &[u128], seed: u32) -> Map128<V> {
 }
 fn set(device: &Device, keys: &[u128], seed: u32) -> Set128 {
     let keys = device.stage(keys).unwrap();
-    let mut builder = Set128Builder::new(device, SetOptions { seed: Some(seed), ..SetOptions::default() }).unwrap();
+    let mut builder =
+        Set128Builder::new(device, SetOptions { seed: Some(seed), ..SetOptions::default() })
+            .unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 fn index(device: &Device, keys: &[u128], seed: u32) -> Index128 {
     let keys = device.stage(keys).unwrap();
     let mut builder =
-        Index128Builder::new(device, IndexOptions { seed: Some(seed), ..IndexOptions::default() }).unwrap();
+        Index128Builder::new(device, IndexOptions { seed: Some(seed), ..IndexOptions::default() })
+            .unwrap();
     builder.build(&device.stream().unwrap(), keys.view()).unwrap()
 }
 /// Keys that are there, and others.
 fn queries(keys: &[u128]) -> Vec<u128> {
-    keys.iter().copied().chain((0..50).map(|i| random(77, i))).chain(keys.iter().map(|key| key ^ 1 << 127)).collect()
+    keys.iter()
+        .copied()
+        .chain((0..50).map(|i| random(77, i)))
+        .chain(keys.iter().map(|key| key ^ 1 << 127))
+        .collect()
 }
 fn check<V: Value>(map: &Map128<V>, keys: &[u128]) {
     let values = values::<V>(keys.len());
     let oracle = keys.iter().copied().zip(values.iter().copied()).collect::<HashMap<u128, V>>();
     let queries = queries(keys);
     assert_eq!(map.len(), oracle.len());
-    assert!(map.get(&queries).unwrap().into_iter().eq(queries.iter().map(|key| oracle.get(key).copied())), "{map:?}");
+    assert!(
+        map.get(&queries)
+            .unwrap()
+            .into_iter()
+            .eq(queries.iter().map(|key| oracle.get(key).copied())),
+        "{map:?}"
+    );
     assert_eq!(map.pairs().unwrap().into_iter().collect::<HashMap<_, _>>(), oracle);
     check_set(map.set(), &queries, |key| oracle.contains_key(key));
 }
@@ -74,7 +93,11 @@ fn check_set(set: &Set128, queries: &[u128], has: impl Fn(&u128) -> bool) {
     let rows = unsafe { set.rows(&set.device().stream().unwrap()).unwrap().on_host() };
     let keys = set.keys().download().unwrap();
     for &key in queries {
-        assert_eq!(rows.row(key).map(|row| keys[row as usize]), has(&key).then_some(key), "{set:?}");
+        assert_eq!(
+            rows.row(key).map(|row| keys[row as usize]),
+            has(&key).then_some(key),
+            "{set:?}"
+        );
     }
 }
 fn check_index(index: &Index128, keys: &[u128]) {
@@ -84,7 +107,14 @@ fn check_index(index: &Index128, keys: &[u128]) {
         ids.entry(key).or_insert(next);
     }
     let queries = queries(keys);
-    assert!(index.ids(&queries).unwrap().into_iter().eq(queries.iter().map(|key| ids.get(key).copied())), "{index:?}");
+    assert!(
+        index
+            .ids(&queries)
+            .unwrap()
+            .into_iter()
+            .eq(queries.iter().map(|key| ids.get(key).copied())),
+        "{index:?}"
+    );
     let found = index.keys_of(&[NO_ID, index.len() as u32]).unwrap();
     assert_eq!(found, [None, None]);
     assert!(index.keys().download().unwrap().iter().zip(0..).all(|(key, id)| ids[key] == id));
@@ -148,7 +178,8 @@ fn tables_of_kernels_come_back() {
         tables_come_back::<u64>(n, true);
     }
 }
-/// Columns that are more than a piece long, and fill no whole word; a function that was drawn at random.
+/// Columns that are more than a piece long, and fill no whole word; a function that was drawn at
+/// random.
 #[test]
 fn columns_of_many_pieces_come_back() {
     let device = Device::cpu().unwrap();
@@ -159,7 +190,9 @@ fn columns_of_many_pieces_come_back() {
     for n in [keys.len(), 1001] {
         let (staged, of_keys) = (device.stage(&keys[..n]).unwrap(), values::<u32>(n));
         let staged_values = device.stage(&of_keys).unwrap();
-        builder.rebuild(&mut map, &device.stream().unwrap(), staged.view(), staged_values.view()).unwrap();
+        builder
+            .rebuild(&mut map, &device.stream().unwrap(), staged.view(), staged_values.view())
+            .unwrap();
         // What is not of the last build is not written.
         let loaded = Map128::<u32>::load_bytes(&device, &bytes(&map)).unwrap();
         assert_eq!(loaded.keys().download().unwrap(), keys[..n]);
@@ -178,15 +211,18 @@ fn an_opened_table_is_never_written_to() {
     let mut builder = Map128Builder::new(&device, Map128Options::default()).unwrap();
     for n in [50, 90] {
         let new = (0..n).map(|i| random(40, i)).collect::<Vec<_>>();
-        let (staged, of_keys) = (device.upload(&new).unwrap(), device.upload(&values::<u64>(new.len())).unwrap());
-        builder.rebuild(&mut opened, &device.stream().unwrap(), staged.view(), of_keys.view()).unwrap();
+        let (staged, of_keys) =
+            (device.upload(&new).unwrap(), device.upload(&values::<u64>(new.len())).unwrap());
+        builder
+            .rebuild(&mut opened, &device.stream().unwrap(), staged.view(), of_keys.view())
+            .unwrap();
         check(&opened, &new);
         assert_eq!(fs::read(&path).unwrap(), before);
     }
 }
 
-/// Files in which rows are nonsense, with the checksums that they should have: lookups where they are opened stay in the file, and what reads
-/// all of them refuses them.
+/// Files in which rows are nonsense, with the checksums that they should have: lookups where they
+/// are opened stay in the file, and what reads all of them refuses them.
 #[test]
 fn nonsense_in_opened_files_is_harmless() {
     let folder = tempfile::tempdir().unwrap();
@@ -201,7 +237,8 @@ fn nonsense_in_opened_files_is_harmless() {
         for bucket in words.chunks_exact_mut(Rows::WORDS) {
             for slot in 0..4 {
                 if bucket[slot] != [0xFF; 8] {
-                    let any = [random(slot), u32::MAX, u32::MAX - 1, 134, 150, 66][random(slot + 7) as usize % 6];
+                    let any = [random(slot), u32::MAX, u32::MAX - 1, 134, 150, 66]
+                        [random(slot + 7) as usize % 6];
                     bucket[slot + 4][..4].copy_from_slice(&any.to_le_bytes());
                 }
             }
@@ -240,7 +277,9 @@ fn damage_is_found_by_those_that_read_all() {
     let path = folder.path().join("table.koel");
     let device = Device::cpu().unwrap();
     let whole = bytes(&map::<u64>(&device, &keys(1000), 0));
-    for (at, section_name) in [(64, Section::Slots), (KEYS, Section::Keys), (VALUES, Section::Values)] {
+    for (at, section_name) in
+        [(64, Section::Slots), (KEYS, Section::Keys), (VALUES, Section::Values)]
+    {
         let mut damaged = whole.clone();
         damaged[section(&whole, at).start + 5] ^= 1;
         fs::write(&path, &damaged).unwrap();
@@ -248,7 +287,10 @@ fn damage_is_found_by_those_that_read_all() {
         opened.get(&keys(1000)).unwrap();
         let loaded = Map128::<u64>::load(&device, &path);
         for kind in [kind(opened.verify()), kind(opened.to_device(&device)), kind(loaded)] {
-            assert!(matches!(kind, FileErrorKind::Checksum { section, .. } if section == section_name), "{kind}");
+            assert!(
+                matches!(kind, FileErrorKind::Checksum { section, .. } if section == section_name),
+                "{kind}"
+            );
         }
     }
     for kind in [
@@ -260,10 +302,14 @@ fn damage_is_found_by_those_that_read_all() {
     }
     assert!(matches!(kind(opened_here::<Map128<u32>>(&path)), FileErrorKind::WrongTypes { .. }));
     Set::build(&device, &[1u64]).unwrap().save(&path).unwrap();
-    assert!(matches!(kind(opened_here::<Set128>(&path)), FileErrorKind::Kind { found: TableKind::Set, .. }));
+    assert!(matches!(
+        kind(opened_here::<Set128>(&path)),
+        FileErrorKind::Kind { found: TableKind::Set, .. }
+    ));
 }
 
-/// Files that were written when these kinds were new, as `fuzz/seeds` keeps them: they stay readable.
+/// Files that were written when these kinds were new, as `fuzz/seeds` keeps them: they stay
+/// readable.
 #[test]
 fn files_of_version_1_stay_readable() {
     let mut keys = crowded(14, 5);
@@ -273,10 +319,16 @@ fn files_of_version_1_stay_readable() {
     for name in ["map128_u32", "map128_u64", "set128", "index128"] {
         let path = old_file(&format!("{name}.koel"));
         let info = file::verify(&path).unwrap();
-        assert_eq!((info.seed, info.keys, info.duplicates, info.stashed > 0), (5, 14, 3, true), "{name}");
+        assert_eq!(
+            (info.seed, info.keys, info.duplicates, info.stashed > 0),
+            (5, 14, 3, true),
+            "{name}"
+        );
     }
     check(&Map128::<u32>::load(&device, old_file("map128_u32.koel")).unwrap(), &keys);
     check(&opened::<Map128<u64>>(&device, old_file("map128_u64.koel")).unwrap(), &keys);
-    check_set(&Set128::load(&device, old_file("set128.koel")).unwrap(), &queries(&keys), |key| keys.contains(key));
+    check_set(&Set128::load(&device, old_file("set128.koel")).unwrap(), &queries(&keys), |key| {
+        keys.contains(key)
+    });
     check_index(&opened::<Index128>(&device, old_file("index128.koel")).unwrap(), &keys);
 }

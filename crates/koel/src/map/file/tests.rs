@@ -1,4 +1,5 @@
-//! Maps saved, loaded and opened, on every device, against an oracle; and what hostile files can do.
+//! Maps saved, loaded and opened, on every device, against an oracle; and what hostile files can
+//! do.
 use super::super::{MapBuilder, MapOptions};
 use super::*;
 use crate::Device;
@@ -24,7 +25,10 @@ fn crowded<K: Key, V: Value>(n: usize, seed: u32) -> Vec<K> {
     let shape = Plan::new(n, 0.8).unwrap().shape;
     let hash = |key| LayoutOf::<K, V>::hash(LayoutOf::<K, V>::mixed(seed, key));
     let random = (0..).map(|i| K::narrowed(splitmix_at(3, i)));
-    random.filter(|&key| shape.first_place(hash(key)) == 0 && shape.second_place(hash(key)) == 0).take(n).collect()
+    random
+        .filter(|&key| shape.first_place(hash(key)) == 0 && shape.second_place(hash(key)) == 0)
+        .take(n)
+        .collect()
 }
 fn build<K: Key, V: Value>(device: &Device, keys: &[K], values: &[V], seed: u32) -> Map<K, V> {
     let options = MapOptions { seed: Some(seed), ..MapOptions::default() };
@@ -53,8 +57,11 @@ fn maps_come_back<K: Key, V: Value>(n: usize, executor: bool) {
     let host = Device::cpu_with_threads(2).unwrap();
     let gpu = Device::executor(n as u64);
     let built_on = if executor { &gpu } else { &host };
-    for (seed, keys) in [(0, keys::<K>(n, 0)), (5, keys::<K>(n, 5)), (3, crowded::<K, V>(n.min(40), 3))] {
-        let values = (0..keys.len() as u32).map(|i| V::narrowed(splitmix_at(1, i))).collect::<Vec<V>>();
+    for (seed, keys) in
+        [(0, keys::<K>(n, 0)), (5, keys::<K>(n, 5)), (3, crowded::<K, V>(n.min(40), 3))]
+    {
+        let values =
+            (0..keys.len() as u32).map(|i| V::narrowed(splitmix_at(1, i))).collect::<Vec<V>>();
         let oracle = keys.iter().copied().zip(values.iter().copied()).collect::<HashMap<K, V>>();
         let map = build(built_on, &keys, &values, seed);
         let stashed = map.report().unwrap().stashed;
@@ -62,8 +69,14 @@ fn maps_come_back<K: Key, V: Value>(n: usize, executor: bool) {
         let mut maps = taken_back(&map, &path, &[&host, &gpu]);
         let written = bytes(&map);
         let info = file::info(&path).unwrap();
-        assert_eq!((info.pairs, info.keys, info.duplicates), (oracle.len(), oracle.len(), keys.len() - oracle.len()));
-        assert_eq!((info.seed, info.stashed, info.slots), (seed, stashed, map.report().unwrap().slots));
+        assert_eq!(
+            (info.pairs, info.keys, info.duplicates),
+            (oracle.len(), oracle.len(), keys.len() - oracle.len())
+        );
+        assert_eq!(
+            (info.seed, info.stashed, info.slots),
+            (seed, stashed, map.report().unwrap().slots)
+        );
         assert!((info.load() * info.slots as f64 - info.pairs as f64).abs() < 1e-6);
         for device in [&gpu, &host] {
             maps.push(maps[0].to_device(device).unwrap());
@@ -150,7 +163,9 @@ fn damage_to_the_slots_is_found_by_those_that_read_them() {
         fs::write(&path, &content).unwrap();
         let is_right = |kind: FileErrorKind| match kind {
             FileErrorKind::Checksum { section, .. } => corrupted && section == file::Section::Slots,
-            FileErrorKind::Pairs { found, expected } => !corrupted && (found, expected) == (1000, 999),
+            FileErrorKind::Pairs { found, expected } => {
+                !corrupted && (found, expected) == (1000, 999)
+            }
             _ => false,
         };
         let opened = opened::<Map<u32, u32>>(&device, &path).unwrap();
@@ -167,7 +182,8 @@ fn damage_to_the_slots_is_found_by_those_that_read_them() {
     }
 }
 
-/// Slots that nobody built, in tables of strange shapes: lookups stay in the table, which debug assertions and the executor watch.
+/// Slots that nobody built, in tables of strange shapes: lookups stay in the table, which debug
+/// assertions and the executor watch.
 fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("map.koel");
@@ -185,7 +201,8 @@ fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
         let shape = koel_kernels::map::layout::Shape { partitions, buckets };
         let mut stash = (0..20).map(|i| random(1000 + i) >> 1).collect::<Vec<_>>();
         stash.sort_by_key(|&head| LayoutOf::<K, V>::key_in(head));
-        let stash = stash.iter().flat_map(|&head| [head, 5].into_iter().take(LayoutOf::<K, V>::SLOT_WORDS));
+        let stash =
+            stash.iter().flat_map(|&head| [head, 5].into_iter().take(LayoutOf::<K, V>::SLOT_WORDS));
         let stash = stash.collect::<Vec<u64>>();
         let mut header = Header {
             kind: TableKind::Map,
@@ -214,7 +231,8 @@ fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
             }
         }
         fs::write(&path, content(&header)).unwrap();
-        let keys = words.iter().map(|&head| LayoutOf::<K, V>::unmixed(3, LayoutOf::<K, V>::key_in(head)));
+        let keys =
+            words.iter().map(|&head| LayoutOf::<K, V>::unmixed(3, LayoutOf::<K, V>::key_in(head)));
         let keys = keys.chain((0..200).map(|i| K::narrowed(random(i)))).collect::<Vec<K>>();
         for map in [
             opened::<Map<K, V>>(&host, &path).unwrap(),
@@ -254,9 +272,10 @@ fn wrong_files_are_told_by_name() {
         ("right", "holds pairs u32 -> u64, expected u64 -> u64"),
     ] {
         let path = at(name);
-        for error in
-            [Map::<u64, u64>::load(&device, &path).unwrap_err(), opened::<Map<u64, u64>>(&device, &path).unwrap_err()]
-        {
+        for error in [
+            Map::<u64, u64>::load(&device, &path).unwrap_err(),
+            opened::<Map<u64, u64>>(&device, &path).unwrap_err(),
+        ] {
             let error = error.to_string();
             assert!(error.starts_with(&format!("{}: {says}", path.display())), "{error}");
         }
@@ -276,7 +295,8 @@ fn a_failed_save_leaves_what_was_there() {
     let device = Device::cpu().unwrap();
     let map = build(&device, &[1u32], &[2u32], 0);
     map.save(&path).unwrap();
-    let names = || fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+    let names =
+        || fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
     let before = fs::read(&path).unwrap();
     let failed = replace(&path, |file| {
         file.write_all(b"half").unwrap();
@@ -284,7 +304,9 @@ fn a_failed_save_leaves_what_was_there() {
     });
     assert_eq!(failed.unwrap_err().to_string(), "2 pairs in the stash are too many: at most 1");
     assert_eq!((fs::read(&path).unwrap(), names()), (before, vec!["map.koel".into()]));
-    for wrong in [folder.path().to_owned(), folder.path().join("no/map.koel"), path.join("map.koel")] {
+    for wrong in
+        [folder.path().to_owned(), folder.path().join("no/map.koel"), path.join("map.koel")]
+    {
         let error = map.save(&wrong).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{}: cannot be written: ", wrong.display())), "{error}");
     }
@@ -321,7 +343,10 @@ fn a_stash_that_no_device_could_hold_is_refused() {
     let report = MapReport { stashed: stashed as usize, ..map.report().unwrap() };
     *map.report.get_mut().unwrap() = Report::Known(report);
     let error = map.save_to(&mut Cursor::new(vec![])).unwrap_err();
-    assert_eq!(error.to_string(), format!("{stashed} pairs in the stash are too many: at most 1048576"));
+    assert_eq!(
+        error.to_string(),
+        format!("{stashed} pairs in the stash are too many: at most 1048576")
+    );
 }
 
 /// Files that were written when version 1 was new, as `fuzz/seeds` keeps them: they stay readable.
@@ -334,7 +359,8 @@ fn old_files_are_read<K: Key, V: Value>() {
     let values = (0..n as u32).map(|i| V::narrowed(splitmix_at(6, i))).collect::<Vec<V>>();
     let oracle = keys.iter().copied().zip(values.iter().copied()).collect::<HashMap<K, V>>();
     let device = Device::cpu_with_threads(1).unwrap();
-    let path = old_file(&format!("{}_{}.koel", std::any::type_name::<K>(), std::any::type_name::<V>()));
+    let path =
+        old_file(&format!("{}_{}.koel", std::any::type_name::<K>(), std::any::type_name::<V>()));
     let info = file::verify(&path).unwrap();
     // 32-bit keys of wide pairs need not have an ambiguous one.
     let held = LayoutOf::<K, V>::mixed(5, ambiguous) == LayoutOf::<K, V>::AMBIGUOUS;

@@ -1,4 +1,5 @@
-//! Joins by kernels, with tables and rules that no few thousand queries would get: every way is taken.
+//! Joins by kernels, with tables and rules that no few thousand queries would get: every way is
+//! taken.
 use super::super::kernels::{Input, Slots};
 use super::super::plan::{Plan, Sizes};
 use super::super::tests::SEEDS;
@@ -32,10 +33,17 @@ fn device(seed: u64) -> Device {
 /// A map of a plan, and what it holds.
 fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, V>, HashMap<K, V>) {
     let values = (0..keys.len()).map(|i| V::narrowed(splitmix_at(9, i as u32))).collect::<Vec<_>>();
-    let (stream, k, v) = (device.stream().unwrap(), device.upload(keys).unwrap(), device.upload(&values).unwrap());
+    let (stream, k, v) =
+        (device.stream().unwrap(), device.upload(keys).unwrap(), device.upload(&values).unwrap());
     let mut slots = Slots::new::<Of<K, V>>(device, &plan).unwrap();
     let mut scratch = kernels::Scratch::new::<Of<K, V>>(device, &plan).unwrap();
-    let input = Input { keys: k.view(), values: v.view(), duplicates: KeepLast, seeds: SEEDS, reproducible: false };
+    let input = Input {
+        keys: k.view(),
+        values: v.view(),
+        duplicates: KeepLast,
+        seeds: SEEDS,
+        reproducible: false,
+    };
     kernels::build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
     let map = Map {
         device: device.clone(),
@@ -51,7 +59,8 @@ fn key<K: Key>(i: u32) -> K {
     // Distinct in their low halves too.
     K::narrowed(splitmix_at(5, i) << 32 | mix(i) as u64)
 }
-const SMALL: Sizes = Sizes { pairs: 100, one_pass: 1024, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };
+const SMALL: Sizes =
+    Sizes { pairs: 100, one_pass: 1024, groups: 4, small: 0, small_partitions: 1, ..Sizes::TUNED };
 /// Partitions of a hundred pairs.
 fn plan(n: usize) -> Plan {
     Plan::sized(n, 0.8, SMALL).unwrap()
@@ -63,7 +72,8 @@ fn sorted<T: Ord + Debug>(mut rows: Vec<T>) -> Vec<T> {
 
 /// What the state said after a join: overflowed, lost in the first pass, lost in the second.
 type Fates = [u32; 3];
-/// Joins, semi-joins, anti-joins and counts, against the oracle. What the state said after the join.
+/// Joins, semi-joins, anti-joins and counts, against the oracle. What the state said after the
+/// join.
 fn check<K: Key, V: Value>(
     joiner: &mut MapJoiner<K, V>,
     map: &Map<K, V>,
@@ -76,17 +86,22 @@ fn check<K: Key, V: Value>(
     // At an offset, where nothing is aligned to sixteen bytes.
     let uploaded = device.upload(&[&vec![K::narrowed(0); offset], queries].concat()).unwrap();
     let view = uploaded.view().slice(offset..).unwrap();
-    let (mut numbers, mut values) = (device.alloc::<u32>(n).unwrap(), device.alloc::<V>(n).unwrap());
+    let (mut numbers, mut values) =
+        (device.alloc::<u32>(n).unwrap(), device.alloc::<V>(n).unwrap());
     let (mut kept, mut count) = (device.alloc::<K>(n).unwrap(), device.upload(&[77u64]).unwrap());
     let rows = |count: &Buffer<u64>| ..count.download().unwrap()[0] as usize;
 
-    joiner.join_into(&stream, map, view, numbers.view_mut(), values.view_mut(), count.view_mut()).unwrap();
+    joiner
+        .join_into(&stream, map, view, numbers.view_mut(), values.view_mut(), count.view_mut())
+        .unwrap();
     let state = joiner.counters.download().unwrap();
     let fates = [state::OVERFLOWED, state::LOST_FIRST, state::LOST_SECOND];
     let fates = fates.map(|w| state.get(w as usize).copied().unwrap_or(0));
     let found = numbers.download().unwrap().into_iter().zip(values.download().unwrap());
     let found = sorted(found.take(rows(&count).end).collect());
-    let expected = (0..n as u32).filter_map(|i| oracle.get(&queries[i as usize]).map(|&v| (i, v))).collect::<Vec<_>>();
+    let expected = (0..n as u32)
+        .filter_map(|i| oracle.get(&queries[i as usize]).map(|&v| (i, v)))
+        .collect::<Vec<_>>();
     assert!(found == expected, "{} rows, {} expected, of {n}", found.len(), expected.len());
 
     for there in [true, false] {
@@ -123,7 +138,10 @@ fn ways<K: Key, V: Value>(seed: u64) {
     ] {
         let mut joiner = joiner(&device, rule);
         let route = joiner.route(1000, true, &map).unwrap();
-        assert_eq!((1 + route.groups.is_some() as u32, route.last.each, route.many), (passes, each, many));
+        assert_eq!(
+            (1 + route.groups.is_some() as u32, route.last.each, route.many),
+            (passes, each, many)
+        );
         for (n, from) in [(4000, 0), (3001, 1500), (1000, 3000)] {
             let queries = (from..from + n).map(|i| key(i ^ 1)).collect::<Vec<K>>();
             let fates = check(&mut joiner, &map, &oracle, &queries, (from == 0) as usize);
@@ -139,7 +157,8 @@ fn every_way_and_pairing() {
     ways::<u64, u64>(4);
 }
 
-/// Sizes around those of tiles and rounds, from none on; a table of one partition, whose queries several blocks share.
+/// Sizes around those of tiles and rounds, from none on; a table of one partition, whose queries
+/// several blocks share.
 #[test]
 fn sizes_around_edges() {
     let device = device(5);
@@ -161,7 +180,8 @@ fn sizes_around_edges() {
     check(&mut shared, &empty, &oracle, &[0, 1, u32::MAX], 0);
 }
 
-/// Keys that are asked for again and again, and partitions of which nothing is asked: what overflows is answered, what would be lost too.
+/// Keys that are asked for again and again, and partitions of which nothing is asked: what
+/// overflows is answered, what would be lost too.
 fn skew<K: Key, V: Value>(seed: u64) {
     let device = device(seed);
     let keys = (0..3000).map(key).collect::<Vec<K>>();
@@ -170,9 +190,14 @@ fn skew<K: Key, V: Value>(seed: u64) {
     let n = 4000u32;
     let partition = |k: K| shape.partition(Of::<K, V>::hash(Of::<K, V>::mixed(7, k)));
     let of = |keep: &dyn Fn(u32) -> bool| {
-        (0..).map(|i| key(i % 6000)).filter(|&k| keep(partition(k))).take(n as usize).collect::<Vec<K>>()
+        (0..)
+            .map(|i| key(i % 6000))
+            .filter(|&k| keep(partition(k)))
+            .take(n as usize)
+            .collect::<Vec<K>>()
     };
-    let every = |hot: u32| (0..n).map(|i| if i % hot == 0 { key(1) } else { key(i) }).collect::<Vec<K>>();
+    let every =
+        |hot: u32| (0..n).map(|i| if i % hot == 0 { key(1) } else { key(i) }).collect::<Vec<K>>();
     let zipf = (0..n).map(|i| (splitmix_at(3, i) >> 11) as f64 / (1u64 << 53) as f64);
     let zipf = zipf.map(|unit| key(((3000f64).ln() * unit).exp() as u32 - 1)).collect::<Vec<K>>();
     for rule in [ONE, TWO, MANY_AND_TWO, PARTS] {
@@ -226,7 +251,8 @@ fn the_ambiguous_key_and_the_stash() {
     special::<u64, u64>(10);
 }
 
-/// One joiner for batches of all sizes and for maps of other shapes; in a graph too, with other keys each time.
+/// One joiner for batches of all sizes and for maps of other shapes; in a graph too, with other
+/// keys each time.
 #[test]
 fn a_joiner_is_used_again() {
     let device = device(11);
@@ -244,10 +270,20 @@ fn a_joiner_is_used_again() {
     let (numbers, values) = (device.alloc::<u32>(n).unwrap(), device.alloc::<u32>(n).unwrap());
     let count = device.alloc::<u64>(1).unwrap();
     let mut graph = stream
-        .capture((joiner, map, queries, numbers, values, count), |stream, (joiner, map, queries, n, v, count)| {
-            joiner.count_into(stream, map, queries.view(), count.view_mut())?;
-            joiner.join_into(stream, map, queries.view(), n.view_mut(), v.view_mut(), count.view_mut())
-        })
+        .capture(
+            (joiner, map, queries, numbers, values, count),
+            |stream, (joiner, map, queries, n, v, count)| {
+                joiner.count_into(stream, map, queries.view(), count.view_mut())?;
+                joiner.join_into(
+                    stream,
+                    map,
+                    queries.view(),
+                    n.view_mut(),
+                    v.view_mut(),
+                    count.view_mut(),
+                )
+            },
+        )
         .unwrap();
     for round in 0..3 {
         let batch = (0..n as u32).map(|i| key(i * 5 + round)).collect::<Vec<u32>>();
@@ -262,7 +298,8 @@ fn a_joiner_is_used_again() {
     }
 }
 
-/// The rule: small tables and few queries are not partitioned; bins have room; nothing is beyond what kernels can count.
+/// The rule: small tables and few queries are not partitioned; bins have room; nothing is beyond
+/// what kernels can count.
 #[test]
 fn routes_fit() {
     use koel_kernels::map::layout::{Narrow, Wide};
@@ -270,7 +307,9 @@ fn routes_fit() {
         for pairs in [1usize << 20, 1 << 22, 1 << 24, 1 << 27, 1 << 29] {
             let plan = Plan::new(pairs, 0.8).unwrap();
             for n in [pairs / 5, pairs / 4, pairs, 4 * pairs].map(|n| n as u32) {
-                for (max_shared, shared) in [(64 << 10, true), (227 << 10, true), (227 << 10, false)] {
+                for (max_shared, shared) in
+                    [(64 << 10, true), (227 << 10, true), (227 << 10, false)]
+                {
                     let rule = Rule { shared, ..Rule::TUNED };
                     let all = plan.shape.partitions;
                     let route = Route::new::<L>(n, plan.n, values, plan.shape, max_shared, rule);
@@ -286,14 +325,19 @@ fn routes_fit() {
                     };
                     let first = route.groups.unwrap_or(route.last);
                     let [groups, bins] = route.bins(all);
-                    assert!((if groups > 0 { groups } else { bins }) <= if route.many { MANY_BINS } else { BINS });
+                    assert!(
+                        (if groups > 0 { groups } else { bins })
+                            <= if route.many { MANY_BINS } else { BINS }
+                    );
                     assert!(route.groups.is_none_or(|g| g.each <= BINS && route.last.each == 1));
                     assert!(route.last.room as u64 * bins as u64 > n as u64);
-                    assert!(
-                        (0..all).all(|p| first.bin(p) == p / first.each && route.last.bin(p) == p / route.last.each)
-                    );
+                    assert!((0..all).all(|p| first.bin(p) == p / first.each
+                        && route.last.bin(p) == p / route.last.each));
                     if route.shared {
-                        assert!(shared_bytes(plan.shape.buckets, values && L::SLOT_WORDS > 1) <= max_shared);
+                        assert!(
+                            shared_bytes(plan.shape.buckets, values && L::SLOT_WORDS > 1)
+                                <= max_shared
+                        );
                     } else {
                         assert!(!shared || max_shared < 227 << 10);
                     }

@@ -1,5 +1,5 @@
-//! Tables that are to be reproducible: by kernels under every schedule and on the CPU, against the bytes that the rule gives when it
-//! is taken at its word.
+//! Tables that are to be reproducible: by kernels under every schedule and on the CPU, against the
+//! bytes that the rule gives when it is taken at its word.
 use super::*;
 use crate::cpu;
 use crate::map::kernels::{header_words, make_reproducible};
@@ -12,11 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 type Bytes = (Vec<u64>, Vec<(u64, u64)>);
 type PairOf<K, V> = <Of<K, V> as Layout>::Pair;
 
-/// The bytes of these pairs by the definition: the sets of proposals that are made and refused grow until they are what they tell.
+/// The bytes of these pairs by the definition: the sets of proposals that are made and refused grow
+/// until they are what they tell.
 fn by_rule<K: Key, V: Value>(shape: Shape, pairs: &HashMap<K, V>, last_level: u64) -> Bytes {
     type L<K, V> = Of<K, V>;
     let mixed = pairs.iter().map(|(&key, &value)| L::<K, V>::pair(L::<K, V>::mixed(7, key), value));
-    let pairs = mixed.filter(|&pair| L::<K, V>::key(pair) != L::<K, V>::AMBIGUOUS).collect::<Vec<_>>();
+    let pairs =
+        mixed.filter(|&pair| L::<K, V>::key(pair) != L::<K, V>::AMBIGUOUS).collect::<Vec<_>>();
     let key = |i: usize| L::<K, V>::key(pairs[i]);
     let place = |i: usize, level: u64| {
         let h = L::<K, V>::hash(key(i));
@@ -31,7 +33,8 @@ fn by_rule<K: Key, V: Value>(shape: Shape, pairs: &HashMap<K, V>, last_level: u6
     while changed {
         let refused = |i: usize| {
             let proposal = (levels[i], key(i), i);
-            levels[i] <= last_level && made[place(i, levels[i]) as usize].range(proposal..).nth(BUCKET).is_some()
+            levels[i] <= last_level
+                && made[place(i, levels[i]) as usize].range(proposal..).nth(BUCKET).is_some()
         };
         let refused = (0..pairs.len()).filter(|&i| refused(i)).collect::<Vec<_>>();
         changed = !refused.is_empty();
@@ -50,7 +53,8 @@ fn by_rule<K: Key, V: Value>(shape: Shape, pairs: &HashMap<K, V>, last_level: u6
     }
     let mut slots = vec![EMPTY; shape.all_buckets() as usize * L::<K, V>::WORDS];
     for (place, made) in made.iter().enumerate() {
-        let mut bucket = made.iter().rev().take(BUCKET).map(|&(_, _, i)| pairs[i]).collect::<Vec<_>>();
+        let mut bucket =
+            made.iter().rev().take(BUCKET).map(|&(_, _, i)| pairs[i]).collect::<Vec<_>>();
         bucket.sort_by_key(|&pair| L::<K, V>::key(pair));
         if let Ok(four) = <[PairOf<K, V>; 4]>::try_from(&bucket[..]) {
             bucket = with_class_bits::<L<K, V>>(four, bits[place]).to_vec();
@@ -64,7 +68,9 @@ fn by_rule<K: Key, V: Value>(shape: Shape, pairs: &HashMap<K, V>, last_level: u6
         }
     }
     let homeless = (0..pairs.len()).filter(|&i| levels[i] > last_level);
-    let mut stashed = homeless.map(|i| (L::<K, V>::head(pairs[i]), L::<K, V>::behind(pairs[i]))).collect::<Vec<_>>();
+    let mut stashed = homeless
+        .map(|i| (L::<K, V>::head(pairs[i]), L::<K, V>::behind(pairs[i])))
+        .collect::<Vec<_>>();
     stashed.sort_unstable();
     (slots, stashed)
 }
@@ -89,8 +95,13 @@ fn by_cpu<K: Key, V: Value>(
     let mut scratch = cpu::Scratch::with_level(cpu::Pages::System, level);
     let (keys, values) = (&bench.keys, &bench.values);
     let how = cpu::How { policy, reproducible: true, most_stashed: usize::MAX };
-    cpu::build(device, plan.shape, 7, keys, values, how, &mut slots, &mut stash, &mut scratch).unwrap().unwrap();
-    let mut stashed = stash.iter().map(|pair| (Of::<K, V>::head(pair), Of::<K, V>::behind(pair))).collect::<Vec<_>>();
+    cpu::build(device, plan.shape, 7, keys, values, how, &mut slots, &mut stash, &mut scratch)
+        .unwrap()
+        .unwrap();
+    let mut stashed = stash
+        .iter()
+        .map(|pair| (Of::<K, V>::head(pair), Of::<K, V>::behind(pair)))
+        .collect::<Vec<_>>();
     stashed.sort_unstable();
     (slots, stashed)
 }
@@ -105,9 +116,14 @@ fn shuffled<T: Copy>(of: &[T], seed: u64) -> Vec<T> {
     order.sort_by_key(|&(_, random)| random);
     order.into_iter().map(|(it, _)| it).collect()
 }
-/// Builds with these plans in every way and in two orders of the input (one if keys may be equal): the bytes are those of the rule.
-/// Tells how many pairs are stashed.
-fn check_all<K: Key, V: Value>(plan: &Plan, policy: Duplicates, pairs: &[(u64, u64)], seeds: u64) -> usize {
+/// Builds with these plans in every way and in two orders of the input (one if keys may be equal):
+/// the bytes are those of the rule. Tells how many pairs are stashed.
+fn check_all<K: Key, V: Value>(
+    plan: &Plan,
+    policy: Duplicates,
+    pairs: &[(u64, u64)],
+    seeds: u64,
+) -> usize {
     let mut oracle = HashMap::new();
     for &(key, value) in pairs {
         let (key, value) = (K::narrowed(key), V::narrowed(value));
@@ -125,13 +141,21 @@ fn check_all<K: Key, V: Value>(plan: &Plan, policy: Duplicates, pairs: &[(u64, u
         bench.reproducible = true;
         let header = bench.check(plan, policy);
         assert_eq!(header.seed, 7, "{header:?}");
-        compare(&by_kernels(&bench, plan), &expected, &format!("seed {seed}, {policy:?}, {plan:?}"));
+        compare(
+            &by_kernels(&bench, plan),
+            &expected,
+            &format!("seed {seed}, {policy:?}, {plan:?}"),
+        );
         if seed < 2 {
             for threads in 1..4 {
                 let device = Device::cpu_with_threads(threads).unwrap();
                 for level in cpu::Level::available() {
                     let found = by_cpu(&device, level, plan, policy, &bench);
-                    compare(&found, &expected, &format!("{threads} threads, {level:?}, {policy:?}, {plan:?}"));
+                    compare(
+                        &found,
+                        &expected,
+                        &format!("{threads} threads, {level:?}, {policy:?}, {plan:?}"),
+                    );
                 }
             }
         }
@@ -140,7 +164,16 @@ fn check_all<K: Key, V: Value>(plan: &Plan, policy: Duplicates, pairs: &[(u64, u
 }
 
 fn sizes<K: Key, V: Value>() {
-    for (n, load) in [(0, 0.8), (1, 0.3), (2, 0.95), (5, 0.95), (100, 0.9), (1000, 0.5), (3599, 0.8), (3601, 0.95)] {
+    for (n, load) in [
+        (0, 0.8),
+        (1, 0.3),
+        (2, 0.95),
+        (5, 0.95),
+        (100, 0.9),
+        (1000, 0.5),
+        (3599, 0.8),
+        (3601, 0.95),
+    ] {
         let pairs = unique(n, 3).collect::<Vec<_>>();
         let plan = Plan::new(n, load).unwrap();
         check_all::<K, V>(&plan, KeepLast, &pairs, if n < 2000 { 4 } else { 2 });
@@ -159,7 +192,9 @@ fn every_size_of_every_pairing() {
 #[test]
 fn several_partitions() {
     let pairs = unique(20_000, 5).collect::<Vec<_>>();
-    for (plan, policy) in [(Plan::new(20_000, 0.8).unwrap(), KeepFirst), (small(20_000, 0.9), Unchecked)] {
+    for (plan, policy) in
+        [(Plan::new(20_000, 0.8).unwrap(), KeepFirst), (small(20_000, 0.9), Unchecked)]
+    {
         check_all::<u32, u32>(&plan, policy, &pairs, 2);
     }
     let pairs = unique(8000, 6).collect::<Vec<_>>();
@@ -169,7 +204,9 @@ fn several_partitions() {
 fn duplicates<K: Key, V: Value>() {
     let distinct = unique(1500, 8).collect::<Vec<_>>();
     // Every second key twice, one very often.
-    let twice = distinct.iter().flat_map(|&(k, v)| [(k, v), (k, !v)].into_iter().take(1 + (v % 2) as usize));
+    let twice = distinct
+        .iter()
+        .flat_map(|&(k, v)| [(k, v), (k, !v)].into_iter().take(1 + (v % 2) as usize));
     let all = shuffled(&twice.chain((0..500).map(|i| (distinct[3].0, i))).collect::<Vec<_>>(), 9);
     for plan in [small(all.len(), 0.8), Plan::new(all.len(), 0.8).unwrap()] {
         for policy in [KeepLast, KeepFirst] {
@@ -177,7 +214,8 @@ fn duplicates<K: Key, V: Value>() {
             // What stays, alone, with the same plan.
             let mut kept = BTreeMap::new();
             for &(key, value) in &all {
-                let value = if policy == KeepFirst { *kept.get(&key).unwrap_or(&value) } else { value };
+                let value =
+                    if policy == KeepFirst { *kept.get(&key).unwrap_or(&value) } else { value };
                 kept.insert(key, value);
             }
             let kept = kept.into_iter().collect::<Vec<_>>();
@@ -204,7 +242,9 @@ fn crowded<K: Key, V: Value>() {
     // Keys of one partition, by their hashes.
     let mut plan = small(1500, 0.9);
     (plan.stash_bits, plan.list) = (11, 1000);
-    let of_partition = |&key: &u64| plan.shape.partition(Of::<K, V>::hash(Of::<K, V>::mixed(7, K::narrowed(key)))) == 2;
+    let of_partition = |&key: &u64| {
+        plan.shape.partition(Of::<K, V>::hash(Of::<K, V>::mixed(7, K::narrowed(key)))) == 2
+    };
     let keys = (0..).map(|i| splitmix_at(9, i)).filter(of_partition).take(700);
     let pairs = keys.map(|key| (key, !key)).chain(unique(800, 4)).collect::<Vec<_>>();
     assert!(check_all::<K, V>(&plan, KeepLast, &pairs, 2) > 500);
@@ -234,16 +274,28 @@ fn a_build_that_is_done_again_is_reproducible() {
 /// Different keys of one hash: their words tell them apart no more.
 #[test]
 fn wide_keys_of_one_hash() {
-    let key = |i: u64| Of::<u64, u64>::unmixed(7, (0x1234_5678 + i / 7 * 0x0100_0000) << 32 | mix(i as u32) as u64);
+    let key = |i: u64| {
+        Of::<u64, u64>::unmixed(7, (0x1234_5678 + i / 7 * 0x0100_0000) << 32 | mix(i as u32) as u64)
+    };
     let pairs = (0..700).map(|i| (key(i), i)).collect::<Vec<_>>();
     check_all::<u64, u64>(&Plan::new(700, 0.5).unwrap(), KeepLast, &pairs, 4);
     check_all::<u64, u64>(&Plan::new(700, 0.95).unwrap(), Unchecked, &pairs, 4);
     // All of them of one hash.
-    let pairs = (0..100).map(|i| (Of::<u64, u64>::unmixed(7, 0x89AB_CDEF << 32 | mix(i) as u64), i as u64));
-    assert_eq!(check_all::<u64, u64>(&Plan::new(100, 0.8).unwrap(), KeepLast, &pairs.collect::<Vec<_>>(), 4), 92);
+    let pairs =
+        (0..100).map(|i| (Of::<u64, u64>::unmixed(7, 0x89AB_CDEF << 32 | mix(i) as u64), i as u64));
+    assert_eq!(
+        check_all::<u64, u64>(
+            &Plan::new(100, 0.8).unwrap(),
+            KeepLast,
+            &pairs.collect::<Vec<_>>(),
+            4
+        ),
+        92
+    );
 }
-/// Hashes of 80 keys, found by search, for which 20 buckets have exactly as many slots, in the first of two partitions. All of them could
-/// have places, but the last chain of evictions would take one level more than there are.
+/// Hashes of 80 keys, found by search, for which 20 buckets have exactly as many slots, in the
+/// first of two partitions. All of them could have places, but the last chain of evictions would
+/// take one level more than there are.
 #[rustfmt::skip]
 const CHOSEN: [u32; 80] = [
     0x39ce53a3, 0x0c3aff72, 0x5cb7cc57, 0x28434449, 0x02b05b95, 0x020049d2, 0x17804f3b, 0x69c8cac7,
@@ -257,7 +309,8 @@ const CHOSEN: [u32; 80] = [
     0x2225567d, 0x193a3230, 0x09ff6641, 0x107fe2ea, 0x7ca22451, 0x0e245da6, 0x3becf3f7, 0x381d139a,
     0x1af18059, 0x38777259, 0x6903d4d0, 0x06895651, 0x3671b3cd, 0x624d00b4, 0x15053cfb, 0x13a248c3,
 ];
-/// A stash too small for what is homeless by the rule: that partition stays as it was, and loses nothing.
+/// A stash too small for what is homeless by the rule: that partition stays as it was, and loses
+/// nothing.
 #[test]
 fn what_the_stash_has_no_room_for_stays() {
     fn full<K: Key, V: Value>() {
@@ -269,15 +322,20 @@ fn what_the_stash_has_no_room_for_stays() {
         // In the other partition five that have one bucket.
         let of_one = |&h: &u32| (plan.shape.first_place(h), plan.shape.second_place(h)) == (23, 23);
         let mixed = CHOSEN.into_iter().chain((0..).map(mix).filter(of_one).take(5)).map(u64::from);
-        let key = |h: u64| L::<K, V>::unmixed(7, <L<K, V> as Layout>::Mixed::narrowed(h << L::<K, V>::HASH_SHIFT));
+        let key = |h: u64| {
+            L::<K, V>::unmixed(7, <L<K, V> as Layout>::Mixed::narrowed(h << L::<K, V>::HASH_SHIFT))
+        };
         let pairs = mixed.map(|h| (key(h), V::narrowed(h))).collect::<Vec<_>>();
         let oracle = pairs.iter().copied().collect();
-        let ([built, last], words) =
-            ([99, LAST_LEVEL].map(|level| by_rule(plan.shape, &oracle, level)), 80 * L::<K, V>::WORDS / 4);
+        let ([built, last], words) = (
+            [99, LAST_LEVEL].map(|level| by_rule(plan.shape, &oracle, level)),
+            80 * L::<K, V>::WORDS / 4,
+        );
         assert_eq!((built.1.len(), last.1.len()), (1, 2));
         for stash_bits in [0, 1, 2] {
             plan.stash_bits = 3;
-            let mut bench = Bench::<K, V>::new(1).with(pairs.iter().map(|&(k, v)| (k.widened(), v.widened())));
+            let mut bench =
+                Bench::<K, V>::new(1).with(pairs.iter().map(|&(k, v)| (k.widened(), v.widened())));
             bench.build(&plan, KeepLast);
             // The same pairs as a build without limits would have placed them.
             plan.stash_bits = stash_bits;
@@ -294,11 +352,15 @@ fn what_the_stash_has_no_room_for_stays() {
             make_reproducible::<L<K, V>>(&bench.stream, &plan, &mut table, &mut scratch).unwrap();
             assert!(scratch.is_clean());
             bench.table = [table.slots.download().unwrap(), table.stash.download().unwrap()];
-            let stashed = bench.check_table(&plan, Unchecked, &table.header.download().unwrap()).stashed;
+            let stashed =
+                bench.check_table(&plan, Unchecked, &table.header.download().unwrap()).stashed;
             let found = by_kernels(&bench, &plan);
             if stash_bits == 0 {
                 assert_eq!((stashed, found.1.len()), (1, 1));
-                assert_eq!((&found.0[..words], &found.0[words..]), (&built.0[..words], &last.0[words..]));
+                assert_eq!(
+                    (&found.0[..words], &found.0[words..]),
+                    (&built.0[..words], &last.0[words..])
+                );
             } else {
                 compare(&found, &last, "room for two");
                 assert_eq!(stashed, 2);
@@ -311,7 +373,8 @@ fn what_the_stash_has_no_room_for_stays() {
 /// A promise that is broken neither hangs nor crashes.
 #[test]
 fn unchecked_equal_keys_end() {
-    let pairs = unique(300, 2).chain(unique(300, 2)).chain((0..50).map(|i| (7, i))).collect::<Vec<_>>();
+    let pairs =
+        unique(300, 2).chain(unique(300, 2)).chain((0..50).map(|i| (7, i))).collect::<Vec<_>>();
     for plan in [small(pairs.len(), 0.8), Plan::new(pairs.len(), 0.9).unwrap()] {
         let stream = Device::executor(3).stream().unwrap();
         let device = stream.device();
@@ -319,8 +382,13 @@ fn unchecked_equal_keys_end() {
         let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let mut table = Slots::new::<Of<u64, u64>>(device, &plan).unwrap();
         let mut scratch = Scratch::new::<Of<u64, u64>>(device, &plan).unwrap();
-        let input =
-            Input { keys: keys.view(), values: values.view(), duplicates: Unchecked, seeds: SEEDS, reproducible: true };
+        let input = Input {
+            keys: keys.view(),
+            values: values.view(),
+            duplicates: Unchecked,
+            seeds: SEEDS,
+            reproducible: true,
+        };
         build::<Of<u64, u64>>(&stream, &plan, input, &mut table, &mut scratch).unwrap();
         assert!(scratch.is_clean());
     }
@@ -332,9 +400,14 @@ fn more_than_any_stash_of_kernels() {
     let keys = (0..n).collect::<Vec<_>>();
     let plan = Plan { shape: Shape { partitions: 1, buckets: 2 }, ..Plan::new(10, 0.8).unwrap() };
     let bench = Bench::<u32, u32>::new(1).with(keys.iter().map(|&k| (k as u64, !k as u64)));
-    let (slots, stashed) = by_cpu(&Device::cpu_with_threads(1).unwrap(), cpu::Level::best(), &plan, Unchecked, &bench);
+    let (slots, stashed) =
+        by_cpu(&Device::cpu_with_threads(1).unwrap(), cpu::Level::best(), &plan, Unchecked, &bench);
     let pair = |head: u64| (Of::<u32, u32>::unmixed(7, head as u32), (head >> 32) as u32);
-    let mut held = slots.into_iter().chain(stashed.into_iter().map(|(head, _)| head)).map(pair).collect::<Vec<_>>();
+    let mut held = slots
+        .into_iter()
+        .chain(stashed.into_iter().map(|(head, _)| head))
+        .map(pair)
+        .collect::<Vec<_>>();
     held.sort_unstable();
     assert_eq!(held, keys.iter().map(|&k| (k, !k)).collect::<Vec<_>>());
 }
@@ -343,7 +416,10 @@ fn every_plan_fits_a_block() {
     for load in [0.3, 0.5, 0.8, 0.95] {
         for n in [0, 1, 3600, 10_000, 1 << 20, 1 << 24, 1 << 29] {
             let plan = Plan::new(n, load).unwrap();
-            assert!(plan.shape.buckets <= MOST_BUCKETS && shared_bytes(plan.shape.buckets) <= 64 << 10, "{plan:?}");
+            assert!(
+                plan.shape.buckets <= MOST_BUCKETS && shared_bytes(plan.shape.buckets) <= 64 << 10,
+                "{plan:?}"
+            );
             assert!(1 << plan.stash_bits <= MOST_STASHED, "{plan:?}");
         }
     }

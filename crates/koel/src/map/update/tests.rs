@@ -8,7 +8,8 @@ use crate::map::kernels::Scratch;
 use crate::seed::Seeds;
 use crate::update::tests::{FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, plan};
 use crate::update::tests::{
-    batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
+    batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
+    not_done_is_told, stash,
 };
 use koel_kernels::map::header;
 use koel_kernels::map::layout::{EMPTY, Narrow, class_bit, with_class_bits};
@@ -24,7 +25,11 @@ impl<K: Key, V: Value> Tested for Map<K, V> {
     }
     fn built(device: &Device, plan: Plan, keys: &[K], values: &[V]) -> Self {
         type Of<K, V> = LayoutOf<K, V>;
-        let (stream, k, v) = (device.stream().unwrap(), device.upload(keys).unwrap(), device.upload(values).unwrap());
+        let (stream, k, v) = (
+            device.stream().unwrap(),
+            device.upload(keys).unwrap(),
+            device.upload(values).unwrap(),
+        );
         if !device.runs_kernels() {
             let mut builder = MapBuilder::new(device, Self::options()).unwrap();
             return builder.build_planned(plan, &stream, k.view(), v.view()).unwrap();
@@ -32,8 +37,13 @@ impl<K: Key, V: Value> Tested for Map<K, V> {
         let mut slots = Slots::new::<Of<K, V>>(device, &plan).unwrap();
         let mut scratch = Scratch::new::<Of<K, V>>(device, &plan).unwrap();
         let (duplicates, reproducible) = (Duplicates::KeepLast, false);
-        let input =
-            Input { keys: k.view(), values: v.view(), duplicates, seeds: Seeds::new(Some(SEED), true), reproducible };
+        let input = Input {
+            keys: k.view(),
+            values: v.view(),
+            duplicates,
+            seeds: Seeds::new(Some(SEED), true),
+            reproducible,
+        };
         build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
         let (device, storage) = (device.clone(), Storage::Kernels(slots));
         Map { device, plan, storage, report: Mutex::new(Report::InHeader(0, None, 0)) }
@@ -74,20 +84,27 @@ fn few_keys_beside_the_pairs() {
     few::<Map<u64, u32>>(6, 0.8);
     few::<Map<u64, u64>>(7, 0.93);
 }
-/// Fillers are what does not belong to its bucket, with whatever hash: other programs may have others than ours.
+/// Fillers are what does not belong to its bucket, with whatever hash: other programs may have
+/// others than ours.
 #[test]
 fn fillers_of_other_programs() {
     const FILLERS: usize = 20;
     for limits in [ONE, WHOLE] {
         let mut world = World::<Map>::new(&device(1), plan::<Map>(900, 0.8), limits);
         let shape = world.table.plan.shape;
-        let Storage::Kernels(table) = &mut world.table.storage else { unreachable!("kernels build it") };
-        let (mut slots, mut header) = (table.slots.download().unwrap(), table.header.download().unwrap());
+        let Storage::Kernels(table) = &mut world.table.storage else {
+            unreachable!("kernels build it")
+        };
+        let (mut slots, mut header) =
+            (table.slots.download().unwrap(), table.header.download().unwrap());
         let full = slots.chunks_exact_mut(4).enumerate().filter(|(_, bucket)| bucket[3] != EMPTY);
         for (place, bucket) in full.take(FILLERS) {
             let mut heads: [u64; 4] = std::array::from_fn(|s| bucket[s]);
             let bits = (0..4).map(|c| (class_bit::<Narrow>(heads, c) as u32) << c).sum();
-            world.oracle.remove(&Narrow::unmixed(header[header::SEED as usize], heads[0] as u32)).unwrap();
+            world
+                .oracle
+                .remove(&Narrow::unmixed(header[header::SEED as usize], heads[0] as u32))
+                .unwrap();
             let foreign = (0xC000_0000..).find(|&h| !shape.belongs(h, place as u32)).unwrap();
             heads[0] = 77 << 32 | foreign as u64;
             bucket.copy_from_slice(&with_class_bits::<Narrow>(heads, bits));
@@ -170,16 +187,29 @@ fn wrong_arguments_are_errors() {
     let mut outcomes = device.alloc::<u8>(2).unwrap();
     let insert = Operations::All(Operation::Insert);
     let bytes = device.upload(&[0u8; 3]).unwrap();
-    for (operations, keys, values) in
-        [(insert, &two, &three), (insert, &three, &three), (Operations::Each(bytes.view()), &two, &two)]
-    {
-        let done = updater.apply(&mut map, &stream, operations, keys.view(), values.view(), outcomes.view_mut());
+    for (operations, keys, values) in [
+        (insert, &two, &three),
+        (insert, &three, &three),
+        (Operations::Each(bytes.view()), &two, &two),
+    ] {
+        let done = updater.apply(
+            &mut map,
+            &stream,
+            operations,
+            keys.view(),
+            values.view(),
+            outcomes.view_mut(),
+        );
         assert!(matches!(done, Err(Error::Length { .. })), "{done:?}");
     }
     let elsewhere = other.stream().unwrap();
-    let done = updater.apply(&mut map, &elsewhere, insert, two.view(), two.view(), outcomes.view_mut());
+    let done =
+        updater.apply(&mut map, &elsewhere, insert, two.view(), two.view(), outcomes.view_mut());
     assert!(matches!(done, Err(Error::WrongDevice { .. })), "{done:?}");
-    assert!(MapUpdater::<u32, u32>::new(&device, MapOptions { load: 0.2, ..MapOptions::default() }).is_err());
+    assert!(
+        MapUpdater::<u32, u32>::new(&device, MapOptions { load: 0.2, ..MapOptions::default() })
+            .is_err()
+    );
     assert!(map.shrink_to(1.0).is_err());
     assert_eq!(map.get(&[1, 2]).unwrap(), [Some(3), Some(4)]);
 }

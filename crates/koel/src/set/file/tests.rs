@@ -1,4 +1,5 @@
-//! Sets saved, loaded and opened, on every device, against an oracle; and what hostile files can do.
+//! Sets saved, loaded and opened, on every device, against an oracle; and what hostile files can
+//! do.
 use super::super::kernels::plan_of;
 use super::super::{SetBuilder, SetOptions};
 use super::*;
@@ -37,7 +38,10 @@ fn check<K: Key>(set: &Set<K>, oracle: &BTreeSet<K>) {
     let queries = oracle.iter().copied().chain(strange).collect::<Vec<K>>();
     let expected = queries.iter().map(|key| oracle.contains(key)).collect::<Vec<_>>();
     assert_eq!(set.contains(&queries).unwrap(), expected, "{set:?}");
-    assert_eq!(set.count(&queries).unwrap(), expected.iter().filter(|&&found| found).count() as u64);
+    assert_eq!(
+        set.count(&queries).unwrap(),
+        expected.iter().filter(|&&found| found).count() as u64
+    );
     let mut keys = set.keys().unwrap();
     keys.sort();
     assert!(keys.iter().eq(oracle), "{set:?}");
@@ -48,14 +52,19 @@ fn sets_come_back<K: Key>(n: usize, executor: bool) {
     let path = folder.path().join("set.koel");
     let (host, gpu) = (Device::cpu_with_threads(2).unwrap(), Device::executor(n as u64));
     let built_on = if executor { &gpu } else { &host };
-    for (seed, keys) in [(0, keys::<K>(n, 0)), (5, keys::<K>(n, 5)), (3, crowded::<K>(n.min(40), 3))] {
+    for (seed, keys) in
+        [(0, keys::<K>(n, 0)), (5, keys::<K>(n, 5)), (3, crowded::<K>(n.min(40), 3))]
+    {
         let oracle = keys.iter().copied().collect::<BTreeSet<K>>();
         let set = build(built_on, &keys, seed);
         let (report, written) = (set.report().unwrap(), bytes(&set));
         assert_eq!(report.stashed > 0, seed == 3 && keys.len() > K::SLOTS as usize, "{n} keys");
         let mut sets = taken_back(&set, &path, &[&host, &gpu]);
         let info = file::info(&path).unwrap();
-        assert_eq!((info.keys, info.pairs, info.duplicates), (oracle.len(), oracle.len(), report.duplicates));
+        assert_eq!(
+            (info.keys, info.pairs, info.duplicates),
+            (oracle.len(), oracle.len(), report.duplicates)
+        );
         assert_eq!((info.seed, info.stashed, info.slots), (seed, report.stashed, report.slots));
         for device in [&gpu, &host] {
             sets.push(sets[0].to_device(device).unwrap());
@@ -64,7 +73,10 @@ fn sets_come_back<K: Key>(n: usize, executor: bool) {
             check(set, &oracle);
             assert_eq!(bytes(set), written, "{set:?}");
             let report = set.report().unwrap();
-            assert_eq!((report.duplicates, report.attempts, report.slots), (keys.len() - oracle.len(), 0, info.slots));
+            assert_eq!(
+                (report.duplicates, report.attempts, report.slots),
+                (keys.len() - oracle.len(), 0, info.slots)
+            );
         }
     }
 }
@@ -102,7 +114,9 @@ fn an_opened_set_is_never_written_to() {
     // A set in memory for more keys than it was built of.
     let keys = device.upload(&(0..1000u32).collect::<Vec<_>>()).unwrap();
     for n in [1000, 10] {
-        builder.rebuild(&mut set, &device.stream().unwrap(), keys.view().slice(..n).unwrap()).unwrap();
+        builder
+            .rebuild(&mut set, &device.stream().unwrap(), keys.view().slice(..n).unwrap())
+            .unwrap();
         let loaded = Set::<u32>::load_bytes(&device, &bytes(&set)).unwrap();
         check(&loaded, &(0..n as u32).collect());
     }
@@ -125,7 +139,9 @@ fn damage_is_found_by_those_that_read_the_slots() {
         fs::write(&path, &content).unwrap();
         let is_right = |kind: FileErrorKind| match kind {
             FileErrorKind::Checksum { section, .. } => corrupted && section == Section::Slots,
-            FileErrorKind::Pairs { found, expected } => !corrupted && (found, expected) == (1000, 999),
+            FileErrorKind::Pairs { found, expected } => {
+                !corrupted && (found, expected) == (1000, 999)
+            }
             _ => false,
         };
         let opened = opened::<Set<u64>>(&device, &path).unwrap();
@@ -143,7 +159,8 @@ fn damage_is_found_by_those_that_read_the_slots() {
     assert!(matches!(kind(opened_here::<crate::Map<u64, u64>>(&path)), FileErrorKind::Kind { .. }));
 }
 
-/// Slots that nobody built, in tables of strange shapes: lookups stay in the table, which debug assertions and the executor watch.
+/// Slots that nobody built, in tables of strange shapes: lookups stay in the table, which debug
+/// assertions and the executor watch.
 fn nonsense_is_harmless<K: Key>(seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("set.koel");
@@ -151,16 +168,18 @@ fn nonsense_is_harmless<K: Key>(seed: u64) {
     for (partitions, buckets) in [(1, 1), (1, 2), (7, 1), (3, 5), (1, 600)] {
         let shape = Shape { partitions, buckets };
         let random = |i: usize| splitmix_at(seed, i as u32);
-        let slots = (0..shape.all_buckets() as usize * K::SLOTS as usize).map(|i| match random(i) % 5 {
-            0 => K::EMPTY,
-            1 => K::narrowed(random(i % 3)),
-            _ => K::narrowed(random(i) >> 3),
-        });
+        let slots =
+            (0..shape.all_buckets() as usize * K::SLOTS as usize).map(|i| match random(i) % 5 {
+                0 => K::EMPTY,
+                1 => K::narrowed(random(i % 3)),
+                _ => K::narrowed(random(i) >> 3),
+            });
         let slots = slots.collect::<Vec<K>>();
         // In full buckets what does not belong there is a filler.
         let keys_of = |(place, bucket): (usize, &[K])| {
             let is_full = !bucket.ends_with(&[K::EMPTY]);
-            let is_key = |key: K| key != K::EMPTY && (!is_full || shape.belongs(hash(key), place as u32));
+            let is_key =
+                |key: K| key != K::EMPTY && (!is_full || shape.belongs(hash(key), place as u32));
             bucket.iter().filter(|&&key| is_key(key)).count() as u64
         };
         let pairs = slots.chunks(K::SLOTS as usize).enumerate().map(keys_of).sum::<u64>() + 1;
@@ -180,13 +199,21 @@ fn nonsense_is_harmless<K: Key>(seed: u64) {
         let mut content = [&header.encode()[..], bytemuck::cast_slice(&slots)].concat();
         seal(&mut content);
         fs::write(&path, content).unwrap();
-        let keys = slots.iter().map(|&key| unmixed(3, key)).chain((0..200).map(|i| K::narrowed(random(i))));
+        let keys = slots
+            .iter()
+            .map(|&key| unmixed(3, key))
+            .chain((0..200).map(|i| K::narrowed(random(i))));
         let keys = keys.collect::<Vec<K>>();
-        for set in
-            [opened::<Set<K>>(&host, &path).unwrap(), Set::load(&host, &path).unwrap(), Set::load(&gpu, &path).unwrap()]
-        {
+        for set in [
+            opened::<Set<K>>(&host, &path).unwrap(),
+            Set::load(&host, &path).unwrap(),
+            Set::load(&gpu, &path).unwrap(),
+        ] {
             let found = set.contains(&keys).unwrap();
-            assert_eq!(set.count(&keys).unwrap(), found.into_iter().filter(|&found| found).count() as u64);
+            assert_eq!(
+                set.count(&keys).unwrap(),
+                found.into_iter().filter(|&found| found).count() as u64
+            );
             assert_eq!(set.keys().unwrap().len(), header.pairs as usize);
         }
     }
@@ -208,7 +235,8 @@ fn old_files_are_read<K: Key>() {
     let path = old_file(&format!("set_{}.koel", std::any::type_name::<K>()));
     let info = file::verify(&path).unwrap();
     assert_eq!((info.seed, info.duplicates, info.stashed > 0, info.held), (5, 1, true, true));
-    for set in [Set::<K>::load(&device, &path).unwrap(), opened::<Set<K>>(&device, &path).unwrap()] {
+    for set in [Set::<K>::load(&device, &path).unwrap(), opened::<Set<K>>(&device, &path).unwrap()]
+    {
         check(&set, &keys.iter().copied().collect());
     }
 }

@@ -6,13 +6,18 @@ use crate::error::Error;
 use crate::map::kernels::read_header;
 use crate::map::plan::Sizes;
 use crate::seed::Seeds;
-use crate::update::tests::{FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, key, plan};
 use crate::update::tests::{
-    batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
+    FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, key, plan,
+};
+use crate::update::tests::{
+    batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
+    not_done_is_told, stash,
 };
 use koel_kernels::map::header;
 use koel_kernels::map::update::operation::{EACH, ERASE, INSERT};
-use koel_kernels::set::layout::{Member, class_bits, finished, hash, in_bucket, mixed, unmixed, with_key};
+use koel_kernels::set::layout::{
+    Member, class_bits, finished, hash, in_bucket, mixed, unmixed, with_key,
+};
 use std::collections::HashSet;
 use std::sync::Mutex;
 
@@ -31,7 +36,8 @@ impl<K: Key> Tested for Set<K> {
         }
         let mut slots = slots::<K>(device, &plan).unwrap();
         let mut passes = Passes::new(device, &plan, Lengths::of_set::<K>(&plan)).unwrap();
-        build(&stream, &plan, Seeds::new(Some(SEED), true), k.view(), &mut slots, &mut passes).unwrap();
+        build(&stream, &plan, Seeds::new(Some(SEED), true), k.view(), &mut slots, &mut passes)
+            .unwrap();
         let (device, storage) = (device.clone(), Storage::Kernels(slots));
         Set { device, plan, storage, report: Mutex::new(Report::InHeader(0, None, 0)) }
     }
@@ -68,41 +74,54 @@ fn few_keys_beside_others() {
     few::<Set<u64>>(5, 0.9);
     few::<Set<u64>>(6, 0.5);
 }
-/// Fillers are what does not belong to its bucket, with whatever hash: other programs may have others than ours. A set on a CPU meets those of
-/// a GPU's.
+/// Fillers are what does not belong to its bucket, with whatever hash: other programs may have
+/// others than ours. A set on a CPU meets those of a GPU's.
 #[test]
 fn fillers_of_other_programs() {
     const FILLERS: usize = 20;
     for limits in [ONE, WHOLE] {
         let mut world = World::<Set>::new(&device(1), plan::<Set>(900, 0.8), limits);
         let shape = world.table.plan.shape;
-        let Storage::Kernels(table) = &mut world.table.storage else { unreachable!("kernels build it") };
-        let (mut slots, mut header) = (table.slots.download().unwrap(), table.header.download().unwrap());
-        let full = slots.chunks_exact_mut(8).enumerate().filter(|(_, bucket)| bucket[7] != u32::EMPTY);
+        let Storage::Kernels(table) = &mut world.table.storage else {
+            unreachable!("kernels build it")
+        };
+        let (mut slots, mut header) =
+            (table.slots.download().unwrap(), table.header.download().unwrap());
+        let full =
+            slots.chunks_exact_mut(8).enumerate().filter(|(_, bucket)| bucket[7] != u32::EMPTY);
         for (place, slots) in full.take(FILLERS) {
             let bucket = [u32::half(|i| slots[i as usize]), u32::half(|i| slots[4 + i as usize])];
             world.oracle.remove(&unmixed(header[header::SEED as usize], slots[0])).unwrap();
             let foreign = (0xC000_0000..).find(|&h| !shape.belongs(h, place as u32)).unwrap();
-            let bucket = finished::<u32>(with_key::<u32>(bucket, 0, foreign), class_bits::<u32>(bucket));
+            let bucket =
+                finished::<u32>(with_key::<u32>(bucket, 0, foreign), class_bits::<u32>(bucket));
             slots.iter_mut().enumerate().for_each(|(i, slot)| *slot = in_bucket::<u32>(&bucket, i));
         }
         header[header::PAIRS as usize] -= FILLERS as u32;
         table.slots.view_mut().copy_from_host(&slots).unwrap();
         table.header.view_mut().copy_from_host(&header).unwrap();
         world.check();
-        let on_cpu = |world: &World<Set>| world.table.to_device(&Device::cpu_with_threads(1).unwrap()).unwrap();
+        let on_cpu = |world: &World<Set>| {
+            world.table.to_device(&Device::cpu_with_threads(1).unwrap()).unwrap()
+        };
         let mut other = on_cpu(&world);
         for operation in [INSERT, ERASE, EACH, INSERT] {
             let numbers = world.some(150, 1000);
             world.apply(operation, &numbers);
             let kept = on_cpu(&world);
-            assert!(kept.keys().unwrap().into_iter().collect::<HashSet<_>>() == world.oracle.keys().copied().collect());
+            assert!(
+                kept.keys().unwrap().into_iter().collect::<HashSet<_>>()
+                    == world.oracle.keys().copied().collect()
+            );
         }
         // Some of what comes takes the place of fillers there.
         let new = (2000..2300).map(key::<Set>).collect::<Vec<_>>();
         let before = other.len().unwrap();
         assert_eq!(other.insert(&new).unwrap(), vec![Outcome::Inserted; new.len()]);
-        assert_eq!((other.len().unwrap(), other.keys().unwrap().len()), (before + new.len(), before + new.len()));
+        assert_eq!(
+            (other.len().unwrap(), other.keys().unwrap().len()),
+            (before + new.len(), before + new.len())
+        );
         assert!(other.contains(&new).unwrap().into_iter().all(|found| found));
     }
 }
@@ -146,16 +165,20 @@ fn the_stash_is_emptied_when_there_is_room() {
     stash::<Set<u32>>(1, 140);
     stash::<Set<u64>>(2, 80);
 }
-/// A set is as good for lookups as a new one: after most keys are erased in whole partitions, hardly one is in its second bucket.
+/// A set is as good for lookups as a new one: after most keys are erased in whole partitions,
+/// hardly one is in its second bucket.
 fn home<K: Key>(seed: u64) {
     for device in [device(seed), Device::cpu_with_threads(2).unwrap()] {
         let away = |set: &Set<K>| {
             let set = set.to_device(&Device::cpu().unwrap()).unwrap();
-            let Storage::Cpu(OnCpu { table, .. }) = &set.storage else { unreachable!("it is there") };
+            let Storage::Cpu(OnCpu { table, .. }) = &set.storage else {
+                unreachable!("it is there")
+            };
             let shape = set.plan.shape;
             let buckets = (0..).zip(table.host().chunks(K::SLOTS as usize));
             let keys = buckets.flat_map(|(place, keys)| keys.iter().map(move |&key| (place, key)));
-            keys.filter(|&(place, key)| key != K::EMPTY && shape.first_place(hash(key)) != place).count()
+            keys.filter(|&(place, key)| key != K::EMPTY && shape.first_place(hash(key)) != place)
+                .count()
         };
         let mut world = World::<Set<K>>::new(&device, plan::<Set<K>>(900, 0.95), WHOLE);
         assert!(away(&world.table) > 90);
@@ -190,7 +213,8 @@ fn tiny_sets() {
             for limits in [ONE, FULL] {
                 let mut world = World::<Set<u64>>::new(&device, plan::<Set<u64>>(n, 0.95), limits);
                 for operation in [INSERT, ERASE, EACH, EACH] {
-                    for numbers in [&[0, 1, 3, 3][..], &[5, 5, 2, 9, 10], &[0, 1, 2, 3, 4, 5, 6, 7]] {
+                    for numbers in [&[0, 1, 3, 3][..], &[5, 5, 2, 9, 10], &[0, 1, 2, 3, 4, 5, 6, 7]]
+                    {
                         world.apply(operation, numbers);
                     }
                 }
@@ -253,7 +277,9 @@ fn wrong_arguments_are_errors() {
     let elsewhere = other.stream().unwrap();
     let done = updater.apply(&mut set, &elsewhere, erase, two.view(), outcomes.view_mut());
     assert!(matches!(done, Err(Error::WrongDevice { .. })), "{done:?}");
-    assert!(SetUpdater::<u32>::new(&device, SetOptions { load: 0.2, ..SetOptions::default() }).is_err());
+    assert!(
+        SetUpdater::<u32>::new(&device, SetOptions { load: 0.2, ..SetOptions::default() }).is_err()
+    );
     assert!(set.shrink_to(1.0).is_err());
     assert!(set.update(&[SetOperation::Insert], &[1, 2]).is_err());
     assert_eq!(set.contains(&[1, 2]).unwrap(), [true, true]);
