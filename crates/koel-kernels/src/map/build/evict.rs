@@ -1,0 +1,260 @@
+//! Eviction: pairs that found both their buckets full.
+use super::copies::lesser_copies;
+use super::near::{FREE, GIVEN_UP, HOMELESS, Lists, Partition, class_mark, pick};
+use crate::map::layout::EMPTY;
+use crate::map::records::Placed;
+use koel_simt::{Thread, unroll};
+
+/// Evictions of a pair before it is given up.
+pub(in crate::map) const MAX_MOVES: u32 = 500;
+/// Pairs of a warp that all its lanes help: of small inputs, where nothing else is to be done
+/// meanwhile, and the last ones of others.
+const FEW: u32 = 4;
+const LAST: u32 = 1;
+/// Evictions of a pair from which on all lanes help, and as how many of them their help counts.
+const LONG: u32 = 16;
+pub(in crate::map) const HELP: u32 = 60;
+/// Pairs of a partition that were given up, from which on the others are given up after few
+/// evictions: so many have no room only if keys were chosen.
+const MANY_GIVEN_UP: u32 = 256;
+/// Pairs that an evicting warp works on: fewer warps collide less.
+const PAIRS_PER_WARP: u32 = 40;
+
+/// Places the first `missed` pairs of the second list, which found both their buckets full. A pair
+/// without a slot afterwards is homeless. Returns how many copies it dropped. All `BLOCK` threads of
+/// the block call it; a barrier follows if something was given up.
+#[inline(always)]
+pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u32>(
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+    help: u32,
+    missed: u32,
+) -> u32 {
+    let (shape, lengths) = (part.shape, lists.lengths);
+    let mut dropped = 0;
+    let warps = missed.div_ceil(if R::EXACT { FEW } else { PAIRS_PER_WARP }).clamp(1, BLOCK / 32);
+    if t.warp_id() < warps {
+        // A warp's share, without a division that could be by zero.
+        let share = missed.checked_div(warps).unwrap_or(0) + 1;
+        let start = (share * t.warp_id()).min(missed);
+        dropped = evict::<R, CHECK>(t, part, lists, help, start, (start + share).min(missed));
+    }
+    t.barrier();
+
+    // Normally nothing was given up.
+    let given_up = lengths.load_volatile(GIVEN_UP);
+    if given_up != 0 {
+        let mut i = t.id();
+        while i < given_up {
+            let e = lists.first.load(i);
+            let h = part.hash(e);
+            let first = shape.first(h);
+            // Its class is marked: it missed its first bucket once, or was evicted from it.
+            let slot =
+                part.take_last_slot(first).or_else(|| part.take_last_slot(shape.other(h, first)));
+            match slot {
+                Some(slot) => part.slots.store_volatile(slot, e),
+                None => lists.second.store(lengths.fetch_add(HOMELESS, 1), e),
+            }
+            i += BLOCK;
+        }
+        t.barrier();
+    }
+    dropped
+}
+
+/// Looks for a way to a free slot for a pair that found both its buckets full: past one pair that
+/// goes to its other bucket, or two. All lanes of a warp look, each at one way of 32. Gives the
+/// pair that has no place afterwards: [`EMPTY`] if all have, the one it was given if nothing was
+/// moved, or one that was moved by which somebody else was faster.
+#[inline(always)]
+fn search_together<R: Placed, const CHECK: bool>(t: Thread, part: Partition<R>, pair: u64) -> u64 {
+    let (shape, lane, warp) = (part.shape, t.lane(), t.warp());
+    let h = part.hash(pair);
+    let first = shape.first(h);
+    // Each lane has a pair of a bucket, one of the bucket where that would go, and the bucket where
+    // this would go.
+    let bucket = if lane < 16 { first } else { shape.other(h, first) };
+    let slot = 4 * bucket + (lane >> 2 & 3);
+    // Others may change it meanwhile: what four lanes look behind is what one of them saw.
+    let evicted = warp.shfl(part.slots.load_volatile(slot), lane & !3);
+    let h_evicted = part.hash(if evicted != EMPTY { evicted } else { pair });
+    let next = shape.other(h_evicted, bucket);
+    let next_slot = 4 * next + (lane & 3);
+    let next_evicted = part.slots.load_volatile(next_slot);
+    let h_next = part.hash(if next_evicted != EMPTY { next_evicted } else { pair });
+    let last = shape.other(h_next, next);
+    // Nothing leaves a bucket that is not full for good: a slot that is empty may be given back.
+    let half = 0xFFFF << (lane & 16);
+    let mut one = warp.ballot(evicted == EMPTY) & half == 0;
+    let mut two = warp.ballot(next_evicted == EMPTY) >> (lane & 28) & 0xF == 0;
+    if CHECK {
+        // Copies do not part.
+        unroll::<3>(|i| {
+            one &= warp.shfl_xor(h_evicted, 4 * (i as u32 + 1)) != h_evicted;
+            two &= warp.shfl_xor(h_next, i as u32 + 1) != h_next;
+        });
+    }
+    two &= one;
+    one &= part.words.load_volatile(next) & FREE != 0;
+    two &= part.words.load_volatile(last) & FREE != 0;
+    let (ones, twos) = (warp.ballot(one), warp.ballot(two));
+    let ways = if ones != 0 { ones } else { twos };
+    let way = ways.trailing_zeros() & 31;
+    let mut left = pair;
+    if ways != 0 && lane == way {
+        let end = if ones != 0 { next } else { last };
+        if let Some(free) = part.take_slot(end) {
+            if shape.first(h_evicted) == bucket {
+                part.words.fetch_or(bucket, class_mark(h_evicted));
+            }
+            if part.slots.cas(slot, evicted, pair) == evicted {
+                part.mark_changed(bucket);
+                left = evicted;
+            }
+            if left == evicted && ones == 0 {
+                if shape.first(h_next) == next {
+                    part.words.fetch_or(next, class_mark(h_next));
+                }
+                if part.slots.cas(next_slot, next_evicted, evicted) == next_evicted {
+                    part.mark_changed(next);
+                    left = next_evicted;
+                }
+            }
+            if left != pair && (ones != 0 || left != evicted) {
+                part.slots.store_volatile(free, left);
+                left = EMPTY;
+            } else {
+                // Somebody was faster: the slot is free again.
+                part.words.fetch_or(end, 1 << (free & 3));
+            }
+        }
+    }
+    warp.shfl(left, way)
+}
+
+/// Evicts for the pairs `next..to` of the second list, one lane each; what is given up is appended
+/// to the first list. Tells how many copies it dropped.
+#[inline(always)]
+fn evict<R: Placed, const CHECK: bool>(
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+    help: u32,
+    mut next: u32,
+    to: u32,
+) -> u32 {
+    let (shape, lane, lengths) = (part.shape, t.lane(), lists.lengths);
+    let (mut active, mut x, mut bucket, mut moves, mut dropped) = (false, EMPTY, 0, 0, 0);
+    loop {
+        // Lanes that are done take the next pairs together.
+        let idle = t.warp().ballot(!active);
+        if idle != 0 && next < to {
+            if !active {
+                let i = next + t.rank_in(idle);
+                if i < to {
+                    x = lists.second.load(i);
+                    (active, bucket, moves) = (x != EMPTY, shape.first(part.hash(x)), 0);
+                }
+            }
+            next += idle.count_ones();
+        } else if idle == !0 {
+            break;
+        }
+        // All lanes help the few that are left at the end, and those that take long.
+        let few = t.warp().ballot(active).count_ones() <= if R::EXACT { FEW } else { LAST };
+        let mut rest = t.warp().ballot(active && (few || moves >= LONG));
+        while rest != 0 {
+            let helped = rest.trailing_zeros();
+            rest &= rest - 1;
+            let pair = t.warp().shfl(x, helped);
+            let left = search_together::<R, CHECK>(t, part, pair);
+            if lane == helped {
+                moves += help;
+                if left != pair {
+                    (active, x, bucket) = (left != EMPTY, left, shape.first(part.hash(left)));
+                }
+            }
+        }
+        if !active {
+            continue;
+        }
+        let y = part.bucket(bucket);
+        if y[0] == EMPTY || y[1] == EMPTY || y[2] == EMPTY || y[3] == EMPTY {
+            // Rare: a slot is being filled at this moment, or was given back.
+            if let Some(slot) = part.take_slot(bucket) {
+                part.slots.store_volatile(slot, x);
+                active = false;
+            }
+        } else {
+            // One of the four whose other bucket has room, else any of them.
+            let hashes = y.map(|e| part.hash(e));
+            if hashes == [part.hash(x); 4] {
+                // Keys that were chosen: none has more room elsewhere than this one. Perhaps there
+                // are others in its other bucket.
+                bucket = shape.other(part.hash(x), bucket);
+                if moves > MAX_MOVES || part.bucket(bucket).map(|e| part.hash(e)) == hashes {
+                    lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
+                    active = false;
+                }
+                moves += 1;
+                continue;
+            }
+            let lesser = if CHECK { lesser_copies::<R>(part, y, FREE).0 } else { 0 };
+            if lesser != 0 {
+                // It needs no slot any more.
+                let slot = lesser.trailing_zeros();
+                if part.slots.cas(4 * bucket + slot, pick(slot, y), x) == pick(slot, y) {
+                    dropped += 1;
+                    active = false;
+                }
+                continue;
+            }
+            let other = hashes.map(|h| shape.other(h, bucket));
+            let free = [0, 1, 2, 3].map(|s| part.words.load_volatile(other[s]) & FREE);
+            let mut hit = 4;
+            unroll::<4>(|s| {
+                if free[s] != 0 && (hit == 4 || (s as u32 ^ lane) & 1 == 0) {
+                    hit = s as u32;
+                }
+            });
+            let swaps = hit == 4;
+            if swaps {
+                hit = (moves + lane) & 3;
+            }
+            let (evicted, its_other) = (pick(hit, y), pick(hit, other));
+            let slot = if swaps { None } else { part.take_slot(its_other) };
+            if swaps || slot.is_some() {
+                let h = part.hash(evicted);
+                if shape.first(h) == bucket {
+                    part.words.fetch_or(bucket, class_mark(h));
+                }
+                if part.slots.cas(4 * bucket + hit, evicted, x) == evicted {
+                    part.mark_changed(bucket);
+                    match slot {
+                        Some(slot) => {
+                            part.slots.store_volatile(slot, evicted);
+                            active = false;
+                        }
+                        None => (x, bucket) = (evicted, its_other),
+                    }
+                } else if let Some(slot) = slot {
+                    // Somebody was faster: the slot is free again.
+                    part.words.fetch_or(its_other, 1 << (slot & 3));
+                }
+            }
+        }
+        moves += active as u32;
+        // An update has no registers left for that, and no keys that were chosen for long.
+        let many = !R::MARKS_CHANGES
+            && active
+            && moves > LONG
+            && lengths.load_volatile(GIVEN_UP) > MANY_GIVEN_UP;
+        if active && (many || moves > MAX_MOVES) {
+            lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
+            active = false;
+        }
+    }
+    dropped
+}

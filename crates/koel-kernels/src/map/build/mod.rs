@@ -1,0 +1,467 @@
+//! Builds a table: one block turns one partition into its buckets, in shared memory, and writes
+//! them out once. A pair is read once and written once.
+//!
+//! In shared memory a pair is a [record](super::records) of 64 bits, whatever its types. A block has
+//! its buckets there and two lists ([`near`]). Its steps, with a barrier between each two:
+//! * **Count.** Every pair counts itself into its first bucket; the first four get its slots. The
+//!   others are listed.
+//! * **[Place](Steps::place_listed).** The listed pairs try their second bucket in the same way, and
+//!   mark their class in the first. So do pairs of this partition from the overflow areas.
+//! * **[Evict](evict).** Each pair that found both buckets full looks at the four pairs of a bucket,
+//!   moves one whose other bucket has room, or swaps with one and goes on with that. Then what was
+//!   given up tries both buckets again, now that nobody gives slots back. A pair without a slot
+//!   after that is *homeless*.
+//! * **[Write](Steps::write_buckets).** Full buckets are ordered so that they encode their class
+//!   bits, and everything is written. A bucket from which copies were dropped, and that would hide
+//!   keys if it were no longer full, gets [fillers](Shape::filler).
+//! * **[Resolve](Steps::resolve_suspects).** Keys whose copies may still be in several places are
+//!   resolved, and their buckets are written again.
+//! * **[Stash](Steps::stash_homeless).** Homeless pairs go to the stash.
+//!
+//! # Concurrent eviction
+//! Buckets are read while others change them. Whatever was seen is confirmed before it counts: a
+//! slot is taken by clearing its bit among the free slots of its bucket, and a pair is replaced by
+//! compare-and-swap of all its 64 bits. No record occurs twice (those of equal pairs of equal
+//! stretches may, which the resolve step sets right), so what is equal is what was seen.
+//!
+//! # Equal keys
+//! Of copies that meet, the one with the greatest stamp stays ([`copies`]):
+//! * In the place step a pair that missed a bucket is merged with a copy there; after it, also with
+//!   another pair that missed both buckets.
+//! * From then on only pairs of one bucket can be copies. A pair that evicts and comes to a full
+//!   bucket with two copies takes the slot of the lesser: copies do not part. The write step merges
+//!   what is left.
+//!
+//! Where stamps do not decide, because they are equal or one is unknown, a key becomes *suspect*:
+//! the resolve step looks for its copies in both buckets and among the homeless pairs, and makes the
+//! key *contested* if several have the greatest stamp. Of more than two copies with one stamp two
+//! suffice, so a frequent key needs no more room than a rare one.
+mod copies;
+mod evict;
+mod near;
+mod write;
+
+pub(super) use evict::{HELP, MAX_MOVES, place_missed};
+pub(super) use near::{
+    CHANGED, FREE, HOMELESS, LENGTHS, LISTED, Lists, MISSED_TWICE, Partition, clear, in_shared,
+};
+pub use write::write_bucket;
+
+use super::layout::{EMPTY, Layout, Narrow, Shape, Wide};
+use super::partition::{Stamps, paired};
+use super::records::{Indexed, Recorded, Records, Stamped};
+use super::state;
+use copies::merge;
+use core::marker::PhantomData;
+use koel_simt::{Buf, In, Thread, block, kernel, unroll};
+use near::UNCOMPARED;
+
+/// Threads of a block.
+pub const THREADS: u32 = 256;
+/// Pairs of a thread.
+pub const ITEMS: usize = 16;
+/// Pairs of a partition, at most, overflow not counted.
+pub const MOST: u32 = THREADS * ITEMS as u32;
+const _: () = assert!(ITEMS.is_multiple_of(BATCH));
+/// Slots that a thread asks for before it waits for the first.
+const BATCH: usize = 8;
+/// The same, of small inputs.
+const INDEXED: usize = 4;
+
+/// Bytes of shared memory for partitions of this many buckets, with lists of this length.
+pub const fn shared_bytes(buckets: u32, list: u32) -> u32 {
+    buckets * 32 + buckets.next_multiple_of(4) * 4 + 2 * list * 8 + LENGTHS * 4
+}
+
+/// Where the bins of the last partition pass are, and how much they hold: a kernel's argument.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Source {
+    /// Places of a bin: even.
+    pub room: u32,
+    /// The stash has 2^this slots.
+    pub stash_bits: u32,
+    /// The table of contested keys has 2^this slots.
+    pub contested_bits: u32,
+    /// Pairs that a list has room for.
+    pub list: u32,
+    /// Partitions of a group.
+    pub each: u32,
+    /// Pairs that the overflow area of a pass has room for.
+    pub area: u32,
+    /// Bins of the first of two passes, before those of the second; 0: there was one pass.
+    pub groups: u32,
+}
+// SAFETY: plain numbers, no padding.
+#[cfg(not(target_arch = "nvptx64"))]
+unsafe impl koel_simt::Arg for Source {}
+
+/// Where a block's partition goes, and what blocks share.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub source: Source,
+    pub slots: Buf<u64>,
+    pub stash: Buf<u64>,
+    pub contested: Buf<u64>,
+    pub build_state: Buf<u32>,
+}
+
+/// Builds from the bins of the partition passes.
+#[inline(always)]
+fn build_stamped<L: Recorded, const CHECK: bool>(
+    t: Thread,
+    shape: Shape,
+    stamps: Stamps,
+    pairs: In<u64>,
+    counts: In<u32>,
+    valid: In<u32>,
+    overflow: In<u64>,
+    to: Target,
+) {
+    let source = to.source;
+    let (id, p) = (t.id(), t.block());
+    let group = p.checked_div(source.each).unwrap_or(0);
+    let (top, layout) = (stamps.top(group), PhantomData);
+    let from = Stamped::<L> {
+        stamps,
+        top,
+        bins: pairs,
+        bin: p * source.room,
+        room: source.room,
+        overflow,
+        layout,
+    };
+    let (part, lists) = in_shared(t, shape, to, from);
+
+    t.wait_for_previous();
+    t.let_next_start();
+    // What a bin had no room for is behind the bins.
+    let valid_here = valid.get(source.groups + p);
+    let of_group = if source.groups != 0 { valid.get(group) } else { !0 };
+    let count = counts.get(source.groups + p).min(valid_here).min(source.room);
+    let number = |j| paired::<{ THREADS as usize }>(id, j);
+    let mut e = [EMPTY; ITEMS];
+    if count != 0 {
+        // Who has nothing to read reads the last two pairs again: no branch that others wait for.
+        let last = (count & !1).saturating_sub(2);
+        if count > 1 {
+            unroll::<ITEMS>(|j| {
+                if j % 2 == 0 {
+                    [e[j], e[j + 1]] =
+                        L::two_heads(pairs, (from.bin + number(j as u32).min(last)) / 2);
+                }
+            });
+        }
+        if !count.is_multiple_of(2) {
+            unroll::<ITEMS>(|j| {
+                if j % 2 == 0 && number(j as u32) == count - 1 {
+                    e[j] = L::head(L::pairs(pairs).get(from.bin + count - 1));
+                }
+            });
+        }
+    }
+    clear(t, part, lists);
+    t.barrier();
+
+    // Count.
+    let mut missed = 0u32;
+    unroll::<{ ITEMS / BATCH }>(|batch| {
+        let mut places = [0; BATCH];
+        unroll::<BATCH>(|l| {
+            let j = batch * BATCH + l;
+            if number(j as u32) < count {
+                e[j] = L::record(e[j], number(j as u32), from);
+                places[l] = part.words.fetch_add(shape.first(part.hash(e[j])), 1);
+            }
+        });
+        unroll::<BATCH>(|l| {
+            let j = batch * BATCH + l;
+            if number(j as u32) < count {
+                if places[l] < 4 {
+                    part.slots.store_volatile(4 * shape.first(part.hash(e[j])) + places[l], e[j]);
+                } else {
+                    missed |= 1 << j;
+                }
+            }
+        });
+    });
+    let all = missed.count_ones();
+    let before = block::warp_inclusive_sum(t, all);
+    let mut at = 0;
+    if t.lane() == 31 {
+        at = lists.lengths.fetch_add(LISTED, before);
+    }
+    at = t.warp().shfl(at, 31) + before - all;
+    unroll::<ITEMS>(|j| {
+        if missed >> j & 1 != 0 {
+            if at < source.list {
+                lists.first.store(at, e[j]);
+                missed &= !(1 << j);
+            }
+            at += 1;
+        }
+    });
+    build_rest::<_, CHECK>(
+        t,
+        part,
+        lists,
+        to,
+        count,
+        missed,
+        number,
+        [of_group == !0, valid_here == !0],
+    )
+}
+
+/// Builds from the bins of the [pass over small inputs](super::small), in loops.
+#[inline(always)]
+pub(super) fn build_indexed<L: Layout>(
+    t: Thread,
+    shape: Shape,
+    from: Indexed<L>,
+    counts: In<u32>,
+    valid: In<u32>,
+    to: Target,
+) {
+    let (source, p) = (to.source, t.block());
+    let (part, lists) = in_shared(t, shape, to, from);
+    clear(t, part, lists);
+    t.wait_for_previous();
+    t.let_next_start();
+    let valid_here = valid.get(p);
+    let count = counts.get(p).min(valid_here).min(source.room);
+    t.barrier();
+    build_in_loops::<_, true>(t, part, lists, to, count, valid_here == !0)
+}
+
+/// Everything behind the clearing of a partition, and a barrier behind that, for `count` pairs,
+/// [`MOST_IN_LOOPS`] at most. `valid`: whether none are behind the bins.
+#[inline(always)]
+pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+    to: Target,
+    count: u32,
+    valid: bool,
+) {
+    // Count.
+    let (shape, from, list) = (part.shape, part.from, to.source.list);
+    let number = |j| j * THREADS + t.id();
+    let (mut missed, mut j) = (0u32, 0);
+    while number(j) < count {
+        let mut e = [EMPTY; INDEXED];
+        unroll::<INDEXED>(|l| {
+            if number(j + l as u32) < count {
+                e[l] = from.record(number(j + l as u32));
+            }
+        });
+        unroll::<INDEXED>(|l| {
+            if e[l] != EMPTY && !part.count_in(shape.first(part.hash(e[l])), e[l]) {
+                let at = lists.lengths.fetch_add(LISTED, 1);
+                if at < list {
+                    lists.first.store(at, e[l]);
+                } else {
+                    missed |= 1 << (j + l as u32);
+                }
+            }
+        });
+        j += INDEXED as u32;
+    }
+    build_rest::<_, CHECK>(t, part, lists, to, count, missed, number, [true, valid])
+}
+/// So many pairs are built in loops, at most: a thread has a bit for each of its own.
+pub(super) const MOST_IN_LOOPS: u32 = 32 * THREADS;
+
+/// What the steps of a build work on.
+#[derive(Clone, Copy)]
+struct Steps<R> {
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+    to: Target,
+}
+/// What waits in the overflow areas of the passes, for all partitions.
+#[derive(Clone, Copy)]
+struct Behind {
+    first: u32,
+    all: u32,
+}
+
+/// Everything after the count. `count`: pairs in the bin. `missed`: pairs of this thread for which
+/// the list had no room, pair `number(j)` of the bin for bit `j`. `valid`: whether no pairs are in
+/// the overflow area of each pass.
+#[inline(always)]
+fn build_rest<R: Records, const CHECK: bool>(
+    t: Thread,
+    part: Partition<R>,
+    lists: Lists,
+    to: Target,
+    count: u32,
+    missed: u32,
+    number: impl Fn(u32) -> u32,
+    valid: [bool; 2],
+) {
+    let steps = Steps { t, part, lists, to };
+    t.barrier();
+    // If an area was too small, the build has failed, and looking at all that is there would take
+    // long.
+    let Some(behind) = steps.behind(valid) else { return };
+    let mut dropped = steps.place_listed::<CHECK>(missed, number, behind);
+    t.barrier();
+    steps.free_slots();
+    if lists.is_lost() {
+        return;
+    }
+    let missed_twice = lists.lengths.load_volatile(MISSED_TWICE);
+    if CHECK {
+        dropped += steps.merge_missed_twice(missed_twice);
+    }
+    t.barrier();
+    // Where there are more pairs than two choices of four can place, some search in vain.
+    let help = if count * 25 > part.shape.buckets * 97 { MAX_MOVES } else { HELP };
+    dropped += place_missed::<R, CHECK, THREADS>(t, part, lists, help, missed_twice);
+    let homeless = lists.lengths.load_volatile(HOMELESS);
+    let suspects = steps.write_buckets::<CHECK>(homeless, &mut dropped);
+    let mut resolved = false;
+    if CHECK {
+        // Normally nothing is suspect.
+        let may_be = !R::EXACT || behind.all != 0 || lists.lengths.load_volatile(UNCOMPARED) != 0;
+        resolved = may_be && t.barrier_count(suspects) != 0;
+        if resolved {
+            dropped += steps.resolve_suspects(homeless);
+        }
+        dropped = block::warp_inclusive_sum(t, dropped);
+        if t.lane() == 31 && dropped != 0 {
+            to.build_state.fetch_add(state::DROPPED, dropped);
+        }
+    }
+    steps.stash_homeless(homeless, resolved);
+}
+
+impl<R: Records> Steps<R> {
+    /// What is in the overflow areas, whose counts no longer change; `None` if one was too small.
+    #[inline(always)]
+    fn behind(self, [valid_first, valid_second]: [bool; 2]) -> Option<Behind> {
+        let Target { source, build_state, .. } = self.to;
+        let count = |all_valid, word| if all_valid { 0 } else { build_state.load_relaxed(word) };
+        let first = count(valid_first, state::OVERFLOW_FIRST);
+        let second = count(valid_second, state::OVERFLOW_SECOND);
+        (first.max(second) <= source.area).then_some(Behind { first, all: first + second })
+    }
+    /// The place step: for the listed pairs, those that the list had no room for, and those in the
+    /// overflow areas. Returns how many copies it dropped.
+    #[inline(always)]
+    fn place_listed<const CHECK: bool>(
+        self,
+        mut missed: u32,
+        number: impl Fn(u32) -> u32,
+        behind: Behind,
+    ) -> u32 {
+        let Steps { t, part, lists, to: Target { source, .. } } = self;
+        let (id, p, shape) = (t.id(), t.block(), part.shape);
+        let listed = lists.lengths.load_volatile(LISTED).min(source.list);
+        let (mut next, mut next_behind, mut dropped) = (id, id, 0);
+        loop {
+            let e = if next < listed {
+                next += THREADS;
+                lists.first.load(next - THREADS)
+            } else if lists.is_lost() {
+                break;
+            } else if missed != 0 {
+                let j = missed.trailing_zeros();
+                missed &= missed - 1;
+                part.from.record(number(j))
+            } else if next_behind < behind.all {
+                let area = if next_behind < behind.first { 0 } else { source.area - behind.first };
+                let (e, h) = part.from.behind(area + next_behind);
+                next_behind += THREADS;
+                if shape.partition(h) != p {
+                    continue;
+                }
+                if CHECK {
+                    // Another copy from there may not see this one in a bucket before it goes on
+                    // to the next.
+                    part.suspect(e);
+                }
+                if part.count_in(shape.first(h), e) {
+                    continue;
+                }
+                e
+            } else {
+                break;
+            };
+            dropped += self.place_or_miss::<CHECK>(e);
+        }
+        dropped
+    }
+    /// Merges a pair that found its first bucket full with a copy, or gives it a slot of its second
+    /// bucket, or lists it as missed twice. Returns how many copies it dropped.
+    #[inline(always)]
+    fn place_or_miss<const CHECK: bool>(self, e: u64) -> u32 {
+        let Steps { part, lists, to: Target { source, contested, .. }, .. } = self;
+        let shape = part.shape;
+        let first = shape.first(part.hash(e));
+        let (mut bucket, mut ties) = (first, 0);
+        loop {
+            if CHECK && merge::<R>(part, lists, bucket, e, &mut ties, source, contested) {
+                return 1;
+            }
+            let second = shape.other(part.hash(e), first);
+            if bucket == first && part.try_second(e) {
+                return 0;
+            }
+            if bucket == second {
+                lists.miss_twice(e);
+                return 0;
+            }
+            bucket = second;
+        }
+    }
+    /// Turns the counts of all buckets into their free slots.
+    #[inline(always)]
+    fn free_slots(self) {
+        let part = self.part;
+        let mut i = self.t.id();
+        while i < part.shape.buckets {
+            part.count_to_free(i);
+            i += THREADS;
+        }
+    }
+}
+
+macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $check:literal;)*) => { $(
+    $(#[$doc])*
+    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list), starts_early)]
+    pub fn $name(
+        t: Thread,
+        shape: Shape,
+        source: Source,
+        stamps: Stamps,
+        pairs: In<u64>,
+        counts: In<u32>,
+        valid: In<u32>,
+        overflow: In<u64>,
+        slots: Buf<u64>,
+        stash: Buf<u64>,
+        contested: Buf<u64>,
+        build_state: Buf<u32>,
+    ) {
+        let to = Target { source, slots, stash, contested, build_state };
+        build_stamped::<$layout, $check>(t, shape, stamps, pairs, counts, valid, overflow, to)
+    }
+)* } }
+entries! {
+    /// Builds partition `t.block()`, and finds equal keys.
+    ///
+    /// `counts`, `valid`: pairs that came to each bin of both passes, and at most how many of them
+    /// are in it: all ones if all are. `overflow`: the overflow areas of the passes, whose pairs
+    /// `build_state` counts. The stash is empty, but for what other blocks put there.
+    MAP map_build Narrow, true;
+    /// The same for wide pairs.
+    MAP_WIDE map_build_wide Wide<u64, u64>, true;
+    /// As `map_build`, where no two keys are equal.
+    MAP map_build_unchecked Narrow, false;
+    /// As `map_build_wide`, where no two keys are equal.
+    MAP_WIDE map_build_unchecked_wide Wide<u64, u64>, false;
+}

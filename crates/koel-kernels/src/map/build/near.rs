@@ -1,0 +1,219 @@
+//! A partition and its lists in shared memory.
+use super::{THREADS, Target};
+use crate::map::layout::{EMPTY, Layout, Shape, class};
+use crate::map::records::Placed;
+use crate::map::{stash, state};
+use koel_simt::{Buf, Shared, Thread, U32x4, U64x2};
+
+/// The partition that a block works on.
+#[derive(Clone, Copy)]
+pub(in crate::map) struct Partition<R> {
+    pub shape: Shape,
+    pub from: R,
+    pub slots: Shared<u64>,
+    /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the
+    /// free slots and bits 4-7 those that are dropped. Bits 20-23: the classes that
+    /// overflowed; two marks follow.
+    pub words: Shared<u32>,
+}
+pub(super) const COUNT: u32 = 0xFFFF;
+pub(in crate::map) const FREE: u32 = 0xF;
+pub(super) const DROPPED: u32 = 4;
+pub(super) const CLASS: u32 = 20;
+/// Keys that have this bucket as their first may have copies.
+pub(super) const SUSPECT: u32 = 1 << 24;
+/// The resolve step has changed something here; of a table that is updated, anything has.
+pub(in crate::map) const CHANGED: u32 = 1 << 25;
+// The words behind the lists: how much is in them.
+/// Of the first list: what missed once, or later what was given up.
+pub(in crate::map) const LISTED: u32 = 0;
+/// Of the second list: what missed twice.
+pub(in crate::map) const MISSED_TWICE: u32 = 1;
+pub(super) const GIVEN_UP: u32 = 2;
+/// In the second list, after eviction.
+pub(in crate::map) const HOMELESS: u32 = 3;
+/// Not 0 if copies among the pairs of the second list may not have met.
+pub(super) const UNCOMPARED: u32 = 4;
+// The resolve step has a word of the first list for each homeless pair, its fingerprint in the low half.
+/// The pair was dropped.
+pub(super) const DROPPED_HERE: u64 = 1 << 63;
+pub(in crate::map) const LENGTHS: u32 = 8;
+
+#[inline(always)]
+pub(super) fn class_mark(h: u32) -> u32 {
+    1 << (CLASS + class(h))
+}
+/// One of four, without an array in memory.
+#[inline(always)]
+pub(super) fn pick<T: Copy>(i: u32, v: [T; 4]) -> T {
+    let low = if i & 1 != 0 { v[1] } else { v[0] };
+    let high = if i & 1 != 0 { v[3] } else { v[2] };
+    if i & 2 != 0 { high } else { low }
+}
+
+impl<R: Placed> Partition<R> {
+    #[inline(always)]
+    pub fn hash(self, record: u64) -> u32 {
+        self.from.hash(record)
+    }
+    #[inline(always)]
+    pub(super) fn tag(self, record: u64) -> u32 {
+        self.from.tag(record)
+    }
+    #[inline(always)]
+    pub(super) fn key(self, record: u64) -> <R::Layout as Layout>::Mixed {
+        R::Layout::key(self.from.pair(record))
+    }
+    #[inline(always)]
+    #[track_caller]
+    pub fn bucket(self, bucket: u32) -> [u64; 4] {
+        let U64x2([a, b]) = self.slots.x2().load_volatile(2 * bucket);
+        let U64x2([c, d]) = self.slots.x2().load_volatile(2 * bucket + 1);
+        [a, b, c, d]
+    }
+    /// A slot by counting.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn count_in(self, bucket: u32, e: u64) -> bool {
+        let place = self.words.fetch_add(bucket, 1) & COUNT;
+        if place < 4 {
+            self.slots.store_volatile(4 * bucket + place, e);
+        }
+        place < 4
+    }
+    /// Marks the class of a pair in the first bucket, tries the second.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn try_second(self, e: u64) -> bool {
+        let h = self.hash(e);
+        let first = self.shape.first(h);
+        self.words.fetch_or(first, class_mark(h));
+        let second = self.shape.other(h, first);
+        // Looks before it counts, so that counts stay small.
+        self.words.load_volatile(second) & COUNT < 4 && self.count_in(second, e)
+    }
+    /// Turns the count of a bucket into its free slots.
+    #[inline(always)]
+    pub(super) fn count_to_free(self, bucket: u32) {
+        let word = self.words.load(bucket);
+        let taken = (word & COUNT).min(4);
+        self.words.store(bucket, word & (!0 << CLASS) | (FREE << taken) & FREE);
+    }
+    /// While pairs evict: takes a free slot of a bucket, if there is one and nobody else takes it.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn take_slot(self, bucket: u32) -> Option<u32> {
+        let free = self.words.load_volatile(bucket) & FREE;
+        let bit = free & free.wrapping_neg();
+        if bit != 0 && self.words.fetch_and(bucket, !bit) & bit != 0 {
+            self.mark_changed(bucket);
+            Some(4 * bucket + bit.trailing_zeros())
+        } else {
+            None
+        }
+    }
+    /// When no slots are given back any more: takes a slot, unless the bucket is full.
+    #[inline(always)]
+    #[track_caller]
+    pub fn take_last_slot(self, bucket: u32) -> Option<u32> {
+        while self.words.load_volatile(bucket) & FREE != 0 {
+            if let Some(slot) = self.take_slot(bucket) {
+                return Some(slot);
+            }
+        }
+        None
+    }
+    /// Notes that a bucket may change, where that is asked for.
+    #[inline(always)]
+    #[track_caller]
+    pub fn mark_changed(self, bucket: u32) {
+        if R::MARKS_CHANGES {
+            self.words.fetch_or(bucket, CHANGED);
+        }
+    }
+    /// Marks the key of a record, copies of which may be in several places.
+    #[inline(always)]
+    pub(super) fn suspect(self, e: u64) {
+        self.words.fetch_or(self.shape.first(self.hash(e)), SUSPECT);
+    }
+    #[inline(always)]
+    pub(super) fn is_suspect(self, e: u64) -> bool {
+        self.words.load_volatile(self.shape.first(self.hash(e))) & SUSPECT != 0
+    }
+    #[inline(always)]
+    pub(super) fn same(self, a: u64, b: u64) -> bool {
+        a != EMPTY && b != EMPTY && self.tag(a) == self.tag(b) && self.from.same_key(a, b)
+    }
+    /// Of the whole key: keys of one hash have different ones.
+    #[inline(always)]
+    pub(super) fn fingerprint(self, e: u64) -> u32 {
+        stash::spread::<R::Layout>(self.key(e))
+    }
+}
+/// The two lists, and their lengths.
+#[derive(Clone, Copy)]
+pub(in crate::map) struct Lists {
+    pub first: Shared<u64>,
+    pub second: Shared<u64>,
+    pub lengths: Shared<u32>,
+    pub room: u32,
+    pub build_state: Buf<u32>,
+}
+impl Lists {
+    /// A pair that found both its buckets full. If the list is full too, the build fails.
+    #[inline(always)]
+    pub fn miss_twice(self, e: u64) {
+        let at = self.lengths.fetch_add(MISSED_TWICE, 1);
+        if at < self.room {
+            self.second.store(at, e);
+        } else {
+            self.build_state.fetch_add(state::FAILED, 1);
+        }
+    }
+    /// Whether the second list was too short: the build has failed, and the block need do no more.
+    #[inline(always)]
+    pub(super) fn is_lost(self) -> bool {
+        self.lengths.load_volatile(MISSED_TWICE) > self.room
+    }
+}
+
+/// A partition and its lists in shared memory, not cleared yet.
+#[inline(always)]
+pub(in crate::map) fn in_shared<R: Placed>(
+    t: Thread,
+    shape: Shape,
+    to: Target,
+    from: R,
+) -> (Partition<R>, Lists) {
+    let mut shared = t.shared();
+    let part = Partition {
+        shape,
+        from,
+        slots: shared.array::<u64>(shape.buckets * 4),
+        words: shared.array::<u32>((shape.buckets + 3) & !3),
+    };
+    let lists = Lists {
+        first: shared.array::<u64>(to.source.list),
+        second: shared.array::<u64>(to.source.list),
+        lengths: shared.array::<u32>(LENGTHS),
+        room: to.source.list,
+        build_state: to.build_state,
+    };
+    (part, lists)
+}
+#[inline(always)]
+pub(in crate::map) fn clear<R: Placed>(t: Thread, part: Partition<R>, lists: Lists) {
+    let mut i = t.id();
+    while i < part.shape.buckets * 2 {
+        part.slots.x2().store(i, U64x2([EMPTY; 2]));
+        i += THREADS;
+    }
+    i = t.id();
+    while i < part.shape.buckets.div_ceil(4) {
+        part.words.x4().store(i, U32x4([0; 4]));
+        i += THREADS;
+    }
+    if t.id() < LENGTHS {
+        lists.lengths.store(t.id(), 0);
+    }
+}
