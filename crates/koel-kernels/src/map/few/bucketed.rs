@@ -1,0 +1,193 @@
+//! Buckets that are changed where they lie: those of maps, and what a thread knows of one.
+use crate::map::build::write_bucket;
+use crate::map::join::Routed;
+use crate::map::layout::{BUCKET, Layout, Shape, class, class_bit};
+use crate::map::update::ordered;
+use core::marker::PhantomData;
+use koel_simt::{Buf, Scalar, U64x2, unroll};
+
+/// A kind of table, as one bucket is changed by one thread.
+pub(crate) trait Bucketed: Copy + 'static {
+    /// How keys are mixed, and how the stash holds pairs.
+    type Pairs: Routed;
+    /// What slots are made of.
+    type Word: Scalar;
+    /// A bucket in registers.
+    type Bucket: Copy;
+    /// Slots of a bucket.
+    const SLOTS: usize;
+    /// Whether keys have values.
+    const VALUES: bool;
+
+    fn load(slots: Buf<Self::Word>, place: u32) -> Self::Bucket;
+    fn store(slots: Buf<Self::Word>, place: u32, bucket: Self::Bucket);
+    /// The mixed key in a slot: all ones if it is empty.
+    fn key(bucket: &Self::Bucket, slot: usize) -> MixedOf<Self>;
+    /// The value in a slot that is not empty.
+    fn value(bucket: &Self::Bucket, slot: usize) -> ValueOf<Self>;
+    /// Changes a slot: the pair, or empty.
+    fn put(bucket: &mut Self::Bucket, slot: usize, pair: Option<(MixedOf<Self>, ValueOf<Self>)>);
+    /// The class bits of a full bucket.
+    fn class_bits(bucket: &Self::Bucket) -> u32;
+    /// The bucket in this place as it is written, with these class bits, and these slots empty;
+    /// `needed`: it must look full.
+    fn ordered(
+        shape: Shape,
+        place: u32,
+        bucket: Self::Bucket,
+        free: u32,
+        bits: u32,
+        needed: bool,
+    ) -> Self::Bucket;
+    /// Writes the value of a slot of a bucket that has these pairs.
+    fn store_value(
+        slots: Buf<Self::Word>,
+        place: u32,
+        slot: u32,
+        key: MixedOf<Self>,
+        value: ValueOf<Self>,
+    );
+}
+
+pub(crate) type MixedOf<T> = <<T as Bucketed>::Pairs as Layout>::Mixed;
+
+pub(crate) type ValueOf<T> = <<T as Bucketed>::Pairs as Layout>::Value;
+
+/// Buckets of a map.
+#[derive(Clone, Copy)]
+pub(super) struct OfMap<L>(PhantomData<L>);
+
+impl<L: Routed> Bucketed for OfMap<L> {
+    type Pairs = L;
+    type Word = u64;
+    type Bucket = [L::Pair; BUCKET];
+    const SLOTS: usize = BUCKET;
+    const VALUES: bool = true;
+
+    #[inline(always)]
+    #[track_caller]
+    fn load(slots: Buf<u64>, place: u32) -> [L::Pair; BUCKET] {
+        let (at, wide) = (place as u64 * (L::WORDS as u64 / 2), L::SLOT_WORDS > 1);
+        let U64x2([a, b]) = slots.x2().load(at);
+        let U64x2([c, d]) = slots.x2().load(at + 1);
+        let U64x2([e, f]) = if wide { slots.x2().load(at + 2) } else { U64x2([0; 2]) };
+        let U64x2([g, h]) = if wide { slots.x2().load(at + 3) } else { U64x2([0; 2]) };
+        [L::with_head(a, e), L::with_head(b, f), L::with_head(c, g), L::with_head(d, h)]
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn store(slots: Buf<u64>, place: u32, bucket: [L::Pair; BUCKET]) {
+        write_bucket::<L>(slots, place as u64, bucket);
+    }
+    #[inline(always)]
+    fn key(bucket: &[L::Pair; BUCKET], slot: usize) -> L::Mixed {
+        L::key(bucket[slot])
+    }
+    #[inline(always)]
+    fn value(bucket: &[L::Pair; BUCKET], slot: usize) -> L::Value {
+        L::value(bucket[slot])
+    }
+    #[inline(always)]
+    fn put(bucket: &mut [L::Pair; BUCKET], slot: usize, pair: Option<(L::Mixed, L::Value)>) {
+        bucket[slot] = match pair {
+            Some((key, value)) => L::pair(key, value),
+            None => L::EMPTY_PAIR,
+        };
+    }
+    #[inline(always)]
+    fn class_bits(bucket: &[L::Pair; BUCKET]) -> u32 {
+        let (heads, mut bits) = (bucket.map(L::head), 0);
+        unroll::<4>(|c| bits |= (class_bit::<L>(heads, c as u32) as u32) << c);
+        bits
+    }
+    #[inline(always)]
+    fn ordered(
+        shape: Shape,
+        place: u32,
+        bucket: [L::Pair; BUCKET],
+        free: u32,
+        bits: u32,
+        needed: bool,
+    ) -> [L::Pair; BUCKET] {
+        ordered::<L>(shape, place, bucket, free, bits, needed)
+    }
+    #[inline(always)]
+    #[track_caller]
+    fn store_value(slots: Buf<u64>, place: u32, slot: u32, key: L::Mixed, value: L::Value) {
+        let (pair, at) = (L::pair(key, value), place as u64 * L::WORDS as u64 + slot as u64);
+        if L::SLOT_WORDS > 1 {
+            slots.store(at + BUCKET as u64, L::behind(pair));
+        } else {
+            slots.store(at, L::head(pair));
+        }
+    }
+}
+
+/// A bucket that this thread alone changes.
+pub(super) struct Open<T: Bucketed> {
+    /// Its partition, and where it is there.
+    pub(super) p: u32,
+    pub(super) b: u32,
+    pub(super) there: T::Bucket,
+    pub(super) is_full: bool,
+    /// Class bits, if it is full.
+    pub(super) bits: u32,
+}
+
+impl<T: Bucketed> Open<T> {
+    /// The slot of a key.
+    #[inline(always)]
+    pub(super) fn slot_of(&self, key: MixedOf<T>) -> Option<u32> {
+        let mut slot = None;
+        unroll::<8>(|s| {
+            if s < T::SLOTS && T::key(&self.there, s) == key {
+                slot = Some(s as u32);
+            }
+        });
+        slot
+    }
+    #[inline(always)]
+    pub(super) fn pair(&self, slot: u32) -> (MixedOf<T>, ValueOf<T>) {
+        let mut pair = (T::key(&self.there, 0), T::value(&self.there, 0));
+        unroll::<8>(|s| {
+            if s > 0 && s < T::SLOTS && slot == s as u32 {
+                pair = (T::key(&self.there, s), T::value(&self.there, s));
+            }
+        });
+        pair
+    }
+    /// Slots that are empty or, in a full bucket, [fillers](Shape::filler).
+    #[inline(always)]
+    pub(super) fn free(&self, shape: Shape) -> u32 {
+        let (place, mut free) = (shape.place(self.p, self.b) as u32, 0);
+        unroll::<8>(|s| {
+            if s < T::SLOTS {
+                let key = T::key(&self.there, s);
+                let is_free = if self.is_full {
+                    // It is the first bucket of the key, or the other one of that.
+                    let (h, here) = (T::Pairs::hash(key), shape.place(self.p, 0) as u32);
+                    let first = shape.first_place(h);
+                    first != place && first != here + shape.other(h, self.b)
+                } else {
+                    key == T::Pairs::AMBIGUOUS
+                };
+                free |= (is_free as u32) << s;
+            }
+        });
+        free
+    }
+    /// Gives a pair a slot.
+    #[inline(always)]
+    pub(super) fn put(&mut self, slot: u32, pair: (MixedOf<T>, ValueOf<T>)) {
+        unroll::<8>(|s| {
+            if s < T::SLOTS && slot == s as u32 {
+                T::put(&mut self.there, s, Some(pair));
+            }
+        });
+    }
+    /// A key with this hash overflows from here, if it is its first bucket.
+    #[inline(always)]
+    pub(super) fn overflows(&mut self, shape: Shape, h: u32) {
+        self.bits |= ((shape.first(h) == self.b) as u32) << class(h);
+    }
+}

@@ -1,0 +1,377 @@
+//! What a block does with the operations of its group, in rounds.
+use super::bucketed::{Bucketed, MixedOf, Open, ValueOf};
+use super::{DONE, FREE, Few, LEFT, MOST_ROUNDS, STUCK, TAKEN, THREADS};
+use crate::map::layout::{Layout, Number, Shape, class};
+use crate::map::stash;
+use crate::map::update::{applied, operation, status, status_of};
+use koel_simt::{Buf, In, Shared, Thread, U32x4, unroll};
+
+/// What is applied to what: the kernels' arguments, and what is in shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct Work<T: Bucketed> {
+    pub(super) shape: Shape,
+    pub(super) few: Few,
+    pub(super) values: In<ValueOf<T>>,
+    pub(super) operations: In<u8>,
+    pub(super) slots: Buf<T::Word>,
+    pub(super) stash: Buf<u64>,
+    pub(super) statuses: Buf<u8>,
+    /// There are pairs in the stash.
+    pub(super) has_stash: bool,
+    /// Of each operation of the group.
+    pub(super) keys: Shared<MixedOf<T>>,
+    pub(super) numbers: Shared<u32>,
+    /// Which operation may use a bucket in this round.
+    pub(super) claims: Shared<u32>,
+    pub(super) lists: Shared<u32>,
+    pub(super) counts: Shared<u32>,
+}
+
+impl<T: Bucketed> Work<T> {
+    /// Ways to room: half of them in the second bucket, then those in the first.
+    pub(super) const WAYS: u32 = 2 * (T::SLOTS * (T::SLOTS + 1)) as u32;
+
+    #[inline(always)]
+    pub(super) fn hash(key: MixedOf<T>) -> u32 {
+        T::Pairs::hash(key)
+    }
+    /// The word of a bucket among the claims; buckets may share one.
+    #[inline(always)]
+    pub(super) fn word(self, p: u32, b: u32) -> u32 {
+        self.shape.place(p, b) as u32 & self.few.claims
+    }
+    /// The bucket that an operation waits for.
+    #[inline(always)]
+    pub(super) fn bucket_of(self, h: u32, second: bool) -> (u32, u32) {
+        let first = self.shape.first(h);
+        (self.shape.partition(h), if second { self.shape.other(h, first) } else { first })
+    }
+    /// What an operation does.
+    #[inline(always)]
+    pub(super) fn operation(self, number: u32) -> u32 {
+        operation::of_number(self.few.operation, self.operations, number, T::VALUES)
+    }
+    /// Appends to a list.
+    #[inline(always)]
+    pub(super) fn append(self, list: u32, i: u32) {
+        let at = self.counts.fetch_add(list, 1);
+        self.lists.store(list * self.few.pass.room + at, i);
+    }
+    /// An operation is left to others.
+    #[inline(always)]
+    pub(super) fn leave(self, number: u32) {
+        self.statuses.store(number, status::NOT_DONE);
+        self.counts.store_volatile(LEFT, 1);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn open(self, p: u32, b: u32) -> Open<T> {
+        let there = T::load(self.slots, self.shape.place(p, b) as u32);
+        let is_full = T::key(&there, T::SLOTS - 1) != T::Pairs::AMBIGUOUS;
+        Open { p, b, there, is_full, bits: if is_full { T::class_bits(&there) } else { 0 } }
+    }
+    /// Writes a bucket in which these slots have become free.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn close(self, mut bucket: Open<T>, gone: u32) {
+        let (place, free) =
+            (self.shape.place(bucket.p, bucket.b) as u32, bucket.free(self.shape) | gone);
+        unroll::<8>(|s| {
+            if s < T::SLOTS && free >> s & 1 != 0 {
+                T::put(&mut bucket.there, s, None);
+            }
+        });
+        let needed = bucket.is_full && self.has_stash;
+        T::store(
+            self.slots,
+            place,
+            T::ordered(self.shape, place, bucket.there, free, bucket.bits, needed),
+        );
+    }
+    /// Gives a pair a slot that is free, and writes the bucket.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn put(self, mut bucket: Open<T>, slot: u32, pair: (MixedOf<T>, ValueOf<T>)) {
+        bucket.put(slot, pair);
+        self.close(bucket, 0);
+    }
+    /// Claims a bucket besides one's own, which this is the word of.
+    #[inline(always)]
+    pub(super) fn take(self, t: Thread, p: u32, b: u32, own: u32) -> bool {
+        let (word, mine) = (self.word(p, b), TAKEN | t.id());
+        if word == own {
+            return true;
+        }
+        let there = self.claims.cas(word, FREE, mine);
+        there == FREE || there == mine
+    }
+    /// Makes room in a full bucket by the key in slot `s`, which goes to its other bucket; with
+    /// `by`, when the key in that slot there has gone to its own other one.
+    #[inline(always)]
+    pub(super) fn evict(
+        self,
+        t: Thread,
+        own: u32,
+        bucket: &Open<T>,
+        s: u32,
+        by: Option<u32>,
+    ) -> Fate {
+        let (p, b) = (bucket.p, bucket.b);
+        let pair = bucket.pair(s);
+        let to = self.shape.other(Self::hash(pair.0), b);
+        if to == b {
+            // It cannot leave.
+            return Fate::Goes;
+        }
+        if !self.take(t, p, to, own) {
+            return Fate::Waits;
+        }
+        let mut other = self.open(p, to);
+        let mut free = other.free(self.shape);
+        if let (Some(by), 0) = (by, free) {
+            let third = other.pair(by);
+            let h = Self::hash(third.0);
+            let beyond = self.shape.other(h, to);
+            if beyond == to || beyond == b {
+                return Fate::Goes;
+            }
+            if !self.take(t, p, beyond, own) {
+                return Fate::Waits;
+            }
+            let last = self.open(p, beyond);
+            let room = last.free(self.shape);
+            if room != 0 {
+                self.put(last, room.trailing_zeros(), third);
+                other.overflows(self.shape, h);
+                free = 1 << by;
+            }
+        }
+        if free == 0 {
+            return Fate::Goes;
+        }
+        self.put(other, free.trailing_zeros(), pair);
+        Fate::Done
+    }
+    /// Does an operation in the bucket that it has claimed, the first or the second one of its key,
+    /// and adds to `more` the keys that came or went. `way`: how it tries to make room if there
+    /// is none in the second, up to the way before `last`; then the one that comes next. `is_late`:
+    /// another operation had the claim before.
+    #[inline(always)]
+    pub(super) fn apply<const SECOND: bool>(
+        self,
+        t: Thread,
+        i: u32,
+        way: &mut u32,
+        last: u32,
+        is_late: bool,
+        more: &mut u32,
+    ) -> Fate {
+        let (key, number, slots) = (self.keys.load(i), self.numbers.load(i), T::SLOTS as u32);
+        let h = Self::hash(key);
+        let (p, first) = (self.shape.partition(h), self.shape.first(h));
+        let second = self.shape.other(h, first);
+        let own = self.word(p, second);
+        // Where it did not find a place before it is not.
+        let is_new = SECOND && *way != 0;
+        let mut is_in_first = !SECOND || *way >= Self::WAYS / 2;
+        if SECOND && !is_new && is_late {
+            // One before it may have brought the key to the table, and another one have moved it to
+            // its first bucket.
+            if !self.take(t, p, first, own) {
+                return Fate::Waits;
+            }
+            is_in_first = self.open(p, first).slot_of(key).is_some();
+        }
+        if SECOND && is_in_first && !self.take(t, p, first, own) {
+            return Fate::Waits;
+        }
+        let mut bucket = self.open(p, if is_in_first { first } else { second });
+        let slot = if is_new { None } else { bucket.slot_of(key) };
+        let may_be_elsewhere = !is_new && slot.is_none() && bucket.is_full;
+        if !SECOND && may_be_elsewhere && bucket.bits >> class(h) & 1 != 0 {
+            return Fate::Goes;
+        }
+        let in_stash =
+            || stash::slot_of::<T::Pairs>(self.stash, self.few.stash_bits, key).is_some();
+        if SECOND && may_be_elsewhere && self.has_stash && in_stash() {
+            return Fate::Left;
+        }
+        let before = slot.map(|slot| bucket.pair(slot).1);
+        let operation = self.operation(number);
+        let needs_value = T::VALUES
+            && operation != operation::ERASE
+            && (operation != operation::INSERT || before.is_none());
+        let value = if needs_value { self.values.get(number) } else { Number::narrowed(0) };
+        let after = applied(operation, before, value);
+        let (mut gone, mut fate) = (0, Fate::Done);
+        match (slot, after) {
+            (Some(slot), Some(after)) => {
+                if T::VALUES && before != Some(after) {
+                    // The order of the pairs does not depend on their values.
+                    T::store_value(
+                        self.slots,
+                        self.shape.place(p, bucket.b) as u32,
+                        slot,
+                        key,
+                        after,
+                    );
+                }
+            }
+            (Some(slot), None) => gone = 1 << slot,
+            (None, Some(after)) => {
+                let mut free = bucket.free(self.shape);
+                while free == 0 && SECOND {
+                    // First each key at once, then each one after each key of its other bucket.
+                    let (s, by) = (*way % slots, (*way % (Self::WAYS / 2) / slots).checked_sub(1));
+                    match self.evict(t, own, &bucket, s, by) {
+                        Fate::Done => {
+                            bucket.overflows(self.shape, Self::hash(bucket.pair(s).0));
+                            free = 1 << s;
+                        }
+                        Fate::Goes => {
+                            *way += 1;
+                            if *way == last {
+                                return Fate::Goes;
+                            }
+                        }
+                        fate => return fate,
+                    }
+                }
+                if free != 0 {
+                    bucket.put(free.trailing_zeros(), (key, after));
+                } else {
+                    bucket.bits |= 1 << class(h);
+                    fate = Fate::Goes;
+                }
+            }
+            (None, None) => {}
+        }
+        if slot.is_some() != after.is_some() {
+            *more = more
+                .wrapping_add((fate == Fate::Done && after.is_some()) as u32)
+                .wrapping_sub(slot.is_some() as u32);
+            self.close(bucket, gone);
+        }
+        if fate == Fate::Done {
+            self.statuses.store(number, status_of(operation, before.is_some()));
+        }
+        fate
+    }
+    /// Rounds in which the operations of a list do what they can in first, or else in second
+    /// buckets, until none waits; or too many rounds were needed, or each waits for another
+    /// one. What waits then is left.
+    #[inline(always)]
+    pub(super) fn rounds<const SECOND: bool>(
+        self,
+        t: Thread,
+        mut waiting: u32,
+        mut later: u32,
+        mut count: u32,
+        more: &mut u32,
+    ) {
+        let (id, room, mut round) = (t.id(), self.few.pass.room, 0);
+        // In the first round all wait.
+        let all = |list: u32, at: u32, round: u32| {
+            let word = if SECOND || round != 0 { self.lists.load(list * room + at) } else { at };
+            (word & ((1 << WAY) - 1), (word & !IS_LATE) >> WAY, word & IS_LATE)
+        };
+        while count != 0 {
+            let mut word = id;
+            while word <= self.few.claims / 4 {
+                self.claims.x4().store(word, U32x4([FREE; 4]));
+                word += THREADS;
+            }
+            if id == 0 {
+                self.counts.store(later, 0);
+                self.counts.store(DONE, 0);
+            }
+            t.barrier();
+            let is_stuck = self.counts.load(STUCK) != 0;
+            let mut at = id;
+            while at < count {
+                let (i, ..) = all(waiting, at, round);
+                let (p, b) = self.bucket_of(Self::hash(self.keys.load(i)), SECOND);
+                self.claims.fetch_min(self.word(p, b), self.numbers.load(i));
+                at += THREADS;
+            }
+            t.barrier();
+            at = id;
+            let mut done = false;
+            while at < count {
+                let (i, mut way, late) = all(waiting, at, round);
+                at += THREADS;
+                let (key, number) = (self.keys.load(i), self.numbers.load(i));
+                let (p, b) = self.bucket_of(Self::hash(key), SECOND);
+                if self.claims.load_volatile(self.word(p, b)) != number {
+                    self.append(later, i | way << WAY | IS_LATE);
+                    continue;
+                }
+                // What comes behind an operation on the same key that was left must not be done
+                // before that.
+                let may_follow = SECOND && way == 0 && late != 0 && is_stuck;
+                if key == T::Pairs::AMBIGUOUS || may_follow {
+                    self.leave(number);
+                    continue;
+                }
+                // Where few wait, each tries several ways. There are as many in either bucket as
+                // whole rounds take.
+                let last =
+                    way + if count > THREADS { 1 } else { T::SLOTS as u32 - way % T::SLOTS as u32 };
+                let fate = match self.apply::<SECOND>(t, i, &mut way, last, late != 0, more) {
+                    Fate::Goes if SECOND && way == Self::WAYS => Fate::Left,
+                    fate => fate,
+                };
+                done |= fate == Fate::Done || fate == Fate::Goes;
+                match fate {
+                    Fate::Done => {}
+                    Fate::Goes if SECOND => self.append(later, i | way << WAY | late),
+                    Fate::Goes => self.append(NEED_SECOND, i),
+                    Fate::Waits => self.append(later, i | way << WAY | late),
+                    Fate::Left => {
+                        self.leave(number);
+                        self.counts.store_volatile(STUCK, 1);
+                    }
+                }
+            }
+            if SECOND && done {
+                self.counts.store_volatile(DONE, 1);
+            }
+            t.barrier();
+            count = self.counts.load(later);
+            (waiting, later) = (later, waiting);
+            round += 1;
+            let is_over = if SECOND { self.counts.load(DONE) == 0 } else { round == MOST_ROUNDS };
+            if is_over {
+                at = id;
+                while at < count {
+                    self.leave(self.numbers.load(all(waiting, at, round).0));
+                    at += THREADS;
+                }
+                break;
+            }
+            t.barrier();
+        }
+    }
+}
+
+/// What becomes of an operation in a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Done,
+    /// It goes on to the second bucket, or tries another way to room there.
+    Goes,
+    /// It needs a bucket that another one has claimed.
+    Waits,
+    /// The key is in the stash, or no way leads to room.
+    Left,
+}
+
+/// The list of those that need their second buckets.
+pub(super) const NEED_SECOND: u32 = 2;
+
+/// In a list: from this bit on the way that an operation tries next.
+pub(super) const WAY: u32 = 20;
+
+/// Another operation had the claim before.
+pub(super) const IS_LATE: u32 = 1 << 31;

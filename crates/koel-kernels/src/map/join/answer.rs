@@ -1,0 +1,296 @@
+//! One block answers the queries of a partition from shared memory.
+use super::pass::{load, lost};
+use super::route::{Alone, Form, Numbered, Routed};
+use super::{ANSWERING, Answering};
+use crate::map::find::{Hit, Table, search};
+use crate::map::header;
+use crate::map::layout::{Layout, Number};
+use koel_simt::{Buf, In, Shared, SharedMem, Thread, U64x2, block, unroll};
+
+/// Which queries a filter keeps.
+pub mod keep {
+    /// Those in the table.
+    pub const FOUND: u32 = 0;
+    /// Those that are not.
+    pub const MISSING: u32 = 1;
+    /// Those in the table are counted, and none is written.
+    pub const COUNT: u32 = 2;
+}
+
+/// Words with which the threads of a block agree where to write.
+pub(crate) const SUMS: u32 = 33;
+
+/// A partition in shared memory.
+pub(super) struct Near<L> {
+    pub(super) table: Table<L>,
+    pub(super) heads: Shared<u64>,
+    pub(super) values: Shared<u64>,
+}
+
+impl<L: Layout> Near<L> {
+    /// Reads partition `p`, all threads of the block together; a barrier must follow.
+    #[inline(always)]
+    pub(super) fn read(
+        t: Thread,
+        shared: &mut SharedMem,
+        table: Table<L>,
+        p: u32,
+        with_values: bool,
+    ) -> Near<L> {
+        /// Pieces that a thread asks for at a time.
+        const BATCH: usize = 5;
+        let buckets = table.shape.buckets;
+        let with_values = with_values && L::SLOT_WORDS > 1;
+        let heads = shared.array::<u64>(buckets * 4);
+        let values = shared.array::<u64>(if with_values { buckets * 4 } else { 0 });
+        let first = table.shape.place(p, 0) * (L::WORDS as u64 / 2);
+        // Sixteen bytes each: the first two of a bucket are heads, two more are values.
+        let of_bucket = if with_values { 4 } else { 2 };
+        let pieces = buckets * of_bucket;
+        let mut i = t.id();
+        while i < pieces {
+            let mut batch = [U64x2([0; 2]); BATCH];
+            unroll::<BATCH>(|j| {
+                let piece = (i + j as u32 * ANSWERING).min(pieces - 1);
+                let from = piece / of_bucket * (L::WORDS as u32 / 2) + piece % of_bucket;
+                batch[j] = table.slots.x2().get_stream(first + from as u64);
+            });
+            unroll::<BATCH>(|j| {
+                let piece = i + j as u32 * ANSWERING;
+                if piece < pieces {
+                    let (bucket, part) = (piece / of_bucket, piece % of_bucket);
+                    if part < 2 {
+                        heads.x2().store(2 * bucket + part, batch[j]);
+                    } else {
+                        values.x2().store(2 * bucket + part - 2, batch[j]);
+                    }
+                }
+            });
+            i += BATCH as u32 * ANSWERING;
+        }
+        Near { table, heads, values }
+    }
+    #[inline(always)]
+    pub(super) fn heads(&self, bucket: u32) -> [u64; 4] {
+        let U64x2([a, b]) = self.heads.x2().load(2 * bucket);
+        let U64x2([c, d]) = self.heads.x2().load(2 * bucket + 1);
+        [a, b, c, d]
+    }
+    /// The heads of the first bucket of a mixed key of this partition.
+    #[inline(always)]
+    pub(super) fn first_heads(&self, key: L::Mixed) -> [u64; 4] {
+        self.heads(self.table.shape.first(L::hash(key)))
+    }
+    #[inline(always)]
+    pub(super) fn search(&self, key: L::Mixed, first_heads: [u64; 4]) -> Option<Hit> {
+        let (shape, h) = (self.table.shape, L::hash(key));
+        let first = shape.first(h);
+        search::<L>(key, first, first_heads, || shape.other(h, first), |bucket| self.heads(bucket))
+    }
+    /// As [`Table::get`], of a mixed key of this partition, of whose first bucket these are the
+    /// heads.
+    #[inline(always)]
+    pub(super) fn get(&self, key: L::Mixed, first_heads: [u64; 4]) -> Option<L::Value> {
+        if key == L::AMBIGUOUS {
+            return self.table.held();
+        }
+        match self.search(key, first_heads) {
+            None => None,
+            Some(Hit::Slot(bucket, slot, head)) => Some(L::value_in(
+                head,
+                if L::SLOT_WORDS > 1 { self.values.load(4 * bucket + slot) } else { 0 },
+            )),
+            Some(Hit::Stash) => self.table.in_stash(key),
+        }
+    }
+    /// As [`Table::contains`], of a mixed key of this partition, of whose first bucket these are
+    /// the heads.
+    #[inline(always)]
+    pub(super) fn contains(&self, key: L::Mixed, first_heads: [u64; 4]) -> bool {
+        if key == L::AMBIGUOUS {
+            return self.table.held().is_some();
+        }
+        match self.search(key, first_heads) {
+            None => false,
+            Some(Hit::Slot(..)) => true,
+            Some(Hit::Stash) => self.table.in_stash(key).is_some(),
+        }
+    }
+}
+
+/// Queries of which the heads of the first buckets are asked for before one is used.
+pub(super) const TOGETHER: usize = 2;
+
+/// Their heads.
+#[inline(always)]
+pub(super) fn together(heads: impl Fn(usize) -> [u64; 4]) -> [[u64; 4]; TOGETHER] {
+    let mut all = [[0; 4]; TOGETHER];
+    unroll::<TOGETHER>(|l| all[l] = heads(l));
+    all
+}
+
+/// Appends to arrays of which `count` elements are taken: of each thread what the bits of `has`
+/// tell, `put(j, to)` for each of them. The array grows by one addition a block of [`ANSWERING`]
+/// threads. `sums` has [`SUMS`] words.
+#[inline(always)]
+pub(crate) fn append<const ITEMS: usize>(
+    t: Thread,
+    has: u32,
+    count: Buf<u64>,
+    sums: Shared<u32>,
+    mut put: impl FnMut(usize, u32),
+) {
+    const BASE: u32 = SUMS - 1;
+    let mut of_warp = 0;
+    unroll::<ITEMS>(|j| of_warp += t.warp().ballot(has >> j & 1 != 0).count_ones());
+    if t.lane() == 0 {
+        sums.store(t.warp_id(), of_warp);
+    }
+    t.barrier();
+    let of_lane = if t.lane() < ANSWERING / 32 { sums.load(t.lane()) } else { 0 };
+    let up_to_lane = block::warp_inclusive_sum(t, of_lane);
+    let all = t.warp().shfl(up_to_lane, 31);
+    if t.id() == 0 {
+        sums.store(BASE, if all != 0 { count.fetch_add(0, all as u64) as u32 } else { 0 });
+    }
+    let before = t.warp().shfl(up_to_lane - of_lane, t.warp_id());
+    t.barrier();
+    let mut to = sums.load(BASE) + before;
+    unroll::<ITEMS>(|j| {
+        let those = t.warp().ballot(has >> j & 1 != 0);
+        if has >> j & 1 != 0 {
+            put(j, to + t.rank_in(those));
+        }
+        to += those.count_ones();
+    });
+}
+
+/// Answers the queries of a partition, `ITEMS` of each thread at a time: `answer(near, seed,
+/// queries, live, sums)`.
+#[inline(always)]
+pub(super) fn partitioned<L: Routed, F: Form<L>, const ITEMS: usize>(
+    t: Thread,
+    answering: Answering,
+    table: Table<L>,
+    with_values: bool,
+    queries: In<F::Element>,
+    cursors: In<u32>,
+    spilled: In<u32>,
+    join_state: In<u32>,
+    mut answer: impl FnMut(&Near<L>, u32, [F::Query; ITEMS], u32, Shared<u32>),
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let round = ANSWERING * ITEMS as u32;
+    let p = t.block().checked_div(answering.blocks).unwrap_or(0);
+    let came = answering.pass.came(p, cursors, spilled);
+    let mut first = (t.block() - p * answering.blocks) * round;
+    // Every thread of the block leaves, or none. If queries were lost, all will be looked up one by
+    // one.
+    if came <= first || lost(join_state) {
+        return;
+    }
+    let seed = table.header.get(header::SEED);
+    let bin = p * answering.pass.room;
+    let (mut tile, mut live) =
+        load::<L, F, { ANSWERING as usize }, ITEMS>(t, queries, bin + first, came - first);
+    let mut shared = t.shared();
+    let near = Near::read(t, &mut shared, table, p, with_values);
+    let sums = shared.array::<u32>(SUMS);
+    t.barrier();
+    loop {
+        answer(&near, seed, tile, live, sums);
+        first += answering.blocks * round;
+        if came <= first {
+            break;
+        }
+        (tile, live) =
+            load::<L, F, { ANSWERING as usize }, ITEMS>(t, queries, bin + first, came - first);
+    }
+}
+
+#[inline(always)]
+pub(super) fn join<L: Routed, const ITEMS: usize>(
+    t: Thread,
+    answering: Answering,
+    table: Table<L>,
+    queries: In<u64>,
+    cursors: In<u32>,
+    spilled: In<u32>,
+    join_state: In<u32>,
+    numbers: Buf<u32>,
+    values: Buf<L::Value>,
+    count: Buf<u64>,
+) {
+    let answer = |near: &Near<L>, seed, tile: [<Numbered as Form<L>>::Query; ITEMS], live, sums| {
+        let (mut answers, mut found) = ([L::Value::narrowed(0); ITEMS], 0);
+        let key = |j: usize| L::mixed_of(seed, <Numbered as Form<L>>::split(tile[j]).0);
+        unroll::<ITEMS>(|j| {
+            if j % TOGETHER == 0 {
+                let heads = together(|l| near.first_heads(key(j + l)));
+                unroll::<TOGETHER>(|l| {
+                    let answer = near.get(key(j + l), heads[l]);
+                    answers[j + l] = answer.unwrap_or(L::Value::narrowed(0));
+                    found |= (answer.is_some() as u32) << (j + l);
+                });
+            }
+        });
+        append::<ITEMS>(t, found & live, count, sums, |j, to| {
+            numbers.store_stream(to, <Numbered as Form<L>>::split(tile[j]).1);
+            values.store_stream(to, answers[j]);
+        });
+    };
+    partitioned::<L, Numbered, ITEMS>(
+        t, answering, table, true, queries, cursors, spilled, join_state, answer,
+    );
+}
+
+#[inline(always)]
+pub(super) fn filter<L: Routed, const ITEMS: usize>(
+    t: Thread,
+    answering: Answering,
+    table: Table<L>,
+    queries: In<L::Key>,
+    cursors: In<u32>,
+    spilled: In<u32>,
+    join_state: In<u32>,
+    keys: Buf<L::Key>,
+    count: Buf<u64>,
+) {
+    let answer = |near: &Near<L>, seed, tile: [L::Key; ITEMS], live: u32, sums| {
+        let mut found = 0;
+        let key = |j: usize| L::mixed_of(seed, tile[j]);
+        unroll::<ITEMS>(|j| {
+            if j % TOGETHER == 0 {
+                let heads = together(|l| near.first_heads(key(j + l)));
+                unroll::<TOGETHER>(|l| {
+                    found |= (near.contains(key(j + l), heads[l]) as u32) << (j + l)
+                });
+            }
+        });
+        append::<ITEMS>(t, kept(answering.keep, found) & live, count, sums, |j, to| {
+            if answering.keep != keep::COUNT {
+                keys.store_stream(to, L::key_of(seed, tile[j]));
+            }
+        });
+    };
+    partitioned::<L, Alone, ITEMS>(
+        t, answering, table, false, queries, cursors, spilled, join_state, answer,
+    );
+}
+
+/// Of the bits of queries, those that a filter keeps.
+#[inline(always)]
+pub(super) fn kept(keep: u32, found: u32) -> u32 {
+    if keep == keep::MISSING { !found } else { found }
+}
+
+/// Which queries are looked up in device memory.
+pub mod source {
+    /// All that came in.
+    pub const INPUT: u32 = 0;
+    /// Those in the overflow area; or all, if partitioning lost some.
+    pub const OVERFLOW: u32 = 1;
+    /// Those of bin `t.block() / answering.blocks`; or none, if partitioning lost some.
+    pub const BIN: u32 = 2;
+}

@@ -1,0 +1,151 @@
+//! Queries looked up in device memory: those that overflowed, or all.
+use super::answer::{SUMS, append, keep, kept, source};
+use super::pass::{load, lost};
+use super::route::{Alone, Form, Numbered, Routed};
+use super::{ANSWERING, Answering, DIRECT_ITEMS, state};
+use crate::map::find::Table;
+use crate::map::header;
+use crate::map::layout::Number;
+use koel_simt::{Buf, In, Thread, unroll};
+
+/// Looks queries up in device memory, [`DIRECT_ITEMS`] of each thread at a time: `answer(seed,
+/// queries, live)`. `sent`: the overflow area, or the bins.
+#[inline(always)]
+pub(super) fn direct<L: Routed, F: Form<L>>(
+    t: Thread,
+    n: u32,
+    source: u32,
+    answering: Answering,
+    table: Table<L>,
+    queries: In<L::Key>,
+    sent: In<F::Element>,
+    cursors: In<u32>,
+    spilled: In<u32>,
+    join_state: In<u32>,
+    mut answer: impl FnMut(u32, [F::Query; DIRECT_ITEMS as usize], u32),
+) {
+    const ITEMS: usize = DIRECT_ITEMS as usize;
+    const THREADS: usize = ANSWERING as usize;
+    const ROUND: u32 = (THREADS * ITEMS) as u32;
+    t.wait_for_previous();
+    t.let_next_start();
+    let lost = source != source::INPUT && lost(join_state);
+    let from_input = source == source::INPUT || source == source::OVERFLOW && lost;
+    let (bin, blocks) = match source {
+        source::BIN => (t.block().checked_div(answering.blocks).unwrap_or(0), answering.blocks),
+        _ => (0, t.grid_dim()),
+    };
+    let number = if from_input {
+        n
+    } else if source == source::OVERFLOW {
+        join_state.get(state::OVERFLOWED).min(answering.pass.area)
+    } else if lost {
+        0
+    } else {
+        answering.pass.came(bin, cursors, spilled)
+    };
+    let seed = table.header.get(header::SEED);
+    let mut first = (t.block() - bin * blocks) * ROUND;
+    while first < number {
+        let (tile, live) = if from_input {
+            let (mut keys, mut live) = ([L::Key::narrowed(0); ITEMS], 0);
+            let at = |j: usize| first + (j * THREADS) as u32 + t.id();
+            unroll::<ITEMS>(|j| {
+                keys[j] = queries.get_stream(at(j).min(n - 1));
+                live |= ((at(j) < n) as u32) << j;
+            });
+            let mut tile = [F::query(keys[0], 0); ITEMS];
+            unroll::<ITEMS>(|j| tile[j] = F::query(L::sent(seed, keys[j]), at(j)));
+            (tile, live)
+        } else {
+            load::<L, F, THREADS, ITEMS>(t, sent, bin * answering.pass.room + first, number - first)
+        };
+        answer(seed, tile, live);
+        first += blocks * ROUND;
+    }
+}
+
+/// The mixed keys of queries, and the heads of their first buckets: all are asked for before one is
+/// used.
+#[inline(always)]
+pub(super) fn first_buckets<L: Routed, const ITEMS: usize>(
+    seed: u32,
+    table: Table<L>,
+    sent: impl Fn(usize) -> L::Key,
+) -> ([L::Mixed; ITEMS], [[u64; 4]; ITEMS]) {
+    let (mut mixed, mut heads) = ([L::AMBIGUOUS; ITEMS], [[0; 4]; ITEMS]);
+    unroll::<ITEMS>(|j| {
+        mixed[j] = L::mixed_of(seed, sent(j));
+        heads[j] = table.first_heads(mixed[j]);
+    });
+    (mixed, heads)
+}
+
+#[inline(always)]
+pub(super) fn join_direct<L: Routed>(
+    t: Thread,
+    n: u32,
+    source: u32,
+    answering: Answering,
+    table: Table<L>,
+    queries: In<L::Key>,
+    sent: In<u64>,
+    cursors: In<u32>,
+    spilled: In<u32>,
+    join_state: In<u32>,
+    numbers: Buf<u32>,
+    values: Buf<L::Value>,
+    count: Buf<u64>,
+) {
+    const ITEMS: usize = DIRECT_ITEMS as usize;
+    let sums = t.shared().array::<u32>(SUMS);
+    let answer = |seed, tile: [<Numbered as Form<L>>::Query; ITEMS], live: u32| {
+        let split = |j: usize| <Numbered as Form<L>>::split(tile[j]);
+        let (mixed, heads) = first_buckets::<L, ITEMS>(seed, table, |j| split(j).0);
+        let (mut answers, mut found) = ([L::Value::narrowed(0); ITEMS], 0);
+        unroll::<ITEMS>(|j| {
+            let answer = table.get_mixed(mixed[j], heads[j]);
+            answers[j] = answer.unwrap_or(L::Value::narrowed(0));
+            found |= (answer.is_some() as u32) << j;
+        });
+        append::<ITEMS>(t, found & live, count, sums, |j, to| {
+            numbers.store_stream(to, split(j).1);
+            values.store_stream(to, answers[j]);
+        });
+    };
+    direct::<L, Numbered>(
+        t, n, source, answering, table, queries, sent, cursors, spilled, join_state, answer,
+    );
+}
+
+#[inline(always)]
+pub(super) fn filter_direct<L: Routed>(
+    t: Thread,
+    n: u32,
+    source: u32,
+    answering: Answering,
+    table: Table<L>,
+    queries: In<L::Key>,
+    sent: In<L::Key>,
+    cursors: In<u32>,
+    spilled: In<u32>,
+    join_state: In<u32>,
+    keys: Buf<L::Key>,
+    count: Buf<u64>,
+) {
+    const ITEMS: usize = DIRECT_ITEMS as usize;
+    let sums = t.shared().array::<u32>(SUMS);
+    let answer = |seed, tile: [L::Key; ITEMS], live: u32| {
+        let (mixed, heads) = first_buckets::<L, ITEMS>(seed, table, |j| tile[j]);
+        let mut found = 0;
+        unroll::<ITEMS>(|j| found |= (table.contains_mixed(mixed[j], heads[j]) as u32) << j);
+        append::<ITEMS>(t, kept(answering.keep, found) & live, count, sums, |j, to| {
+            if answering.keep != keep::COUNT {
+                keys.store_stream(to, L::key_of(seed, tile[j]));
+            }
+        });
+    };
+    direct::<L, Alone>(
+        t, n, source, answering, table, queries, sent, cursors, spilled, join_state, answer,
+    );
+}

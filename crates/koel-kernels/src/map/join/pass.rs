@@ -1,0 +1,131 @@
+//! The passes that partition queries.
+use super::route::{Form, Routed};
+use super::{Pass, state};
+use crate::map::header;
+use crate::map::layout::{Number, Shape};
+use crate::partition::{AsTheyCome, ELSEWHERE, load_keys, load_run, scatter, tile_index};
+use koel_simt::{Buf, In, Thread, unroll};
+
+/// Writes a query to its place in bins, or in the overflow area.
+#[inline(always)]
+pub(super) fn put<L: Routed, F: Form<L>>(to: Buf<F::Element>) -> impl Fn(u32, F::Query) {
+    let queries = F::array_mut(to);
+    move |to, query| queries.store(to & !ELSEWHERE, query)
+}
+
+#[inline(always)]
+pub(super) fn from_input<
+    L: Routed,
+    F: Form<L>,
+    const THREADS: usize,
+    const ITEMS: usize,
+    const BINS: usize,
+>(
+    t: Thread,
+    n: u32,
+    aligned: u32,
+    shape: Shape,
+    pass: Pass,
+    table_header: In<u32>,
+    queries: In<L::Key>,
+    out: Buf<F::Element>,
+    overflow: Buf<F::Element>,
+    cursors: Buf<u32>,
+    spilled: Buf<u32>,
+    join_state: Buf<u32>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let seed = table_header.get(header::SEED);
+    let first = t.block() * (THREADS * ITEMS) as u32;
+    let at = |j: usize| tile_index::<THREADS>(t, j as u32);
+    let (keys, live) = load_keys::<L::Key, THREADS, ITEMS>(t, n, aligned, queries);
+    let mut tile = [F::query(keys[0], 0); ITEMS];
+    unroll::<ITEMS>(|j| tile[j] = F::query(L::sent(seed, keys[j]), first + at(j)));
+    let bin_of = |query| pass.bin(L::partition_of(seed, F::split(query).0, shape));
+    let place = pass.place(0, state::LOST_FIRST, spilled, join_state);
+    let (put, put_elsewhere) = (put::<L, F>(out), put::<L, F>(overflow));
+    scatter::<_, THREADS, ITEMS, BINS, 1, _>(
+        t,
+        (tile, live),
+        AsTheyCome,
+        bin_of,
+        0,
+        cursors,
+        place,
+        put,
+        put_elsewhere,
+    )
+}
+
+#[inline(always)]
+pub(super) fn from_groups<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
+    t: Thread,
+    shape: Shape,
+    groups: Pass,
+    tiles: u32,
+    pass: Pass,
+    table_header: In<u32>,
+    group_cursors: In<u32>,
+    group_spilled: In<u32>,
+    input: In<F::Element>,
+    out: Buf<F::Element>,
+    overflow: Buf<F::Element>,
+    cursors: Buf<u32>,
+    spilled: Buf<u32>,
+    join_state: Buf<u32>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let group = t.block().checked_div(tiles).unwrap_or(0);
+    let first = (t.block() - group * tiles) * (THREADS * ITEMS) as u32;
+    let came = groups.came(group, group_cursors, group_spilled);
+    // Every thread of the block leaves, or none. If queries were lost, all will be looked up one by
+    // one.
+    if came <= first || join_state.load_relaxed(state::LOST_FIRST) != 0 {
+        return;
+    }
+    let seed = table_header.get(header::SEED);
+    let (tile, live) =
+        load::<L, F, THREADS, ITEMS>(t, input, group * groups.room + first, came - first);
+    let first_bin = group * groups.each;
+    let bin_of = |query| L::partition_of(seed, F::split(query).0, shape) - first_bin;
+    let place = pass.place(first_bin, state::LOST_SECOND, spilled, join_state);
+    let (put, put_elsewhere) = (put::<L, F>(out), put::<L, F>(overflow));
+    const BINS: usize = super::BINS as usize;
+    scatter::<_, THREADS, ITEMS, BINS, 1, _>(
+        t,
+        (tile, live),
+        AsTheyCome,
+        bin_of,
+        first_bin,
+        cursors,
+        place,
+        put,
+        put_elsewhere,
+    )
+}
+
+/// Queries from `first` on, `count` of them or a tile, and a bit for each that counts. All are
+/// asked for before one is used.
+#[inline(always)]
+pub(super) fn load<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
+    t: Thread,
+    queries: In<F::Element>,
+    first: u32,
+    count: u32,
+) -> ([F::Query; ITEMS], u32) {
+    load_run::<F::Query, THREADS, ITEMS>(
+        t,
+        F::array(queries),
+        first,
+        count,
+        F::query(L::Key::narrowed(0), 0),
+    )
+}
+
+/// Whether queries were lost in a pass that has ended.
+#[inline(always)]
+pub(super) fn lost(join_state: In<u32>) -> bool {
+    join_state.get(state::LOST_FIRST) | join_state.get(state::LOST_SECOND) != 0
+}

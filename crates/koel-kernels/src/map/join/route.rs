@@ -1,0 +1,161 @@
+//! How a query travels: its key, alone or with its number.
+use crate::map::layout::{Layout, Narrow, Number, Shape, Wide};
+use koel_simt::{Buf, In, Scalar, U64x2, Word};
+
+/// A layout whose keys are sent to their partitions.
+pub trait Routed: Layout<Key: Carried> {
+    /// What is sent in place of a key: a bijection of it, the mixed key where that is no wider.
+    #[inline(always)]
+    fn sent(seed: u32, key: Self::Key) -> Self::Key {
+        if size_of::<Self::Mixed>() == size_of::<Self::Key>() {
+            Self::Key::narrowed(Self::mixed(seed, key).widened())
+        } else {
+            key
+        }
+    }
+    /// The mixed key of what was sent.
+    #[inline(always)]
+    fn mixed_of(seed: u32, sent: Self::Key) -> Self::Mixed {
+        if size_of::<Self::Mixed>() == size_of::<Self::Key>() {
+            Self::Mixed::narrowed(sent.widened())
+        } else {
+            Self::mixed(seed, sent)
+        }
+    }
+    /// The key of what was sent.
+    #[inline(always)]
+    fn key_of(seed: u32, sent: Self::Key) -> Self::Key {
+        if size_of::<Self::Mixed>() == size_of::<Self::Key>() {
+            Self::unmixed(seed, Self::Mixed::narrowed(sent.widened()))
+        } else {
+            sent
+        }
+    }
+    /// Its partition.
+    #[inline(always)]
+    fn partition_of(seed: u32, sent: Self::Key, shape: Shape) -> u32 {
+        shape.partition(Self::hash(Self::mixed_of(seed, sent)))
+    }
+}
+
+impl Routed for Narrow {}
+
+impl<K: Carried, V: Number> Routed for Wide<K, V> {}
+
+/// What is sent: `u32`, `u64`.
+pub trait Carried: Number {
+    /// With the number of its query.
+    type Numbered: Word;
+    /// With a number.
+    fn numbered(self, i: u32) -> Self::Numbered;
+    /// Without it, and the number.
+    fn split(numbered: Self::Numbered) -> (Self, u32);
+    /// An array, which begins on a multiple of 16 bytes.
+    fn array(words: In<u64>) -> In<Self::Numbered>;
+    /// The same, to write.
+    fn array_mut(words: Buf<u64>) -> Buf<Self::Numbered>;
+}
+
+impl Carried for u32 {
+    type Numbered = u64;
+    #[inline(always)]
+    fn numbered(self, i: u32) -> u64 {
+        (i as u64) << 32 | self as u64
+    }
+    #[inline(always)]
+    fn split(numbered: u64) -> (u32, u32) {
+        (numbered as u32, (numbered >> 32) as u32)
+    }
+    #[inline(always)]
+    fn array(words: In<u64>) -> In<u64> {
+        words
+    }
+    #[inline(always)]
+    fn array_mut(words: Buf<u64>) -> Buf<u64> {
+        words
+    }
+}
+
+impl Carried for u64 {
+    type Numbered = U64x2;
+    #[inline(always)]
+    fn numbered(self, i: u32) -> U64x2 {
+        U64x2([self, i as u64])
+    }
+    #[inline(always)]
+    fn split(U64x2([key, i]): U64x2) -> (u64, u32) {
+        (key, i as u32)
+    }
+    #[inline(always)]
+    fn array(words: In<u64>) -> In<U64x2> {
+        words.x2()
+    }
+    #[inline(always)]
+    fn array_mut(words: Buf<u64>) -> Buf<U64x2> {
+        words.x2()
+    }
+}
+
+/// What queries travel as.
+pub trait Form<L: Routed> {
+    /// A query.
+    type Query: Word;
+    /// What arrays of queries are made of.
+    type Element: Scalar;
+    /// Query `i`, of which `sent` is sent.
+    fn query(sent: L::Key, i: u32) -> Self::Query;
+    /// What was sent, and the number; 0 if it is not known.
+    fn split(query: Self::Query) -> (L::Key, u32);
+    /// An array of queries, which begins on a multiple of 16 bytes.
+    fn array(elements: In<Self::Element>) -> In<Self::Query>;
+    /// The same, to write.
+    fn array_mut(elements: Buf<Self::Element>) -> Buf<Self::Query>;
+}
+
+/// Only what is sent of the key.
+pub struct Alone;
+
+impl<L: Routed> Form<L> for Alone {
+    type Query = L::Key;
+    type Element = L::Key;
+    #[inline(always)]
+    fn query(sent: L::Key, _: u32) -> L::Key {
+        sent
+    }
+    #[inline(always)]
+    fn split(query: L::Key) -> (L::Key, u32) {
+        (query, 0)
+    }
+    #[inline(always)]
+    fn array(elements: In<L::Key>) -> In<L::Key> {
+        elements
+    }
+    #[inline(always)]
+    fn array_mut(elements: Buf<L::Key>) -> Buf<L::Key> {
+        elements
+    }
+}
+
+/// And the number of the query.
+pub struct Numbered;
+
+impl<L: Routed> Form<L> for Numbered {
+    type Query = <L::Key as Carried>::Numbered;
+    type Element = u64;
+    #[inline(always)]
+    fn query(sent: L::Key, i: u32) -> Self::Query {
+        sent.numbered(i)
+    }
+    #[inline(always)]
+    fn split(query: Self::Query) -> (L::Key, u32) {
+        L::Key::split(query)
+    }
+    #[inline(always)]
+    fn array(elements: In<u64>) -> In<Self::Query> {
+        L::Key::array(elements)
+    }
+    #[inline(always)]
+    fn array_mut(elements: Buf<u64>) -> Buf<Self::Query> {
+        L::Key::array_mut(elements)
+    }
+}

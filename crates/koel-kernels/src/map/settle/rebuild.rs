@@ -1,0 +1,333 @@
+//! A failed build done again in device memory, pair by pair with atomics.
+use super::search::{heads, read_pair, with_value, write_pair, write_stashed};
+use super::{Built, grid_barrier, lock_words, strided};
+use crate::hash::mix::{mix, redrawn};
+use crate::hash::mulhi;
+use crate::map::build::write_bucket;
+use crate::map::layout::{BUCKET, EMPTY, Layout, Number, class, empty_last, with_class_bits};
+use crate::map::{contested_words, rank, stash, state};
+use koel_simt::{Buf, Thread, unroll};
+
+/// Evictions until a pair goes to the stash, where the build is done again.
+pub(super) const MAX_MOVES: u32 = 500;
+
+/// Seeds that are tried. Even keys chosen for one seed fit with the next.
+pub(crate) const MAX_ATTEMPTS: u32 = 64;
+
+/// Everything again, from the input: see the module. Until the end, ranks stand where values will
+/// be.
+#[inline(always)]
+pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
+    let Built {
+        shape, settling, stamps, build_state, slots, stash, contested, ranks, locks, ..
+    } = built;
+    let (begin, step) = strided(t);
+    let buckets = shape.all_buckets();
+    let stash_words = (1u64 << settling.stash_bits) * L::SLOT_WORDS as u64;
+    let waiting = lock_words(buckets);
+    let mut attempt = 1;
+    let mut seed;
+    // All threads know now that the build has failed.
+    grid_barrier(t, build_state, times);
+    loop {
+        let keeps_seed = attempt == 1 && settling.keeps_seed != 0;
+        seed = if keeps_seed { settling.seed } else { redrawn(settling.redraws, attempt) };
+        let mut i = begin;
+        while i < buckets * L::WORDS as u64 {
+            // No rank, behind the heads.
+            let head = i as usize % L::WORDS < BUCKET;
+            slots.store_relaxed(i, if head { EMPTY } else { 0 });
+            i += step;
+        }
+        i = begin;
+        while i < settling.waiting as u64 * L::SLOT_WORDS as u64 {
+            let head = (i as usize).is_multiple_of(L::SLOT_WORDS);
+            locks.store_relaxed(waiting + i, if head { EMPTY } else { 0 });
+            i += step;
+        }
+        i = begin;
+        while i < stash_words {
+            stash.store_relaxed(i, EMPTY);
+            i += step;
+        }
+        i = begin;
+        while i < waiting {
+            locks.store_relaxed(i, 0);
+            i += step;
+        }
+        i = begin;
+        while i < 1 << settling.contested_bits {
+            ranks.store_relaxed(i, 0);
+            i += step;
+        }
+        i = begin;
+        while i < contested_words(settling.contested_bits) as u64 {
+            contested.store_relaxed(i, EMPTY);
+            i += step;
+        }
+        if t.global_id() == 0 {
+            build_state.store_relaxed(state::FAILED, 0);
+            build_state.store_relaxed(state::DROPPED, 0);
+            build_state.store_relaxed(state::STASHED, 0);
+            build_state.store_relaxed(state::HELD, 0);
+            build_state.store_relaxed(state::HELD_COPIES, 0);
+            build_state.store_relaxed(state::ATTEMPTS, attempt);
+            build_state.store_relaxed(state::SEED, seed);
+        }
+        grid_barrier(t, build_state, times);
+
+        let mut dropped = 0;
+        i = begin;
+        while i < settling.n as u64 {
+            // Greatest rank first: later copies of a key then only read.
+            let at = if stamps.keep_first != 0 { i as u32 } else { settling.n - 1 - i as u32 };
+            let mixed = L::mixed(seed, built.keys.get_stream(at));
+            let rank = rank(at, stamps.keep_first);
+            if mixed == L::AMBIGUOUS {
+                build_state.fetch_max(state::HELD, rank);
+                build_state.fetch_add(state::HELD_COPIES, 1);
+            } else {
+                dropped += meet(built, waiting, mixed, rank) as u32;
+            }
+            i += step;
+        }
+        if dropped != 0 {
+            build_state.fetch_add(state::DROPPED, dropped);
+        }
+        grid_barrier(t, build_state, times);
+        i = begin;
+        while i < settling.waiting as u64 {
+            let at = waiting + i * L::SLOT_WORDS as u64;
+            let head = locks.load_relaxed(at);
+            if head != EMPTY {
+                let behind = if L::SLOT_WORDS > 1 { locks.load_relaxed(at + 1) } else { 0 };
+                insert(t, built, L::with_head(head, behind));
+            }
+            i += step;
+        }
+        grid_barrier(t, build_state, times);
+        let lost = build_state.load_relaxed(state::FAILED) != 0;
+        attempt += 1;
+        // Nobody clears before everybody has read.
+        grid_barrier(t, build_state, times);
+        if !lost {
+            break;
+        }
+        if attempt > MAX_ATTEMPTS {
+            if t.global_id() == 0 {
+                build_state.store_relaxed(state::ATTEMPTS, attempt);
+            }
+            break;
+        }
+    }
+
+    // Classes of the keys that overflowed, in the words behind the locks: sixteen buckets a word.
+    let marks = buckets.div_ceil(64);
+    let mark = |h: u32| {
+        let first = shape.first_place(h);
+        locks.fetch_or(marks + first as u64 / 16, 1 << (first % 16 * 4 + class(h)));
+    };
+    let mut i = begin;
+    while i < buckets {
+        let heads = heads::<L>(slots, i as u32);
+        unroll::<4>(|s| {
+            let h = L::hash(L::key_in(heads[s]));
+            if heads[s] != EMPTY && shape.first_place(h) as u64 != i {
+                mark(h);
+            }
+        });
+        i += step;
+    }
+    i = begin;
+    while i < 1 << settling.stash_bits {
+        let head = stash.load_relaxed(i * L::SLOT_WORDS as u64);
+        if head != EMPTY {
+            mark(L::hash(L::key_in(head)));
+            let behind = if L::SLOT_WORDS > 1 { stash.load_relaxed(i * 2 + 1) } else { 0 };
+            write_stashed::<L>(stash, i as u32, with_value(built, L::with_head(head, behind)));
+        }
+        i += step;
+    }
+    grid_barrier(t, build_state, times);
+    i = begin;
+    while i < buckets {
+        let mut bucket = [0, 1, 2, 3].map(|s| read_pair::<L>(slots, i as u32, s));
+        let mut full = true;
+        unroll::<4>(|s| {
+            if L::head(bucket[s]) != EMPTY {
+                bucket[s] = with_value(built, bucket[s]);
+            } else {
+                (bucket[s], full) = (L::EMPTY_PAIR, false);
+            }
+        });
+        let bits = (locks.load_relaxed(marks + i / 16) >> (i as u32 % 16 * 4)) as u32 & 0xF;
+        let bucket =
+            if full { with_class_bits::<L>(bucket, bits) } else { empty_last::<L>(bucket) };
+        write_bucket::<L>(slots, i, bucket);
+        i += step;
+    }
+}
+
+/// Gives a key its slot, where nothing moves: an empty one of its buckets, or one among those that
+/// wait; or raises the rank in the slot that it has, which is told.
+///
+/// Copies of a key meet in one slot: all of them take the first that is empty when they come there,
+/// and no slot before it becomes empty again.
+#[inline(always)]
+pub(super) fn meet<L: Layout>(built: Built<L>, waiting: u64, key: L::Mixed, rank: u32) -> bool {
+    let Built { shape, settling, slots, locks, build_state, .. } = built;
+    let h = L::hash(key);
+    let (first, second) = (shape.first_place(h), shape.second_place(h));
+    let mut i = 0;
+    while i < 8 {
+        let bucket = if i < 4 { first } else { second };
+        let at = bucket as u64 * L::WORDS as u64 + (i & 3);
+        match claim::<L>(slots, at, at + BUCKET as u64, key, rank) {
+            Claim::Other => i += 1,
+            claim => return claim == Claim::Met,
+        }
+    }
+    let (mut slot, mut looked) = (mulhi(stash::spread::<L>(key), settling.waiting), 0);
+    while looked < settling.waiting {
+        let at = waiting + slot as u64 * L::SLOT_WORDS as u64;
+        match claim::<L>(locks, at, at + 1, key, rank) {
+            Claim::Other => slot = if slot + 1 == settling.waiting { 0 } else { slot + 1 },
+            claim => return claim == Claim::Met,
+        }
+        looked += 1;
+    }
+    build_state.fetch_add(state::FAILED, 1);
+    false
+}
+
+/// Whose slot it was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Nobody's: now the key's.
+    New,
+    /// The key's.
+    Met,
+    /// Another key's.
+    Other,
+}
+
+#[inline(always)]
+pub(super) fn claim<L: Layout>(
+    array: Buf<u64>,
+    at: u64,
+    behind: u64,
+    key: L::Mixed,
+    rank: u32,
+) -> Claim {
+    let head = L::head(L::pair(key, L::Value::narrowed(rank as u64)));
+    let mut there = array.load_relaxed(at);
+    let mut claim = Claim::Met;
+    if there == EMPTY {
+        there = array.cas(at, EMPTY, head);
+        if there == EMPTY {
+            (there, claim) = (head, Claim::New);
+        }
+    }
+    if L::key_in(there) != key {
+        return Claim::Other;
+    }
+    // In a head the rank is above the key.
+    if L::SLOT_WORDS > 1 {
+        if array.load_relaxed(behind) < rank as u64 {
+            array.fetch_max(behind, rank as u64);
+        }
+    } else if there < head {
+        array.fetch_max(at, head);
+    }
+    claim
+}
+
+/// Inserts a key of which there is no other copy, with its rank.
+#[inline(always)]
+pub(super) fn insert<L: Layout>(t: Thread, built: Built<L>, mut pair: L::Pair) {
+    let Built { shape, settling, build_state, slots, stash, locks, .. } = built;
+    let mut moves = 0;
+    loop {
+        let h = L::hash(L::key(pair));
+        let (first, second) = (shape.first_place(h), shape.second_place(h));
+        // What others lost is enough: this attempt is in vain.
+        if build_state.load_relaxed(state::FAILED) != 0 {
+            return;
+        }
+        if !lock(t, locks, first, second) {
+            continue;
+        }
+        let mut done = true;
+        if let Some((bucket, slot)) = empty_slot::<L>(slots, first, second) {
+            write_pair::<L>(slots, bucket, slot, pair);
+        } else if moves < MAX_MOVES {
+            // Another one must go: it is nowhere until it is inserted again.
+            let draw = mix(h.wrapping_add(moves));
+            let (bucket, slot) = (if draw & 4 != 0 { first } else { second }, draw & 3);
+            let evicted = read_pair::<L>(slots, bucket, slot);
+            write_pair::<L>(slots, bucket, slot, pair);
+            (pair, done) = (evicted, false);
+            moves += 1;
+        } else if stash::insert_near::<L>(stash, settling.stash_bits, pair) {
+            build_state.fetch_add(state::STASHED, 1);
+        } else {
+            build_state.fetch_add(state::FAILED, 1);
+        }
+        unlock(t, locks, first, second);
+        if done {
+            return;
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn empty_slot<L: Layout>(
+    slots: Buf<u64>,
+    first: u32,
+    second: u32,
+) -> Option<(u32, u32)> {
+    let mut empty = None;
+    unroll::<2>(|b| {
+        let bucket = if b == 0 { second } else { first };
+        let heads = heads::<L>(slots, bucket);
+        unroll::<4>(|s| {
+            if heads[3 - s] == EMPTY {
+                empty = Some((bucket, 3 - s as u32));
+            }
+        });
+    });
+    empty
+}
+
+/// Tries to lock two buckets, which may be the same. A lock is a bit. What others did under the
+/// locks is seen after it. The lesser bucket comes first: two threads of a warp that want the same
+/// two in opposite orders would both give way, for ever.
+#[inline(always)]
+#[track_caller]
+pub(super) fn lock(t: Thread, locks: Buf<u64>, a: u32, b: u32) -> bool {
+    let (a, b) = (a.min(b), a.max(b));
+    if locks.fetch_or(a / 64, bit(a)) & bit(a) != 0 {
+        return false;
+    }
+    if a != b && locks.fetch_or(b / 64, bit(b)) & bit(b) != 0 {
+        locks.fetch_and(a / 64, !bit(a));
+        return false;
+    }
+    t.fence();
+    true
+}
+
+#[inline(always)]
+#[track_caller]
+pub(super) fn unlock(t: Thread, locks: Buf<u64>, a: u32, b: u32) {
+    t.fence();
+    locks.fetch_and(a / 64, !bit(a));
+    if a != b {
+        locks.fetch_and(b / 64, !bit(b));
+    }
+}
+
+#[inline(always)]
+pub(super) fn bit(bucket: u32) -> u64 {
+    1 << (bucket & 63)
+}

@@ -1,0 +1,203 @@
+//! Contested keys: the input is searched for the copy of each that stays.
+use super::{Built, THREADS, strided};
+use crate::map::layout::{EMPTY, Layout, Number};
+use crate::map::{FILTER_WORDS, contested_words, filter_bit, rank, ranked, stash, state};
+use koel_simt::{Buf, Shared, Thread, unroll};
+
+/// Keys of a thread that are looked for at a time.
+pub(super) const SEARCHED: usize = 8;
+
+/// Ranks that a block remembers to have raised.
+pub(super) const RAISED: u32 = 1 << 10;
+
+/// The greatest rank of each contested key, where it can be. Greater ranks come first.
+#[inline(always)]
+pub(super) fn search<L: Layout>(t: Thread, built: Built<L>) {
+    let mut shared = t.shared();
+    let filter = shared.array::<u64>(FILTER_WORDS);
+    // What tells a key, and a rank that it has: most copies of a key that has many end here.
+    let raised = shared.array::<u64>(RAISED);
+    let Built { settling, stamps, build_state, contested, .. } = built;
+    let from = build_state.load_relaxed(state::FROM);
+    let mut i = t.id();
+    while i < FILTER_WORDS {
+        filter.store(i, contested.load((1u64 << (settling.contested_bits & 31)) + i as u64));
+        i += THREADS;
+    }
+    i = t.id();
+    while i < RAISED {
+        raised.store(i, EMPTY);
+        i += THREADS;
+    }
+    t.barrier();
+    // A block takes a tile of the first pass at a time: all of it has one stamp.
+    // In the order of falling ranks.
+    let number = |i: u32, of: u32| if stamps.keep_first != 0 { i } else { of - 1 - i };
+    let wanted = |i| {
+        let marked = |stretch| build_state.load_relaxed(state::STRETCHES + stretch) != 0;
+        i < settling.tiles && {
+            let stretch = stamps.of_block(number(i, settling.tiles));
+            marked(stretch) || stamps.searched(from, stretch)
+        }
+    };
+    let mut tile = t.block();
+    let mut wanted_next = wanted(tile);
+    while tile < settling.tiles {
+        let first = number(tile, settling.tiles) * settling.tile;
+        let count = settling.tile.min(settling.n - first);
+        let wanted_now = wanted_next;
+        wanted_next = wanted(tile + t.grid_dim());
+        let mut i = t.id();
+        while wanted_now && i < count {
+            // Several keys are under way at a time.
+            let input = |j: usize| first + number((i + j as u32 * THREADS).min(count - 1), count);
+            let mut keys = [L::Key::default(); SEARCHED];
+            unroll::<SEARCHED>(|j| keys[j] = built.keys.get_stream(input(j)));
+            let mixed = keys.map(|key| L::mixed(settling.seed, key));
+            let ranks = |j: usize| rank(input(j), stamps.keep_first);
+            let mut seen = [EMPTY; SEARCHED];
+            unroll::<SEARCHED>(|j| {
+                let h = L::hash(mixed[j]);
+                let (word, bit) = filter_bit(h);
+                let contested_key =
+                    i + (j as u32 * THREADS) < count && filter.load(word) >> bit & 1 == 0;
+                // A narrow key is its hash.
+                if contested_key && !(L::SLOT_WORDS == 1 && is_raised(raised, h, h, ranks(j))) {
+                    seen[j] = contested.load(stash::start::<L>(mixed[j], settling.contested_bits));
+                }
+            });
+            unroll::<SEARCHED>(|j| raise(built, raised, mixed[j], ranks(j), seen[j]));
+            i += SEARCHED as u32 * THREADS;
+        }
+        tile += t.grid_dim();
+    }
+}
+
+/// Whether a block remembers that the key of this hash and tag has this rank, or a greater one.
+#[inline(always)]
+pub(super) fn is_raised(raised: Shared<u64>, h: u32, tag: u32, rank: u32) -> bool {
+    let before = raised.load_volatile(h % RAISED);
+    (before >> 32) as u32 == tag && before as u32 >= rank
+}
+
+/// Raises the rank of a key, if it is contested. `there`: what is where the search for it begins.
+#[inline(always)]
+pub(super) fn raise<L: Layout>(
+    built: Built<L>,
+    raised: Shared<u64>,
+    key: L::Mixed,
+    rank: u32,
+    mut there: u64,
+) {
+    let Built { settling, contested, .. } = built;
+    let (h, mask) = (L::hash(key), (1u32 << (settling.contested_bits & 31)) - 1);
+    let (mut at, mut looked) = (stash::start::<L>(key, settling.contested_bits), 0);
+    while there != EMPTY && looked <= mask {
+        if L::Mixed::narrowed(there) == key {
+            let tag = if L::SLOT_WORDS == 1 { h } else { at };
+            if !is_raised(raised, h, tag, rank) {
+                raised.store_volatile(h % RAISED, (tag as u64) << 32 | rank as u64);
+                built.ranks.fetch_max(at, rank);
+            }
+            return;
+        }
+        at = (at + 1) & mask;
+        there = contested.load(at);
+        looked += 1;
+    }
+}
+
+/// The values of contested keys, which the table holds once each; then the keys are forgotten.
+#[inline(always)]
+pub(super) fn replace<L: Layout>(t: Thread, built: Built<L>) {
+    let Built { shape, settling, stamps, contested, ranks, slots, .. } = built;
+    let (mut at, step) = strided(t);
+    while at < 1 << settling.contested_bits {
+        let key = contested.load(at);
+        if key != EMPTY {
+            let mixed = L::Mixed::narrowed(key);
+            let pair =
+                L::pair(mixed, built.values.get(ranked(ranks.load_relaxed(at), stamps.keep_first)));
+            let h = L::hash(mixed);
+            match slot_in_buckets::<L>(slots, [shape.first_place(h), shape.second_place(h)], mixed)
+            {
+                Some((bucket, slot)) => write_pair::<L>(slots, bucket, slot, pair),
+                None => {
+                    if let Some(at) = stash::slot_of::<L>(built.stash, settling.stash_bits, mixed) {
+                        write_stashed::<L>(built.stash, at, pair);
+                    }
+                }
+            }
+            contested.store(at, EMPTY);
+            ranks.store_relaxed(at, 0);
+        }
+        at += step;
+    }
+    while at < contested_words(settling.contested_bits) as u64 {
+        contested.store(at, EMPTY);
+        at += step;
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+pub(super) fn heads<L: Layout>(slots: Buf<u64>, bucket: u32) -> [u64; 4] {
+    let at = bucket as u64 * L::WORDS as u64;
+    [0, 1, 2, 3].map(|s| slots.load_relaxed(at + s))
+}
+
+/// The slot of a key in two buckets.
+#[inline(always)]
+#[track_caller]
+pub(super) fn slot_in_buckets<L: Layout>(
+    slots: Buf<u64>,
+    buckets: [u32; 2],
+    key: L::Mixed,
+) -> Option<(u32, u32)> {
+    let mut hit = None;
+    unroll::<2>(|b| {
+        let heads = heads::<L>(slots, buckets[b]);
+        unroll::<4>(|s| {
+            if heads[s] != EMPTY && L::key_in(heads[s]) == key {
+                hit = Some((buckets[b], s as u32));
+            }
+        });
+    });
+    hit
+}
+
+#[inline(always)]
+#[track_caller]
+pub(super) fn write_pair<L: Layout>(slots: Buf<u64>, bucket: u32, slot: u32, pair: L::Pair) {
+    let at = bucket as u64 * L::WORDS as u64 + slot as u64;
+    if L::SLOT_WORDS > 1 {
+        slots.store_relaxed(at + 4, L::behind(pair));
+    }
+    slots.store_relaxed(at, L::head(pair));
+}
+
+#[inline(always)]
+#[track_caller]
+pub(super) fn read_pair<L: Layout>(slots: Buf<u64>, bucket: u32, slot: u32) -> L::Pair {
+    let at = bucket as u64 * L::WORDS as u64 + slot as u64;
+    let behind = if L::SLOT_WORDS > 1 { slots.load_relaxed(at + 4) } else { 0 };
+    L::with_head(slots.load_relaxed(at), behind)
+}
+
+#[inline(always)]
+#[track_caller]
+pub(super) fn write_stashed<L: Layout>(stash: Buf<u64>, slot: u32, pair: L::Pair) {
+    let at = slot * L::SLOT_WORDS as u32;
+    if L::SLOT_WORDS > 1 {
+        stash.store_relaxed(at + 1, L::behind(pair));
+    }
+    stash.store_relaxed(at, L::head(pair));
+}
+
+/// The pair of a key and a rank: with the value of that rank.
+#[inline(always)]
+pub(super) fn with_value<L: Layout>(built: Built<L>, ranked_pair: L::Pair) -> L::Pair {
+    let rank = L::value(ranked_pair).widened() as u32;
+    let i = ranked(rank, built.stamps.keep_first);
+    L::pair(L::key(ranked_pair), built.values.get(i))
+}

@@ -1,0 +1,297 @@
+//! The buckets of a partition that is updated: read into shared memory, and written back where they
+//! changed.
+use super::entries::Entries;
+use super::work::{Stashed, There};
+use super::{BATCH, ROUNDS};
+use crate::map::build::{CHANGED, FREE, Partition, write_bucket};
+use crate::map::layout::{
+    BUCKET, EMPTY, Layout, Number, Shape, class, class_bit, empty_last, filled, with_class_bits,
+};
+use crate::map::records::Placed;
+use crate::map::{header, stash};
+use core::marker::PhantomData;
+use koel_simt::{Buf, Thread, U64x2, unroll};
+
+// Bits of a bucket's word besides those of a build.
+/// The class bits that it had in the table.
+pub(super) const BEFORE: u32 = 8;
+
+/// Those that it is to have.
+pub(super) const NOW: u32 = 12;
+
+/// It must look full.
+pub(super) const NEEDED: u32 = 1 << 16;
+
+/// The records of a partition that is updated. A narrow pair is its own. The record of a wide pair
+/// is the hash of its key and, above, the pair's number: that of the slot where it was, behind
+/// those the entry that has its key and value, behind those a slot of the stash.
+#[derive(Clone, Copy)]
+pub(super) struct Moving<L> {
+    pub(super) shape: Shape,
+    pub(super) p: u32,
+    pub(super) slots: Buf<u64>,
+    pub(super) unstashed: Buf<u64>,
+    pub(super) entries: Entries,
+    pub(super) layout: PhantomData<L>,
+}
+
+impl<L: Layout> Moving<L> {
+    #[inline(always)]
+    pub(super) fn in_buckets(self) -> u32 {
+        self.shape.buckets * BUCKET as u32
+    }
+    /// The record of a pair that has this number.
+    #[inline(always)]
+    pub(super) fn record(self, head: u64, number: u32) -> u64 {
+        if L::SLOT_WORDS == 1 {
+            head
+        } else {
+            (number as u64) << 32 | L::hash(L::key_in(head)) as u64
+        }
+    }
+    /// Where a slot's head is in the table.
+    #[inline(always)]
+    pub(super) fn at(self, slot: u32) -> u64 {
+        self.shape.place(self.p, slot / BUCKET as u32) * L::WORDS as u64
+            + (slot % BUCKET as u32) as u64
+    }
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn head(self, record: u64) -> u64 {
+        let (number, slots) = ((record >> 32) as u32, self.in_buckets());
+        if L::SLOT_WORDS == 1 {
+            record
+        } else if number < slots {
+            self.slots.load(self.at(number))
+        } else if number - slots < self.entries.room {
+            self.entries.keys.load_volatile(number - slots)
+        } else {
+            self.unstashed.load((number - slots - self.entries.room) * L::SLOT_WORDS as u32)
+        }
+    }
+    /// The value of the pair in a slot.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn value_at(self, slot: u32, record: u64) -> L::Value {
+        L::value_in(
+            record,
+            if L::SLOT_WORDS == 1 { 0 } else { self.slots.load(self.at(slot) + BUCKET as u64) },
+        )
+    }
+}
+
+impl<L: Layout> Placed for Moving<L> {
+    type Layout = L;
+    // No two keys are equal.
+    const EXACT: bool = true;
+    const MARKS_CHANGES: bool = true;
+    #[inline(always)]
+    fn hash(self, record: u64) -> u32 {
+        record as u32
+    }
+    #[inline(always)]
+    fn pair(self, record: u64) -> L::Pair {
+        let (number, slots) = ((record >> 32) as u32, self.in_buckets());
+        let behind = if L::SLOT_WORDS == 1 {
+            0
+        } else if number < slots {
+            self.slots.load(self.at(number) + BUCKET as u64)
+        } else if number - slots < self.entries.room {
+            self.entries.sum::<L::Value>(number - slots)
+        } else {
+            self.unstashed.load((number - slots - self.entries.room) * L::SLOT_WORDS as u32 + 1)
+        };
+        L::with_head(self.head(record), behind)
+    }
+    #[inline(always)]
+    fn same_key(self, a: u64, b: u64) -> bool {
+        self.head(a) == self.head(b)
+    }
+}
+
+/// Reads the partition: records, free slots, class bits. Fillers are forgotten. Tells how many
+/// pairs the thread has read.
+#[inline(always)]
+pub(super) fn read<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) -> u32 {
+    let (shape, from) = (part.shape, part.from);
+    let (mut i, mut taken) = (t.id(), 0);
+    while i < shape.buckets {
+        let mut all = [[EMPTY; BUCKET]; BATCH];
+        unroll::<BATCH>(|j| {
+            let bucket = (i + j as u32 * THREADS).min(shape.buckets - 1);
+            let at = shape.place(from.p, bucket) * (L::WORDS as u64 / 2);
+            let U64x2([a, b]) = from.slots.x2().load(at);
+            let U64x2([c, d]) = from.slots.x2().load(at + 1);
+            all[j] = [a, b, c, d];
+        });
+        unroll::<BATCH>(|j| {
+            let (bucket, heads) = (i + j as u32 * THREADS, all[j]);
+            if bucket < shape.buckets {
+                let place = shape.place(from.p, bucket) as u32;
+                let (mut records, mut free, mut bits) = ([EMPTY; BUCKET], FREE, 0);
+                unroll::<BUCKET>(|s| {
+                    if heads[s] != EMPTY && shape.belongs(L::hash(L::key_in(heads[s])), place) {
+                        records[s] = from.record(heads[s], bucket * BUCKET as u32 + s as u32);
+                        free &= !(1 << s);
+                    }
+                    bits |= (heads[BUCKET - 1] != EMPTY && class_bit::<L>(heads, s as u32)) as u32
+                        * (1 << s);
+                });
+                taken += BUCKET as u32 - free.count_ones();
+                part.slots.x2().store(2 * bucket, U64x2([records[0], records[1]]));
+                part.slots.x2().store(2 * bucket + 1, U64x2([records[2], records[3]]));
+                part.words.store(bucket, free | bits << BEFORE);
+            }
+        });
+        i += BATCH as u32 * THREADS;
+    }
+    taken
+}
+
+/// Where a key is before the batch, and its value.
+#[inline(always)]
+pub(super) fn find<L: Layout>(
+    part: Partition<Moving<L>>,
+    stashed: Stashed,
+    key: L::Mixed,
+    table_header: Buf<u32>,
+) -> (There, Option<L::Value>) {
+    let (shape, from) = (part.shape, part.from);
+    if key == L::AMBIGUOUS {
+        let word = |word: u32| table_header.load(word) as u64;
+        let value =
+            L::Value::narrowed(word(header::HELD_VALUE + 1) << 32 | word(header::HELD_VALUE));
+        return (There::Header, (word(header::HELD) != 0).then_some(value));
+    }
+    let (h, mut hit) = (L::hash(key), None);
+    let first = shape.first(h);
+    unroll::<2>(|b| {
+        let bucket = if b == 0 { first } else { shape.other(h, first) };
+        let records = part.bucket(bucket);
+        unroll::<BUCKET>(|s| {
+            let is_it = records[s] != EMPTY && part.hash(records[s]) == h;
+            if is_it && (L::SLOT_WORDS == 1 || from.head(records[s]) == key.widened()) {
+                hit = Some((bucket * BUCKET as u32 + s as u32, records[s]));
+            }
+        });
+    });
+    if let Some((slot, record)) = hit {
+        return (There::Slot(slot), Some(from.value_at(slot, record)));
+    }
+    match stashed.slot_of::<L>(key) {
+        Some(slot) => (There::Stash(slot), Some(L::value(stashed.pair::<L>(slot)))),
+        None => (There::Nowhere, None),
+    }
+}
+
+/// Puts a pair in the stash, so that lookups go there.
+#[inline(always)]
+pub(super) fn put_in_stash<L: Layout>(
+    part: Partition<Moving<L>>,
+    stash_bits: u32,
+    stash: Buf<u64>,
+    pair: L::Pair,
+) {
+    let h = L::hash(L::key(pair));
+    let first = part.shape.first(h);
+    part.words.fetch_or(first, 1 << (NOW + class(h)) | NEEDED);
+    part.words.fetch_or(part.shape.other(h, first), NEEDED);
+    // There is room: it was reserved, or is what was there before.
+    stash::insert::<L>(stash, stash_bits, pair);
+}
+
+/// Whether a bucket with this word is another one than before.
+#[inline(always)]
+pub(super) fn is_other(word: u32) -> bool {
+    word & CHANGED != 0 || (word >> BEFORE ^ word >> NOW) & 0xF != 0
+}
+
+/// A bucket as it is written.
+#[inline(always)]
+pub(super) fn finished<L: Layout>(
+    part: Partition<Moving<L>>,
+    bucket: u32,
+    word: u32,
+) -> [L::Pair; BUCKET] {
+    let (shape, records, bits) = (part.shape, part.bucket(bucket), word >> NOW & 0xF);
+    let mut pairs = [L::EMPTY_PAIR; BUCKET];
+    unroll::<BUCKET>(|s| {
+        if word >> s & 1 == 0 {
+            pairs[s] = part.from.pair(records[s]);
+        }
+    });
+    ordered::<L>(
+        shape,
+        shape.place(part.from.p, bucket) as u32,
+        pairs,
+        word & FREE,
+        bits,
+        word & NEEDED != 0,
+    )
+}
+
+/// The bucket in this place as it is written, with these class bits and slots that are free.
+/// `needed`: it must look full.
+#[inline(always)]
+pub(in crate::map) fn ordered<L: Layout>(
+    shape: Shape,
+    place: u32,
+    pairs: [L::Pair; BUCKET],
+    free: u32,
+    bits: u32,
+    needed: bool,
+) -> [L::Pair; BUCKET] {
+    if free == 0 || shape.looks_full(bits, needed) {
+        with_class_bits::<L>(filled::<L>(shape, place, pairs, free), bits)
+    } else {
+        empty_last::<L>(pairs)
+    }
+}
+
+/// Writes the buckets that are others than before.
+#[inline(always)]
+pub(super) fn write<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) {
+    let (shape, from) = (part.shape, part.from);
+    if L::SLOT_WORDS == 1 {
+        let mut bucket = t.id();
+        while bucket < shape.buckets {
+            let word = part.words.load_volatile(bucket);
+            if is_other(word) {
+                write_bucket::<L>(
+                    from.slots,
+                    shape.place(from.p, bucket),
+                    finished(part, bucket, word),
+                );
+            }
+            bucket += THREADS;
+        }
+        return;
+    }
+    // All are read before one is written.
+    let round = |round: u32| t.id() + round * THREADS;
+    let others: [_; ROUNDS] = [
+        other(part, round(0)),
+        other(part, round(1)),
+        other(part, round(2)),
+        other(part, round(3)),
+    ];
+    t.barrier();
+    unroll::<ROUNDS>(|j| {
+        if let Some(bucket) = others[j] {
+            write_bucket::<L>(from.slots, shape.place(from.p, round(j as u32)), bucket);
+        }
+    });
+}
+
+/// A bucket as it is written, if there is one and it is another one than before.
+#[inline(always)]
+pub(super) fn other<L: Layout>(
+    part: Partition<Moving<L>>,
+    bucket: u32,
+) -> Option<[L::Pair; BUCKET]> {
+    if bucket >= part.shape.buckets {
+        return None;
+    }
+    let word = part.words.load_volatile(bucket);
+    if is_other(word) { Some(finished(part, bucket, word)) } else { None }
+}

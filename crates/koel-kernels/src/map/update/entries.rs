@@ -1,0 +1,268 @@
+//! The entries of a block: what the operations of each key of a batch do, gathered by atomics.
+use super::work::{Batch, LINKED};
+use super::{WAS_THERE, operation, state, status_of};
+use crate::hash::mulhi;
+use crate::map::join::Routed;
+use crate::map::layout::{EMPTY, Layout, Number};
+use crate::map::stash;
+use koel_simt::{Buf, Shared, SharedMem, Thread};
+
+/// The keys of a block's operations and what these do. The ambiguous key has the entry behind all
+/// others.
+#[derive(Clone, Copy)]
+pub(crate) struct Entries {
+    pub(super) room: u32,
+    pub keys: Shared<u64>,
+    /// The number of the first operation.
+    pub first: Shared<u32>,
+    /// The number of the last assignment behind all erasures, plus 1. Later what became of the
+    /// key: [`WAS_THERE`] and so on.
+    pub assigned: Shared<u32>,
+    /// The sum of what is added behind that, or what the value is at the end: low words, and high
+    /// words of wide values. A set has neither.
+    pub(super) low: Shared<u32>,
+    pub(super) high: Shared<u32>,
+    /// The number of the last erasure, plus 1. This and what follows only where operations differ.
+    pub(super) erased: Shared<u32>,
+    /// The number of the first operation behind that which inserts or adds.
+    pub(super) made: Shared<u32>,
+    /// The last linked operation, plus 1.
+    pub(super) chains: Shared<u32>,
+    /// Linked operations: number, whether it erases (bit 32), the next one plus 1 (from bit 33
+    /// on).
+    pub(super) links: Shared<u64>,
+}
+
+/// Bytes of shared memory of so many entries, where operations differ (`each`) or not, and values
+/// have so many words of 32 bits.
+pub(crate) const fn entry_bytes(entries: u32, each: bool, value_words: u32) -> u32 {
+    let (words, arrays) = if each { (2, 5) } else { (1, 2) };
+    entries * words * 8 + (entries + 1) * (arrays + value_words) * 4
+}
+
+impl Entries {
+    /// With memory for so many.
+    #[inline(always)]
+    pub fn new<V: Number, const VALUES: bool>(
+        shared: &mut SharedMem,
+        room: u32,
+        is_each: bool,
+    ) -> Entries {
+        let (keys, links) =
+            (shared.array::<u64>(room), shared.array::<u64>(if is_each { room } else { 0 }));
+        let mut words = |is_there: bool| shared.array::<u32>(if is_there { room + 1 } else { 0 });
+        Entries {
+            room,
+            keys,
+            first: words(true),
+            assigned: words(true),
+            low: words(VALUES),
+            high: words(VALUES && size_of::<V>() > 4),
+            erased: words(is_each),
+            made: words(is_each),
+            chains: words(is_each),
+            links,
+        }
+    }
+    /// Makes all of them empty, by all threads of a block.
+    #[inline(always)]
+    pub fn clear<V: Number, const VALUES: bool, const THREADS: u32>(
+        self,
+        t: Thread,
+        is_each: bool,
+    ) {
+        let mut i = t.id();
+        while i <= self.room {
+            if i < self.room {
+                self.keys.store(i, EMPTY);
+            }
+            self.first.store(i, !0);
+            self.assigned.store(i, 0);
+            if VALUES {
+                self.set(i, V::default());
+            }
+            if is_each {
+                self.erased.store(i, 0);
+                self.made.store(i, !0);
+                self.chains.store(i, 0);
+            }
+            i += THREADS;
+        }
+    }
+    /// The entry of a mixed key, which it gets if it has none; `None` if there is no room.
+    #[inline(always)]
+    pub(super) fn of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
+        self.of_within::<L>(self.room, key)
+    }
+    /// The same; `None` if looking for it takes more than so many tries.
+    #[inline(always)]
+    pub(super) fn of_within<L: Layout>(self, tries: u32, key: L::Mixed) -> Option<u32> {
+        if key == L::AMBIGUOUS {
+            return Some(self.room);
+        }
+        let word = key.widened();
+        // Keys may have been chosen that share one hash.
+        let (mut at, mut looked) = (mulhi(stash::spread::<L>(key), self.room), 0);
+        while looked < tries {
+            let mut there = self.keys.load_volatile(at);
+            if there == EMPTY {
+                there = self.keys.cas(at, EMPTY, word);
+            }
+            if there == EMPTY || there == word {
+                return Some(at);
+            }
+            at = if at + 1 < self.room { at + 1 } else { 0 };
+            looked += 1;
+        }
+        None
+    }
+    /// The mixed key of an entry, if it has one.
+    #[inline(always)]
+    pub fn key<L: Layout>(self, at: u32) -> Option<L::Mixed> {
+        let is_used =
+            if at < self.room { self.keys.load(at) != EMPTY } else { self.first.load(at) != !0 };
+        is_used.then(|| {
+            if at < self.room { L::Mixed::narrowed(self.keys.load(at)) } else { L::AMBIGUOUS }
+        })
+    }
+    /// Adds to the sum of an entry: in 32 bits, where atomics of shared memory are fast.
+    #[inline(always)]
+    pub(super) fn add<V: Number>(self, at: u32, value: V) {
+        let value = value.widened();
+        let before = self.low.fetch_add(at, value as u32);
+        if size_of::<V>() > 4 {
+            let carry = before.checked_add(value as u32).is_none();
+            self.high.fetch_add(at, ((value >> 32) as u32).wrapping_add(carry as u32));
+        }
+    }
+    #[inline(always)]
+    pub fn sum<V: Number>(self, at: u32) -> u64 {
+        let high = if size_of::<V>() > 4 { self.high.load(at) } else { 0 };
+        (high as u64) << 32 | self.low.load(at) as u64
+    }
+    #[inline(always)]
+    pub fn set<V: Number>(self, at: u32, value: V) {
+        self.low.store(at, value.widened() as u32);
+        if size_of::<V>() > 4 {
+            self.high.store(at, (value.widened() >> 32) as u32);
+        }
+    }
+}
+
+/// Raises a word to this number; most often it is there already.
+#[inline(always)]
+pub(super) fn raise(words: Shared<u32>, at: u32, to: u32) {
+    if words.load_volatile(at) < to {
+        words.fetch_max(at, to);
+    }
+}
+
+#[inline(always)]
+pub(super) fn lower(words: Shared<u32>, at: u32, to: u32) {
+    if words.load_volatile(at) > to {
+        words.fetch_min(at, to);
+    }
+}
+
+/// Gathers what the operations of each key do. Tells whether there was no room.
+#[inline(always)]
+pub(crate) fn gather<L: Routed, const VALUES: bool, const THREADS: u32>(
+    t: Thread,
+    batch: Batch<L, VALUES>,
+    entries: Entries,
+    counts: Shared<u32>,
+    batch_state: Buf<u32>,
+    value: impl Fn(u32) -> L::Value,
+) -> bool {
+    let mut crowded = false;
+    batch.for_each::<THREADS>(t, |key, number| {
+        // Once there is no room, looking for some takes long.
+        let tries = if crowded { 0 } else { entries.room };
+        match entries.of_within::<L>(tries, key) {
+            None => crowded = true,
+            Some(at) => {
+                lower(entries.first, at, number);
+                match batch.all() {
+                    operation::ASSIGN => raise(entries.assigned, at, number + 1),
+                    operation::ADD => entries.add(at, value(number)),
+                    operation::EACH if batch.operation(number) == operation::ERASE => {
+                        raise(entries.erased, at, number + 1);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    });
+    if t.barrier_count(crowded) != 0 {
+        return true;
+    }
+    if batch.all() == operation::EACH {
+        batch.for_each::<THREADS>(t, |key, number| {
+            let Some(at) = entries.of::<L>(key) else { return };
+            let (erased, operation) = (entries.erased.load(at), batch.operation(number));
+            if number >= erased && operation == operation::ASSIGN {
+                raise(entries.assigned, at, number + 1);
+            } else if number >= erased && operation != operation::ERASE {
+                lower(entries.made, at, number);
+            }
+            if erased != 0 {
+                let link = counts.fetch_add(LINKED, 1);
+                if link < entries.room {
+                    let next = entries.chains.swap(at, link + 1);
+                    let erases = (operation == operation::ERASE) as u64;
+                    entries.links.store(link, (next as u64) << 33 | erases << 32 | number as u64);
+                } else {
+                    crowded = true;
+                }
+            }
+        });
+        if t.barrier_count(crowded) != 0 {
+            if t.id() == 0 {
+                batch_state.fetch_add(state::LINKED, 1);
+            }
+            return true;
+        }
+        if VALUES {
+            batch.for_each::<THREADS>(t, |key, number| {
+                let Some(at) = entries.of::<L>(key) else { return };
+                let is_last =
+                    number >= entries.erased.load(at) && number >= entries.assigned.load(at);
+                if is_last && batch.operation(number) == operation::ADD {
+                    entries.add(at, value(number));
+                }
+            });
+            t.barrier();
+        }
+    }
+    false
+}
+
+/// Tells what each operation found.
+#[inline(always)]
+pub(crate) fn tell<L: Routed, const VALUES: bool, const THREADS: u32>(
+    t: Thread,
+    batch: Batch<L, VALUES>,
+    entries: Entries,
+) {
+    batch.for_each::<THREADS>(t, |key, number| {
+        let Some(at) = entries.of::<L>(key) else { return };
+        let (was_first, operation) = (entries.first.load(at) == number, batch.operation(number));
+        let fate = entries.assigned.load(at);
+        let mut was_there =
+            if was_first { fate & WAS_THERE != 0 } else { operation != operation::ERASE };
+        if batch.all() == operation::EACH {
+            was_there |= !was_first;
+            let mut link = entries.chains.load(at);
+            // The one before it, plus 1.
+            let mut latest = 0;
+            while link != 0 {
+                let word = entries.links.load(link - 1);
+                if (word as u32) < number && word as u32 + 1 > latest {
+                    (latest, was_there) = (word as u32 + 1, word >> 32 & 1 == 0);
+                }
+                link = (word >> 33) as u32;
+            }
+        }
+        batch.statuses.store(number, status_of(operation, was_there));
+    });
+}

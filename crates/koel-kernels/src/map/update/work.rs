@@ -1,0 +1,354 @@
+//! What a block of an update has to do: its operations, its part of the stash, what it counts, and
+//! what it tells the host when it cannot go on.
+use super::entries::Entries;
+use super::{Applying, IS_OTHER, IS_THERE, operation, state, status};
+use crate::map::join::{Form, Numbered, Routed};
+use crate::map::layout::{Layout, Shape};
+use crate::map::reproduce::NONE;
+use crate::map::{header, stash};
+use core::marker::PhantomData;
+use koel_simt::{Buf, In, Shared, Thread, unroll};
+
+// What a block counts.
+/// Slots that pairs had.
+pub(crate) const TAKEN: u32 = 0;
+
+/// Of those, how many have none now.
+pub(crate) const REMOVED: u32 = 1;
+
+/// Keys that are new.
+pub(crate) const NEW: u32 = 2;
+
+/// Keys that are gone.
+pub(crate) const GONE: u32 = 3;
+
+/// Pairs that were in the stash and stay there.
+pub(super) const KEPT: u32 = 4;
+
+/// Operations that are linked.
+pub(super) const LINKED: u32 = 5;
+
+/// Not 0: the stash has no room.
+pub(super) const NO_ROOM: u32 = 6;
+
+pub(crate) const COUNTS: u32 = 8;
+
+/// In the word of a stashed pair, beside the slot of the next one: it is no longer in the stash.
+pub(super) const LEFT: u64 = 1 << 32;
+
+/// The operations of a block's partition; `VALUES`: of a map, and not of a set.
+#[derive(Clone, Copy)]
+pub(crate) struct Batch<L: Routed, const VALUES: bool = true> {
+    pub shape: Shape,
+    pub p: u32,
+    pub applying: Applying,
+    pub seed: u32,
+    /// In the bin.
+    pub came: u32,
+    /// In the overflow area, where those of other partitions are too.
+    pub behind: u32,
+    pub sent: In<u64>,
+    pub overflow: In<u64>,
+    pub operations: In<u8>,
+    pub statuses: Buf<u8>,
+    pub layout: PhantomData<L>,
+}
+
+impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
+    /// What all operations do.
+    #[inline(always)]
+    pub(super) fn all(self) -> u32 {
+        operation::of_all(self.applying.operation, VALUES)
+    }
+    /// What an operation does.
+    #[inline(always)]
+    pub(super) fn operation(self, number: u32) -> u32 {
+        operation::of_number(self.applying.operation, self.operations, number, VALUES)
+    }
+    /// The operations of a thread, always in the same order: mixed key, number.
+    #[inline(always)]
+    pub fn for_each<const THREADS: u32>(self, t: Thread, mut apply: impl FnMut(L::Mixed, u32)) {
+        let mut i = t.id();
+        while i < self.came + self.behind {
+            let query = if i < self.came {
+                <Numbered as Form<L>>::array(self.sent)
+                    .get(self.applying.pass.bin(self.p) * self.applying.pass.room + i)
+            } else {
+                <Numbered as Form<L>>::array(self.overflow).get(i - self.came)
+            };
+            let (sent, number) = <Numbered as Form<L>>::split(query);
+            let key = L::mixed_of(self.seed, sent);
+            let is_alone = i < self.came && self.applying.pass.each == 1;
+            let is_ours = is_alone || self.shape.partition(L::hash(key)) == self.p;
+            if is_ours
+                && (self.applying.again == 0 || self.statuses.load(number) == status::NOT_DONE)
+            {
+                apply(key, number);
+            }
+            i += THREADS;
+        }
+    }
+}
+
+/// Where a key is before the batch.
+#[derive(Clone, Copy)]
+pub(crate) enum There {
+    Nowhere,
+    /// In a slot of the partition.
+    Slot(u32),
+    /// In a slot of the stash.
+    Stash(u32),
+    /// It is the ambiguous key.
+    Header,
+}
+
+/// The pairs of the partition that were in the stash.
+#[derive(Clone, Copy)]
+pub(crate) struct Stashed {
+    /// The slot of the first one, or [`NONE`].
+    pub list: u32,
+    /// Where the words are that link them.
+    pub(super) links: u32,
+    pub(super) unstashed: Buf<u64>,
+}
+
+impl Stashed {
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn link(self, slot: u32) -> u64 {
+        self.unstashed.load_relaxed(self.links + slot)
+    }
+    #[inline(always)]
+    #[track_caller]
+    pub fn pair<L: Layout>(self, slot: u32) -> L::Pair {
+        let at = slot * L::SLOT_WORDS as u32;
+        L::with_head(
+            self.unstashed.load(at),
+            if L::SLOT_WORDS == 1 { 0 } else { self.unstashed.load(at + 1) },
+        )
+    }
+    #[inline(always)]
+    #[track_caller]
+    pub fn leave(self, slot: u32) {
+        self.unstashed.store_relaxed(self.links + slot, self.link(slot) | LEFT);
+    }
+    /// The slot of a mixed key.
+    #[inline(always)]
+    #[track_caller]
+    pub fn slot_of<L: Layout>(self, key: L::Mixed) -> Option<u32> {
+        let mut slot = self.list;
+        while slot != NONE {
+            if L::key(self.pair::<L>(slot)) == key {
+                return Some(slot);
+            }
+            slot = self.link(slot) as u32;
+        }
+        None
+    }
+    /// The slots of a thread's share, and whether each has been left. Tells how many there are in
+    /// all.
+    #[inline(always)]
+    pub fn for_each<const THREADS: u32>(self, t: Thread, mut each: impl FnMut(u32, bool)) -> u32 {
+        let (mut slot, mut listed) = (self.list, 0);
+        while slot != NONE {
+            let word = self.link(slot);
+            if listed % THREADS == t.id() {
+                each(slot, word & LEFT != 0);
+            }
+            slot = word as u32;
+            listed += 1;
+        }
+        listed
+    }
+}
+
+/// What a block has to do.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<L: Routed, const VALUES: bool> {
+    pub batch: Batch<L, VALUES>,
+    pub stashed: Stashed,
+    /// Not 0: what an earlier part of the batch left of this partition, as in the [`state`].
+    pub(super) left: u32,
+}
+
+impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
+    /// If something was left before, so is this, because of what the error tells: the word of the
+    /// [`state`] that counts why operations are not done, and how many keys are new.
+    #[inline(always)]
+    pub fn may_begin(&self) -> Result<(), (u32, u32)> {
+        // What comes later must not be done before.
+        match self.left {
+            0 => Ok(()),
+            left => {
+                // Of the bin, which may have operations of several partitions: an equal share.
+                let (pass, wanted) =
+                    (self.batch.applying.pass, self.batch.came as u64 * (left - 1) as u64);
+                Err((state::REFUSED, pass.bin(wanted.div_ceil(256) as u32 + pass.each - 1)))
+            }
+        }
+    }
+}
+
+/// Whether a block has nothing to do, because all was done as [few](crate::map::few) operations,
+/// and nothing of its partitions was in the stash.
+#[inline(always)]
+pub(crate) fn is_idle<const THREADS: u32>(
+    t: Thread,
+    shape: Shape,
+    lists: Buf<u32>,
+    batch_state: Buf<u32>,
+) -> bool {
+    let (mut p, mut is_needed) =
+        (t.block() + t.id() * t.grid_dim(), batch_state.load(state::NEEDED) != 0);
+    while p < shape.partitions {
+        is_needed |= lists.load(p) != NONE;
+        p += t.grid_dim() * THREADS;
+    }
+    t.barrier_count(is_needed) == 0
+}
+
+/// What the block of a partition has to do, if anything.
+#[inline(always)]
+pub(crate) fn begin<L: Routed, const VALUES: bool>(
+    p: u32,
+    shape: Shape,
+    applying: Applying,
+    sent: In<u64>,
+    overflow: In<u64>,
+    cursors: In<u32>,
+    spilled: In<u32>,
+    group_spilled: In<u32>,
+    sent_state: In<u32>,
+    operations: In<u8>,
+    unstashed: Buf<u64>,
+    lists: Buf<u32>,
+    statuses: Buf<u8>,
+    table_header: Buf<u32>,
+    batch_state: Buf<u32>,
+) -> Option<Work<L, VALUES>> {
+    let list = lists.load(p);
+    let (came, behind) = applying.came(p, cursors, spilled, group_spilled, sent_state);
+    // Every thread of the block leaves, or none.
+    if came + behind == 0 && list == NONE {
+        return None;
+    }
+    let seed = table_header.load(header::SEED);
+    let batch = Batch {
+        shape,
+        p,
+        applying,
+        seed,
+        came,
+        behind,
+        sent,
+        overflow,
+        operations,
+        statuses,
+        layout: PhantomData,
+    };
+    let links = (L::SLOT_WORDS as u32) << (applying.stash_bits & 31);
+    Some(Work {
+        batch,
+        stashed: Stashed { list, links, unstashed },
+        left: batch_state.load(state::LEFT + p),
+    })
+}
+
+/// What follows the work: if it was not `done`, that is counted, its operations are told to be not
+/// done, and what was in the stash is there again.
+#[inline(always)]
+pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
+    t: Thread,
+    work: Work<L, VALUES>,
+    done: Result<(), (u32, u32)>,
+    lists: Buf<u32>,
+    stash: Buf<u64>,
+    batch_state: Buf<u32>,
+) {
+    let Work { batch, stashed, left } = work;
+    let (id, p) = (t.id(), batch.p);
+    if let Err((why, new)) = done {
+        stashed.for_each::<THREADS>(t, |slot, _| {
+            stash::insert::<L>(stash, batch.applying.stash_bits, stashed.pair::<L>(slot));
+        });
+        let word = state::LEFT + p;
+        batch.for_each::<THREADS>(t, |_, number| {
+            batch.statuses.store(number, status::NOT_DONE);
+            if left == 0 {
+                // Nothing was left before: it counts from 0.
+                batch_state.fetch_add(word, 1);
+            }
+        });
+        t.barrier();
+        if id == 0 {
+            batch_state.fetch_add(state::WANTED, new);
+            if left == 0 {
+                let not_done = batch_state.load(word);
+                batch_state.fetch_add(why, 1);
+                batch_state
+                    .store(word, 1 + (new * 256).checked_div(not_done).unwrap_or(0).min(256));
+            }
+        }
+    }
+    if id == 0 && stashed.list != NONE {
+        lists.store(p, NONE);
+    }
+}
+
+/// Reserves room in the stash for so many pairs more than were in it, by all threads of a block.
+/// Tells whether there is as much.
+#[inline(always)]
+pub(crate) fn has_room(
+    t: Thread,
+    applying: Applying,
+    counts: Shared<u32>,
+    table_header: Buf<u32>,
+    more: impl FnOnce() -> u32,
+) -> bool {
+    if t.id() == 0 {
+        let more = more();
+        let sum = table_header.fetch_add(header::STASHED, more).wrapping_add(more);
+        // Fewer always fit.
+        if (more as i32) > 0 && sum > 1 << (applying.stash_bits & 31) {
+            table_header.fetch_add(header::STASHED, more.wrapping_neg());
+            counts.store(NO_ROOM, 1);
+        }
+    }
+    t.barrier();
+    counts.load(NO_ROOM) == 0
+}
+
+/// Writes to the header what a block has changed there; `value`: of the ambiguous key.
+#[inline(always)]
+pub(crate) fn write_header(
+    entries: Entries,
+    counts: Shared<u32>,
+    table_header: Buf<u32>,
+    value: impl FnOnce() -> u64,
+) {
+    let more = counts.load(NEW).wrapping_sub(counts.load(GONE));
+    if more != 0 {
+        table_header.fetch_add(header::PAIRS, more);
+    }
+    // Of the ambiguous key.
+    let fate = if entries.first.load(entries.room) != !0 {
+        entries.assigned.load(entries.room)
+    } else {
+        0
+    };
+    if fate & IS_OTHER != 0 {
+        let value = if fate & IS_THERE != 0 { value() } else { 0 };
+        table_header.store(header::HELD, (fate & IS_THERE != 0) as u32);
+        table_header.store(header::HELD_VALUE, value as u32);
+        table_header.store(header::HELD_VALUE + 1, (value >> 32) as u32);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn add_counts<const N: usize>(counts: Shared<u32>, adds: [(u32, u32); N]) {
+    unroll::<N>(|j| {
+        if adds[j].1 != 0 {
+            counts.fetch_add(adds[j].0, adds[j].1);
+        }
+    });
+}
