@@ -36,19 +36,7 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     for source in &sources {
         check_memory(source, &ops)?;
     }
-    let scan_or_words =
-        args.keys.as_deref().filter(|keys| !["random", "voxels"].contains(keys)).map(Path::new);
-    let files =
-        Files::default().may_read("--keys", scan_or_words).may_read("--mesh", args.mesh.as_deref());
-    let files =
-        files.may_read("--peers", args.peers.as_deref()).writes_json(global.json.as_deref());
-    files.writes_into("--plot", args.plot.as_deref(), &["svg", "png"]).check_apart()?;
-    if let Some(file) = json_file(global) {
-        output::check_writable(file)?;
-    }
-    if let Some(folder) = &args.plot {
-        output::check_folder(folder)?;
-    }
+    check_files(global, &args)?;
     let peers = args.peers.as_deref().map(Peers::read).transpose().map_err(Failure::input)?;
     let progress = progress_bar();
     progress.set_message("making keys");
@@ -95,25 +83,52 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     if global.json.is_some() {
         let report =
             json::Report::new(&machine, &reads, copies, &session.rows, &keys, &notes, global.seed);
-        let mut text = serde_json::to_string_pretty(&report)
-            .map_err(|e| Failure::Other(format!("--json: {e}")))?;
-        text.push('\n');
-        match json_file(global) {
-            Some(file) => output::write_file(file, text.as_bytes())?,
-            None => output::print(&text)?,
-        }
+        write_json(global, &report)?;
     }
     if let Some(folder) = &args.plot {
-        for name in plot::draw(folder, &machine, &keys, &session.rows, peers.as_ref())? {
-            output::say(format_args!(
-                "drawn: {} (and .svg)",
-                folder.join(format!("{name}.png")).display()
-            ));
-        }
+        let drawn = plot::draw(folder, &machine, &keys, &session.rows, peers.as_ref())?;
+        tell_drawn(folder, &drawn);
     }
     match session.wrong {
         0 => Ok(()),
         n => Err(Failure::Other(format!("{n} operations gave wrong answers"))),
+    }
+}
+
+/// Refuses files that overwrite an input or one another, and files that cannot be written.
+fn check_files(global: &Global, args: &Args) -> Outcome {
+    let scan_or_words =
+        args.keys.as_deref().filter(|keys| !["random", "voxels"].contains(keys)).map(Path::new);
+    let files =
+        Files::default().may_read("--keys", scan_or_words).may_read("--mesh", args.mesh.as_deref());
+    let files =
+        files.may_read("--peers", args.peers.as_deref()).writes_json(global.json.as_deref());
+    files.writes_into("--plot", args.plot.as_deref(), &["svg", "png"]).check_apart()?;
+    if let Some(file) = json_file(global) {
+        output::check_writable(file)?;
+    }
+    if let Some(folder) = &args.plot {
+        output::check_folder(folder)?;
+    }
+    Ok(())
+}
+
+fn write_json(global: &Global, report: &json::Report<'_>) -> Outcome {
+    let mut text =
+        serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
+    text.push('\n');
+    match json_file(global) {
+        Some(file) => output::write_file(file, text.as_bytes()),
+        None => output::print(&text),
+    }
+}
+
+fn tell_drawn(folder: &Path, names: &[String]) {
+    for name in names {
+        output::say(format_args!(
+            "drawn: {} (and .svg)",
+            folder.join(format!("{name}.png")).display()
+        ));
     }
 }
 

@@ -13,8 +13,11 @@ use crate::{Global, device, output};
 pub use args::Args;
 use args::{BooleanName, MethodName};
 use indicatif::{ProgressBar, ProgressStyle};
-use koel_spatial::Grid;
-use koel_spatial::intersect::{Boolean, IntersectError, Intersector, Pose, Side, Summary};
+use koel::Device;
+use koel_spatial::intersect::{
+    Boolean, IntersectError, Intersector, Method, Pose, Side, Solids, Summary, Timings,
+};
+use koel_spatial::{Grid, PointCloud};
 use report::{Found, Report, Volumes, Written};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -23,25 +26,7 @@ use std::time::Instant;
 pub fn run(global: &Global, args: Args) -> Outcome {
     let method = args.method()?;
     let labels_files = Side::BOTH.map(|side| labels_file(&args.out, side));
-    let clouds = &args.clouds;
-    let mut files = Files::default()
-        .reads("A", &clouds.a)
-        .reads("B", &clouds.b)
-        .writes("--out", Some(&args.out));
-    for file in &labels_files {
-        files = files.writes("the labels of --out,", Some(file));
-    }
-    let files = files.writes("--out-mesh", args.out_mesh.as_deref());
-    files
-        .writes("--out-cloud", args.out_cloud.as_deref())
-        .writes_json(global.json.as_deref())
-        .check_apart()?;
-    let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
-    let named =
-        [Some(args.out.as_path()), json_file, args.out_mesh.as_deref(), args.out_cloud.as_deref()];
-    for file in named.into_iter().flatten().chain(labels_files.iter().map(PathBuf::as_path)) {
-        output::check_writable(file)?;
-    }
+    check_files(global, &args, &labels_files)?;
     let progress = progress_bar();
     progress.set_message("reading");
     let loaded = load::read_both(&args.clouds)?;
@@ -58,49 +43,14 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     progress.set_message("intersecting");
     let names = args.clouds.names();
     let failed = |e: IntersectError| failure(e, &names);
-    let begin = Instant::now();
-    let mut intersector =
-        Intersector::new(&device, &clouds[0], &clouds[1], grid, method).map_err(failed)?;
-    let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
-    let pose = Pose::IDENTITY;
-    // The first frame touches memory that later ones find ready.
-    for _ in 0..2 {
-        intersector.frame(&pose, &pose).map_err(failed)?;
-    }
-    let timings = intersector.timings().map_err(failed)?;
-    let summary = intersector.summary().map_err(failed)?;
+    let Intersected { mut intersector, upload_ms, timings, summary } =
+        intersect(&device, &clouds, grid, method).map_err(failed)?;
     progress.inc(1);
     progress.set_message("writing");
 
     let notes = of_files.into_iter().chain(remarks(&names, &summary)).collect();
-    let closed =
-        Side::BOTH.iter().all(|&side| summary.side(side).measures.is_some_and(|m| !m.open));
-    let solids = match closed || args.out_mesh.is_some() {
-        true => Some(intersector.solids().map_err(failed)?),
-        false => None,
-    };
-    let mut boolean = args.boolean.map(|name| Written {
-        operation: operation(name),
-        triangles: None,
-        points: None,
-    });
-    if let (Some(file), Some(name), Some(solids)) = (&args.out_mesh, args.boolean, &solids) {
-        let made = solids.mesh(name.boolean());
-        output::write_file(file, &files::mesh_ply(&made.mesh))?;
-        if let Some(boolean) = &mut boolean {
-            boolean.triangles = Some(made.mesh.triangles.len());
-        }
-    }
-    if let Some(file) = &args.out_cloud {
-        let both = [(&clouds[0], &pose), (&clouds[1], &pose)];
-        let points = intersector
-            .labelled_points(both, args.boolean.map(BooleanName::boolean))
-            .map_err(failed)?;
-        output::write_file(file, &files::cloud_ply(&points))?;
-        if let Some(boolean) = &mut boolean {
-            boolean.points = Some(points.labels.len());
-        }
-    }
+    let solids = solids_if_any(&mut intersector, &summary, &args).map_err(failed)?;
+    let boolean = write_boolean(&args, &mut intersector, &clouds, solids.as_ref(), &names)?;
     for (side, file) in Side::BOTH.into_iter().zip(&labels_files) {
         output::write_file(file, &files::labels(&intersector.voxels(side).map_err(failed)?))?;
     }
@@ -115,21 +65,132 @@ pub fn run(global: &Global, args: Args) -> Outcome {
         upload_ms,
         device: device.name(),
         method: if args.clouds.method == MethodName::Paper { "paper" } else { "robust" },
-        volumes: solids.map(|solids| Volumes {
-            union: solids.volume(Boolean::Union),
-            intersection: solids.volume(Boolean::Intersection),
-            difference: solids.volume(Boolean::Difference),
-            reverse_difference: solids.volume(Boolean::ReverseDifference),
-        }),
+        volumes: solids.as_ref().map(volumes),
         boolean,
         notes,
     });
+    write_report(global, &args, &report, &progress)
+}
+
+/// Refuses files that overwrite one another or an input, and files that cannot be written.
+fn check_files(global: &Global, args: &Args, labels_files: &[PathBuf; 2]) -> Outcome {
+    let clouds = &args.clouds;
+    let mut files = Files::default()
+        .reads("A", &clouds.a)
+        .reads("B", &clouds.b)
+        .writes("--out", Some(&args.out));
+    for file in labels_files {
+        files = files.writes("the labels of --out,", Some(file));
+    }
+    let files = files.writes("--out-mesh", args.out_mesh.as_deref());
+    files
+        .writes("--out-cloud", args.out_cloud.as_deref())
+        .writes_json(global.json.as_deref())
+        .check_apart()?;
+    let named = [
+        Some(args.out.as_path()),
+        json_file(global),
+        args.out_mesh.as_deref(),
+        args.out_cloud.as_deref(),
+    ];
+    for file in named.into_iter().flatten().chain(labels_files.iter().map(PathBuf::as_path)) {
+        output::check_writable(file)?;
+    }
+    Ok(())
+}
+
+/// The labelled clouds, and how long that took.
+struct Intersected {
+    intersector: Intersector,
+    upload_ms: f64,
+    timings: Timings,
+    summary: Summary,
+}
+
+/// Uploads both clouds and labels them where they are.
+fn intersect(
+    device: &Device,
+    clouds: &[PointCloud; 2],
+    grid: Grid,
+    method: Method,
+) -> Result<Intersected, IntersectError> {
+    let begin = Instant::now();
+    let mut intersector = Intersector::new(device, &clouds[0], &clouds[1], grid, method)?;
+    let upload_ms = begin.elapsed().as_secs_f64() * 1e3;
+    // The first frame touches memory that later ones find ready.
+    for _ in 0..2 {
+        intersector.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
+    }
+    let timings = intersector.timings()?;
+    let summary = intersector.summary()?;
+    Ok(Intersected { intersector, upload_ms, timings, summary })
+}
+
+/// The solids, if both surfaces are closed or a mesh is asked for.
+fn solids_if_any(
+    intersector: &mut Intersector,
+    summary: &Summary,
+    args: &Args,
+) -> Result<Option<Solids>, IntersectError> {
+    let closed =
+        Side::BOTH.iter().all(|&side| summary.side(side).measures.is_some_and(|m| !m.open));
+    match closed || args.out_mesh.is_some() {
+        true => intersector.solids().map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Writes the mesh and the cloud that are asked for: what the report says of them, `None` without
+/// `--boolean`.
+fn write_boolean(
+    args: &Args,
+    intersector: &mut Intersector,
+    clouds: &[PointCloud; 2],
+    solids: Option<&Solids>,
+    names: &[String; 2],
+) -> Outcome<Option<Written>> {
+    let mut boolean = args.boolean.map(|name| Written {
+        operation: operation(name),
+        triangles: None,
+        points: None,
+    });
+    if let (Some(file), Some(name), Some(solids)) = (&args.out_mesh, args.boolean, solids) {
+        let made = solids.mesh(name.boolean());
+        output::write_file(file, &files::mesh_ply(&made.mesh))?;
+        if let Some(boolean) = &mut boolean {
+            boolean.triangles = Some(made.mesh.triangles.len());
+        }
+    }
+    if let Some(file) = &args.out_cloud {
+        let both = [(&clouds[0], &Pose::IDENTITY), (&clouds[1], &Pose::IDENTITY)];
+        let points = intersector
+            .labelled_points(both, args.boolean.map(BooleanName::boolean))
+            .map_err(|e| failure(e, names))?;
+        output::write_file(file, &files::cloud_ply(&points))?;
+        if let Some(boolean) = &mut boolean {
+            boolean.points = Some(points.labels.len());
+        }
+    }
+    Ok(boolean)
+}
+fn volumes(solids: &Solids) -> Volumes {
+    Volumes {
+        union: solids.volume(Boolean::Union),
+        intersection: solids.volume(Boolean::Intersection),
+        difference: solids.volume(Boolean::Difference),
+        reverse_difference: solids.volume(Boolean::ReverseDifference),
+    }
+}
+
+/// Writes the report to `--out` and `--json`, and tells it to people unless standard output has the
+/// JSON.
+fn write_report(global: &Global, args: &Args, report: &Report, progress: &ProgressBar) -> Outcome {
     let mut text =
-        serde_json::to_string_pretty(&report).map_err(|e| Failure::Other(format!("--out: {e}")))?;
+        serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--out: {e}")))?;
     text.push('\n');
     output::write_file(&args.out, text.as_bytes())?;
     progress.finish_and_clear();
-    match (&global.json, json_file) {
+    match (&global.json, json_file(global)) {
         (Some(_), None) => output::print(&text),
         (_, file) => {
             if let Some(file) = file {
@@ -140,6 +201,10 @@ pub fn run(global: &Global, args: Args) -> Outcome {
     }
 }
 
+/// Where `--json` goes, unless that is standard output.
+fn json_file(global: &Global) -> Option<&Path> {
+    global.json.as_deref().filter(|file| *file != Path::new("-"))
+}
 /// Beside the report: report.json has report.a.bin and report.b.bin.
 fn labels_file(out: &Path, side: Side) -> PathBuf {
     out.with_extension(if side == Side::A { "a.bin" } else { "b.bin" })

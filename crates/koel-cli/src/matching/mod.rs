@@ -13,7 +13,7 @@ use frames::{Frames, Pattern};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::Stream;
 use koel_vision::paper::{Features, PaperOptions, PointSet, match_points};
-use koel_vision::{Found, JointTable, Matcher, Model, Models, Options, Picture};
+use koel_vision::{Found, Grey, JointTable, Matcher, Model, Models, Options, Picture, Scene};
 use report::{Match, Report, Timings, matrix};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -22,16 +22,7 @@ use std::time::Instant;
 pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     let (wanted, scene) = args.sides()?;
     let frames = Frames::of(scene)?;
-    let many = matches!(frames, Frames::Many(_));
-    let drawn = [("--overlay", args.overlay.as_deref()), ("--votes", args.votes.as_deref())];
-    let drawn = || drawn.iter().filter_map(|&(option, path)| Some((option, path?)));
-    if let Some((option, _)) = drawn().find(|(_, path)| many && Pattern::of(path).is_none()) {
-        return Err(Failure::Usage(format!(
-            "{option}: expected a pattern such as out-%04d.png for a sequence"
-        )));
-    }
-    check_apart(global, &args, &wanted, &frames)?;
-    drawn().try_for_each(|(_, path)| output::check_writable(path))?;
+    check_pictures(global, &args, &wanted, &frames)?;
     let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     if let Some(file) = json_file {
         output::check_writable(file)?;
@@ -53,54 +44,28 @@ pub fn run_match(global: &Global, args: MatchArgs) -> Outcome {
             models
         }
     };
-    let opened = device::open(global.device, global.threads)?;
-    let options = if args.quick { Options::quick() } else { Options::default() };
-    let options = Options { seed: global.seed, freedom: args.freedom(), ..options };
-    let paper = (args.method == Method::Paper).then(|| PaperOptions {
-        freedom: args.paper_freedom(),
-        seed: global.seed,
-        ..PaperOptions::default()
-    });
-    let stream = opened.device.stream()?;
-    let corners = match (&paper, &only) {
-        (Some(options), Some(image)) if args.features == Features::Corners => {
-            Some(PointSet::of_corners(&stream, image, options)?)
-        }
-        _ => None,
-    };
-    let matcher = Matcher::new(&opened.device, options)?;
-    let of_default =
-        if paper.is_none() { models.iter().map(|(_, model)| model).collect() } else { vec![] };
-    let table = matcher.table(of_default)?;
-    let search = Search { matcher, table, paper, corners, stream, models, args: &args };
-    let mut printer = Printer::new(global, json_file, many);
-    match frames {
-        Frames::One(path) => {
-            let begin = Instant::now();
-            let picture = koel_vision::read(&path).map_err(Failure::input)?;
-            let report = search.scene(&path, &picture, None, begin)?;
-            printer.print(&report)?;
-        }
-        Frames::Many(frames) => {
-            let progress = progress_bar(frames.len());
-            for (number, path) in frames {
-                let begin = Instant::now();
-                let report = match koel_vision::read(&path) {
-                    Ok(picture) => search.scene(&path, &picture, Some(number), begin)?,
-                    Err(e) => Report::nothing(
-                        path.display().to_string(),
-                        search.only_name(),
-                        0.0,
-                        e.to_string(),
-                    ),
-                };
-                progress.suspend(|| printer.print(&report))?;
-                progress.inc(1);
-            }
-            progress.finish_and_clear();
-        }
+    let search = Search::new(global, &args, models, only)?;
+    let printer = Printer::new(global, json_file, matches!(frames, Frames::Many(_)));
+    search.all(frames, printer)
+}
+
+/// Refuses pictures that cannot be named, would overwrite something, or cannot be written.
+fn check_pictures(
+    global: &Global,
+    args: &MatchArgs,
+    wanted: &Wanted<'_>,
+    frames: &Frames,
+) -> Outcome {
+    let many = matches!(frames, Frames::Many(_));
+    let drawn = [("--overlay", args.overlay.as_deref()), ("--votes", args.votes.as_deref())];
+    let drawn = || drawn.iter().filter_map(|&(option, path)| Some((option, path?)));
+    if let Some((option, _)) = drawn().find(|(_, path)| many && Pattern::of(path).is_none()) {
+        return Err(Failure::Usage(format!(
+            "{option}: expected a pattern such as out-%04d.png for a sequence"
+        )));
     }
-    printer.finish()
+    check_apart(global, args, wanted, frames)?;
+    drawn().try_for_each(|(_, path)| output::check_writable(path))
 }
 
 /// Refuses pictures and reports in the place of an image or of one another.
@@ -154,7 +119,66 @@ struct Search<'a> {
     models: Models,
     args: &'a MatchArgs,
 }
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// Opens the device and prepares the models there. `only`: the image of the only model.
+    fn new(
+        global: &Global,
+        args: &'a MatchArgs,
+        models: Models,
+        only: Option<Grey>,
+    ) -> Outcome<Search<'a>> {
+        let opened = device::open(global.device, global.threads)?;
+        let options = if args.quick { Options::quick() } else { Options::default() };
+        let options = Options { seed: global.seed, freedom: args.freedom(), ..options };
+        let paper = (args.method == Method::Paper).then(|| PaperOptions {
+            freedom: args.paper_freedom(),
+            seed: global.seed,
+            ..PaperOptions::default()
+        });
+        let stream = opened.device.stream()?;
+        let corners = match (&paper, &only) {
+            (Some(options), Some(image)) if args.features == Features::Corners => {
+                Some(PointSet::of_corners(&stream, image, options)?)
+            }
+            _ => None,
+        };
+        let matcher = Matcher::new(&opened.device, options)?;
+        let of_default =
+            if paper.is_none() { models.iter().map(|(_, model)| model).collect() } else { vec![] };
+        let table = matcher.table(of_default)?;
+        Ok(Search { matcher, table, paper, corners, stream, models, args })
+    }
+    /// Looks for all models in every scene, and prints what is found. One of many frames that
+    /// cannot be read is reported as a scene without them.
+    fn all(&self, frames: Frames, mut printer: Printer<'_>) -> Outcome {
+        match frames {
+            Frames::One(path) => {
+                let begin = Instant::now();
+                let picture = koel_vision::read(&path).map_err(Failure::input)?;
+                let report = self.scene(&path, &picture, None, begin)?;
+                printer.print(&report)?;
+            }
+            Frames::Many(frames) => {
+                let progress = progress_bar(frames.len());
+                for (number, path) in frames {
+                    let begin = Instant::now();
+                    let report = match koel_vision::read(&path) {
+                        Ok(picture) => self.scene(&path, &picture, Some(number), begin)?,
+                        Err(e) => Report::nothing(
+                            path.display().to_string(),
+                            self.only_name(),
+                            0.0,
+                            e.to_string(),
+                        ),
+                    };
+                    progress.suspend(|| printer.print(&report))?;
+                    progress.inc(1);
+                }
+                progress.finish_and_clear();
+            }
+        }
+        printer.finish()
+    }
     /// The name of the model, if it is one.
     fn only_name(&self) -> Option<String> {
         let mut names = self.models.iter().map(|(name, _)| name.to_owned());
@@ -168,50 +192,64 @@ impl Search<'_> {
         number: Option<u64>,
         begin: Instant,
     ) -> Outcome<Report> {
-        let name = path.display().to_string();
         let read = begin.elapsed();
         let scene = self.matcher.scene(&picture.grey)?;
         let features = begin.elapsed();
-        let (mut stages, mut hypotheses, mut evidence) = ([0.0; 3], vec![], f32::MIN);
-        let mut all = vec![];
-        let outcomes = match &self.paper {
-            None => self
-                .matcher
-                .find_all(&self.table, &scene)?
-                .into_iter()
-                .map(|(_, outcome)| outcome)
-                .collect(),
-            Some(options) => {
-                let scene = match self.corners {
-                    Some(_) => PointSet::of_corners(&self.stream, &picture.grey, options)?,
-                    None => PointSet::of_scene(&scene, options)?,
-                };
-                let one = |(_, model)| {
-                    let own = || PointSet::of_model(model, options);
-                    match_points(
-                        &self.stream,
-                        &self.corners.clone().unwrap_or_else(own),
-                        &scene,
-                        options,
-                    )
-                };
-                self.models.iter().map(one).collect::<koel::Result<Vec<_>>>()?
-            }
+        let results = self.collect(self.outcomes(picture, &scene)?);
+        let total = begin.elapsed();
+        let mut report = self.report(path.display().to_string(), &scene, &results);
+        let ms = |seconds: f64| 1e3 * seconds;
+        report.timings_ms = Timings {
+            read: ms(read.as_secs_f64()),
+            features: ms((features - read).as_secs_f64()),
+            vote: ms(results.seconds[0]),
+            refine: ms(results.seconds[1]),
+            verdict: ms(results.seconds[2]),
+            total: ms(total.as_secs_f64()),
         };
-        for ((model_name, model), mut outcome) in self.models.iter().zip(outcomes) {
-            stages.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
-            evidence = evidence.max(outcome.evidence);
-            hypotheses.append(&mut outcome.hypotheses);
+        self.draw(picture, number, &results)?;
+        Ok(report)
+    }
+    /// What came out for every model, in their order.
+    fn outcomes(
+        &self,
+        picture: &Picture,
+        scene: &Scene,
+    ) -> koel::Result<Vec<koel_vision::Outcome>> {
+        let Some(options) = &self.paper else {
+            let outcomes = self.matcher.find_all(&self.table, scene)?;
+            return Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect());
+        };
+        let scene = match self.corners {
+            Some(_) => PointSet::of_corners(&self.stream, &picture.grey, options)?,
+            None => PointSet::of_scene(scene, options)?,
+        };
+        let one = |(_, model)| {
+            let own = || PointSet::of_model(model, options);
+            match_points(&self.stream, &self.corners.clone().unwrap_or_else(own), &scene, options)
+        };
+        self.models.iter().map(one).collect()
+    }
+    /// Puts the outcomes of all models together.
+    fn collect(&self, outcomes: Vec<koel_vision::Outcome>) -> Results<'_> {
+        let mut results =
+            Results { found: vec![], hypotheses: vec![], evidence: f32::MIN, seconds: [0.0; 3] };
+        for ((name, model), mut outcome) in self.models.iter().zip(outcomes) {
+            results.seconds.iter_mut().zip(outcome.seconds).for_each(|(all, s)| *all += s);
+            results.evidence = results.evidence.max(outcome.evidence);
+            results.hypotheses.append(&mut outcome.hypotheses);
             if let Some(found) = outcome.found.clone() {
-                all.push((model_name, model, outcome, found));
+                results.found.push(FoundModel { name, model, outcome, found });
             }
         }
-        all.sort_by(|a, b| b.2.evidence.total_cmp(&a.2.evidence));
-        let total = begin.elapsed();
-        let mut report = match all.first() {
-            Some((model, _, outcome, found)) => {
-                Report::found(name, (*model).into(), outcome, found)
-            }
+        results.found.sort_by(|a, b| b.outcome.evidence.total_cmp(&a.outcome.evidence));
+        results
+    }
+    /// The report of one scene, without its timings.
+    fn report(&self, name: String, scene: &Scene, results: &Results<'_>) -> Report {
+        let evidence = results.evidence;
+        let mut report = match results.found.first() {
+            Some(best) => Report::found(name, best.name.into(), &best.outcome, &best.found),
             None => {
                 let reason = match scene.edges.count == 0 {
                     true => "the scene has no edges".into(),
@@ -221,41 +259,54 @@ impl Search<'_> {
                 Report::nothing(
                     name,
                     self.only_name(),
-                    if hypotheses.is_empty() { 0.0 } else { evidence },
+                    if results.hypotheses.is_empty() { 0.0 } else { evidence },
                     reason,
                 )
             }
         };
         if self.only_name().is_none() {
-            let one =
-                |(model, _, outcome, found): &(&str, &Model, koel_vision::Outcome, Found)| Match {
-                    model: (*model).into(),
-                    matrix: matrix(found),
-                    votes: found.votes,
-                    rmse_px: found.rmse,
-                    inliers: found.inliers,
-                    evidence: outcome.evidence,
-                };
-            report.matches = all.iter().map(one).collect();
+            let one = |of: &FoundModel<'_>| Match {
+                model: of.name.into(),
+                matrix: matrix(&of.found),
+                votes: of.found.votes,
+                rmse_px: of.found.rmse,
+                inliers: of.found.inliers,
+                evidence: of.outcome.evidence,
+            };
+            report.matches = results.found.iter().map(one).collect();
         }
-        let ms = |seconds: f64| 1e3 * seconds;
-        report.timings_ms = Timings {
-            read: ms(read.as_secs_f64()),
-            features: ms((features - read).as_secs_f64()),
-            vote: ms(stages[0]),
-            refine: ms(stages[1]),
-            verdict: ms(stages[2]),
-            total: ms(total.as_secs_f64()),
-        };
+        report
+    }
+    /// Draws what is asked for.
+    fn draw(&self, picture: &Picture, number: Option<u64>, results: &Results<'_>) -> Outcome {
         if let Some(path) = &self.args.overlay {
-            let best = all.first().map(|(_, model, _, found)| (found, (model.width, model.height)));
+            let best =
+                results.found.first().map(|of| (&of.found, (of.model.width, of.model.height)));
             draw::write(&numbered(path, number), &draw::overlay(&picture.color, best))?;
         }
         if let Some(path) = &self.args.votes {
-            draw::write(&numbered(path, number), &draw::votes(&picture.grey, &hypotheses))?;
+            draw::write(&numbered(path, number), &draw::votes(&picture.grey, &results.hypotheses))?;
         }
-        Ok(report)
+        Ok(())
     }
+}
+
+/// What came out for all models in one scene.
+struct Results<'a> {
+    /// The models that are there, the one with the most evidence first.
+    found: Vec<FoundModel<'a>>,
+    /// Of all models.
+    hypotheses: Vec<((f32, f32), f32)>,
+    /// The greatest of any model.
+    evidence: f32,
+    /// Of all models together: tables and votes, refinement, verdict.
+    seconds: [f64; 3],
+}
+struct FoundModel<'a> {
+    name: &'a str,
+    model: &'a Model,
+    outcome: koel_vision::Outcome,
+    found: Found,
 }
 
 /// The path of a frame's picture.

@@ -93,56 +93,97 @@ impl Rates {
     }
 }
 
+/// From rates and places on the x axis to places in the drawing.
+struct Axes {
+    /// Operations that a unit of the axis stands for, and its name.
+    unit: (f64, &'static str),
+    rates: Rates,
+    /// What the x axis spans.
+    first: f64,
+    last: f64,
+}
+impl Axes {
+    fn of(chart: &Chart) -> Axes {
+        let marks = chart.marks.iter().flat_map(|marks| &marks.points);
+        let all = chart.series.iter().flat_map(|s| &s.points).flat_map(|(_, rates)| rates);
+        let all = all.copied().chain(marks.map(|(_, rate, _)| *rate));
+        let unit = unit(all.clone());
+        let rates = Rates::of(all.map(|rate| rate / unit.0), chart.log);
+        let xs = chart.x_ticks.iter().map(|(x, _)| *x);
+        let (first, last) = (xs.clone().fold(f64::MAX, f64::min), xs.fold(f64::MIN, f64::max));
+        Axes { unit, rates, first, last }
+    }
+    fn x(&self, x: f64) -> f64 {
+        // A margin inside the axes, so that no mark lies on one.
+        let inset = 0.04 * (RIGHT - LEFT);
+        match self.last > self.first {
+            true => {
+                let part = (x - self.first) / (self.last - self.first);
+                LEFT + inset + part * (RIGHT - LEFT - 2.0 * inset)
+            }
+            false => 0.5 * (LEFT + RIGHT),
+        }
+    }
+    /// Of a number of units.
+    fn y(&self, units: f64) -> f64 {
+        BOTTOM - self.rates.place(units) * (BOTTOM - TOP)
+    }
+    fn y_of_rate(&self, rate: f64) -> f64 {
+        self.y(rate / self.unit.0)
+    }
+}
+
 impl Chart {
     /// As SVG.
     pub fn svg(&self) -> String {
-        let marks = self.marks.iter().flat_map(|marks| &marks.points);
-        let all = self.series.iter().flat_map(|s| &s.points).flat_map(|(_, rates)| rates);
-        let all = all.copied().chain(marks.clone().map(|(_, rate, _)| *rate));
-        let (unit, unit_name) = unit(all.clone());
-        let scale = Rates::of(all.map(|rate| rate / unit), self.log);
-        let xs = self.x_ticks.iter().map(|(x, _)| *x);
-        let (first, last) = (xs.clone().fold(f64::MAX, f64::min), xs.fold(f64::MIN, f64::max));
-        // A margin inside the axes, so that no mark lies on one.
-        let inset = 0.04 * (RIGHT - LEFT);
-        let x_at = |x: f64| match last > first {
-            true => LEFT + inset + (x - first) / (last - first) * (RIGHT - LEFT - 2.0 * inset),
-            false => 0.5 * (LEFT + RIGHT),
+        let axes = Axes::of(self);
+        let names = self.mark_names();
+        let legend = if names.is_empty() {
+            0.0
+        } else {
+            10.0 + NAME_HEIGHT * (1 + names.len().div_ceil(legend_columns())) as f64
         };
-        let y_at = |y: f64| BOTTOM - scale.place(y) * (BOTTOM - TOP);
+        let mut svg = Svg::new(WIDTH, BOTTOM + 64.0 + legend);
+        self.draw_axes(&mut svg, &axes);
+        self.draw_lines(&mut svg, &axes);
+        self.draw_series_names(&mut svg, &axes);
+        self.draw_marks(&mut svg, &axes, &names);
+        svg.finish()
+    }
+    /// The names of the marks, each once.
+    fn mark_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = vec![];
-        for (_, _, name) in marks.clone() {
+        for (_, _, name) in self.marks.iter().flat_map(|marks| &marks.points) {
             if !names.contains(&name.as_str()) {
                 names.push(name);
             }
         }
-        let columns = ((WIDTH - 48.0) / COLUMN) as usize;
-        let legend = if names.is_empty() {
-            0.0
-        } else {
-            10.0 + NAME_HEIGHT * (1 + names.len().div_ceil(columns)) as f64
-        };
-
-        let mut svg = Svg::new(WIDTH, BOTTOM + 64.0 + legend);
+        names
+    }
+    /// The title, and the axes with their ticks.
+    fn draw_axes(&self, svg: &mut Svg, axes: &Axes) {
+        let rates_label = format!("{} a second", axes.unit.1);
         svg.text((24.0, 30.0), 17.0, Anchor::Start, INK, &self.title);
         svg.text((24.0, 50.0), 12.0, Anchor::Start, GREY, &self.subtitle);
-        svg.text((24.0, TOP - 16.0), 12.0, Anchor::Start, INK, &format!("{unit_name} a second"));
-        for (y, name) in &scale.ticks {
-            svg.line(&[(LEFT, y_at(*y)), (RIGHT, y_at(*y))], FAINT, 1.0, "");
-            svg.text((LEFT - 8.0, y_at(*y) + 4.0), 12.0, Anchor::End, INK, name);
+        svg.text((24.0, TOP - 16.0), 12.0, Anchor::Start, INK, &rates_label);
+        for (y, name) in &axes.rates.ticks {
+            svg.line(&[(LEFT, axes.y(*y)), (RIGHT, axes.y(*y))], FAINT, 1.0, "");
+            svg.text((LEFT - 8.0, axes.y(*y) + 4.0), 12.0, Anchor::End, INK, name);
         }
         svg.line(&[(LEFT, BOTTOM), (RIGHT, BOTTOM)], INK, 1.0, "");
         for (x, name) in &self.x_ticks {
-            svg.line(&[(x_at(*x), BOTTOM), (x_at(*x), BOTTOM + 5.0)], INK, 1.0, "");
-            svg.text((x_at(*x), BOTTOM + 20.0), 12.0, Anchor::Middle, INK, name);
+            svg.line(&[(axes.x(*x), BOTTOM), (axes.x(*x), BOTTOM + 5.0)], INK, 1.0, "");
+            svg.text((axes.x(*x), BOTTOM + 20.0), 12.0, Anchor::Middle, INK, name);
         }
         svg.text((0.5 * (LEFT + RIGHT), BOTTOM + 44.0), 12.0, Anchor::Middle, INK, &self.x_label);
-
+    }
+    /// The line of every table, with a dot and a whisker at each of its rates.
+    fn draw_lines(&self, svg: &mut Svg, axes: &Axes) {
         for series in &self.series {
             let line = series
                 .points
                 .iter()
-                .map(|(x, r)| (x_at(*x), y_at(r[0] / unit)))
+                .map(|(x, r)| (axes.x(*x), axes.y_of_rate(r[0])))
                 .collect::<Vec<_>>();
             if series.dashed {
                 svg.line(&line, series.color, 1.5, "6 4");
@@ -150,37 +191,45 @@ impl Chart {
             }
             svg.line(&line, series.color, 2.0, "");
             for ((x, rates), at) in series.points.iter().zip(&line) {
-                let whisker = [rates[1], rates[2]].map(|rate| (x_at(*x), y_at(rate / unit)));
+                let whisker = [rates[1], rates[2]].map(|rate| (axes.x(*x), axes.y_of_rate(rate)));
                 svg.line(&whisker, series.color, 1.0, "");
                 svg.dot(*at, 3.5, series.color);
             }
         }
+    }
+    /// The name of every table, where its line ends.
+    fn draw_series_names(&self, svg: &mut Svg, axes: &Axes) {
         let mut ends =
             self.series.iter().filter_map(|s| Some((s, s.points.last()?))).collect::<Vec<_>>();
         ends.sort_by(|(_, a), (_, b)| b.1[0].total_cmp(&a.1[0]));
-        let wished = ends.iter().map(|(_, (_, rates))| y_at(rates[0] / unit)).collect::<Vec<_>>();
+        let wished =
+            ends.iter().map(|(_, (_, rates))| axes.y_of_rate(rates[0])).collect::<Vec<_>>();
         for ((series, (x, _)), (wish, y)) in
             ends.iter().zip(wished.iter().zip(spread(&wished, BOTTOM)))
         {
             let text_at = RIGHT + 26.0;
             svg.line(
-                &[(x_at(*x) + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)],
+                &[(axes.x(*x) + 6.0, *wish), (RIGHT + 6.0, *wish), (text_at - 4.0, y)],
                 series.color,
                 0.75,
                 "1 2",
             );
             svg.text((text_at, y + 4.0), 12.0, Anchor::Start, series.color, &series.name);
         }
+    }
+    /// The rates of others, and below the axis which letter is which of `names`.
+    fn draw_marks(&self, svg: &mut Svg, axes: &Axes, names: &[&str]) {
         let letter = |i: usize| char::from(b'a' + (i % 26) as u8).to_string();
         let mut mark = |(x, y): (f64, f64), i: usize| {
             svg.dot((x, y), 8.0, GREY);
             svg.dot((x, y), 7.0, "#ffffff");
             svg.text((x, y + 3.5), 10.0, Anchor::Middle, INK, &letter(i));
         };
-        for (x, rate, name) in marks {
+        for (x, rate, name) in self.marks.iter().flat_map(|marks| &marks.points) {
             let i = names.iter().position(|n| n == name).unwrap_or(0);
-            mark((x_at(*x), y_at(rate / unit)), i);
+            mark((axes.x(*x), axes.y_of_rate(*rate)), i);
         }
+        let columns = legend_columns();
         let place = |i: usize| {
             (32.0 + COLUMN * (i % columns) as f64, LEGEND + NAME_HEIGHT * (1 + i / columns) as f64)
         };
@@ -193,8 +242,12 @@ impl Chart {
         if let Some(marks) = self.marks.as_ref().filter(|_| !names.is_empty()) {
             svg.text((24.0, LEGEND), 12.0, Anchor::Start, GREY, &marks.about);
         }
-        svg.finish()
     }
+}
+
+/// Names beside one another below the axis.
+fn legend_columns() -> usize {
+    ((WIDTH - 48.0) / COLUMN) as usize
 }
 
 /// Ascending places, moved as little as may be so that names there do not touch.

@@ -1,0 +1,282 @@
+//! Builds tables, looks keys up, takes the time.
+//!
+//! Rates come from repeated runs on a stream: events on a GPU, the wall clock on the CPU. Runs of
+//! one row are adjacent; a table is built, queried and dropped before the next one begins.
+//!
+//! A run that does nothing is caught: the last build of every row has other values than those
+//! before it and is looked up in full, and the answers are spoiled before every run of lookups, the
+//! last of which are checked.
+mod inputs;
+mod row;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use super::args::Op;
+use super::contenders::Contender;
+use super::keys::Workload;
+use super::repeats::Repeats;
+use crate::failure::{Failure, Outcome};
+use indicatif::ProgressBar;
+use inputs::{Inputs, MARK};
+use koel::classic::Duplicates;
+use koel::limits::{self, Copies, RandomReads};
+use koel::{DeviceKind, Error, Stream};
+pub use row::Row;
+use std::collections::BTreeMap;
+
+/// Runs before those that count.
+const WARM_UP: usize = 2;
+/// Runs of each measurement of the machine's limits.
+const LIMIT_RUNS: usize = 7;
+/// Calls of one run, at most.
+const MOST_CALLS: usize = 1 << 12;
+
+/// What is measured, and how thoroughly.
+pub struct Settings {
+    pub ops: Vec<Op>,
+    /// None: each table's own.
+    pub loads: Vec<f64>,
+    /// None: unchecked, or the last of equal keys.
+    pub policies: Vec<Duplicates>,
+    /// Lookups in one call; none: all.
+    pub batches: Vec<usize>,
+    /// Runs that count, for rows that are quick enough.
+    pub runs: usize,
+    /// Seconds for all rows together.
+    pub budget: f64,
+    pub seed: u64,
+}
+impl Settings {
+    /// Rows of one table.
+    fn rows(&self) -> usize {
+        let builds = self.ops.iter().filter(|op| op.is_build()).count();
+        builds + (self.ops.len() - builds) * self.batches.len().max(1)
+    }
+}
+
+/// What has been found out so far.
+pub struct Session {
+    settings: Settings,
+    device: Place,
+    /// The CPU, for yardsticks beside a GPU.
+    host: Place,
+    /// Rows planned, and done or left out.
+    planned: usize,
+    rows_done: usize,
+    seconds_left: f64,
+    progress: ProgressBar,
+    /// Operations that gave a wrong answer.
+    pub wrong: usize,
+    pub rows: Vec<Row>,
+    /// Fallbacks, tables left out, wrong answers; each with the places where it happened.
+    notes: Vec<(String, Vec<String>)>,
+}
+
+/// Somewhere that tables run, and the limits measured there.
+struct Place {
+    stream: Stream,
+    reads: BTreeMap<usize, Option<RandomReads>>,
+}
+
+impl Session {
+    /// `tables`: how many will be built, counting each load and number of keys; `host` is where
+    /// yardsticks run.
+    pub fn new(
+        settings: Settings,
+        device: Stream,
+        host: Stream,
+        tables: usize,
+        progress: ProgressBar,
+    ) -> Session {
+        let planned = tables * settings.rows() * settings.policies.len().max(1);
+        progress.set_length(planned as u64);
+        let place = |stream| Place { stream, reads: BTreeMap::new() };
+        Session {
+            seconds_left: settings.budget,
+            settings,
+            device: place(device),
+            host: place(host),
+            planned,
+            rows_done: 0,
+            progress,
+            wrong: 0,
+            rows: vec![],
+            notes: vec![],
+        }
+    }
+
+    /// Copies on the device, of more than its caches hold; `None` where there is no room for that.
+    pub fn copies(&self) -> Outcome<Option<Copies>> {
+        let on_gpu = self.device.stream.device().kind() == DeviceKind::Cuda;
+        match limits::copies(
+            &self.device.stream,
+            if on_gpu { 1 << 30 } else { 1 << 27 },
+            LIMIT_RUNS,
+        ) {
+            Ok(copies) => Ok(Some(copies)),
+            Err(Error::OutOfMemory { .. }) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+    /// The random reads measured on the device, by size.
+    pub fn reads(&self) -> impl Iterator<Item = &RandomReads> {
+        self.device.reads.values().flatten()
+    }
+
+    /// Every contender on these keys, by every policy.
+    pub fn run(&mut self, contenders: &[Contender], workload: &Workload) -> Outcome {
+        let mut ops = self.settings.ops.clone();
+        // A table that is only built is looked into all the same.
+        ops.extend(
+            [Op::FIND_HIT, Op::FIND_MISS].into_iter().filter(|op| !self.settings.ops.contains(op)),
+        );
+        ops.retain(|op| !op.is_build());
+        let policies = match (&self.settings.policies[..], workload.is_unique()) {
+            ([], true) => vec![Duplicates::Unchecked],
+            ([], false) => vec![Duplicates::KeepLast],
+            (policies, _) => policies.to_vec(),
+        };
+        let marked = workload.values.iter().map(|value| value ^ MARK).collect::<Vec<u32>>();
+        for policy in policies {
+            let kept = workload.kept(policy);
+            let queries = ops
+                .iter()
+                .map(|&op| (op, workload.queries(op, kept.as_deref())))
+                .collect::<Vec<_>>();
+            for on_host in [false, true] {
+                let here = contenders.iter().filter(|c| c.on_host == on_host).collect::<Vec<_>>();
+                if !here.is_empty() {
+                    let stream = self.place(on_host).stream.clone();
+                    let mut inputs = Inputs::new(&stream, workload, policy, &queries, &marked)?;
+                    for contender in here {
+                        self.contender(contender, &mut inputs)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, on_host: bool) -> &mut Place {
+        if on_host { &mut self.host } else { &mut self.device }
+    }
+
+    /// One contender at every load.
+    fn contender(&mut self, contender: &Contender, inputs: &mut Inputs<'_>) -> Outcome {
+        let name = contender.kind.name();
+        let obstacle = contender.obstacle(inputs.policy, inputs.repeats == Repeats::Unique);
+        let loads = match self.settings.loads[..] {
+            [] => vec![None],
+            _ => self.settings.loads.iter().copied().map(Some).collect(),
+        };
+        let mut slots_before = None;
+        for load in loads {
+            let rows_after = self.rows_done + self.settings.rows();
+            let most = contender.kind.max_load();
+            let outcome = match (load, obstacle) {
+                (_, Some(obstacle)) => Err(Stop::LeftOut(obstacle.into())),
+                (Some(load), _) if load > most => {
+                    Err(Stop::LeftOut(format!("its load is {most} at the most")))
+                }
+                _ => self.measure_table(contender, load, inputs, &mut slots_before),
+            };
+            match outcome {
+                Ok(()) => {}
+                Err(Stop::LeftOut(reason)) => {
+                    let at = load.map_or(String::new(), |load| format!(", load {load}"));
+                    self.note(
+                        format!("{name}: left out: {reason}"),
+                        format!("{}{at}", inputs.place()),
+                    );
+                }
+                Err(Stop::Failed(failure)) => return Err(failure),
+            }
+            self.rows_done = rows_after;
+            self.progress.set_position(rows_after as u64);
+        }
+        Ok(())
+    }
+    fn note(&mut self, note: String, place: String) {
+        match self.notes.iter_mut().find(|(text, _)| *text == note) {
+            Some((_, places)) if places.contains(&place) => {}
+            Some((_, places)) => places.push(place),
+            None => self.notes.push((note, vec![place])),
+        }
+    }
+    /// What a reader of the rates must know.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.iter().map(|(text, places)| format!("{text} ({})", places.join("; "))).collect()
+    }
+
+    /// Seconds of the runs that count, after a first one. Each row may take an equal share of what
+    /// is left of the budget; one whose only run takes longer does so at nobody's cost. `run`
+    /// is told whether it is the last one.
+    fn repeat(
+        &mut self,
+        first: f64,
+        mut run: impl FnMut(bool) -> Result<f64, Stop>,
+    ) -> Result<Vec<f64>, Stop> {
+        let share =
+            self.seconds_left.max(0.0) / self.planned.saturating_sub(self.rows_done).max(1) as f64;
+        let (warm_up, runs) = affordable_runs(share / first.max(1e-9), self.settings.runs);
+        let mut seconds = vec![first];
+        while seconds.len() < warm_up + runs {
+            seconds.push(run(seconds.len() + 1 == warm_up + runs)?);
+        }
+        self.seconds_left -= seconds.iter().sum::<f64>().min(share);
+        self.rows_done += 1;
+        self.progress.set_position(self.rows_done as u64);
+        Ok(seconds.split_off(warm_up))
+    }
+}
+
+/// Runs that do not count and runs that do, of a row that may take as long as `affordable` runs.
+fn affordable_runs(affordable: f64, runs: usize) -> (usize, usize) {
+    match affordable as usize {
+        0 | 1 => (0, 1), // the first run is the only one
+        enough if enough >= WARM_UP + runs => (WARM_UP, runs),
+        few => (1, (few - 1).min(runs)),
+    }
+}
+
+impl Place {
+    /// Random reads from this much memory, to a quarter of an octave: sizes that near are measured
+    /// once. `None` where the device cannot hold it a second time or address it.
+    fn random_reads(&mut self, bytes: usize) -> Outcome<Option<RandomReads>> {
+        let step = (bytes.max(1).next_power_of_two() / 8).max(64);
+        let bytes = bytes.max(1).next_multiple_of(step);
+        if let Some(reads) = self.reads.get(&bytes) {
+            return Ok(*reads);
+        }
+        let reads = match limits::random_reads(&self.stream, bytes, LIMIT_RUNS) {
+            Ok(reads) => Some(reads),
+            Err(Error::OutOfMemory { .. } | Error::TooMany { .. }) => None,
+            Err(e) => return Err(e.into()),
+        };
+        self.reads.insert(bytes, reads);
+        Ok(reads)
+    }
+}
+
+/// Why a table gets no row.
+#[derive(Debug)]
+enum Stop {
+    /// This machine or this table cannot do it; others may.
+    LeftOut(String),
+    /// Something is broken.
+    Failed(Failure),
+}
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        match error {
+            Error::OutOfMemory { .. } | Error::TooMany { .. } => Stop::LeftOut(error.to_string()),
+            _ => Stop::Failed(error.into()),
+        }
+    }
+}
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Failed(failure)
+    }
+}

@@ -1,0 +1,297 @@
+//! One table: every kind of build, every kind of lookup, and whether all was right.
+use super::super::args::Op;
+use super::super::contenders::{Contender, Keeps};
+use super::inputs::Inputs;
+use super::{MOST_CALLS, Row, Session, Stop};
+use koel::classic::{BuildReport, Options, Table};
+use koel::limits::Rates;
+use std::fmt::Display;
+
+/// Seconds of the runs of a row; `None` if an answer was wrong.
+struct Measured {
+    op: Op,
+    batch: Option<usize>,
+    calls: usize,
+    seconds: Option<Vec<f64>>,
+}
+
+impl Session {
+    /// One table: builds, lookups, and how it compares with the machine.
+    ///
+    /// `slots_before`: those of this contender's table at the load before.
+    pub(super) fn measure_table(
+        &mut self,
+        contender: &Contender,
+        load: Option<f64>,
+        inputs: &mut Inputs<'_>,
+        slots_before: &mut Option<usize>,
+    ) -> Result<(), Stop> {
+        let kind = contender.kind;
+        // The keys are distinct where nothing else is asked for, and the papers' tables rely on it.
+        let options = Options { load, duplicates: inputs.policy, seed: self.settings.seed };
+        self.progress.set_message(format!("{} · {}", kind.name(), Op::Build.name()));
+        let (table, first) = inputs.build(kind, &options, false)?;
+        let slots = table.report().slots;
+        if slots_before.replace(slots) == Some(slots) {
+            return Ok(()); // its layout fixes the load: it has been measured
+        }
+        let (table, mut measured) =
+            self.measure_builds(contender, &options, inputs, table, first)?;
+        let builds = measured.len();
+        let mut whole = self.holds_every_key(contender, &*table, inputs);
+        for i in 0..inputs.queries.len() {
+            whole &= self.measure_lookups(contender, &*table, i, inputs, &mut measured)?;
+        }
+        // A build is right if everything was found and nothing else.
+        if let Some(last) = builds.checked_sub(1).filter(|_| !whole) {
+            measured[last].seconds = None;
+        }
+        let report = table.report().clone();
+        drop(table);
+        if let Some(fallback) = &report.fallback {
+            self.note(format!("{}: not as published: {fallback}", kind.name()), inputs.place());
+        }
+        self.add_rows(contender, load, inputs, measured, &report)
+    }
+
+    /// Every kind of build that is asked for and that the contender has: the last table, and a row
+    /// of each kind. `table` was built in `first` seconds.
+    fn measure_builds(
+        &mut self,
+        contender: &Contender,
+        options: &Options,
+        inputs: &mut Inputs<'_>,
+        mut table: Box<dyn Table>,
+        first: f64,
+    ) -> Result<(Box<dyn Table>, Vec<Measured>), Stop> {
+        let mut measured = vec![];
+        let builds = self.settings.ops.iter().copied().filter(|op| op.is_build());
+        // A table that keeps nothing cannot be built into.
+        let builds =
+            builds.filter(|&op| op != Op::Rebuild || contender.keeps.is_some()).collect::<Vec<_>>();
+        for (i, &op) in builds.iter().enumerate() {
+            self.progress.set_message(format!("{} · {}", contender.kind.name(), op.name()));
+            let seconds;
+            (table, seconds) = match (op, contender.keeps) {
+                (Op::Rebuild, Some(keeps)) => {
+                    drop(table);
+                    self.time_rebuilds(keeps, options, inputs)?
+                }
+                _ => self.time_builds(contender, op, options, inputs, table, first)?,
+            };
+            // The last one is looked into for the rates of lookups.
+            let is_whole = i + 1 == builds.len() || self.is_whole(contender, &*table, inputs)?;
+            measured.push(Measured {
+                op,
+                batch: None,
+                calls: 1,
+                seconds: is_whole.then_some(seconds),
+            });
+        }
+        Ok((table, measured))
+    }
+    /// Builds again and again into one table: that table, and the seconds.
+    fn time_rebuilds(
+        &mut self,
+        keeps: &dyn Keeps,
+        options: &Options,
+        inputs: &mut Inputs<'_>,
+    ) -> Result<(Box<dyn Table>, Vec<f64>), Stop> {
+        keeps.forget();
+        // Other values than any rebuild has: a table that is never rebuilt answers them.
+        let (keys, other_values) = (inputs.keys.view(), inputs.keys.view());
+        let mut standing = keeps.begin(inputs.stream, keys, other_values, options)?;
+        let first = inputs.rebuild(&mut *standing, false)?;
+        let seconds = self.repeat(first, |is_last| inputs.rebuild(&mut *standing, is_last))?;
+        standing.update_report()?;
+        Ok((standing as Box<dyn Table>, seconds))
+    }
+    /// Builds again and again, the first one done: the last table, and the seconds.
+    fn time_builds(
+        &mut self,
+        contender: &Contender,
+        op: Op,
+        options: &Options,
+        inputs: &mut Inputs<'_>,
+        table: Box<dyn Table>,
+        first: f64,
+    ) -> Result<(Box<dyn Table>, Vec<f64>), Stop> {
+        let mut table = Some(table);
+        let mut build = |is_last| {
+            table = None; // two of them might not fit
+            if let (Op::BuildCold, Some(keeps)) = (op, contender.keeps) {
+                keeps.forget();
+            }
+            let (built, seconds) = inputs.build(contender.kind, options, is_last)?;
+            table = Some(built);
+            Ok(seconds)
+        };
+        let first = if op == Op::Build { first } else { build(false)? };
+        let seconds = self.repeat(first, build)?;
+        let Some(table) = table else { unreachable!("every run leaves its table") };
+        Ok((table, seconds))
+    }
+    /// Looks up all of queries number `i`, in one call and in the calls that are asked for; whether
+    /// all was right.
+    fn measure_lookups(
+        &mut self,
+        contender: &Contender,
+        table: &dyn Table,
+        i: usize,
+        inputs: &mut Inputs<'_>,
+        measured: &mut Vec<Measured>,
+    ) -> Result<bool, Stop> {
+        let op = inputs.queries[i].0;
+        self.progress.set_message(format!("{} · {}", contender.kind.name(), op.name()));
+        inputs.spoil_answers()?;
+        let first = inputs.find(table, i)?;
+        let mut right = self.is_right(contender, i, inputs.n, inputs)?;
+        if !self.settings.ops.contains(&op) {
+            return Ok(right);
+        }
+        if self.settings.batches.is_empty() {
+            let mut seconds = None;
+            if right {
+                let run = |_| inputs.spoil_answers().and_then(|()| inputs.find(table, i));
+                seconds = Some(self.repeat(first, run)?);
+                right = self.is_right(contender, i, inputs.n, inputs)?;
+            }
+            measured.push(Measured {
+                op,
+                batch: None,
+                calls: 1,
+                seconds: seconds.filter(|_| right),
+            });
+        }
+        for batch in self.settings.batches.clone() {
+            let calls = (inputs.n / batch).min(MOST_CALLS);
+            if calls == 0 {
+                let reason = format!("{batch} lookups in a call need as many keys");
+                self.note(
+                    format!("{}, {}: left out: {reason}", contender.kind.name(), op.name()),
+                    inputs.place(),
+                );
+                continue;
+            }
+            let mut seconds = None;
+            if right {
+                inputs.spoil_answers()?;
+                let first = inputs.find_in_calls(table, i, batch, calls)?;
+                let run = |_| {
+                    inputs
+                        .spoil_answers()
+                        .and_then(|()| inputs.find_in_calls(table, i, batch, calls))
+                };
+                seconds = Some(self.repeat(first, run)?);
+                right = self.is_right(contender, i, batch * calls, inputs)?;
+            }
+            measured.push(Measured {
+                op,
+                batch: Some(batch),
+                calls,
+                seconds: seconds.filter(|_| right),
+            });
+        }
+        Ok(right)
+    }
+    /// Adds a row of everything measured of one table, beside the limit of the machine.
+    fn add_rows(
+        &mut self,
+        contender: &Contender,
+        load_asked: Option<f64>,
+        inputs: &Inputs<'_>,
+        measured: Vec<Measured>,
+        report: &BuildReport,
+    ) -> Result<(), Stop> {
+        let has = report.pairs as f64 / report.slots.max(1) as f64;
+        let load = load_asked
+            .filter(|asked| (asked - has).abs() < 0.005)
+            .unwrap_or((has * 1e4).round() / 1e4);
+        let limit = self.place(contender.on_host).random_reads(report.bytes)?;
+        let device = inputs.stream.device().name();
+        for Measured { op, batch, calls, seconds } in measured {
+            let work = (calls * batch.unwrap_or(inputs.n)) as f64;
+            self.rows.push(Row {
+                table: contender.kind.name(),
+                op,
+                n: inputs.n,
+                repeats: inputs.repeats,
+                policy: inputs.policy,
+                batch,
+                calls,
+                load,
+                load_asked,
+                rates: seconds.as_ref().map(|seconds| Rates::of(work, seconds)),
+                verified: seconds.is_some(),
+                runs: seconds.map_or(0, |seconds| seconds.len()),
+                limit,
+                report: report.clone(),
+                device: device.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether the table says that it has as many pairs as there are different keys.
+    fn holds_every_key(
+        &mut self,
+        contender: &Contender,
+        table: &dyn Table,
+        inputs: &Inputs<'_>,
+    ) -> bool {
+        let (pairs, distinct) = (table.report().pairs, inputs.distinct);
+        if pairs != distinct {
+            self.wrong(
+                contender,
+                None,
+                &format!("holds {pairs} pairs, different keys: {distinct}"),
+                inputs,
+            );
+        }
+        pairs == distinct
+    }
+    /// Whether everything is found, and nothing else.
+    fn is_whole(
+        &mut self,
+        contender: &Contender,
+        table: &dyn Table,
+        inputs: &mut Inputs<'_>,
+    ) -> Result<bool, Stop> {
+        let mut whole = self.holds_every_key(contender, table, inputs);
+        for i in 0..inputs.queries.len() {
+            inputs.spoil_answers()?;
+            inputs.find(table, i)?;
+            whole &= self.is_right(contender, i, inputs.n, inputs)?;
+        }
+        Ok(whole)
+    }
+    /// Whether the first `asked` answers are those to queries number `i`; notes the first that is
+    /// not.
+    fn is_right(
+        &mut self,
+        contender: &Contender,
+        i: usize,
+        asked: usize,
+        inputs: &Inputs<'_>,
+    ) -> Result<bool, Stop> {
+        let right = inputs.check(i, asked)?;
+        if let Err(wrong) = &right {
+            self.wrong(contender, Some(inputs.queries[i].0), wrong, inputs);
+        }
+        Ok(right.is_ok())
+    }
+    fn wrong(
+        &mut self,
+        contender: &Contender,
+        op: Option<Op>,
+        wrong: &dyn Display,
+        inputs: &Inputs<'_>,
+    ) {
+        self.wrong += 1;
+        let op = op.map_or("table".into(), Op::name);
+        self.note(
+            format!("WRONG ANSWER: {}, {op}: {wrong}", contender.kind.name()),
+            inputs.place(),
+        );
+    }
+}
