@@ -358,101 +358,165 @@ impl DeviceEdges {
         apart: f32,
         most: usize,
     ) -> koel::Result<(Buffer<u32>, Vec<u32>)> {
-        let (device, n) = (stream.device(), self.count);
         if !in_kernels(stream) {
-            let edges = self.download()?;
-            let kept =
-                spread(&edges, strongest_first(&edges, |e| e.contrast).into_iter(), apart, most);
-            let point = |i: usize| {
-                [edges[i].x.to_bits(), edges[i].y.to_bits(), edges[i].direction, i as u32]
-            };
-            let points = kept.into_iter().flat_map(point).collect::<Vec<u32>>();
-            return Ok((device.upload(&points)?, points));
+            return self.spread_on_host(stream, apart, most);
         }
+        let (device, n) = (stream.device(), self.count);
         let most = most.min(n);
         let mut points = device.alloc::<u32>(4 * most)?;
         if n == 0 {
             return Ok((points, vec![]));
         }
+        let mut work = Spreading::new(stream, n, self.width * self.height)?;
+        work.order(stream, self)?;
+        work.choose(stream, self, apart)?;
+        let kept = work.collect(stream, self, &mut points)?;
+        let words = points.view().slice(..4 * kept)?.download()?;
+        Ok((points, words))
+    }
+    /// The same by the host's [`spread`].
+    fn spread_on_host(
+        &self,
+        stream: &Stream,
+        apart: f32,
+        most: usize,
+    ) -> koel::Result<(Buffer<u32>, Vec<u32>)> {
+        let edges = self.download()?;
+        let kept = spread(&edges, strongest_first(&edges, |e| e.contrast).into_iter(), apart, most);
+        let point =
+            |i: usize| [edges[i].x.to_bits(), edges[i].y.to_bits(), edges[i].direction, i as u32];
+        let points = kept.into_iter().flat_map(point).collect::<Vec<u32>>();
+        Ok((stream.device().upload(&points)?, points))
+    }
+}
+
+/// What [`DeviceEdges::spread`] needs while it runs.
+struct Spreading {
+    /// Of each edge what it is ordered by, and its number; then both in that order.
+    keys: Buffer<u32>,
+    numbers: Buffer<u32>,
+    sorted: Buffer<u32>,
+    order: Buffer<u32>,
+    /// The place of each edge in the order.
+    ranks: Buffer<u32>,
+    /// The edge at each pixel.
+    at: Buffer<u32>,
+    states: Buffer<u32>,
+    /// Whether an edge is kept, by its place in the order.
+    flags: Buffer<u8>,
+    ticket: Buffer<u32>,
+    /// The edges that are kept, and how many they are.
+    chosen: Buffer<u32>,
+    count: Buffer<u32>,
+}
+impl Spreading {
+    /// For so many edges in an image of so many pixels. 3 fills.
+    fn new(stream: &Stream, edges: usize, pixels: usize) -> koel::Result<Spreading> {
+        let device = stream.device();
         let words = |n: usize| device.alloc::<u32>(n);
-        let (mut keys, mut numbers, mut sorted, mut order) =
-            (words(n)?, words(n)?, words(n)?, words(n)?);
-        let (mut ranks, mut at, mut states) =
-            (words(n)?, words(self.width * self.height)?, words(n)?);
-        let (mut flags, mut ticket) = (device.alloc::<u8>(n)?, words(1)?);
-        let (mut chosen, mut count) = (words(n)?, words(1)?);
-        at.view_mut().fill_bytes(ALL_ONES, stream)?;
-        states.view_mut().fill_bytes(0, stream)?;
-        ticket.view_mut().fill_bytes(0, stream)?;
-        let (places, traits) =
-            (self.places.view().arg("places", stream)?, self.traits.view().arg("traits", stream)?);
-        let blocks = grid(n as u32);
-        let (n32, width, height) = (n as u32, self.width as u32, self.height as u32);
-        // SAFETY: a word an edge, four of places and traits; a word a pixel, whose numbers are
-        // those of edges.
+        let mut work = Spreading {
+            keys: words(edges)?,
+            numbers: words(edges)?,
+            sorted: words(edges)?,
+            order: words(edges)?,
+            ranks: words(edges)?,
+            at: words(pixels)?,
+            states: words(edges)?,
+            flags: device.alloc::<u8>(edges)?,
+            ticket: words(1)?,
+            chosen: words(edges)?,
+            count: words(1)?,
+        };
+        work.at.view_mut().fill_bytes(ALL_ONES, stream)?;
+        work.states.view_mut().fill_bytes(0, stream)?;
+        work.ticket.view_mut().fill_bytes(0, stream)?;
+        Ok(work)
+    }
+    /// Orders the edges by how much they stand out. A launch and a radix sort.
+    fn order(&mut self, stream: &Stream, edges: &DeviceEdges) -> koel::Result<()> {
+        let n = edges.count as u32;
+        // SAFETY: a word an edge, four of traits.
         unsafe {
-            let numbers = numbers.view_mut().arg("numbers", stream)?;
             vision_order::launch(
                 stream,
-                blocks,
-                n32,
-                traits,
-                keys.view_mut().arg("keys", stream)?,
-                numbers,
+                grid(n),
+                n,
+                edges.traits.view().arg("traits", stream)?,
+                self.keys.view_mut().arg("keys", stream)?,
+                self.numbers.view_mut().arg("numbers", stream)?,
             )?;
         }
         primitives::sort_pairs(
             stream,
-            keys.view(),
-            numbers.view(),
-            sorted.view_mut(),
-            order.view_mut(),
-        )?;
-        // SAFETY: the same.
+            self.keys.view(),
+            self.numbers.view(),
+            self.sorted.view_mut(),
+            self.order.view_mut(),
+        )
+    }
+    /// Flags the edges that no earlier one of the order crowds out. 2 launches.
+    fn choose(&mut self, stream: &Stream, edges: &DeviceEdges, apart: f32) -> koel::Result<()> {
+        let (n, width, height) = (edges.count as u32, edges.width as u32, edges.height as u32);
+        let traits = edges.traits.view().arg("traits", stream)?;
+        // SAFETY: a word an edge, four of places and traits; a word a pixel, whose numbers are
+        // those of edges.
         unsafe {
-            let ordered = order.view().arg("order", stream)?;
-            let numbered = ranks.view_mut().arg("ranks", stream)?;
+            let ordered = self.order.view().arg("order", stream)?;
             vision_ranks::launch(
                 stream,
-                blocks,
-                n32,
+                grid(n),
+                n,
                 ordered,
                 traits,
-                numbered,
-                at.view_mut().arg("at", stream)?,
+                self.ranks.view_mut().arg("ranks", stream)?,
+                self.at.view_mut().arg("at", stream)?,
             )?;
             vision_spread::launch(
                 stream,
-                blocks,
-                Spread { edges: n32, width, height, apart },
-                places,
+                grid(n),
+                Spread { edges: n, width, height, apart },
+                edges.places.view().arg("places", stream)?,
                 traits,
                 ordered,
-                ranks.view().arg("ranks", stream)?,
-                at.view().arg("at", stream)?,
-                states.view_mut().arg("states", stream)?,
-                flags.view_mut().arg("flags", stream)?,
-                ticket.view_mut().arg("ticket", stream)?,
-            )?;
+                self.ranks.view().arg("ranks", stream)?,
+                self.at.view().arg("at", stream)?,
+                self.states.view_mut().arg("states", stream)?,
+                self.flags.view_mut().arg("flags", stream)?,
+                self.ticket.view_mut().arg("ticket", stream)?,
+            )
         }
-        let mut compact = primitives::Compact::new(device, n)?;
-        compact.run(stream, flags.view(), order.view(), chosen.view_mut(), count.view_mut())?;
+    }
+    /// Writes the flagged edges to `points`, four words each, as many as there is room for, and
+    /// tells how many. A compaction and a launch; reads the number back, which waits.
+    fn collect(
+        &mut self,
+        stream: &Stream,
+        edges: &DeviceEdges,
+        points: &mut Buffer<u32>,
+    ) -> koel::Result<usize> {
+        let most = points.len() / 4;
+        let mut compact = primitives::Compact::new(stream.device(), edges.count)?;
+        compact.run(
+            stream,
+            self.flags.view(),
+            self.order.view(),
+            self.chosen.view_mut(),
+            self.count.view_mut(),
+        )?;
         // SAFETY: `most` places of four words; as many are chosen as `count` says.
         unsafe {
             vision_points::launch(
                 stream,
                 grid(most as u32),
                 most as u32,
-                count.view().arg("count", stream)?,
-                chosen.view().arg("chosen", stream)?,
-                places,
-                traits,
+                self.count.view().arg("count", stream)?,
+                self.chosen.view().arg("chosen", stream)?,
+                edges.places.view().arg("places", stream)?,
+                edges.traits.view().arg("traits", stream)?,
                 points.view_mut().arg("points", stream)?,
             )?;
         }
-        let kept = (count.download()?[0] as usize).min(most);
-        let words = points.view().slice(..4 * kept)?.download()?;
-        Ok((points, words))
+        Ok((self.count.download()?[0] as usize).min(most))
     }
 }
 

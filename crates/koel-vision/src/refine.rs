@@ -125,6 +125,22 @@ pub struct Scored {
     pub score: f32,
 }
 
+/// What the kernels know of each candidate before the first step: map, best map, best score, top
+/// score, whether it goes on.
+fn initial_states(points: &Points, candidates: &[Scored]) -> Vec<u32> {
+    let n = candidates.len();
+    let mut words = vec![f32::MIN.to_bits(); STATE as usize * n];
+    for (i, c) in candidates.iter().enumerate() {
+        let map = points.frames[c.model].enter(&c.map);
+        for (k, word) in map.into_iter().enumerate() {
+            words[(MAP as usize + k) * n + i] = word;
+            words[(BEST as usize + k) * n + i] = word;
+        }
+    }
+    words[GOES_ON as usize * n..].fill(1);
+    words
+}
+
 /// Candidates after refinement, each with the best score it had on the way, in their order. No
 /// steps: only the scores.
 ///
@@ -143,17 +159,7 @@ pub fn refined(
     }
     let (device, n) = (stream.device(), candidates.len());
     let of = device.upload(&candidates.iter().map(|c| c.model as u32).collect::<Vec<u32>>())?;
-    // Map, best map, best score, top score, whether it goes on.
-    let mut words = vec![f32::MIN.to_bits(); STATE as usize * n];
-    for (i, c) in candidates.iter().enumerate() {
-        let map = points.frames[c.model].enter(&c.map);
-        for (k, word) in map.into_iter().enumerate() {
-            words[(MAP as usize + k) * n + i] = word;
-            words[(BEST as usize + k) * n + i] = word;
-        }
-    }
-    words[GOES_ON as usize * n..].fill(1);
-    let mut states = device.upload(&words)?;
+    let mut states = device.upload(&initial_states(points, candidates))?;
     let mut sums = device.alloc::<u32>((SUMS * STRIPS) as usize * n)?;
     let likelihood = match likelihood {
         Likelihood::Loose => &scene.maps.loose,

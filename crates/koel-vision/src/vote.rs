@@ -1,10 +1,10 @@
 //! Votes: the best hypotheses of a search, by the kernel of [`koel_kernels::vision::vote`].
 use crate::affine::Affine;
-use crate::bases::{BINS, Pass};
+use crate::bases::{BINS, Bases, Pass};
 use crate::joint::{JointTable, Prepared};
 use crate::refine::Scored;
 use crate::scene::Scene;
-use koel::{Error, Stream};
+use koel::{Buffer, Error, Stream};
 use koel_kernels::vision::vote::{Search, unpack, vision_vote};
 use rayon::prelude::*;
 
@@ -25,8 +25,9 @@ pub fn candidates(
     scene: &Scene,
     table: &JointTable,
     pass: usize,
-    Pass { scene_points, scales, a_point, quota, .. }: &Pass,
+    options: &Pass,
 ) -> koel::Result<Vec<Scored>> {
+    let Pass { scene_points, a_point, quota, .. } = options;
     let points = scene.points().min(*scene_points);
     let models = table.slots().len();
     if points < 2 || models == 0 || *a_point == 0 {
@@ -43,6 +44,34 @@ pub fn candidates(
     }
     let mut best = stream.device().alloc::<u64>(slots as usize)?;
     best.view_mut().fill_bytes(0, stream)?;
+    vote(stream, scene, table, pass, options, &mut best)?;
+    let of_model = |(slot, kept): (usize, &[u64])| {
+        let Some(Prepared { bases, .. }) = &table.slots()[slot] else { return vec![] };
+        first_hypotheses(kept, *a_point, *quota)
+            .into_iter()
+            .filter_map(|(kept, i)| scored(scene, &bases[pass], slot, kept, i))
+            .collect()
+    };
+    let all = best
+        .download()?
+        .par_chunks_exact(points * a_point)
+        .enumerate()
+        .map(of_model)
+        .collect::<Vec<Vec<Scored>>>();
+    Ok(all.into_iter().flatten().collect())
+}
+
+/// Writes the hypotheses of each model and scene point that have most votes to `best`, which holds
+/// 0.
+fn vote(
+    stream: &Stream,
+    scene: &Scene,
+    table: &JointTable,
+    pass: usize,
+    Pass { scene_points, scales, a_point, .. }: &Pass,
+    best: &mut Buffer<u64>,
+) -> koel::Result<()> {
+    let points = scene.points().min(*scene_points);
     let strips = (stream.device().parallelism() * RESIDENT / points)
         .clamp(STRIPS, points.max(STRIPS)) as u32;
     for part in table.parts() {
@@ -80,37 +109,32 @@ pub fn candidates(
             )
         }?;
     }
-    let best = best.download()?;
-    let of_model = |(slot, kept): (usize, &[u64])| {
-        let Some(Prepared { bases, .. }) = &table.slots()[slot] else { return vec![] };
-        let bases = &bases[pass];
-        let hypotheses = kept.iter().enumerate().filter(|(_, kept)| **kept != 0);
-        let mut hypotheses =
-            hypotheses.map(|(k, &kept)| (kept, k / a_point)).collect::<Vec<(u64, usize)>>();
-        // Equal scores by basis and points, so that the order is always the same.
-        hypotheses.sort_unstable_by(|a, b| b.cmp(a));
-        hypotheses.truncate(*quota);
-        let scored = |(kept, i): (u64, usize)| {
-            let (score, number, second) = unpack(kept)?;
-            let (basis, from, to) = (
-                &bases.table.values()[number as usize],
-                scene.point(i),
-                scene.point(second as usize),
-            );
-            let length2 = basis.vector.0 * basis.vector.0 + basis.vector.1 * basis.vector.1;
-            let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-            let cos = (dx * basis.vector.0 + dy * basis.vector.1) / length2;
-            let sin = (dy * basis.vector.0 - dx * basis.vector.1) / length2;
-            let similarity = Affine { linear: [[cos, -sin], [sin, cos]], shift: [0.0; 2] };
-            let map = similarity.moving(basis.origin, from).after(&bases.tilts[basis.tilt]);
-            Some(Scored { model: slot, map, score: score as f32 / 16.0 })
-        };
-        hypotheses.into_iter().filter_map(scored).collect()
-    };
-    let all = best
-        .par_chunks_exact(points * a_point)
-        .enumerate()
-        .map(of_model)
-        .collect::<Vec<Vec<Scored>>>();
-    Ok(all.into_iter().flatten().collect())
+    Ok(())
+}
+
+/// At most `quota` of the hypotheses kept of a model, `a_point` a scene point: the best first, each
+/// with the number of its point.
+fn first_hypotheses(kept: &[u64], a_point: usize, quota: usize) -> Vec<(u64, usize)> {
+    let hypotheses = kept.iter().enumerate().filter(|(_, kept)| **kept != 0);
+    let mut hypotheses =
+        hypotheses.map(|(k, &kept)| (kept, k / a_point)).collect::<Vec<(u64, usize)>>();
+    // Equal scores by basis and points, so that the order is always the same.
+    hypotheses.sort_unstable_by(|a, b| b.cmp(a));
+    hypotheses.truncate(quota);
+    hypotheses
+}
+
+/// What a hypothesis of scene point `i` says of the model in `slot`, whose bases these are.
+#[inline]
+fn scored(scene: &Scene, bases: &Bases, slot: usize, kept: u64, i: usize) -> Option<Scored> {
+    let (score, number, second) = unpack(kept)?;
+    let (basis, from, to) =
+        (&bases.table.values()[number as usize], scene.point(i), scene.point(second as usize));
+    let length2 = basis.vector.0 * basis.vector.0 + basis.vector.1 * basis.vector.1;
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let cos = (dx * basis.vector.0 + dy * basis.vector.1) / length2;
+    let sin = (dy * basis.vector.0 - dx * basis.vector.1) / length2;
+    let similarity = Affine { linear: [[cos, -sin], [sin, cos]], shift: [0.0; 2] };
+    let map = similarity.moving(basis.origin, from).after(&bases.tilts[basis.tilt]);
+    Some(Scored { model: slot, map, score: score as f32 / 16.0 })
 }

@@ -7,7 +7,7 @@
 //! stream. `stress`: six threads look keys up without waiting, one rebuilds the map in place, one
 //! drops it and builds another; values tell which map an answer is of. For `compute-sanitizer` too.
 use koel::map::{MapBuilder, MapOptions};
-use koel::{Device, Error, Graph, Map, Result, Stream};
+use koel::{Buffer, Device, Error, Graph, Map, Result, Stream};
 use koel_rates::print_provenance;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex, PoisonError, RwLock};
@@ -89,92 +89,128 @@ struct Versioned {
 /// The arrays of a thread that looks keys up, some rounds of them in flight.
 struct Asked {
     stream: Stream,
-    values: Vec<koel::Buffer<u32>>,
+    values: Vec<Buffer<u32>>,
     version: Vec<u32>,
 }
 
-fn stress(device: &Device, seconds: u64) -> Result<()> {
-    const KEYS: u32 = 1 << 16;
-    const IN_FLIGHT: usize = 8;
-    /// Between two changes of the map, so that lookups come in between.
-    const PAUSE: Duration = Duration::from_micros(500);
-    let keys = (0..KEYS).map(|i| i.wrapping_mul(7)).collect::<Vec<u32>>();
-    let of_version =
-        |version: u32| keys.iter().map(|k| k.wrapping_add(version)).collect::<Vec<u32>>();
-    let staged = device.upload(&keys)?;
-    let all =
-        RwLock::new(Versioned { map: Map::build(device, &keys, &of_version(1))?, version: 1 });
-    let (ended, fault) = (AtomicBool::new(false), Mutex::new(None::<Error>));
-    let (lookups, rebuilds, drops) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let begin = Barrier::new(8);
-    let until = |run: &mut dyn FnMut() -> Result<()>| {
-        begin.wait();
-        while !ended.load(Relaxed) {
+const KEYS: u32 = 1 << 16;
+const IN_FLIGHT: usize = 8;
+/// Between two changes of the map, so that lookups come in between.
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// What the threads share.
+struct Stress<'a> {
+    device: &'a Device,
+    keys: Vec<u32>,
+    staged: Buffer<u32>,
+    all: RwLock<Versioned>,
+    ended: AtomicBool,
+    fault: Mutex<Option<Error>>,
+    lookups: AtomicU64,
+    rebuilds: AtomicU64,
+    drops: AtomicU64,
+    /// For eight threads.
+    begin: Barrier,
+}
+impl Stress<'_> {
+    fn new(device: &Device) -> Result<Stress<'_>> {
+        let keys = (0..KEYS).map(|i| i.wrapping_mul(7)).collect::<Vec<u32>>();
+        let staged = device.upload(&keys)?;
+        let map = Map::build(device, &keys, &of_version(&keys, 1))?;
+        Ok(Stress {
+            device,
+            keys,
+            staged,
+            all: RwLock::new(Versioned { map, version: 1 }),
+            ended: AtomicBool::new(false),
+            fault: Mutex::new(None),
+            lookups: AtomicU64::new(0),
+            rebuilds: AtomicU64::new(0),
+            drops: AtomicU64::new(0),
+            begin: Barrier::new(8),
+        })
+    }
+    /// Begins with the other threads, and runs again and again until the end, or a fault.
+    fn until_end(&self, run: &mut dyn FnMut() -> Result<()>) {
+        self.begin.wait();
+        while !self.ended.load(Relaxed) {
             if let Err(e) = run() {
-                fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
-                ended.store(true, Relaxed);
+                self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                self.ended.store(true, Relaxed);
             }
         }
-    };
-    let ask = |asked: &mut Asked| -> Result<()> {
+    }
+    fn asked(&self) -> Result<Asked> {
+        let values =
+            (0..IN_FLIGHT).map(|_| self.device.alloc(self.keys.len())).collect::<Result<_>>()?;
+        Ok(Asked { stream: self.device.stream()?, values, version: vec![] })
+    }
+    /// Looks all keys up, some times without waiting, then checks the answers.
+    fn ask(&self, asked: &mut Asked) -> Result<()> {
         asked.version.clear();
         for values in &mut asked.values {
             // The lock is held until the work is on the stream, and not until it has run.
-            let all = all.read().unwrap_or_else(PoisonError::into_inner);
-            all.map.get_or(&asked.stream, staged.view(), values.view_mut(), u32::MAX)?;
+            let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+            all.map.get_or(&asked.stream, self.staged.view(), values.view_mut(), u32::MAX)?;
             asked.version.push(all.version);
         }
         for (values, &version) in asked.values.iter().zip(&asked.version) {
             let found = values.download()?;
             assert!(
-                found.iter().zip(&keys).all(|(v, k)| *v == k.wrapping_add(version)),
+                found.iter().zip(&self.keys).all(|(v, k)| *v == k.wrapping_add(version)),
                 "an answer of another map"
             );
-            lookups.fetch_add(KEYS as u64, Relaxed);
+            self.lookups.fetch_add(KEYS as u64, Relaxed);
         }
         Ok(())
-    };
+    }
+    /// Puts the next version into the map that is there.
+    fn rebuild(&self, builder: &mut MapBuilder) -> Result<()> {
+        let stream = self.device.stream()?;
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.version = all.version.wrapping_add(1);
+        let values = self.device.upload(&of_version(&self.keys, all.version))?;
+        builder.rebuild(&mut all.map, &stream, self.staged.view(), values.view())?;
+        drop(all);
+        self.rebuilds.fetch_add(1, Relaxed);
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+    /// Drops the map for another one, of the next version.
+    fn replace(&self) -> Result<()> {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let version = all.version.wrapping_add(1);
+        let map = Map::build(self.device, &self.keys, &of_version(&self.keys, version))?;
+        *all = Versioned { map, version };
+        drop(all);
+        self.drops.fetch_add(1, Relaxed);
+        std::thread::sleep(2 * PAUSE);
+        Ok(())
+    }
+}
+/// The values of the keys in a version of the map.
+fn of_version(keys: &[u32], version: u32) -> Vec<u32> {
+    keys.iter().map(|k| k.wrapping_add(version)).collect()
+}
+
+fn stress(device: &Device, seconds: u64) -> Result<()> {
+    let shared = Stress::new(device)?;
     std::thread::scope(|s| {
         for _ in 0..6 {
             s.spawn(|| {
-                let new = || -> Result<Asked> {
-                    let values =
-                        (0..IN_FLIGHT).map(|_| device.alloc(keys.len())).collect::<Result<_>>()?;
-                    Ok(Asked { stream: device.stream()?, values, version: vec![] })
-                };
-                let mut asked = new();
-                until(&mut || asked.as_mut().map_err(|_| stale()).and_then(&ask));
+                let mut asked = shared.asked();
+                shared.until_end(&mut || shared.ask(asked.as_mut().map_err(|_| stale())?));
             });
         }
         s.spawn(|| {
             let mut builder = MapBuilder::new(device, MapOptions::default());
-            until(&mut || {
-                let builder = builder.as_mut().map_err(|_| stale())?;
-                let stream = device.stream()?;
-                let mut all = all.write().unwrap_or_else(PoisonError::into_inner);
-                all.version = all.version.wrapping_add(1);
-                let values = device.upload(&of_version(all.version))?;
-                builder.rebuild(&mut all.map, &stream, staged.view(), values.view())?;
-                drop(all);
-                rebuilds.fetch_add(1, Relaxed);
-                std::thread::sleep(PAUSE);
-                Ok(())
-            });
+            shared.until_end(&mut || shared.rebuild(builder.as_mut().map_err(|_| stale())?));
         });
-        s.spawn(|| {
-            until(&mut || {
-                let mut all = all.write().unwrap_or_else(PoisonError::into_inner);
-                let version = all.version.wrapping_add(1);
-                *all = Versioned { map: Map::build(device, &keys, &of_version(version))?, version };
-                drop(all);
-                drops.fetch_add(1, Relaxed);
-                std::thread::sleep(2 * PAUSE);
-                Ok(())
-            });
-        });
+        s.spawn(|| shared.until_end(&mut || shared.replace()));
         std::thread::sleep(Duration::from_secs(seconds));
-        ended.store(true, Relaxed);
+        shared.ended.store(true, Relaxed);
     });
+    let Stress { fault, lookups, rebuilds, drops, .. } = shared;
     if let Some(e) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(e);
     }

@@ -11,7 +11,8 @@
 use koel::limits;
 use koel::map::{Key, Value};
 use koel::{
-    Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, Result, Stream,
+    Buffer, Device, Duplicates, Error, Map, MapBuilder, MapJoiner, MapOptions, MapReport, Result,
+    Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{RUNS, median, median_of, print_provenance, size};
@@ -117,115 +118,178 @@ fn ranks(n: usize, keys: &str) -> Result<Vec<u32>> {
     Ok((0..n).into_par_iter().map(&*rank).collect())
 }
 
+/// Pairs, and what is known of them.
+struct Pairs<'a, T: Number> {
+    /// The name of the keys' distribution.
+    name: &'a str,
+    /// How many pairs.
+    n: usize,
+    ranks: Vec<u32>,
+    host_keys: Vec<T>,
+    host_values: Vec<T>,
+    /// The last pair of each key, from 1 on.
+    last: Vec<AtomicU32>,
+    /// Different keys.
+    distinct: usize,
+    keys: Buffer<T>,
+    values: Buffer<T>,
+    /// As many keys that are not there.
+    absent: Buffer<T>,
+}
+impl<'a, T: Number> Pairs<'a, T> {
+    fn new(device: &Device, n: usize, name: &'a str) -> Result<Self> {
+        let ranks = ranks(n, name)?;
+        let host_keys = ranks.par_iter().map(|&r| T::key(r)).collect::<Vec<_>>();
+        let last = (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
+        ranks.par_iter().enumerate().for_each(|(i, &r)| {
+            last[r as usize].fetch_max(i as u32 + 1, Relaxed);
+        });
+        let distinct = last.par_iter().filter(|l| l.load(Relaxed) > 0).count();
+        let host_values = (0..n as u32).into_par_iter().map(T::value).collect::<Vec<_>>();
+        let (keys, values) = (device.upload(&host_keys)?, device.upload(&host_values)?);
+        let absent = (n..2 * n).into_par_iter().map(|r| T::key(r as u32)).collect::<Vec<_>>();
+        let absent = device.upload(&absent)?;
+        Ok(Pairs { name, n, ranks, host_keys, host_values, last, distinct, keys, values, absent })
+    }
+    /// The value that a map must give the key of pair `i`.
+    fn right_value(&self, i: usize) -> T {
+        T::value(self.last[self.ranks[i] as usize].load(Relaxed).wrapping_sub(1))
+    }
+    /// How many 10^9 pairs a second.
+    fn gps(&self, seconds: f64) -> f64 {
+        self.n as f64 / seconds / 1e9
+    }
+    const BITS: usize = 8 * size_of::<T>();
+}
+
 fn rates<T: Number>(stream: &Stream, n: usize, keys: &str, settings: &Settings<'_>) -> Result<()> {
     let device = stream.device();
-    let ranks = ranks(n, keys)?;
-    let host_keys = ranks.par_iter().map(|&r| T::key(r)).collect::<Vec<_>>();
-    // The last pair of each key, from 1 on.
-    let last = (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
-    ranks.par_iter().enumerate().for_each(|(i, &r)| {
-        last[r as usize].fetch_max(i as u32 + 1, Relaxed);
-    });
-    let distinct = last.par_iter().filter(|l| l.load(Relaxed) > 0).count();
-    let values = (0..n as u32).into_par_iter().map(T::value).collect::<Vec<_>>();
-    let (keys_in, values_in) = (device.upload(&host_keys)?, device.upload(&values)?);
-    let absent = (n..2 * n).into_par_iter().map(|r| T::key(r as u32)).collect::<Vec<_>>();
-    let absent = device.upload(&absent)?;
+    let pairs = Pairs::<T>::new(device, n, keys)?;
     let mut found = Answers { values: device.alloc(n)?, found: device.alloc(n)? };
     for &load in &settings.loads {
         for &(policy, duplicates) in &settings.policies {
-            if duplicates == Duplicates::Unchecked && distinct < n {
+            if duplicates == Duplicates::Unchecked && pairs.distinct < n {
                 continue;
             }
             let mut builder =
                 MapBuilder::new(device, MapOptions { load, duplicates, ..Default::default() })?;
-            let mut map = builder.build(stream, keys_in.view(), values_in.view())?;
+            let mut map = builder.build(stream, pairs.keys.view(), pairs.values.view())?;
             let build = median(stream, || {
-                builder.rebuild(&mut map, stream, keys_in.view(), values_in.view())
+                builder.rebuild(&mut map, stream, pairs.keys.view(), pairs.values.view())
             })?;
             let report = map.report()?;
-            found.of(&map, stream, &keys_in)?;
-            let (answers, flags) = (found.values.download()?, found.found.download()?);
-            let right = |i: usize| {
-                flags[i] == 1
-                    && answers[i] == T::value(last[ranks[i] as usize].load(Relaxed).wrapping_sub(1))
-            };
-            found.of(&map, stream, &absent)?;
-            let verified = report.pairs == distinct
-                && (0..n).into_par_iter().all(right)
-                && found.found.download()?.par_iter().all(|&f| f == 0);
-            let gps = |seconds: f64| n as f64 / seconds / 1e9;
-            let width = 8 * size_of::<T>();
-            println!(
-                r#"{{"op":"build","keys":"{keys}","bits":{width},"policy":"{policy}","load":{load},"n":{n},"gps":{:.2},"us":{:.1},"verified":{verified},"pairs":{},"stashed":{},"overflowed":{},"contested":{},"attempts":{},"bytes":{},"scratch_bytes":{}}}"#,
-                gps(build),
-                build * 1e6,
-                report.pairs,
-                report.stashed,
-                report.overflowed,
-                report.contested,
-                report.attempts,
-                report.bytes,
-                report.scratch_bytes
-            );
+            let verified = found.verify(&map, stream, &pairs)? && report.pairs == pairs.distinct;
+            report_build(&pairs, policy, load, build, verified, &report);
             let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
-            let lookups =
-                [("find", &keys_in), ("find", &absent), ("values", &keys_in), ("values", &absent)];
-            for (op, queries) in lookups {
-                let seconds = median(stream, || match op {
-                    "find" => found.of(&map, stream, queries),
-                    _ => map.get_or(stream, queries.view(), found.values.view_mut(), T::value(0)),
-                })?;
-                let op = format!(
-                    "{op}_{}",
-                    if std::ptr::eq(queries, &keys_in) { "present" } else { "absent" }
-                );
-                println!(
-                    r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
-                    gps(seconds),
-                    limit / 1e9,
-                    n as f64 / seconds / limit
-                );
-            }
-            let mut rows = Rows::new(device, n)?;
-            for (op, queries) in
-                [("join", &keys_in), ("join_absent", &absent), ("semi_join", &keys_in)]
-            {
-                let seconds = median(stream, || rows.of(op, &map, stream, queries))?;
-                let verified = rows.are_right(op, &host_keys, |i| {
-                    T::value(last[ranks[i] as usize].load(Relaxed).wrapping_sub(1))
-                })?;
-                println!(
-                    r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified},"scratch_bytes":{}}}"#,
-                    gps(seconds),
-                    limit / 1e9,
-                    n as f64 / seconds / limit,
-                    rows.joiner.scratch_bytes()
-                );
-            }
+            let run = Run { stream, pairs: &pairs, load, limit };
+            run.lookups(&map, &mut found, verified)?;
+            run.joins(&map)?;
             // Where launches count: both as graphs.
             if n <= 1 << 20 {
-                let state = (
-                    builder,
-                    map,
-                    device.upload(&host_keys)?,
-                    device.upload(&values)?,
-                    device.alloc::<T>(n)?,
-                );
-                let mut build =
-                    stream.capture(state, |stream, (builder, map, keys, values, _)| {
-                        builder.rebuild(map, stream, keys.view(), values.view())
-                    })?;
-                report_graph("graph_build", keys, n, load, stream, || build.launch(stream))?;
-                let mut find =
-                    stream.capture(build.into_state(), |stream, (_, map, keys, _, found)| {
-                        map.get_or(stream, keys.view(), found.view_mut(), T::value(0))
-                    })?;
-                report_graph("graph_values", keys, n, load, stream, || find.launch(stream))?;
+                run.graphs(builder, map)?;
             }
         }
     }
     Ok(())
+}
+fn report_build<T: Number>(
+    pairs: &Pairs<'_, T>,
+    policy: &str,
+    load: f64,
+    seconds: f64,
+    verified: bool,
+    report: &MapReport,
+) {
+    let (keys, n, width) = (pairs.name, pairs.n, Pairs::<T>::BITS);
+    println!(
+        r#"{{"op":"build","keys":"{keys}","bits":{width},"policy":"{policy}","load":{load},"n":{n},"gps":{:.2},"us":{:.1},"verified":{verified},"pairs":{},"stashed":{},"overflowed":{},"contested":{},"attempts":{},"bytes":{},"scratch_bytes":{}}}"#,
+        pairs.gps(seconds),
+        seconds * 1e6,
+        report.pairs,
+        report.stashed,
+        report.overflowed,
+        report.contested,
+        report.attempts,
+        report.bytes,
+        report.scratch_bytes
+    );
+}
+
+/// What the measures of one map share.
+struct Run<'a, T: Number> {
+    stream: &'a Stream,
+    pairs: &'a Pairs<'a, T>,
+    load: f64,
+    /// Random reads of 32 bytes a second.
+    limit: f64,
+}
+impl<T: Number> Run<'_, T> {
+    fn lookups(&self, map: &Map<T, T>, found: &mut Answers<T>, verified: bool) -> Result<()> {
+        let Run { stream, pairs, load, limit } = *self;
+        let (keys, n, width) = (pairs.name, pairs.n, Pairs::<T>::BITS);
+        let lookups = [
+            ("find", &pairs.keys),
+            ("find", &pairs.absent),
+            ("values", &pairs.keys),
+            ("values", &pairs.absent),
+        ];
+        for (op, queries) in lookups {
+            let seconds = median(stream, || match op {
+                "find" => found.of(map, stream, queries),
+                _ => map.get_or(stream, queries.view(), found.values.view_mut(), T::value(0)),
+            })?;
+            let op = format!(
+                "{op}_{}",
+                if std::ptr::eq(queries, &pairs.keys) { "present" } else { "absent" }
+            );
+            println!(
+                r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified}}}"#,
+                pairs.gps(seconds),
+                limit / 1e9,
+                n as f64 / seconds / limit
+            );
+        }
+        Ok(())
+    }
+    fn joins(&self, map: &Map<T, T>) -> Result<()> {
+        let Run { stream, pairs, load, limit } = *self;
+        let (keys, n, width) = (pairs.name, pairs.n, Pairs::<T>::BITS);
+        let mut rows = Rows::new(stream.device(), n)?;
+        let joins =
+            [("join", &pairs.keys), ("join_absent", &pairs.absent), ("semi_join", &pairs.keys)];
+        for (op, queries) in joins {
+            let seconds = median(stream, || rows.of(op, map, stream, queries))?;
+            let verified = rows.are_right(op, &pairs.host_keys, |i| pairs.right_value(i))?;
+            println!(
+                r#"{{"op":"{op}","keys":"{keys}","bits":{width},"load":{load},"n":{n},"gps":{:.2},"limit_gps":{:.2},"of_limit":{:.3},"verified":{verified},"scratch_bytes":{}}}"#,
+                pairs.gps(seconds),
+                limit / 1e9,
+                n as f64 / seconds / limit,
+                rows.joiner.scratch_bytes()
+            );
+        }
+        Ok(())
+    }
+    /// A rebuild and lookups as graphs.
+    fn graphs(&self, builder: MapBuilder<T, T>, map: Map<T, T>) -> Result<()> {
+        let Run { stream, pairs, load, .. } = *self;
+        let (device, n) = (stream.device(), pairs.n);
+        let state = (
+            builder,
+            map,
+            device.upload(&pairs.host_keys)?,
+            device.upload(&pairs.host_values)?,
+            device.alloc::<T>(n)?,
+        );
+        let mut build = stream.capture(state, |stream, (builder, map, keys, values, _)| {
+            builder.rebuild(map, stream, keys.view(), values.view())
+        })?;
+        report_graph("graph_build", pairs.name, n, load, stream, || build.launch(stream))?;
+        let mut find = stream.capture(build.into_state(), |stream, (_, map, keys, _, found)| {
+            map.get_or(stream, keys.view(), found.view_mut(), T::value(0))
+        })?;
+        report_graph("graph_values", pairs.name, n, load, stream, || find.launch(stream))
+    }
 }
 /// `us`: on the device; `us_to_end`: by the clock, until the host knows that it is done.
 fn report_graph(
@@ -257,6 +321,15 @@ struct Answers<T: Number> {
 impl<T: Number> Answers<T> {
     fn of(&mut self, map: &Map<T, T>, stream: &Stream, queries: &Buffer<T>) -> Result<()> {
         map.get_into(stream, queries.view(), self.values.view_mut(), self.found.view_mut())
+    }
+    /// Whether every key has its right value, and no other key is there.
+    fn verify(&mut self, map: &Map<T, T>, stream: &Stream, pairs: &Pairs<'_, T>) -> Result<bool> {
+        self.of(map, stream, &pairs.keys)?;
+        let (answers, flags) = (self.values.download()?, self.found.download()?);
+        let right = |i: usize| flags[i] == 1 && answers[i] == pairs.right_value(i);
+        self.of(map, stream, &pairs.absent)?;
+        let all_found = (0..pairs.n).into_par_iter().all(right);
+        Ok(all_found && self.found.download()?.par_iter().all(|&f| f == 0))
     }
 }
 /// What joins write.

@@ -127,36 +127,72 @@ impl Robust {
         labels: &mut Buffer<u32>,
         state: &mut Buffer<u32>,
     ) -> Result<()> {
-        let (shape, (words, bricks)) = (index.shape, index.args(s)?);
-        let codes = index.codes.view().arg("codes", s)?;
-        let dipoles = sums.dipoles.view().arg("dipoles", s)?;
+        self.judge_near(s, index, sums, state)?;
+        self.judge_free(s, index, state)?;
+        self.judge_undecided(s, index, sums, state)?;
+        let (words, bricks) = index.args(s)?;
         let voxels = index.voxels(s, state);
-        let near = bound(s, state, state::NEAR, voxels);
+        // SAFETY: every buffer has a word a voxel.
+        unsafe {
+            spatial_label::launch(
+                s,
+                blocks(voxels, 128),
+                voxels as u32,
+                index.shape,
+                words,
+                bricks,
+                index.codes.view().arg("codes", s)?,
+                self.marks.view().arg("marks", s)?,
+                self.margins.view().arg("margins", s)?,
+                state.view().arg("state", s)?,
+                labels.view_mut().arg("labels", s)?,
+            )
+        }
+    }
+    /// Margins of voxels near the other surface, or that they are undecided. A launch.
+    fn judge_near(
+        &mut self,
+        s: &Stream,
+        index: &CellIndex,
+        sums: &SurfaceSums,
+        state: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let (words, bricks) = index.args(s)?;
+        let near = bound(s, state, state::NEAR, index.voxels(s, state));
         // SAFETY: lists hold voxels and have room for all; every buffer has a word a voxel.
         unsafe {
             spatial_judge_near::launch(
                 s,
                 turns(s, near),
-                shape,
+                index.shape,
                 words,
                 bricks,
-                codes,
-                dipoles,
+                index.codes.view().arg("codes", s)?,
+                sums.dipoles.view().arg("dipoles", s)?,
                 self.near.view().arg("near", s)?,
                 self.margins.view_mut().arg("margins", s)?,
                 self.reach.view_mut().arg("reach", s)?,
                 self.undecided.view_mut().arg("undecided", s)?,
                 self.sums.view_mut().arg("sums", s)?,
                 state.view_mut().arg("state", s)?,
-            )?;
+            )
+        }
+    }
+    /// Margins of the voxels that units hold, by the units' winding numbers, or that they are
+    /// undecided. A launch.
+    fn judge_free(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
+        let (words, bricks) = index.args(s)?;
+        let voxels = index.voxels(s, state);
+        // SAFETY: the list has room for every voxel; every buffer has a word a voxel, or a cell.
+        unsafe {
             spatial_judge_free::launch(
                 s,
                 blocks(voxels, 128),
                 voxels as u32,
-                shape,
+                index.shape,
                 words,
                 bricks,
-                codes,
+                index.codes.view().arg("codes", s)?,
                 self.marks.view().arg("marks", s)?,
                 self.numbers.view().arg("numbers", s)?,
                 self.windings.view().arg("windings", s)?,
@@ -165,9 +201,26 @@ impl Robust {
                 self.undecided.view_mut().arg("undecided", s)?,
                 self.sums.view_mut().arg("sums", s)?,
                 state.view_mut().arg("state", s)?,
-            )?;
-            let queries = bound(s, state, state::UNDECIDED, voxels);
-            let (split, shared) = (split(s), state.view().arg("state", s)?);
+            )
+        }
+    }
+    /// Margins of what is undecided: of voxels close to where a surface would go on beyond a hole,
+    /// then of the others, by their own winding numbers. Two launches.
+    fn judge_undecided(
+        &mut self,
+        s: &Stream,
+        index: &CellIndex,
+        sums: &SurfaceSums,
+        state: &Buffer<u32>,
+    ) -> Result<()> {
+        let (shape, (words, bricks)) = (index.shape, index.args(s)?);
+        let codes = index.codes.view().arg("codes", s)?;
+        let dipoles = sums.dipoles.view().arg("dipoles", s)?;
+        let undecided = self.undecided.view().arg("undecided", s)?;
+        let queries = bound(s, state, state::UNDECIDED, index.voxels(s, state));
+        let (split, state) = (split(s), state.view().arg("state", s)?);
+        // SAFETY: the list holds voxels; every buffer has a word a voxel.
+        unsafe {
             spatial_judge_holes::launch(
                 s,
                 turns(s, queries),
@@ -176,8 +229,8 @@ impl Robust {
                 bricks,
                 codes,
                 dipoles,
-                shared,
-                self.undecided.view().arg("undecided", s)?,
+                state,
+                undecided,
                 self.reach.view_mut().arg("reach", s)?,
                 self.margins.view_mut().arg("margins", s)?,
             )?;
@@ -190,24 +243,11 @@ impl Robust {
                 bricks,
                 codes,
                 dipoles,
-                shared,
-                self.undecided.view().arg("undecided", s)?,
+                state,
+                undecided,
                 self.reach.view().arg("reach", s)?,
                 self.sums.view_mut().arg("sums", s)?,
                 self.margins.view_mut().arg("margins", s)?,
-            )?;
-            spatial_label::launch(
-                s,
-                blocks(voxels, 128),
-                voxels as u32,
-                shape,
-                words,
-                bricks,
-                codes,
-                self.marks.view().arg("marks", s)?,
-                self.margins.view().arg("margins", s)?,
-                shared,
-                labels.view_mut().arg("labels", s)?,
             )
         }
     }

@@ -132,13 +132,21 @@ impl SurfaceSums {
         index: &CellIndex,
         state: &mut Buffer<u32>,
     ) -> Result<()> {
+        self.measure_areas(s, index, state)?;
+        self.sum_dipoles(s, index, state)
+    }
+    /// The area of a point in each cell, and the cap on it. Three launches.
+    fn measure_areas(
+        &mut self,
+        s: &Stream,
+        index: &CellIndex,
+        state: &mut Buffer<u32>,
+    ) -> Result<()> {
         let (shape, (words, bricks)) = (index.shape, index.args(s)?);
         let codes = index.codes.view().arg("codes", s)?;
         let cells = index.cells(s, state);
         let shared = state.view().arg("state", s)?;
-        let sums = self.sums.view().arg("sums", s)?;
-        // SAFETY: two words measured, one area, eight words of dipole a cell; numbers of cells come
-        // from the index.
+        // SAFETY: two words measured and one area a cell; numbers of cells come from the index.
         unsafe {
             spatial_measure_cells::launch(
                 s,
@@ -148,7 +156,7 @@ impl SurfaceSums {
                 words,
                 bricks,
                 codes,
-                sums,
+                self.sums.view().arg("sums", s)?,
                 shared,
                 self.measured.view_mut().arg("measured", s)?,
             )?;
@@ -171,8 +179,18 @@ impl SurfaceSums {
                 (2 * BINS).div_ceil(64),
                 histogram,
                 state.view_mut().arg("state", s)?,
-            )?;
-            let voxels = index.voxels(s, state);
+            )
+        }
+    }
+    /// Dipoles of voxels, then of the cells above, level by level. A launch, and one for two
+    /// levels.
+    fn sum_dipoles(&mut self, s: &Stream, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
+        let (shape, (words, bricks)) = (index.shape, index.args(s)?);
+        let codes = index.codes.view().arg("codes", s)?;
+        let shared = state.view().arg("state", s)?;
+        let voxels = index.voxels(s, state);
+        // SAFETY: eight words of dipole a cell; numbers of cells come from the index.
+        unsafe {
             spatial_dipoles::launch(
                 s,
                 blocks(voxels, 128),
@@ -181,7 +199,7 @@ impl SurfaceSums {
                 words,
                 bricks,
                 codes,
-                sums,
+                self.sums.view().arg("sums", s)?,
                 self.areas.view().arg("areas", s)?,
                 shared,
                 self.dipoles.view_mut().arg("dipoles", s)?,

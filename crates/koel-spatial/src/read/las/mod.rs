@@ -110,106 +110,116 @@ struct Record<'a> {
     content: &'a [u8],
 }
 
+/// A field of the header at byte `at` is not as expected.
+fn wrong(field: &'static str, found: String, expected: &str, at: u64) -> ParseError {
+    let expected = expected.to_owned();
+    ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at))
+}
+
+/// The file must begin as LAS does, and be long enough for the shortest header.
+fn check_beginning(bytes: &[u8]) -> Result<(), ParseError> {
+    if !starts_as_las(bytes) {
+        let found = format!("{:?}", excerpt(&bytes[..bytes.len().min(4)]));
+        return Err(wrong("signature", found, "\"LASF\"", 0));
+    }
+    if bytes.len() < usize::from(HEADER) {
+        let (element, expected, found) =
+            ("header byte".to_owned(), HEADER.into(), bytes.len() as u64);
+        return Err(ParseErrorKind::Truncated { element, expected, found }.at(Place::Byte(found)));
+    }
+    Ok(())
+}
+
+/// The number behind "1." in the version.
+fn minor_version(bytes: &[u8]) -> Result<u8, ParseError> {
+    match take::<2>(bytes, 24) {
+        [1, minor @ 0..=4] => Ok(minor),
+        [major, minor] => Err(wrong("version", format!("{major}.{minor}"), "1.0 to 1.4", 24)),
+    }
+}
+
+/// The header's size, and where the points begin.
+fn sizes(bytes: &[u8], minor: u8) -> Result<(u16, u32), ParseError> {
+    let size = u16::from_le_bytes(take(bytes, 94));
+    let least = if minor == 4 { 375 } else { HEADER };
+    if size < least || usize::from(size) > bytes.len() {
+        let expected = format!("{least} to {}", bytes.len());
+        return Err(wrong("header size", size.to_string(), &expected, 94));
+    }
+    let points_at = u32::from_le_bytes(take(bytes, 96));
+    if points_at < size.into() || points_at as usize > bytes.len() {
+        let expected = format!("{size} to {}", bytes.len());
+        return Err(wrong("offset to points", points_at.to_string(), &expected, 96));
+    }
+    Ok((size, points_at))
+}
+
+/// Whether points are compressed, their format, and the bytes of one.
+fn point_format(bytes: &[u8]) -> Result<(bool, u8, u16), ParseError> {
+    let [format] = take::<1>(bytes, 104);
+    // LASzip marks its files by the highest bit.
+    let (compressed, format) = (format & 0x80 != 0, format & 0x3F);
+    let Some(&least) = POINT_BYTES.get(usize::from(format)) else {
+        return Err(wrong("point format", format.to_string(), "0 to 10", 104));
+    };
+    let point_bytes = u16::from_le_bytes(take(bytes, 105));
+    if point_bytes < least {
+        let expected = format!("at least {least} of format {format}");
+        return Err(wrong("point length", point_bytes.to_string(), &expected, 105));
+    }
+    Ok((compressed, format, point_bytes))
+}
+
+/// How many points there are, and what the field of versions before 1.4 claims.
+fn point_counts(bytes: &[u8], minor: u8) -> Result<(u64, u64), ParseError> {
+    let few = u64::from(u32::from_le_bytes(take(bytes, 107)));
+    let (points, at) =
+        if minor == 4 { (u64::from_le_bytes(take(bytes, 247)), 247) } else { (few, 107) };
+    if points == 0 {
+        return Err(ParseErrorKind::NoVertices.at(Place::Byte(at)));
+    }
+    let limit = u64::from(u32::MAX);
+    if points > limit {
+        return Err(ParseErrorKind::TooManyVertices { count: points, limit }.at(Place::Byte(at)));
+    }
+    Ok((points, few))
+}
+
+/// Scale and offset of the coordinates.
+fn scale_and_offset(bytes: &[u8]) -> Result<[[f64; 3]; 2], ParseError> {
+    let numbers =
+        |from: usize| [0, 1, 2].map(|axis| f64::from_le_bytes(take(bytes, from + 8 * axis)));
+    let (scale, offset) = (numbers(131), numbers(155));
+    for axis in 0..3 {
+        let at = 8 * axis as u64;
+        if !scale[axis].is_finite() || scale[axis] == 0.0 {
+            let found = format!("{:?}", scale[axis]);
+            return Err(wrong("scale factor", found, "a finite number, not 0", 131 + at));
+        }
+        if !offset[axis].is_finite() {
+            let found = format!("{:?}", offset[axis]);
+            return Err(wrong("offset", found, "a finite number", 155 + at));
+        }
+    }
+    Ok([scale, offset])
+}
+
 impl Header {
     fn parse(bytes: &[u8]) -> Result<Header, ParseError> {
-        let wrong = |field, found: String, expected: &str, at: u64| {
-            let expected = expected.to_owned();
-            Err(ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at)))
-        };
-        if !starts_as_las(bytes) {
-            return wrong(
-                "signature",
-                format!("{:?}", excerpt(&bytes[..bytes.len().min(4)])),
-                "\"LASF\"",
-                0,
-            );
-        }
-        if bytes.len() < usize::from(HEADER) {
-            let (element, expected, found) =
-                ("header byte".to_owned(), HEADER.into(), bytes.len() as u64);
-            return Err(
-                ParseErrorKind::Truncated { element, expected, found }.at(Place::Byte(found))
-            );
-        }
-        let [major, minor] = take::<2>(bytes, 24);
-        if major != 1 || minor > 4 {
-            return wrong("version", format!("{major}.{minor}"), "1.0 to 1.4", 24);
-        }
-        let size = u16::from_le_bytes(take(bytes, 94));
-        let least = if minor == 4 { 375 } else { HEADER };
-        if size < least || usize::from(size) > bytes.len() {
-            return wrong(
-                "header size",
-                size.to_string(),
-                &format!("{least} to {}", bytes.len()),
-                94,
-            );
-        }
-        let points_at = u32::from_le_bytes(take(bytes, 96));
-        if points_at < size.into() || points_at as usize > bytes.len() {
-            return wrong(
-                "offset to points",
-                points_at.to_string(),
-                &format!("{size} to {}", bytes.len()),
-                96,
-            );
-        }
-        let [format] = take::<1>(bytes, 104);
-        // LASzip marks its files by the highest bit.
-        let (compressed, format) = (format & 0x80 != 0, format & 0x3F);
-        let Some(&least) = POINT_BYTES.get(usize::from(format)) else {
-            return wrong("point format", format.to_string(), "0 to 10", 104);
-        };
-        let point_bytes = u16::from_le_bytes(take(bytes, 105));
-        if point_bytes < least {
-            return wrong(
-                "point length",
-                point_bytes.to_string(),
-                &format!("at least {least} of format {format}"),
-                105,
-            );
-        }
-        let few = u64::from(u32::from_le_bytes(take(bytes, 107)));
-        let (points, at) =
-            if minor == 4 { (u64::from_le_bytes(take(bytes, 247)), 247) } else { (few, 107) };
-        if points == 0 {
-            return Err(ParseErrorKind::NoVertices.at(Place::Byte(at)));
-        }
-        let limit = u64::from(u32::MAX);
-        if points > limit {
-            return Err(
-                ParseErrorKind::TooManyVertices { count: points, limit }.at(Place::Byte(at))
-            );
-        }
-        let numbers =
-            |from: usize| [0, 1, 2].map(|axis| f64::from_le_bytes(take(bytes, from + 8 * axis)));
-        let (scale, offset) = (numbers(131), numbers(155));
-        for axis in 0..3 {
-            let at = 8 * axis as u64;
-            if !scale[axis].is_finite() || scale[axis] == 0.0 {
-                return wrong(
-                    "scale factor",
-                    format!("{:?}", scale[axis]),
-                    "a finite number, not 0",
-                    131 + at,
-                );
-            }
-            if !offset[axis].is_finite() {
-                return wrong("offset", format!("{:?}", offset[axis]), "a finite number", 155 + at);
-            }
-        }
-        let records = u32::from_le_bytes(take(bytes, 100));
-        let claimed_before = (minor == 4).then_some(few);
-        let extended_records = if minor == 4 { u32::from_le_bytes(take(bytes, 243)) } else { 0 };
-        let (size, points_at) = (usize::from(size), points_at as usize);
+        check_beginning(bytes)?;
+        let minor = minor_version(bytes)?;
+        let (size, points_at) = sizes(bytes, minor)?;
+        let (compressed, format, point_bytes) = point_format(bytes)?;
+        let (points, few) = point_counts(bytes, minor)?;
+        let [scale, offset] = scale_and_offset(bytes)?;
         Ok(Header {
-            size,
-            points_at,
-            records,
+            size: size.into(),
+            points_at: points_at as usize,
+            records: u32::from_le_bytes(take(bytes, 100)),
             compressed,
             format,
-            claimed_before,
-            extended_records,
+            claimed_before: (minor == 4).then_some(few),
+            extended_records: if minor == 4 { u32::from_le_bytes(take(bytes, 243)) } else { 0 },
             point_bytes,
             points,
             scale,
@@ -236,7 +246,8 @@ impl Header {
             note(
                 end,
                 format!(
-                    "{behind} bytes behind the points are not read, {extended} extended records among them"
+                    "{behind} bytes behind the points are not read, {extended} extended records \
+                     among them"
                 ),
             );
         } else if extended > 0 {

@@ -1,0 +1,246 @@
+//! Trials of many small maps, against [`HashMap`].
+
+use super::{Outcome, Progress, Random};
+use koel::map::layout::{Layout, Number};
+use koel::map::{Key, Value};
+use koel::{Device, Duplicates, Error, Map, MapBuilder, MapOptions, MapReport, Stream};
+use koel_kernels::hash::mix::splitmix_at;
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// What small trials came to.
+#[derive(Default)]
+struct Tally {
+    builds: usize,
+    rebuilds: usize,
+    builders: usize,
+    pairs: usize,
+    lookups: usize,
+    copies: usize,
+    rejected: usize,
+    unchecked_copies: usize,
+    stashed: usize,
+    most_attempts: u32,
+}
+
+/// A builder and its map, for a number of trials.
+struct Standing<K: Key, V: Value> {
+    options: MapOptions,
+    builder: MapBuilder<K, V>,
+    map: Option<Map<K, V>>,
+    left: usize,
+}
+
+pub(super) fn small(device: &Device, trials: usize, seed: u32) -> Outcome<String> {
+    let stream = device.stream()?;
+    let (mut tally, mut progress) = (Tally::default(), Progress(Instant::now()));
+    let (mut narrow, mut wide, mut keys64, mut values64) = (None, None, None, None);
+    for trial in 0..trials {
+        let random = &mut Random { seed: splitmix_at(seed as u64, trial as u32), drawn: 0 };
+        match random.below(8) {
+            0 => small_trial::<u64, u64>(&stream, random, &mut wide, &mut tally),
+            1 => small_trial::<u64, u32>(&stream, random, &mut keys64, &mut tally),
+            2 => small_trial::<u32, u64>(&stream, random, &mut values64, &mut tally),
+            _ => small_trial::<u32, u32>(&stream, random, &mut narrow, &mut tally),
+        }
+        .map_err(|e| format!("trial {trial}: {e}"))?;
+        progress.tell(|| format!("small: {trial} of {trials} builds"));
+    }
+    let Tally { builds, rebuilds, builders, pairs, lookups, copies, rejected, .. } = tally;
+    let Tally { unchecked_copies, stashed, most_attempts, .. } = tally;
+    Ok(format!(
+        r#""builds":{builds},"rebuilds":{rebuilds},"builders":{builders},"pairs":{pairs},"lookups":{lookups},"copies":{copies},"rejected":{rejected},"unchecked_copies":{unchecked_copies},"stashed":{stashed},"most_attempts":{most_attempts}"#
+    ))
+}
+
+/// How many pairs: few, about the sizes of warps, blocks and partitions, or any.
+fn small_size(random: &mut Random) -> usize {
+    const EDGES: [usize; 12] = [0, 32, 64, 128, 256, 512, 768, 1024, 1536, 1800, 1920, 2000];
+    match random.below(64) {
+        0 => 3599 + random.below(3),
+        1..16 => random.below(65),
+        16..32 => (random.of(&EDGES) + random.below(3)).saturating_sub(1),
+        _ => random.below(2001),
+    }
+}
+/// Keys of a small trial, and what they are.
+fn small_keys<K: Key, V: Value>(
+    random: &mut Random,
+    n: usize,
+    seed: u32,
+) -> (&'static str, Vec<K>) {
+    let (base, bits) = (random.word(), 8 * size_of::<K>() as u32);
+    let turned = |i: u64, by: u32| i << (by % bits) | i.checked_shr(bits - by % bits).unwrap_or(0);
+    let (step, by, few) =
+        (random.word(), random.below(64) as u32, 1 + random.below(n.min(50)) as u64);
+    let draw = |i: u64| splitmix_at(base, i as u32);
+    // Mixed keys that begin or end alike: all in one bucket, in few, in one partition.
+    let unmixed = |i: u64| <K::Layout<V> as Layout>::unmixed(seed, Number::narrowed(i)).widened();
+    let (name, key): (_, Box<dyn Fn(u64) -> u64>) = match random.below(12) {
+        0 | 1 => ("random", Box::new(draw)),
+        2 => ("sequential", Box::new(move |i| base.wrapping_add(i))),
+        3 => ("downwards from all ones", Box::new(|i| !i)),
+        4 => ("strided", Box::new(move |i| i.wrapping_mul(step))),
+        5 => ("equal low bits", Box::new(move |i| turned(i, by))),
+        6 => ("all equal", Box::new(move |_| base)),
+        7 => ("all ones", Box::new(|_| u64::MAX)),
+        8 => ("few", Box::new(move |i| draw(i).wrapping_mul(31) % few)),
+        9 => ("one partition", Box::new(unmixed)),
+        10 => ("few buckets", Box::new(move |i| if i < 40 { unmixed(i) } else { draw(i) })),
+        _ => ("ambiguous", Box::new(move |i| unmixed(if i % 3 == 0 { u64::MAX } else { draw(i) }))),
+    };
+    (name, (0..n as u64).map(|i| K::narrowed(key(i))).collect())
+}
+
+impl<K: Key, V: Value> Standing<K, V> {
+    /// With random options.
+    fn new(device: &Device, random: &mut Random) -> koel::Result<Self> {
+        use Duplicates::{KeepFirst, KeepLast, Reject, Unchecked};
+        let any = 0.3 + 0.65 * (random.word() >> 11) as f64 / (1u64 << 53) as f64;
+        let load = random.of(&[0.3, 0.95, 0.8, any]);
+        let duplicates = random.of(&[KeepLast, KeepLast, KeepFirst, Reject, Unchecked]);
+        let options = MapOptions {
+            load,
+            duplicates,
+            seed: Some(if random.below(2) == 0 { 0 } else { random.word() as u32 }),
+            reproducible: random.below(8) == 0,
+        };
+        let left = 1 + random.below(40);
+        Ok(Standing { options, builder: MapBuilder::new(device, options)?, map: None, left })
+    }
+}
+
+/// The pairs of a small trial, and what a map of them must hold.
+struct SmallPairs<K, V> {
+    keys: Vec<K>,
+    values: Vec<V>,
+    oracle: HashMap<K, V>,
+    /// Pairs that have the key of an earlier one.
+    copies: usize,
+    /// What they are, for errors.
+    place: String,
+}
+impl<K: Key, V: Value> SmallPairs<K, V> {
+    fn new(random: &mut Random, options: &MapOptions) -> Self {
+        let n = small_size(random);
+        let (name, keys) = small_keys::<K, V>(random, n, options.seed.unwrap_or(0));
+        let salt = random.word();
+        let values = (0..n as u64).map(|i| V::narrowed(i | (i ^ salt) << 32)).collect::<Vec<_>>();
+        let place = format!(
+            "{n} {name} keys of {} and values of {} bytes, {options:?}",
+            size_of::<K>(),
+            size_of::<V>()
+        );
+        let pairs = keys.iter().copied().zip(values.iter().copied());
+        let oracle: HashMap<K, V> = if options.duplicates == Duplicates::KeepFirst {
+            pairs.rev().collect()
+        } else {
+            pairs.collect()
+        };
+        let copies = n - oracle.len();
+        SmallPairs { keys, values, oracle, copies, place }
+    }
+    /// Fails unless these are the places of two pairs that have this key.
+    fn check_rejected(&self, key: u128, first: usize, second: usize) -> Outcome {
+        let SmallPairs { keys, place, .. } = self;
+        let is_right = first < second
+            && second < keys.len()
+            && keys[first] == keys[second]
+            && key == u128::from(keys[first].widened());
+        if is_right { Ok(()) } else { Err(format!("{place}: key {key}, {first}, {second}").into()) }
+    }
+    /// Every key there is, and others.
+    fn queries(&self, random: &mut Random) -> Vec<K> {
+        let mut queries = self.oracle.keys().copied().collect::<Vec<K>>();
+        let others = queries.len() + 8;
+        queries.extend((0..others).map(|_| K::narrowed(random.word())));
+        queries.extend([0, 1, u64::MAX, u64::MAX - 1].map(K::narrowed));
+        queries
+    }
+    /// Fails unless this is the answer to `query`. Where a promise `is_broken`, what is found need
+    /// only belong to its key.
+    #[inline]
+    fn check_answer(
+        &self,
+        query: K,
+        answer: (V, u8),
+        is_broken: bool,
+        report: &MapReport,
+    ) -> Outcome {
+        let right = self.oracle.get(&query);
+        let is_right = match right {
+            Some(_) if is_broken && answer.1 == 1 => {
+                self.keys.iter().zip(&self.values).any(|pair| pair == (&query, &answer.0))
+            }
+            Some(&value) if !is_broken => answer == (value, 1),
+            _ => answer == (V::narrowed(0), 0),
+        };
+        if !is_right {
+            return Err(format!(
+                "{}: key {query:?} is answered {answer:?}, not {right:?}; {report:?}",
+                self.place
+            )
+            .into());
+        }
+        Ok(())
+    }
+}
+
+fn small_trial<K: Key, V: Value>(
+    stream: &Stream,
+    random: &mut Random,
+    standing: &mut Option<Standing<K, V>>,
+    tally: &mut Tally,
+) -> Outcome {
+    let device = stream.device();
+    if standing.as_ref().is_none_or(|s| s.left == 0) {
+        *standing = Some(Standing::new(device, random)?);
+        tally.builders += 1;
+    }
+    let Some(Standing { options, builder, map, left }) = standing else { return Ok(()) };
+    *left -= 1;
+    let pairs = SmallPairs::<K, V>::new(random, options);
+    let SmallPairs { keys, values, oracle, copies, place } = &pairs;
+    let must_reject = options.duplicates == Duplicates::Reject && *copies > 0;
+
+    let (k, v) = (device.stage(keys)?, device.stage(values)?);
+    let old = map.take().filter(|_| random.below(16) > 0);
+    tally.builds += 1;
+    tally.rebuilds += old.is_some() as usize;
+    let built = match old {
+        None => builder.build(stream, k.view(), v.view()),
+        Some(mut old) => builder.rebuild(&mut old, stream, k.view(), v.view()).map(|()| old),
+    };
+    let built = match built {
+        Err(Error::DuplicateKey { key, first, second }) if must_reject => {
+            tally.rejected += 1;
+            return pairs.check_rejected(key, first, second);
+        }
+        Err(e) => return Err(format!("{place}: {e}").into()),
+        Ok(_) if must_reject => {
+            return Err(format!("{place}: {copies} copies were not rejected").into());
+        }
+        Ok(built) => map.insert(built),
+    };
+    let queries = pairs.queries(random);
+    let staged = device.stage(&queries)?;
+    let (mut answers, mut found) =
+        (device.alloc::<V>(queries.len())?, device.alloc::<u8>(queries.len())?);
+    built.get_into(stream, staged.view(), answers.view_mut(), found.view_mut())?;
+    let (answers, found, report) = (answers.download()?, found.download()?, built.report()?);
+    // A broken promise: nothing hangs, and what is found belongs to its key.
+    let is_broken = options.duplicates == Duplicates::Unchecked && *copies > 0;
+    for (i, &query) in queries.iter().enumerate() {
+        pairs.check_answer(query, (answers[i], found[i]), is_broken, &report)?;
+    }
+    if !is_broken && (report.pairs, report.duplicates) != (oracle.len(), *copies) {
+        return Err(format!("{place}: holds {} different keys: {report:?}", oracle.len()).into());
+    }
+    tally.pairs += keys.len();
+    tally.lookups += queries.len();
+    tally.copies += copies;
+    tally.unchecked_copies += is_broken as usize;
+    tally.stashed += report.stashed;
+    tally.most_attempts = tally.most_attempts.max(report.attempts);
+    Ok(())
+}

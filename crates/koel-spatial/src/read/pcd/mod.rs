@@ -1,0 +1,292 @@
+//! PCD ("Point Cloud Data" of the Point Cloud Library, version 0.7 and before): text, binary, and
+//! binary compressed by LZF.
+
+mod compressed;
+mod header;
+
+use self::compressed::unpack;
+use self::header::{Data, Field, Header, Type};
+use super::error::excerpt;
+use super::report::Rounding;
+use super::{Format, ParseError, ParseErrorKind, Place, ReadReport, drop_not_finite};
+use crate::mesh::{PointCloud, Scan};
+
+const COORDINATES: [&str; 6] = ["x", "y", "z", "normal_x", "normal_y", "normal_z"];
+
+/// Whether the content claims to be PCD: comments, then a line of its header.
+pub(super) fn starts_as_pcd(bytes: &[u8]) -> bool {
+    let mut lines = bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii).take(64);
+    lines.find(|line| !line.is_empty() && !line.starts_with(b"#")).is_some_and(|line| {
+        let word = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        [&b"VERSION"[..], b"FIELDS", b"COLUMNS"].contains(&word)
+    })
+}
+
+/// Reads a PCD file from memory.
+///
+/// Wanted are the fields x, y, z (any type, one value each; normal_x, normal_y, normal_z too make
+/// normals), in any order; other fields are skipped, and [noted](ReadReport::notes). Points that
+/// are not finite are dropped. Header lines may come in any order, DATA last. Linear in the file's
+/// size, and in that of the unpacked data, which is at most 88 times as large.
+///
+/// # Errors
+/// [`ParseError`] with the line (header, text data) or byte (binary data) at fault. WIDTH times
+/// HEIGHT must be POINTS, and that the number of points there are.
+pub fn parse_pcd(bytes: &[u8]) -> Result<Scan, ParseError> {
+    if bytes.is_empty() {
+        return Err(ParseErrorKind::Empty.in_file());
+    }
+    let header = Header::parse(bytes)?;
+    let wanted = header.wanted()?;
+    let body = Place::Byte(header.length as u64);
+    let rest = &bytes[header.length..];
+    let has_normals = wanted[3].is_some();
+    let rounding = Rounding::default();
+    let mut reader = Reader {
+        header: &header,
+        wanted,
+        points: PointCloud::default(),
+        not_finite: None,
+        rounding,
+    };
+    reader.points.normals = has_normals.then(Vec::new);
+    match header.data {
+        Data::Text => reader.text(rest)?,
+        Data::Binary => {
+            let size = header.row.saturating_mul(header.points);
+            if (rest.len() as u64) < size {
+                let found = rest.len() as u64 / header.row.max(1);
+                let place = Place::Byte(bytes.len() as u64);
+                return Err(truncated(header.points, found).at(place));
+            }
+            check_end(&rest[size as usize..], header.length as u64 + size)?;
+            reader.rows(rest, body, Layout::Rows)?;
+        }
+        Data::Compressed => {
+            let unpacked = unpack(rest, &header)?;
+            reader.rows(&unpacked, body, Layout::Columns)?;
+        }
+    }
+    let fields_at = Place::Line(header.fields_line);
+    let Reader { points, not_finite, rounding, .. } = reader;
+    let notes = header.not_kept(&wanted).into_iter().chain(rounding.note(fields_at)).collect();
+    let report = ReadReport { format: Format::Pcd, fields_at, notes, ..ReadReport::default() };
+    drop_not_finite(Scan { points, triangles: Vec::new(), report }, not_finite)
+}
+
+fn truncated(expected: u64, found: u64) -> ParseErrorKind {
+    ParseErrorKind::Truncated { element: "point".to_owned(), expected, found }
+}
+
+/// Nothing but white space may follow the points.
+fn check_end(rest: &[u8], at: u64) -> Result<(), ParseError> {
+    match rest.trim_ascii().len() as u64 {
+        0 => Ok(()),
+        found => Err(ParseErrorKind::Trailing { found }.at(Place::Byte(at))),
+    }
+}
+
+/// How the numbers of binary data lie.
+#[derive(Clone, Copy, PartialEq)]
+enum Layout {
+    /// Point by point.
+    Rows,
+    /// Field by field.
+    Columns,
+}
+
+struct Reader<'a> {
+    header: &'a Header,
+    /// The places of x, y, z and the normal among the fields.
+    wanted: [Option<usize>; 6],
+    points: PointCloud,
+    /// The first coordinate that is not finite.
+    not_finite: Option<ParseError>,
+    rounding: Rounding,
+}
+
+impl Reader<'_> {
+    fn reserve(&mut self, possible: u64) {
+        let count = self.header.points.min(possible) as usize;
+        self.points.positions.reserve_exact(count);
+        if let Some(normals) = &mut self.points.normals {
+            normals.reserve_exact(count);
+        }
+    }
+
+    fn push(&mut self, index: u64, values: [f64; 6], places: impl Fn(usize) -> Place) {
+        let narrow = values.map(|v| self.rounding.narrow(v));
+        let used = if self.points.normals.is_some() { 6 } else { 3 };
+        if let (None, Some(slot)) =
+            (&self.not_finite, narrow[..used].iter().position(|c| !c.is_finite()))
+        {
+            let kind = ParseErrorKind::NotFinite {
+                vertex: index,
+                field: COORDINATES[slot],
+                value: values[slot],
+            };
+            self.not_finite = Some(kind.at(places(slot)));
+        }
+        let [x, y, z, nx, ny, nz] = narrow;
+        self.points.positions.push([x, y, z]);
+        if let Some(normals) = &mut self.points.normals {
+            normals.push([nx, ny, nz]);
+        }
+    }
+
+    /// Binary data, at least as long as the points need.
+    fn rows(&mut self, data: &[u8], body: Place, layout: Layout) -> Result<(), ParseError> {
+        let header = self.header;
+        self.reserve(header.points);
+        // Where the first number of each wanted field is, and how far it is to the next.
+        let starts: Vec<u64> = header
+            .fields
+            .iter()
+            .scan(0, |next, f| {
+                let start = *next;
+                *next += f.size * f.count;
+                Some(start)
+            })
+            .collect();
+        let Place::Byte(first) = body else { return Ok(()) };
+        for index in 0..header.points {
+            let mut values = [0.0; 6];
+            let at = |slot: usize| {
+                self.wanted[slot].map(|field| {
+                    let f = &header.fields[field];
+                    let place = match layout {
+                        Layout::Rows => index * header.row + starts[field],
+                        Layout::Columns => starts[field] * header.points + index * f.size,
+                    };
+                    (f, place as usize)
+                })
+            };
+            for (slot, value) in values.iter_mut().enumerate() {
+                if let Some((field, place)) = at(slot) {
+                    *value = number(field, &data[place..]);
+                }
+            }
+            let place = |slot: usize| match layout {
+                Layout::Rows => Place::Byte(first + at(slot).map_or(0, |(_, place)| place as u64)),
+                // What is packed has no place of its own.
+                Layout::Columns => body,
+            };
+            let placed: [Place; 6] = std::array::from_fn(place);
+            self.push(index, values, |slot| placed[slot]);
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, mut rest: &[u8]) -> Result<(), ParseError> {
+        let header = self.header;
+        let wide = header.fields.iter().map(|f| f.count).fold(0, u64::saturating_add);
+        self.reserve(rest.len() as u64 / wide.saturating_mul(2).max(1) + 1);
+        let mut line = header.lines;
+        let mut index = 0;
+        while !rest.is_empty() {
+            let end = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+            let words = rest[..end].trim_ascii();
+            if !words.is_empty() && index == header.points {
+                return Err(ParseErrorKind::Trailing { found: rest.trim_ascii().len() as u64 }
+                    .at(Place::Line(line + 1)));
+            }
+            rest = rest.get(end + 1..).unwrap_or_default();
+            line += 1;
+            if !words.is_empty() {
+                self.line(words, index, line, wide)?;
+                index += 1;
+            }
+        }
+        if index < header.points {
+            return Err(truncated(header.points, index).at(Place::Line(line)));
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, words: &[u8], index: u64, line: u64, wide: u64) -> Result<(), ParseError> {
+        let place = Place::Line(line);
+        let mut values = [0.0; 6];
+        let mut words = words.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty());
+        let mut found = 0;
+        for (at, field) in self.header.fields.iter().enumerate() {
+            let slot = self.wanted.iter().position(|&w| w == Some(at));
+            for _ in 0..field.count {
+                let Some(word) = words.next() else {
+                    let kind = ParseErrorKind::Values {
+                        element: "point".to_owned(),
+                        index,
+                        expected: wide.to_string(),
+                        found,
+                    };
+                    return Err(kind.at(place));
+                };
+                found += 1;
+                if let Some(slot) = slot {
+                    values[slot] = word_number(field, word).ok_or_else(|| {
+                        let (element, field, expected) =
+                            ("point".to_owned(), field.name.clone(), type_name(field));
+                        ParseErrorKind::Number {
+                            element,
+                            index,
+                            field,
+                            expected,
+                            found: excerpt(word),
+                        }
+                        .at(place)
+                    })?;
+                }
+            }
+        }
+        let extra = words.count() as u64;
+        if extra > 0 {
+            let (expected, found) = (wide.to_string(), found + extra);
+            return Err(ParseErrorKind::Values {
+                element: "point".to_owned(),
+                index,
+                expected,
+                found,
+            }
+            .at(place));
+        }
+        self.push(index, values, |_| place);
+        Ok(())
+    }
+}
+
+/// The number at the beginning of `bytes`, which are long enough.
+fn number(field: &Field, bytes: &[u8]) -> f64 {
+    fn take<const N: usize>(bytes: &[u8]) -> [u8; N] {
+        bytes.first_chunk::<N>().copied().unwrap_or([0; N])
+    }
+    match (field.kind, field.size) {
+        (Type::Float, 4) => f32::from_le_bytes(take(bytes)).into(),
+        (Type::Float, _) => f64::from_le_bytes(take(bytes)),
+        (Type::Signed, 1) => i8::from_le_bytes(take(bytes)).into(),
+        (Type::Signed, 2) => i16::from_le_bytes(take(bytes)).into(),
+        (Type::Signed, 4) => i32::from_le_bytes(take(bytes)).into(),
+        (Type::Signed, _) => i64::from_le_bytes(take(bytes)) as f64,
+        (Type::Unsigned, 1) => u8::from_le_bytes(take(bytes)).into(),
+        (Type::Unsigned, 2) => u16::from_le_bytes(take(bytes)).into(),
+        (Type::Unsigned, 4) => u32::from_le_bytes(take(bytes)).into(),
+        (Type::Unsigned, _) => u64::from_le_bytes(take(bytes)) as f64,
+    }
+}
+
+fn word_number(field: &Field, word: &[u8]) -> Option<f64> {
+    let word = std::str::from_utf8(word).ok()?;
+    match (field.kind, field.size) {
+        // Straight to f32: by way of f64 the last bit would be rounded twice.
+        (Type::Float, 4) => word.parse::<f32>().ok().map(f64::from),
+        (Type::Float, _) => word.parse().ok(),
+        (Type::Signed, _) => word.parse::<i64>().ok().map(|i| i as f64),
+        (Type::Unsigned, _) => word.parse::<u64>().ok().map(|i| i as f64),
+    }
+}
+
+fn type_name(field: &Field) -> &'static str {
+    match field.kind {
+        Type::Signed => "an integer",
+        Type::Unsigned => "an integer of 0 or more",
+        Type::Float => "a number",
+    }
+}

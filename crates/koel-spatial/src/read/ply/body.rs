@@ -1,0 +1,182 @@
+//! The data behind the header of a PLY file, number by number: as text or in binary.
+
+use super::header::{ByteOrder, Type};
+use crate::read::Place;
+use crate::read::error::excerpt;
+
+/// A number of the file, exact: every integer type fits `i64`, every float type `f64`.
+#[derive(Clone, Copy)]
+pub(super) enum Value {
+    Integer(i64),
+    Float(f64),
+}
+
+impl Value {
+    #[inline]
+    pub(super) fn to_f64(self) -> f64 {
+        match self {
+            Value::Integer(i) => i as f64,
+            Value::Float(f) => f,
+        }
+    }
+
+    /// For list lengths and indices, which the header check admits only as integer types.
+    #[inline]
+    pub(super) fn to_i64(self) -> i64 {
+        match self {
+            Value::Integer(i) => i,
+            Value::Float(f) => f as i64,
+        }
+    }
+}
+
+/// Why a body has no next number.
+pub(super) enum Fault {
+    /// The data end.
+    End,
+    /// The line ends.
+    LineEnd,
+    /// The word is no number of the type.
+    Word { expected: &'static str, found: String },
+}
+
+/// The data after the header, number by number.
+pub(super) trait Body {
+    /// Goes to the next instance of an element.
+    fn begin(&mut self) -> Result<(), Fault>;
+    /// The next number of the instance.
+    fn value(&mut self, number: Type) -> Result<Value, Fault>;
+    /// Values that the instance holds beyond those read, and the values read.
+    fn end(&mut self) -> (u64, u64);
+    /// Where the next number stands, or the line of the current instance.
+    fn place(&self) -> Place;
+    /// What is not read yet.
+    fn rest(&self) -> &[u8];
+}
+
+pub(super) struct AsciiBody<'a> {
+    rest: &'a [u8],
+    line: u64,
+    words: &'a [u8],
+    used: u64,
+}
+
+impl<'a> AsciiBody<'a> {
+    /// The data behind line number `line`, the header's last.
+    pub(super) fn new(rest: &'a [u8], line: u64) -> Self {
+        AsciiBody { rest, line, words: &[], used: 0 }
+    }
+
+    fn word(&mut self) -> Option<&[u8]> {
+        let words = self.words.trim_ascii_start();
+        let end = words.iter().position(u8::is_ascii_whitespace).unwrap_or(words.len());
+        let (word, rest) = words.split_at(end);
+        self.words = rest;
+        (!word.is_empty()).then_some(word)
+    }
+}
+
+impl Body for AsciiBody<'_> {
+    fn begin(&mut self) -> Result<(), Fault> {
+        self.used = 0;
+        while !self.rest.is_empty() {
+            let end = self.rest.iter().position(|&b| b == b'\n').unwrap_or(self.rest.len());
+            self.words = self.rest[..end].trim_ascii();
+            self.rest = self.rest.get(end + 1..).unwrap_or_default();
+            self.line += 1;
+            if !self.words.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(Fault::End)
+    }
+
+    fn value(&mut self, number: Type) -> Result<Value, Fault> {
+        let word = self.word().ok_or(Fault::LineEnd)?;
+        let text = std::str::from_utf8(word).ok();
+        let integer = |min: i64, max: i64| {
+            let value: i64 = text?.parse().ok()?;
+            (min..=max).contains(&value).then_some(Value::Integer(value))
+        };
+        let value = match number {
+            Type::I8 => integer(i8::MIN.into(), i8::MAX.into()),
+            Type::U8 => integer(0, u8::MAX.into()),
+            Type::I16 => integer(i16::MIN.into(), i16::MAX.into()),
+            Type::U16 => integer(0, u16::MAX.into()),
+            Type::I32 => integer(i32::MIN.into(), i32::MAX.into()),
+            Type::U32 => integer(0, u32::MAX.into()),
+            // Straight to f32: by way of f64 the last bit would be rounded twice.
+            Type::F32 => text.and_then(|t| t.parse::<f32>().ok()).map(|f| Value::Float(f.into())),
+            Type::F64 => text.and_then(|t| t.parse().ok()).map(Value::Float),
+        };
+        value
+            .ok_or_else(|| Fault::Word { expected: number.name(), found: excerpt(word) })
+            .inspect(|_| self.used += 1)
+    }
+
+    fn end(&mut self) -> (u64, u64) {
+        let mut extra = 0;
+        while self.word().is_some() {
+            extra += 1;
+        }
+        (extra, self.used)
+    }
+
+    fn place(&self) -> Place {
+        Place::Line(self.line)
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.rest
+    }
+}
+
+pub(super) struct BinaryBody<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+    pub(super) order: ByteOrder,
+}
+
+impl BinaryBody<'_> {
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let mut number = *self.bytes[self.at..].first_chunk::<N>().ok_or(Fault::End)?;
+        if self.order == ByteOrder::Big {
+            number.reverse();
+        }
+        self.at += N;
+        Ok(number)
+    }
+}
+
+impl Body for BinaryBody<'_> {
+    fn begin(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    #[inline]
+    fn value(&mut self, number: Type) -> Result<Value, Fault> {
+        Ok(match number {
+            Type::I8 => Value::Integer(i8::from_le_bytes(self.take()?).into()),
+            Type::U8 => Value::Integer(u8::from_le_bytes(self.take()?).into()),
+            Type::I16 => Value::Integer(i16::from_le_bytes(self.take()?).into()),
+            Type::U16 => Value::Integer(u16::from_le_bytes(self.take()?).into()),
+            Type::I32 => Value::Integer(i32::from_le_bytes(self.take()?).into()),
+            Type::U32 => Value::Integer(u32::from_le_bytes(self.take()?).into()),
+            Type::F32 => Value::Float(f32::from_le_bytes(self.take()?).into()),
+            Type::F64 => Value::Float(f64::from_le_bytes(self.take()?)),
+        })
+    }
+
+    fn end(&mut self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn place(&self) -> Place {
+        Place::Byte(self.at as u64)
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+}
