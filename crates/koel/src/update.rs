@@ -1,93 +1,31 @@
 //! Changing tables that are there, in batches: what [maps](crate::map) and [sets](crate::set)
 //! share.
+mod limits;
+mod memory;
+mod operations;
+#[cfg(test)]
+pub(crate) mod tests;
+
 use crate::cpu;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::stored::Stored;
-use crate::map::join::{Arrived, Route, Rule, Sent, reserve, reserve_route, send};
+use crate::map::join::{Arrived, Route, Rule, reserve_route};
 use crate::map::kernels::{self, Kernels, Slots};
 use crate::map::plan::Plan;
 use crate::seed::unforeseeable;
 use koel_kernels::map::few::Few;
 use koel_kernels::map::join::Numbered;
 use koel_kernels::map::layout::{Layout, Shape};
-use koel_kernels::map::reproduce::{self, unstashed_words};
 use koel_kernels::map::update::{Applying, applied, operation, state, status, status_of};
 use koel_simt::{Buf, In};
+pub(crate) use limits::Limits;
+use memory::{Memory, few, state_words};
+pub(crate) use operations::Codes;
+pub use operations::{Operations, Outcome};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Range;
-
-#[cfg(test)]
-pub(crate) mod tests;
-
-/// What became of an operation. On a set it is one of those that tell of no value.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum Outcome {
-    /// Nothing: there was no room, or too many operations were for too few partitions. Only
-    /// [`enqueue`](crate::MapUpdater::enqueue) leaves it.
-    NotDone = status::NOT_DONE,
-    /// The key was missing and is there now, with the value.
-    Inserted = status::INSERTED,
-    /// The key was there, and has kept its value.
-    Kept = status::KEPT,
-    /// The key was there and has the value now.
-    Assigned = status::ASSIGNED,
-    /// The key was there and the value was added to its own.
-    Added = status::ADDED,
-    /// The key was there and is removed.
-    Erased = status::ERASED,
-    /// The key was not there, and is not.
-    Missing = status::MISSING,
-}
-impl Outcome {
-    const ALL: [Outcome; 7] = [
-        Outcome::NotDone,
-        Outcome::Inserted,
-        Outcome::Kept,
-        Outcome::Assigned,
-        Outcome::Added,
-        Outcome::Erased,
-        Outcome::Missing,
-    ];
-    /// That of a byte which an updater has written; `None` for other bytes.
-    pub fn of(byte: u8) -> Option<Outcome> {
-        Outcome::ALL.get(byte as usize).copied()
-    }
-    /// Those of the bytes that a batch has left.
-    pub(crate) fn all(bytes: Vec<u8>) -> Vec<Outcome> {
-        bytes.into_iter().map(|byte| Outcome::of(byte).unwrap_or(Outcome::NotDone)).collect()
-    }
-}
-/// The operations of a batch: on a [`Map`](crate::Map) each an [`Operation`](crate::Operation), on
-/// a [`Set`](crate::Set) a [`SetOperation`](crate::SetOperation).
-#[derive(Clone, Copy, Debug)]
-pub enum Operations<'a, O = crate::Operation> {
-    /// The same on every key.
-    All(O),
-    /// One for each key, as a byte, of which the low two bits count.
-    Each(View<'a, u8>),
-}
-impl<'a, O> Operations<'a, O> {
-    /// With codes in place of operations.
-    pub(crate) fn codes(self, code: impl FnOnce(O) -> u32) -> Codes<'a> {
-        match self {
-            Operations::All(operation) => Operations::All(code(operation)),
-            Operations::Each(each) => Operations::Each(each),
-        }
-    }
-}
-/// The operations of a batch as kernels know them.
-pub(crate) type Codes<'a> = Operations<'a, u32>;
-impl Codes<'_> {
-    fn code(&self) -> u32 {
-        match self {
-            Operations::All(code) => *code,
-            Operations::Each(_) => operation::EACH,
-        }
-    }
-}
 
 /// A table that can be changed.
 pub(crate) trait Changed: Sized {
@@ -195,96 +133,6 @@ fn slots_of_bucket<T: Changed>() -> usize {
     <T::Buckets as cpu::Buckets>::SLOTS
 }
 
-/// What updates need besides the table.
-pub(crate) struct Memory {
-    sent: Sent<u64>,
-    /// What the passes share; behind that, from `state` on, what blocks tell.
-    counters: Buffer<u32>,
-    state: usize,
-    /// Pairs of the stash, and of each partition the first of its own: all ones between batches.
-    unstashed: Buffer<u64>,
-    pub(crate) lists: Buffer<u32>,
-    are_ones: bool,
-    /// Operations of a batch that has one for all.
-    no_operations: Buffer<u8>,
-    /// Operations that were done in the buckets of their keys, since some were done in whole
-    /// partitions.
-    done_few: usize,
-    of_cpu: cpu::Updates,
-}
-
-/// How batches are cut, and how full partitions may be.
-#[derive(Clone, Copy)]
-pub(crate) struct Limits {
-    /// How operations are partitioned.
-    pub rule: Rule,
-    /// Operations of a partition on average, at most.
-    pub operations: u32,
-    /// Entries of a block, in deviations of what comes to it, and beyond.
-    pub deviations: f64,
-    pub spare: u32,
-    /// Of a partition's slots that pairs may take.
-    pub most_load: f64,
-    /// Whether only the buckets of the keys are read, or partitions as a whole.
-    pub few: bool,
-    /// From which load on, of what the table was built for and what comes, and from how many
-    /// operations a bucket on (of narrow pairs; twice as many of wide ones), it is partitions
-    /// where keys are inserted: too many would have to evict others.
-    pub few_load: f64,
-    pub few_share: f64,
-    /// Of those operations of a group on average, at most.
-    pub group: u32,
-}
-impl Limits {
-    /// Of maps.
-    pub const TUNED: Limits = Limits {
-        rule: Rule { cached: 0, pairs: 1, area: 0, ..Rule::TUNED },
-        operations: 600,
-        deviations: 6.0,
-        spare: 24,
-        most_load: 0.97,
-        few: true,
-        few_load: 0.8,
-        few_share: 0.15,
-        group: 2100,
-    };
-    /// Of sets: partitions have up to twice the keys.
-    pub const OF_SETS: Limits = Limits { operations: 1000, few_share: 0.5, ..Limits::TUNED };
-    /// Keys that a block has room for, if there are so many operations for it on average.
-    fn entries(self, mean: f64) -> u32 {
-        ((mean + self.deviations * mean.sqrt()) * 1.2) as u32 + self.spare
-    }
-    /// Operations of a partition on average, at most; `None`: blocks have no room for such
-    /// partitions.
-    fn most_operations<T: Changed>(self, shape: Shape, each: bool, max_shared: u32) -> Option<u32> {
-        let bytes = |mean: u32| T::shared_bytes(shape.buckets, self.entries(mean as f64), each);
-        let fits = |&mean: &u32| bytes(mean).is_some_and(|bytes| bytes <= max_shared);
-        let mut means = std::iter::successors(Some(self.operations), |&mean| {
-            Some(mean * 3 / 4).filter(|&mean| mean > 0)
-        });
-        means.find(fits)
-    }
-    /// Whether operations are done in the buckets of their keys, as far as they can be.
-    fn are_few<T: Changed>(self, n: usize, code: u32, plan: &Plan, slots: usize) -> bool {
-        let is_dense = (plan.n as usize + n) as f64 > self.few_load * slots as f64;
-        let share = self.few_share * <T::Pairs as Layout>::SLOT_WORDS as f64;
-        let evicts = code == operation::INSERT
-            && is_dense
-            && n as f64 > share * plan.shape.all_buckets() as f64;
-        self.few && !evicts && plan.shape.all_buckets() > 1
-    }
-    fn most_pairs<T: Changed>(self, shape: Shape) -> u32 {
-        (shape.buckets as f64 * slots_of_bucket::<T>() as f64 * self.most_load) as u32
-    }
-}
-/// Words for claims of buckets, for an operation of a group on average; and of a group at most.
-const CLAIMS: usize = 3;
-const MOST_CLAIMS: usize = 1 << 13;
-/// Blocks of whole partitions behind few operations, at most: nearly always they have nothing to
-/// do, and the fewer leave the sooner.
-const LEFT_BLOCKS: u32 = 528;
-/// Blocks that empty a stash, at most.
-const MOST_UNSTASHING: u32 = 64;
 /// The load of tables that have grown, at most.
 const MOST_GROWN_LOAD: f64 = 0.85;
 
@@ -309,16 +157,6 @@ impl<K: Element, V: Element> Batch<'_, K, V> {
         })
     }
 }
-/// How `n` operations are applied that take this route, where they are few.
-fn few(route: &Route, n: usize, shape: Shape, operation: u32, stash_bits: u32) -> Few {
-    let groups = route.bins(shape.partitions)[1] as usize;
-    let claims = (CLAIMS * n / groups).clamp(4, MOST_CLAIMS).next_power_of_two() as u32 - 1;
-    Few { pass: route.last, operation, claims, stash_bits }
-}
-/// Words that blocks tell the host.
-fn state_words(shape: Shape) -> usize {
-    state::LEFT as usize + shape.partitions as usize
-}
 /// What was left to do.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
@@ -341,24 +179,12 @@ pub(crate) struct Updater<T: Changed> {
 impl<T: Changed> Updater<T> {
     /// Without memory yet.
     pub fn new(device: &Device, options: T::Options, limits: Limits) -> Result<Updater<T>> {
-        let memory = Memory {
-            sent: Sent::new(device)?,
-            counters: device.alloc(state::LEFT as usize)?,
-            state: 0,
-            unstashed: device.alloc(0)?,
-            lists: device.alloc(0)?,
-            are_ones: false,
-            no_operations: device.alloc(0)?,
-            done_few: 0,
-            of_cpu: cpu::Updates::default(),
-        };
+        let memory = Memory::new(device)?;
         Ok(Updater { device: device.clone(), options, limits, memory })
     }
     /// Bytes that it keeps: what the greatest batch so far needed.
     pub fn scratch_bytes(&self) -> usize {
-        let Memory { sent, counters, unstashed, lists, of_cpu, .. } = &self.memory;
-        let words = sent.bytes() + unstashed.bytes() + counters.bytes() + lists.bytes();
-        words + of_cpu.bytes()
+        self.memory.bytes()
     }
     /// All operations are done when it returns.
     pub fn apply(
@@ -747,110 +573,5 @@ impl<T: Changed> Updater<T> {
         }
         table.build_of(stream, pairs, self.grown_load(), self.options)?;
         outcomes.copy_from_host(&done)
-    }
-}
-
-impl Memory {
-    /// Puts a piece of a batch on the stream: a fill and three to five launches; `are_few`: the
-    /// buckets of the keys alone are read, as far as that will do; `is_first`: of the pieces,
-    /// so that what blocks tell is cleared.
-    #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
-    fn run<T: Changed>(
-        &mut self,
-        stream: &Stream,
-        plan: &Plan,
-        route: &Route,
-        limits: Limits,
-        table: &mut Slots<WordOf<T>>,
-        batch: BatchOf<'_, T>,
-        mut outcomes: ViewMut<'_, u8>,
-        again: bool,
-        are_few: bool,
-        is_first: bool,
-    ) -> Result<()> {
-        let (n, shape) = (batch.keys.len(), plan.shape);
-        let (code, operations) = match batch.operations {
-            Operations::Each(each) => (operation::EACH, each),
-            all => (all.code(), self.no_operations.view()),
-        };
-        let (values, operations) =
-            (batch.values.arg("values", stream)?, operations.arg("operations", stream)?);
-        let in_header = table.header.view().arg("header", stream)?;
-        let (sent, counters) = (&mut self.sent, &mut self.counters);
-        let words = state_words(shape);
-        let behind = if is_first { words } else { 0 };
-        let came = send::<T::Pairs, Numbered>(
-            stream, route, shape, in_header, batch.keys, sent, counters, behind,
-        )?;
-        self.state = came.counters;
-
-        let partitions = shape.partitions as usize;
-        reserve(&mut self.unstashed, unstashed_words::<T::Pairs>(plan.stash_bits))?;
-        self.are_ones &= self.lists.len() >= partitions;
-        reserve(&mut self.lists, partitions)?;
-        if !self.are_ones {
-            self.lists.view_mut().fill_bytes(0xFF, stream)?;
-        }
-        self.are_ones = false;
-        let unstashed = self.unstashed.view_mut().arg("unstashed", stream)?;
-        let lists = self.lists.view_mut().arg("lists", stream)?;
-        let slots = table.slots.view_mut().arg("slots", stream)?;
-        let stash = table.stash.view_mut().arg("stash", stream)?;
-        let applying = Applying {
-            pass: route.last,
-            group: route.groups.map_or(0, |groups| groups.each),
-            operation: code,
-            again: (again || are_few) as u32,
-            entries: limits.entries(n as f64 / shape.partitions as f64),
-            most: limits.most_pairs::<T>(shape),
-            stash_bits: plan.stash_bits,
-        };
-        let statuses = outcomes.arg("outcomes", stream)?;
-        let header = table.header.view_mut().arg("header", stream)?;
-        let state =
-            self.counters.view_mut().slice(self.state..self.state + words)?.arg("state", stream)?;
-        let on = Launch {
-            came,
-            values,
-            operations,
-            unstashed,
-            lists,
-            slots,
-            stash,
-            statuses,
-            header,
-            state,
-        };
-        if are_few {
-            let few = few(route, n, shape, code, plan.stash_bits);
-            // SAFETY: the operations as sent, `n` of everything that they have; the table as built
-            // with this plan.
-            unsafe { (T::FEW.launch)(stream, route.bins(shape.partitions)[1], shape, few, &on) }?;
-        }
-        let grid = (1u32 << plan.stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
-        // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
-        // takes.
-        unsafe {
-            T::Pairs::unstash(
-                stream,
-                grid,
-                shape,
-                plan.stash_bits,
-                stash,
-                unstashed,
-                lists,
-                in_header,
-            )
-        }?;
-        match are_few {
-            // SAFETY: as above; the stash as it was left.
-            true => unsafe {
-                (T::FEW.left)(stream, LEFT_BLOCKS.min(shape.partitions), shape, applying, on)
-            },
-            // SAFETY: the same.
-            false => unsafe { T::launch(stream, shape, applying, on) },
-        }?;
-        self.are_ones = true;
-        Ok(())
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Memory: 8 / load bytes a pair and 8 bytes a bucket, of which there are `load / (1 - load)` a
 //! pair. Every lookup reads its bucket's place and seed, and one slot.
+use super::by_bucket::ByBucket;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
@@ -15,7 +16,6 @@ use crate::error::{Result, count32};
 use crate::primitives::{self, Scan};
 use koel_kernels::classic::fks::{BUCKET_LIMIT, fks_build, fks_find, fks_square};
 use koel_kernels::classic::status;
-use koel_kernels::classic::two_level::{two_level_count, two_level_scatter};
 use koel_kernels::hash::Functions;
 
 /// The family of the first function.
@@ -82,51 +82,28 @@ fn attempt_build(
     let buckets = count as usize;
     let bucket_of = Functions::new(attempt.family, 1, count, attempt.seed);
     // One more of each, for the end of the last bucket.
-    let mut counts = device.alloc::<u32>(buckets + 1)?;
+    let counts = device.alloc::<u32>(buckets + 1)?;
     let mut squares = device.alloc::<u32>(buckets + 1)?;
-    let mut starts = device.alloc::<u32>(buckets + 1)?;
+    let starts = device.alloc::<u32>(buckets + 1)?;
     let mut places = device.alloc::<u32>(buckets + 1)?;
-    let mut seeds = device.alloc::<u32>(buckets)?;
-    let mut offsets = device.alloc::<u32>(n as usize)?;
-    let mut together = device.alloc::<u64>(n as usize)?;
+    let seeds = device.alloc::<u32>(buckets)?;
+    let offsets = device.alloc::<u32>(n as usize)?;
+    let together = device.alloc::<u64>(n as usize)?;
+    let mut by_bucket = ByBucket { bucket_of, counts, starts, offsets, together };
     let mut status = device.alloc::<u32>(status::WORDS)?;
     let mut scan = Scan::new(device, buckets + 1)?;
     let ((), counting) = stream.time(|| {
-        counts.view_mut().fill_bytes(0, stream)?;
-        status.view_mut().fill_bytes(0, stream)?;
-        let grid = n.div_ceil(two_level_count::SPEC.threads);
-        let keys = pairs.keys.arg("keys", stream)?;
-        let (counts, offsets) =
-            (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
-        let status = status.view_mut().arg("status", stream)?;
-        // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of` stays;
-        // `status::WORDS` words.
-        unsafe {
-            two_level_count::launch(
-                stream,
-                grid,
-                keys,
-                n,
-                bucket_of,
-                BUCKET_LIMIT,
-                counts,
-                offsets,
-                status,
-            )
-        }
+        // SAFETY: memory for `n` pairs in as many buckets as `bucket_of` has; `status::WORDS`
+        // words.
+        unsafe { by_bucket.count(stream, pairs, BUCKET_LIMIT, &mut status) }
     })?;
     if status.download()?[status::FAILED as usize] != 0 {
         return Ok(Outcome { table: None, seconds: counting });
     }
     let ((), placing) = stream.time(|| {
-        {
-            let grid = (count + 1).div_ceil(fks_square::SPEC.threads);
-            let (counts, squares) =
-                (counts.view().arg("counts", stream)?, squares.view_mut().arg("squares", stream)?);
-            // SAFETY: as many counts as squares.
-            unsafe { fks_square::launch(stream, grid, counts, count + 1, squares) }?;
-        }
-        scan.exclusive(stream, counts.view(), starts.view_mut())?;
+        // SAFETY: one of both for each bucket, and one more.
+        unsafe { square(stream, count + 1, &by_bucket.counts, &mut squares) }?;
+        scan.exclusive(stream, by_bucket.counts.view(), by_bucket.starts.view_mut())?;
         scan.exclusive(stream, squares.view(), places.view_mut())
     })?;
     // The classical condition: begin again if the squares add up to twice what is expected.
@@ -134,33 +111,61 @@ fn attempt_build(
     if slots as f64 > 2.0 * f64::from(n) / load + 64.0 {
         return Ok(Outcome { table: None, seconds: counting + placing });
     }
-    let mut table = device.alloc::<u64>(count32("slots", slots as usize)? as usize)?;
+    let table = device.alloc::<u64>(count32("slots", slots as usize)? as usize)?;
+    let report = BuildReport::default();
+    let mut built = Built { bucket_of, all_ones: 0, places, seeds, table, report };
     let ((), building) = stream.time(|| {
-        table.view_mut().fill_bytes(0xFF, stream)?;
-        {
-            let grid = n.div_ceil(two_level_scatter::SPEC.threads);
-            let (keys, values) =
-                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-            let (starts, offsets) =
-                (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
-            let together = together.view_mut().arg("pairs", stream)?;
-            // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of its
-            // own below `n`.
-            unsafe {
-                two_level_scatter::launch(
-                    stream, grid, keys, values, n, bucket_of, starts, offsets, together,
-                )
-            }?;
-        }
+        built.table.view_mut().fill_bytes(0xFF, stream)?;
+        // SAFETY: counted above, and scanned.
+        unsafe { by_bucket.scatter(stream, pairs) }?;
+        // SAFETY: the pairs of these buckets together; a seed for each bucket, and from its place
+        // on as many slots as the square of its pairs.
+        unsafe { built.build_buckets(stream, attempt.seed as u32, &by_bucket, &mut status) }
+    })?;
+    let status = status.download()?;
+    built.all_ones = status[status::ALL_ONES as usize];
+    let table = (status[status::FAILED as usize] == 0).then_some(built);
+    Ok(Outcome { table, seconds: counting + placing + building })
+}
+/// The squares of the counts: slots of the buckets.
+///
+/// # Safety
+/// `n` counts and as many squares.
+unsafe fn square(
+    stream: &Stream,
+    n: u32,
+    counts: &Buffer<u32>,
+    squares: &mut Buffer<u32>,
+) -> Result<()> {
+    let grid = n.div_ceil(fks_square::SPEC.threads);
+    let counts = counts.view().arg("counts", stream)?;
+    let squares = squares.view_mut().arg("squares", stream)?;
+    // SAFETY: the caller's.
+    unsafe { fks_square::launch(stream, grid, counts, n, squares) }
+}
+
+impl Built {
+    /// Finds the function of each bucket, and puts its pairs into its slots. A launch.
+    ///
+    /// # Safety
+    /// The pairs are together by `bucket_of`. There is a seed for each bucket and, from its place
+    /// on, as many empty slots as the square of its pairs; and `status::WORDS` words of status.
+    unsafe fn build_buckets(
+        &mut self,
+        stream: &Stream,
+        seed: u32,
+        by_bucket: &ByBucket,
+        status: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let count = self.seeds.len() as u32;
         let grid = count.div_ceil(fks_build::SPEC.threads);
-        let (counts, starts) =
-            (counts.view().arg("counts", stream)?, starts.view().arg("starts", stream)?);
-        let (places, together) =
-            (places.view().arg("places", stream)?, together.view().arg("pairs", stream)?);
-        let (table, seeds) =
-            (table.view_mut().arg("table", stream)?, seeds.view_mut().arg("seeds", stream)?);
+        let counts = by_bucket.counts.view().arg("counts", stream)?;
+        let starts = by_bucket.starts.view().arg("starts", stream)?;
+        let places = self.places.view().arg("places", stream)?;
+        let together = by_bucket.together.view().arg("pairs", stream)?;
+        let table = self.table.view_mut().arg("table", stream)?;
+        let seeds = self.seeds.view_mut().arg("seeds", stream)?;
         let status = status.view_mut().arg("status", stream)?;
-        let seed = attempt.seed as u32;
         // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and their square in slots from
         // `places[b]`.
         unsafe {
@@ -168,12 +173,7 @@ fn attempt_build(
                 stream, grid, count, seed, counts, starts, places, together, table, seeds, status,
             )
         }
-    })?;
-    let status = status.download()?;
-    let all_ones = status[status::ALL_ONES as usize];
-    let built = Built { bucket_of, all_ones, places, seeds, table, report: BuildReport::default() };
-    let table = (status[status::FAILED as usize] == 0).then_some(built);
-    Ok(Outcome { table, seconds: counting + placing + building })
+    }
 }
 
 impl Table for Built {

@@ -6,6 +6,7 @@
 pub mod best_of;
 pub mod bfs;
 pub mod bucketed;
+mod by_bucket;
 pub mod chaining;
 mod cpu;
 mod cuckoo;

@@ -7,6 +7,7 @@
 //!
 //! Memory: 8 / load bytes a pair and 4 a bucket; while it is built 12 bytes a pair more. A lookup
 //! reads its bucket's seed and one to three slots.
+use super::by_bucket::ByBucket;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
 use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
@@ -14,8 +15,7 @@ use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use crate::primitives::Scan;
 use koel_kernels::classic::two_level::{
-    Inner, MAX_SEEDS, SUB_TABLES, two_level_build_512, two_level_build_1024, two_level_count,
-    two_level_find, two_level_scatter,
+    Inner, MAX_SEEDS, SUB_TABLES, two_level_build_512, two_level_build_1024, two_level_find,
 };
 use koel_kernels::classic::{EMPTY, key_of, status};
 use koel_kernels::hash::Functions;
@@ -110,118 +110,91 @@ fn attempt_build(
     let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
     let inner = Inner::new(attempt.family, buckets, geometry.sub_slots, attempt.seed as u32);
 
-    let mut counts = device.alloc::<u32>(buckets as usize)?;
-    let mut starts = device.alloc::<u32>(buckets as usize)?;
-    let mut offsets = device.alloc::<u32>(n as usize)?;
-    let mut together = device.alloc::<u64>(n as usize)?;
-    let mut table = device.alloc::<u64>(slots as usize)?;
-    let mut seeds = device.alloc::<u32>(buckets as usize)?;
+    let mut by_bucket = ByBucket::new(device, bucket_of, buckets as usize, n as usize)?;
+    let table = device.alloc::<u64>(slots as usize)?;
+    let seeds = device.alloc::<u32>(buckets as usize)?;
     let mut status = device.alloc::<u32>(status::WORDS)?;
     let mut scan = Scan::new(device, buckets as usize)?;
 
     // Phase 1: count, and see whether a bucket is too full.
     let ((), counting) = stream.time(|| {
-        counts.view_mut().fill_bytes(0, stream)?;
-        status.view_mut().fill_bytes(0, stream)?;
-        let grid = n.div_ceil(two_level_count::SPEC.threads);
-        let keys = pairs.keys.arg("keys", stream)?;
-        let (counts, offsets) =
-            (counts.view_mut().arg("counts", stream)?, offsets.view_mut().arg("offsets", stream)?);
-        let status = status.view_mut().arg("status", stream)?;
-        // SAFETY: `n` keys and offsets; one count a bucket, below which `bucket_of` stays;
-        // `status::WORDS` words.
-        unsafe {
-            two_level_count::launch(
-                stream,
-                grid,
-                keys,
-                n,
-                bucket_of,
-                geometry.limit,
-                counts,
-                offsets,
-                status,
-            )
-        }
+        // SAFETY: memory for `n` pairs in as many buckets as `bucket_of` has; `status::WORDS`
+        // words.
+        unsafe { by_bucket.count(stream, pairs, geometry.limit, &mut status) }
     })?;
     if status.download()?[status::FAILED as usize] != 0 {
         return Ok(Outcome { table: None, seconds: counting });
     }
+    let report = BuildReport::default();
+    let mut built = Built { bucket_of, inner, all_ones: 0, table, seeds, report };
     // Scatter, then phase 2: build every bucket.
     let ((), building) = stream.time(|| {
-        scan.exclusive(stream, counts.view(), starts.view_mut())?;
-        {
-            let grid = n.div_ceil(two_level_scatter::SPEC.threads);
-            let (keys, values) =
-                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-            let (starts, offsets) =
-                (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
-            let together = together.view_mut().arg("pairs", stream)?;
-            // SAFETY: `n` keys, values, offsets and pairs; counting with the same `bucket_of` gave
-            // each pair a place of its own below `n`.
-            unsafe {
-                two_level_scatter::launch(
-                    stream, grid, keys, values, n, bucket_of, starts, offsets, together,
-                )
-            }?;
-        }
-        if device.runs_kernels() {
-            let (starts, counts) =
-                (starts.view().arg("starts", stream)?, counts.view().arg("counts", stream)?);
-            let together = together.view().arg("pairs", stream)?;
-            let table = table.view_mut().arg("table", stream)?;
-            let seeds = seeds.view_mut().arg("seeds", stream)?;
-            let status = status.view_mut().arg("status", stream)?;
-            // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, no more than the block has
-            // threads; the table has three sub-tables a bucket.
-            unsafe {
-                if geometry.limit == 512 {
-                    two_level_build_512::launch(
-                        stream, buckets, inner, starts, counts, together, table, seeds, status,
-                    )
-                } else {
-                    two_level_build_1024::launch(
-                        stream, buckets, inner, starts, counts, together, table, seeds, status,
-                    )
-                }
-            }
-        } else {
-            build_on_cpu(
-                stream,
-                inner,
-                &starts,
-                &counts,
-                &together,
-                &mut table,
-                &mut seeds,
-                &mut status,
-            );
-            Ok(())
-        }
+        scan.exclusive(stream, by_bucket.counts.view(), by_bucket.starts.view_mut())?;
+        // SAFETY: counted above, and scanned.
+        unsafe { by_bucket.scatter(stream, pairs) }?;
+        // SAFETY: the pairs of these buckets together, no more than `limit` each; three sub-tables
+        // and a seed a bucket.
+        unsafe { built.build_buckets(stream, geometry.limit, &by_bucket, &mut status) }
     })?;
     let seconds = counting + building;
     let status = status.download()?;
     if status[status::FAILED as usize] != 0 {
         return Ok(Outcome { table: None, seconds });
     }
-    let all_ones = status[status::ALL_ONES as usize];
-    let built = Built { bucket_of, inner, all_ones, table, seeds, report: BuildReport::default() };
+    built.all_ones = status[status::ALL_ONES as usize];
     Ok(Outcome { table: Some(built), seconds })
 }
 
+impl Built {
+    /// Phase 2: the sub-tables of every bucket, on a GPU in one launch.
+    ///
+    /// # Safety
+    /// The pairs are together by `bucket_of`, at most `limit` in a bucket: that of a [`Geometry`].
+    /// There are three sub-tables and a seed for each bucket, and `status::WORDS` words of status.
+    unsafe fn build_buckets(
+        &mut self,
+        stream: &Stream,
+        limit: u32,
+        by_bucket: &ByBucket,
+        status: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let (inner, buckets) = (self.inner, self.inner.buckets);
+        if !stream.device().runs_kernels() {
+            build_on_cpu(stream, inner, by_bucket, &mut self.table, &mut self.seeds, status);
+            return Ok(());
+        }
+        let starts = by_bucket.starts.view().arg("starts", stream)?;
+        let counts = by_bucket.counts.view().arg("counts", stream)?;
+        let together = by_bucket.together.view().arg("pairs", stream)?;
+        let table = self.table.view_mut().arg("table", stream)?;
+        let seeds = self.seeds.view_mut().arg("seeds", stream)?;
+        let status = status.view_mut().arg("status", stream)?;
+        // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, no more than the block has
+        // threads; the table has three sub-tables a bucket.
+        unsafe {
+            if limit == 512 {
+                two_level_build_512::launch(
+                    stream, buckets, inner, starts, counts, together, table, seeds, status,
+                )
+            } else {
+                two_level_build_1024::launch(
+                    stream, buckets, inner, starts, counts, together, table, seeds, status,
+                )
+            }
+        }
+    }
+}
 /// Phase 2 on the CPU: the same functions, places and seeds, items inserted one after another.
-#[allow(clippy::too_many_arguments, reason = "those of the kernel")]
 fn build_on_cpu(
     stream: &Stream,
     inner: Inner,
-    starts: &Buffer<u32>,
-    counts: &Buffer<u32>,
-    pairs: &Buffer<u64>,
+    by_bucket: &ByBucket,
     table: &mut Buffer<u64>,
     seeds: &mut Buffer<u32>,
     status: &mut Buffer<u32>,
 ) {
-    let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), pairs.host())
+    let ByBucket { starts, counts, together, .. } = by_bucket;
+    let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), together.host())
     else {
         return;
     };

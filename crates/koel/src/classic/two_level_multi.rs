@@ -8,6 +8,7 @@
 //! There is a bucket for each 409 pairs of the input, repeated keys included, so that the tables
 //! get sparse as keys repeat: 12 bytes for each slot, of which there are 1.41 a pair, and 4 for
 //! each entry of the list. A lookup reads its bucket's seed and one to three slots.
+use super::by_bucket::ByBucket;
 use super::input::Pairs;
 use super::lists::{self, ListArgs, ListKind, ListTable, Listed};
 use super::restarts::{Attempt, Outcome};
@@ -15,9 +16,7 @@ use super::{BuildReport, Family, Options};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use crate::primitives::Scan;
-use koel_kernels::classic::two_level::{
-    Inner, MAX_SEEDS, SUB_TABLES, two_level_count, two_level_scatter,
-};
+use koel_kernels::classic::two_level::{Inner, MAX_SEEDS, SUB_TABLES};
 use koel_kernels::classic::two_level_multi::{
     two_level_multi_build, two_level_multi_find, two_level_multi_number, two_level_multi_present,
 };
@@ -169,69 +168,54 @@ fn attempt(
     let outer = if modulo { Family::Modulo } else { attempt.family };
     let bucket_of = Functions::new(outer, 1, buckets, attempt.seed);
     let inner = Inner::new(attempt.family, buckets, SUB_SLOTS, attempt.seed as u32);
-    let (mut counts, mut starts) =
-        (device.alloc::<u32>(buckets as usize)?, device.alloc::<u32>(buckets as usize)?);
-    let (mut offsets, mut together) =
-        (device.alloc::<u32>(n as usize)?, device.alloc::<u64>(n as usize)?);
-    let (mut keys, mut places) = (device.alloc::<u32>(slots)?, device.alloc::<u64>(slots)?);
-    let (mut list, mut seeds) =
-        (device.alloc::<u32>(n as usize)?, device.alloc::<u32>(buckets as usize)?);
+    let mut by_bucket = ByBucket::new(device, bucket_of, buckets as usize, n as usize)?;
+    let (keys, places) = (device.alloc::<u32>(slots)?, device.alloc::<u64>(slots)?);
+    let (list, seeds) = (device.alloc::<u32>(n as usize)?, device.alloc::<u32>(buckets as usize)?);
+    let report = BuildReport::default();
+    let mut built = Built { bucket_of, inner, seeds, keys, places, list, report };
     let mut status = device.alloc::<u32>(status::WORDS)?;
     let mut scan = Scan::new(device, buckets as usize)?;
     let ((), seconds) = stream.time(|| {
-        counts.view_mut().fill_bytes(0, stream)?;
-        status.view_mut().fill_bytes(0, stream)?;
-        let grid = n.div_ceil(two_level_count::SPEC.threads);
-        let (keys_in, values_in) =
-            (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-        {
-            let (counts, offsets) = (
-                counts.view_mut().arg("counts", stream)?,
-                offsets.view_mut().arg("offsets", stream)?,
-            );
-            let status = status.view_mut().arg("status", stream)?;
-            // A bucket may hold any number of pairs.
-            // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of` stays;
-            // `status::WORDS` words.
-            unsafe {
-                two_level_count::launch(
-                    stream,
-                    grid,
-                    keys_in,
-                    n,
-                    bucket_of,
-                    u32::MAX,
-                    counts,
-                    offsets,
-                    status,
-                )
-            }?;
-        }
-        scan.exclusive(stream, counts.view(), starts.view_mut())?;
-        {
-            let (starts, offsets) =
-                (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
-            let together = together.view_mut().arg("pairs", stream)?;
-            // SAFETY: `n` keys, values, offsets and pairs; counting gave each pair a place of its
-            // own below `n`.
-            unsafe {
-                two_level_scatter::launch(
-                    stream, grid, keys_in, values_in, n, bucket_of, starts, offsets, together,
-                )
-            }?;
-        }
-        if !device.runs_kernels() {
-            let buffers = (&mut keys, &mut places, &mut list, &mut seeds, &mut status);
-            build_on_cpu(stream, inner, &starts, &counts, &together, buffers);
+        // A bucket may hold any number of pairs.
+        // SAFETY: memory for `n` pairs in as many buckets as `bucket_of` has; `status::WORDS`
+        // words.
+        unsafe { by_bucket.count(stream, pairs, u32::MAX, &mut status) }?;
+        scan.exclusive(stream, by_bucket.counts.view(), by_bucket.starts.view_mut())?;
+        // SAFETY: just counted, and scanned.
+        unsafe { by_bucket.scatter(stream, pairs) }?;
+        // SAFETY: the pairs of these buckets together, and room for as many values; three
+        // sub-tables and a seed a bucket.
+        unsafe { built.build_buckets(stream, &by_bucket, &mut status) }
+    })?;
+    let failed = status.download()?[status::FAILED as usize] != 0;
+    Ok(Outcome { table: (!failed).then_some(built), seconds })
+}
+
+impl Built {
+    /// The sub-tables of every bucket, and the values of its keys side by side; on a GPU in one
+    /// launch.
+    ///
+    /// # Safety
+    /// The pairs are together by `bucket_of`, and the list has room for as many values. There are
+    /// three sub-tables and a seed for each bucket, and `status::WORDS` words of status.
+    unsafe fn build_buckets(
+        &mut self,
+        stream: &Stream,
+        by_bucket: &ByBucket,
+        status: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let (inner, buckets) = (self.inner, self.inner.buckets);
+        if !stream.device().runs_kernels() {
+            self.build_on_cpu(stream, by_bucket, status);
             return Ok(());
         }
-        let (starts, counts) =
-            (starts.view().arg("starts", stream)?, counts.view().arg("counts", stream)?);
-        let together = together.view().arg("pairs", stream)?;
-        let (keys, places) =
-            (keys.view_mut().arg("keys", stream)?, places.view_mut().arg("places", stream)?);
-        let (list, seeds) =
-            (list.view_mut().arg("list", stream)?, seeds.view_mut().arg("seeds", stream)?);
+        let starts = by_bucket.starts.view().arg("starts", stream)?;
+        let counts = by_bucket.counts.view().arg("counts", stream)?;
+        let together = by_bucket.together.view().arg("pairs", stream)?;
+        let keys = self.keys.view_mut().arg("keys", stream)?;
+        let places = self.places.view_mut().arg("places", stream)?;
+        let list = self.list.view_mut().arg("list", stream)?;
+        let seeds = self.seeds.view_mut().arg("seeds", stream)?;
         let status = status.view_mut().arg("status", stream)?;
         // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and its values lie there too;
         // three sub-tables a bucket.
@@ -240,86 +224,69 @@ fn attempt(
                 stream, buckets, inner, starts, counts, together, keys, places, list, seeds, status,
             )
         }
-    })?;
-    let failed = status.download()?[status::FAILED as usize] != 0;
-    let built =
-        Built { bucket_of, inner, seeds, keys, places, list, report: BuildReport::default() };
-    Ok(Outcome { table: (!failed).then_some(built), seconds })
-}
-
-/// What the build writes: keys, places, list, seeds, status.
-type Output<'a> = (
-    &'a mut Buffer<u32>,
-    &'a mut Buffer<u64>,
-    &'a mut Buffer<u32>,
-    &'a mut Buffer<u32>,
-    &'a mut Buffer<u32>,
-);
-
-/// The block's work on the CPU: the same functions and seeds, distinct keys inserted one after
-/// another.
-fn build_on_cpu(
-    stream: &Stream,
-    inner: Inner,
-    starts: &Buffer<u32>,
-    counts: &Buffer<u32>,
-    pairs: &Buffer<u64>,
-    (keys, places, list, seeds, status): Output<'_>,
-) {
-    let (Some(starts), Some(counts), Some(pairs)) = (starts.host(), counts.host(), pairs.host())
-    else {
-        return;
-    };
-    let (Some(keys), Some(places), Some(mut list)) =
-        (keys.host_mut(), places.host_mut(), list.host_mut())
-    else {
-        return;
-    };
-    let (Some(seeds), Some(status)) = (seeds.host_mut(), status.host_mut()) else { return };
-    // The part of the list that each bucket fills.
-    let mut lists = Vec::with_capacity(counts.len());
-    for &count in counts {
-        let (mine, rest) = list.split_at_mut(count as usize);
-        lists.push(mine);
-        list = rest;
     }
-    let built = stream.device().install(|| {
-        let buckets = lists
-            .into_par_iter()
-            .enumerate()
-            .zip(seeds.par_iter_mut())
-            .zip(starts.par_iter().zip(counts));
-        let built = buckets.map(|(((b, list), seed), (&start, &count))| {
-            let mut items = pairs[start as usize..][..count as usize].to_vec();
-            items.sort_by_key(|e| key_of(*e));
-            list.iter_mut().zip(&items).for_each(|(value, e)| *value = value_of(*e));
-            let mut place = start;
-            let groups = items.chunk_by(|a, b| key_of(*a) == key_of(*b)).map(|group| {
-                place += group.len() as u32;
-                (
-                    key_of(group[0]),
-                    (group.len() as u64) << 32 | u64::from(place - group.len() as u32),
-                )
-            });
-            let groups = groups.collect::<Vec<(u32, u64)>>();
-            let tried = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s)));
-            let mut tried = tried.take(MAX_SEEDS as usize);
-            let placed = tried.find_map(|s| Some((s, place_keys(&groups, inner, s)?)));
-            *seed = placed.as_ref().map_or(inner.seed, |(s, _)| *s);
-            (b as u32, groups, placed.map(|(_, slots)| slots))
-        });
-        built.collect::<Vec<_>>()
-    });
-    places.fill(0);
-    for (b, groups, slots) in built {
-        let Some(slots) = slots else {
-            status[status::FAILED as usize] += 1;
-            continue;
+    /// The block's work on the CPU: the same functions and seeds, distinct keys inserted one after
+    /// another.
+    fn build_on_cpu(&mut self, stream: &Stream, by_bucket: &ByBucket, status: &mut Buffer<u32>) {
+        let inner = self.inner;
+        let Built { seeds, keys, places, list, .. } = self;
+        let ByBucket { starts, counts, together, .. } = by_bucket;
+        let (Some(starts), Some(counts), Some(pairs)) =
+            (starts.host(), counts.host(), together.host())
+        else {
+            return;
         };
-        for (slot, group) in slots.into_iter().enumerate().filter(|(_, group)| *group != FREE) {
-            let (j, slot) = (slot as u32 / SUB_SLOTS, slot as u32 % SUB_SLOTS);
-            let at = inner.place(j, b, slot) as usize;
-            (keys[at], places[at]) = groups[group as usize];
+        let (Some(keys), Some(places), Some(mut list)) =
+            (keys.host_mut(), places.host_mut(), list.host_mut())
+        else {
+            return;
+        };
+        let (Some(seeds), Some(status)) = (seeds.host_mut(), status.host_mut()) else { return };
+        // The part of the list that each bucket fills.
+        let mut lists = Vec::with_capacity(counts.len());
+        for &count in counts {
+            let (mine, rest) = list.split_at_mut(count as usize);
+            lists.push(mine);
+            list = rest;
+        }
+        let built = stream.device().install(|| {
+            let buckets = lists
+                .into_par_iter()
+                .enumerate()
+                .zip(seeds.par_iter_mut())
+                .zip(starts.par_iter().zip(counts));
+            let built = buckets.map(|(((b, list), seed), (&start, &count))| {
+                let mut items = pairs[start as usize..][..count as usize].to_vec();
+                items.sort_by_key(|e| key_of(*e));
+                list.iter_mut().zip(&items).for_each(|(value, e)| *value = value_of(*e));
+                let mut place = start;
+                let groups = items.chunk_by(|a, b| key_of(*a) == key_of(*b)).map(|group| {
+                    place += group.len() as u32;
+                    (
+                        key_of(group[0]),
+                        (group.len() as u64) << 32 | u64::from(place - group.len() as u32),
+                    )
+                });
+                let groups = groups.collect::<Vec<(u32, u64)>>();
+                let tried = std::iter::successors(Some(inner.seed), |&s| Some(Inner::next_seed(s)));
+                let mut tried = tried.take(MAX_SEEDS as usize);
+                let placed = tried.find_map(|s| Some((s, place_keys(&groups, inner, s)?)));
+                *seed = placed.as_ref().map_or(inner.seed, |(s, _)| *s);
+                (b as u32, groups, placed.map(|(_, slots)| slots))
+            });
+            built.collect::<Vec<_>>()
+        });
+        places.fill(0);
+        for (b, groups, slots) in built {
+            let Some(slots) = slots else {
+                status[status::FAILED as usize] += 1;
+                continue;
+            };
+            for (slot, group) in slots.into_iter().enumerate().filter(|(_, group)| *group != FREE) {
+                let (j, slot) = (slot as u32 / SUB_SLOTS, slot as u32 % SUB_SLOTS);
+                let at = inner.place(j, b, slot) as usize;
+                (keys[at], places[at]) = groups[group as usize];
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use koel_kernels::map::group::{MOST, THREADS};
 use koel_kernels::map::layout::Layout;
 use koel_kernels::map::partition::Stamps;
 use koel_kernels::map::state;
-use koel_simt::Buf;
+use koel_simt::{Buf, In};
 
 #[cfg(test)]
 mod tests;
@@ -162,28 +162,14 @@ pub fn group<'a, K: Key, V: Value>(
     }
     let (aligned, of) = (keys.is_aligned(16) && values.is_aligned(16), keys.arg("keys", stream)?);
     let values = values.arg("values", stream)?;
-    grouping.count.view_mut().fill_bytes(0, stream)?;
-    // SAFETY: `n` keys, more than none; one sum.
-    unsafe {
-        K::sample(stream, SAMPLES, n as u32, of, grouping.count.view_mut().arg("couples", stream)?)?
-    };
-    let couples = grouping.count.download()?[0];
-    grouping.count.view_mut().fill_bytes(0, stream)?;
-    let Some(sizes) = sizes.of::<K::Layout<V>>(copies(couples, n)) else { return Ok(None) };
-    // Nothing is stashed or contested, and no stretch of the input must be told from another.
-    let Ok(plan) = Plan::sized(n, 0.5, sizes).map(|plan| Plan { parts: 1, stash_bits: 0, ..plan })
-    else {
-        // More partitions than two passes make.
-        return Ok(None);
-    };
+    // SAFETY: all keys of `keys`, more than none.
+    let couples = unsafe { count_couples(stream, n as u32, of, grouping) }?;
+    let Some(plan) = plan_of::<K::Layout<V>>(sizes, couples, n) else { return Ok(None) };
     let memory = super::reserve(
         kept,
         |kept| kept.fits::<K::Layout<V>>(&plan),
         || Parting::new::<K::Layout<V>>(device, &plan),
     )?;
-    memory.cursors.view_mut().fill_bytes(0, stream)?;
-    memory.valid.view_mut().fill_bytes(0xFF, stream)?;
-    memory.state.view_mut().fill_bytes(0, stream)?;
     let pairs = Unparted {
         keys: of,
         values,
@@ -191,65 +177,14 @@ pub fn group<'a, K: Key, V: Value>(
         seed: seeds.first,
         duplicates: Duplicates::Unchecked,
     };
-    let passes = Passes {
-        by_group: memory.by_group.view_mut(),
-        by_partition: memory.by_partition.view_mut(),
-        overflow: memory.overflow.view_mut(),
-        cursors: memory.cursors.view_mut(),
-        valid: memory.valid.view_mut(),
-        stash: memory.stash.view_mut(),
-        state: memory.state.view_mut(),
-    };
-    partition::<K::Layout<V>>(stream, &plan, pairs, Stamps::NONE, passes)?;
-    let (partitions, room) = (plan.shape.partitions, plan.partitions.room);
-    let groups = plan.groups.map_or(0, |g| g.count as usize);
-    let counts = memory.cursors.view().slice(groups..plan.bins() as usize)?;
-    memory.scan.exclusive(
-        stream,
-        counts,
-        memory.offsets.view_mut().slice(..partitions as usize)?,
-    )?;
-    let offsets = memory.offsets.view().arg("offsets", stream)?;
-    let counts = counts.arg("counts", stream)?;
-    let (pairs, state) = (
-        memory.by_partition.view().arg("pairs", stream)?,
-        memory.state.view().arg("state", stream)?,
-    );
-    let to_keys = grouping.distinct.view_mut().arg("keys", stream)?;
-    let to_starts = grouping.starts.view_mut().arg("starts", stream)?;
-    let count: Buf<u32> = grouping.count.view_mut().arg("groups", stream)?;
-    let to_values = grouped.arg("values", stream)?;
-    let to_sizes = memory.sizes.view_mut().arg("sizes", stream)?;
-    // SAFETY: the bins as the passes left them, of no more room than a block has; no more groups
-    // than pairs; a size for each partition, and two counts.
-    unsafe {
-        K::Layout::<V>::group(
-            stream,
-            partitions,
-            seeds.first,
-            partitions,
-            room,
-            pairs,
-            counts,
-            offsets,
-            state,
-            to_keys,
-            to_starts,
-            to_values,
-            to_sizes,
-            count,
-        )?;
-    }
-    let of_all = ..partitions as usize;
-    memory.scan.exclusive(
-        stream,
-        memory.sizes.view().slice(of_all)?,
-        memory.firsts.view_mut().slice(of_all)?,
-    )?;
+    memory.part::<K::Layout<V>>(stream, &plan, pairs)?;
+    // SAFETY: just parted by this plan; `grouping` and `grouped` have room for all pairs.
+    unsafe { memory.group_partitions(stream, &plan, seeds.first, grouping, &mut grouped) }?;
     let (groups, failed) = match grouping.count.download()?[..] {
         [groups, failed] => (groups as usize, failed != 0),
         _ => unreachable!("two counts"),
     };
+    let of_all = ..plan.shape.partitions as usize;
     Ok(match failed {
         true => None,
         false => Some(OrderedGroups {
@@ -263,6 +198,93 @@ pub fn group<'a, K: Key, V: Value>(
             seeds,
         }),
     })
+}
+/// How many couples of equal keys a sample has. Two fills and a launch; waits.
+///
+/// # Safety
+/// `n` keys, more than none.
+unsafe fn count_couples<K: Key>(
+    stream: &Stream,
+    n: u32,
+    keys: In<K>,
+    grouping: &mut Grouping<K>,
+) -> Result<u32> {
+    grouping.count.view_mut().fill_bytes(0, stream)?;
+    // SAFETY: the keys are the caller's; one sum.
+    unsafe {
+        K::sample(stream, SAMPLES, n, keys, grouping.count.view_mut().arg("couples", stream)?)?
+    };
+    let couples = grouping.count.download()?[0];
+    grouping.count.view_mut().fill_bytes(0, stream)?;
+    Ok(couples)
+}
+/// How `n` pairs are parted whose sample has so many couples; `None`: they must be sorted.
+fn plan_of<L: Layout>(sizes: PartingSizes, couples: u32, n: usize) -> Option<Plan> {
+    let sizes = sizes.of::<L>(copies(couples, n))?;
+    // An error: more partitions than two passes make.
+    let plan = Plan::sized(n, 0.5, sizes).ok()?;
+    // Nothing is stashed or contested, and no stretch of the input must be told from another.
+    Some(Plan { parts: 1, stash_bits: 0, ..plan })
+}
+impl Parting {
+    /// Brings the pairs to their partitions: three fills, one pass or two.
+    fn part<L: Kernels>(&mut self, stream: &Stream, plan: &Plan, pairs: Unparted<L>) -> Result<()> {
+        self.cursors.view_mut().fill_bytes(0, stream)?;
+        self.valid.view_mut().fill_bytes(0xFF, stream)?;
+        self.state.view_mut().fill_bytes(0, stream)?;
+        let passes = Passes {
+            by_group: self.by_group.view_mut(),
+            by_partition: self.by_partition.view_mut(),
+            overflow: self.overflow.view_mut(),
+            cursors: self.cursors.view_mut(),
+            valid: self.valid.view_mut(),
+            stash: self.stash.view_mut(),
+            state: self.state.view_mut(),
+        };
+        partition::<L>(stream, plan, pairs, Stamps::NONE, passes)
+    }
+    /// Groups the pairs of each partition, and tells which groups and pairs are its first: three
+    /// launches.
+    ///
+    /// # Safety
+    /// The pairs have been [parted](Self::part) by this plan and seed, and there is room for all of
+    /// them in `grouping` and `grouped`.
+    unsafe fn group_partitions<K: Key, V: Value>(
+        &mut self,
+        stream: &Stream,
+        plan: &Plan,
+        seed: u32,
+        grouping: &mut Grouping<K>,
+        grouped: &mut ViewMut<'_, V>,
+    ) -> Result<()> {
+        let (partitions, room) = (plan.shape.partitions, plan.partitions.room);
+        let groups = plan.groups.map_or(0, |g| g.count as usize);
+        let of_all = ..partitions as usize;
+        let counts = self.cursors.view().slice(groups..plan.bins() as usize)?;
+        self.scan.exclusive(stream, counts, self.offsets.view_mut().slice(of_all)?)?;
+        let offsets = self.offsets.view().arg("offsets", stream)?;
+        let counts = counts.arg("counts", stream)?;
+        let pairs = self.by_partition.view().arg("pairs", stream)?;
+        let state = self.state.view().arg("state", stream)?;
+        let to_keys = grouping.distinct.view_mut().arg("keys", stream)?;
+        let to_starts = grouping.starts.view_mut().arg("starts", stream)?;
+        let count: Buf<u32> = grouping.count.view_mut().arg("groups", stream)?;
+        let to_values = grouped.arg("values", stream)?;
+        let to_sizes = self.sizes.view_mut().arg("sizes", stream)?;
+        // SAFETY: the bins as the passes left them, of no more room than a block has; no more
+        // groups than pairs; a size for each partition, and two counts.
+        unsafe {
+            K::Layout::<V>::group(
+                stream, partitions, seed, partitions, room, pairs, counts, offsets, state, to_keys,
+                to_starts, to_values, to_sizes, count,
+            )?;
+        }
+        self.scan.exclusive(
+            stream,
+            self.sizes.view().slice(of_all)?,
+            self.firsts.view_mut().slice(of_all)?,
+        )
+    }
 }
 /// Groups brought together, as they stay. Allocates them; a launch.
 pub fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result<Groups<K>> {

@@ -151,15 +151,7 @@ impl<K: Key> SetCombiner<K> {
         mut output: ViewMut<'_, K>,
         mut count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        if stream.device() != &self.device {
-            let (found, expected) = (stream.device().name(), self.device.name());
-            return Err(Error::WrongDevice { name: "stream", found, expected });
-        }
-        keys.arg("keys", stream)?;
-        others.map(|others| others.arg("others", stream)).transpose()?;
-        output.arg("output", stream)?;
-        count.arg("count", stream)?;
-        check_length("count", count.len(), "one sum", 1)?;
+        self.check(stream, keys, others, &mut output, &mut count)?;
         let n = [keys.len(), others.map_or(0, |others| others.len())];
         // Nobody can choose keys against it. Which keys there are does not depend on it.
         let seed = Seeds::new(None, false).first;
@@ -178,34 +170,18 @@ impl<K: Key> SetCombiner<K> {
                     &first_plan,
                     Lengths::of_array(&first_plan, put),
                 )?;
-                let Some(others) = others else {
-                    return kernels::combine_arrays(
-                        stream,
-                        what,
-                        seed,
-                        (&first_plan, keys, passes),
-                        None,
-                        output,
-                        count,
-                    );
+                let second_plan;
+                let second = match others {
+                    None => None,
+                    Some(others) => {
+                        second_plan = plan.with_the_same_partitions(n[1], self.sizes)?;
+                        let lengths = Lengths::of_array(&second_plan, 0);
+                        let passes = kernels::reserve(&self.device, second, &second_plan, lengths)?;
+                        Some((&second_plan, others, passes))
+                    }
                 };
-                let second_plan = plan.with_the_same_partitions(n[1], self.sizes)?;
-                let second = kernels::reserve(
-                    &self.device,
-                    second,
-                    &second_plan,
-                    Lengths::of_array(&second_plan, 0),
-                )?;
-                let second = Some((&second_plan, others, second));
-                kernels::combine_arrays(
-                    stream,
-                    what,
-                    seed,
-                    (&first_plan, keys, passes),
-                    second,
-                    output,
-                    count,
-                )
+                let first = (&first_plan, keys, passes);
+                kernels::combine_arrays(stream, what, seed, first, second, output, count)
             }
             Scratch::Cpu(scratch) => {
                 let others = others.map_or(Some(&[][..]), |others| others.host());
@@ -226,6 +202,25 @@ impl<K: Key> SetCombiner<K> {
                 Ok(())
             }
         }
+    }
+    /// Checks that all of this is on its device, and that `count` is one sum.
+    fn check(
+        &self,
+        stream: &Stream,
+        keys: View<'_, K>,
+        others: Option<View<'_, K>>,
+        output: &mut ViewMut<'_, K>,
+        count: &mut ViewMut<'_, u64>,
+    ) -> Result<()> {
+        if stream.device() != &self.device {
+            let (found, expected) = (stream.device().name(), self.device.name());
+            return Err(Error::WrongDevice { name: "stream", found, expected });
+        }
+        keys.arg("keys", stream)?;
+        others.map(|others| others.arg("others", stream)).transpose()?;
+        output.arg("output", stream)?;
+        count.arg("count", stream)?;
+        check_length("count", count.len(), "one sum", 1)
     }
 }
 impl<K: Key> std::fmt::Debug for SetCombiner<K> {

@@ -261,52 +261,73 @@ impl<K: Kernels> Passes<K> {
             self.valid.view_mut().fill_bytes(0xFF, stream)?;
         }
         self.clean = false;
-        let (n, aligned) = (plan.n, keys.is_aligned(16) as u32);
-        let keys = keys.arg("keys", stream)?;
-        let (of_groups, bins) = (plan.groups.map_or(0, |g| g.count as usize), plan.bins() as usize);
-        let overflow = self.overflow.view_mut().arg("overflow", stream)?;
-        let state = self.state.view_mut().arg("state", stream)?;
         if self.by_group.len() >= plan.group_places() {
             groups = None;
         }
-        let partitions = self.by_partition.view_mut().arg("partitions", stream)?;
-        let out = match (plan.groups, &mut groups) {
-            (None, _) => partitions,
+        self.pass_over_input(stream, plan, seed, keys, groups.as_mut(), (stash, stash_words))?;
+        match plan.groups {
+            Some(group_bins) => self.pass_in_groups(stream, plan, group_bins, groups),
+            None => Ok(()),
+        }
+    }
+    /// The first pass: to the bins of the groups, or of the partitions if there are no groups.
+    fn pass_over_input(
+        &mut self,
+        stream: &Stream,
+        plan: &Plan,
+        seed: u32,
+        keys: View<'_, K>,
+        groups: Option<&mut ViewMut<'_, K>>,
+        (stash, stash_words): (Buf<u64>, u32),
+    ) -> Result<()> {
+        let (n, aligned) = (plan.n, keys.is_aligned(16) as u32);
+        let keys = keys.arg("keys", stream)?;
+        let overflow = self.overflow.view_mut().arg("overflow", stream)?;
+        let state = self.state.view_mut().arg("state", stream)?;
+        let out = match (plan.groups, groups) {
+            (None, _) => self.by_partition.view_mut().arg("partitions", stream)?,
             (Some(_), Some(groups)) => groups.arg("groups", stream)?,
             (Some(_), None) => self.by_group.view_mut().arg("groups", stream)?,
         };
         let first = plan.first_bins();
         let many = first.count > FEW_BINS.bins;
         let in_tile = if many { MANY_BINS } else { FEW_BINS }.keys::<K>();
-        {
-            let ours = if of_groups > 0 { ..of_groups } else { ..bins };
-            let cursors = self.cursors.view_mut().slice(ours)?.arg("cursors", stream)?;
-            let valid = self.valid.view_mut().slice(ours)?.arg("valid", stream)?;
-            let (tiles, bins) =
-                (n.div_ceil(in_tile).max(1), with_crowd(first, Duplicates::KeepLast, in_tile));
-            // SAFETY: `n` keys; one cursor a bin; `out` has every bin's room, `overflow` both
-            // areas.
-            unsafe {
-                let launch = if many { K::from_input_many } else { K::from_input };
-                launch(
-                    stream,
-                    tiles,
-                    seed,
-                    n,
-                    aligned,
-                    keys,
-                    bins,
-                    out,
-                    overflow,
-                    cursors,
-                    valid,
-                    stash,
-                    stash_words,
-                    state,
-                )
-            }?;
+        let ours = ..plan.groups.map_or(plan.bins(), |groups| groups.count) as usize;
+        let cursors = self.cursors.view_mut().slice(ours)?.arg("cursors", stream)?;
+        let valid = self.valid.view_mut().slice(ours)?.arg("valid", stream)?;
+        let (tiles, bins) =
+            (n.div_ceil(in_tile).max(1), with_crowd(first, Duplicates::KeepLast, in_tile));
+        // SAFETY: `n` keys; one cursor a bin; `out` has every bin's room, `overflow` both areas.
+        unsafe {
+            let launch = if many { K::from_input_many } else { K::from_input };
+            launch(
+                stream,
+                tiles,
+                seed,
+                n,
+                aligned,
+                keys,
+                bins,
+                out,
+                overflow,
+                cursors,
+                valid,
+                stash,
+                stash_words,
+                state,
+            )
         }
-        let Some(group_bins) = plan.groups else { return Ok(()) };
+    }
+    /// The second pass, from the groups that the first one left (`groups`, or else its own memory)
+    /// to the bins of the partitions.
+    fn pass_in_groups(
+        &mut self,
+        stream: &Stream,
+        plan: &Plan,
+        group_bins: Bins,
+        groups: Option<ViewMut<'_, K>>,
+    ) -> Result<()> {
+        let (of_groups, bins) = (group_bins.count as usize, plan.bins() as usize);
         let in_tile = FEW_BINS.keys::<K>();
         let tiles = group_bins.room.div_ceil(in_tile);
         let group_cursors = self.cursors.view().slice(..of_groups)?.arg("cursors", stream)?;
@@ -315,10 +336,14 @@ impl<K: Kernels> Passes<K> {
             Some(groups) => groups.view().arg("groups", stream)?,
             None => self.by_group.view().arg("groups", stream)?,
         };
+        let partitions = self.by_partition.view_mut().arg("partitions", stream)?;
+        let overflow = self.overflow.view_mut().arg("overflow", stream)?;
         let cursors = self.cursors.view_mut().slice(of_groups..bins)?.arg("cursors", stream)?;
         let valid = self.valid.view_mut().slice(of_groups..bins)?.arg("valid", stream)?;
+        let state = self.state.view_mut().arg("state", stream)?;
         let bins = with_crowd(plan.partitions, Duplicates::KeepLast, in_tile);
-        // SAFETY: as above; the input has every group's room.
+        // SAFETY: one cursor a bin; the input has every group's room, as the first pass left it;
+        // `partitions` has every bin's, `overflow` both areas.
         unsafe {
             K::from_groups(
                 stream,
@@ -375,6 +400,7 @@ pub fn reserve<'a, K: Kernels>(
     Ok(kept.insert(memory))
 }
 /// Keys in their partitions, as kernels read them.
+#[derive(Clone, Copy)]
 struct Arrived<K> {
     keys: In<K>,
     counts: In<u32>,
@@ -448,46 +474,63 @@ pub fn build<K: Kernels>(
     Ok(())
 }
 
+/// An array that was brought to its partitions, with the memory that this took.
+#[derive(Clone, Copy)]
+struct Parted<K> {
+    n: u32,
+    bins: u32,
+    source: Source,
+    arrived: Arrived<K>,
+    /// What the end clears.
+    counters: [Buf<u32>; 3],
+    input: In<K>,
+}
+/// The passes over an array that is combined.
+fn part_array<K: Kernels>(
+    stream: &Stream,
+    plan: &Plan,
+    seed: u32,
+    keys: View<'_, K>,
+    passes: &mut Passes<K>,
+    count: &mut ViewMut<'_, u64>,
+) -> Result<Parted<K>> {
+    // There is no stash to clear: none of its words is touched.
+    let no_stash = (count.arg("count", stream)?, 0);
+    passes.run(stream, plan, seed, keys, None, no_stash)?;
+    Ok(Parted {
+        n: plan.n,
+        bins: plan.bins(),
+        source: plan.source(),
+        arrived: passes.arrived(stream)?,
+        counters: passes.counters(stream)?,
+        input: keys.arg("keys", stream)?,
+    })
+}
+
 /// Puts on the stream what is made of one array or two: `keys[..count[0]]`, in any order. Both have
 /// the same partitions.
 ///
 /// Launches: for each array a pass over it, with two passes another one; one that combines, and the
 /// end; and a fill.
-#[allow(clippy::too_many_arguments, reason = "two arrays, each with its plan and memory")]
 pub fn combine_arrays<K: Kernels>(
     stream: &Stream,
     what: u32,
     seed: u32,
-    (plan, first, passes): (&Plan, View<'_, K>, &mut Passes<K>),
-    second: Option<(&Plan, View<'_, K>, &mut Passes<K>)>,
+    (plan, first_keys, first_passes): (&Plan, View<'_, K>, &mut Passes<K>),
+    mut second: Option<(&Plan, View<'_, K>, &mut Passes<K>)>,
     mut keys: ViewMut<'_, K>,
     mut count: ViewMut<'_, u64>,
 ) -> Result<()> {
     debug_assert_eq!(second.is_none(), what == how::DISTINCT);
     count.fill_bytes(0, stream)?;
-    // There is no stash to clear: none of its words is touched.
-    let no_stash = |count: &mut ViewMut<'_, u64>| {
-        Ok::<_, crate::error::Error>((count.arg("count", stream)?, 0))
+    let first = part_array(stream, plan, seed, first_keys, first_passes, &mut count)?;
+    let other = match &mut second {
+        Some((plan, keys, passes)) => part_array(stream, plan, seed, *keys, passes, &mut count)?,
+        // The first array stands for it.
+        None => Parted { n: 0, bins: 0, ..first },
     };
-    passes.run(stream, plan, seed, first, None, no_stash(&mut count)?)?;
-    let arrived = passes.arrived(stream)?;
-    let [cursors, valid, state] = passes.counters(stream)?;
-    let first = first.arg("keys", stream)?;
-    // Where there is no second array the first one stands for it.
-    let (mut of_second, mut counters, mut input) =
-        ((passes.arrived(stream)?, plan.source()), [cursors, valid, state], first);
-    let (mut n, mut bins) = ([plan.n, 0], [plan.bins(), 0]);
-    let mut second_passes = None;
-    if let Some((second_plan, keys, second_memory)) = second {
-        second_memory.run(stream, second_plan, seed, keys, None, no_stash(&mut count)?)?;
-        of_second = (second_memory.arrived(stream)?, second_plan.source());
-        counters = second_memory.counters(stream)?;
-        input = keys.arg("keys", stream)?;
-        (n[1], bins[1]) = (second_plan.n, second_plan.bins());
-        second_passes = Some(second_memory);
-    }
     let (keys, count) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
-    let (shape, (second, second_source)) = (plan.shape, of_second);
+    let (of_first, of_other, shape) = (first.arrived, other.arrived, plan.shape);
     // SAFETY: the bins of both arrays as their passes left them; `keys` has room for all that may
     // be wanted.
     unsafe {
@@ -497,26 +540,29 @@ pub fn combine_arrays<K: Kernels>(
             what,
             seed,
             shape,
-            plan.source(),
-            arrived.keys,
-            arrived.counts,
-            arrived.valid,
-            arrived.overflow,
-            arrived.state,
-            second_source,
-            second.keys,
-            second.counts,
-            second.valid,
-            second.overflow,
-            second.state,
+            first.source,
+            of_first.keys,
+            of_first.counts,
+            of_first.valid,
+            of_first.overflow,
+            of_first.state,
+            other.source,
+            of_other.keys,
+            of_other.counts,
+            of_other.valid,
+            of_other.overflow,
+            of_other.state,
             keys,
             count,
         )
     }?;
+    let n = [first.n, other.n];
     let put = if what == how::UNION { n[0] as usize + n[1] as usize } else { n[0] as usize };
+    let bins = [first.bins, other.bins];
     let ending = Ending { what, seed, n, bins, slots: spare_slots(put) };
-    let spare = passes.by_partition.view_mut().arg("spare", stream)?;
-    let [second_cursors, second_valid, second_state] = counters;
+    let spare = first_passes.by_partition.view_mut().arg("spare", stream)?;
+    let [cursors, valid, state] = first.counters;
+    let [other_cursors, other_valid, other_state] = other.counters;
     let grid = resident(stream, n[0].max(n[1]), SETTLED);
     // SAFETY: as above; the spare memory has a slot for each key that is put there.
     unsafe {
@@ -524,22 +570,22 @@ pub fn combine_arrays<K: Kernels>(
             stream,
             grid,
             ending,
-            first,
-            input,
+            first.input,
+            other.input,
             spare,
             cursors,
             valid,
             state,
-            second_cursors,
-            second_valid,
-            second_state,
+            other_cursors,
+            other_valid,
+            other_state,
             keys,
             count,
         )
     }?;
-    passes.clean = true;
-    if let Some(second) = second_passes {
-        second.clean = true;
+    first_passes.clean = true;
+    if let Some((.., passes)) = second {
+        passes.clean = true;
     }
     Ok(())
 }

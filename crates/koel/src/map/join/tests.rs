@@ -8,6 +8,8 @@ use super::*;
 use crate::device::DeviceKind;
 use crate::duplicates::Duplicates::KeepLast;
 use koel_kernels::hash::mix::{mix, splitmix_at};
+use koel_kernels::map::join::{BINS, MANY_BINS, shared_bytes, state};
+use koel_kernels::map::layout::Layout;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Mutex;

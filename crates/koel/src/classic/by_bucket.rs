@@ -1,0 +1,98 @@
+//! Pairs brought together by bucket: the first steps of the tables in two levels.
+use super::input::Pairs;
+use crate::device::{Buffer, Device, Stream};
+use crate::error::Result;
+use koel_kernels::classic::two_level::{two_level_count, two_level_scatter};
+use koel_kernels::hash::Functions;
+
+/// The buckets, and the pairs of an input bucket after bucket.
+pub struct ByBucket {
+    /// From keys to buckets.
+    pub bucket_of: Functions,
+    /// How many pairs each bucket has, and where they begin.
+    pub counts: Buffer<u32>,
+    pub starts: Buffer<u32>,
+    /// The place of each pair of the input among those of its bucket.
+    pub offsets: Buffer<u32>,
+    pub together: Buffer<u64>,
+}
+impl ByBucket {
+    /// Memory for `n` pairs in `buckets` buckets.
+    pub fn new(
+        device: &Device,
+        bucket_of: Functions,
+        buckets: usize,
+        n: usize,
+    ) -> Result<ByBucket> {
+        Ok(ByBucket {
+            bucket_of,
+            counts: device.alloc(buckets)?,
+            starts: device.alloc(buckets)?,
+            offsets: device.alloc(n)?,
+            together: device.alloc(n)?,
+        })
+    }
+    /// Counts the pairs of each bucket, and sees whether one has more than `limit`. Two fills and a
+    /// launch.
+    ///
+    /// # Safety
+    /// One count a bucket, below which `bucket_of` stays; as many offsets as pairs;
+    /// `status::WORDS` words of status.
+    pub unsafe fn count(
+        &mut self,
+        stream: &Stream,
+        pairs: Pairs<'_>,
+        limit: u32,
+        status: &mut Buffer<u32>,
+    ) -> Result<()> {
+        self.counts.view_mut().fill_bytes(0, stream)?;
+        status.view_mut().fill_bytes(0, stream)?;
+        let grid = pairs.n.div_ceil(two_level_count::SPEC.threads);
+        let keys = pairs.keys.arg("keys", stream)?;
+        let counts = self.counts.view_mut().arg("counts", stream)?;
+        let offsets = self.offsets.view_mut().arg("offsets", stream)?;
+        let status = status.view_mut().arg("status", stream)?;
+        // SAFETY: `n` keys; the rest is the caller's.
+        unsafe {
+            two_level_count::launch(
+                stream,
+                grid,
+                keys,
+                pairs.n,
+                self.bucket_of,
+                limit,
+                counts,
+                offsets,
+                status,
+            )
+        }
+    }
+    /// Brings the pairs of each bucket together. A launch.
+    ///
+    /// # Safety
+    /// The same pairs have been counted, and `starts` has the sum of the counts before each bucket;
+    /// there is room for all pairs.
+    pub unsafe fn scatter(&mut self, stream: &Stream, pairs: Pairs<'_>) -> Result<()> {
+        let grid = pairs.n.div_ceil(two_level_scatter::SPEC.threads);
+        let keys = pairs.keys.arg("keys", stream)?;
+        let values = pairs.values.arg("values", stream)?;
+        let starts = self.starts.view().arg("starts", stream)?;
+        let offsets = self.offsets.view().arg("offsets", stream)?;
+        let together = self.together.view_mut().arg("pairs", stream)?;
+        // SAFETY: `n` keys and values, and by the caller's promise as many offsets and pairs;
+        // counting with the same `bucket_of` gave each pair a place of its own below `n`.
+        unsafe {
+            two_level_scatter::launch(
+                stream,
+                grid,
+                keys,
+                values,
+                pairs.n,
+                self.bucket_of,
+                starts,
+                offsets,
+                together,
+            )
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Streams of NVIDIA's GPUs: what is put on them, and which waits for which.
+use super::{Cuda, CudaEvent, CudaGraph, LEGACY, driver, lock, text};
+use crate::error::{Error, Result};
+use cudarc::driver::sys;
+use cudarc::driver::{DriverError, result};
+use koel_simt::{DeviceArg, KernelSpec};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
+
+pub struct CudaStream {
+    stream: sys::CUstream,
+    cuda: Cuda,
+    /// The legacy default stream and this one wait for each other.
+    blocks: bool,
+    /// Made by koel.
+    owned: bool,
+    /// Between `begin_capture` and `end_capture`.
+    captures: AtomicBool,
+    /// For streams that follow this one.
+    mark: Mutex<Option<CudaEvent>>,
+    /// The same stream as cudarc has it.
+    cudarc: OnceLock<Arc<cudarc::driver::CudaStream>>,
+    /// The latest launches, for fault messages.
+    launched: Mutex<VecDeque<&'static str>>,
+}
+// SAFETY: driver handles may be used from any thread; the context is made current first.
+unsafe impl Send for CudaStream {}
+// SAFETY: as above.
+unsafe impl Sync for CudaStream {}
+
+impl CudaStream {
+    pub(super) fn of(cuda: &Cuda, stream: sys::CUstream, blocks: bool, owned: bool) -> CudaStream {
+        CudaStream {
+            stream,
+            cuda: cuda.clone(),
+            blocks,
+            owned,
+            captures: AtomicBool::new(false),
+            mark: Mutex::default(),
+            cudarc: OnceLock::new(),
+            launched: Mutex::default(),
+        }
+    }
+    pub fn raw(&self) -> sys::CUstream {
+        self.stream
+    }
+    pub fn cuda(&self) -> &Cuda {
+        &self.cuda
+    }
+    /// Keeps cudarc's stream, which this one is.
+    pub fn keep(&self, stream: Arc<cudarc::driver::CudaStream>) {
+        let _ = self.cudarc.set(stream);
+    }
+    /// The same stream as cudarc's, of a context object.
+    pub fn as_cudarc(
+        &self,
+        context: &Arc<cudarc::driver::CudaContext>,
+    ) -> &cudarc::driver::CudaStream {
+        // SAFETY: kept by the stream that it stands for, and lent only for as long.
+        self.cudarc.get_or_init(|| unsafe { context.wrap_borrowed_stream(self.stream) })
+    }
+    /// Whether cudarc keeps uses of its slices in order by events.
+    pub fn cudarc_orders(&self) -> bool {
+        self.cudarc.get().is_some_and(|s| s.context().is_managing_stream_synchronization())
+    }
+    /// # Safety
+    /// As `Backend::launch`.
+    pub unsafe fn launch(
+        &self,
+        spec: &KernelSpec,
+        grid: u32,
+        shared: u32,
+        args: &[DeviceArg],
+    ) -> Result<()> {
+        let context = &self.cuda.0;
+        context.bind()?;
+        let f = context.function(spec)?;
+        let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; 32];
+        assert!(
+            args.len() <= params.len(),
+            "kernel `{}` has more than {} parameters",
+            spec.name,
+            params.len()
+        );
+        for (p, a) in params.iter_mut().zip(args) {
+            p.write(a.bytes().as_ptr().cast_mut().cast());
+        }
+        self.note(spec.name);
+        // SAFETY: an integer of the union of plain numbers, the rest of which may be zero.
+        let mut early = unsafe { std::mem::zeroed::<sys::CUlaunchAttribute>() };
+        early.id =
+            sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        early.value.programmaticStreamSerializationAllowed = 1;
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: spec.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared,
+            hStream: self.stream,
+            attrs: &mut early,
+            numAttrs: self.may_start_early(spec) as u32,
+        };
+        // SAFETY: the parameters are those the entry declares (koel-kernels' tests/abi.rs); the
+        // rest is the caller's.
+        let done = unsafe {
+            sys::cuLaunchKernelEx(&config, f, params.as_mut_ptr().cast(), std::ptr::null_mut())
+        };
+        done.result().map_err(|e| self.fault(e))
+    }
+    /// Whether a kernel of this stream may start while the one before it ends. In graphs drivers
+    /// know that since 12.3.
+    fn may_start_early(&self, spec: &KernelSpec) -> bool {
+        let context = &self.cuda.0;
+        let records = self.owned && !self.blocks;
+        spec.starts_early && context.capability >= 90 && (!records || context.version >= 12030)
+    }
+    fn note(&self, kernel: &'static str) {
+        let mut launched = lock(&self.launched);
+        launched.truncate(3);
+        launched.push_front(kernel);
+    }
+    fn fault(&self, e: DriverError) -> Error {
+        if (900..1000).contains(&(e.0 as u32)) {
+            return driver("a stream that is captured")(e);
+        }
+        let launched =
+            lock(&self.launched).iter().map(|l| l.to_string()).collect::<Vec<_>>().join(", ");
+        Error::KernelFault { device: self.cuda.0.name.clone(), message: text(e), launched }
+    }
+    pub fn synchronize(&self) -> Result<()> {
+        self.cuda.0.bind()?;
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::synchronize(self.stream) }.map_err(|e| self.fault(e))
+    }
+    pub fn record(&self) -> Result<CudaEvent> {
+        self.cuda.0.bind()?;
+        let event = self.cuda.event(sys::CUevent_flags::CU_EVENT_DEFAULT)?;
+        self.record_in(&event)?;
+        Ok(event)
+    }
+    fn record_in(&self, event: &CudaEvent) -> Result<()> {
+        // SAFETY: both are alive.
+        unsafe { result::event::record(event.event, self.stream) }.map_err(|e| self.fault(e))
+    }
+    pub fn wait(&self, event: &CudaEvent) -> Result<()> {
+        self.cuda.0.bind()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both are alive.
+        unsafe { result::stream::wait_event(self.stream, event.event, flags) }
+            .map_err(|e| self.fault(e))
+    }
+    /// What is put on it from now on runs after what `before` has by now. Two driver calls.
+    pub fn follow(&self, before: &CudaStream) -> Result<()> {
+        self.cuda.0.bind()?;
+        let mut mark = lock(&before.mark);
+        let mark = match &mut *mark {
+            Some(mark) => mark,
+            none => none.insert(self.cuda.event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?),
+        };
+        before.record_in(mark)?;
+        self.wait(mark)
+    }
+    /// The same for what the legacy default stream has, which streams that block it wait for
+    /// anyway.
+    pub fn follow_legacy(&self) -> Result<()> {
+        if self.blocks || self.captures.load(Relaxed) {
+            return Ok(());
+        }
+        self.cuda.0.bind()?;
+        let event = self.cuda.event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+        // SAFETY: the event is alive.
+        unsafe { result::event::record(event.event, LEGACY) }.map_err(|e| self.fault(e))?;
+        self.wait(&event)
+    }
+    /// The legacy default stream follows this one, if it does not by itself.
+    pub fn lead_legacy(&self) -> Result<()> {
+        if self.blocks {
+            return Ok(());
+        }
+        let event = self.record()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: the event is alive.
+        unsafe { result::stream::wait_event(LEGACY, event.event, flags) }.map_err(|e| self.fault(e))
+    }
+    pub fn begin_capture(&self) -> Result<()> {
+        self.cuda.0.bind()?;
+        // Relaxed: whatever else the process does meanwhile has nothing to do with this stream.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::begin_capture(self.stream, mode) }
+            .map_err(driver("cuStreamBeginCapture"))?;
+        self.captures.store(true, Relaxed);
+        Ok(())
+    }
+    pub fn end_capture(&self) -> Result<CudaGraph> {
+        self.cuda.0.bind()?;
+        self.captures.store(false, Relaxed);
+        // SAFETY: the stream captures. What is captured is made executable, then needed no more.
+        unsafe {
+            let graph =
+                result::stream::end_capture(self.stream).map_err(driver("cuStreamEndCapture"))?;
+            let mut exec = std::ptr::null_mut();
+            let made = sys::cuGraphInstantiateWithFlags(&mut exec, graph, 0).result();
+            let _ = result::graph::destroy(graph);
+            made.map_err(driver("cuGraphInstantiate"))?;
+            let launched = lock(&self.launched).iter().copied().collect();
+            Ok(CudaGraph { exec, cuda: self.cuda.clone(), launched })
+        }
+    }
+    /// Ends a capture that failed.
+    pub fn abandon_capture(&self) {
+        if self.captures.swap(false, Relaxed) {
+            let _ = self.cuda.0.bind();
+            // SAFETY: the stream captures; a graph is destroyed once.
+            unsafe {
+                if let Ok(graph) = result::stream::end_capture(self.stream) {
+                    let _ = result::graph::destroy(graph);
+                }
+            }
+        }
+    }
+    pub fn launch_graph(&self, graph: &CudaGraph) -> Result<()> {
+        self.cuda.0.bind()?;
+        graph.launched.iter().rev().for_each(|kernel| self.note(kernel));
+        // SAFETY: both are alive; the buffers are, too (`Graph::launch`).
+        unsafe { result::graph::launch(graph.exec, self.stream) }.map_err(|e| self.fault(e))
+    }
+    pub fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<()> {
+        self.cuda.0.bind()?;
+        // SAFETY: `bytes` at both are live buffers'.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream) }
+            .map_err(|e| self.fault(e))
+    }
+    pub fn fill(&self, to: u64, byte: u8, bytes: usize) -> Result<()> {
+        self.cuda.0.bind()?;
+        // SAFETY: `bytes` at `to` are a live buffer's.
+        unsafe { result::memset_d8_async(to, byte, bytes, self.stream) }.map_err(|e| self.fault(e))
+    }
+}
+impl Drop for CudaStream {
+    fn drop(&mut self) {
+        if self.owned {
+            let _ = self.cuda.0.bind();
+            // SAFETY: made by `Cuda::stream`; the driver ends it after what is on it.
+            let _ = unsafe { result::stream::destroy(self.stream) };
+        }
+    }
+}

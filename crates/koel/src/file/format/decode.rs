@@ -1,0 +1,192 @@
+//! Reading a header, with checks of every field.
+use super::{
+    Extent, HEADER_BYTES, Header, MAGIC, MOST_BUCKETS, MOST_PAIRS, MOST_SECTIONS, MOST_STASHED,
+    Section, TableKind, Types, VERSION, Width, at,
+};
+use crate::file::FileErrorKind;
+use koel_kernels::map::layout::Shape;
+use twox_hash::XxHash3_64;
+
+impl Header {
+    /// From the first bytes of a file of `file_bytes` bytes: 4,096 of them, or all there are.
+    ///
+    /// What it returns fits the file: every section lies in it, and there are no other bytes.
+    pub fn decode(start: &[u8], file_bytes: u64) -> Result<Header, FileErrorKind> {
+        check_start(start, file_bytes)?;
+        one_of(word(start, at::VERSION), at::VERSION, "version", &[VERSION.into()])?;
+        let (kind, types) = read_types(start)?;
+        let has_held = one_of(word(start, at::HELD), at::HELD, "held", &[0, 1])? == 1;
+        // As far as it is known: what follows is put in when it is.
+        let mut header = Header {
+            kind,
+            types,
+            seed: word(start, at::SEED) as u32,
+            held: None,
+            pairs: 0,
+            duplicates: 0,
+            shape: read_shape(start)?,
+            stashed: 0,
+            values: 0,
+            fingerprints: if kind.has_rows() { long(start, at::FINGERPRINTS) } else { 0 },
+            checksums: [0; MOST_SECTIONS],
+        };
+        header.read_stashed(start)?;
+        header.read_counts(start, has_held)?;
+        header.read_sections(start)?;
+        header.check_length(file_bytes)?;
+        if let Some(at) =
+            (at::SLOTS..at::CHECKSUM).find(|&at| start[at] != 0 && !kind.has_field(at))
+        {
+            let at = at / 4 * 4;
+            one_of(word(start, at), at, "a reserved field", &[0])?;
+        }
+        Ok(header)
+    }
+    /// How many pairs are in the stash: its bytes tell.
+    fn read_stashed(&mut self, start: &[u8]) -> Result<(), FileErrorKind> {
+        const AT: usize = at::STASH + 8;
+        const FIELD: &str = "bytes of the stash";
+        let (of_slot, bytes) = (self.sizes()[2], long(start, AT));
+        within(bytes, AT, FIELD, 0, MOST_STASHED * of_slot)?;
+        self.stashed = bytes / of_slot;
+        one_of(bytes, AT, FIELD, &[self.stashed * of_slot])?;
+        Ok(())
+    }
+    /// Pairs, duplicates, the held value and the values: what they may be follows from the kind,
+    /// the shape and the stash.
+    fn read_counts(&mut self, start: &[u8], has_held: bool) -> Result<(), FileErrorKind> {
+        let beside = self.stashed + has_held as u64;
+        let room = self.all_slots() + beside;
+        self.pairs =
+            within(long(start, at::PAIRS), at::PAIRS, "pairs", beside, room.min(MOST_PAIRS))?;
+        let most = MOST_PAIRS - self.pairs;
+        self.duplicates =
+            within(long(start, at::DUPLICATES), at::DUPLICATES, "duplicates", 0, most)?;
+        let most = match (has_held, self.kind, self.types.value) {
+            (false, ..) => 0,
+            (true, TableKind::Map, Some(Width::U32)) => u32::MAX.into(),
+            (true, ..) => self.most_value(),
+        };
+        let held = within(long(start, at::HELD_VALUE), at::HELD_VALUE, "held value", 0, most)?;
+        self.held = has_held.then_some(held);
+        if self.kind == TableKind::MultiMap {
+            // Every key has a value.
+            let most = if self.pairs == 0 { 0 } else { MOST_PAIRS };
+            self.values = within(long(start, at::VALUES), at::VALUES, "values", self.pairs, most)?;
+        }
+        Ok(())
+    }
+    /// The checksums of the sections; where these are follows from all other fields.
+    fn read_sections(&mut self, start: &[u8]) -> Result<(), FileErrorKind> {
+        for (i, (at, section, _)) in self.numbered().enumerate().collect::<Vec<_>>() {
+            let (Extent { offset, bytes }, fields) = (self.extent(section), section.fields());
+            one_of(long(start, at), at, fields[0], &[offset])?;
+            one_of(long(start, at + 8), at + 8, fields[1], &[bytes])?;
+            self.checksums[i] = long(start, at + 16);
+        }
+        Ok(())
+    }
+    /// Errors: a file that does not end with the last section.
+    fn check_length(&self, file_bytes: u64) -> Result<(), FileErrorKind> {
+        let found = file_bytes;
+        for &section in self.kind.sections() {
+            let expected = self.extent(section).end();
+            if found < expected {
+                return Err(FileErrorKind::Truncated { section, expected, found });
+            }
+        }
+        let expected = self.file_bytes();
+        if found > expected {
+            let section = self.kind.sections().last().copied().unwrap_or(Section::Header);
+            return Err(FileErrorKind::Trailing { section, expected, found });
+        }
+        Ok(())
+    }
+}
+/// Checks that it is the beginning of a table file of a version that is known, and that all of the
+/// header is there, as it was written.
+fn check_start(start: &[u8], file_bytes: u64) -> Result<(), FileErrorKind> {
+    let known = start.len().min(MAGIC.len());
+    if start[..known] != MAGIC[..known] {
+        return Err(FileErrorKind::Foreign {
+            found: start[..start.len().min(16)].escape_ascii().to_string(),
+        });
+    }
+    // Of a newer format nothing else is known but where its version is.
+    let version = start.get(at::VERSION..at::KIND).map(|_| word(start, at::VERSION) as u32);
+    if let Some(found) = version.filter(|&v| v > VERSION) {
+        return Err(FileErrorKind::Newer { found });
+    }
+    if start.len() < HEADER_BYTES as usize {
+        let (section, expected) = (Section::Header, HEADER_BYTES);
+        return Err(FileErrorKind::Truncated { section, expected, found: file_bytes });
+    }
+    let (found, expected) =
+        (XxHash3_64::oneshot(&start[..at::CHECKSUM]), long(start, at::CHECKSUM));
+    if found != expected {
+        return Err(FileErrorKind::Checksum { section: Section::Header, found, expected });
+    }
+    Ok(())
+}
+/// The kind of table, and the types of its keys and values.
+fn read_types(start: &[u8]) -> Result<(TableKind, Types), FileErrorKind> {
+    let read = |at, field, allowed: &[u64]| one_of(word(start, at), at, field, allowed);
+    let width = |bits| match bits {
+        32 => Width::U32,
+        64 => Width::U64,
+        _ => Width::U128,
+    };
+    let number = read(at::KIND, "kind", &TableKind::ALL.map(|(number, _)| number.into()))?;
+    let kind = TableKind::ALL[number as usize - 1].1;
+    let key = width(read(at::KEY_BITS, "key bits", kind.key_bits())?);
+    let value = Some(read(at::VALUE_BITS, "value bits", kind.value_bits())?)
+        .filter(|&bits| bits != 0)
+        .map(width);
+    Ok((kind, Types { key, value }))
+}
+fn read_shape(start: &[u8]) -> Result<Shape, FileErrorKind> {
+    let (partitions, buckets) = (word(start, at::PARTITIONS), word(start, at::BUCKETS));
+    within(buckets, at::BUCKETS, "buckets", 1, MOST_BUCKETS.into())?;
+    within(partitions, at::PARTITIONS, "partitions", 1, u64::from(u32::MAX) / buckets)?;
+    Ok(Shape { partitions: partitions as u32, buckets: buckets as u32 })
+}
+
+/// A field of 32 bits.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    (0..4).rev().fold(0, |word, i| word << 8 | u64::from(bytes[at + i]))
+}
+/// A field of 64 bits.
+fn long(bytes: &[u8], at: usize) -> u64 {
+    word(bytes, at + 4) << 32 | word(bytes, at)
+}
+fn one_of(
+    found: u64,
+    at: usize,
+    field: &'static str,
+    allowed: &[u64],
+) -> Result<u64, FileErrorKind> {
+    match allowed.contains(&found) {
+        true => Ok(found),
+        false => {
+            let expected = allowed.iter().map(u64::to_string).collect::<Vec<_>>().join(" or ");
+            Err(FileErrorKind::Field { byte: at as u64, field, found, expected })
+        }
+    }
+}
+fn within(
+    found: u64,
+    at: usize,
+    field: &'static str,
+    least: u64,
+    most: u64,
+) -> Result<u64, FileErrorKind> {
+    match (least..=most).contains(&found) {
+        true => Ok(found),
+        false => Err(FileErrorKind::Field {
+            byte: at as u64,
+            field,
+            found,
+            expected: format!("{least} to {most}"),
+        }),
+    }
+}

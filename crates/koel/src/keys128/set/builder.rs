@@ -1,0 +1,418 @@
+//! Building sets of 128-bit keys: see [`Set128Builder`].
+use super::{Built, Set128, rows_of};
+use crate::device::graph::may_wait;
+use crate::device::{Buffer, Device, Stream, View, ViewMut};
+use crate::duplicates::{Duplicates, first_duplicate};
+use crate::error::{Error, Result, check_length, count32};
+use crate::file::stored::Stored;
+use crate::keys128::host::{CHUNK, HostRows};
+use crate::keys128::kernels::{THREADS, with_rows};
+use crate::map::{Map, MapBuilder, MapOptions};
+use crate::primitives::Compact;
+use crate::primitives::compact::CompactElement;
+use crate::seed::{Seeds, unforeseeable};
+use crate::set::SetOptions;
+use koel_kernels::keys128::build::{counts, keys128_fingerprints, keys128_verify};
+use koel_kernels::keys128::find::NO_ROW;
+use koel_kernels::keys128::fingerprint::Fingerprint;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Builds sets of 128-bit keys, and keeps the memory that building needs from one build to the
+/// next.
+pub struct Set128Builder {
+    device: Device,
+    tables: MapBuilder<u64, u32>,
+    /// The draw that a build tries first.
+    first: u64,
+    scratch: Option<Scratch>,
+}
+/// Draws of a function. The chance that none of them suits 2^31 keys is less than 2^-120.
+const MOST_ATTEMPTS: u32 = 40;
+/// Memory of a build, for each key of the input.
+struct Scratch {
+    fingerprints: Buffer<u64>,
+    rows: Buffer<u32>,
+    /// 1 for those that stay.
+    kept: Buffer<u8>,
+    counts: Buffer<u32>,
+    compact: Compact,
+    /// How many keys the last build had, and how many stayed.
+    last: (usize, usize),
+}
+/// The draw by which all keys of an input have rows, how many were tried, and how many keys stay.
+struct ToldApart {
+    draw: u64,
+    attempts: u32,
+    kept: usize,
+}
+impl Set128Builder {
+    /// Errors: a load outside 0.3 to 0.95.
+    pub fn new(device: &Device, options: SetOptions) -> Result<Set128Builder> {
+        let SetOptions { load, seed } = options;
+        let tables = MapBuilder::new(device, MapOptions { load, seed, ..MapOptions::default() })?;
+        Ok(Set128Builder {
+            device: device.clone(),
+            tables,
+            first: Seeds::new(seed, false).first.into(),
+            scratch: None,
+        })
+    }
+    /// Builds a set of these keys; equal ones are one. Waits for the device.
+    ///
+    /// Allocates the set, and scratch memory if there were never so many keys before. [What it
+    /// costs](crate::keys128). Errors: more keys than 31-bit indices reach, buffers of another
+    /// device, out of memory.
+    pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Set128> {
+        let (mut set, seconds) =
+            stream.time(|| self.build_rows(stream, keys, Duplicates::KeepFirst))?;
+        set.built.device_seconds = Some(seconds);
+        Ok(set)
+    }
+    /// Puts other keys into a set, whatever it held: as [`build`](Self::build), but nothing is
+    /// allocated if the set and this builder have had as many keys before, and the device is
+    /// waited for once in between, not at the end.
+    ///
+    /// The set answers for the new keys from here on in the order of the stream. Of an input with
+    /// equal keys it keeps memory for a table of all of them. How it went, [`Set128::report`]
+    /// tells.
+    ///
+    /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured.
+    /// After an error the set is as it was, unless the device itself failed: then it holds
+    /// nothing.
+    pub fn rebuild(
+        &mut self,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+    ) -> Result<()> {
+        self.rebuild_rows("set", set, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
+    }
+    /// Builds, by this policy. Of the values of the same input [`keep`](Self::keep) then keeps
+    /// those of the keys that stayed.
+    pub(in crate::keys128) fn build_rows(
+        &mut self,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+    ) -> Result<Set128> {
+        let n = self.check(stream, keys)?;
+        self.reserve(n)?;
+        let mut table = self.tables.with_room(n)?;
+        let ToldApart { draw, attempts, kept } =
+            self.tell_apart(stream, &mut table, keys, duplicates)?;
+        let mut own = self.device.alloc(kept)?;
+        self.keep(stream, keys, own.view_mut())?;
+        if kept < n {
+            // The old one is given back first: both need not fit.
+            drop(table);
+            table = self.tables.with_room(kept)?;
+            self.put_rows(stream, &mut table, draw, own.view(), Duplicates::Unchecked)?;
+        }
+        table.report()?;
+        Ok(Set128 {
+            table,
+            draw,
+            keys: Stored::Own(own),
+            len: kept,
+            built: self.built(n - kept, attempts),
+        })
+    }
+    /// Builds in the memory of a set, as [`build_rows`](Self::build_rows). `name`: of what it
+    /// belongs to. `reserve`: makes room for what else is kept of so many keys, before any of
+    /// the set's keys are overwritten.
+    pub(in crate::keys128) fn rebuild_rows(
+        &mut self,
+        name: &'static str,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+        reserve: impl FnOnce(usize) -> Result<()>,
+    ) -> Result<()> {
+        self.check(stream, keys)?;
+        if *set.device() != self.device {
+            let (found, expected) = (set.device().name(), self.device.name());
+            return Err(Error::WrongDevice { name, found, expected });
+        }
+        may_wait("a rebuild with keys of 128 bits", &self.device)?;
+        // Also for the rows of the old keys, should they be needed again.
+        self.reserve(keys.len().max(set.len))?;
+        self.tables.reserve_for(&mut set.table, set.len)?;
+        let told = match self.replace_rows(set, stream, keys, duplicates, reserve) {
+            Ok(told) => told,
+            Err(e) => {
+                if self.restore_rows(set, stream).is_err() {
+                    set.forget(stream);
+                }
+                return Err(e);
+            }
+        };
+        let done = self.replace_keys(set, stream, keys, told);
+        if done.is_err() {
+            set.forget(stream);
+        }
+        done
+    }
+    /// Makes its table that of all these keys, and room for the keys that stay.
+    fn replace_rows(
+        &mut self,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+        reserve: impl FnOnce(usize) -> Result<()>,
+    ) -> Result<ToldApart> {
+        let told = self.tell_apart(stream, &mut set.table, keys, duplicates)?;
+        self.tables.reserve_for(&mut set.table, told.kept)?;
+        // Old keys stay until there is room for all that is new.
+        let fits = set.keys.own().is_some_and(|own| own.len() >= told.kept);
+        let new = if fits { None } else { Some(self.device.alloc(told.kept)?) };
+        reserve(told.kept)?;
+        if let Some(new) = new {
+            set.keys = Stored::Own(new);
+        }
+        Ok(told)
+    }
+    /// Overwrites its keys; there is room for them.
+    fn replace_keys(
+        &mut self,
+        set: &mut Set128,
+        stream: &Stream,
+        keys: View<'_, u128>,
+        told: ToldApart,
+    ) -> Result<()> {
+        let (n, ToldApart { draw, attempts, kept }) = (keys.len(), told);
+        let own = set.keys.reserve(&self.device, kept)?;
+        self.keep(stream, keys, own.view_mut().slice(..kept)?)?;
+        if kept < n {
+            self.put_rows(
+                stream,
+                &mut set.table,
+                draw,
+                own.view().slice(..kept)?,
+                Duplicates::Unchecked,
+            )?;
+        }
+        (set.draw, set.len, set.built) = (draw, kept, self.built(n - kept, attempts));
+        Ok(())
+    }
+    /// Makes its table that of its keys again, after others had it. Needs no memory: they were
+    /// there before.
+    fn restore_rows(&mut self, set: &mut Set128, stream: &Stream) -> Result<()> {
+        let keys = set.keys.view().slice(..set.len)?;
+        self.put_rows(stream, &mut set.table, set.draw, keys, Duplicates::Unchecked)
+    }
+    /// Checks what both take: how many keys there are.
+    fn check(&self, stream: &Stream, keys: View<'_, u128>) -> Result<usize> {
+        count32("keys", keys.len())?;
+        keys.arg("keys", stream)?;
+        if stream.device() != &self.device {
+            let (found, expected) = (stream.device().name(), self.device.name());
+            return Err(Error::WrongDevice { name: "stream", found, expected });
+        }
+        Ok(keys.len())
+    }
+    fn built(&self, duplicates: usize, attempts: u32) -> Built {
+        let scratch_bytes = self.scratch.as_ref().map_or(0, Scratch::bytes);
+        Built { duplicates, attempts, scratch_bytes, device_seconds: None }
+    }
+    /// Makes it the table of the rows of all these keys, by the first draw that tells them apart.
+    /// Waits for the counts of each.
+    fn tell_apart(
+        &mut self,
+        stream: &Stream,
+        table: &mut Map<u64, u32>,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+    ) -> Result<ToldApart> {
+        let (n, mut draw, mut attempts) = (keys.len(), self.first, 1);
+        let mut policy = match duplicates {
+            Duplicates::Reject => Duplicates::KeepFirst,
+            other => other,
+        };
+        let kept = loop {
+            self.put_rows(stream, table, draw, keys, policy)?;
+            let [unfound, kept] = self.verify(stream, table, draw, keys)?;
+            if unfound == 0 {
+                break kept as usize;
+            }
+            if policy == Duplicates::Unchecked {
+                // Equal keys that were promised not to be there may be why.
+                policy = Duplicates::KeepLast;
+            } else {
+                // Not for want of a place in the table.
+                table.report()?;
+            }
+            if attempts == MOST_ATTEMPTS {
+                return Err(Error::SharedFingerprints { attempts, device: self.device.name() });
+            }
+            (draw, attempts) = (unforeseeable(), attempts + 1);
+        };
+        if kept < n && duplicates == Duplicates::Reject {
+            return Err(first_duplicate(&keys.download()?));
+        }
+        if let Some(scratch) = &mut self.scratch {
+            scratch.last = (n, kept);
+        }
+        Ok(ToldApart { draw, attempts, kept })
+    }
+    /// Elements of the last build's input that belong to keys that stayed, in their order. Errors:
+    /// lengths that are not those of that build.
+    pub(in crate::keys128) fn keep<T: CompactElement>(
+        &mut self,
+        stream: &Stream,
+        input: View<'_, T>,
+        mut output: ViewMut<'_, T>,
+    ) -> Result<()> {
+        let Some(scratch) = &mut self.scratch else { return Ok(()) };
+        let (n, kept) = scratch.last;
+        check_length("input", input.len(), "the keys", n)?;
+        check_length("output", output.len(), "the keys that stay", kept)?;
+        if kept == n {
+            return output.copy_from(input, stream);
+        }
+        let (flags, count) =
+            (scratch.kept.view().slice(..n)?, scratch.counts.view_mut().slice(..1)?);
+        // SAFETY: as many flags of that build are set as it counted.
+        unsafe { scratch.compact.run_kept(stream, flags, input, output, count) }
+    }
+    /// Memory for `n` keys.
+    fn reserve(&mut self, n: usize) -> Result<()> {
+        if self.scratch.as_ref().is_none_or(|scratch| scratch.rows.len() < n) {
+            // The old one is given back first: both need not fit.
+            self.scratch = None;
+            self.scratch = Some(Scratch::new(&self.device, n)?);
+        }
+        Ok(())
+    }
+    /// Makes it the table of the rows of these keys, of which there is scratch memory for as many.
+    /// Nothing waits.
+    fn put_rows(
+        &mut self,
+        stream: &Stream,
+        table: &mut Map<u64, u32>,
+        draw: u64,
+        keys: View<'_, u128>,
+        duplicates: Duplicates,
+    ) -> Result<()> {
+        let (n, fingerprint) = (keys.len(), Fingerprint::new(draw));
+        let Some(Scratch { fingerprints, rows, .. }) = &mut self.scratch else {
+            unreachable!("it was reserved")
+        };
+        let (mut to, mut to_rows) =
+            (fingerprints.view_mut().slice(..n)?, rows.view_mut().slice(..n)?);
+        let (out, out_rows) = (to.arg("fingerprints", stream)?, to_rows.arg("rows", stream)?);
+        if self.device.runs_kernels() {
+            let (count, from) = (count32("keys", n)?, keys.arg("keys", stream)?);
+            // SAFETY: `n` keys, fingerprints and rows.
+            unsafe {
+                keys128_fingerprints::launch(
+                    stream,
+                    count.div_ceil(THREADS),
+                    count,
+                    fingerprint,
+                    from,
+                    out,
+                    out_rows,
+                )
+            }?;
+        } else if let (Some(keys), Some(to), Some(to_rows)) =
+            (keys.host(), to.host_mut(), to_rows.host_mut())
+        {
+            let chunks = to
+                .par_chunks_mut(CHUNK)
+                .zip(to_rows.par_chunks_mut(CHUNK))
+                .zip(keys.par_chunks(CHUNK));
+            self.device.install(|| {
+                chunks.enumerate().for_each(|(chunk, ((to, to_rows), keys))| {
+                    to.iter_mut().zip(keys).for_each(|(to, &key)| *to = fingerprint.of(key));
+                    to_rows
+                        .iter_mut()
+                        .zip((chunk * CHUNK) as u32..)
+                        .for_each(|(to, row)| *to = row);
+                })
+            });
+        }
+        let (fingerprints, rows) = (fingerprints.view().slice(..n)?, rows.view().slice(..n)?);
+        self.tables.rebuild_by(duplicates, table, stream, fingerprints, rows)
+    }
+    /// Looks up all keys that a table was built of, and marks those whose row is their own. Returns
+    /// the [`counts`]; waits.
+    fn verify(
+        &mut self,
+        stream: &Stream,
+        table: &Map<u64, u32>,
+        draw: u64,
+        keys: View<'_, u128>,
+    ) -> Result<[u32; counts::WORDS]> {
+        let Some(Scratch { kept, counts: of_device, .. }) = &mut self.scratch else {
+            unreachable!("it was reserved")
+        };
+        let mut kept = kept.view_mut().slice(..keys.len())?;
+        match (table.finder()?, keys.host(), kept.host_mut()) {
+            (None, ..) => {
+                of_device.view_mut().fill_bytes(0, stream)?;
+                let n = count32("keys", keys.len())?;
+                let rows = rows_of(table, draw, keys, stream)?;
+                let (to, counts) =
+                    (kept.arg("kept", stream)?, of_device.view_mut().arg("counts", stream)?);
+                // SAFETY: `n` keys and flags; the table was built of them.
+                unsafe {
+                    with_rows!(
+                        rows,
+                        keys128_verify::launch,
+                        (stream, n.div_ceil(THREADS), n),
+                        (to, counts)
+                    )
+                }?;
+                let mut counted = [0; counts::WORDS];
+                of_device.view().copy_to_host(&mut counted)?;
+                Ok(counted)
+            }
+            (Some(table), Some(keys), Some(kept)) => {
+                let [unfound, own] = [AtomicU32::new(0), AtomicU32::new(0)];
+                let rows = HostRows {
+                    device: &self.device,
+                    fingerprint: Fingerprint::new(draw),
+                    table,
+                    keys,
+                };
+                rows.look_up(
+                    keys,
+                    kept.par_chunks_mut(CHUNK).enumerate(),
+                    |(chunk, kept), rows| {
+                        for ((kept, &row), i) in
+                            kept.iter_mut().zip(rows).zip((chunk * CHUNK) as u32..)
+                        {
+                            *kept = (row == i) as u8;
+                        }
+                        unfound.fetch_add(
+                            rows.iter().filter(|&&row| row == NO_ROW).count() as u32,
+                            Relaxed,
+                        );
+                        own.fetch_add(kept.iter().map(|&kept| kept as u32).sum(), Relaxed);
+                    },
+                )?;
+                Ok([unfound.into_inner(), own.into_inner()])
+            }
+            _ => Ok([0; counts::WORDS]),
+        }
+    }
+}
+impl Scratch {
+    fn new(device: &Device, n: usize) -> Result<Scratch> {
+        Ok(Scratch {
+            fingerprints: device.alloc(n)?,
+            rows: device.alloc(n)?,
+            kept: device.alloc(n)?,
+            counts: device.alloc(counts::WORDS)?,
+            compact: Compact::new(device, n)?,
+            last: (0, 0),
+        })
+    }
+    fn bytes(&self) -> usize {
+        let of_keys = self.fingerprints.bytes() + self.rows.bytes() + self.kept.bytes();
+        of_keys + self.counts.bytes() + self.compact.scratch_bytes()
+    }
+}

@@ -1,0 +1,114 @@
+//! Whether queries are partitioned, and how they get to their bins.
+use koel_kernels::map::join::{
+    ANSWERING, BINS, DIRECT_ITEMS, MANY_BINS, MANY_SHARED, Pass, shared_bytes,
+};
+use koel_kernels::map::layout::{Layout, Shape};
+
+/// From when on queries are partitioned, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Rule {
+    /// Bytes of a table that is small enough to be read at random.
+    pub cached: usize,
+    /// Pairs a query: with more of them most of the table would be read in vain.
+    pub pairs: u32,
+    /// Partitions are answered from shared memory, if they fit there.
+    pub shared: bool,
+    /// If not: bytes of a part of the table that the cache keeps while the queries of a bin are
+    /// looked up, at most.
+    pub part: usize,
+    /// Bins of a pass, and of a first pass that makes many.
+    pub bins: u32,
+    pub many_bins: u32,
+    /// The first pass makes many bins, also where fewer would do.
+    pub smallest: bool,
+    /// Places of the overflow area besides an eighth of the queries.
+    pub area: u32,
+    /// Blocks that answer, at least, where a partition has queries for several.
+    pub blocks: u32,
+}
+impl Rule {
+    pub const TUNED: Rule = Rule {
+        cached: 64 << 20,
+        pairs: 4,
+        shared: true,
+        part: 16 << 20,
+        bins: BINS,
+        many_bins: MANY_BINS,
+        smallest: false,
+        area: 1 << 12,
+        blocks: 1 << 11,
+    };
+}
+
+/// How queries get to the bins from which they are answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    /// The first of two passes.
+    pub groups: Option<Pass>,
+    /// The last pass, or the only one.
+    pub last: Pass,
+    /// The first pass, or the only one, has more bins than the smaller of its kernels can have.
+    pub many: bool,
+    /// Bins are partitions, answered from shared memory; or else looked up in device memory, one
+    /// after the other.
+    pub shared: bool,
+    /// Blocks that share the queries of a bin.
+    pub blocks: u32,
+}
+impl Route {
+    /// For `n` queries in a table of `pairs`, of which `values` are wanted or only keys; `None`:
+    /// they are to be looked up as they come.
+    pub fn new<L: Layout>(
+        n: u32,
+        pairs: u32,
+        values: bool,
+        shape: Shape,
+        max_shared: u32,
+        rule: Rule,
+    ) -> Option<Route> {
+        let (all, bytes) = (shape.partitions, shape.all_buckets() as usize * L::WORDS * 8);
+        if bytes <= rule.cached || n < pairs / rule.pairs {
+            return None;
+        }
+        // Partitions of a bin of the first pass.
+        let most = if max_shared >= MANY_SHARED { rule.many_bins } else { rule.bins };
+        let each = match all.div_ceil(rule.bins) {
+            _ if all <= most => 1,
+            few if few <= rule.bins && !rule.smallest => few,
+            _ => all.div_ceil(most),
+        };
+        let pass = |each: u32| {
+            let mean = n as f64 * each as f64 / all as f64;
+            let room = ((mean + 8.0 * mean.sqrt()) as u32 + 16).next_multiple_of(4);
+            Pass::new(each, room, n / 8 + rule.area)
+        };
+        let shared =
+            rule.shared && shared_bytes(shape.buckets, values && L::SLOT_WORDS > 1) <= max_shared;
+        let (groups, last) =
+            if shared && each > 1 { (Some(pass(each)), pass(1)) } else { (None, pass(each)) };
+        let blocks = match shared {
+            true => (rule.blocks / all).clamp(1, last.room.div_ceil(ANSWERING * 8)),
+            false => last.room.div_ceil(ANSWERING * DIRECT_ITEMS),
+        };
+        let route = Route { groups, last, many: all.div_ceil(each) > rule.bins, shared, blocks };
+        let fits = if shared {
+            each <= rule.bins
+        } else {
+            bytes / all as usize * each as usize <= rule.part
+        };
+        (fits && route.places(all).into_iter().all(|places| places < 1 << 31)).then_some(route)
+    }
+    /// Bins of the first of two passes, and of the last.
+    pub(crate) fn bins(&self, partitions: u32) -> [u32; 2] {
+        [
+            self.groups.map_or(0, |g| partitions.div_ceil(g.each)),
+            partitions.div_ceil(self.last.each),
+        ]
+    }
+    /// Places of the bins of both passes, and of the overflow area.
+    pub(super) fn places(&self, partitions: u32) -> [usize; 3] {
+        let [groups, last] = self.bins(partitions).map(|bins| bins as usize);
+        let of_groups = self.groups.map_or(0, |g| groups * g.room as usize);
+        [of_groups, last * self.last.room as usize, self.last.area as usize]
+    }
+}

@@ -1,0 +1,193 @@
+//! What updates need besides the table, and how kernels do a piece of a batch with it.
+use super::{BatchOf, Changed, Launch, Limits, Operations, WordOf};
+use crate::cpu;
+use crate::device::{Buffer, Device, Stream, ViewMut};
+use crate::error::Result;
+use crate::map::join::{Route, Sent, reserve, send};
+use crate::map::kernels::{Kernels, Slots};
+use crate::map::plan::Plan;
+use koel_kernels::map::few::Few;
+use koel_kernels::map::join::Numbered;
+use koel_kernels::map::layout::{Layout, Shape};
+use koel_kernels::map::reproduce::{self, unstashed_words};
+use koel_kernels::map::update::{Applying, operation, state};
+use koel_simt::In;
+
+/// What updates need besides the table.
+pub(crate) struct Memory {
+    pub(super) sent: Sent<u64>,
+    /// What the passes share; behind that, from `state` on, what blocks tell.
+    pub(super) counters: Buffer<u32>,
+    pub(super) state: usize,
+    /// Pairs of the stash, and of each partition the first of its own: all ones between batches.
+    unstashed: Buffer<u64>,
+    pub(crate) lists: Buffer<u32>,
+    are_ones: bool,
+    /// Operations of a batch that has one for all.
+    no_operations: Buffer<u8>,
+    /// Operations that were done in the buckets of their keys, since some were done in whole
+    /// partitions.
+    pub(super) done_few: usize,
+    pub(super) of_cpu: cpu::Updates,
+}
+
+/// Words for claims of buckets, for an operation of a group on average; and of a group at most.
+const CLAIMS: usize = 3;
+const MOST_CLAIMS: usize = 1 << 13;
+/// Blocks of whole partitions behind few operations, at most: nearly always they have nothing to
+/// do, and the fewer leave the sooner.
+const LEFT_BLOCKS: u32 = 528;
+/// Blocks that empty a stash, at most.
+const MOST_UNSTASHING: u32 = 64;
+/// How `n` operations are applied that take this route, where they are few.
+pub(super) fn few(route: &Route, n: usize, shape: Shape, operation: u32, stash_bits: u32) -> Few {
+    let groups = route.bins(shape.partitions)[1] as usize;
+    let claims = (CLAIMS * n / groups).clamp(4, MOST_CLAIMS).next_power_of_two() as u32 - 1;
+    Few { pass: route.last, operation, claims, stash_bits }
+}
+/// Words that blocks tell the host.
+pub(super) fn state_words(shape: Shape) -> usize {
+    state::LEFT as usize + shape.partitions as usize
+}
+
+impl Memory {
+    /// As little as there can be.
+    pub(super) fn new(device: &Device) -> Result<Memory> {
+        Ok(Memory {
+            sent: Sent::new(device)?,
+            counters: device.alloc(state::LEFT as usize)?,
+            state: 0,
+            unstashed: device.alloc(0)?,
+            lists: device.alloc(0)?,
+            are_ones: false,
+            no_operations: device.alloc(0)?,
+            done_few: 0,
+            of_cpu: cpu::Updates::default(),
+        })
+    }
+    pub(super) fn bytes(&self) -> usize {
+        let Memory { sent, counters, unstashed, lists, of_cpu, .. } = self;
+        let words = sent.bytes() + unstashed.bytes() + counters.bytes() + lists.bytes();
+        words + of_cpu.bytes()
+    }
+    /// Puts a piece of a batch on the stream: a fill and three to five launches; `are_few`: the
+    /// buckets of the keys alone are read, as far as that will do; `is_first`: of the pieces,
+    /// so that what blocks tell is cleared.
+    #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
+    pub(super) fn run<T: Changed>(
+        &mut self,
+        stream: &Stream,
+        plan: &Plan,
+        route: &Route,
+        limits: Limits,
+        table: &mut Slots<WordOf<T>>,
+        batch: BatchOf<'_, T>,
+        mut outcomes: ViewMut<'_, u8>,
+        again: bool,
+        are_few: bool,
+        is_first: bool,
+    ) -> Result<()> {
+        let (n, shape) = (batch.keys.len(), plan.shape);
+        let (code, operations) = match batch.operations {
+            Operations::Each(each) => (operation::EACH, each),
+            all => (all.code(), self.no_operations.view()),
+        };
+        let (values, operations) =
+            (batch.values.arg("values", stream)?, operations.arg("operations", stream)?);
+        let in_header = table.header.view().arg("header", stream)?;
+        let (sent, counters) = (&mut self.sent, &mut self.counters);
+        let words = state_words(shape);
+        let behind = if is_first { words } else { 0 };
+        let came = send::<T::Pairs, Numbered>(
+            stream, route, shape, in_header, batch.keys, sent, counters, behind,
+        )?;
+        self.state = came.counters;
+
+        self.ready_lists::<T::Pairs>(stream, plan)?;
+        let unstashed = self.unstashed.view_mut().arg("unstashed", stream)?;
+        let lists = self.lists.view_mut().arg("lists", stream)?;
+        let slots = table.slots.view_mut().arg("slots", stream)?;
+        let stash = table.stash.view_mut().arg("stash", stream)?;
+        let applying = Applying {
+            pass: route.last,
+            group: route.groups.map_or(0, |groups| groups.each),
+            operation: code,
+            again: (again || are_few) as u32,
+            entries: limits.entries(n as f64 / shape.partitions as f64),
+            most: limits.most_pairs::<T>(shape),
+            stash_bits: plan.stash_bits,
+        };
+        let statuses = outcomes.arg("outcomes", stream)?;
+        let header = table.header.view_mut().arg("header", stream)?;
+        let state =
+            self.counters.view_mut().slice(self.state..self.state + words)?.arg("state", stream)?;
+        let on = Launch {
+            came,
+            values,
+            operations,
+            unstashed,
+            lists,
+            slots,
+            stash,
+            statuses,
+            header,
+            state,
+        };
+        let few = are_few.then(|| {
+            let grid = route.bins(shape.partitions)[1];
+            (grid, few(route, n, shape, code, plan.stash_bits))
+        });
+        // SAFETY: the operations as sent, `n` of everything that they have; the table as built with
+        // this plan; the lists have just been made ready.
+        unsafe { launch_sent::<T>(stream, shape, few, applying, in_header, on) }?;
+        self.are_ones = true;
+        Ok(())
+    }
+    /// Room for what is taken out of the stash, and lists that begin as all ones.
+    fn ready_lists<L: Layout>(&mut self, stream: &Stream, plan: &Plan) -> Result<()> {
+        let partitions = plan.shape.partitions as usize;
+        reserve(&mut self.unstashed, unstashed_words::<L>(plan.stash_bits))?;
+        self.are_ones &= self.lists.len() >= partitions;
+        reserve(&mut self.lists, partitions)?;
+        if !self.are_ones {
+            self.lists.view_mut().fill_bytes(0xFF, stream)?;
+        }
+        self.are_ones = false;
+        Ok(())
+    }
+}
+/// Applies operations that have been sent: where they are `few` (with the blocks for that), in the
+/// buckets of their keys first; then the stash is emptied, and partitions are changed as a whole.
+///
+/// # Safety
+/// The operations as they were sent, with their codes, values and outcomes, and a table that was
+/// built for this shape; a list of all ones for each partition, and room for the whole stash.
+unsafe fn launch_sent<T: Changed>(
+    stream: &Stream,
+    shape: Shape,
+    few: Option<(u32, Few)>,
+    applying: Applying,
+    in_header: In<u32>,
+    on: Launch<T>,
+) -> Result<()> {
+    if let Some((grid, few)) = few {
+        // SAFETY: the caller's.
+        unsafe { (T::FEW.launch)(stream, grid, shape, few, &on) }?;
+    }
+    let stash_bits = applying.stash_bits;
+    let grid = (1u32 << stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
+    let Launch { stash, unstashed, lists, .. } = on;
+    // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
+    // takes.
+    unsafe {
+        T::Pairs::unstash(stream, grid, shape, stash_bits, stash, unstashed, lists, in_header)
+    }?;
+    match few {
+        // SAFETY: as above; the stash as it was left.
+        Some(_) => unsafe {
+            (T::FEW.left)(stream, LEFT_BLOCKS.min(shape.partitions), shape, applying, on)
+        },
+        // SAFETY: the same.
+        None => unsafe { T::launch(stream, shape, applying, on) },
+    }
+}
