@@ -2,8 +2,7 @@
 //! the other.
 //!
 //!     cargo run --release --example deduplicate -- IN OUT [KEYS A PIECE, 2^26 by default]
-//!     cargo run --release --example deduplicate -- 2^24          # a file made for it, and
-//! compared with a sort
+//!     cargo run --release --example deduplicate -- 2^24    # makes a file; compares with a sort
 //!
 //! The file is read in pieces. Of each piece the distinct keys are found, and go to one of several
 //! files by a hash, so that all copies of a key come to the same one; then of each of those. Disk

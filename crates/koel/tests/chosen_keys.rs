@@ -169,9 +169,13 @@ fn copies_of_keys_that_look_alike_become_one() {
                 "{place}: {report:?}"
             );
             assert_eq!(map.get(&keys).unwrap(), expected, "{place}: {report:?}");
+            assert!(report.attempts == 1 || alike >= 90, "{place}: {report:?}");
         }
     }
-    for (alike, others, copies) in [(90, 0, 2), (150, 100, 2), (120, 1_300, 3), (180, 1_500, 2)] {
+    // The first have room in the stash, the last take another seed.
+    for (alike, others, copies) in
+        [(60, 500, 2), (75, 1_000, 2), (90, 0, 2), (150, 100, 2), (120, 1_300, 3), (180, 1_500, 2)]
+    {
         check::<u64, u32>(alike, others, copies, Duplicates::KeepLast);
         check::<u64, u64>(alike, others, copies, Duplicates::KeepFirst);
         check::<u32, u32>(alike, others, copies, Duplicates::KeepFirst);

@@ -27,11 +27,16 @@ use koel::device::{Event, Graph};
 ///
 /// let device = Device::executor(1); // any device
 /// let grid = Grid::new([-1.0; 3], 0.125, 16)?;
-/// let mut frames = Intersector::new(&device, &sphere, &sphere, grid,
-/// Method::default())?.record()?; let mut inside = vec![]; for apart in [0.9, 0.6, 0.3] { let [a,
-/// b] = [-0.5, 0.5].map(|way| Pose { translation: [way * apart, 0.0, 0.0], ..Pose::IDENTITY });
-/// frames.frame(&a, &b)?; let labels = frames.intersector_mut().point_labels(Side::A)?;
-/// inside.push(labels.into_iter().filter(|&l| l == Label::Inside).count()); }
+/// let method = Method::default();
+/// let mut frames = Intersector::new(&device, &sphere, &sphere, grid, method)?.record()?;
+/// let mut inside = vec![];
+/// for apart in [0.9, 0.6, 0.3] {
+///     let at = |way: f32| Pose { translation: [way * apart, 0.0, 0.0], ..Pose::IDENTITY };
+///     let [a, b] = [-0.5, 0.5].map(at);
+///     frames.frame(&a, &b)?;
+///     let labels = frames.intersector_mut().point_labels(Side::A)?;
+///     inside.push(labels.into_iter().filter(|&l| l == Label::Inside).count());
+/// }
 /// assert!(inside.is_sorted() && inside[2] > inside[0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

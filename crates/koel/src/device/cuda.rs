@@ -85,9 +85,12 @@ pub fn driver(call: &'static str) -> impl FnOnce(DriverError) -> Error {
 /// ```
 /// use koel::{Device, device::CudaOptions};
 ///
-/// let options = CudaOptions::default().with_machine_code(false); // the driver compiles each
-/// kernel match Device::cuda_with(0, options) { Ok(device) => println!("{}", device.name()), Err(e)
-/// => println!("no GPU: {e}"), }
+/// // The driver compiles each kernel.
+/// let options = CudaOptions::default().with_machine_code(false);
+/// match Device::cuda_with(0, options) {
+///     Ok(device) => println!("{}", device.name()),
+///     Err(e) => println!("no GPU: {e}"),
+/// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -26,11 +26,16 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 /// use koel::Device;
 ///
 /// let device = Device::executor(1); // any device
-/// let (stream, from, to) = (device.stream()?, device.upload(&[1u32, 2, 3])?,
-/// device.alloc::<u32>(3)?); let mut copy = stream.capture((from, to), |stream, (from, to)|
-/// to.view_mut().copy_from(from.view(), stream))?; for round in [4, 5] {
-/// copy.state_mut().0.view_mut().copy_from_host(&[round; 3])?; copy.launch(&stream)?;
-/// assert_eq!(copy.state().1.download()?, [round; 3]); }
+/// let (from, to) = (device.upload(&[1u32, 2, 3])?, device.alloc::<u32>(3)?);
+/// let stream = device.stream()?;
+/// let mut copy = stream.capture((from, to), |stream, (from, to)| {
+///     to.view_mut().copy_from(from.view(), stream)
+/// })?;
+/// for round in [4, 5] {
+///     copy.state_mut().0.view_mut().copy_from_host(&[round; 3])?;
+///     copy.launch(&stream)?;
+///     assert_eq!(copy.state().1.download()?, [round; 3]);
+/// }
 /// # Ok::<(), koel::Error>(())
 /// ```
 pub struct Graph<S> {

@@ -17,8 +17,8 @@ in_files! {
     /// let mut bytes = std::io::Cursor::new(vec![]);
     /// koel::Index::build(&device, &[70u32, 30, 70])?.save_to(&mut bytes)?;
     /// let index = koel::Index::<u32>::load_bytes(&device, bytes.get_ref())?;
-    /// assert_eq!((index.ids(&[70, 60])?, index.keys_of(&[0])?), (vec![Some(1), None],
-    /// vec![Some(30)]));
+    /// assert_eq!(index.ids(&[70, 60])?, [Some(1), None]);
+    /// assert_eq!(index.keys_of(&[0])?, [Some(30)]);
     /// # Ok::<(), koel::Error>(())
     /// ```
     impl[K: Key] Index<K>

@@ -228,8 +228,10 @@ impl<V> Retrieved<V> {
 /// let device = Device::cpu()?;
 /// let (keys, values) = (device.upload(&[7u32, 3, 7])?, device.upload(&[70u32, 30, 71])?);
 /// let options = MultiMapOptions { order: ValueOrder::Any, ..MultiMapOptions::default() };
-/// let map = MultiMapBuilder::new(&device, options)?.build(&device.stream()?, keys.view(),
-/// values.view())?; let mut of_seven = map.retrieve(&[7])?.of(0).to_vec(); of_seven.sort();
+/// let mut builder = MultiMapBuilder::new(&device, options)?;
+/// let map = builder.build(&device.stream()?, keys.view(), values.view())?;
+/// let mut of_seven = map.retrieve(&[7])?.of(0).to_vec();
+/// of_seven.sort();
 /// assert_eq!(of_seven, [70, 71]);
 /// # Ok::<(), koel::Error>(())
 /// ```

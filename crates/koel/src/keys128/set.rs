@@ -105,10 +105,13 @@ impl Set128 {
     /// let set = koel::Set128::build(&device, &[9 << 100, 3])?;
     /// let Rows { fingerprint, table, keys } = set.rows(&device.stream()?)?;
     /// // In a kernel, from its arguments:
-    /// let rows = Rows::new(fingerprint, table.shape, table.stash_bits, table.slots, table.stash,
-    /// table.header, keys); // Host code can look keys up in it, too, where the table is in its
-    /// memory. // SAFETY: the set is there and is not changed. let rows = unsafe { rows.on_host()
-    /// }; assert_eq!((rows.row(3), rows.row(4)), (Some(1), None));
+    /// let (shape, slots, stash) = (table.shape, table.slots, table.stash);
+    /// let (bits, header) = (table.stash_bits, table.header);
+    /// let rows = Rows::new(fingerprint, shape, bits, slots, stash, header, keys);
+    /// // Host code can look keys up in it, too, where the table is in its memory.
+    /// // SAFETY: the set is there and is not changed.
+    /// let rows = unsafe { rows.on_host() };
+    /// assert_eq!((rows.row(3), rows.row(4)), (Some(1), None));
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///

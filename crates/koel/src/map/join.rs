@@ -34,10 +34,13 @@ use sent::{Direct, answer};
 /// let mut count = device.alloc::<u64>(1)?;
 /// let mut joiner = MapJoiner::new(&device)?;
 /// for _frame in 0..3 {
-/// joiner.join_into(&stream, &map, queries.view(), numbers.view_mut(), values.view_mut(),
-/// count.view_mut())?; } let rows = count.download()?[0] as usize; let numbers =
-/// numbers.view().slice(..rows)?.download()?; let mut rows =
-/// numbers.into_iter().zip(values.download()?).collect::<Vec<_>>(); rows.sort(); // any order
+///     let (to, values) = (numbers.view_mut(), values.view_mut());
+///     joiner.join_into(&stream, &map, queries.view(), to, values, count.view_mut())?;
+/// }
+/// let rows = count.download()?[0] as usize;
+/// let numbers = numbers.view().slice(..rows)?.download()?;
+/// let mut rows = numbers.into_iter().zip(values.download()?).collect::<Vec<_>>();
+/// rows.sort(); // any order
 /// assert_eq!(rows, [(0, 70), (2, 30)]);
 /// # Ok::<(), koel::Error>(())
 /// ```

@@ -18,8 +18,9 @@
 //! let set = koel::Set::build(&device, &[3u32, 5, 7, 5])?;
 //! assert_eq!((set.len()?, set.contains(&[5, 6])?), (3, vec![true, false]));
 //!
-//! let mut common = koel::set::intersection(&device, &[3u32, 5, 7], &[7, 7, 8, 3])?; // in any
-//! order common.sort(); assert_eq!(common, [3, 7]);
+//! let mut common = koel::set::intersection(&device, &[3u32, 5, 7], &[7, 7, 8, 3])?;
+//! common.sort(); // any order
+//! assert_eq!(common, [3, 7]);
 //! # Ok::<(), koel::Error>(())
 //! ```
 //!
