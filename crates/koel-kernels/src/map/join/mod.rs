@@ -19,8 +19,8 @@ mod direct;
 mod pass;
 mod route;
 
-pub use answer::{keep, source};
 pub(crate) use answer::{SUMS, append};
+pub use answer::{keep, source};
 pub use route::{Alone, Carried, Form, Numbered, Routed};
 
 use super::find::Table;
