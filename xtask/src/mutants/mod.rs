@@ -10,7 +10,7 @@ use crate::weight::cpu_of_children;
 pub use list::{Mutant, parse};
 use record::Record;
 use run::Outcome;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -198,9 +198,11 @@ fn files(root: &Path) -> Result<Vec<String>, String> {
     Ok(list.split('\0').filter(|file| !file.is_empty()).map(String::from).collect())
 }
 /// Copies the sources, with other texts for some. A file that is the same already keeps its time,
-/// so that little is built again.
+/// so that little is built again; a file that is no longer there is removed from the copy.
 fn copy_sources(root: &Path, copy: &Path, changed: &HashMap<String, String>) -> Result<(), String> {
-    for file in files(root)? {
+    let files = files(root)?;
+    remove_others(copy, copy, &files.iter().map(String::as_str).collect())?;
+    for file in files {
         let to = copy.join(&file);
         let text = match changed.get(&file) {
             Some(text) => text.clone().into_bytes(),
@@ -218,10 +220,36 @@ fn copy_sources(root: &Path, copy: &Path, changed: &HashMap<String, String>) -> 
     Ok(())
 }
 
+/// Removes the files below a folder of a copy that are not among the sources.
+fn remove_others(copy: &Path, folder: &Path, sources: &HashSet<&str>) -> Result<(), String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let source = path.strip_prefix(copy).ok().and_then(Path::to_str);
+        if path.is_dir() {
+            remove_others(copy, &path, sources)?;
+        } else if source.is_none_or(|source| !sources.contains(source)) {
+            std::fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_is_not_a_source_leaves_the_copy() {
+        let copy = std::env::temp_dir().join(format!("koel-mutants-{}", std::process::id()));
+        std::fs::create_dir_all(copy.join("src/old")).unwrap();
+        for file in ["src/a.rs", "src/old/mod.rs", "Cargo.toml"] {
+            std::fs::write(copy.join(file), "").unwrap();
+        }
+        remove_others(&copy, &copy, &HashSet::from(["src/a.rs", "Cargo.toml"])).unwrap();
+        let is_there = |file| copy.join(file).exists();
+        assert!(is_there("src/a.rs") && is_there("Cargo.toml") && !is_there("src/old/mod.rs"));
+        std::fs::remove_dir_all(copy).unwrap();
+    }
     #[test]
     fn samples_follow_the_seed() {
         let list =
