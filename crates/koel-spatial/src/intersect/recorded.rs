@@ -31,7 +31,7 @@ use koel::device::{Event, Graph};
 /// let mut frames = Intersector::new(&device, &sphere, &sphere, grid, method)?.record()?;
 /// let mut inside = vec![];
 /// for apart in [0.9, 0.6, 0.3] {
-///     let at = |way: f32| Pose { translation: [way * apart, 0.0, 0.0], ..Pose::IDENTITY };
+///     let at = |way| Pose { translation: [way * apart, 0.0, 0.0], ..Pose::IDENTITY };
 ///     let [a, b] = [-0.5, 0.5].map(at);
 ///     frames.frame(&a, &b)?;
 ///     let labels = frames.intersector_mut().point_labels(Side::A)?;
