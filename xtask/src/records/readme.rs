@@ -7,7 +7,7 @@ use std::path::Path;
 /// The records of the two halves: file, what the half is called, million operations a second of its
 /// unit.
 const HALVES: [(&str, &str, f64); 2] = [
-    ("results/h200/bench-voxels.json", "H200", 1e3),
+    ("results/h200/2026-11-24/bench-voxels.json", "H200", 1e3),
     ("results/cpu-2core/bench-voxels.json", "2 cores", 1.0),
 ];
 const OPERATIONS: [(&str, &str); 3] =
