@@ -1,8 +1,7 @@
 //! Rates of [`Index`](koel::Index), of group counts and of [`MultiMap`] on this machine's best
 //! device: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin group_rates -- 2^24 2^27 \
-//!         distinct=2^10,2^20,2^26 each=4,64,zipf
+//!     cargo run --release -p koel-rates --bin group_rates -- 2^24 distinct=2^10,2^20 each=4,64,zipf
 //!
 //! `gps`: 10^9 keys, pairs or values a second, the median of 7 runs after 2. Builds allocate what
 //! they build, and wait for the number of distinct keys. `distinct`: columns of random keys out of

@@ -1,8 +1,7 @@
 //! Rates of [`Map`] on this machine's best device, beside the machine's own limits: one JSON line
 //! each.
 //!
-//!     cargo run --release -p koel-rates --bin map_rates -- 2^22 2^24 load=0.8,0.9 \
-//!         keys=unique,zipf policy=unchecked,keep_last
+//!     cargo run --release -p koel-rates --bin map_rates -- 2^22 2^24 load=0.8 policy=unchecked,keep_last
 //!
 //! `gps`: 10^9 pairs or keys a second, the median of 7 runs after 2. A build puts pairs that are on
 //! the device into a map that is there (`rebuild`). `verified`: every answer of one lookup of every

@@ -1,7 +1,6 @@
 //! Rates of [`MapUpdater`] and [`SetUpdater`] on this machine's best device: one JSON line each.
 //!
-//!     cargo run --release -p koel-rates --bin update_rates -- 2^24 batch=2^20 \
-//!         load=0.5,0.8 kind=map,set
+//!     cargo run --release -p koel-rates --bin update_rates -- 2^24 batch=2^20 load=0.5,0.8 kind=map
 //!
 //! Batches of keys that are not in a table of so many pairs are inserted and erased again, 9 times;
 //! then keys that are there are inserted, their values assigned and added to, and operations mixed.

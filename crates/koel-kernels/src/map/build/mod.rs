@@ -1,22 +1,22 @@
 //! Builds a table: one block turns one partition into its buckets, in shared memory, and writes
 //! them out once. A pair is read once and written once.
 //!
-//! In shared memory a pair is a [record](super::records) of 64 bits, whatever its types. A block has
-//! its buckets there and two lists ([`near`]). Its steps, with a barrier between each two:
+//! In shared memory a pair is a [record](super::records) of 64 bits, whatever its types. A block
+//! has its buckets there and two lists (`near`). Its steps, with a barrier between each two:
 //! * **Count.** Every pair counts itself into its first bucket; the first four get its slots. The
 //!   others are listed.
-//! * **[Place](Steps::place_listed).** The listed pairs try their second bucket in the same way, and
-//!   mark their class in the first. So do pairs of this partition from the overflow areas.
-//! * **[Evict](evict).** Each pair that found both buckets full looks at the four pairs of a bucket,
-//!   moves one whose other bucket has room, or swaps with one and goes on with that. Then what was
-//!   given up tries both buckets again, now that nobody gives slots back. A pair without a slot
-//!   after that is *homeless*.
-//! * **[Write](Steps::write_buckets).** Full buckets are ordered so that they encode their class
-//!   bits, and everything is written. A bucket from which copies were dropped, and that would hide
-//!   keys if it were no longer full, gets [fillers](Shape::filler).
-//! * **[Resolve](Steps::resolve_suspects).** Keys whose copies may still be in several places are
+//! * **Place** (`place_listed`). The listed pairs try their second bucket in the same way, and mark
+//!   their class in the first. So do pairs of this partition from the overflow areas.
+//! * **Evict** (`evict`). Each pair that found both buckets full looks at the four pairs of a
+//!   bucket, moves one whose other bucket has room, or swaps with one and goes on with that. Then
+//!   what was given up tries both buckets again, now that nobody gives slots back. A pair without a
+//!   slot after that is *homeless*.
+//! * **Write** (`write_buckets`). Full buckets are ordered so that they encode their class bits,
+//!   and everything is written. A bucket from which copies were dropped, and that would hide keys
+//!   if it were no longer full, gets [fillers](Shape::filler).
+//! * **Resolve** (`resolve_suspects`). Keys whose copies may still be in several places are
 //!   resolved, and their buckets are written again.
-//! * **[Stash](Steps::stash_homeless).** Homeless pairs go to the stash.
+//! * **Stash** (`stash_homeless`). Homeless pairs go to the stash.
 //!
 //! # Concurrent eviction
 //! Buckets are read while others change them. Whatever was seen is confirmed before it counts: a
@@ -25,7 +25,7 @@
 //! stretches may, which the resolve step sets right), so what is equal is what was seen.
 //!
 //! # Equal keys
-//! Of copies that meet, the one with the greatest stamp stays ([`copies`]):
+//! Of copies that meet, the one with the greatest stamp stays (`copies`):
 //! * In the place step a pair that missed a bucket is merged with a copy there; after it, also with
 //!   another pair that missed both buckets.
 //! * From then on only pairs of one bucket can be copies. A pair that evicts and comes to a full
@@ -33,9 +33,9 @@
 //!   what is left.
 //!
 //! Where stamps do not decide, because they are equal or one is unknown, a key becomes *suspect*:
-//! the resolve step looks for its copies in both buckets and among the homeless pairs, and makes the
-//! key *contested* if several have the greatest stamp. Of more than two copies with one stamp two
-//! suffice, so a frequent key needs no more room than a rare one.
+//! the resolve step looks for its copies in both buckets and among the homeless pairs, and makes
+//! the key *contested* if several have the greatest stamp. Of more than two copies with one stamp
+//! two suffice, so a frequent key needs no more room than a rare one.
 mod copies;
 mod evict;
 mod near;

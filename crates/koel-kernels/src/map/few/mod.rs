@@ -51,7 +51,7 @@ const MOST_ROUNDS: u32 = 32;
 pub struct Few {
     /// The pass that brought the operations to their groups.
     pub pass: Pass,
-    /// What all operations do: one of [`operation`].
+    /// What all operations do: one of [`operation`](crate::map::update::operation).
     pub operation: u32,
     /// Words for the claims of a group, less 1: ones in its low bits, at least three.
     pub claims: u32,

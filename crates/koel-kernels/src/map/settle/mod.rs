@@ -43,7 +43,7 @@ pub struct Settling {
     pub tiles: u32,
     /// The seed of the build.
     pub seed: u32,
-    /// What the [seeds after it](redrawn) follow from.
+    /// What the [seeds after it](crate::hash::mix::redrawn) follow from.
     pub redraws: u32,
     /// The stash has 2^this slots.
     pub stash_bits: u32,
