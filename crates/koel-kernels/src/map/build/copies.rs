@@ -17,9 +17,8 @@ const MAX_COMPARED: u32 = 8;
 
 impl Lists {
     /// Makes one of pair `i` of the second list and another one there of its key, if there is one:
-    /// the one of the greater stamp stays, of equal stamps both do, and the key is suspect.
-    /// They meet in a table of numbers in the memory of the first list. Whether one
-    /// was dropped.
+    /// the one of the greater stamp stays, of equal stamps both do, and the key is suspect. They
+    /// meet in a table of numbers in the memory of the first list. Returns whether one was dropped.
     #[inline(always)]
     fn merge_missed<R: Records>(self, part: Partition<R>, i: u32, e: u64) -> bool {
         let mut at = mulhi(part.hash(e).wrapping_mul(0x9E37_79B1), self.room);
@@ -226,9 +225,9 @@ pub(super) fn lesser_copies<R: Placed>(
     }
     (lesser, tied)
 }
-/// The resolve step for the pair in slot `at`, or behind the slots for homeless pair `at - slots`: if it is
-/// the first of several equal ones, it takes the place of all, with the record that stays; else it
-/// is marked as dropped, which is what is told.
+/// The resolve step for the pair in slot `at`, or behind the slots for homeless pair `at - slots`:
+/// if it is the first of several equal ones, it takes the place of all, with the record that stays;
+/// else it is marked as dropped. Returns whether it was dropped.
 ///
 /// Others read the record meanwhile: the one that stays has the same key, and only the first copy
 /// decides.
