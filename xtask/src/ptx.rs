@@ -2,7 +2,7 @@
 //! compared with what is committed.
 use crate::images::{self, Texts};
 use crate::linker;
-use crate::nvcc::Tools;
+use crate::nvcc::{Tools, in_parallel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,6 +57,10 @@ impl Kernels {
             .ok_or(format!("{}: no package name", manifest.display()))?;
         Ok(Kernels { folder, package })
     }
+    /// The list of kernels that name an image.
+    fn list(&self) -> PathBuf {
+        self.folder.join("src/entries.rs")
+    }
     /// The PTX of kernels that name no image.
     fn ptx(&self, cpu: &str) -> PathBuf {
         self.folder.join("ptx").join(format!("{cpu}.ptx"))
@@ -68,8 +72,23 @@ struct Ptx {
     header: String,
     families: BTreeMap<String, String>,
     others: String,
+    /// The module of each entry of a family, from the crate on.
+    modules: BTreeMap<String, String>,
 }
 impl Ptx {
+    /// The source of the list of all kernels.
+    fn list(&self) -> String {
+        let mut text = String::from(
+            "//! Every kernel, where all families are compiled: made by `cargo xtask ptx`; do not edit.\n\
+             use koel_simt::KernelSpec;\n\n\
+             /// What a launcher must know of each entry of the images.\n\
+             pub const ALL: &[&KernelSpec] = &[\n",
+        );
+        for module in self.modules.values() {
+            text += &format!("    &crate::{module}::SPEC,\n");
+        }
+        text + "];\n"
+    }
     fn of(&self, family: &str) -> String {
         [&*self.header, self.families.get(family).map_or("", String::as_str)].concat()
     }
@@ -92,11 +111,11 @@ fn families(built: &[Ptx; CPUS.len()]) -> BTreeMap<String, Texts> {
     names.map(|name| (name.clone(), built.each_ref().map(|ptx| ptx.of(name)))).collect()
 }
 
+/// Builds for all targets at a time: each is one crate, of which LLVM makes one thread.
 fn build_all(root: &Path, kernels: &Kernels) -> Result<[Ptx; CPUS.len()], String> {
-    let mut built = vec![];
-    for cpu in CPUS {
-        built.push(build(root, kernels, cpu)?);
-        println!("{cpu}: {}", built[built.len() - 1].summary());
+    let built = in_parallel(&CPUS, |cpu| build(root, kernels, cpu))?;
+    for (cpu, ptx) in CPUS.iter().zip(&built) {
+        println!("{cpu}: {}", ptx.summary());
     }
     built.try_into().map_err(|_| "one text a target".into())
 }
@@ -112,7 +131,12 @@ pub fn write(root: &Path, kernels: &Kernels) -> Result<(), String> {
     }
     match families(&built) {
         none if none.is_empty() => Ok(()),
-        families => images::write(&kernels.folder.join("images"), &Tools::new(root)?, &families),
+        families => {
+            let file = kernels.list();
+            std::fs::write(&file, built[0].list())
+                .map_err(|e| format!("{}: {e}", file.display()))?;
+            images::write(&kernels.folder.join("images"), &Tools::new(root)?, &families)
+        }
     }
 }
 
@@ -137,6 +161,12 @@ pub fn check(root: &Path, kernels: &Kernels, sample: bool) -> Result<(), String>
     match families(&built) {
         none if none.is_empty() => Ok(()),
         families => {
+            let file = kernels.list();
+            let list =
+                std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+            if list != built[0].list() {
+                return Err(format!("{} is not of these kernels", file.display()));
+            }
             let chips = sample.then(|| images::sample(crate::commit_number(root)));
             images::check(
                 &kernels.folder.join("images"),
@@ -251,6 +281,7 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
         .1;
     let (mut bounds, mut local_arrays, mut images) =
         (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+    let mut modules = BTreeMap::new();
     let (mut header, mut entries) = (vec![], BTreeMap::<String, Vec<String>>::new());
     let mut current: Option<String> = None;
     for line in raw.lines() {
@@ -280,6 +311,9 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
             let image = field("image=")?;
             if image != "-" {
                 images.insert(entry.clone(), image.to_lowercase());
+                let place = field("place=")?;
+                let (_, module) = place.split_once("::").ok_or(format!("bad line: {line}"))?;
+                modules.insert(entry.clone(), module.to_string());
             }
             if bounds.insert(entry.clone(), (threads, blocks)).is_some() {
                 return Err(format!("two kernels are called `{entry}`"));
@@ -360,7 +394,7 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
         |lines: &[String]| lines.iter().flat_map(|l| [l.as_str(), "\n"]).collect::<String>();
     let header = format!("// made by xtask with rustc {TOOLCHAIN} for {cpu}; do not edit\n")
         + &lines(&header);
-    let mut ptx = Ptx { header, families: BTreeMap::new(), others: String::new() };
+    let mut ptx = Ptx { header, families: BTreeMap::new(), others: String::new(), modules };
     for (name, body) in &entries {
         match images.get(name) {
             Some(image) => ptx.families.entry(image.clone()).or_default().push_str(&lines(body)),

@@ -2,7 +2,7 @@
 use crate::hash::{mix::mix, mulhi};
 
 /// What a bin is taken from: the key itself or its mix.
-pub trait Source {
+pub trait Source: 'static {
     /// What is stored in place of the key: a bijection of it.
     fn stored(key: u32) -> u32;
 }
@@ -23,9 +23,20 @@ impl Source for Hash {
     }
 }
 
-/// The bin of a stored key: its bits below the `drop` highest, as a fraction of their range, times
-/// the number of bins.
-#[inline(always)]
-pub fn bin_of(stored: u32, drop: u32, bins: u32) -> u32 {
-    mulhi(stored << (drop & 31), bins)
+/// How stored keys are divided into bins: a kernel's argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
+#[repr(C)]
+pub struct Binning {
+    /// How many bins there are.
+    pub bins: u32,
+    /// The highest bits of a stored key that do not count.
+    pub drop: u32,
+}
+impl Binning {
+    /// The bin of a stored key: the bits that count, as a fraction of their range, times the number
+    /// of bins.
+    #[inline(always)]
+    pub fn bin_of(self, stored: u32) -> u32 {
+        mulhi(stored << (self.drop & 31), self.bins)
+    }
 }

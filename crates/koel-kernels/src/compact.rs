@@ -1,6 +1,6 @@
 //! Stream compaction: the elements whose flag is set, in their order, in one pass.
-use crate::lookback::{sum_before, take_tile};
-use crate::moved::{Moved, Nothing, Values};
+use crate::lookback::{Tiles, sum_before, take_tile};
+use crate::moved::{FromTo, Moved, Nothing};
 use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
 
 const THREADS: u32 = 256;
@@ -18,19 +18,17 @@ pub const TILE: u32 = THREADS * ITEMS as u32;
 pub(crate) fn keep(
     t: Thread,
     n: u32,
-    epoch: u32,
     keeps: impl Fn(u32) -> bool,
     put: impl Fn(u32, u32),
     end: impl Fn(u32),
-    status: Buf<u64>,
-    ticket: Buf<u32>,
+    tiles: Tiles,
 ) {
     let mut shared = t.shared();
     let sums = shared.array::<u32>(32);
     let carry = shared.array::<u32>(1);
     let slot = shared.array::<u32>(1);
 
-    take_tile(t, ticket, slot);
+    take_tile(t, tiles.ticket, slot);
     t.barrier();
     let tile = slot.load(0);
     let mine = tile * TILE + t.warp_id() * (32 * ITEMS as u32) + t.lane();
@@ -52,7 +50,7 @@ pub(crate) fn keep(
     let (before_warp, own) = block::exclusive_sum(t, if t.lane() == 0 { kept } else { 0 }, sums);
     let before_warp = t.warp().shfl(before_warp, 0);
     if t.warp_id() == 0 {
-        let before_tile = sum_before(t, status, epoch, tile, own);
+        let before_tile = sum_before(t, tiles, tile, own);
         if t.lane() == 0 {
             carry.store(0, before_tile);
             if tile == t.grid_dim() - 1 {
@@ -69,69 +67,54 @@ pub(crate) fn keep(
     });
 }
 
+/// Keeps elements, and values with them, as the kernels here say.
 #[inline(always)]
-fn compact<T: Word, V: Moved>(
+fn keep_flagged<T: Word, V: Moved>(
     t: Thread,
     n: u32,
-    epoch: u32,
     flags: In<u8>,
-    input: In<T>,
-    output: Buf<T>,
+    elements: FromTo<T>,
     values: V,
     count: Buf<u32>,
-    status: Buf<u64>,
-    ticket: Buf<u32>,
+    tiles: Tiles,
 ) {
+    let FromTo { from: input, to: output } = elements;
     let put = |to, i| {
         output.store(to, input.get_stream(i));
         values.store(to, values.load(i));
     };
-    keep(
-        t,
-        n,
-        epoch,
-        |i| flags.get_stream(i) != 0,
-        put,
-        |kept| count.store(0, kept),
-        status,
-        ticket,
-    )
+    keep(t, n, |i| flags.get_stream(i) != 0, put, |kept| count.store(0, kept), tiles)
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident $(+ $v:ident)?;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
-    pub fn $name(
-        t: Thread,
-        n: u32,
-        epoch: u32,
-        flags: In<u8>,
-        input: In<$t>,
-        output: Buf<$t>,
-        $(values: In<$v>, values_out: Buf<$v>,)?
-        count: Buf<u32>,
-        status: Buf<u64>,
-        ticket: Buf<u32>,
-    ) {
-        let moved = Nothing;
-        $(let _ = moved; let moved = Values::<$v> { from: values, to: values_out };)?
-        compact::<$t, _>(t, n, epoch, flags, input, output, moved, count, status, ticket)
-    }
-)* } }
-entries! {
-    /// `output` = the elements whose flag is not 0, in their order; `count[0]` = how many. One
-    /// block a tile.
-    compact_u32 u32;
-    /// The same for 64-bit elements.
-    compact_u64 u64;
-    /// The same for 128-bit elements.
-    compact_u128 u128;
-    /// The same for pairs.
-    compact_u32_u32 u32 + u32;
-    /// The same for pairs.
-    compact_u32_u64 u32 + u64;
-    /// The same for pairs.
-    compact_u64_u32 u64 + u32;
-    /// The same for pairs.
-    compact_u64_u64 u64 + u64;
+/// Moves the elements whose flag is not 0, in their order; `count[0]` = how many. One block a
+/// [`TILE`].
+#[kernel(
+    image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4,
+    for T in [u32, u64, u128]
+)]
+pub fn compact<T: Word>(
+    t: Thread,
+    n: u32,
+    flags: In<u8>,
+    elements: FromTo<T>,
+    count: Buf<u32>,
+    tiles: Tiles,
+) {
+    keep_flagged(t, n, flags, elements, Nothing, count, tiles)
+}
+/// The same for pairs.
+#[kernel(
+    image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4,
+    for K in [u32, u64], V in [u32, u64]
+)]
+pub fn compact_pairs<K: Word, V: Word>(
+    t: Thread,
+    n: u32,
+    flags: In<u8>,
+    keys: FromTo<K>,
+    values: FromTo<V>,
+    count: Buf<u32>,
+    tiles: Tiles,
+) {
+    keep_flagged(t, n, flags, keys, values, count, tiles)
 }

@@ -3,9 +3,8 @@
 //! The values of a group are neighbours, and no group is empty. A block reduces the groups in a
 //! tile of values; a group that reaches over several tiles is put together from its parts
 //! afterwards, always in the same order: sums of `f32` too are the same in every run.
-use crate::map::layout::Number;
-use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, kernel, unroll};
+use crate::fold::{Fold, Max, MaxF32, Min, MinF32, Sum, SumF32};
+use koel_simt::{Buf, In, Thread, Word, kernel, unroll};
 
 /// Threads of a block.
 pub const THREADS: u32 = 256;
@@ -18,124 +17,6 @@ pub const TILE: u32 = THREADS * ITEMS as u32;
 const MANY: u32 = 64;
 /// In place of the group of a tile's first value, if it begins there.
 const NONE: u32 = u32::MAX;
-
-/// What becomes of the values of a group.
-pub trait Fold: Copy {
-    /// Of the caller.
-    type Value: Number;
-    /// What is known of some values, and in the end the result.
-    type Part: Number;
-    /// Of no value.
-    const NEUTRAL: Self::Part;
-    /// Of one value.
-    fn part(value: Self::Value) -> Self::Part;
-    /// Of two parts.
-    fn merge(a: Self::Part, b: Self::Part) -> Self::Part;
-    /// The result, of all values.
-    #[inline(always)]
-    fn result(all: Self::Part) -> Self::Part {
-        all
-    }
-}
-/// The sum, modulo 2^64.
-#[derive(Clone, Copy)]
-pub struct Sum<V>(PhantomData<V>);
-impl<V: Number> Fold for Sum<V> {
-    type Value = V;
-    type Part = u64;
-    const NEUTRAL: u64 = 0;
-    #[inline(always)]
-    fn part(value: V) -> u64 {
-        value.widened()
-    }
-    #[inline(always)]
-    fn merge(a: u64, b: u64) -> u64 {
-        a.wrapping_add(b)
-    }
-}
-macro_rules! extremes { ($($(#[$doc:meta])* $name:ident $t:ident $neutral:expr, $of:ident;)*) => { $(
-    $(#[$doc])*
-    #[derive(Clone, Copy)]
-    pub struct $name;
-    impl Fold for $name {
-        type Value = $t;
-        type Part = $t;
-        const NEUTRAL: $t = $neutral;
-        #[inline(always)]
-        fn part(value: $t) -> $t {
-            value
-        }
-        #[inline(always)]
-        fn merge(a: $t, b: $t) -> $t {
-            a.$of(b)
-        }
-    }
-)* } }
-extremes! {
-    /// The least.
-    MinU32 u32 u32::MAX, min;
-    /// The least.
-    MinU64 u64 u64::MAX, min;
-    /// The greatest.
-    MaxU32 u32 0, max;
-    /// The greatest.
-    MaxU64 u64 0, max;
-}
-/// The sum of `f32`, of which values and results are the bits.
-#[derive(Clone, Copy)]
-pub struct SumF32;
-impl Fold for SumF32 {
-    type Value = u32;
-    type Part = u32;
-    // The sum of this and -0 is -0.
-    const NEUTRAL: u32 = 1 << 31;
-    #[inline(always)]
-    fn part(value: u32) -> u32 {
-        value
-    }
-    #[inline(always)]
-    fn merge(a: u32, b: u32) -> u32 {
-        (f32::from_bits(a) + f32::from_bits(b)).to_bits()
-    }
-}
-/// The bits of an `f32` as a number of the same order, as of `f32::total_cmp`.
-#[inline(always)]
-fn ordered(bits: u32) -> u32 {
-    bits ^ if bits >> 31 != 0 { !0 } else { 1 << 31 }
-}
-/// The bits again.
-#[inline(always)]
-fn unordered(number: u32) -> u32 {
-    number ^ if number >> 31 != 0 { 1 << 31 } else { !0 }
-}
-macro_rules! extremes_f32 { ($($(#[$doc:meta])* $name:ident $neutral:expr, $of:ident;)*) => { $(
-    $(#[$doc])*
-    #[derive(Clone, Copy)]
-    pub struct $name;
-    impl Fold for $name {
-        type Value = u32;
-        type Part = u32;
-        const NEUTRAL: u32 = $neutral;
-        #[inline(always)]
-        fn part(value: u32) -> u32 {
-            ordered(value)
-        }
-        #[inline(always)]
-        fn merge(a: u32, b: u32) -> u32 {
-            a.$of(b)
-        }
-        #[inline(always)]
-        fn result(all: u32) -> u32 {
-            unordered(all)
-        }
-    }
-)* } }
-extremes_f32! {
-    /// The least `f32`, in the order of `f32::total_cmp`.
-    MinF32 u32::MAX, min;
-    /// The greatest `f32`.
-    MaxF32 0, max;
-}
 
 /// The group of a value.
 #[inline(always)]
@@ -152,17 +33,46 @@ fn group_of(groups: u32, starts: In<u32>, place: u32) -> u32 {
     from
 }
 
-#[inline(always)]
-fn reduce<F: Fold>(
+/// Values that are in groups: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct GroupedIn<V: Word> {
+    /// Where each group begins, and where the last one ends.
+    pub starts: In<u32>,
+    /// `n` of them, group by group.
+    pub values: In<V>,
+    /// How many values there are.
+    pub n: u32,
+    /// How many groups there are.
+    pub groups: u32,
+}
+/// Parts of groups that began in an earlier tile: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct PartsOut<P: Word> {
+    /// One a tile: the group of its first value, or all ones if that begins there.
+    pub firsts: Buf<u32>,
+    /// One a tile: the part of that group.
+    pub heads: Buf<P>,
+}
+
+/// The result of each group whose values are all in one tile. Of others, `out` gets the part in
+/// their first tile, and `parts` those in each later one. One block a [`TILE`].
+#[kernel(
+    image = GROUPS, threads = 256, min_blocks = 4,
+    shared = TILE * size_of::<F::Part>() as u32 + 8,
+    for F in [
+        Sum<u32>, Sum<u64>, Min<u32>, Min<u64>, Max<u32>, Max<u64>, SumF32, MinF32, MaxF32
+    ]
+)]
+pub fn group_reduce<F: Fold>(
     t: Thread,
-    n: u32,
-    groups: u32,
-    starts: In<u32>,
-    values: In<F::Value>,
-    firsts: Buf<u32>,
-    heads: Buf<F::Part>,
+    grouped: GroupedIn<F::Value>,
+    parts: PartsOut<F::Part>,
     out: Buf<F::Part>,
 ) {
+    let GroupedIn { starts, values, n, groups } = grouped;
+    let PartsOut { firsts, heads } = parts;
     let mut shared = t.shared();
     let tile = shared.array::<F::Part>(TILE);
     let ends = shared.array::<u32>(2);
@@ -199,7 +109,7 @@ fn reduce<F: Fold>(
         let mut group = first + id;
         while group <= last {
             let (from, to, mut at, stop) = places(group);
-            let mut part = F::NEUTRAL;
+            let mut part = F::neutral();
             while at < stop {
                 part = F::merge(part, tile.load(at));
                 at += 1;
@@ -211,7 +121,7 @@ fn reduce<F: Fold>(
         let mut group = first + t.warp_id();
         while group <= last {
             let (from, to, start, stop) = places(group);
-            let (mut part, mut at) = (F::NEUTRAL, start + t.lane());
+            let (mut part, mut at) = (F::neutral(), start + t.lane());
             while at < stop {
                 part = F::merge(part, tile.load(at));
                 at += 32;
@@ -225,9 +135,15 @@ fn reduce<F: Fold>(
     }
 }
 
-/// A warp for each tile: puts the group together that ends there and began in another one.
-#[inline(always)]
-fn join<F: Fold>(
+/// Puts the groups together of which there are parts. A warp for each tile: that of the group that
+/// ends there and began in another one.
+#[kernel(
+    image = GROUPS, threads = 256,
+    for F in [
+        Sum<u32>, Sum<u64>, Min<u32>, Min<u64>, Max<u32>, Max<u64>, SumF32, MinF32, MaxF32
+    ]
+)]
+pub fn group_reduce_join<F: Fold>(
     t: Thread,
     n: u32,
     starts: In<u32>,
@@ -247,7 +163,7 @@ fn join<F: Fold>(
     if to.div_ceil(TILE) > tile + 1 {
         return;
     }
-    let (mut part, mut at) = (F::NEUTRAL, from / TILE + 1 + t.lane());
+    let (mut part, mut at) = (F::neutral(), from / TILE + 1 + t.lane());
     while at <= tile {
         part = F::merge(part, heads.get(at));
         at += 32;
@@ -256,39 +172,4 @@ fn join<F: Fold>(
     if t.lane() == 0 {
         out.store(group, F::result(F::merge(out.load_relaxed(group), part)));
     }
-}
-
-macro_rules! entries { ($($reduce:ident $join:ident $fold:ty, $value:ty, $part:ty;)*) => { $(
-    /// The result of each group whose values are all in one tile. Of others, `out` gets the part in
-    /// their first tile, and `heads` the parts in each later one, whose first value is of group
-    /// `firsts`. `groups` begin at `starts`, and the last one ends there. One block a [`TILE`].
-    #[kernel(image = GROUPS, threads = 256, min_blocks = 4, shared = TILE * size_of::<$part>() as u32 + 8)]
-    pub fn $reduce(
-        t: Thread,
-        n: u32,
-        groups: u32,
-        starts: In<u32>,
-        values: In<$value>,
-        firsts: Buf<u32>,
-        heads: Buf<$part>,
-        out: Buf<$part>,
-    ) {
-        reduce::<$fold>(t, n, groups, starts, values, firsts, heads, out)
-    }
-    /// The groups of which there are parts. A warp a tile.
-    #[kernel(image = GROUPS, threads = 256)]
-    pub fn $join(t: Thread, n: u32, starts: In<u32>, firsts: In<u32>, heads: In<$part>, out: Buf<$part>) {
-        join::<$fold>(t, n, starts, firsts, heads, out)
-    }
-)* } }
-entries! {
-    group_sum_u32 group_sum_join_u32 Sum<u32>, u32, u64;
-    group_sum_u64 group_sum_join_u64 Sum<u64>, u64, u64;
-    group_min_u32 group_min_join_u32 MinU32, u32, u32;
-    group_min_u64 group_min_join_u64 MinU64, u64, u64;
-    group_max_u32 group_max_join_u32 MaxU32, u32, u32;
-    group_max_u64 group_max_join_u64 MaxU64, u64, u64;
-    group_sum_f32 group_sum_join_f32 SumF32, u32, u32;
-    group_min_f32 group_min_join_f32 MinF32, u32, u32;
-    group_max_f32 group_max_join_f32 MaxF32, u32, u32;
 }

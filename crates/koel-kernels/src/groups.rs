@@ -4,46 +4,40 @@
 //! group `g` among the sorted keys.
 use crate::compact::keep;
 use crate::hash::{mix::mix, mulhi};
-use crate::map::find::Table;
+use crate::lookback::Tiles;
+use crate::map::find::MapRef;
 use crate::map::layout::{Layout, Narrow, Number, Wide};
 use core::ops::Range;
-use koel_simt::{Buf, In, Scalar, Thread, Word, block, kernel, unroll};
+use koel_simt::{Arg, Buf, In, Scalar, Thread, Word, block, kernel, unroll};
 
-/// Threads of a block of all kernels here but [`runs`](fn@runs_u32).
+/// Threads of a block of all kernels here but [`runs`](fn@runs).
 pub const THREADS: u32 = 256;
-/// Queries of a block that [retrieves](fn@retrieve_u32) values.
+/// Queries of a block that [retrieves](fn@retrieve) values.
 pub const QUERIES: u32 = THREADS;
 /// Values of a group that those blocks write; what there is beyond is shared out among others.
 pub const LONG: u32 = 4096;
 
-/// A multimap as a kernel sees it: the table tells the group of a key.
-#[derive(Clone, Copy)]
-pub struct MultiTable<L: Layout<Value = u32>, V> {
+/// A multimap as kernels see it: one parameter of a kernel. The table tells the group of a key.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct MultiMapRef<L: Layout<Value = u32>, V: Scalar> {
     /// The group of each key.
-    pub table: Table<L>,
+    pub table: MapRef<L>,
     /// Where groups begin among the values, and where the last one ends.
     pub starts: In<u32>,
     /// The values, group by group.
     pub values: In<V>,
 }
-impl<L: Layout<Value = u32>, V: Scalar> MultiTable<L, V> {
+impl<L: Layout<Value = u32>, V: Scalar> MultiMapRef<L, V> {
     /// The same for host code outside of a kernel, which can then look keys up.
     ///
     /// # Safety
     /// It is on a device whose memory is the host's, and is there and not changed as long as the
     /// result is used.
     #[cfg(not(target_arch = "nvptx64"))]
-    pub unsafe fn on_host(self) -> MultiTable<L, V> {
-        use koel_simt::Arg;
-        let (starts, values) = (self.starts, self.values);
+    pub unsafe fn on_host(self) -> MultiMapRef<L, V> {
         // SAFETY: the caller's.
-        unsafe {
-            MultiTable {
-                table: self.table.on_host(),
-                starts: starts.native(),
-                values: values.native(),
-            }
-        }
+        unsafe { koel_simt::Arg::native(self) }
     }
     /// Where the values of a key are.
     #[inline(always)]
@@ -64,18 +58,24 @@ impl<L: Layout<Value = u32>, V: Scalar> MultiTable<L, V> {
     }
 }
 
-#[inline(always)]
-fn runs<K: Number>(
-    t: Thread,
-    n: u32,
-    epoch: u32,
-    keys: In<K>,
-    distinct: Buf<K>,
-    starts: Buf<u32>,
-    count: Buf<u32>,
-    status: Buf<u64>,
-    ticket: Buf<u32>,
-) {
+/// Where runs of equal keys go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct RunsOut<K: Number> {
+    /// The key of each run.
+    pub distinct: Buf<K>,
+    /// Where each begins; behind the last, the number of keys.
+    pub starts: Buf<u32>,
+    /// How many there are.
+    pub count: Buf<u32>,
+}
+
+/// Runs of equal keys. One block for each [`TILE`](crate::compact::TILE) of keys.
+#[kernel(
+    image = GROUPS, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4, for K in [u32, u64]
+)]
+pub fn runs<K: Number>(t: Thread, n: u32, keys: In<K>, to: RunsOut<K>, tiles: Tiles) {
+    let RunsOut { distinct, starts, count } = to;
     let begins = |i| i == 0 || keys.get(i) != keys.get(i - 1);
     let put = |to, i| {
         distinct.store(to, keys.get(i));
@@ -85,7 +85,7 @@ fn runs<K: Number>(
         starts.store(runs, n);
         count.store(0, runs);
     };
-    keep(t, n, epoch, begins, put, end, status, ticket)
+    keep(t, n, begins, put, end, tiles)
 }
 
 /// Element `i` of the thread, if there are so many.
@@ -102,8 +102,9 @@ pub fn group_numbers(t: Thread, n: u32, numbers: Buf<u32>) {
     }
 }
 
-#[inline(always)]
-fn keys_of<K: Word>(
+/// `out[i]` = the key of group `ids[i]`, or `missing` if there is none. A thread each.
+#[kernel(image = GROUPS, threads = 256, for K in [u32, u64, u128])]
+pub fn group_keys<K: Word + Arg>(
     t: Thread,
     n: u32,
     groups: u32,
@@ -161,21 +162,33 @@ pub fn group_sizes(t: Thread, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
     }
 }
 
+/// Values that queries retrieve: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Retrieval<V: Number> {
+    /// Where the values of query `i` begin among all values.
+    pub begins: In<u32>,
+    /// They go from `offsets[i]` to `offsets[i + 1]`.
+    pub offsets: In<u64>,
+    /// All values.
+    pub values: In<V>,
+    /// Where they go.
+    pub out: Buf<V>,
+    /// How many of these places there are.
+    pub room: u64,
+    /// How many values there are.
+    pub held: u32,
+    /// How many queries.
+    pub n: u32,
+}
+
 /// The values of the groups that neighbouring queries ask for are neighbours in the output: the
 /// threads of a block write them one after the other, and look for each one's query. What a group
-/// has beyond [`LONG`] values they leave to [`retrieve_rest`].
-#[inline(always)]
-fn retrieve<V: Number>(
-    t: Thread,
-    n: u32,
-    begins: In<u32>,
-    offsets: In<u64>,
-    room: u64,
-    held: u32,
-    values: In<V>,
-    out: Buf<V>,
-    rest: Buf<u32>,
-) {
+/// has beyond [`LONG`] values they leave to [`retrieve_rest`](fn@retrieve_rest): `rest[0]` becomes
+/// 1. One block for each [`QUERIES`].
+#[kernel(image = GROUPS, threads = 256, shared = 256 * 12, for V in [u32, u64])]
+pub fn retrieve<V: Number>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
+    let Retrieval { begins, offsets, values, out, room, held, n } = of;
     let mut shared = t.shared();
     let to = shared.array::<u64>(QUERIES);
     let from = shared.array::<u32>(QUERIES);
@@ -214,21 +227,12 @@ fn retrieve<V: Number>(
     }
 }
 
-/// The values of long groups beyond the first [`LONG`] of each. The output is cut into parts of so
-/// many, one for each block; what was left there is of one group, the one that its first place
-/// belongs to.
-#[inline(always)]
-fn retrieve_rest<V: Number>(
-    t: Thread,
-    n: u32,
-    begins: In<u32>,
-    offsets: In<u64>,
-    room: u64,
-    held: u32,
-    values: In<V>,
-    out: Buf<V>,
-    rest: In<u32>,
-) {
+/// The values of long groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. The output is
+/// cut into parts of so many, one for each block; what was left there is of one group, the one that
+/// its first place belongs to. There must be a query.
+#[kernel(image = GROUPS, threads = 256, for V in [u32, u64])]
+pub fn retrieve_rest<V: Number>(t: Thread, of: Retrieval<V>, rest: In<u32>) {
+    let Retrieval { begins, offsets, values, out, room, held, n } = of;
     let first = t.block() as u64 * LONG as u64;
     if rest.get(0) == 0 || first >= offsets.get(n) {
         return;
@@ -255,86 +259,19 @@ fn retrieve_rest<V: Number>(
     }
 }
 
-macro_rules! entries { ($($runs:ident $retrieve:ident $rest:ident $t:ty;)*) => { $(
-    /// Runs of equal keys: run `r` is of `distinct[r]` and begins at `starts[r]`; `count[0]` = how
-    /// many there are, and `starts` behind the last of them is `n`. One block for each
-    /// [`TILE`](crate::compact::TILE) of keys.
-    #[kernel(image = GROUPS, threads = 256, min_blocks = 4, shared = 32 * 4 + 4 + 4)]
-    pub fn $runs(
-        t: Thread,
-        n: u32,
-        epoch: u32,
-        keys: In<$t>,
-        distinct: Buf<$t>,
-        starts: Buf<u32>,
-        count: Buf<u32>,
-        status: Buf<u64>,
-        ticket: Buf<u32>,
-    ) {
-        runs::<$t>(t, n, epoch, keys, distinct, starts, count, status, ticket)
-    }
-    /// Values from `begins[i]` on to `out`, from `offsets[i]` to `offsets[i + 1]`; none from `room`
-    /// on, and of each group [`LONG`]. There are `held` values. `rest[0]` becomes 1 if a group has
-    /// more. One block for each [`QUERIES`].
-    #[kernel(image = GROUPS, threads = 256, shared = 256 * 12)]
-    pub fn $retrieve(
-        t: Thread,
-        n: u32,
-        begins: In<u32>,
-        offsets: In<u64>,
-        room: u64,
-        held: u32,
-        values: In<$t>,
-        out: Buf<$t>,
-        rest: Buf<u32>,
-    ) {
-        retrieve::<$t>(t, n, begins, offsets, room, held, values, out, rest)
-    }
-    /// The values of these groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. One
-    /// block for each [`LONG`] of `out`. There must be a query.
-    #[kernel(image = GROUPS, threads = 256)]
-    pub fn $rest(
-        t: Thread,
-        n: u32,
-        begins: In<u32>,
-        offsets: In<u64>,
-        room: u64,
-        held: u32,
-        values: In<$t>,
-        out: Buf<$t>,
-        rest: In<u32>,
-    ) {
-        retrieve_rest::<$t>(t, n, begins, offsets, room, held, values, out, rest)
-    }
-)* } }
-entries! {
-    runs_u32 retrieve_u32 retrieve_rest_u32 u32;
-    runs_u64 retrieve_u64 retrieve_rest_u64 u64;
-}
-macro_rules! keys_entries { ($($keys_of:ident $t:ty;)*) => { $(
-    /// `out[i]` = the key of group `ids[i]`, or `missing` if there is none. A thread each.
-    #[kernel(image = GROUPS, threads = 256)]
-    pub fn $keys_of(t: Thread, n: u32, groups: u32, missing: $t, ids: In<u32>, keys: In<$t>, out: Buf<$t>) {
-        keys_of::<$t>(t, n, groups, missing, ids, keys, out)
-    }
-)* } }
-keys_entries! {
-    group_keys_u32 u32;
-    group_keys_u64 u64;
-    group_keys_u128 u128;
-}
-
-/// Keys that a block [samples](fn@group_sample_u32).
+/// Keys that a block [samples](fn@group_sample).
 pub const SAMPLE: u32 = 4096;
 /// Blocks that sample.
 pub const SAMPLES: u32 = 16;
 /// Slots of the table of such a block.
 const SAMPLE_SLOTS: u32 = 2 * SAMPLE;
 
-/// Each block draws [`SAMPLE`] keys at random, some of them perhaps twice, and counts the couples
-/// of equal ones.
-#[inline(always)]
-fn sample<L: Layout>(t: Thread, n: u32, keys: In<L::Key>, couples: Buf<u32>) {
+/// Each block draws [`SAMPLE`] keys at random, some of them perhaps twice, and raises `couples[0]` by
+/// the couples of equal ones: [`SAMPLES`] blocks. There must be a key.
+#[kernel(
+    image = GROUPS, threads = 256, shared = 2 * SAMPLE_SLOTS * 4, for L in [Narrow, Wide<u64, u64>]
+)]
+pub fn group_sample<L: Layout>(t: Thread, n: u32, keys: In<L::Key>, couples: Buf<u32>) {
     const NONE: u32 = u32::MAX;
     let mut shared = t.shared();
     let table = shared.array::<u32>(SAMPLE_SLOTS);
@@ -367,17 +304,4 @@ fn sample<L: Layout>(t: Thread, n: u32, keys: In<L::Key>, couples: Buf<u32>) {
     if t.lane() == 31 && found != 0 {
         couples.fetch_add(0, found);
     }
-}
-
-macro_rules! samples { ($($sample:ident $layout:ty, $t:ty;)*) => { $(
-    /// Raises `couples[0]` by the couples of equal keys that each block finds among [`SAMPLE`]
-    /// keys, drawn at random, some of them perhaps twice: [`SAMPLES`] blocks. There must be a key.
-    #[kernel(image = GROUPS, threads = 256, shared = 2 * SAMPLE_SLOTS * 4)]
-    pub fn $sample(t: Thread, n: u32, keys: In<$t>, couples: Buf<u32>) {
-        sample::<$layout>(t, n, keys, couples)
-    }
-)* } }
-samples! {
-    group_sample_u32 Narrow, u32;
-    group_sample_u64 Wide<u64, u64>, u64;
 }

@@ -1,5 +1,5 @@
 //! How many keys fall into each bin.
-use crate::bins::{Bits, Hash, Source, bin_of};
+use crate::bins::{Binning, Bits, Hash, Source};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 const THREADS: u32 = 256;
@@ -12,7 +12,7 @@ pub const MAX_SHARED_BINS: u32 = 8192;
 
 /// Calls `f` for every key, over the whole grid.
 #[inline(always)]
-pub(crate) fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl Fn(u32)) {
+fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl Fn(u32)) {
     let threads = t.grid_dim() * t.block_dim();
     let mut i = t.global_id();
     if aligned != 0 {
@@ -41,16 +41,21 @@ pub(crate) fn each_key(t: Thread, aligned: u32, n: u32, keys: In<u32>, f: impl F
     }
 }
 
-#[inline(always)]
-fn in_shared<S: Source>(
+/// `counts[b]` += keys in bin `b`: counted in shared memory, one global add per block and bin.
+/// `aligned`: the keys begin on a multiple of sixteen bytes.
+#[kernel(
+    image = PRIMITIVES, threads = 256, min_blocks = 4, shared = binning.bins * 4,
+    for S in [Bits, Hash]
+)]
+pub fn histogram_shared<S: Source>(
     t: Thread,
-    drop: u32,
-    bins: u32,
+    binning: Binning,
     aligned: u32,
     n: u32,
     keys: In<u32>,
     counts: Buf<u32>,
 ) {
+    let bins = binning.bins;
     let own = t.shared().array::<u32>(bins);
     let mut i = t.id();
     while i < bins {
@@ -59,7 +64,7 @@ fn in_shared<S: Source>(
     }
     t.barrier();
     each_key(t, aligned, n, keys, |key| {
-        own.fetch_add(bin_of(S::stored(key), drop, bins), 1);
+        own.fetch_add(binning.bin_of(S::stored(key)), 1);
     });
     t.barrier();
     let mut i = t.id();
@@ -71,38 +76,17 @@ fn in_shared<S: Source>(
         i += THREADS;
     }
 }
-#[inline(always)]
-fn in_global<S: Source>(
+/// The same with one global add per key.
+#[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, for S in [Bits, Hash])]
+pub fn histogram_global<S: Source>(
     t: Thread,
-    drop: u32,
-    bins: u32,
+    binning: Binning,
     aligned: u32,
     n: u32,
     keys: In<u32>,
     counts: Buf<u32>,
 ) {
     each_key(t, aligned, n, keys, |key| {
-        counts.fetch_add(bin_of(S::stored(key), drop, bins), 1);
+        counts.fetch_add(binning.bin_of(S::stored(key)), 1);
     });
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $shared:ident $global:ident $s:ident;)*) => { $(
-    $(#[$doc])*
-    /// Counted in shared memory, one global add per block and bin.
-    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = bins * 4)]
-    pub fn $shared(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
-        in_shared::<$s>(t, drop, bins, aligned, n, keys, counts)
-    }
-    $(#[$doc])*
-    /// One global add per key.
-    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4)]
-    pub fn $global(t: Thread, drop: u32, bins: u32, aligned: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
-        in_global::<$s>(t, drop, bins, aligned, n, keys, counts)
-    }
-)* } }
-entries! {
-    /// `counts[b]` += keys whose bits name bin `b`.
-    histogram_bits_shared histogram_bits_global Bits;
-    /// `counts[b]` += keys whose mix names bin `b`.
-    histogram_hash_shared histogram_hash_global Hash;
 }

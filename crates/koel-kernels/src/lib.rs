@@ -20,6 +20,7 @@ pub mod compact;
     not(target_arch = "nvptx64")
 ))]
 pub mod entries;
+pub mod fold;
 pub mod group_reduce;
 pub mod groups;
 pub mod hash;
@@ -29,6 +30,8 @@ pub mod images;
 pub mod keys128;
 pub mod lookback;
 pub mod map;
+#[cfg(any(feature = "spatial", feature = "vision", target_arch = "nvptx64"))]
+pub mod math;
 pub mod moved;
 pub mod partition;
 pub mod probe;

@@ -15,6 +15,18 @@ pub const PREFIX: u32 = 2;
 /// Epochs are from 1 to this.
 pub const MAX_EPOCH: u32 = (1 << 30) - 1;
 
+/// What the tiles of a launch share: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Tiles {
+    /// Status words, as many a tile as the kernel needs; none is of this epoch before the launch.
+    pub status: Buf<u64>,
+    /// One counter of the tiles that were taken; zero before the launch and after it.
+    pub ticket: Buf<u32>,
+    /// The launch's epoch: 1 to [`MAX_EPOCH`].
+    pub epoch: u32,
+}
+
 /// A status word.
 #[inline(always)]
 pub fn pack(epoch: u32, state: u32, value: u32) -> u64 {
@@ -38,9 +50,9 @@ pub trait Carried: Scalar {
     /// Wrapping difference.
     fn minus(self, other: Self) -> Self;
     /// Makes state and value known.
-    fn publish(self, status: Buf<u64>, epoch: u32, tile: u32, state: u32);
+    fn publish(self, tiles: Tiles, tile: u32, state: u32);
     /// What is known of a tile; state 0 if nothing yet.
-    fn read(status: Buf<u64>, epoch: u32, tile: u32) -> (u32, Self);
+    fn read(tiles: Tiles, tile: u32) -> (u32, Self);
 }
 impl Carried for u32 {
     const WORDS: u32 = 1;
@@ -55,12 +67,12 @@ impl Carried for u32 {
     }
     #[inline(always)]
     #[track_caller]
-    fn publish(self, status: Buf<u64>, epoch: u32, tile: u32, state: u32) {
+    fn publish(self, Tiles { status, epoch, .. }: Tiles, tile: u32, state: u32) {
         status.store_relaxed(tile, pack(epoch, state, self));
     }
     #[inline(always)]
     #[track_caller]
-    fn read(status: Buf<u64>, epoch: u32, tile: u32) -> (u32, u32) {
+    fn read(Tiles { status, epoch, .. }: Tiles, tile: u32) -> (u32, u32) {
         unpack(epoch, status.load_relaxed(tile))
     }
 }
@@ -79,13 +91,13 @@ impl Carried for u64 {
     }
     #[inline(always)]
     #[track_caller]
-    fn publish(self, status: Buf<u64>, epoch: u32, tile: u32, state: u32) {
+    fn publish(self, Tiles { status, epoch, .. }: Tiles, tile: u32, state: u32) {
         status.store_relaxed(2 * tile, pack(epoch, state, self as u32));
         status.store_relaxed(2 * tile + 1, pack(epoch, state, (self >> 32) as u32));
     }
     #[inline(always)]
     #[track_caller]
-    fn read(status: Buf<u64>, epoch: u32, tile: u32) -> (u32, u64) {
+    fn read(Tiles { status, epoch, .. }: Tiles, tile: u32) -> (u32, u64) {
         let (a, low) = unpack(epoch, status.load_relaxed(2 * tile));
         let (b, high) = unpack(epoch, status.load_relaxed(2 * tile + 1));
         (if a == b { a } else { 0 }, (high as u64) << 32 | low as u64)
@@ -110,9 +122,9 @@ pub fn take_tile(t: Thread, ticket: Buf<u32>, slot: Shared<u32>) {
 /// one warp of the block.
 #[inline(always)]
 #[track_caller]
-pub fn sum_before<T: Carried>(t: Thread, status: Buf<u64>, epoch: u32, tile: u32, own: T) -> T {
+pub fn sum_before<T: Carried>(t: Thread, tiles: Tiles, tile: u32, own: T) -> T {
     if t.lane() == 0 {
-        own.publish(status, epoch, tile, if tile == 0 { PREFIX } else { AGGREGATE });
+        own.publish(tiles, tile, if tile == 0 { PREFIX } else { AGGREGATE });
     }
     let (mut sum, mut end) = (T::ZERO, tile);
     while end != 0 {
@@ -122,7 +134,7 @@ pub fn sum_before<T: Carried>(t: Thread, status: Buf<u64>, epoch: u32, tile: u32
             // too.
             (state, value) = (PREFIX, T::ZERO);
             if t.lane() < end {
-                (state, value) = T::read(status, epoch, end - 1 - t.lane());
+                (state, value) = T::read(tiles, end - 1 - t.lane());
             }
             if t.warp().all(state != 0) {
                 break;
@@ -137,7 +149,7 @@ pub fn sum_before<T: Carried>(t: Thread, status: Buf<u64>, epoch: u32, tile: u32
         end -= 32;
     }
     if t.lane() == 0 && tile != 0 {
-        sum.plus(own).publish(status, epoch, tile, PREFIX);
+        sum.plus(own).publish(tiles, tile, PREFIX);
     }
     sum
 }

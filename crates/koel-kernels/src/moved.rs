@@ -4,11 +4,9 @@ use koel_simt::{Buf, In, Shared, SharedMem, Word};
 /// Values that follow their keys from one array to another.
 pub trait Moved: Copy {
     /// One of them.
-    type Value: Copy;
+    type Value: Copy + Default;
     /// Staging room in shared memory.
     type Tile: Copy;
-    /// Something to begin an array with.
-    const NONE: Self::Value;
     /// Room for `len` values.
     fn tile(shared: &mut SharedMem, len: usize) -> Self::Tile;
     /// Value `i` of the input.
@@ -27,7 +25,6 @@ pub struct Nothing;
 impl Moved for Nothing {
     type Value = ();
     type Tile = ();
-    const NONE: () = ();
     #[inline(always)]
     fn tile(_: &mut SharedMem, _: usize) {}
     #[inline(always)]
@@ -40,29 +37,18 @@ impl Moved for Nothing {
     fn staged(_: (), _: u32) {}
 }
 
-/// Values, from where to where.
-#[derive(Clone, Copy)]
-pub struct Values<V> {
-    /// read
-    pub from: In<V>,
-    /// written
-    pub to: Buf<V>,
+/// Elements that move from one array to another: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct FromTo<T: Word> {
+    /// Where they are.
+    pub from: In<T>,
+    /// Where they go.
+    pub to: Buf<T>,
 }
-/// A word with a zero.
-pub trait Zero: Word {
-    /// Zero.
-    const ZERO: Self;
-}
-impl Zero for u32 {
-    const ZERO: u32 = 0;
-}
-impl Zero for u64 {
-    const ZERO: u64 = 0;
-}
-impl<V: Zero> Moved for Values<V> {
+impl<V: Word> Moved for FromTo<V> {
     type Value = V;
     type Tile = Shared<V>;
-    const NONE: V = V::ZERO;
     #[inline(always)]
     #[track_caller]
     fn tile(shared: &mut SharedMem, len: usize) -> Shared<V> {

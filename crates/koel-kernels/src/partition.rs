@@ -1,6 +1,6 @@
 //! One-pass partition of pairs: a block sorts its tile by bin in shared memory, reserves room with
 //! one global add per bin, and writes each bin's run coalesced.
-use crate::bins::{Bits, Hash, Source, bin_of};
+use crate::bins::{Binning, Bits, Hash, Source};
 use crate::map::layout::Number;
 use koel_simt::{Buf, In, Shared, Thread, Word, block, kernel, unroll};
 
@@ -360,7 +360,35 @@ pub fn fits(room: u32, taken: u32, run: u32) -> bool {
     taken <= room && run <= room - taken
 }
 
-/// `stride`: from the beginning of a bin's room to that of the next. `room`: places of a bin.
+/// Pairs that are partitioned: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct PairsIn {
+    /// `n` of them.
+    pub keys: In<u32>,
+    /// `n` of them.
+    pub values: In<u32>,
+    /// How many pairs there are.
+    pub n: u32,
+    /// Not 0: keys and values begin on multiples of 16 bytes.
+    pub aligned: u32,
+}
+/// Where pairs go, each bin to a room of its own: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct RoomsOut {
+    /// The rooms.
+    pub pairs: Buf<u64>,
+    /// Pairs that came to each bin.
+    pub cursors: Buf<u32>,
+    /// One counter of the pairs that found no place.
+    pub overflow: Buf<u32>,
+    /// Places from the beginning of a room to that of the next.
+    pub stride: u32,
+    /// Places of a room.
+    pub room: u32,
+}
+
 #[inline(always)]
 fn partition<
     S: Source,
@@ -370,18 +398,12 @@ fn partition<
     const PER: usize,
 >(
     t: Thread,
-    drop: u32,
-    bins: u32,
-    stride: u32,
-    room: u32,
-    aligned: u32,
-    n: u32,
-    keys: In<u32>,
-    values: In<u32>,
-    out: Buf<u64>,
-    cursors: Buf<u32>,
-    overflow: Buf<u32>,
+    binning: Binning,
+    input: PairsIn,
+    to: RoomsOut,
 ) {
+    let PairsIn { keys, values, n, aligned } = input;
+    let RoomsOut { pairs: out, cursors, overflow, stride, room } = to;
     let tile =
         load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, 0, |key, value| {
             (value as u64) << 32 | S::stored(key) as u64
@@ -394,48 +416,35 @@ fn partition<
             NOWHERE
         }
     };
-    let bin = |e: u64| bin_of(e as u32, drop, bins);
+    let bin = |e: u64| binning.bin_of(e as u32);
     let put = |to: u32, e| out.store(to, e);
     scatter::<_, THREADS, ITEMS, BINS, PER, _>(
         t, tile, AsTheyCome, bin, 0, cursors, place, put, put,
     )
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $s:ident, $th:literal $blocks:literal $items:literal $bins:literal $per:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = PRIMITIVES, threads = $th, min_blocks = $blocks, shared = Shape { threads: $th, items: $items, bins: $bins }.shared())]
-    pub fn $name(
-        t: Thread,
-        drop: u32,
-        bins: u32,
-        stride: u32,
-        room: u32,
-        aligned: u32,
-        n: u32,
-        keys: In<u32>,
-        values: In<u32>,
-        out: Buf<u64>,
-        cursors: Buf<u32>,
-        overflow: Buf<u32>,
-    ) {
-        partition::<$s, $th, $items, $bins, $per>(t, drop, bins, stride, room, aligned, n, keys, values, out, cursors, overflow)
-    }
-)* } }
-entries! {
-    /// Pairs `value << 32 | key` to the rooms of their bins: bin `b`'s `i`-th to `out[b * stride +
-    /// i]`, `i` from `cursors[b]` on, which is raised. What finds no place is counted in
-    /// `overflow[0]`. [`NARROW`], by bits of the key.
-    partition_bits_narrow Bits, 384 2 20 256 1;
-    /// The same with the key mixed, by its mix.
-    partition_hash_narrow Hash, 384 2 20 256 1;
-    /// [`SMALL`], by bits of the key.
-    partition_bits_small Bits, 512 1 12 1024 2;
-    /// [`SMALL`], with the key mixed.
-    partition_hash_small Hash, 512 1 12 1024 2;
-    /// [`WIDE`], by bits of the key.
-    partition_bits_wide Bits, 1024 1 16 1024 1;
-    /// [`WIDE`], with the key mixed.
-    partition_hash_wide Hash, 1024 1 16 1024 1;
+/// Pairs `value << 32 | stored key` to the rooms of their bins: bin `b`'s `i`-th to `pairs[b *
+/// stride + i]`, `i` from `cursors[b]` on, which is raised. What finds no place is counted in
+/// `overflow[0]`. One block a tile of [`NARROW`].
+#[kernel(
+    image = PRIMITIVES, threads = 384, min_blocks = 2, shared = NARROW.shared(),
+    for S in [Bits, Hash]
+)]
+pub fn partition_narrow<S: Source>(t: Thread, binning: Binning, input: PairsIn, to: RoomsOut) {
+    const { assert!(NARROW.threads == 384) };
+    partition::<S, 384, { NARROW.items }, { NARROW.bins }, 1>(t, binning, input, to)
+}
+/// The same in tiles of [`SMALL`].
+#[kernel(image = PRIMITIVES, threads = 512, shared = SMALL.shared(), for S in [Bits, Hash])]
+pub fn partition_small<S: Source>(t: Thread, binning: Binning, input: PairsIn, to: RoomsOut) {
+    const { assert!(SMALL.threads == 512) };
+    partition::<S, 512, { SMALL.items }, { SMALL.bins }, 2>(t, binning, input, to)
+}
+/// The same in tiles of [`WIDE`].
+#[kernel(image = PRIMITIVES, threads = 1024, shared = WIDE.shared(), for S in [Bits, Hash])]
+pub fn partition_wide<S: Source>(t: Thread, binning: Binning, input: PairsIn, to: RoomsOut) {
+    const { assert!(WIDE.threads == 1024) };
+    partition::<S, 1024, { WIDE.items }, { WIDE.bins }, 1>(t, binning, input, to)
 }
 
 const START_THREADS: u32 = 256;

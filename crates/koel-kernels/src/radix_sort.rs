@@ -2,9 +2,9 @@
 //! ("Onesweep", Adinets and Merrill 2022): digits are counted once for all passes; a pass ranks its
 //! tiles in registers and shared memory and finds where each digit's run of a tile goes by
 //! decoupled look-back, one thread a digit.
-use crate::lookback::{AGGREGATE, PREFIX, pack, take_tile, unpack};
-use crate::moved::{Moved, Nothing, Values};
-use koel_simt::{Buf, In, Scalar, Thread, block, kernel, unroll};
+use crate::lookback::{AGGREGATE, PREFIX, Tiles, pack, take_tile, unpack};
+use crate::moved::{FromTo, Moved, Nothing};
+use koel_simt::{Buf, In, Scalar, Thread, Word, block, kernel, unroll};
 
 /// Values of a digit.
 pub const RADIX: usize = 256;
@@ -44,9 +44,12 @@ const COUNT_FLIGHT: usize = 8;
 /// Keys that a block counts in one turn: grids need not be finer.
 pub const COUNT_TURN: u32 = COUNT_THREADS * COUNT_FLIGHT as u32;
 
-/// `counts[pass * 256 + digit]` += keys; bits from `begin` to `end`.
-#[inline(always)]
-fn count_digits<K: SortKey>(
+/// `counts[pass * 256 ..]` = digits of the keys from bit `begin` to bit `end`, added.
+#[kernel(
+    image = PRIMITIVES, threads = 256, min_blocks = 4, shared = K::DIGITS * RADIX * 4,
+    for K in [u32, u64]
+)]
+pub fn count_digits<K: SortKey>(
     t: Thread,
     begin: u32,
     end: u32,
@@ -101,16 +104,6 @@ pub fn digit_mask(shift: u32, end: u32) -> u32 {
     if end - shift < 8 { (1 << (end - shift)) - 1 } else { 0xff }
 }
 
-/// `counts[pass * 256 ..]` = digits of the keys from bit `begin` to bit `end`, added.
-#[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 4 * RADIX as u32 * 4)]
-pub fn count_digits_u32(t: Thread, begin: u32, end: u32, n: u32, keys: In<u32>, counts: Buf<u32>) {
-    count_digits::<u32>(t, begin, end, n, keys, counts)
-}
-/// The same for 64-bit keys.
-#[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = 8 * RADIX as u32 * 4)]
-pub fn count_digits_u64(t: Thread, begin: u32, end: u32, n: u32, keys: In<u64>, counts: Buf<u32>) {
-    count_digits::<u64>(t, begin, end, n, keys, counts)
-}
 /// Exclusive sums of each pass's counts, one block a pass; sets the counts back to zero.
 #[kernel(image = PRIMITIVES, threads = 256, shared = 32 * 4)]
 pub fn digit_starts(t: Thread, counts: Buf<u32>, starts: Buf<u32>) {
@@ -134,23 +127,52 @@ fn lanes_with(t: Thread, digit: u32) -> u32 {
     lanes
 }
 
+/// What a pass sorts by: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Digit {
+    /// Where the keys of each value of the digit go: [`RADIX`] of them.
+    pub starts: In<u32>,
+    /// The digit's lowest bit in the key.
+    pub shift: u32,
+    /// The digit's bits, shifted down.
+    pub mask: u32,
+}
+
+/// Keys of a thread of a pass, or pairs; `V` of keys alone is `()`.
+pub const fn items<K, V>() -> usize {
+    match (size_of::<K>(), size_of::<V>()) {
+        (4, 0) => 18,
+        (_, 0) => 14,
+        (4, 4) => 16,
+        (4, _) | (_, 4) => 10,
+        _ => 8,
+    }
+}
+/// Bytes of shared memory of a pass.
+const fn shared<K, V>() -> u32 {
+    let pair_bytes = size_of::<K>() + size_of::<V>();
+    let counts = WARPS * RADIX + RADIX + 32 + 1;
+    (THREADS * items::<K, V>() * pair_bytes + counts * 4) as u32
+}
+/// What a block may have on compute capability 7.5.
+const LEAST_SHARED: u32 = 64 << 10;
+
 /// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so that tile, warp, row, lane is the
 /// order of the input, which equal digits keep.
 #[inline(always)]
-fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
+fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     t: Thread,
-    shift: u32,
-    mask: u32,
     n: u32,
-    epoch: u32,
-    keys: In<K>,
-    keys_out: Buf<K>,
+    digit: Digit,
+    keys: FromTo<K>,
     values: V,
-    starts: In<u32>,
-    status: Buf<u64>,
-    ticket: Buf<u32>,
+    tiles: Tiles,
 ) {
     const { assert!((WARPS * RADIX).is_multiple_of(THREADS) && THREADS >= RADIX) };
+    const { assert!(shared::<K, V::Value>() <= LEAST_SHARED) };
+    let (FromTo { from: keys, to: keys_out }, Digit { starts, shift, mask }) = (keys, digit);
+    let Tiles { status, ticket, epoch } = tiles;
     let mut shared = t.shared();
     let tile_keys = shared.array::<K>(THREADS * ITEMS);
     let tile_values = V::tile(&mut shared, THREADS * ITEMS);
@@ -214,7 +236,7 @@ fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
         place[j] = t.warp().shfl(to, lanes.trailing_zeros()) + t.rank_in(lanes);
     });
     unroll::<ITEMS>(|j| tile_keys.store(place[j], key[j]));
-    let mut value = [V::NONE; ITEMS];
+    let mut value = [V::Value::default(); ITEMS];
     unroll::<ITEMS>(|j| {
         if at(j) < count {
             value[j] = values.load(first + at(j));
@@ -254,47 +276,32 @@ fn sort_pass<K: SortKey, V: Moved, const ITEMS: usize>(
     });
 }
 
-/// Bytes of shared memory of a pass.
-const fn shared(pair_bytes: usize, items: usize) -> u32 {
-    (THREADS * items * pair_bytes + (WARPS * RADIX + RADIX + 32 + 1) * 4) as u32
+/// Sorts keys by a digit, stably. One block a tile.
+#[kernel(
+    image = PRIMITIVES, threads = 384, min_blocks = 2, shared = shared::<K, ()>(),
+    ITEMS = items::<K, ()>(), for K in [u32, u64]
+)]
+pub fn sort_pass<K: SortKey, const ITEMS: usize>(
+    t: Thread,
+    n: u32,
+    digit: Digit,
+    keys: FromTo<K>,
+    tiles: Tiles,
+) {
+    sort_by_digit::<K, _, ITEMS>(t, n, digit, keys, Nothing, tiles)
 }
-
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $items:ident = $n:literal, $bytes:literal, $k:ident $(+ $v:ident)?;)*) => { $(
-    /// Items of a thread.
-    pub const $items: usize = $n;
-    const _: () = assert!(shared($bytes, $items) <= 64 << 10, "more than compute capability 7.5 has");
-    $(#[$doc])*
-    #[kernel(image = PRIMITIVES, threads = 384, min_blocks = 2, shared = shared($bytes, $items))]
-    pub fn $name(
-        t: Thread,
-        shift: u32,
-        mask: u32,
-        n: u32,
-        epoch: u32,
-        keys: In<$k>,
-        keys_out: Buf<$k>,
-        $(values: In<$v>, values_out: Buf<$v>,)?
-        starts: In<u32>,
-        status: Buf<u64>,
-        ticket: Buf<u32>,
-    ) {
-        let moved = Nothing;
-        $(let _ = moved; let moved = Values::<$v> { from: values, to: values_out };)?
-        sort_pass::<$k, _, $items>(t, shift, mask, n, epoch, keys, keys_out, moved, starts, status, ticket)
-    }
-)* } }
-entries! {
-    /// Sorts keys by the digit at `shift`, stably. `starts[d]`: where the keys of digit `d` go. One
-    /// block a tile.
-    sort_pass_u32 ITEMS_U32 = 18, 4, u32;
-    /// The same for 64-bit keys.
-    sort_pass_u64 ITEMS_U64 = 14, 8, u64;
-    /// The same for pairs.
-    sort_pass_u32_u32 ITEMS_U32_U32 = 16, 8, u32 + u32;
-    /// The same for pairs.
-    sort_pass_u32_u64 ITEMS_U32_U64 = 10, 12, u32 + u64;
-    /// The same for pairs.
-    sort_pass_u64_u32 ITEMS_U64_U32 = 10, 12, u64 + u32;
-    /// The same for pairs.
-    sort_pass_u64_u64 ITEMS_U64_U64 = 8, 16, u64 + u64;
+/// The same for pairs.
+#[kernel(
+    image = PRIMITIVES, threads = 384, min_blocks = 2, shared = shared::<K, V>(),
+    ITEMS = items::<K, V>(), for K in [u32, u64], V in [u32, u64]
+)]
+pub fn sort_pairs<K: SortKey, V: Word, const ITEMS: usize>(
+    t: Thread,
+    n: u32,
+    digit: Digit,
+    keys: FromTo<K>,
+    values: FromTo<V>,
+    tiles: Tiles,
+) {
+    sort_by_digit::<K, _, ITEMS>(t, n, digit, keys, values, tiles)
 }

@@ -1,4 +1,5 @@
 //! Sum, least and greatest.
+use crate::fold::{Accumulate, Max, Min, Sum};
 use koel_simt::{Buf, In, Scalar, Thread, U32x4, U64x2, kernel, unroll};
 
 const THREADS: u32 = 256;
@@ -33,75 +34,55 @@ impl Chunked for u64 {
     }
 }
 
-/// Folds all elements into `out[0]`, which holds the neutral element or an earlier result.
-#[inline(always)]
-fn reduce<T: Chunked, A: Scalar>(
+/// Folds all elements into `out[0]`, which holds the part of none or an earlier result. `aligned`:
+/// the elements begin on a multiple of sixteen bytes.
+#[kernel(
+    image = PRIMITIVES, threads = 256, min_blocks = 4, shared = THREADS / 32 * 8,
+    for F in [Sum<u32>, Sum<u64>, Min<u32>, Min<u64>, Max<u32>, Max<u64>]
+)]
+pub fn reduce<F: Accumulate>(
     t: Thread,
     aligned: u32,
     n: u32,
-    input: In<T>,
-    neutral: A,
-    take: impl Fn(A, T) -> A,
-    merge: impl Fn(A, A) -> A,
-    publish: impl Fn(A),
-) {
-    let of_warp = t.shared().array::<A>(THREADS / 32);
+    input: In<F::Value>,
+    out: Buf<F::Part>,
+) where
+    F::Value: Chunked,
+{
+    let take = |part, value| F::merge(part, F::part(value));
+    let of_warp = t.shared().array::<F::Part>(THREADS / 32);
     let threads = t.grid_dim() * THREADS;
-    let mut acc = neutral;
+    let mut acc = F::neutral();
     let mut scalar = t.global_id();
     if aligned != 0 {
-        let chunks = n / T::LANES;
+        let chunks = n / <F::Value>::LANES;
         let mut i = t.global_id();
         while i < chunks {
             unroll::<FLIGHT>(|j| {
                 let at = i as u64 + j as u64 * threads as u64;
                 if at < chunks as u64 {
-                    acc = T::fold(input, at as u32, acc, &take);
+                    acc = <F::Value>::fold(input, at as u32, acc, take);
                 }
             });
             // Stops rather than wraps: the last index is below 2^32, the step need not be.
             i = i.saturating_add(threads.saturating_mul(FLIGHT as u32));
         }
-        scalar = (chunks * T::LANES).saturating_add(scalar);
+        scalar = (chunks * <F::Value>::LANES).saturating_add(scalar);
     }
     while scalar < n {
         acc = take(acc, input.get_stream(scalar));
         scalar = scalar.saturating_add(threads);
     }
-    unroll::<5>(|j| acc = merge(acc, t.warp().shfl_xor(acc, 1 << j)));
+    unroll::<5>(|j| acc = F::merge(acc, t.warp().shfl_xor(acc, 1 << j)));
     if t.lane() == 0 {
         of_warp.store(t.warp_id(), acc);
     }
     t.barrier();
     if t.warp_id() == 0 {
-        acc = if t.lane() < THREADS / 32 { of_warp.load(t.lane()) } else { neutral };
-        unroll::<5>(|j| acc = merge(acc, t.warp().shfl_xor(acc, 1 << j)));
+        acc = if t.lane() < THREADS / 32 { of_warp.load(t.lane()) } else { F::neutral() };
+        unroll::<5>(|j| acc = F::merge(acc, t.warp().shfl_xor(acc, 1 << j)));
         if t.lane() == 0 {
-            publish(acc);
+            F::accumulate(out, acc);
         }
     }
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident $a:ident $neutral:expr, $op:ident $atomic:ident;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = THREADS / 32 * 8)]
-    pub fn $name(t: Thread, aligned: u32, n: u32, input: In<$t>, out: Buf<$a>) {
-        reduce::<$t, $a>(t, aligned, n, input, $neutral, |a, x| $a::$op(a, x as $a), |a, b| $a::$op(a, b), |a| {
-            out.$atomic(0, a);
-        })
-    }
-)* } }
-entries! {
-    /// `out[0]` += sum of the elements.
-    reduce_sum_u32 u32 u64 0, wrapping_add fetch_add;
-    /// `out[0]` += sum of the elements, wrapping.
-    reduce_sum_u64 u64 u64 0, wrapping_add fetch_add;
-    /// `out[0]` = least of it and the elements.
-    reduce_min_u32 u32 u32 u32::MAX, min fetch_min;
-    /// `out[0]` = least of it and the elements.
-    reduce_min_u64 u64 u64 u64::MAX, min fetch_min;
-    /// `out[0]` = greatest of it and the elements.
-    reduce_max_u32 u32 u32 0, max fetch_max;
-    /// `out[0]` = greatest of it and the elements.
-    reduce_max_u64 u64 u64 0, max fetch_max;
 }

@@ -1,5 +1,5 @@
 //! Exclusive and inclusive sums in one pass, by decoupled look-back.
-use crate::lookback::{Carried, sum_before, take_tile, warp_inclusive};
+use crate::lookback::{Carried, Tiles, sum_before, take_tile, warp_inclusive};
 use koel_simt::{Buf, In, Thread, U32x4, U64x2, kernel, unroll};
 
 const THREADS: u32 = 256;
@@ -46,27 +46,42 @@ impl Scanned for u64 {
     }
 }
 
+/// Where sums go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SumsOut<T: Scanned> {
+    /// One for each element.
+    pub sums: Buf<T>,
+    /// One element: the sum of all.
+    pub total: Buf<T>,
+    /// Not 0: each sum includes its own element.
+    pub inclusive: u32,
+}
+
+/// `sums[i]` = sum of `input[..i]`, or of `input[..=i]` if `inclusive`; `total[0]` = sum of all.
+/// One block a tile. `aligned`: both arrays begin on multiples of sixteen bytes.
+///
 /// A warp owns `CHUNKS` runs of 32 chunks, one after another: every access is coalesced, and the
 /// order is kept.
-#[inline(always)]
-fn scan<T: Scanned>(
+#[kernel(
+    image = PRIMITIVES, threads = 256, min_blocks = 4, shared = WARPS * 8 + 8 + 8,
+    for T in [u32, u64]
+)]
+pub fn scan<T: Scanned>(
     t: Thread,
-    inclusive: u32,
     aligned: u32,
     n: u32,
-    epoch: u32,
     input: In<T>,
-    output: Buf<T>,
-    total: Buf<T>,
-    status: Buf<u64>,
-    ticket: Buf<u32>,
+    to: SumsOut<T>,
+    tiles: Tiles,
 ) {
+    let SumsOut { sums: output, total, inclusive } = to;
     let mut shared = t.shared();
     let sums = shared.array::<T>(WARPS);
     let carry = shared.array::<T>(1);
     let slot = shared.array::<u32>(1);
 
-    take_tile(t, ticket, slot);
+    take_tile(t, tiles.ticket, slot);
     t.barrier();
     let tile = slot.load(0);
     let first = tile * T::TILE;
@@ -103,7 +118,7 @@ fn scan<T: Scanned>(
     let before_warp = t.warp().shfl(upto.minus(of_lane), t.warp_id());
     if t.warp_id() == 0 {
         let own = t.warp().shfl(upto, 31);
-        let before_tile = sum_before(t, status, epoch, tile, own);
+        let before_tile = sum_before(t, tiles, tile, own);
         if t.lane() == 0 {
             carry.store(0, before_tile);
             if tile == t.grid_dim() - 1 {
@@ -132,30 +147,4 @@ fn scan<T: Scanned>(
             });
         }
     });
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $t:ident)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = PRIMITIVES, threads = 256, min_blocks = 4, shared = WARPS * 8 + 8 + 8)]
-    pub fn $name(
-        t: Thread,
-        inclusive: u32,
-        aligned: u32,
-        n: u32,
-        epoch: u32,
-        input: In<$t>,
-        output: Buf<$t>,
-        total: Buf<$t>,
-        status: Buf<u64>,
-        ticket: Buf<u32>,
-    ) {
-        scan::<$t>(t, inclusive, aligned, n, epoch, input, output, total, status, ticket)
-    }
-)* } }
-entries! {
-    /// `output[i]` = sum of `input[..i]`, or of `input[..=i]` if `inclusive`; `total[0]` = sum of
-    /// all. One block a tile. `aligned`: both arrays begin on multiples of sixteen bytes.
-    scan_u32 u32
-    /// The same for 64-bit elements.
-    scan_u64 u64
 }

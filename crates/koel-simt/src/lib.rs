@@ -126,12 +126,14 @@ use ptx as imp;
 pub use global::{Buf, In};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{
-    Arg, ArrayArg, Backend, Code, CodeKind, DeviceArg, Fault, FaultKind, Image, ImageError,
-    KernelBody, KernelSpec, run_native,
+    Arg, Backend, Code, CodeKind, DeviceArg, Fault, FaultKind, Image, ImageError, KernelBody,
+    KernelSpec, run_native,
 };
 #[cfg(all(feature = "executor", not(target_arch = "nvptx64")))]
-pub use host::{Exec, KeptBody, Stats};
-pub use koel_simt_macros::kernel;
+pub use host::{ArrayArg, Exec, KeptBody, Stats};
+pub use koel_simt_macros::{Arg, kernel};
+#[cfg(target_arch = "nvptx64")]
+pub use ptx::Arg;
 pub use shared::{Shared, SharedMem};
 pub use thread::{Thread, Warp};
 pub use word::{Idx, Scalar, U32x4, U64x2, Word};

@@ -15,6 +15,10 @@
 use crate::{U32x4, U64x2};
 use core::arch::{asm, global_asm};
 
+/// What a kernel may take: the host checks it.
+pub trait Arg {}
+impl<T> Arg for T {}
+
 global_asm!(".extern .shared .align 128 .b8 simt_shared[];");
 
 #[panic_handler]

@@ -26,7 +26,7 @@ impl From<u128> for U64x2 {
 
 /// What memory holds: `u8`, `u16`, `u32`, `u64`, `u128`, [`U32x4`], [`U64x2`]. The last three move
 /// sixteen bytes at a time; no such access is atomic.
-pub trait Word: Copy + imp::Mem + 'static {}
+pub trait Word: Copy + Default + imp::Mem + 'static {}
 impl Word for u8 {}
 impl Word for u16 {}
 impl Word for u32 {}

@@ -421,7 +421,7 @@ fn numbers_of_sixteen_bytes() {
 fn arguments_are_the_bytes_the_device_reads() {
     struct Recorder;
     impl Backend for Recorder {
-        type Error = Vec<(Vec<u8>, Option<(usize, bool)>)>;
+        type Error = Vec<(Vec<u8>, Vec<(usize, bool)>)>;
         unsafe fn launch(
             &self,
             spec: &koel_simt::KernelSpec,
@@ -440,7 +440,10 @@ fn arguments_are_the_bytes_the_device_reads() {
             );
             Err(args
                 .iter()
-                .map(|a| (a.bytes().to_vec(), a.array().map(|a| (a.range.len(), a.writable))))
+                .map(|arg| {
+                    let arrays = arg.arrays().map(|a| (a.range.len(), a.writable));
+                    (arg.bytes().to_vec(), arrays.collect())
+                })
                 .collect())
         }
     }
@@ -448,10 +451,10 @@ fn arguments_are_the_bytes_the_device_reads() {
     // SAFETY: nothing runs.
     let args = unsafe { atomics_u32::global::launch(&Recorder, 7, 3, a, b, b) }.unwrap_err();
     let expected = [
-        (3u32.to_le_bytes().to_vec(), None),
-        (0x1000u64.to_le_bytes().to_vec(), Some((32, false))),
-        (0x2000u64.to_le_bytes().to_vec(), Some((36, true))),
-        (0x2000u64.to_le_bytes().to_vec(), Some((36, true))),
+        (3u32.to_le_bytes().to_vec(), vec![]),
+        (0x1000u64.to_le_bytes().to_vec(), vec![(32, false)]),
+        (0x2000u64.to_le_bytes().to_vec(), vec![(36, true)]),
+        (0x2000u64.to_le_bytes().to_vec(), vec![(36, true)]),
     ];
     assert_eq!(args, expected);
 }

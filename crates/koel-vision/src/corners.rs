@@ -3,7 +3,7 @@
 //!
 //! A GPU (and the test executor) finds them by kernels, the CPU by rows; what is said of one pixel
 //! is the same code: [`koel_kernels::vision::corners`].
-use crate::device::{grid, in_kernels};
+use crate::device::{grid, in_kernels, size};
 use crate::edges::{Noise, noise_median};
 use crate::picture::Grey;
 use koel::Stream;
@@ -45,14 +45,13 @@ pub fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
     let noise = Noise::measure(stream, &image, w, h)?;
     let (mut scores, mut flags) = (device.alloc::<u32>(pixels)?, device.alloc::<u8>(pixels)?);
     let mut corners = device.alloc::<u32>(2 * pixels)?;
-    let (w32, h32) = (w as u32, h as u32);
+    let size = size(w, h);
     // SAFETY: a word a pixel, two for corners, a byte for flags; sides are at least 8 pixels.
     unsafe {
         vision_corner_scores::launch(
             stream,
             grid(n),
-            w32,
-            h32,
+            size,
             image.view().arg("image", stream)?,
             noise.median.view().arg("median", stream)?,
             scores.view_mut().arg("scores", stream)?,
@@ -61,8 +60,7 @@ pub fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
         vision_corner_peaks::launch(
             stream,
             grid(n),
-            w32,
-            h32,
+            size,
             scores,
             flags.view_mut().arg("flags", stream)?,
         )?;

@@ -3,13 +3,14 @@
 //!
 //! A GPU (and the test executor) finds them by kernels and keeps them; the CPU by rows, which SIMD
 //! likes. What is said of one pixel is the same code: [`koel_kernels::vision::edges`].
-use crate::device::{ALL_ONES, grid, in_kernels};
+use crate::device::{ALL_ONES, grid, in_kernels, size};
 use crate::picture::Grey;
 use koel::{Buffer, Stream, primitives};
 use koel_kernels::compact::TILE;
 use koel_kernels::vision::direction::direction;
 use koel_kernels::vision::edges::{self as pixel, *};
 use koel_kernels::vision::spread::*;
+use koel_kernels::vision::{EdgesIn, Size};
 use rayon::prelude::*;
 
 /// A point of an edge.
@@ -197,12 +198,12 @@ impl Noise {
         let (mut counts, mut median) =
             (device.alloc::<u32>(NOISE_BINS as usize)?, device.alloc::<u32>(1)?);
         counts.view_mut().fill_bytes(0, stream)?;
-        let (w, h) = (width as u32, height as u32);
+        let blocks = ((width * height) as u32).div_ceil(NOISE_BINS);
         // SAFETY: a word a pixel, 4096 counts.
         unsafe {
             let pixels = image.view().arg("image", stream)?;
             let counted = counts.view_mut().arg("counts", stream)?;
-            vision_noise::launch(stream, (w * h).div_ceil(NOISE_BINS), w, h, pixels, counted)?;
+            vision_noise::launch(stream, blocks, size(width, height), pixels, counted)?;
             let counts = counts.view().arg("counts", stream)?;
             vision_median::launch(stream, 1, counts, median.view_mut().arg("out", stream)?)?;
         }
@@ -276,12 +277,12 @@ impl DeviceEdges {
             return Ok(DeviceEdges { width, height, count: 0, places, traits });
         }
         let bits = image.pixels.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
-        let (w, h, n) = (width as u32, height as u32, pixels as u32);
+        let (size, n) = (size(width, height), pixels as u32);
         let (image, mut smooth) = (device.upload(&bits)?, device.alloc::<u32>(pixels)?);
         let (mut magnitudes, mut row_sums) =
             (device.alloc::<u32>(pixels)?, device.alloc::<u32>(pixels)?);
         let mut flags = device.alloc::<u8>(pixels)?;
-        let of_tiles = w.div_ceil(pixel::TILE.0) * h.div_ceil(pixel::TILE.1);
+        let of_tiles = size.width.div_ceil(pixel::TILE.0) * size.height.div_ceil(pixel::TILE.1);
         let noise = Noise::measure(stream, &image, width, height)?;
         // SAFETY: arrays of a word a pixel, of four for edges, a byte for flags. Sides are at least
         // 8 pixels.
@@ -289,8 +290,7 @@ impl DeviceEdges {
             vision_gradient::launch(
                 stream,
                 of_tiles,
-                w,
-                h,
+                size,
                 image.view().arg("image", stream)?,
                 smooth.view_mut().arg("smooth", stream)?,
                 magnitudes.view_mut().arg("magnitudes", stream)?,
@@ -299,43 +299,44 @@ impl DeviceEdges {
             vision_row_sums::launch(
                 stream,
                 grid(n),
-                w,
-                h,
+                size,
                 magnitudes,
                 row_sums.view_mut().arg("sums", stream)?,
             )?;
             let (smooth, row_sums) =
                 (smooth.view().arg("smooth", stream)?, row_sums.view().arg("row_sums", stream)?);
+            let slopes = SlopesIn { smooth, magnitudes, row_sums, size };
             let median = noise.median.view().arg("median", stream)?;
             let flagged = flags.view_mut().arg("flags", stream)?;
-            vision_ridges::launch(
-                stream,
-                grid(n),
-                w,
-                h,
-                smooth,
-                magnitudes,
-                row_sums,
-                median,
-                flagged,
-            )?;
+            vision_ridges::launch(stream, grid(n), slopes, median, flagged)?;
             let (found, count) = flagged_pixels(stream, &flags)?;
+            let out = EdgesOut {
+                places: places.view_mut().arg("places", stream)?,
+                traits: traits.view_mut().arg("traits", stream)?,
+            };
             vision_edges::launch(
                 stream,
                 grid(n),
-                w,
-                h,
-                smooth,
-                magnitudes,
-                row_sums,
+                slopes,
                 median,
                 found.view().arg("pixels", stream)?,
                 count.view().arg("count", stream)?,
-                places.view_mut().arg("places", stream)?,
-                traits.view_mut().arg("traits", stream)?,
+                out,
             )?;
             Ok(DeviceEdges { width, height, count: count.download()?[0] as usize, places, traits })
         }
+    }
+    /// The size of the image as kernels take it.
+    pub(crate) fn size(&self) -> Size {
+        size(self.width, self.height)
+    }
+    /// The edges as kernels take them.
+    pub(crate) fn arg(&self, stream: &Stream) -> koel::Result<EdgesIn> {
+        Ok(EdgesIn {
+            places: self.places.view().arg("places", stream)?,
+            traits: self.traits.view().arg("traits", stream)?,
+            count: self.count as u32,
+        })
     }
     /// A copy in host memory: 32 bytes an edge. Waits.
     pub fn download(&self) -> koel::Result<Vec<Edge>> {
@@ -440,8 +441,7 @@ impl Spreading {
             vision_order::launch(
                 stream,
                 grid(n),
-                n,
-                edges.traits.view().arg("traits", stream)?,
+                edges.arg(stream)?,
                 self.keys.view_mut().arg("keys", stream)?,
                 self.numbers.view_mut().arg("numbers", stream)?,
             )?;
@@ -456,30 +456,25 @@ impl Spreading {
     }
     /// Flags the edges that no earlier one of the order crowds out. 2 launches.
     fn choose(&mut self, stream: &Stream, edges: &DeviceEdges, apart: f32) -> koel::Result<()> {
-        let (n, width, height) = (edges.count as u32, edges.width as u32, edges.height as u32);
-        let traits = edges.traits.view().arg("traits", stream)?;
+        let (n, size, edges) = (edges.count as u32, edges.size(), edges.arg(stream)?);
         // SAFETY: a word an edge, four of places and traits; a word a pixel, whose numbers are
         // those of edges.
         unsafe {
-            let ordered = self.order.view().arg("order", stream)?;
+            let order = self.order.view().arg("order", stream)?;
             vision_ranks::launch(
                 stream,
                 grid(n),
-                n,
-                ordered,
-                traits,
+                edges,
+                order,
                 self.ranks.view_mut().arg("ranks", stream)?,
                 self.at.view_mut().arg("at", stream)?,
             )?;
+            let (ranks, at) =
+                (self.ranks.view().arg("ranks", stream)?, self.at.view().arg("at", stream)?);
             vision_spread::launch(
                 stream,
                 grid(n),
-                Spread { edges: n, width, height, apart },
-                edges.places.view().arg("places", stream)?,
-                traits,
-                ordered,
-                self.ranks.view().arg("ranks", stream)?,
-                self.at.view().arg("at", stream)?,
+                Spread { edges, order, ranks, at, size, apart },
                 self.states.view_mut().arg("states", stream)?,
                 self.flags.view_mut().arg("flags", stream)?,
                 self.ticket.view_mut().arg("ticket", stream)?,
@@ -511,8 +506,7 @@ impl Spreading {
                 most as u32,
                 self.count.view().arg("count", stream)?,
                 self.chosen.view().arg("chosen", stream)?,
-                edges.places.view().arg("places", stream)?,
-                edges.traits.view().arg("traits", stream)?,
+                edges.arg(stream)?,
                 points.view_mut().arg("points", stream)?,
             )?;
         }

@@ -49,7 +49,7 @@ impl Prepared {
 pub struct PassTable {
     /// Of each key where its entries begin; behind them where the last ones end.
     pub starts: Buffer<u32>,
-    /// 8 words each: see [`koel_kernels::vision::vote::vision_vote()`].
+    /// 8 words each: see [`koel_kernels::vision::vote::BasesIn::entries`].
     pub entries: Buffer<u32>,
     /// Points that vote, of each model's tilts: 12 words for each four.
     pub tests: Buffer<u32>,

@@ -94,35 +94,32 @@ impl Maps {
             }
             return Ok(maps);
         }
-        let (w, h, n) = (width as u32, height as u32, edges.count as u32);
-        let groups = w.div_ceil(32);
+        let (size, n) = (edges.size(), edges.count as u32);
+        let groups = size.width.div_ceil(32);
         let numbers = device.upload(DISC.numbers.as_flattened())?;
         let mut members = device.alloc::<u32>(pixels)?;
-        let mut bits = device.alloc::<u32>((PLANES * judging::BINS * groups * h) as usize)?;
+        let mut bits =
+            device.alloc::<u32>((PLANES * judging::BINS * groups * size.height) as usize)?;
         let mut table = device.alloc::<u8>((PLANES * ENTRIES) as usize)?;
         members.view_mut().fill_bytes(0, stream)?;
         maps.index.view_mut().fill_bytes(ALL_ONES, stream)?;
-        let tiles = w.div_ceil(judging::TILE.0) * h.div_ceil(judging::TILE.1);
-        let warps = PLANES * groups * h.div_ceil(STRIP);
+        let tiles = size.width.div_ceil(judging::TILE.0) * size.height.div_ceil(judging::TILE.1);
+        let warps = PLANES * groups * size.height.div_ceil(STRIP);
         // SAFETY: four words an edge, a word a pixel; a byte a class and pixel, and one more of
         // `loose`; a bit a plane, bin and pixel in rows of whole words; 361 numbers.
         unsafe {
             vision_members::launch(
                 stream,
                 grid(n),
-                n,
-                w,
-                h,
-                edges.places.view().arg("places", stream)?,
-                edges.traits.view().arg("traits", stream)?,
+                edges.arg(stream)?,
+                size,
                 members.view_mut().arg("members", stream)?,
                 maps.index.view_mut().arg("index", stream)?,
             )?;
             vision_nearest::launch(
                 stream,
                 tiles,
-                w,
-                h,
+                size,
                 members.view().arg("members", stream)?,
                 numbers.view().arg("numbers", stream)?,
                 maps.nearest.view_mut().arg("nearest", stream)?,
@@ -132,16 +129,14 @@ impl Maps {
             vision_log_ratios::launch(
                 stream,
                 PLANES,
-                w,
-                h,
+                size,
                 bits,
                 table.view_mut().arg("table", stream)?,
             )?;
             vision_likelihoods::launch(
                 stream,
                 (warps * 32).div_ceil(256),
-                w,
-                h,
+                size,
                 bits,
                 table.view().arg("table", stream)?,
                 maps.loose.view_mut().arg("loose", stream)?,

@@ -169,8 +169,6 @@ pub fn refined(
     let shrink = (last / first).powf(1.0 / schedule.steps.saturating_sub(1).max(1) as f32);
     let mut refinement = Refinement {
         candidates: n as u32,
-        width: scene.maps.width as u32,
-        height: scene.maps.height as u32,
         radius: first,
         along: schedule.along,
         damping: schedule.damping,
@@ -182,20 +180,18 @@ pub fn refined(
         // pixel, whose numbers are those of offsets that stay inside the scene and lead to
         // edges; a model, a state and the sums of all strips a candidate.
         unsafe {
-            let (models, of) =
-                (points.models.view().arg("models", stream)?, of.view().arg("of", stream)?);
+            let models = ModelsIn {
+                models: points.models.view().arg("models", stream)?,
+                of: of.view().arg("of", stream)?,
+                points: points.points.view().arg("points", stream)?,
+                weights: points.weights.view().arg("weights", stream)?,
+            };
             vision_moments::launch(
                 stream,
                 (refinement.candidates * STRIPS).div_ceil(128),
                 refinement,
                 models,
-                of,
-                points.points.view().arg("points", stream)?,
-                points.weights.view().arg("weights", stream)?,
-                scene.edges.places.view().arg("edges", stream)?,
-                scene.maps.index.view().arg("index", stream)?,
-                scene.maps.nearest.view().arg("nearest", stream)?,
-                scene.maps.offsets.view().arg("offsets", stream)?,
+                scene.arg(stream)?,
                 likelihood.view().arg("likelihood", stream)?,
                 states.view().arg("states", stream)?,
                 sums.view_mut().arg("sums", stream)?,
@@ -205,7 +201,6 @@ pub fn refined(
                 refinement.candidates.div_ceil(32),
                 refinement,
                 models,
-                of,
                 sums.view().arg("sums", stream)?,
                 states.view_mut().arg("states", stream)?,
             )?;
@@ -263,12 +258,8 @@ pub fn inliers(
     let places = points.iter().flat_map(Edge::place).collect::<Vec<u32>>();
     let (places, mut partners) = (device.upload(&places)?, device.alloc::<u32>(places.len())?);
     let [[a, b], [c, d]] = map.linear;
-    let placed = Placed {
-        points: points.len() as u32,
-        width: scene.maps.width as u32,
-        height: scene.maps.height as u32,
-        map: [a, b, c, d, map.shift[0], map.shift[1]],
-    };
+    let placed =
+        Placed { points: points.len() as u32, map: [a, b, c, d, map.shift[0], map.shift[1]] };
     // SAFETY: 4 words a point and an edge; maps as in `refined`.
     unsafe {
         vision_inliers::launch(
@@ -276,10 +267,7 @@ pub fn inliers(
             placed.points.div_ceil(128),
             placed,
             places.view().arg("points", stream)?,
-            scene.edges.places.view().arg("edges", stream)?,
-            scene.maps.index.view().arg("index", stream)?,
-            scene.maps.nearest.view().arg("nearest", stream)?,
-            scene.maps.offsets.view().arg("offsets", stream)?,
+            scene.arg(stream)?,
             partners.view_mut().arg("partners", stream)?,
         )
     }?;

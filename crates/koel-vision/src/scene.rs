@@ -5,6 +5,7 @@ use crate::maps::Maps;
 use crate::model::working_size;
 use crate::picture::Grey;
 use koel::{Buffer, Stream};
+use koel_kernels::vision::SceneIn;
 
 /// How far points that pairs are made of are apart, pixels.
 const APART: f32 = 5.0;
@@ -50,6 +51,16 @@ impl Scene {
             points,
             point_words,
             maps,
+        })
+    }
+    /// The nearest edges as kernels look them up.
+    pub(crate) fn arg(&self, stream: &Stream) -> koel::Result<SceneIn> {
+        Ok(SceneIn {
+            edges: self.edges.places.view().arg("edges", stream)?,
+            index: self.maps.index.view().arg("index", stream)?,
+            nearest: self.maps.nearest.view().arg("nearest", stream)?,
+            offsets: self.maps.offsets.view().arg("offsets", stream)?,
+            size: self.edges.size(),
         })
     }
     /// How many points there are.

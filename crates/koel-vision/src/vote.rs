@@ -5,7 +5,7 @@ use crate::joint::{JointTable, Prepared};
 use crate::refine::Scored;
 use crate::scene::Scene;
 use koel::{Buffer, Error, Stream};
-use koel_kernels::vision::vote::{Search, unpack, vision_vote};
+use koel_kernels::vision::vote::{BasesIn, Search, unpack, vision_vote};
 use rayon::prelude::*;
 
 /// Threads that share a scene point, at least.
@@ -95,15 +95,18 @@ fn vote(
         // slots of all points for each model that entries name; a likelihood for each class
         // and pixel, and one more.
         unsafe {
+            let bases = BasesIn {
+                starts: of_pass.starts.view().arg("starts", stream)?,
+                entries: of_pass.entries.view().arg("entries", stream)?,
+                tests: of_pass.tests.view().arg("tests", stream)?,
+                alive: table.alive().view().arg("alive", stream)?,
+            };
             vision_vote::launch(
                 stream,
                 (search.points * strips).div_ceil(256),
                 search,
                 scene.points.view().arg("points", stream)?,
-                of_pass.starts.view().arg("starts", stream)?,
-                of_pass.entries.view().arg("entries", stream)?,
-                of_pass.tests.view().arg("tests", stream)?,
-                table.alive().view().arg("alive", stream)?,
+                bases,
                 scene.maps.loose.view().arg("likelihood", stream)?,
                 best.view_mut().arg("best", stream)?,
             )

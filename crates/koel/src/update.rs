@@ -10,15 +10,17 @@ use crate::cpu;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::stored::Stored;
-use crate::map::join::{Arrived, Route, Rule, reserve_route};
-use crate::map::kernels::{self, Kernels, Slots};
+use crate::map::join::{Route, Rule, reserve_route};
+use crate::map::kernels::{self, DeviceLayout, Slots};
 use crate::map::plan::Plan;
 use crate::seed::unforeseeable;
 use koel_kernels::map::few::Few;
-use koel_kernels::map::join::Numbered;
-use koel_kernels::map::layout::{Layout, Shape};
-use koel_kernels::map::update::{Applying, applied, operation, state, status, status_of};
-use koel_simt::{Buf, In};
+use koel_kernels::map::join::{Numbered, Sent};
+use koel_kernels::map::layout::{Layout, Shape, TableMut};
+use koel_kernels::map::update::{
+    Applying, BatchIn, Unstashed, applied, operation, state, status, status_of,
+};
+use koel_simt::Buf;
 pub(crate) use limits::Limits;
 use memory::{Memory, few, state_words};
 pub(crate) use operations::Codes;
@@ -30,16 +32,13 @@ use std::ops::Range;
 /// A table that can be changed.
 pub(crate) trait Changed: Sized {
     /// What operations are on, how they are sent to their partitions, and how the stash holds it.
-    type Pairs: Kernels<Key: Hash>;
+    type Pairs: DeviceLayout<Key: Hash>;
     /// How buckets lie in the table.
     type Buckets: cpu::Buckets<Pairs = Self::Pairs, Word: Element>;
     /// What it is built with.
     type Options: Copy;
     /// Its name in errors, and that of its shape.
     const NAMES: [&'static str; 2];
-
-    /// What does operations in the buckets of their keys alone.
-    const FEW: FewKernels<Self>;
 
     /// The load to build it for.
     fn load(options: &Self::Options) -> f64;
@@ -77,26 +76,28 @@ pub(crate) trait Changed: Sized {
     /// Bytes of shared memory of a block that changes a partition of so many buckets by operations
     /// on so many keys, which differ (`each`) or not; `None`: it cannot.
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32>;
-    /// Launches what applies operations that have been sent.
+    /// Bytes of shared memory of a block that does operations in the buckets of their keys alone.
+    fn few_shared_bytes(few: Few) -> u32;
+    /// Launches what applies operations that have been sent, a block for each partition.
     ///
     /// # Safety
     /// The arguments must fit the kernel.
-    unsafe fn launch(
+    unsafe fn launch(stream: &Stream, applying: Applying, on: Launch<Self>) -> Result<()>;
+    /// Launches what does operations in the buckets of their keys alone, a block for each bin.
+    ///
+    /// # Safety
+    /// The arguments must fit the kernel.
+    unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()>;
+    /// Launches what applies the operations that those left, in so many blocks.
+    ///
+    /// # Safety
+    /// The arguments must fit the kernel.
+    unsafe fn launch_left(
         stream: &Stream,
-        shape: Shape,
+        grid: u32,
         applying: Applying,
         on: Launch<Self>,
     ) -> Result<()>;
-}
-/// What does operations in the buckets of their keys alone: launches, whose arguments must fit the
-/// kernels, and what they need.
-pub(crate) struct FewKernels<T: Changed> {
-    /// Bytes of shared memory of a block.
-    pub shared_bytes: fn(Few) -> u32,
-    /// Applies operations that have been sent, in a block for each bin.
-    pub launch: unsafe fn(&Stream, u32, Shape, Few, &Launch<T>) -> Result<()>,
-    /// Applies what that left, in so many blocks.
-    pub left: unsafe fn(&Stream, u32, Shape, Applying, Launch<T>) -> Result<()>,
 }
 pub(crate) type PairsOnHost<T> =
     HashMap<<PairsOf<T> as Layout>::Key, <PairsOf<T> as Layout>::Value>;
@@ -113,19 +114,25 @@ pub(crate) enum Parts<'a, L: Layout, W> {
     },
 }
 pub(crate) type PartsOf<'a, T> = Parts<'a, PairsOf<T>, WordOf<T>>;
-/// What kernels that change a table get: the operations as sent, and what they change.
+/// What kernels that change a table get.
 pub(crate) struct Launch<T: Changed> {
-    pub came: Arrived<u64>,
-    pub values: In<<T::Pairs as Layout>::Value>,
-    pub operations: In<u8>,
-    pub unstashed: Buf<u64>,
-    pub lists: Buf<u32>,
-    pub slots: Buf<WordOf<T>>,
-    pub stash: Buf<u64>,
-    pub statuses: Buf<u8>,
-    pub header: Buf<u32>,
-    pub state: Buf<u32>,
+    /// The table.
+    pub table: TableMut<WordOf<T>>,
+    /// The operations, and their cursors again, to change.
+    pub sent: Sent<u64>,
+    pub cursors: Buf<u32>,
+    /// What was in the stash.
+    pub unstashed: Unstashed,
+    /// What the operations do, and what became of them.
+    pub batch: BatchIn<ValueOf<T>>,
 }
+impl<T: Changed> Clone for Launch<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: Changed> Copy for Launch<T> {}
+type ValueOf<T> = <PairsOf<T> as Layout>::Value;
 fn slots_of<T: Changed>(shape: Shape) -> usize {
     shape.all_buckets() as usize * slots_of_bucket::<T>()
 }
@@ -292,7 +299,7 @@ impl<T: Changed> Updater<T> {
             let fits = |&each: &usize| {
                 let route = self.route(each * groups, shape, rule);
                 route.is_some_and(|route| {
-                    (T::FEW.shared_bytes)(few(&route, each * groups, shape, 0, 0)) <= max_shared
+                    T::few_shared_bytes(few(&route, each * groups, shape, 0)) <= max_shared
                 })
             };
             let halves = |&each: &usize| (each > 1).then_some(each / 2);

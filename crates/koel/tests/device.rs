@@ -3,10 +3,11 @@ mod support;
 
 use koel::primitives::Scan;
 use koel::{Buffer, Device, DeviceKind, Error, Result, Stream, View, ViewMut};
-use koel_kernels::map::find::map_find_or;
-use koel_kernels::map::layout::Shape;
+use koel_kernels::map::find::{MapRef, map_find_or};
+use koel_kernels::map::layout::{Narrow, Shape};
 use koel_kernels::probe::random_sectors;
 use koel_simt::{Buf, Thread, kernel};
+use std::marker::PhantomData;
 use support::{can_stand_in, devices, run_with_stand_in};
 
 #[test]
@@ -738,13 +739,18 @@ fn a_kernel_that_starts_early_in_a_graph() {
         .capture(state, |stream, (table, keys, values)| {
             let (slots, keys) =
                 (table.view().arg("slots", stream)?, keys.view().arg("keys", stream)?);
-            let (values, shape) =
-                (values.view_mut().arg("values", stream)?, Shape { partitions: 1, buckets: 2 });
+            let values = values.view_mut().arg("values", stream)?;
+            let table = MapRef::<Narrow> {
+                shape: Shape { partitions: 1, buckets: 2 },
+                stash_bits: 0,
+                slots,
+                stash: slots,
+                header: keys,
+                layout: PhantomData,
+            };
             // SAFETY: eight queries and answers, two buckets, a stash and a header that are long
             // enough.
-            unsafe {
-                map_find_or::launch(stream, 1, 8, 7, shape, 0, slots, slots, keys, keys, values)
-            }
+            unsafe { map_find_or::launch(stream, 1, table, 8, 7, keys, values) }
         })
         .unwrap();
     graph.launch(&stream).unwrap();

@@ -30,20 +30,6 @@ pub fn sum_neighbours(
     let table = map.table(stream)?;
     let (voxels, sums) = (voxels.arg("voxels", stream)?, sums.arg("sums", stream)?);
     let grid = n.div_ceil(neighbour_sums::SPEC.threads);
-    // SAFETY: `n` voxels are read and `n` sums written; the table is the map's, in the parts that
-    // the kernel takes.
-    unsafe {
-        neighbour_sums::launch(
-            stream,
-            grid,
-            n,
-            table.shape,
-            table.stash_bits,
-            table.slots,
-            table.stash,
-            table.header,
-            voxels,
-            sums,
-        )
-    }
+    // SAFETY: `n` voxels are read and `n` sums written; the table is the map's.
+    unsafe { neighbour_sums::launch(stream, grid, table, n, voxels, sums) }
 }

@@ -1,6 +1,6 @@
 //! The device's half.
-use koel_kernels::map::find::Table;
-use koel_kernels::map::layout::{Narrow, Shape};
+use koel_kernels::map::find::MapRef;
+use koel_kernels::map::layout::Narrow;
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Bits of a voxel's coordinate: x is the lowest ten of the key, then y, then z.
@@ -10,24 +10,13 @@ const LAST: u32 = (1 << BITS) - 1;
 /// `sums[i]` = the values of those of the six voxels beside `voxels[i]` that are in the table,
 /// added up (wrapping).
 #[kernel(threads = 256, independent, starts_early)]
-pub fn neighbour_sums(
-    t: Thread,
-    n: u32,
-    shape: Shape,
-    stash_bits: u32,
-    slots: In<u64>,
-    stash: In<u64>,
-    table_header: In<u32>,
-    voxels: In<u32>,
-    sums: Buf<u32>,
-) {
+pub fn neighbour_sums(t: Thread, table: MapRef<Narrow>, n: u32, voxels: In<u32>, sums: Buf<u32>) {
     t.wait_for_previous();
     t.let_next_start();
     let i = t.global_id();
     if i >= n {
         return;
     }
-    let table = Table::<Narrow>::new(shape, stash_bits, slots, stash, table_header);
     let voxel = voxels.get_stream(i);
     let mut sum = 0u32;
     unroll::<3>(|axis| {

@@ -5,12 +5,12 @@
 //! change while a thread searches, so a chain is a plan. Exchanges lose no pair, and where an
 //! evicted pair is not the one that was planned for, its thread searches again. Lookups are
 //! [`single_level_find`](fn@super::single_level::single_level_find).
-use super::{EMPTY, key_of, pair, status};
+use super::{CuckooMut, EMPTY, PairsIn, key_of, status};
 use crate::hash::Functions;
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{Buf, Thread, kernel};
 
 /// How insertion goes: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Search {
     /// Exchanges before a pair is given up.
@@ -18,9 +18,6 @@ pub struct Search {
     /// Slots that a search looks at: the room that each thread has in `nodes`.
     pub max_nodes: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Search {}
 
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -38,31 +35,21 @@ fn link_of(node: u64) -> u32 {
     (node >> 32) as u32
 }
 
-/// Each thread inserts every so-many-th pair, and what it evicts. Clear `table` to ones and
-/// `status` to zeros before.
+/// Each thread inserts every so-many-th pair, and what it evicts.
 #[kernel(image = CLASSIC, threads = 64, independent)]
-pub fn bfs_insert(
-    t: Thread,
-    keys: In<u32>,
-    values: In<u32>,
-    n: u32,
-    functions: Functions,
-    search: Search,
-    table: Buf<u64>,
-    nodes: Buf<u64>,
-    status: Buf<u32>,
-) {
+pub fn bfs_insert(t: Thread, pairs: PairsIn, search: Search, table: CuckooMut, nodes: Buf<u64>) {
+    let CuckooMut { functions, slots, status } = table;
     let threads = t.grid_dim() * t.block_dim();
     let base = t.global_id() * search.max_nodes;
     let mut i = t.global_id();
-    while i < n {
-        let mut e = pair(keys.get_stream(i), values.get_stream(i));
+    while i < pairs.n {
+        let mut e = pairs.get_stream(i);
         if e == EMPTY {
             status.store_relaxed(status::ALL_ONES, 1);
         }
         let mut step = 0;
         while e != EMPTY && step < search.max_exchanges {
-            let goal = find_chain(e, functions, search.max_nodes, table, nodes, base);
+            let goal = find_chain(e, table, search.max_nodes, nodes, base);
             // The chain hangs from its end: turn it round.
             let (mut at, mut after) = (goal, NONE);
             while at != NONE {
@@ -76,7 +63,7 @@ pub fn bfs_insert(
                 if !names(key_of(e), slot_of(this), &functions) {
                     break;
                 }
-                e = table.swap(slot_of(this), e);
+                e = slots.swap(slot_of(this), e);
                 after = link_of(this);
                 step += 1;
             }
@@ -84,7 +71,7 @@ pub fn bfs_insert(
         if e != EMPTY {
             status.fetch_add(status::FAILED, 1);
         }
-        i = if n - i > threads { i + threads } else { n };
+        i = if pairs.n - i > threads { i + threads } else { pairs.n };
     }
 }
 /// Whether a function of the key names the slot.
@@ -101,14 +88,8 @@ fn names(key: u32, slot: u32, functions: &Functions) -> bool {
 }
 /// The node of the nearest empty slot; of the last one looked at if there was none.
 #[inline(always)]
-fn find_chain(
-    e: u64,
-    functions: Functions,
-    max_nodes: u32,
-    table: Buf<u64>,
-    nodes: Buf<u64>,
-    base: u32,
-) -> u32 {
+fn find_chain(e: u64, table: CuckooMut, max_nodes: u32, nodes: Buf<u64>, base: u32) -> u32 {
+    let CuckooMut { functions, slots, .. } = table;
     let (mut head, mut tail) = (0, 0);
     let (mut key, mut from, mut parent) = (key_of(e), NONE, NONE);
     loop {
@@ -125,7 +106,7 @@ fn find_chain(
             return head - 1;
         }
         from = slot_of(nodes.load(base + head));
-        let there = table.load_relaxed(from);
+        let there = slots.load_relaxed(from);
         if there == EMPTY {
             return head;
         }

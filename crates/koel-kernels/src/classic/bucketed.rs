@@ -1,11 +1,11 @@
 //! Bucketed cuckoo hashing (Dietzfelbinger and Weidling 2007): a function names a bucket of several
 //! slots; a pair takes any free slot of its buckets, or evicts a random pair of one of them.
-use super::{EMPTY, answer, holds, key_of, pair, status};
+use super::{EMPTY, PairsIn, Queries, holds, key_of, status};
 use crate::hash::{Functions, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// The table's shape: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Buckets {
     /// From keys to buckets.
@@ -15,26 +15,33 @@ pub struct Buckets {
     /// Evictions before a pair is given up.
     pub max_evictions: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Buckets {}
+
+/// A bucketed table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct BucketedRef {
+    /// Its shape.
+    pub buckets: Buckets,
+    /// The slots, bucket after bucket.
+    pub slots: In<u64>,
+    /// 1: it holds the pair of all ones.
+    pub all_ones: u32,
+}
 
 /// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
 #[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn bucketed_insert(
     t: Thread,
-    keys: In<u32>,
-    values: In<u32>,
-    n: u32,
+    pairs: PairsIn,
     buckets: Buckets,
     table: Buf<u64>,
     status: Buf<u32>,
 ) {
     let i = t.global_id();
-    if i >= n {
+    if i >= pairs.n {
         return;
     }
-    let mut e = pair(keys.get_stream(i), values.get_stream(i));
+    let mut e = pairs.get_stream(i);
     if e == EMPTY {
         status.store_relaxed(status::ALL_ONES, 1);
         return;
@@ -82,27 +89,19 @@ fn take_free(e: u64, bucket: u32, slots: u32, table: Buf<u64>) -> bool {
 
 /// Looks up query `i`.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn bucketed_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    buckets: Buckets,
-    all_ones: u32,
-    table: In<u64>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
+pub fn bucketed_find(t: Thread, table: BucketedRef, queries: Queries) {
+    let buckets = table.buckets;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
+    let key = queries.keys.get_stream(i);
     let (mut hit, mut f) = (None, 0);
     while f < buckets.functions.count() && hit.is_none() {
         let mut at = buckets.functions.slot(f, key) * buckets.slots;
         let end = at + buckets.slots;
         while at < end {
-            let e = table.get(at);
+            let e = table.slots.get(at);
             if holds(e, key) {
                 hit = Some(e);
                 break;
@@ -111,8 +110,8 @@ pub fn bucketed_find(
         }
         f += 1;
     }
-    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+    if hit.is_none() && table.all_ones != 0 && key == u32::MAX {
         hit = Some(EMPTY);
     }
-    answer(i, hit, values, found);
+    queries.answer(i, hit);
 }

@@ -3,7 +3,7 @@
 //!
 //! Kernels in the order of the build: count and scatter (those of [`two_level`](super::two_level)),
 //! square, (scan), build; then find.
-use super::{EMPTY, answer, holds, key_of, status};
+use super::{BucketsIn, BucketsOut, EMPTY, Queries, holds, key_of, status};
 use crate::hash::{Family, Functions};
 use koel_simt::{Buf, In, Thread, kernel};
 
@@ -29,23 +29,21 @@ pub fn fks_square(t: Thread, counts: In<u32>, buckets: u32, squares: Buf<u32>) {
     squares.store(b, count * count);
 }
 
-/// Each thread finds a perfect function for a bucket, whose pairs begin at `starts[b]` and whose
-/// slots at `places[b]`. Clear `table` to ones before.
+/// Each thread finds a perfect function for one of `n` buckets, whose slots begin at `places[b]`.
+/// Clear the slots to ones before.
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn fks_build(
     t: Thread,
-    buckets: u32,
+    n: u32,
     first_seed: u32,
-    counts: In<u32>,
-    starts: In<u32>,
+    buckets: BucketsIn,
     places: In<u32>,
-    pairs: In<u64>,
-    table: Buf<u64>,
-    seeds: Buf<u32>,
-    status: Buf<u32>,
+    out: BucketsOut,
 ) {
+    let BucketsIn { starts, counts, pairs } = buckets;
+    let BucketsOut { slots, seeds, status } = out;
     let b = t.global_id();
-    if b >= buckets {
+    if b >= n {
         return;
     }
     let (count, start, place) = (counts.get(b), starts.get(b), places.get(b));
@@ -60,18 +58,18 @@ pub fn fks_build(
                 status.store_relaxed(status::ALL_ONES, 1);
             } else {
                 let at = place + inner_slot(key_of(e), seed, count * count);
-                let there = table.load(at);
+                let there = slots.load(at);
                 // An equal key, though none was promised, is no collision: one of them stays.
                 placed = there == EMPTY || holds(there, key_of(e));
                 if there == EMPTY {
-                    table.store(at, e);
+                    slots.store(at, e);
                 }
             }
             k += 1;
         }
         let mut at = place;
         while !placed && at < place + count * count {
-            table.store(at, EMPTY);
+            slots.store(at, EMPTY);
             at += 1;
         }
         tried += 1;
@@ -82,36 +80,41 @@ pub fn fks_build(
     }
 }
 
+/// A two-level perfect table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct FksRef {
+    /// From keys to buckets.
+    pub bucket_of: Functions,
+    /// Where the slots of each bucket begin, and where those of the last one end.
+    pub places: In<u32>,
+    /// The seed of each bucket's function.
+    pub seeds: In<u32>,
+    /// The slots.
+    pub slots: In<u64>,
+    /// 1: it holds the pair of all ones.
+    pub all_ones: u32,
+}
+
 /// Looks up query `i`: one slot, after its bucket's place and seed.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn fks_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    bucket_of: Functions,
-    all_ones: u32,
-    places: In<u32>,
-    seeds: In<u32>,
-    table: In<u64>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
+pub fn fks_find(t: Thread, table: FksRef, queries: Queries) {
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
-    let b = bucket_of.slot(0, key);
-    let (place, end) = (places.get(b), places.get(b + 1));
+    let key = queries.keys.get_stream(i);
+    let b = table.bucket_of.slot(0, key);
+    let (place, end) = (table.places.get(b), table.places.get(b + 1));
     let mut hit = None;
     if place < end {
-        let e = table.get(place + inner_slot(key, seeds.get(b), end - place));
+        let e = table.slots.get(place + inner_slot(key, table.seeds.get(b), end - place));
         if holds(e, key) {
             hit = Some(e);
         }
     }
-    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+    if hit.is_none() && table.all_ones != 0 && key == u32::MAX {
         hit = Some(EMPTY);
     }
-    answer(i, hit, values, found);
+    queries.answer(i, hit);
 }

@@ -3,9 +3,9 @@
 //!
 //! A slot holds the key, and in the place of the value the function's number and the index of the
 //! pair; values lie apart.
-use super::{EMPTY, key_of};
+use super::{CuckooMut, EMPTY, Queries, key_of};
 use crate::hash::Functions;
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{In, Thread, kernel};
 
 /// Bits of a pair's index.
 pub const INDEX_BITS: u32 = 29;
@@ -26,24 +26,29 @@ fn index_of(e: u64) -> u32 {
     (e >> 32) as u32 & ((1 << INDEX_BITS) - 1)
 }
 
-/// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
+/// A table with the numbers of functions: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct FunctionIdRef {
+    /// From keys to slots.
+    pub functions: Functions,
+    /// The slots.
+    pub slots: In<u64>,
+    /// The value of each pair.
+    pub values: In<u32>,
+}
+
+/// Inserts the key of pair `i` and what it evicts.
 #[kernel(image = CLASSIC, threads = 64, independent)]
-pub fn function_id_insert(
-    t: Thread,
-    keys: In<u32>,
-    n: u32,
-    functions: Functions,
-    max_exchanges: u32,
-    table: Buf<u64>,
-    status: Buf<u32>,
-) {
+pub fn function_id_insert(t: Thread, keys: In<u32>, n: u32, max_exchanges: u32, table: CuckooMut) {
+    let CuckooMut { functions, slots, status } = table;
     let i = t.global_id();
     if i >= n {
         return;
     }
     let (mut e, mut step) = (slot_with(keys.get_stream(i), 0, i), 0);
     while step < max_exchanges {
-        e = table.swap(functions.slot(function_of(e), key_of(e)), e);
+        e = slots.swap(functions.slot(function_of(e), key_of(e)), e);
         if e == EMPTY {
             return;
         }
@@ -56,30 +61,22 @@ pub fn function_id_insert(
 
 /// Looks up query `i`.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn function_id_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    functions: Functions,
-    table: In<u64>,
-    pair_values: In<u32>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
+pub fn function_id_find(t: Thread, table: FunctionIdRef, queries: Queries) {
+    let FunctionIdRef { functions, slots, values } = table;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
+    let key = queries.keys.get_stream(i);
     let (mut value, mut hit, mut f) = (0, 0, 0);
     while f < functions.count() {
-        let e = table.get(functions.slot(f, key));
+        let e = slots.get(functions.slot(f, key));
         if e != EMPTY && key_of(e) == key {
-            (value, hit) = (pair_values.get(index_of(e)), 1);
+            (value, hit) = (values.get(index_of(e)), 1);
             break;
         }
         f += 1;
     }
-    values.store_stream(i, value);
-    found.store_stream(i, hit);
+    queries.values.store_stream(i, value);
+    queries.found.store_stream(i, hit);
 }

@@ -17,6 +17,9 @@ pub mod two_kernel;
 pub mod two_level;
 pub mod two_level_multi;
 
+use crate::hash::Functions;
+use koel_simt::{Buf, In, Word};
+
 /// An empty slot. The one pair that looks like it, key and value all ones, is kept outside the
 /// slots.
 pub const EMPTY: u64 = u64::MAX;
@@ -54,9 +57,105 @@ pub mod status {
     pub const WORDS: usize = 4;
 }
 
-/// What a lookup gives back: written where the caller wants it.
-#[inline(always)]
-pub fn answer(i: u32, pair: Option<u64>, values: koel_simt::Buf<u32>, found: koel_simt::Buf<u8>) {
-    values.store_stream(i, pair.map_or(0, value_of));
-    found.store_stream(i, pair.is_some() as u8);
+/// The pairs that a table is built of: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct PairsIn {
+    /// `n` of them.
+    pub keys: In<u32>,
+    /// `n` of them.
+    pub values: In<u32>,
+    /// How many pairs there are.
+    pub n: u32,
+}
+impl PairsIn {
+    /// Pair `i`, which is read once.
+    #[inline(always)]
+    #[track_caller]
+    pub fn get_stream(self, i: u32) -> u64 {
+        pair(self.keys.get_stream(i), self.values.get_stream(i))
+    }
+}
+
+/// A cuckoo table that is built in global memory: a kernel's argument. Clear the slots to ones and
+/// the status to zeros before.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct CuckooMut<W: Word = u64> {
+    /// From keys to slots.
+    pub functions: Functions,
+    /// The slots.
+    pub slots: Buf<W>,
+    /// Words of the [`status`].
+    pub status: Buf<u32>,
+}
+
+/// Pairs brought together by bucket: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct BucketsIn {
+    /// Where the pairs of each bucket begin.
+    pub starts: In<u32>,
+    /// How many each bucket has.
+    pub counts: In<u32>,
+    /// The pairs, bucket after bucket.
+    pub pairs: In<u64>,
+}
+
+/// What the build of buckets writes: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct BucketsOut {
+    /// The slots of all buckets.
+    pub slots: Buf<u64>,
+    /// The seed of each bucket's functions.
+    pub seeds: Buf<u32>,
+    /// Words of the [`status`].
+    pub status: Buf<u32>,
+}
+
+/// Queries and where their answers go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Queries {
+    /// `n` keys to look up.
+    pub keys: In<u32>,
+    /// The value of each; 0 if the table does not hold the key.
+    pub values: Buf<u32>,
+    /// 1 if the table holds the key, else 0.
+    pub found: Buf<u8>,
+    /// How many queries there are.
+    pub n: u32,
+}
+impl Queries {
+    /// Answers query `i`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn answer(self, i: u32, pair: Option<u64>) {
+        self.values.store_stream(i, pair.map_or(0, value_of));
+        self.found.store_stream(i, pair.is_some() as u8);
+    }
+}
+
+/// Queries of a table that leads into a list, and where their answers go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct ListQueries {
+    /// `n` keys to look up.
+    pub keys: In<u32>,
+    /// Where the entries of each begin in the list; 0 if the table does not hold the key.
+    pub starts: Buf<u32>,
+    /// How many each has.
+    pub counts: Buf<u32>,
+    /// How many queries there are.
+    pub n: u32,
+}
+impl ListQueries {
+    /// Answers query `i`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn answer(self, i: u32, start: u32, count: u32) {
+        self.starts.store_stream(i, start);
+        self.counts.store_stream(i, count);
+    }
 }

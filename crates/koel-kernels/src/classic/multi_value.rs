@@ -15,8 +15,22 @@ pub fn multi_value_heads(t: Thread, keys: In<u32>, n: u32, heads: Buf<u32>) {
     }
 }
 
-/// Lists each distinct key, its number, and where its values begin. One more place than keys: the
-/// end of the last.
+/// Where the distinct keys go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct DistinctOut {
+    /// Each of `count` keys.
+    pub keys: Buf<u32>,
+    /// Its number.
+    pub ids: Buf<u32>,
+    /// Where its values begin; behind the last, where they end.
+    pub places: Buf<u32>,
+    /// How many there are.
+    pub count: u32,
+}
+
+/// Lists each distinct key, its number, and where its values begin. `heads` and `numbers`: the
+/// marks of the first of each kind, and how many there are before each key.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn multi_value_list(
     t: Thread,
@@ -24,20 +38,17 @@ pub fn multi_value_list(
     n: u32,
     heads: In<u32>,
     numbers: In<u32>,
-    distinct: u32,
-    unique: Buf<u32>,
-    ids: Buf<u32>,
-    places: Buf<u32>,
+    distinct: DistinctOut,
 ) {
     let i = t.global_id();
     if i == 0 {
-        places.store(distinct, n);
+        distinct.places.store(distinct.count, n);
     }
     if i < n && heads.get(i) != 0 {
         let id = numbers.get(i);
-        unique.store(id, keys.get(i));
-        ids.store(id, id);
-        places.store(id, i);
+        distinct.keys.store(id, keys.get(i));
+        distinct.ids.store(id, id);
+        distinct.places.store(id, i);
     }
 }
 

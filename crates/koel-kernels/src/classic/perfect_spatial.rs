@@ -1,11 +1,11 @@
 //! Lookups in the perfect spatial table of Lefebvre and Hoppe 2006: one read of the offset table,
 //! one of the hash table.
-use super::{EMPTY, answer, holds};
+use super::{EMPTY, Queries, holds};
 use crate::hash::mix::mix;
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{In, Thread, kernel};
 
 /// The tables' shapes: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Domain {
     /// 2 or 3.
@@ -17,9 +17,6 @@ pub struct Domain {
     /// Not 0: keys are mixed with it before they are taken for positions.
     pub scramble: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Domain {}
 
 /// Bits of a coordinate in a key or an offset: the last one is the lowest. In three dimensions the
 /// first coordinate has the two bits that are left over.
@@ -79,29 +76,35 @@ impl Domain {
     }
 }
 
+/// A perfect spatial table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct PerfectSpatialRef {
+    /// The tables' shapes.
+    pub domain: Domain,
+    /// The offset table.
+    pub offsets: In<u32>,
+    /// The hash table.
+    pub slots: In<u64>,
+    /// 1: it holds the pair of all ones.
+    pub all_ones: u32,
+}
+
 /// Looks up query `i`.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn perfect_spatial_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    domain: Domain,
-    all_ones: u32,
-    offsets: In<u32>,
-    table: In<u64>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
+pub fn perfect_spatial_find(t: Thread, table: PerfectSpatialRef, queries: Queries) {
+    let domain = table.domain;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
+    let key = queries.keys.get_stream(i);
     let position = domain.position(key);
-    let e = table.get(domain.slot(position, offsets.get(domain.entry(position))));
+    let offset = table.offsets.get(domain.entry(position));
+    let e = table.slots.get(domain.slot(position, offset));
     let mut hit = if holds(e, key) { Some(e) } else { None };
-    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+    if hit.is_none() && table.all_ones != 0 && key == u32::MAX {
         hit = Some(EMPTY);
     }
-    answer(i, hit, values, found);
+    queries.answer(i, hit);
 }

@@ -3,7 +3,7 @@
 //!
 //! The number of slots is a prime of the form 4k + 3, so that each of the sequences comes by every
 //! slot.
-use super::{EMPTY, answer, holds, pair, status};
+use super::{EMPTY, PairsIn, Queries, holds, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};
 
@@ -21,7 +21,7 @@ pub enum Sequence {
 }
 
 /// Where a key may be: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Probes {
     /// The first slot, and the step of [`Sequence::Double`].
@@ -31,9 +31,18 @@ pub struct Probes {
     /// Slots that are looked at in vain before a key is given up: all of them.
     pub limit: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Probes {}
+
+/// A table of open addressing: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct ProbingRef {
+    /// Where a key may be.
+    pub probes: Probes,
+    /// The slots.
+    pub slots: In<u64>,
+    /// 1: it holds the pair of all ones.
+    pub all_ones: u32,
+}
 
 /// A key on its way through the slots.
 #[derive(Clone, Copy)]
@@ -89,19 +98,17 @@ fn add(a: u32, b: u32, n: u32) -> u32 {
 #[kernel(image = CLASSIC, threads = 128, independent)]
 pub fn probing_insert(
     t: Thread,
-    keys: In<u32>,
-    values: In<u32>,
-    n: u32,
+    pairs: PairsIn,
     probes: Probes,
     table: Buf<u64>,
     status: Buf<u32>,
 ) {
     let i = t.global_id();
-    if i >= n {
+    if i >= pairs.n {
         return;
     }
-    let key = keys.get_stream(i);
-    let e = pair(key, values.get_stream(i));
+    let key = pairs.keys.get_stream(i);
+    let e = pair(key, pairs.values.get_stream(i));
     if e == EMPTY {
         status.store_relaxed(status::ALL_ONES, 1);
         return;
@@ -123,24 +130,16 @@ pub fn probing_insert(
 
 /// Looks up query `i`: until its key, or an empty slot.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn probing_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    probes: Probes,
-    all_ones: u32,
-    table: In<u64>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
+pub fn probing_find(t: Thread, table: ProbingRef, queries: Queries) {
+    let probes = table.probes;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
+    let key = queries.keys.get_stream(i);
     let (mut walk, mut looked, mut hit) = (probes.start(key), 0, None);
     while looked < probes.limit {
-        let e = table.get(walk.at);
+        let e = table.slots.get(walk.at);
         if holds(e, key) {
             hit = Some(e);
         }
@@ -150,10 +149,10 @@ pub fn probing_find(
         probes.advance(&mut walk);
         looked += 1;
     }
-    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+    if hit.is_none() && table.all_ones != 0 && key == u32::MAX {
         hit = Some(EMPTY);
     }
-    answer(i, hit, values, found);
+    queries.answer(i, hit);
 }
 
 #[cfg(test)]

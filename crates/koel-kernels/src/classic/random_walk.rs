@@ -1,12 +1,12 @@
 //! Other ways to insert into the single-level cuckoo table: an evicted pair takes a random one of
 //! its other functions (random-walk insertion), a new pair begins with a random function. Lookups
 //! are [`single_level_find`](fn@super::single_level::single_level_find).
-use super::{EMPTY, key_of, pair, status};
+use super::{CuckooMut, EMPTY, PairsIn, key_of, status};
 use crate::hash::{Functions, mix::mix, mulhi};
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{Buf, Thread, kernel};
 
 /// How insertion goes: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Walk {
     /// Exchanges before a pair is given up.
@@ -18,9 +18,6 @@ pub struct Walk {
     /// 1: `exchanges[i]` tells how many pair `i` and what it evicted took.
     pub record: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Walk {}
 
 /// The function that a pair of this key takes after the one that put it into slot `at`.
 #[inline(always)]
@@ -39,24 +36,21 @@ pub fn next_function(
     if f >= d { f - d } else { f }
 }
 
-/// Inserts pair `i` and what it evicts. Clear `table` to ones and `status` to zeros before.
+/// Inserts pair `i` and what it evicts.
 #[kernel(image = CLASSIC, threads = 64, independent)]
 pub fn random_walk_insert(
     t: Thread,
-    keys: In<u32>,
-    values: In<u32>,
-    n: u32,
-    functions: Functions,
+    pairs: PairsIn,
     walk: Walk,
-    table: Buf<u64>,
+    table: CuckooMut,
     exchanges: Buf<u32>,
-    status: Buf<u32>,
 ) {
+    let CuckooMut { functions, slots, status } = table;
     let i = t.global_id();
-    if i >= n {
+    if i >= pairs.n {
         return;
     }
-    let mut e = pair(keys.get_stream(i), values.get_stream(i));
+    let mut e = pairs.get_stream(i);
     let (mut step, mut random) = (0, mix(i));
     if e == EMPTY {
         status.store_relaxed(status::ALL_ONES, 1);
@@ -64,7 +58,7 @@ pub fn random_walk_insert(
         let mut f = if walk.random_start != 0 { mulhi(random, functions.count()) } else { 0 };
         while step < walk.max_exchanges {
             let at = functions.slot(f, key_of(e));
-            e = table.swap(at, e);
+            e = slots.swap(at, e);
             step += 1;
             if e == EMPTY {
                 break;

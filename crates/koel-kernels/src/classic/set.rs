@@ -2,25 +2,43 @@
 //! that may repeat.
 //!
 //! Kernels in the order of the build: insert, clean, (scan), number; then find.
-use super::{pair, status};
+use super::{CuckooMut, ListQueries, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// An empty slot. The key that looks like it is kept outside the slots.
 pub const NO_KEY: u32 = u32::MAX;
 
-/// Inserts key `i` and what it evicts, until a slot was empty or held the same key. Clear `table`
-/// to ones and `status` to zeros before.
+/// A set: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SetRef {
+    /// From keys to slots.
+    pub functions: Functions,
+    /// The slots.
+    pub slots: In<u32>,
+    /// 1: it holds the key of all ones.
+    pub all_ones: u32,
+}
+
+/// A compacting table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct CompactingRef {
+    /// From keys to slots.
+    pub functions: Functions,
+    /// The slots: keys beside their numbers.
+    pub slots: In<u64>,
+    /// 1: it holds the key of all ones.
+    pub all_ones: u32,
+    /// The number that this key has then.
+    pub last: u32,
+}
+
+/// Inserts key `i` and what it evicts, until a slot was empty or held the same key.
 #[kernel(image = CLASSIC, threads = 64, independent)]
-pub fn set_insert(
-    t: Thread,
-    keys: In<u32>,
-    n: u32,
-    functions: Functions,
-    max_exchanges: u32,
-    table: Buf<u32>,
-    status: Buf<u32>,
-) {
+pub fn set_insert(t: Thread, keys: In<u32>, n: u32, max_exchanges: u32, table: CuckooMut<u32>) {
+    let CuckooMut { functions, slots, status } = table;
     let i = t.global_id();
     if i >= n {
         return;
@@ -33,7 +51,7 @@ pub fn set_insert(
     let (mut f, mut step) = (0, 0);
     while step < max_exchanges {
         let at = functions.slot(f, key);
-        let there = table.swap(at, key);
+        let there = slots.swap(at, key);
         if there == NO_KEY || there == key {
             return;
         }
@@ -95,57 +113,38 @@ pub fn compacting_number(
 
 /// Looks up query `i`.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn set_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    functions: Functions,
-    all_ones: u32,
-    table: In<u32>,
-    starts: Buf<u32>,
-    counts: Buf<u32>,
-) {
+pub fn set_find(t: Thread, table: SetRef, queries: ListQueries) {
+    let SetRef { functions, slots, all_ones } = table;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
+    let key = queries.keys.get_stream(i);
     let (mut f, mut hit) = (0, all_ones != 0 && key == NO_KEY);
     while f < functions.count() && !hit {
-        hit = key != NO_KEY && table.get(functions.slot(f, key)) == key;
+        hit = key != NO_KEY && slots.get(functions.slot(f, key)) == key;
         f += 1;
     }
-    starts.store_stream(i, 0);
-    counts.store_stream(i, hit as u32);
+    queries.answer(i, 0, hit as u32);
 }
 
-/// Looks up query `i` in the compacting table: its number. The key of all ones has number `last`.
+/// Looks up query `i` in the compacting table: its number.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn compacting_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    functions: Functions,
-    all_ones: u32,
-    last: u32,
-    entries: In<u64>,
-    starts: Buf<u32>,
-    counts: Buf<u32>,
-) {
+pub fn compacting_find(t: Thread, table: CompactingRef, queries: ListQueries) {
+    let CompactingRef { functions, slots, all_ones, last } = table;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
+    let key = queries.keys.get_stream(i);
     let mut hit = all_ones != 0 && key == NO_KEY;
     let (mut f, mut id) = (0, if hit { last } else { 0 });
     while f < functions.count() && !hit {
-        let e = entries.get(functions.slot(f, key));
+        let e = slots.get(functions.slot(f, key));
         if super::holds(e, key) {
             (id, hit) = (super::value_of(e), true);
         }
         f += 1;
     }
-    starts.store_stream(i, id);
-    counts.store_stream(i, hit as u32);
+    queries.answer(i, id, hit as u32);
 }

@@ -1,6 +1,6 @@
 //! The single-level cuckoo table of Alcantara et al. 2011: one pair a slot, two to five functions,
 //! insertion by atomic exchange in global memory, one thread per pair.
-use super::{EMPTY, answer, holds, key_of, pair, status};
+use super::{CuckooMut, EMPTY, PairsIn, Queries, holds, key_of, status};
 use crate::hash::{Family, Functions, InShared, mix::mix, mulhi};
 use koel_simt::{Buf, In, Thread, kernel};
 
@@ -29,7 +29,7 @@ pub enum StashKind {
 }
 
 /// How insertion goes: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Insertion {
     /// Evictions before a pair is given up.
@@ -41,12 +41,9 @@ pub struct Insertion {
     /// Pairs that the stash has room for; 0: no stash.
     pub stash_room: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Insertion {}
 
 /// How lookups go: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Lookup {
     /// A [`StashKind`].
@@ -60,9 +57,20 @@ pub struct Lookup {
     /// order of the functions.
     pub stop_at_empty: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Lookup {}
+
+/// A single-level table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SingleLevelRef {
+    /// From keys to slots.
+    pub functions: Functions,
+    /// How lookups go.
+    pub lookup: Lookup,
+    /// The slots.
+    pub slots: In<u64>,
+    /// The stash.
+    pub stash: In<u64>,
+}
 
 /// Where a pair is that has no slot yet.
 pub const NOWHERE: u32 = u32::MAX;
@@ -97,54 +105,47 @@ pub fn next_slot(
     }
 }
 
-/// Inserts pairs and what they evict. Clear `table` to ones and `status` to zeros before.
+/// Inserts pairs and what they evict.
 ///
 /// Eviction chains differ in length, and a warp takes as long as its longest: so a thread has
 /// `each` pairs, one after the other, and the chains of a warp's threads add up to nearly the same.
 #[kernel(image = CLASSIC, threads = 64, min_blocks = 32, shared = InShared::BYTES)]
 pub fn single_level_insert(
     t: Thread,
-    keys: In<u32>,
-    values: In<u32>,
-    n: u32,
+    pairs: PairsIn,
     each: u32,
-    functions: Functions,
     insertion: Insertion,
-    table: Buf<u64>,
+    table: CuckooMut,
     stash: Buf<u64>,
-    status: Buf<u32>,
 ) {
-    let bound = InShared::new(t, &mut t.shared(), functions);
+    let bound = InShared::new(t, &mut t.shared(), table.functions);
     t.barrier();
     let first = t.block() * THREADS * each + t.id();
-    let pairs = Pairs { keys, values, first, end: n.min(first.saturating_add(THREADS * each)) };
-    let d = functions.count();
-    if functions.are(Family::Mixed) {
-        insert(pairs, d, |f, key| bound.mixed_slot(f, key), insertion, table, stash, status)
+    let share = Share { pairs, first, end: pairs.n.min(first.saturating_add(THREADS * each)) };
+    if table.functions.are(Family::Mixed) {
+        insert(share, |f, key| bound.mixed_slot(f, key), insertion, table, stash)
     } else {
-        insert(pairs, d, |f, key| bound.slot(f, key), insertion, table, stash, status)
+        insert(share, |f, key| bound.slot(f, key), insertion, table, stash)
     }
 }
 const THREADS: u32 = 64;
 /// The pairs of a thread: every [`THREADS`]th from `first` on.
-struct Pairs {
-    keys: In<u32>,
-    values: In<u32>,
+struct Share {
+    pairs: PairsIn,
     first: u32,
     end: u32,
 }
 #[inline(always)]
 fn insert(
-    pairs: Pairs,
-    d: u32,
+    share: Share,
     slot: impl Fn(u32, u32) -> u32,
     insertion: Insertion,
-    table: Buf<u64>,
+    table: CuckooMut,
     stash: Buf<u64>,
-    status: Buf<u32>,
 ) {
-    let Pairs { keys, values, first: mut next, end } = pairs;
-    let load = |i| if i < end { pair(keys.get_stream(i), values.get_stream(i)) } else { EMPTY };
+    let CuckooMut { functions, slots, status } = table;
+    let (d, Share { pairs, first: mut next, end }) = (functions.count(), share);
+    let load = |i| if i < end { pairs.get_stream(i) } else { EMPTY };
     // The pair after this one is fetched before it is needed.
     let (mut e, mut at, mut step, mut waiting) = (EMPTY, NOWHERE, 0, load(next));
     loop {
@@ -161,7 +162,7 @@ fn insert(
             }
         }
         at = next_slot(key_of(e), at, step, d, &slot, insertion.coinciding);
-        e = table.swap(at, e);
+        e = slots.swap(at, e);
         step += 1;
         if step >= insertion.max_evictions && e != EMPTY {
             if !put_into_stash(e, insertion, stash, status) {
@@ -198,25 +199,16 @@ pub fn put_into_stash(e: u64, insertion: Insertion, stash: Buf<u64>, status: Buf
 
 /// Looks up query `i`.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn single_level_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    functions: Functions,
-    lookup: Lookup,
-    table: In<u64>,
-    stash: In<u64>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
+pub fn single_level_find(t: Thread, table: SingleLevelRef, queries: Queries) {
+    let SingleLevelRef { functions, lookup, slots, stash } = table;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
+    let key = queries.keys.get_stream(i);
     let (mut hit, mut f) = (None, 0);
     while f < functions.count() {
-        let e = table.get(functions.slot(f, key));
+        let e = slots.get(functions.slot(f, key));
         if holds(e, key) {
             hit = Some(e);
             break;
@@ -229,7 +221,7 @@ pub fn single_level_find(
     if hit.is_none() {
         hit = find_outside(key, lookup, stash);
     }
-    answer(i, hit, values, found);
+    queries.answer(i, hit);
 }
 
 /// A key that is in none of its slots: the pair of all ones, or one in the stash.

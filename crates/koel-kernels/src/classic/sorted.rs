@@ -1,5 +1,6 @@
 //! The yardstick: pairs sorted by key, found by binary search. And what the other tables need of
 //! sorted pairs: marks on the pairs that stay when keys are equal.
+use super::{PairsIn, Queries};
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// `keep[i]` becomes 1 if pair `i` of the sorted pairs is the one of its key that stays: the last,
@@ -16,32 +17,24 @@ pub fn mark_kept(t: Thread, keys: In<u32>, n: u32, keep_last: u32, keep: Buf<u8>
     keep.store(i, kept as u8);
 }
 
-/// Looks up query `i` among `len` sorted keys, all different.
+/// Looks up query `i` among pairs that are sorted by key, all keys different.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn sorted_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    keys: In<u32>,
-    pair_values: In<u32>,
-    len: u32,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
+pub fn sorted_find(t: Thread, pairs: PairsIn, queries: Queries) {
+    let PairsIn { keys, values, n } = pairs;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
+    let key = queries.keys.get_stream(i);
     // Branch-free lower bound: `low` is the number of keys known to be less.
-    let (mut low, mut size) = (0u32, len);
+    let (mut low, mut size) = (0u32, n);
     while size > 0 {
         let half = size / 2;
         let less = keys.get(low + half) < key;
         low = if less { low + half + 1 } else { low };
         size = if less { size - half - 1 } else { half };
     }
-    let hit = low < len && keys.get(low) == key;
-    values.store_stream(i, if hit { pair_values.get(low) } else { 0 });
-    found.store_stream(i, hit as u8);
+    let hit = low < n && keys.get(low) == key;
+    queries.values.store_stream(i, if hit { values.get(low) } else { 0 });
+    queries.found.store_stream(i, hit as u8);
 }

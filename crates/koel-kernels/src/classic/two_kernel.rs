@@ -1,6 +1,6 @@
 //! The two-kernel table of Wang and Hu (ShanghaiTech): keys go straight into buckets of 512 slots,
 //! then one block turns each bucket into a cuckoo table of the same 512 slots.
-use super::{EMPTY, answer, holds, key_of, pair, status};
+use super::{EMPTY, PairsIn, Queries, holds, key_of, pair, status};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
@@ -14,20 +14,18 @@ pub const MAX_EVICTIONS: u32 = 2048;
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_kernel_distribute(
     t: Thread,
-    keys: In<u32>,
-    values: In<u32>,
-    n: u32,
+    pairs: PairsIn,
     bucket_of: Functions,
     counts: Buf<u32>,
     buckets: Buf<u64>,
     status: Buf<u32>,
 ) {
     let i = t.global_id();
-    if i >= n {
+    if i >= pairs.n {
         return;
     }
-    let key = keys.get_stream(i);
-    let e = pair(key, values.get_stream(i));
+    let key = pairs.keys.get_stream(i);
+    let e = pair(key, pairs.values.get_stream(i));
     if e == EMPTY {
         status.store_relaxed(status::ALL_ONES, 1);
         return;
@@ -95,36 +93,41 @@ pub fn two_kernel_build(
     }
 }
 
+/// A two-kernel table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct TwoKernelRef {
+    /// From keys to buckets.
+    pub bucket_of: Functions,
+    /// From keys to the slots of a bucket.
+    pub functions: Functions,
+    /// The slots, bucket after bucket.
+    pub slots: In<u64>,
+    /// 1: it holds the pair of all ones.
+    pub all_ones: u32,
+}
+
 /// Looks up query `i`.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn two_kernel_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    bucket_of: Functions,
-    functions: Functions,
-    all_ones: u32,
-    buckets: In<u64>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
+pub fn two_kernel_find(t: Thread, table: TwoKernelRef, queries: Queries) {
+    let functions = table.functions;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
-    let b = bucket_of.slot(0, key);
+    let key = queries.keys.get_stream(i);
+    let b = table.bucket_of.slot(0, key);
     let (mut hit, mut f) = (None, 0);
     while f < functions.count() {
-        let e = buckets.get(b * SLOTS + functions.slot(f, key));
+        let e = table.slots.get(b * SLOTS + functions.slot(f, key));
         if holds(e, key) {
             hit = Some(e);
             break;
         }
         f += 1;
     }
-    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+    if hit.is_none() && table.all_ones != 0 && key == u32::MAX {
         hit = Some(EMPTY);
     }
-    answer(i, hit, values, found);
+    queries.answer(i, hit);
 }

@@ -2,7 +2,7 @@
 //! cuckoo table of three sub-tables that one block builds in shared memory.
 //!
 //! Kernels in the order of the build: count, (scan), scatter, build; then find.
-use super::{EMPTY, answer, holds, key_of, pair, status};
+use super::{BucketsIn, BucketsOut, EMPTY, PairsIn, Queries, holds, key_of, pair, status};
 use crate::hash::{Family, Functions, InShared};
 use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 
@@ -14,7 +14,7 @@ pub const MAX_LOOPS: u32 = 25;
 pub const MAX_SEEDS: u32 = 16;
 
 /// How keys are placed inside the buckets: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Inner {
     /// From keys to the slots of a sub-table, one function each; every bucket has a seed of its
@@ -25,9 +25,6 @@ pub struct Inner {
     /// The seed that every bucket tries first.
     pub seed: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Inner {}
 impl Inner {
     /// Three functions of a family. The paper derives the constants from a bucket's seed by xor
     /// with fixed words; here they are mixed with it.
@@ -57,8 +54,20 @@ impl Inner {
     }
 }
 
-/// Counts the keys of each bucket; each key learns its place there. Clear `counts` and `status`
-/// before.
+/// Where keys are counted by bucket: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct CountsOut {
+    /// Keys of each bucket; zero before.
+    pub counts: Buf<u32>,
+    /// The place of each key among those of its bucket.
+    pub offsets: Buf<u32>,
+    /// Words of the [`status`]; zero before.
+    pub status: Buf<u32>,
+}
+
+/// Counts the keys of each bucket; each key learns its place there. A bucket of more than `limit`
+/// keys has failed.
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_count(
     t: Thread,
@@ -66,10 +75,9 @@ pub fn two_level_count(
     n: u32,
     bucket_of: Functions,
     limit: u32,
-    counts: Buf<u32>,
-    offsets: Buf<u32>,
-    status: Buf<u32>,
+    out: CountsOut,
 ) {
+    let CountsOut { counts, offsets, status } = out;
     let i = t.global_id();
     if i >= n {
         return;
@@ -85,50 +93,36 @@ pub fn two_level_count(
 #[kernel(image = CLASSIC, threads = 256, independent)]
 pub fn two_level_scatter(
     t: Thread,
-    keys: In<u32>,
-    values: In<u32>,
-    n: u32,
+    pairs: PairsIn,
     bucket_of: Functions,
     starts: In<u32>,
     offsets: In<u32>,
-    pairs: Buf<u64>,
+    together: Buf<u64>,
 ) {
     let i = t.global_id();
-    if i >= n {
+    if i >= pairs.n {
         return;
     }
-    let key = keys.get_stream(i);
+    let key = pairs.keys.get_stream(i);
     let at = starts.get(bucket_of.slot(0, key)) + offsets.get_stream(i);
-    pairs.store(at, pair(key, values.get_stream(i)));
+    together.store(at, pair(key, pairs.values.get_stream(i)));
 }
 
 /// One block builds one bucket of at most 512 pairs. Writes every slot of the bucket's sub-tables.
-#[kernel(image = CLASSIC, threads = 512, min_blocks = 4, shared = 512 * 8 + InShared::BYTES + inner.sub_slots() * 12)]
-pub fn two_level_build_512(
-    t: Thread,
-    inner: Inner,
-    starts: In<u32>,
-    counts: In<u32>,
-    pairs: In<u64>,
-    table: Buf<u64>,
-    seeds: Buf<u32>,
-    status: Buf<u32>,
-) {
-    build(t, 512, inner, starts, counts, pairs, table, seeds, status)
+#[kernel(
+    image = CLASSIC, threads = 512, min_blocks = 4,
+    shared = 512 * 8 + InShared::BYTES + inner.sub_slots() * 12
+)]
+pub fn two_level_build_512(t: Thread, inner: Inner, buckets: BucketsIn, out: BucketsOut) {
+    build(t, 512, inner, buckets, out)
 }
 /// One block builds one bucket of at most 1024 pairs. Writes every slot of the bucket's sub-tables.
-#[kernel(image = CLASSIC, threads = 1024, min_blocks = 2, shared = 1024 * 8 + InShared::BYTES + inner.sub_slots() * 12)]
-pub fn two_level_build_1024(
-    t: Thread,
-    inner: Inner,
-    starts: In<u32>,
-    counts: In<u32>,
-    pairs: In<u64>,
-    table: Buf<u64>,
-    seeds: Buf<u32>,
-    status: Buf<u32>,
-) {
-    build(t, 1024, inner, starts, counts, pairs, table, seeds, status)
+#[kernel(
+    image = CLASSIC, threads = 1024, min_blocks = 2,
+    shared = 1024 * 8 + InShared::BYTES + inner.sub_slots() * 12
+)]
+pub fn two_level_build_1024(t: Thread, inner: Inner, buckets: BucketsIn, out: BucketsOut) {
+    build(t, 1024, inner, buckets, out)
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -136,17 +130,9 @@ const NOBODY: u32 = u32::MAX;
 const NOWHERE: u32 = u32::MAX;
 
 #[inline(always)]
-fn build(
-    t: Thread,
-    threads: u32,
-    inner: Inner,
-    starts: In<u32>,
-    counts: In<u32>,
-    pairs: In<u64>,
-    table: Buf<u64>,
-    seeds: Buf<u32>,
-    status: Buf<u32>,
-) {
+fn build(t: Thread, threads: u32, inner: Inner, buckets: BucketsIn, out: BucketsOut) {
+    let BucketsIn { starts, counts, pairs } = buckets;
+    let BucketsOut { slots: table, seeds, status } = out;
     let (b, id, sub_slots) = (t.block(), t.id(), inner.sub_slots());
     let mut shared = t.shared();
     let items = shared.array::<u64>(threads);
@@ -225,38 +211,44 @@ fn clear(t: Thread, threads: u32, owners: Shared<u32>, sub_slots: u32) {
     }
 }
 
+/// A two-level table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct TwoLevelRef {
+    /// From keys to buckets.
+    pub bucket_of: Functions,
+    /// How keys are placed inside them.
+    pub inner: Inner,
+    /// The seed of each bucket's functions.
+    pub seeds: In<u32>,
+    /// The slots.
+    pub slots: In<u64>,
+    /// 1: it holds the pair of all ones.
+    pub all_ones: u32,
+}
+
 /// Looks up query `i`.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn two_level_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    bucket_of: Functions,
-    inner: Inner,
-    all_ones: u32,
-    seeds: In<u32>,
-    table: In<u64>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-) {
+pub fn two_level_find(t: Thread, table: TwoLevelRef, queries: Queries) {
+    let inner = table.inner;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
-    let b = bucket_of.slot(0, key);
-    let seed = seeds.get(b);
+    let key = queries.keys.get_stream(i);
+    let b = table.bucket_of.slot(0, key);
+    let seed = table.seeds.get(b);
     let (mut hit, mut j) = (None, 0);
     while j < SUB_TABLES {
-        let e = table.get(inner.place(j, b, inner.slot(j, key, seed)));
+        let e = table.slots.get(inner.place(j, b, inner.slot(j, key, seed)));
         if holds(e, key) {
             hit = Some(e);
             break;
         }
         j += 1;
     }
-    if hit.is_none() && all_ones != 0 && key == u32::MAX {
+    if hit.is_none() && table.all_ones != 0 && key == u32::MAX {
         hit = Some(EMPTY);
     }
-    answer(i, hit, values, found);
+    queries.answer(i, hit);
 }

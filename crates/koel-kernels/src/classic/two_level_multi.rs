@@ -4,7 +4,7 @@
 //! Kernels in the order of the build: count and scatter (those of [`two_level`](super::two_level)),
 //! build; for the compacting table (scan and) number; then find.
 use super::two_level::{Inner, MAX_LOOPS, MAX_SEEDS, SUB_TABLES};
-use super::{key_of, status, value_of};
+use super::{BucketsIn, ListQueries, key_of, status, value_of};
 use crate::hash::Functions;
 use koel_simt::{Buf, In, Shared, Thread, kernel};
 
@@ -34,27 +34,50 @@ fn slot_of<const CHANGES: bool>(
     NOBODY
 }
 
-/// One block builds one bucket of any number of pairs. Writes every slot of its sub-tables, key and
-/// place and count, and the values of each key side by side.
+/// What the build of buckets writes: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct MultiOut {
+    /// The key of each slot.
+    pub keys: Buf<u32>,
+    /// Where its values begin, and in the high half how many they are: none in an empty slot.
+    pub places: Buf<u64>,
+    /// The values, those of a key side by side.
+    pub values: Buf<u32>,
+    /// The seed of each bucket's functions.
+    pub seeds: Buf<u32>,
+    /// Words of the [`status`].
+    pub status: Buf<u32>,
+}
+
+/// A multi-value or compacting table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct TwoLevelMultiRef {
+    /// From keys to buckets.
+    pub bucket_of: Functions,
+    /// How keys are placed inside them.
+    pub inner: Inner,
+    /// The seed of each bucket's functions.
+    pub seeds: In<u32>,
+    /// The key of each slot.
+    pub keys: In<u32>,
+    /// Where its entries begin, and in the high half how many they are: none in an empty slot.
+    pub places: In<u64>,
+}
+
+/// One block builds one bucket of any number of pairs. Writes every slot of its sub-tables, and the
+/// values of each key side by side.
 #[kernel(image = CLASSIC, threads = 512, shared = inner.sub_slots() * 24 + 4)]
-pub fn two_level_multi_build(
-    t: Thread,
-    inner: Inner,
-    starts: In<u32>,
-    bucket_counts: In<u32>,
-    pairs: In<u64>,
-    keys: Buf<u32>,
-    places: Buf<u64>,
-    values: Buf<u32>,
-    seeds: Buf<u32>,
-    status: Buf<u32>,
-) {
+pub fn two_level_multi_build(t: Thread, inner: Inner, buckets: BucketsIn, out: MultiOut) {
+    let BucketsIn { starts, counts, pairs } = buckets;
+    let MultiOut { keys, places, values, seeds, status } = out;
     let (b, id, slots) = (t.block(), t.id(), inner.sub_slots() * SUB_TABLES);
     let mut shared = t.shared();
     let owners = shared.array::<u32>(slots);
     let cursors = shared.array::<u32>(slots);
     let next = shared.array::<u32>(1);
-    let (start, count) = (starts.get(b), bucket_counts.get(b));
+    let (start, count) = (starts.get(b), counts.get(b));
 
     // A key is stored if one of its pairs is: pairs without such a slot all write themselves into
     // the next sub-table.
@@ -175,23 +198,13 @@ pub fn two_level_multi_number(
 
 /// Looks up query `i`: where its values begin, and how many they are.
 #[kernel(image = CLASSIC, threads = 128, independent)]
-pub fn two_level_multi_find(
-    t: Thread,
-    queries: In<u32>,
-    n: u32,
-    bucket_of: Functions,
-    inner: Inner,
-    seeds: In<u32>,
-    keys: In<u32>,
-    places: In<u64>,
-    starts: Buf<u32>,
-    counts: Buf<u32>,
-) {
+pub fn two_level_multi_find(t: Thread, table: TwoLevelMultiRef, queries: ListQueries) {
+    let TwoLevelMultiRef { bucket_of, inner, seeds, keys, places } = table;
     let i = t.global_id();
-    if i >= n {
+    if i >= queries.n {
         return;
     }
-    let key = queries.get_stream(i);
+    let key = queries.keys.get_stream(i);
     let b = bucket_of.slot(0, key);
     let seed = seeds.get(b);
     let (mut start, mut count, mut j) = (0, 0, 0);
@@ -204,6 +217,5 @@ pub fn two_level_multi_find(
         }
         j += 1;
     }
-    starts.store_stream(i, if count > 0 { start } else { 0 });
-    counts.store_stream(i, count);
+    queries.answer(i, if count > 0 { start } else { 0 }, count);
 }

@@ -99,7 +99,7 @@ families! {
 }
 
 /// One to five hash functions of one family, from keys to slots: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Functions {
     seed: u64,
@@ -109,9 +109,6 @@ pub struct Functions {
     /// So that no byte is padding.
     unused: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Functions {}
 impl Functions {
     /// `count` functions (at most [`MAX_FUNCTIONS`]) from keys to `0..slots`. Same seed, same
     /// functions.

@@ -1,7 +1,6 @@
 //! Before and after the map of fingerprints is built.
-use super::find::Rows;
+use super::find::RowsRef;
 use super::fingerprint::Fingerprint;
-use crate::map::layout::Shape;
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// Words that [verifying](fn@keys128_verify) counts in: zero before it.
@@ -34,22 +33,9 @@ pub fn keys128_fingerprints(
 /// Looks every key up, a thread each: `kept[i]` = 1 if row `i` is found, 0 if another one is, which
 /// then has an equal key, or none. Adds to [`counts`].
 #[kernel(image = KEYS128, threads = 256)]
-pub fn keys128_verify(
-    t: Thread,
-    n: u32,
-    fingerprint: Fingerprint,
-    shape: Shape,
-    stash_bits: u32,
-    slots: In<u64>,
-    stash: In<u64>,
-    table_header: In<u32>,
-    keys: In<u128>,
-    kept: Buf<u8>,
-    counts: Buf<u32>,
-) {
-    let rows = Rows::new(fingerprint, shape, stash_bits, slots, stash, table_header, keys);
+pub fn keys128_verify(t: Thread, rows: RowsRef, n: u32, kept: Buf<u8>, counts: Buf<u32>) {
     let i = t.global_id();
-    let found = if i < n { rows.row(keys.get(i)) } else { None };
+    let found = if i < n { rows.row(rows.keys.get(i)) } else { None };
     let own = found == Some(i);
     if i < n {
         kept.store_stream(i, own as u8);

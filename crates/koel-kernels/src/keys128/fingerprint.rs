@@ -11,15 +11,12 @@ use koel_simt::unroll;
 /// such knowledge do at will, so a fingerprint is never taken for the key.
 ///
 /// Eight products of 32 and 64 bits, of which the low 64 bits count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Fingerprint {
     /// What the words are multiplied by, the lowest first, and what is added: of each half.
     constants: [[u64; 5]; 2],
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Fingerprint {}
 impl Fingerprint {
     /// The function of a seed.
     pub fn new(seed: u64) -> Fingerprint {

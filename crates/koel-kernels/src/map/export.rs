@@ -1,23 +1,26 @@
 //! The pairs of a table, as arrays.
-use super::layout::{BUCKET, EMPTY, Layout, Narrow, Shape, Wide};
-use super::{find, header};
-use koel_simt::{Buf, In, Thread, block, kernel, unroll};
+use super::find::{self, MapRef};
+use super::header;
+use super::layout::{BUCKET, EMPTY, Layout, Narrow, Wide};
+use koel_simt::{Buf, Thread, block, kernel, unroll};
 
 /// Slots of a thread: a bucket.
 const SLOTS: usize = BUCKET;
 
-#[inline(always)]
-fn export<L: Layout>(
+/// Appends every pair to two arrays, `count` of which are taken, in any order. A thread for each
+/// bucket and each four slots of the stash.
+#[kernel(threads = 256, starts_early, for L in [
+    Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+    Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+])]
+pub fn map_export<L: Layout>(
     t: Thread,
-    shape: Shape,
-    stash_bits: u32,
-    slots: In<u64>,
-    stash: In<u64>,
-    table_header: In<u32>,
+    table: MapRef<L>,
     keys: Buf<L::Key>,
     values: Buf<L::Value>,
     count: Buf<u32>,
 ) {
+    let MapRef { shape, stash_bits, slots, stash, header: table_header, .. } = table;
     t.wait_for_previous();
     t.let_next_start();
     let seed = table_header.get(header::SEED);
@@ -63,33 +66,4 @@ fn export<L: Layout>(
         keys.store(to, L::unmixed(seed, L::AMBIGUOUS));
         values.store(to, find::held_value(table_header));
     }
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = $image, threads = 256, starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        keys: Buf<$key>,
-        values: Buf<$value>,
-        count: Buf<u32>,
-    ) {
-        export::<$layout>(t, shape, stash_bits, slots, stash, table_header, keys, values, count)
-    }
-)* } }
-entries! {
-    /// Appends every pair to two arrays, `count` of which are taken, in any order. A thread for
-    /// each bucket and each four slots of the stash.
-    MAP map_export Narrow, u32, u32;
-    /// The same.
-    MAP_WIDE map_export_u32_u64 Wide<u32, u64>, u32, u64;
-    /// The same.
-    MAP_WIDE map_export_u64_u32 Wide<u64, u32>, u64, u32;
-    /// The same.
-    MAP_WIDE map_export_u64_u64 Wide<u64, u64>, u64, u64;
 }

@@ -1,12 +1,13 @@
 //! Lookups: one thread a query, one sector read, a second one for the few that need it.
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, class_bit};
 use super::{header, stash};
+use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, U64x2, kernel, unroll};
 
-/// A table as a kernel sees it: the device-side handle. For `#[kernel]` parameters it is passed in
-/// parts.
-#[derive(Clone, Copy)]
-pub struct Table<L> {
+/// A map as kernels see it: one parameter of a kernel.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct MapRef<L: Layout> {
     /// Partitions and buckets.
     pub shape: Shape,
     /// The stash has 2^this slots.
@@ -18,7 +19,7 @@ pub struct Table<L> {
     /// The header.
     pub header: In<u32>,
     /// How pairs are stored.
-    pub layout: core::marker::PhantomData<L>,
+    pub layout: PhantomData<L>,
 }
 /// Where a key was found.
 pub(super) enum Hit {
@@ -50,29 +51,16 @@ pub(super) fn search<L: Layout>(
     }
     hit.map(|(slot, head)| Hit::Slot(bucket, slot, head))
 }
-impl<L: Layout> Table<L> {
-    /// From its parts.
-    #[inline(always)]
-    pub fn new(
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        header: In<u32>,
-    ) -> Table<L> {
-        Table { shape, stash_bits, slots, stash, header, layout: core::marker::PhantomData }
-    }
+impl<L: Layout> MapRef<L> {
     /// The same for host code outside of a kernel, which can then look keys up.
     ///
     /// # Safety
     /// It is on a device whose memory is the host's, and is there and not changed as long as the
     /// result is used.
     #[cfg(not(target_arch = "nvptx64"))]
-    pub unsafe fn on_host(self) -> Table<L> {
-        use koel_simt::Arg;
-        let Table { shape, stash_bits, slots, stash, header, .. } = self;
+    pub unsafe fn on_host(self) -> MapRef<L> {
         // SAFETY: the caller's.
-        unsafe { Table::new(shape, stash_bits, slots.native(), stash.native(), header.native()) }
+        unsafe { koel_simt::Arg::native(self) }
     }
     #[inline(always)]
     #[track_caller]
@@ -211,106 +199,87 @@ pub(crate) fn tell_count(t: Thread, n: u32, count: Buf<u64>, contains: impl Fn(u
     }
 }
 
-macro_rules! entries { ($($image:ident $layout:ty, $key:ty, $value:ty: $find:ident $find_or:ident $contains:ident $contains_bits:ident $count:ident;)*) => { $(
-    /// Looks up query `i`: value and found flag, or two zeros.
-    #[kernel(image = $image, threads = 256, starts_early)]
-    pub fn $find(
-        t: Thread,
-        n: u32,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        values: Buf<$value>,
-        found: Buf<u8>,
-    ) {
-        t.wait_for_previous();
-        t.let_next_start();
-        let i = t.global_id();
-        if i >= n {
-            return;
-        }
-        let hit = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header).get(queries.get_stream(i));
-        values.store_stream(i, hit.unwrap_or(0));
+/// Looks up query `i`: value and found flag, or two zeros.
+#[kernel(threads = 256, starts_early, for L in [
+    Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+    Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+])]
+pub fn map_find<L: Layout>(
+    t: Thread,
+    table: MapRef<L>,
+    n: u32,
+    queries: In<L::Key>,
+    values: Buf<L::Value>,
+    found: Buf<u8>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let i = t.global_id();
+    if i < n {
+        let hit = table.get(queries.get_stream(i));
+        values.store_stream(i, hit.unwrap_or_default());
         found.store_stream(i, hit.is_some() as u8);
     }
-    /// Looks up query `i`: the value, or `missing`.
-    #[kernel(image = $image, threads = 256, starts_early)]
-    pub fn $find_or(
-        t: Thread,
-        n: u32,
-        missing: $value,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        values: Buf<$value>,
-    ) {
-        t.wait_for_previous();
-        t.let_next_start();
-        let i = t.global_id();
-        if i >= n {
-            return;
-        }
-        let hit = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header).get(queries.get_stream(i));
-        values.store_stream(i, hit.unwrap_or(missing));
+}
+/// Looks up query `i`: the value, or `missing`.
+#[kernel(threads = 256, starts_early, for L in [
+    Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+    Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+])]
+pub fn map_find_or<L: Layout>(
+    t: Thread,
+    table: MapRef<L>,
+    n: u32,
+    missing: L::Value,
+    queries: In<L::Key>,
+    values: Buf<L::Value>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let i = t.global_id();
+    if i < n {
+        values.store_stream(i, table.get(queries.get_stream(i)).unwrap_or(missing));
     }
-    /// Looks up query `i`: 1 or 0.
-    #[kernel(image = $image, threads = 256, starts_early)]
-    pub fn $contains(
-        t: Thread,
-        n: u32,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        found: Buf<u8>,
-    ) {
-        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
-    }
-    /// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
-    #[kernel(image = $image, threads = 256, starts_early)]
-    pub fn $contains_bits(
-        t: Thread,
-        n: u32,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        found: Buf<u32>,
-    ) {
-        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        tell_bits(t, n, found, |i| table.contains(queries.get_stream(i)))
-    }
-    /// Adds to `count` how many of the queries are in the table.
-    #[kernel(image = $image, threads = 256, starts_early)]
-    pub fn $count(
-        t: Thread,
-        n: u32,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        count: Buf<u64>,
-    ) {
-        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        tell_count(t, n, count, |i| table.contains(queries.get_stream(i)))
-    }
-)* } }
-entries! {
-    MAP Narrow, u32, u32: map_find map_find_or map_contains map_contains_bits map_count;
-    MAP_WIDE Wide<u32, u64>, u32, u64: map_find_u32_u64 map_find_or_u32_u64 map_contains_u32_u64 map_contains_bits_u32_u64 map_count_u32_u64;
-    MAP_WIDE Wide<u64, u32>, u64, u32: map_find_u64_u32 map_find_or_u64_u32 map_contains_u64_u32 map_contains_bits_u64_u32 map_count_u64_u32;
-    MAP_WIDE Wide<u64, u64>, u64, u64: map_find_u64_u64 map_find_or_u64_u64 map_contains_u64_u64 map_contains_bits_u64_u64 map_count_u64_u64;
+}
+/// Looks up query `i`: 1 or 0.
+#[kernel(threads = 256, starts_early, for L in [
+    Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+    Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+])]
+pub fn map_contains<L: Layout>(
+    t: Thread,
+    table: MapRef<L>,
+    n: u32,
+    queries: In<L::Key>,
+    found: Buf<u8>,
+) {
+    tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
+}
+/// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
+#[kernel(threads = 256, starts_early, for L in [
+    Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+    Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+])]
+pub fn map_contains_bits<L: Layout>(
+    t: Thread,
+    table: MapRef<L>,
+    n: u32,
+    queries: In<L::Key>,
+    found: Buf<u32>,
+) {
+    tell_bits(t, n, found, |i| table.contains(queries.get_stream(i)))
+}
+/// Adds to `count` how many of the queries are in the table.
+#[kernel(threads = 256, starts_early, for L in [
+    Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+    Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+])]
+pub fn map_count<L: Layout>(
+    t: Thread,
+    table: MapRef<L>,
+    n: u32,
+    queries: In<L::Key>,
+    count: Buf<u64>,
+) {
+    tell_count(t, n, count, |i| table.contains(queries.get_stream(i)))
 }

@@ -324,22 +324,58 @@ impl<L: Layout> Near<L> {
     }
 }
 
-#[inline(always)]
-fn group<L: Layout>(
-    t: Thread,
-    seed: u32,
-    partitions: u32,
-    room: u32,
-    pairs: In<u64>,
-    counts: In<u32>,
-    offsets: In<u32>,
-    build_state: In<u32>,
-    keys: Buf<L::Key>,
-    starts: Buf<u32>,
-    values: Buf<L::Value>,
-    sizes: Buf<u32>,
-    groups: Buf<u32>,
-) {
+/// Bytes of a mixed key and a value.
+pub const fn pair_bytes<L: Layout>() -> u32 {
+    (size_of::<L::Mixed>() + size_of::<L::Value>()) as u32
+}
+
+/// What the passes left, for grouping: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Ungrouped {
+    /// The bins of the last pass.
+    pub pairs: In<u64>,
+    /// Pairs of each.
+    pub counts: In<u32>,
+    /// Pairs of all bins before each.
+    pub offsets: In<u32>,
+    /// The words that the passes counted in.
+    pub build_state: In<u32>,
+    /// How many bins there are.
+    pub partitions: u32,
+    /// Places of a bin, [`MOST`] at most.
+    pub room: u32,
+    /// Keys were mixed with it.
+    pub seed: u32,
+}
+/// Where groups go: a kernel's argument. Those of partition `p` are where its pairs begin.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct GroupsOut<L: Layout> {
+    /// The key of each group.
+    pub keys: Buf<L::Key>,
+    /// Where its values begin.
+    pub starts: Buf<u32>,
+    /// The values of all groups.
+    pub values: Buf<L::Value>,
+    /// Groups of each partition.
+    pub sizes: Buf<u32>,
+    /// How many groups there are; then 1 if grouping has failed.
+    pub groups: Buf<u32>,
+}
+
+/// The pairs of each partition by key: group `g` of `sizes[p]` of partition `p`, whose pairs begin
+/// at `offsets[p]`, is of `keys[offsets[p] + g]`; its values begin at
+/// `values[starts[offsets[p] + g]]`. Adds to `groups[0]` how many there are. If the passes did not
+/// bring all pairs to their bins, or keys are too alike, `groups[1]` is 1, and the rest means
+/// nothing. One block a partition.
+#[kernel(
+    image = GROUPS, threads = 256, min_blocks = 3, shared = shared_bytes(from.room, pair_bytes::<L>()),
+    for L in [Narrow { min_blocks = 4 }, Wide<u32, u64>, Wide<u64, u32>, Wide<u64, u64>]
+)]
+pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
+    let Ungrouped { pairs, counts, offsets, build_state, partitions, room, seed } = from;
+    let GroupsOut { keys, starts, values, sizes, groups } = to;
     // All blocks leave, or none.
     if !all_arrived(build_state) {
         if t.global_id() == 0 {
@@ -506,43 +542,4 @@ fn group<L: Layout>(
         });
         i += 2 * THREADS;
     }
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty, $value:ty, $bytes:literal, $blocks:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = GROUPS, threads = 256, min_blocks = $blocks, shared = shared_bytes(room, $bytes))]
-    pub fn $name(
-        t: Thread,
-        seed: u32,
-        partitions: u32,
-        room: u32,
-        pairs: In<u64>,
-        counts: In<u32>,
-        offsets: In<u32>,
-        build_state: In<u32>,
-        keys: Buf<$key>,
-        starts: Buf<u32>,
-        values: Buf<$value>,
-        sizes: Buf<u32>,
-        groups: Buf<u32>,
-    ) {
-        group::<$layout>(t, seed, partitions, room, pairs, counts, offsets, build_state, keys, starts, values, sizes, groups)
-    }
-)* } }
-entries! {
-    /// The pairs of each partition by key: group `g` of `sizes[p]` of partition `p`, whose pairs
-    /// begin at `offsets[p]`, is of `keys[offsets[p] + g]`; its values begin at
-    /// `values[starts[offsets[p] + g]]`. Adds to `groups[0]` how many there are. If the passes did
-    /// not bring all pairs to their bins, or keys are too alike, `groups[1]` is 1, and the rest
-    /// means nothing.
-    ///
-    /// One block a partition; `counts`: pairs of each bin of the last pass, and `offsets`: of all
-    /// before; `room`: places of a bin, [`MOST`] at most.
-    map_group Narrow, u32, u32, 8, 4;
-    /// The same.
-    map_group_u32_u64 Wide<u32, u64>, u32, u64, 16, 3;
-    /// The same.
-    map_group_u64_u32 Wide<u64, u32>, u64, u32, 12, 3;
-    /// The same.
-    map_group_u64_u64 Wide<u64, u64>, u64, u64, 16, 3;
 }

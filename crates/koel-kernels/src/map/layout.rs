@@ -41,7 +41,7 @@ use crate::hash::mix::{mix, mix64, unmix, unmix64};
 use crate::hash::mulhi;
 use core::fmt::Debug;
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Scalar, U32x4, U64x2, Word, unroll};
+use koel_simt::{Arg, Buf, In, Scalar, U32x4, U64x2, Word, unroll};
 
 /// Pairs of a bucket.
 pub const BUCKET: usize = 4;
@@ -51,7 +51,7 @@ pub const EMPTY: u64 = u64::MAX;
 /// How many partitions a table has, and buckets each of them: a kernel's argument.
 ///
 /// Where a pair may lie follows from the *hash* of its key: 32 bits of the mixed key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Shape {
     /// At least 1.
@@ -59,9 +59,22 @@ pub struct Shape {
     /// Of each partition; at least 1.
     pub buckets: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Shape {}
+
+/// A table that kernels change: a kernel's argument. The words of its buckets are `W`.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct TableMut<W: Word = u64> {
+    /// Partitions and buckets.
+    pub shape: Shape,
+    /// The stash has 2^this slots.
+    pub stash_bits: u32,
+    /// The buckets.
+    pub slots: Buf<W>,
+    /// The stash.
+    pub stash: Buf<u64>,
+    /// The header.
+    pub header: Buf<u32>,
+}
 
 impl Shape {
     /// Buckets in all.
@@ -137,7 +150,7 @@ pub fn class(h: u32) -> u32 {
 }
 
 /// What keys and values are: `u32`, `u64`.
-pub trait Number: Scalar + Default + Ord + Debug + Send + Sync {
+pub trait Number: Scalar + Arg + Default + Ord + Debug + Send + Sync {
     /// Zero-extended.
     fn widened(self) -> u64;
     /// The low bits.

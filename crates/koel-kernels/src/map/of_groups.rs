@@ -5,7 +5,9 @@
 //! consists of a whole number of those, because both go by the same hash: so a block brings the
 //! groups of a few partitions together, and builds from what it has just written. Nothing is parted
 //! again.
-use super::build::{MOST_IN_LOOPS, Source, THREADS, Target, build_in_loops, clear, in_shared};
+use super::build::{
+    MOST_IN_LOOPS, THREADS, Target, build_in_loops, clear, in_shared, shared_bytes,
+};
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::records::{Placed, Records, indexed};
 use super::state;
@@ -66,7 +68,7 @@ impl<L: Layout<Value = u32>> Records for Numbered<L> {
 }
 
 /// Groups of pairs, in the order of partitions: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Ordered {
     /// How many there are.
@@ -80,22 +82,25 @@ pub struct Ordered {
     /// The seed of the hash that tells both.
     pub seed: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Ordered {}
 
-/// Keys and starts of groups, from where they are to where they stay.
-#[derive(Clone, Copy)]
-struct Bringing<K: Number> {
-    ordered: Ordered,
-    keys: In<K>,
-    starts: In<u32>,
+/// Keys and starts of groups, from where they are to where they stay: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Bringing<K: Number> {
+    /// How many there are.
+    pub ordered: Ordered,
+    /// The key of each.
+    pub keys: In<K>,
+    /// Where its values begin.
+    pub starts: In<u32>,
     /// Where the groups of each partition are.
-    offsets: In<u32>,
+    pub offsets: In<u32>,
     /// Where they go.
-    firsts: In<u32>,
-    keys_kept: Buf<K>,
-    starts_kept: Buf<u32>,
+    pub firsts: In<u32>,
+    /// The keys, brought together.
+    pub keys_kept: Buf<K>,
+    /// The starts, brought together; behind the last, the number of values.
+    pub starts_kept: Buf<u32>,
 }
 impl<K: Number> Bringing<K> {
     /// Where the groups of partition `p` begin, and of all behind the last end.
@@ -131,8 +136,13 @@ impl<K: Number> Bringing<K> {
     }
 }
 
-#[inline(always)]
-fn of_groups<L: Layout<Value = u32>>(
+/// Brings the groups of `ordered.each` partitions together, and builds partition `t.block()` of the
+/// table of their keys. No key is ambiguous.
+#[kernel(
+    image = GROUPS, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list),
+    for L in [Narrow, Wide<u64, u32>]
+)]
+pub fn map_of_groups<L: Layout<Value = u32>>(
     t: Thread,
     shape: Shape,
     groups: Bringing<L::Key>,
@@ -164,9 +174,10 @@ fn of_groups<L: Layout<Value = u32>>(
     t.barrier();
     build_in_loops::<_, false>(t, part, lists, to, end - first, true)
 }
-/// The groups of a partition, by each warp.
-#[inline(always)]
-fn bring<K: Number>(t: Thread, groups: Bringing<K>) {
+
+/// Brings groups together. A warp for each partition.
+#[kernel(image = GROUPS, threads = 256, for K in [u32, u64])]
+pub fn map_bring_groups<K: Number>(t: Thread, groups: Bringing<K>) {
     let p = t.global_id() / 32;
     if p < groups.ordered.partitions {
         groups.bring(p, t.lane(), 32);
@@ -174,59 +185,4 @@ fn bring<K: Number>(t: Thread, groups: Bringing<K>) {
     if t.global_id() == 0 {
         groups.end();
     }
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $layout:ty, $key:ty;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = GROUPS, threads = 256, min_blocks = 4, shared = crate::map::build::shared_bytes(shape.buckets, source.list))]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        source: Source,
-        ordered: Ordered,
-        keys: In<$key>,
-        starts: In<u32>,
-        offsets: In<u32>,
-        firsts: In<u32>,
-        keys_kept: Buf<$key>,
-        starts_kept: Buf<u32>,
-        slots: Buf<u64>,
-        stash: Buf<u64>,
-        contested: Buf<u64>,
-        build_state: Buf<u32>,
-    ) {
-        let to = Target { source, slots, stash, contested, build_state };
-        of_groups::<$layout>(t, shape, Bringing { ordered, keys, starts, offsets, firsts, keys_kept, starts_kept }, to)
-    }
-)* } }
-entries! {
-    /// Brings the groups of `ordered.each` partitions together, and builds partition `t.block()` of
-    /// the table of their keys. Those of partition `q` are at `offsets[q]` and come to `firsts[q]`.
-    /// No key is ambiguous. The stash is empty, but for what other blocks put there.
-    map_of_groups Narrow, u32;
-    /// The same for wide keys.
-    map_of_groups_u64 Wide<u64, u32>, u64;
-}
-macro_rules! bringing { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = GROUPS, threads = 256)]
-    pub fn $name(
-        t: Thread,
-        ordered: Ordered,
-        keys: In<$key>,
-        starts: In<u32>,
-        offsets: In<u32>,
-        firsts: In<u32>,
-        keys_kept: Buf<$key>,
-        starts_kept: Buf<u32>,
-    ) {
-        bring(t, Bringing { ordered, keys, starts, offsets, firsts, keys_kept, starts_kept })
-    }
-)* } }
-bringing! {
-    /// Brings groups together. Those of partition `q` are at `offsets[q]` and come to `firsts[q]`.
-    /// A warp for each partition.
-    map_bring_groups u32;
-    /// The same for wide keys.
-    map_bring_groups_u64 u64;
 }

@@ -25,7 +25,7 @@ use super::{rank, stash, state};
 use crate::hash::mulhi;
 use crate::partition::{Crowd, ELSEWHERE, NOWHERE, fits, load_tile, scatter, tile_index};
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, block, kernel, unroll};
+use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
 
 /// Pairs that an overflow area has room for, at most.
 pub const MOST_OVERFLOW: u32 = 1 << 20;
@@ -33,7 +33,7 @@ pub const MOST_OVERFLOW: u32 = 1 << 20;
 pub const MOST_STAMPS: u32 = 1 << 10;
 
 /// Where a pass puts pairs: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Bins {
     /// Bins that a block chooses from.
@@ -51,12 +51,69 @@ pub struct Bins {
     /// The word of the [`state`] that counts its pairs.
     pub overflow_word: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Bins {}
+
+/// What a pass writes: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct BinsOut<W: Word = u64> {
+    /// Where pairs go.
+    pub bins: Bins,
+    /// The bins.
+    pub pairs: Buf<W>,
+    /// The overflow areas of both passes.
+    pub overflow: Buf<W>,
+    /// Pairs that came to each bin; zero before the pass.
+    pub cursors: Buf<u32>,
+    /// How many of them are in it at most, all ones if all are; all ones before the pass.
+    pub valid: Buf<u32>,
+    /// The words that the kernels of a build share.
+    pub build_state: Buf<u32>,
+}
+
+/// What the pass over the input left, for the pass inside the groups: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct GroupsIn<W: Word = u64> {
+    /// The bins of the first pass.
+    pub bins: Bins,
+    /// Blocks for each of them.
+    pub tiles: u32,
+    /// Pairs that came to each.
+    pub cursors: In<u32>,
+    /// How many of them are in it at most.
+    pub valid: In<u32>,
+    /// The pairs.
+    pub pairs: In<W>,
+}
+
+/// A stash that a pass empties: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct StashOut {
+    /// Its slots.
+    pub slots: Buf<u64>,
+    /// Words of them.
+    pub words: u32,
+}
+
+/// The pairs that a table is built of: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Input<L: Layout> {
+    /// `n` of them.
+    pub keys: In<L::Key>,
+    /// `n` of them.
+    pub values: In<L::Value>,
+    /// How many pairs there are.
+    pub n: u32,
+    /// Keys are mixed with it.
+    pub seed: u32,
+    /// Not 0: keys and values begin on multiples of 16 bytes.
+    pub aligned: u32,
+}
 
 /// How stamps replace the high bits of a hash: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Stamps {
     /// The bits that a group tells; none: there are no stamps, and all numbers here are 0.
@@ -71,9 +128,6 @@ pub struct Stamps {
     /// Not 0: of equal keys the first stays. Stamps then fall.
     pub keep_first: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Stamps {}
 impl Stamps {
     /// No pair gets one.
     pub const NONE: Stamps = Stamps { mask: 0, shift: 0, count: 0, per_block: 0, keep_first: 0 };
@@ -274,15 +328,6 @@ fn put<L: Layout>(out: Buf<u64>, head: impl Fn(u64) -> u64) -> impl Fn(u32, L::P
     move |to, pair| out.store(to & !ELSEWHERE, L::with_head(head(L::head(pair)), L::behind(pair)))
 }
 
-/// What the first pass reads.
-#[derive(Clone, Copy)]
-struct Input<L: Layout> {
-    seed: u32,
-    n: u32,
-    aligned: u32,
-    keys: In<L::Key>,
-    values: In<L::Value>,
-}
 impl<L: Layout> Input<L> {
     /// A block's pairs, with mixed keys, and a bit for each that is there.
     #[inline(always)]
@@ -349,18 +394,13 @@ fn from_input<
     t: Thread,
     input: Input<L>,
     stamps: Stamps,
-    bins: Bins,
-    out: Buf<u64>,
-    overflow: Buf<u64>,
-    cursors: Buf<u32>,
-    valid: Buf<u32>,
-    stash: Buf<u64>,
-    stash_words: u32,
-    build_state: Buf<u32>,
+    out: BinsOut,
+    stash: StashOut,
 ) {
+    let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
     t.wait_for_previous();
     t.let_next_start();
-    stash::clear(t, THREADS as u32, stash, stash_words);
+    stash::clear(t, THREADS as u32, stash.slots, stash.words);
     let (pairs, mut live) = input.tile::<THREADS, ITEMS>(t);
     let mut held = 0u32;
     unroll::<ITEMS>(|j| held |= ((L::key(pairs[j]) == L::AMBIGUOUS) as u32) << j);
@@ -398,59 +438,59 @@ fn from_input<
     )
 }
 
-macro_rules! from_input { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty, $value:ty, $tile:ident: $threads:literal $items:literal $bins:literal $blocks:literal $per:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = $image, threads = $threads, min_blocks = $blocks, shared = $tile.shared(), starts_early, local_arrays)]
-    pub fn $name(
-        t: Thread,
-        seed: u32,
-        n: u32,
-        aligned: u32,
-        stamps: Stamps,
-        keys: In<$key>,
-        values: In<$value>,
-        bins: Bins,
-        out: Buf<u64>,
-        overflow: Buf<u64>,
-        cursors: Buf<u32>,
-        valid: Buf<u32>,
-        stash: Buf<u64>,
-        stash_words: u32,
-        build_state: Buf<u32>,
-    ) {
-        const { assert!($tile.threads == $threads && $tile.items::<$layout>() == $items && $tile.bins == $bins) };
-        from_input::<$layout, $threads, $items, $bins, $per>(
-            t, Input { seed, n, aligned, keys, values }, stamps, bins, out, overflow, cursors, valid, stash, stash_words, build_state,
-        )
-    }
-)* } }
-from_input! {
-    /// The input into at most 256 bins: groups of partitions, or partitions. `aligned`: keys and
-    /// values begin on multiples of 16 bytes. Clears the stash. Before it, `cursors` are zero and
-    /// `valid` is all ones.
-    MAP map_from_input_narrow Narrow, u32, u32, NARROW: 384 20 256 2 1;
-    /// The same with [`SMALL`].
-    MAP map_from_input_small Narrow, u32, u32, SMALL: 512 12 1024 1 2;
-    /// The same with [`WIDE`].
-    MAP map_from_input_wide Narrow, u32, u32, WIDE: 1024 16 1280 1 2;
-    /// As `map_from_input_narrow`.
-    MAP_WIDE map_from_input_narrow_u32_u64 Wide<u32, u64>, u32, u64, NARROW: 384 8 256 2 1;
-    /// As `map_from_input_small`.
-    MAP_WIDE map_from_input_small_u32_u64 Wide<u32, u64>, u32, u64, SMALL: 512 4 1024 1 2;
-    /// As `map_from_input_wide`.
-    MAP_WIDE map_from_input_wide_u32_u64 Wide<u32, u64>, u32, u64, WIDE: 1024 8 1280 1 2;
-    /// As `map_from_input_narrow`.
-    MAP_WIDE map_from_input_narrow_u64_u32 Wide<u64, u32>, u64, u32, NARROW: 384 8 256 2 1;
-    /// As `map_from_input_small`.
-    MAP_WIDE map_from_input_small_u64_u32 Wide<u64, u32>, u64, u32, SMALL: 512 4 1024 1 2;
-    /// As `map_from_input_wide`.
-    MAP_WIDE map_from_input_wide_u64_u32 Wide<u64, u32>, u64, u32, WIDE: 1024 8 1280 1 2;
-    /// As `map_from_input_narrow`.
-    MAP_WIDE map_from_input_narrow_u64_u64 Wide<u64, u64>, u64, u64, NARROW: 384 8 256 2 1;
-    /// As `map_from_input_small`.
-    MAP_WIDE map_from_input_small_u64_u64 Wide<u64, u64>, u64, u64, SMALL: 512 4 1024 1 2;
-    /// As `map_from_input_wide`.
-    MAP_WIDE map_from_input_wide_u64_u64 Wide<u64, u64>, u64, u64, WIDE: 1024 8 1280 1 2;
+/// The input into at most 256 bins: groups of partitions, or partitions. Empties the stash.
+#[kernel(
+    threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays,
+    ITEMS = NARROW.items::<L>() as usize, for L in [
+        Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+        Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+    ]
+)]
+pub fn map_from_input_narrow<L: Layout, const ITEMS: usize>(
+    t: Thread,
+    input: Input<L>,
+    stamps: Stamps,
+    out: BinsOut,
+    stash: StashOut,
+) {
+    const { assert!(NARROW.threads == 384 && NARROW.bins == 256) };
+    from_input::<L, 384, ITEMS, 256, 1>(t, input, stamps, out, stash)
+}
+/// The same with [`SMALL`].
+#[kernel(
+    threads = 512, shared = SMALL.shared(), starts_early, local_arrays,
+    ITEMS = SMALL.items::<L>() as usize, for L in [
+        Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+        Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+    ]
+)]
+pub fn map_from_input_small<L: Layout, const ITEMS: usize>(
+    t: Thread,
+    input: Input<L>,
+    stamps: Stamps,
+    out: BinsOut,
+    stash: StashOut,
+) {
+    const { assert!(SMALL.threads == 512 && SMALL.bins == 1024) };
+    from_input::<L, 512, ITEMS, 1024, 2>(t, input, stamps, out, stash)
+}
+/// The same with [`WIDE`].
+#[kernel(
+    threads = 1024, shared = WIDE.shared(), starts_early, local_arrays,
+    ITEMS = WIDE.items::<L>() as usize, for L in [
+        Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+        Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+    ]
+)]
+pub fn map_from_input_wide<L: Layout, const ITEMS: usize>(
+    t: Thread,
+    input: Input<L>,
+    stamps: Stamps,
+    out: BinsOut,
+    stash: StashOut,
+) {
+    const { assert!(WIDE.threads == 1024 && WIDE.bins == 1280) };
+    from_input::<L, 1024, ITEMS, 1280, 2>(t, input, stamps, out, stash)
 }
 
 /// The number of pair `j` of thread `id`, where threads take two pairs at a time, side by side.
@@ -534,18 +574,12 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
     shape: Shape,
     stamps: Stamps,
-    groups: Bins,
-    tiles: u32,
-    group_cursors: In<u32>,
-    group_valid: In<u32>,
-    input: In<u64>,
-    bins: Bins,
-    out: Buf<u64>,
-    overflow: Buf<u64>,
-    cursors: Buf<u32>,
-    valid: Buf<u32>,
-    build_state: Buf<u32>,
+    groups: GroupsIn,
+    out: BinsOut,
 ) {
+    let GroupsIn { bins: groups, tiles, cursors: group_cursors, valid: group_valid, pairs: input } =
+        groups;
+    let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
     let pairs_of_tile = (THREADS * ITEMS) as u32;
     t.wait_for_previous();
     t.let_next_start();
@@ -589,37 +623,19 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     )
 }
 
-macro_rules! from_groups { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty: $items:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = $image, threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        stamps: Stamps,
-        groups: Bins,
-        tiles: u32,
-        group_cursors: In<u32>,
-        group_valid: In<u32>,
-        input: In<u64>,
-        bins: Bins,
-        out: Buf<u64>,
-        overflow: Buf<u64>,
-        cursors: Buf<u32>,
-        valid: Buf<u32>,
-        build_state: Buf<u32>,
-    ) {
-        const { assert!(NARROW.threads == 384 && NARROW.items::<$layout>() == $items) };
-        from_groups::<$layout, 384, $items>(
-            t, shape, stamps, groups, tiles, group_cursors, group_valid, input, bins, out, overflow, cursors, valid, build_state,
-        )
-    }
-)* } }
-from_groups! {
-    /// The groups of the first pass into their partitions, each block a tile of one group.
-    ///
-    /// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Before it, `cursors`
-    /// are zero and `valid` is all ones.
-    MAP map_from_groups Narrow: 20;
-    /// The same for wide pairs.
-    MAP_WIDE map_from_groups_wide Wide<u64, u64>: 8;
+/// The groups of the first pass into their partitions, each block a tile of one group.
+#[kernel(
+    threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays,
+    ITEMS = NARROW.items::<L>() as usize,
+    for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }]
+)]
+pub fn map_from_groups<L: Layout, const ITEMS: usize>(
+    t: Thread,
+    shape: Shape,
+    stamps: Stamps,
+    groups: GroupsIn,
+    out: BinsOut,
+) {
+    const { assert!(NARROW.threads == 384) };
+    from_groups::<L, 384, ITEMS>(t, shape, stamps, groups, out)
 }

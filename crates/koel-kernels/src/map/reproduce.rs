@@ -54,7 +54,7 @@
 //! enough it stays as it was built: nothing is lost, but its bytes depend on the run. That cannot
 //! be where the stash has room for the pairs in it before and after together.
 use super::build::write_bucket;
-use super::layout::{BUCKET, EMPTY, Layout, Narrow, Shape, Wide, class, with_class_bits};
+use super::layout::{BUCKET, EMPTY, Layout, Narrow, Shape, TableMut, Wide, class, with_class_bits};
 use super::{header, stash};
 use koel_simt::{Buf, In, Shared, Thread, U64x2, kernel, unroll};
 
@@ -196,8 +196,11 @@ pub const fn unstashed_words<L: Layout>(bits: u32) -> usize {
     (L::SLOT_WORDS + 1) << bits
 }
 
-#[inline(always)]
-fn unstash<L: Layout>(
+/// Empties a stash that holds something: its pairs are in `unstashed` then ([`unstashed_words`]), and
+/// `lists` has the slot of one of each partition, or all ones as before. A thread for each slot, or
+/// fewer.
+#[kernel(threads = 512, starts_early, for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }])]
+pub fn map_unstash<L: Layout>(
     t: Thread,
     shape: Shape,
     stash_bits: u32,
@@ -328,17 +331,13 @@ impl Partition {
     }
 }
 
-#[inline(always)]
-fn reproduce<L: Layout>(
-    t: Thread,
-    shape: Shape,
-    stash_bits: u32,
-    unstashed: In<u64>,
-    lists: Buf<u32>,
-    slots: Buf<u64>,
-    stash: Buf<u64>,
-    table_header: Buf<u32>,
-) {
+/// Places the pairs of partition `t.block()` anew: see the module. Leaves all ones in `lists`.
+#[kernel(
+    threads = 512, shared = shared_bytes(table.shape.buckets), starts_early,
+    for L in [Narrow { image = MAP, min_blocks = 2 }, Wide<u64, u64> { image = MAP_WIDE }]
+)]
+pub fn map_reproduce<L: Layout>(t: Thread, table: TableMut, unstashed: In<u64>, lists: Buf<u32>) {
+    let TableMut { shape, stash_bits, slots, stash, header: table_header } = table;
     let mut shared = t.shared();
     let (id, p) = (t.id(), t.block());
     let places = shared.array::<u64>(shape.buckets * 4);
@@ -437,48 +436,4 @@ fn reproduce<L: Layout>(
             );
         }
     });
-}
-
-macro_rules! entries { ($($image:ident $layout:ty, $min_blocks:literal: $(#[$unstash_doc:meta])* $unstash:ident $(#[$doc:meta])* $name:ident;)*) => { $(
-    $(#[$unstash_doc])*
-    #[kernel(image = $image, threads = 512, starts_early)]
-    pub fn $unstash(
-        t: Thread,
-        shape: Shape,
-        stash_bits: u32,
-        stash: Buf<u64>,
-        unstashed: Buf<u64>,
-        lists: Buf<u32>,
-        table_header: In<u32>,
-    ) {
-        unstash::<$layout>(t, shape, stash_bits, stash, unstashed, lists, table_header)
-    }
-    $(#[$doc])*
-    #[kernel(image = $image, threads = 512, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets), starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        stash_bits: u32,
-        unstashed: In<u64>,
-        lists: Buf<u32>,
-        slots: Buf<u64>,
-        stash: Buf<u64>,
-        table_header: Buf<u32>,
-    ) {
-        reproduce::<$layout>(t, shape, stash_bits, unstashed, lists, slots, stash, table_header)
-    }
-)* } }
-entries! {
-    MAP Narrow, 2:
-    /// Empties a stash that holds something: its pairs are in `unstashed` then
-    /// ([`unstashed_words`]), and `lists` has the slot of one of each partition, or all ones as
-    /// before. A thread for each slot, or fewer.
-    map_unstash
-    /// Places the pairs of partition `t.block()` anew: see the module. Leaves all ones in `lists`.
-    map_reproduce;
-    MAP_WIDE Wide<u64, u64>, 1:
-    /// The same for wide pairs.
-    map_unstash_wide
-    /// The same for wide pairs.
-    map_reproduce_wide;
 }

@@ -5,9 +5,9 @@
 //! tells where, and thereby which of two equal keys stays: none has to be looked for in the input
 //! afterwards. Partitions are small, so that a big GPU's multiprocessors all have one, and a thread
 //! has few pairs: loops in place of what is unrolled for big inputs.
-use super::build::{Source, Target, build_indexed};
+use super::build::{PartitionsIn, Target, build_indexed, shared_bytes};
 use super::layout::{Layout, Narrow, Shape, Wide};
-use super::partition::{Bins, place};
+use super::partition::{BinsOut, Input, StashOut, place};
 use super::records::{Indexed, indexed};
 use super::{rank, stash, state};
 use crate::hash::mulhi;
@@ -20,6 +20,18 @@ const THREADS: u32 = 256;
 const BATCH: usize = 4;
 /// Pairs of a block of the pass, at most.
 pub const MOST_TILE: u32 = 4096;
+
+/// The keys of small inputs: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct KeysIn<L: Layout> {
+    /// `n` of them.
+    pub keys: In<L::Key>,
+    /// How many there are.
+    pub n: u32,
+    /// They are mixed with it.
+    pub seed: u32,
+}
 
 /// Bytes of shared memory of a block of the pass.
 pub const fn pass_bytes(tile: u32, bins: u32) -> u32 {
@@ -125,23 +137,23 @@ impl Tile {
     }
 }
 
-#[inline(always)]
-fn pass<L: Layout>(
+/// The records of pairs `t.block() * tile..` to the bins of their partitions. Empties the stash.
+#[kernel(
+    threads = 256, min_blocks = 4, shared = pass_bytes(tile, out.bins.count), starts_early,
+    for L in [
+        Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+    ]
+)]
+pub fn map_records<L: Layout>(
     t: Thread,
-    seed: u32,
-    n: u32,
+    keys: KeysIn<L>,
     tile: u32,
     keep_first: u32,
-    keys: In<L::Key>,
-    bins: Bins,
-    out: Buf<u64>,
-    overflow: Buf<u64>,
-    cursors: Buf<u32>,
-    valid: Buf<u32>,
-    stash: Buf<u64>,
-    stash_words: u32,
-    build_state: Buf<u32>,
+    out: BinsOut,
+    stash: StashOut,
 ) {
+    let KeysIn { keys, n, seed } = keys;
+    let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
     let mut shared = t.shared();
     let first = t.block() * tile;
     let of = Tile {
@@ -154,7 +166,7 @@ fn pass<L: Layout>(
     of.clear_counts(t, bins.count);
     t.wait_for_previous();
     t.let_next_start();
-    stash::clear(t, THREADS, stash, stash_words);
+    stash::clear(t, THREADS, stash.slots, stash.words);
     t.barrier();
 
     let (mut crowded, mut i) = (false, t.id());
@@ -219,72 +231,26 @@ fn pass<L: Layout>(
     }
 }
 
-macro_rules! passes { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = pass_bytes(tile, bins.count), starts_early)]
-    pub fn $name(
-        t: Thread,
-        seed: u32,
-        n: u32,
-        tile: u32,
-        keep_first: u32,
-        keys: In<$key>,
-        bins: Bins,
-        out: Buf<u64>,
-        overflow: Buf<u64>,
-        cursors: Buf<u32>,
-        valid: Buf<u32>,
-        stash: Buf<u64>,
-        stash_words: u32,
-        build_state: Buf<u32>,
-    ) {
-        pass::<$layout>(
-            t, seed, n, tile, keep_first, keys, bins, out, overflow, cursors, valid, stash, stash_words, build_state,
-        )
-    }
-)* } }
-passes! {
-    /// The records of pairs `t.block() * tile..` to the bins of their partitions. Clears the stash.
-    MAP map_records Narrow, u32;
-    /// The same for wide values.
-    MAP_WIDE map_records_u32 Wide<u32, u64>, u32;
-    /// The same for wide keys.
-    MAP_WIDE map_records_u64 Wide<u64, u64>, u64;
-}
-
-macro_rules! builds { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = crate::map::build::shared_bytes(shape.buckets, source.list), starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        source: Source,
-        seed: u32,
-        keep_first: u32,
-        keys: In<$key>,
-        values: In<$value>,
-        records: In<u64>,
-        counts: In<u32>,
-        valid: In<u32>,
-        overflow: In<u64>,
-        slots: Buf<u64>,
-        stash: Buf<u64>,
-        contested: Buf<u64>,
-        build_state: Buf<u32>,
-    ) {
-        let from = Indexed { seed, keep_first, keys, values, bins: records, bin: t.block() * source.room, overflow };
-        let to = Target { source, slots, stash, contested, build_state };
-        build_indexed::<$layout>(t, shape, from, counts, valid, to)
-    }
-)* } }
-builds! {
-    /// Builds partition `t.block()` from records, as [`map_build`](fn@super::build::map_build) does
-    /// from pairs.
-    MAP map_build_small Narrow, u32, u32;
-    /// The same for wide values.
-    MAP_WIDE map_build_small_u32_u64 Wide<u32, u64>, u32, u64;
-    /// The same for wide keys.
-    MAP_WIDE map_build_small_u64_u32 Wide<u64, u32>, u64, u32;
-    /// The same for wide pairs.
-    MAP_WIDE map_build_small_u64_u64 Wide<u64, u64>, u64, u64;
+/// Builds partition `t.block()` from records, as [`map_build`](fn@super::build::map_build) does from
+/// pairs.
+#[kernel(
+    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list), starts_early,
+    for L in [
+    Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+    Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+]
+)]
+pub fn map_build_small<L: Layout>(
+    t: Thread,
+    shape: Shape,
+    input: Input<L>,
+    keep_first: u32,
+    from: PartitionsIn,
+    to: Target,
+) {
+    let Input { keys, values, seed, .. } = input;
+    let PartitionsIn { pairs: bins, counts, valid, overflow } = from;
+    let bin = t.block() * to.source.room;
+    let from = Indexed { seed, keep_first, keys, values, bins, bin, overflow };
+    build_indexed::<L>(t, shape, from, counts, valid, to)
 }

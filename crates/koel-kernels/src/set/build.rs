@@ -31,20 +31,28 @@ use koel_simt::{Buf, In, Shared, SharedMem, Thread, block, kernel, unroll};
 /// Threads of a block.
 pub const THREADS: u32 = 256;
 
-/// Keys of a set that have come to their partitions.
-#[derive(Clone, Copy)]
-pub(super) struct Arrived<K> {
+/// Keys of a set that have come to their partitions: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Arrived<K: Member> {
+    /// Partitions and buckets.
     pub shape: Shape,
+    /// How the bins of the last pass are.
     pub source: Source,
+    /// The bins.
     pub keys: In<K>,
+    /// Keys that came to each bin of both passes.
     pub counts: In<u32>,
+    /// How many of them are in it at most, all ones if all are.
     pub valid: In<u32>,
+    /// The overflow areas of the passes, whose keys `build_state` counts.
     pub overflow: In<K>,
+    /// The words that the kernels of a build share.
     pub build_state: Buf<u32>,
 }
 /// Those of one partition.
 #[derive(Clone, Copy)]
-pub(super) struct Partition<K> {
+pub(super) struct Partition<K: Member> {
     of: Arrived<K>,
     number: u32,
     /// In the bin.
@@ -56,7 +64,7 @@ pub(super) struct Partition<K> {
 impl<K: Member> Arrived<K> {
     /// The keys of a partition.
     #[inline(always)]
-    pub fn partition(self, number: u32) -> Partition<K> {
+    pub(super) fn partition(self, number: u32) -> Partition<K> {
         let Arrived { source, build_state, .. } = self;
         let group = number.checked_div(source.each).unwrap_or(0);
         let valid_here = self.valid.get(source.groups + number);
@@ -134,7 +142,7 @@ impl<K: Member> Partition<K> {
 }
 /// Keys of a bin that come to a thread.
 #[derive(Clone, Copy)]
-struct Rounds<K, const BATCH: usize> {
+struct Rounds<K: Member, const BATCH: usize> {
     of: Partition<K>,
     t: Thread,
     /// The first key of the block's next round.
@@ -541,8 +549,14 @@ impl<K: Member> Near<K> {
     }
 }
 
-#[inline(always)]
-fn build<K: Member, const BATCH: usize>(
+/// Builds partition `t.block()`. The stash is empty, but for what other blocks put there. A thread
+/// has eight keys on their way at a time, or as many bytes.
+#[kernel(
+    image = SET, threads = 256, min_blocks = 4,
+    shared = shared_bytes(arrived.shape.buckets, arrived.source.list, size_of::<K>() as u32), starts_early,
+    for K in [u32 { BATCH = 8 }, u64 { BATCH = 4 }]
+)]
+pub fn set_build<K: Member, const BATCH: usize>(
     t: Thread,
     arrived: Arrived<K>,
     slots: Buf<K>,
@@ -606,34 +620,4 @@ fn build<K: Member, const BATCH: usize>(
 pub(super) fn write_bucket<K: Member>(slots: Buf<K>, place: u64, [low, high]: [K::Half; 2]) {
     K::write_half(slots, 2 * place, low);
     K::write_half(slots, 2 * place + 1, high);
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, $batch:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = SET, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list, $bytes), starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        source: Source,
-        keys: In<$key>,
-        counts: In<u32>,
-        valid: In<u32>,
-        overflow: In<$key>,
-        slots: Buf<$key>,
-        stash: Buf<u64>,
-        build_state: Buf<u32>,
-    ) {
-        build::<$key, $batch>(t, Arrived { shape, source, keys, counts, valid, overflow, build_state }, slots, stash)
-    }
-)* } }
-entries! {
-    /// Builds partition `t.block()`.
-    ///
-    /// `counts`, `valid`: keys that came to each bin of both passes, and at most how many of them
-    /// are in it: all ones if all are. `overflow`: the overflow areas of the passes, whose keys
-    /// `build_state` counts. The stash is empty, but for what other blocks put there. A thread has
-    /// eight keys on their way at a time, or as many bytes.
-    set_build_u32 u32, 4, 8;
-    /// The same.
-    set_build_u64 u64, 8, 4;
 }

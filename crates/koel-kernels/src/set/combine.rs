@@ -16,9 +16,7 @@ use super::fill::{self, claim, claimed};
 use super::layout::{Member, mixed};
 use super::settle::strided;
 use crate::hash::mix::mix;
-use crate::map::build::Source;
-use crate::map::join::{ANSWERING, SUMS};
-use crate::map::layout::Shape;
+use crate::map::join::{ANSWERING, KeysOut, SUMS};
 use crate::map::settle::{clear_bins, clear_state, ends, grid_barrier};
 use crate::map::state;
 use koel_simt::{Buf, In, Thread, kernel};
@@ -80,16 +78,24 @@ fn slot_of<K: Member>(table: Near<K>, list: u32, key: K) -> Option<u32> {
     })
 }
 
-#[inline(always)]
-fn combine<K: Member, const BATCH: usize>(
+/// Appends what `what` makes of partition `t.block()` of two arrays.
+///
+/// If there is no second array, the first stands for it. The partitions and the lists are those of
+/// the first.
+#[kernel(
+    image = SET_COMBINE, threads = 256, min_blocks = 4,
+    shared = combine_bytes(first.shape.buckets, first.source.list, size_of::<K>() as u32), starts_early,
+    for K in [u32 { BATCH = 8 }, u64 { BATCH = 4 }]
+)]
+pub fn set_combine<K: Member, const BATCH: usize>(
     t: Thread,
     what: u32,
     seed: u32,
     first: Arrived<K>,
     second: Arrived<K>,
-    keys: Buf<K>,
-    count: Buf<u64>,
+    to: KeysOut<K>,
 ) {
+    let KeysOut { keys, count } = to;
     let (shape, list, p) = (first.shape, first.source.list, t.block());
     let mut shared = t.shared();
     let table = Near::<K>::new(&mut shared, shape, list);
@@ -152,7 +158,7 @@ fn combine<K: Member, const BATCH: usize>(
     }
 }
 /// What is to be ended: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Ending {
     /// One of [`how`].
@@ -166,26 +172,36 @@ pub struct Ending {
     /// Slots of the table of what is done again: more than there are keys to put in.
     pub slots: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Ending {}
 /// Words, as wide as keys, for a table of so many slots and a bit for each.
 pub const fn spare_words(slots: usize) -> usize {
     slots + slots.div_ceil(32)
 }
 
-#[inline(always)]
-fn end<K: Member>(
-    t: Thread,
-    ending: Ending,
-    inputs: [In<K>; 2],
-    spare: Buf<K>,
-    cursors: [Buf<u32>; 2],
-    valid: [Buf<u32>; 2],
-    states: [Buf<u32>; 2],
-    keys: Buf<K>,
-    count: Buf<u64>,
-) {
+/// The arrays that were combined, and the memory of that: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Combined<K: Member> {
+    /// The two arrays.
+    pub inputs: [In<K>; 2],
+    /// The [words](spare_words) of the slots that are asked for.
+    pub spare: Buf<K>,
+    /// Of the bins of both passes over each array.
+    pub cursors: [Buf<u32>; 2],
+    /// Of the bins of both passes over each array.
+    pub valid: [Buf<u32>; 2],
+    /// The words that the kernels share, of each array.
+    pub states: [Buf<u32>; 2],
+}
+
+/// Leaves the memory of [`set_combine`](fn@set_combine) and its passes as they found it; if
+/// something failed, does everything again, see the module. At most as many blocks as can be
+/// resident at once.
+#[kernel(
+    image = SET_COMBINE, threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early, for K in [u32, u64]
+)]
+pub fn set_combined<K: Member>(t: Thread, ending: Ending, of: Combined<K>, to: KeysOut<K>) {
+    let Combined { inputs, spare, cursors, valid, states } = of;
+    let KeysOut { keys, count } = to;
     t.wait_for_previous();
     t.let_next_start();
     let (begin, step) = strided(t, THREADS);
@@ -308,80 +324,4 @@ fn put_again<K: Member>(
         }
         i += step;
     }
-}
-
-macro_rules! entries { ($($key:ty, $bytes:literal, $batch:literal: $combine:ident $combined:ident;)*) => { $(
-    /// Appends to `keys`, of which `count` are taken, what `what` makes of partition `t.block()` of
-    /// two arrays.
-    ///
-    /// Of each array what [`set_build_u32`](fn@super::build::set_build_u32) takes; if there is no
-    /// second, the first stands for it. The partitions and the lists are those of the first.
-    #[kernel(image = SET_COMBINE, threads = 256, min_blocks = 4, shared = combine_bytes(shape.buckets, source.list, $bytes), starts_early)]
-    pub fn $combine(
-        t: Thread,
-        what: u32,
-        seed: u32,
-        shape: Shape,
-        source: Source,
-        arrived: In<$key>,
-        counts: In<u32>,
-        valid: In<u32>,
-        overflow: In<$key>,
-        build_state: Buf<u32>,
-        second_source: Source,
-        second_arrived: In<$key>,
-        second_counts: In<u32>,
-        second_valid: In<u32>,
-        second_overflow: In<$key>,
-        second_state: Buf<u32>,
-        keys: Buf<$key>,
-        count: Buf<u64>,
-    ) {
-        let first = Arrived { shape, source, keys: arrived, counts, valid, overflow, build_state };
-        let second = Arrived {
-            shape,
-            source: second_source,
-            keys: second_arrived,
-            counts: second_counts,
-            valid: second_valid,
-            overflow: second_overflow,
-            build_state: second_state,
-        };
-        combine::<$key, $batch>(t, what, seed, first, second, keys, count)
-    }
-    /// Leaves the memory of [`set_combine_u32`](fn@set_combine_u32) and its passes as they found
-    /// it; if something failed, does everything again, see the module. `spare` has the
-    /// [words](spare_words) of `ending.slots`. At most as many blocks as can be resident at once.
-    #[kernel(image = SET_COMBINE, threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early)]
-    pub fn $combined(
-        t: Thread,
-        ending: Ending,
-        input: In<$key>,
-        second_input: In<$key>,
-        spare: Buf<$key>,
-        cursors: Buf<u32>,
-        valid: Buf<u32>,
-        build_state: Buf<u32>,
-        second_cursors: Buf<u32>,
-        second_valid: Buf<u32>,
-        second_state: Buf<u32>,
-        keys: Buf<$key>,
-        count: Buf<u64>,
-    ) {
-        end::<$key>(
-            t,
-            ending,
-            [input, second_input],
-            spare,
-            [cursors, second_cursors],
-            [valid, second_valid],
-            [build_state, second_state],
-            keys,
-            count,
-        )
-    }
-)* } }
-entries! {
-    u32, 4, 8: set_combine_u32 set_combined_u32;
-    u64, 8, 4: set_combine_u64 set_combined_u64;
 }

@@ -1,10 +1,10 @@
 //! The keys of a set, as an array.
-use super::find::Table;
+use super::find::SetRef;
 use super::layout::{Member, fillers, in_bucket, unmixed};
 use crate::map::header;
 use crate::map::join::{SUMS, append};
-use crate::map::layout::{EMPTY, Layout, Shape};
-use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
+use crate::map::layout::{EMPTY, Layout};
+use koel_simt::{Buf, Shared, Thread, kernel, unroll};
 
 /// Of the keys that a thread [appends], the bits of a bucket's, and that of the ambiguous key
 /// behind them.
@@ -12,8 +12,10 @@ use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
 /// [appends]: append
 pub(super) const HELD: usize = 8;
 
-#[inline(always)]
-fn export<K: Member>(t: Thread, table: Table<K>, keys: Buf<K>, count: Buf<u64>) {
+/// Appends every key to an array, `count` of which are taken, in any order. A thread for each
+/// bucket, and for as many slots of the stash.
+#[kernel(image = SET, threads = 256, shared = SUMS * 4, starts_early, for K in [u32, u64])]
+pub fn set_export<K: Member>(t: Thread, table: SetRef<K>, keys: Buf<K>, count: Buf<u64>) {
     let sums = t.shared().array::<u32>(SUMS);
     t.wait_for_previous();
     t.let_next_start();
@@ -69,28 +71,4 @@ pub(super) fn append_keys<K: Member>(
         let mixed = if s < K::SLOTS as usize { in_bucket::<K>(&bucket, s) } else { K::EMPTY };
         keys.store_stream(to, unmixed(seed, mixed));
     });
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = SET, threads = 256, shared = SUMS * 4, starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<$key>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        keys: Buf<$key>,
-        count: Buf<u64>,
-    ) {
-        export::<$key>(t, Table::new(shape, stash_bits, slots, stash, table_header), keys, count)
-    }
-)* } }
-entries! {
-    /// Appends every key to an array, `count` of which are taken, in any order. A thread for each
-    /// bucket, and for as many slots of the stash.
-    set_export_u32 u32;
-    /// The same.
-    set_export_u64 u64;
 }

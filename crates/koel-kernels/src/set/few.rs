@@ -2,10 +2,12 @@
 //! set.
 use super::build::write_bucket;
 use super::layout::{Member, class_bits, empty_last, filled, in_bucket, with_key};
-use crate::map::few::{Bucketed, Few, update_few};
-use crate::map::layout::Shape;
+use crate::map::few::{Bucketed, Few, shared_bytes, update_few};
+use crate::map::join::Sent;
+use crate::map::layout::{Shape, TableMut};
+use crate::map::update::BatchIn;
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{Buf, Thread, kernel};
 
 /// Buckets of a set.
 #[derive(Clone, Copy)]
@@ -63,36 +65,20 @@ impl<K: Member> Bucketed for OfSet<K> {
     fn store_value(_: Buf<K>, _: u32, _: u32, _: K, _: K) {}
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = SET_UPDATE, threads = 256, min_blocks = 4, shared = crate::map::few::shared_bytes(few, $bytes), starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        few: Few,
-        sent: In<u64>,
-        overflow: In<u64>,
-        cursors: Buf<u32>,
-        spilled: In<u32>,
-        sent_state: In<u32>,
-        values: In<$key>,
-        operations: In<u8>,
-        slots: Buf<$key>,
-        stash: Buf<u64>,
-        statuses: Buf<u8>,
-        table_header: Buf<u32>,
-        batch_state: Buf<u32>,
-    ) {
-        update_few::<OfSet<$key>>(
-            t, shape, few, sent, overflow, cursors, spilled, sent_state, values, operations, slots, stash, statuses, table_header, batch_state,
-        )
-    }
-)* } }
-entries! {
-    /// Applies the operations of group `t.block()`, as far as that is done in few buckets: what it
-    /// is given, and leaves: [`map_update_few`](fn@crate::map::few::map_update_few); `values` are
-    /// not read.
-    set_update_few_u32 u32, 4;
-    /// The same.
-    set_update_few_u64 u64, 8;
+/// Applies the operations of group `t.block()`, as far as that is done in few buckets: what it is
+/// given, and leaves: [`map_update_few`](fn@crate::map::few::map_update_few). The values of the
+/// batch are not read.
+#[kernel(
+    image = SET_UPDATE, threads = 256, min_blocks = 4, shared = shared_bytes(few, size_of::<K>() as u32), starts_early,
+    for K in [u32, u64]
+)]
+pub fn set_update_few<K: Member>(
+    t: Thread,
+    few: Few,
+    table: TableMut<K>,
+    sent: Sent<u64>,
+    cursors: Buf<u32>,
+    batch: BatchIn<K>,
+) {
+    update_few::<OfSet<K>>(t, few, table, sent, cursors, batch)
 }

@@ -5,10 +5,10 @@ use crate::map::layout::Shape;
 use crate::map::{header, stash};
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// A set as a kernel sees it: the device-side handle. For `#[kernel]` parameters it is passed in
-/// parts.
-#[derive(Clone, Copy)]
-pub struct Table<K> {
+/// A set as kernels see it: one parameter of a kernel.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SetRef<K: Member> {
     /// Partitions and buckets.
     pub shape: Shape,
     /// The stash has 2^this slots.
@@ -20,29 +20,16 @@ pub struct Table<K> {
     /// The header.
     pub header: In<u32>,
 }
-impl<K: Member> Table<K> {
-    /// From its parts.
-    #[inline(always)]
-    pub fn new(
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<K>,
-        stash: In<u64>,
-        header: In<u32>,
-    ) -> Table<K> {
-        Table { shape, stash_bits, slots, stash, header }
-    }
+impl<K: Member> SetRef<K> {
     /// The same for host code outside of a kernel, which can then look keys up.
     ///
     /// # Safety
     /// It is on a device whose memory is the host's, and is there and not changed as long as the
     /// result is used.
     #[cfg(not(target_arch = "nvptx64"))]
-    pub unsafe fn on_host(self) -> Table<K> {
-        use koel_simt::Arg;
-        let Table { shape, stash_bits, slots, stash, header } = self;
+    pub unsafe fn on_host(self) -> SetRef<K> {
         // SAFETY: the caller's.
-        unsafe { Table::new(shape, stash_bits, slots.native(), stash.native(), header.native()) }
+        unsafe { koel_simt::Arg::native(self) }
     }
     /// A bucket.
     #[inline(always)]
@@ -71,57 +58,30 @@ impl<K: Member> Table<K> {
     }
 }
 
-macro_rules! entries { ($($key:ty: $contains:ident $contains_bits:ident $count:ident;)*) => { $(
-    /// Looks up query `i`: 1 or 0.
-    #[kernel(image = SET, threads = 256, starts_early)]
-    pub fn $contains(
-        t: Thread,
-        n: u32,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<$key>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        found: Buf<u8>,
-    ) {
-        let table = Table::<$key>::new(shape, stash_bits, slots, stash, table_header);
-        tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
-    }
-    /// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
-    #[kernel(image = SET, threads = 256, starts_early)]
-    pub fn $contains_bits(
-        t: Thread,
-        n: u32,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<$key>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        found: Buf<u32>,
-    ) {
-        let table = Table::<$key>::new(shape, stash_bits, slots, stash, table_header);
-        tell_bits(t, n, found, |i| table.contains(queries.get_stream(i)))
-    }
-    /// Adds to `count` how many of the queries are in the set.
-    #[kernel(image = SET, threads = 256, starts_early)]
-    pub fn $count(
-        t: Thread,
-        n: u32,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<$key>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        count: Buf<u64>,
-    ) {
-        let table = Table::<$key>::new(shape, stash_bits, slots, stash, table_header);
-        tell_count(t, n, count, |i| table.contains(queries.get_stream(i)))
-    }
-)* } }
-entries! {
-    u32: set_contains_u32 set_contains_bits_u32 set_count_u32;
-    u64: set_contains_u64 set_contains_bits_u64 set_count_u64;
+/// Looks up query `i`: 1 or 0.
+#[kernel(image = SET, threads = 256, starts_early, for K in [u32, u64])]
+pub fn set_contains<K: Member>(
+    t: Thread,
+    table: SetRef<K>,
+    n: u32,
+    queries: In<K>,
+    found: Buf<u8>,
+) {
+    tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
+}
+/// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
+#[kernel(image = SET, threads = 256, starts_early, for K in [u32, u64])]
+pub fn set_contains_bits<K: Member>(
+    t: Thread,
+    table: SetRef<K>,
+    n: u32,
+    queries: In<K>,
+    found: Buf<u32>,
+) {
+    tell_bits(t, n, found, |i| table.contains(queries.get_stream(i)))
+}
+/// Adds to `count` how many of the queries are in the set.
+#[kernel(image = SET, threads = 256, starts_early, for K in [u32, u64])]
+pub fn set_count<K: Member>(t: Thread, table: SetRef<K>, n: u32, queries: In<K>, count: Buf<u64>) {
+    tell_count(t, n, count, |i| table.contains(queries.get_stream(i)))
 }

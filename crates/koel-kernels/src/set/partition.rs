@@ -8,7 +8,7 @@
 use super::fill::{Outcome, claim};
 use super::layout::{Member, hash, mixed};
 use crate::hash::mulhi;
-use crate::map::partition::{Bins, place};
+use crate::map::partition::{BinsOut, GroupsIn, StashOut, place};
 use crate::map::{stash, state};
 use crate::partition::{Crowd, ELSEWHERE, load_keys, load_run, scatter};
 use koel_simt::{Buf, In, Thread, block, kernel, unroll};
@@ -34,15 +34,29 @@ impl Tile {
     pub const fn keys<K: Member>(self) -> u32 {
         self.threads * self.items::<K>()
     }
-    /// Bytes of shared memory, for so many keys of a thread of so many bytes.
-    pub const fn shared(self, items: u32, bytes: u32) -> u32 {
-        self.threads * items * bytes + self.bins * 8 + 32 * 4
+    /// Bytes of shared memory.
+    pub const fn shared<K: Member>(self) -> u32 {
+        self.keys::<K>() * size_of::<K>() as u32 + self.bins * 8 + 32 * 4
     }
 }
 /// For up to 256 bins.
 pub const FEW_BINS: Tile = Tile { threads: 384, items: 28, items_u64: 20, bins: 256 };
 /// For up to 1024 bins, within the 64 KB of shared memory of compute capability 7.5.
 pub const MANY_BINS: Tile = Tile { threads: 512, items: 20, items_u64: 12, bins: 1024 };
+
+/// The keys that a set is built of: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct KeysIn<K: Member> {
+    /// `n` of them.
+    pub keys: In<K>,
+    /// How many there are.
+    pub n: u32,
+    /// They are mixed with it.
+    pub seed: u32,
+    /// Not 0: they begin on a multiple of 16 bytes.
+    pub aligned: u32,
+}
 
 /// Slots that a key tries in a tile whose copies are dropped.
 const TRIES: u32 = 8;
@@ -129,22 +143,15 @@ fn from_input<
     const PER: usize,
 >(
     t: Thread,
-    seed: u32,
-    n: u32,
-    aligned: u32,
-    input: In<K>,
-    bins: Bins,
-    out: Buf<K>,
-    overflow: Buf<K>,
-    cursors: Buf<u32>,
-    valid: Buf<u32>,
-    stash: Buf<u64>,
-    stash_words: u32,
-    build_state: Buf<u32>,
+    input: KeysIn<K>,
+    out: BinsOut<K>,
+    stash: StashOut,
 ) {
+    let KeysIn { keys: input, n, seed, aligned } = input;
+    let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
     t.wait_for_previous();
     t.let_next_start();
-    stash::clear(t, THREADS as u32, stash, stash_words);
+    stash::clear(t, THREADS as u32, stash.slots, stash.words);
     let (keys, mut live) = tile_of_input::<K, THREADS, ITEMS>(t, seed, n, aligned, input);
     let mut held = 0u32;
     unroll::<ITEMS>(|j| held |= ((keys[j] == K::EMPTY) as u32) << j);
@@ -178,19 +185,13 @@ fn from_input<
 #[inline(always)]
 fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: usize>(
     t: Thread,
-    groups: Bins,
-    tiles: u32,
-    group_cursors: In<u32>,
-    group_valid: In<u32>,
-    input: In<K>,
-    bins: Bins,
     partitions: u32,
-    out: Buf<K>,
-    overflow: Buf<K>,
-    cursors: Buf<u32>,
-    valid: Buf<u32>,
-    build_state: Buf<u32>,
+    groups: GroupsIn<K>,
+    out: BinsOut<K>,
 ) {
+    let GroupsIn { bins: groups, tiles, cursors: group_cursors, valid: group_valid, pairs: input } =
+        groups;
+    let BinsOut { bins, pairs: out, overflow, cursors, valid, build_state } = out;
     t.wait_for_previous();
     t.let_next_start();
     let group = t.block().checked_div(tiles).unwrap_or(0);
@@ -223,74 +224,47 @@ fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: 
     )
 }
 
-macro_rules! from_input { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, $tile:ident: $threads:literal $items:literal $bins:literal $per:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = SET, threads = $threads, min_blocks = 2, shared = $tile.shared($items, $bytes), starts_early, local_arrays)]
-    pub fn $name(
-        t: Thread,
-        seed: u32,
-        n: u32,
-        aligned: u32,
-        keys: In<$key>,
-        bins: Bins,
-        out: Buf<$key>,
-        overflow: Buf<$key>,
-        cursors: Buf<u32>,
-        valid: Buf<u32>,
-        stash: Buf<u64>,
-        stash_words: u32,
-        build_state: Buf<u32>,
-    ) {
-        const { assert!($tile.threads == $threads && $tile.items::<$key>() == $items && $tile.bins == $bins) };
-        from_input::<$key, $threads, $items, $bins, $per>(
-            t, seed, n, aligned, keys, bins, out, overflow, cursors, valid, stash, stash_words, build_state,
-        )
-    }
-)* } }
-from_input! {
-    /// The input into at most 256 bins: groups of partitions, or partitions. `aligned`: the keys
-    /// begin on a multiple of 16 bytes. Clears the stash, if there is one. Before it, `cursors` are
-    /// zero and `valid` is all ones.
-    set_from_input_u32 u32, 4, FEW_BINS: 384 28 256 1;
-    /// The same with [`MANY_BINS`].
-    set_from_input_many_u32 u32, 4, MANY_BINS: 512 20 1024 2;
-    /// As `set_from_input_u32`.
-    set_from_input_u64 u64, 8, FEW_BINS: 384 20 256 1;
-    /// As `set_from_input_many_u32`.
-    set_from_input_many_u64 u64, 8, MANY_BINS: 512 12 1024 2;
+/// The input into at most 256 bins: groups of partitions, or partitions. Empties the stash, if there
+/// is one.
+#[kernel(
+    image = SET, threads = 384, min_blocks = 2, shared = FEW_BINS.shared::<K>(),
+    starts_early, local_arrays, ITEMS = FEW_BINS.items::<K>() as usize, for K in [u32, u64]
+)]
+pub fn set_from_input<K: Member, const ITEMS: usize>(
+    t: Thread,
+    input: KeysIn<K>,
+    out: BinsOut<K>,
+    stash: StashOut,
+) {
+    const { assert!(FEW_BINS.threads == 384 && FEW_BINS.bins == 256) };
+    from_input::<K, 384, ITEMS, 256, 1>(t, input, out, stash)
 }
-
-macro_rules! from_groups { ($($(#[$doc:meta])* $name:ident $key:ty, $bytes:literal, $items:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = SET, threads = 384, min_blocks = 2, shared = FEW_BINS.shared($items, $bytes), starts_early, local_arrays)]
-    pub fn $name(
-        t: Thread,
-        groups: Bins,
-        tiles: u32,
-        group_cursors: In<u32>,
-        group_valid: In<u32>,
-        input: In<$key>,
-        bins: Bins,
-        partitions: u32,
-        out: Buf<$key>,
-        overflow: Buf<$key>,
-        cursors: Buf<u32>,
-        valid: Buf<u32>,
-        build_state: Buf<u32>,
-    ) {
-        const { assert!(FEW_BINS.threads == 384 && FEW_BINS.bins == 256 && FEW_BINS.items::<$key>() == $items) };
-        from_groups::<$key, 384, $items, 256>(
-            t, groups, tiles, group_cursors, group_valid, input, bins, partitions, out, overflow, cursors, valid, build_state,
-        )
-    }
-)* } }
-from_groups! {
-    /// The groups of the first pass into their partitions, of which there are `partitions` in all;
-    /// each block a tile of one group.
-    ///
-    /// `groups`: the bins of the first pass; `tiles`: blocks for each of them. Before it, `cursors`
-    /// are zero and `valid` is all ones.
-    set_from_groups_u32 u32, 4, 28;
-    /// The same.
-    set_from_groups_u64 u64, 8, 20;
+/// The same with [`MANY_BINS`].
+#[kernel(
+    image = SET, threads = 512, min_blocks = 2, shared = MANY_BINS.shared::<K>(),
+    starts_early, local_arrays, ITEMS = MANY_BINS.items::<K>() as usize, for K in [u32, u64]
+)]
+pub fn set_from_input_many<K: Member, const ITEMS: usize>(
+    t: Thread,
+    input: KeysIn<K>,
+    out: BinsOut<K>,
+    stash: StashOut,
+) {
+    const { assert!(MANY_BINS.threads == 512 && MANY_BINS.bins == 1024) };
+    from_input::<K, 512, ITEMS, 1024, 2>(t, input, out, stash)
+}
+/// The groups of the first pass into their partitions, of which there are `partitions` in all; each
+/// block a tile of one group.
+#[kernel(
+    image = SET, threads = 384, min_blocks = 2, shared = FEW_BINS.shared::<K>(),
+    starts_early, local_arrays, ITEMS = FEW_BINS.items::<K>() as usize, for K in [u32, u64]
+)]
+pub fn set_from_groups<K: Member, const ITEMS: usize>(
+    t: Thread,
+    partitions: u32,
+    groups: GroupsIn<K>,
+    out: BinsOut<K>,
+) {
+    const { assert!(FEW_BINS.threads == 384 && FEW_BINS.bins == 256) };
+    from_groups::<K, 384, ITEMS, 256>(t, partitions, groups, out)
 }

@@ -10,7 +10,7 @@ use super::build::write_bucket;
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, hash, mixed};
 use crate::hash::mix::redrawn;
-use crate::map::layout::{EMPTY, Layout, Shape};
+use crate::map::layout::{EMPTY, Layout, Shape, TableMut};
 use crate::map::settle::{MAX_ATTEMPTS, clear_bins, clear_state, ends, grid_barrier, write_header};
 use crate::map::{stash, state};
 use koel_simt::{Buf, In, Thread, kernel};
@@ -19,7 +19,7 @@ use koel_simt::{Buf, In, Thread, kernel};
 const THREADS: u32 = 512;
 
 /// What a build was: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Settling {
     /// Keys of the input.
@@ -28,8 +28,6 @@ pub struct Settling {
     pub seed: u32,
     /// What the [seeds after it](redrawn) follow from.
     pub redraws: u32,
-    /// The stash has 2^this slots.
-    pub stash_bits: u32,
     /// Bins of both passes.
     pub bins: u32,
     /// Slots of the table of keys that wait, behind the marks: more than `n`.
@@ -38,9 +36,6 @@ pub struct Settling {
     /// another seed.
     pub gives_up: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Settling {}
 
 /// Buckets whose marks are in a word of so many bytes: four bits each.
 const fn marked(bytes: usize) -> u64 {
@@ -100,20 +95,31 @@ pub(super) fn strided(t: Thread, threads: u32) -> (u64, u64) {
     (t.global_id() as u64, t.grid_dim() as u64 * threads as u64)
 }
 
-#[inline(always)]
-fn settle<K: Member>(
+/// The memory of a build besides the table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Memory<K: Member> {
+    /// [`mark_words`], and as many slots as [`Settling`] says.
+    pub spare: Buf<K>,
+    /// Of the bins of both passes.
+    pub cursors: Buf<u32>,
+    /// Of the bins of both passes.
+    pub valid: Buf<u32>,
+    /// The words that the kernels of a build share.
+    pub build_state: Buf<u32>,
+}
+
+/// Ends a build: see the module. At most as many blocks as can be resident at once.
+#[kernel(image = SET, threads = 512, min_blocks = 2, starts_early, for K in [u32, u64])]
+pub fn set_settle<K: Member>(
     t: Thread,
-    shape: Shape,
     settling: Settling,
     keys: In<K>,
-    slots: Buf<K>,
-    stash: Buf<u64>,
-    spare: Buf<K>,
-    cursors: Buf<u32>,
-    valid: Buf<u32>,
-    build_state: Buf<u32>,
-    table_header: Buf<u32>,
+    table: TableMut<K>,
+    memory: Memory<K>,
 ) {
+    let TableMut { shape, stash_bits, slots, stash, header: table_header } = table;
+    let Memory { spare, cursors, valid, build_state } = memory;
     t.wait_for_previous();
     t.let_next_start();
     let (begin, step) = strided(t, THREADS);
@@ -122,7 +128,8 @@ fn settle<K: Member>(
     let failed = build_state.load_relaxed(state::FAILED) != 0;
     let rebuilt = failed && settling.gives_up == 0;
     if rebuilt {
-        rebuild(t, settling, keys, Far { shape, slots, marks: spare }, stash, build_state);
+        let table = Far { shape, slots, marks: spare };
+        rebuild(t, settling, keys, table, stash, stash_bits, build_state);
     }
     if ends(t, failed, build_state) {
         write_header(
@@ -146,6 +153,7 @@ fn rebuild<K: Member>(
     keys: In<K>,
     table: Far<K>,
     stash: Buf<u64>,
+    stash_bits: u32,
     build_state: Buf<u32>,
 ) {
     let (begin, step) = strided(t, THREADS);
@@ -167,7 +175,7 @@ fn rebuild<K: Member>(
             i += step;
         }
         i = begin;
-        while i < (1u64 << settling.stash_bits) * K::Pairs::SLOT_WORDS as u64 {
+        while i < (1u64 << stash_bits) * K::Pairs::SLOT_WORDS as u64 {
             stash.store_relaxed(i, EMPTY);
             i += step;
         }
@@ -219,7 +227,7 @@ fn rebuild<K: Member>(
             {
                 let done = stash::insert_near::<K::Pairs>(
                     stash,
-                    settling.stash_bits,
+                    stash_bits,
                     K::Pairs::pair(key, K::narrowed(0)),
                 );
                 build_state.fetch_add(if done { state::STASHED } else { state::FAILED }, 1);
@@ -249,31 +257,4 @@ fn rebuild<K: Member>(
         write_bucket::<K>(table.slots, i, finished::<K>(bucket, bits as u32 & 0xF));
         i += step;
     }
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $key:ty;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = SET, threads = 512, min_blocks = 2, starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        settling: Settling,
-        keys: In<$key>,
-        slots: Buf<$key>,
-        stash: Buf<u64>,
-        spare: Buf<$key>,
-        cursors: Buf<u32>,
-        valid: Buf<u32>,
-        build_state: Buf<u32>,
-        table_header: Buf<u32>,
-    ) {
-        settle::<$key>(t, shape, settling, keys, slots, stash, spare, cursors, valid, build_state, table_header)
-    }
-)* } }
-entries! {
-    /// Ends a build: see the module. `spare`: [`mark_words`], and as many slots as [`Settling`]
-    /// says. At most as many blocks as can be resident at once.
-    set_settle_u32 u32;
-    /// The same.
-    set_settle_u64 u64;
 }

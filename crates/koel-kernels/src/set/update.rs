@@ -17,15 +17,16 @@ use super::build::write_bucket;
 use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
 use super::layout::{Member, class_bits, fillers, finished, hash, in_bucket, is_full, taken};
 use crate::map::header;
-use crate::map::layout::{Layout, Shape, class};
+use crate::map::join::Sent;
+use crate::map::layout::{Layout, Shape, TableMut, class};
 use crate::map::reproduce::NONE;
 use crate::map::stash;
 use crate::map::update::{
-    Applying, Batch, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed, TAKEN,
-    There, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather, has_room, is_idle,
-    operation, state, tell, write_header, written,
+    Applying, Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed,
+    TAKEN, There, Unstashed, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather,
+    has_room, is_idle, operation, state, tell, write_header, written,
 };
-use koel_simt::{Buf, In, Shared, Thread, kernel, unroll};
+use koel_simt::{Buf, Shared, Thread, kernel, unroll};
 
 /// Threads of a block.
 pub const THREADS: u32 = 512;
@@ -232,11 +233,10 @@ fn find<K: Member>(
 fn apply<K: Member>(
     t: Thread,
     work: Work<K::Pairs, false>,
-    slots: Buf<K>,
-    stash: Buf<u64>,
-    table_header: Buf<u32>,
+    table: TableMut<K>,
     batch_state: Buf<u32>,
 ) -> Result<(), (u32, u32)> {
+    let TableMut { stash_bits, slots, stash, header: table_header, .. } = table;
     work.may_begin()?;
     let Work { batch, stashed, .. } = work;
     let Batch { shape, p, applying, .. } = batch;
@@ -351,7 +351,7 @@ fn apply<K: Member>(
     let homeless = counts.load(HOMELESS);
     if homeless != 0 || stashed.list != NONE {
         let more = || homeless.wrapping_sub(stashed_before);
-        if !has_room(t, applying, counts, table_header, more) {
+        if !has_room(t, stash_bits, counts, table_header, more) {
             return Err((state::REFUSED, new));
         }
     }
@@ -374,11 +374,7 @@ fn apply<K: Member>(
         if key != K::EMPTY {
             part.overflowed(hash(key));
             // There is room: it was reserved, or is what was there before.
-            stash::insert::<K::Pairs>(
-                stash,
-                applying.stash_bits,
-                K::Pairs::pair(key, K::narrowed(0)),
-            );
+            stash::insert::<K::Pairs>(stash, stash_bits, K::Pairs::pair(key, K::narrowed(0)));
         }
         i += THREADS;
     }
@@ -401,84 +397,79 @@ fn apply<K: Member>(
     Ok(())
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $name:ident $left:ident $key:ty, $bytes:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = SET_UPDATE, threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        applying: Applying,
-        sent: In<u64>,
-        overflow: In<u64>,
-        cursors: In<u32>,
-        spilled: In<u32>,
-        group_spilled: In<u32>,
-        sent_state: In<u32>,
-        operations: In<u8>,
-        unstashed: Buf<u64>,
-        lists: Buf<u32>,
-        slots: Buf<$key>,
-        stash: Buf<u64>,
-        statuses: Buf<u8>,
-        table_header: Buf<u32>,
-        batch_state: Buf<u32>,
-    ) {
-        t.wait_for_previous();
-        t.let_next_start();
-        if let Some(work) = begin::<<$key as Member>::Pairs, false>(
-            t.block(), shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
-            table_header, batch_state,
-        ) {
-            let done = apply::<$key>(t, work, slots, stash, table_header, batch_state);
-            end::<<$key as Member>::Pairs, false, THREADS>(t, work, done, lists, stash, batch_state);
-        }
-    }
-    /// The same behind [few](super::few) operations, of partitions `t.block()`, `t.block() +
-    /// t.grid_dim()` and so on.
-    #[kernel(image = SET_UPDATE, threads = 512, min_blocks = 2, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $bytes), starts_early)]
-    pub fn $left(
-        t: Thread,
-        shape: Shape,
-        applying: Applying,
-        sent: In<u64>,
-        overflow: In<u64>,
-        cursors: In<u32>,
-        spilled: In<u32>,
-        group_spilled: In<u32>,
-        sent_state: In<u32>,
-        operations: In<u8>,
-        unstashed: Buf<u64>,
-        lists: Buf<u32>,
-        slots: Buf<$key>,
-        stash: Buf<u64>,
-        statuses: Buf<u8>,
-        table_header: Buf<u32>,
-        batch_state: Buf<u32>,
-    ) {
-        t.wait_for_previous();
-        t.let_next_start();
-        if is_idle::<THREADS>(t, shape, lists, batch_state) {
-            return;
-        }
-        let mut p = t.block();
-        while p < shape.partitions {
-            if let Some(work) = begin::<<$key as Member>::Pairs, false>(
-                p, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
-                table_header, batch_state,
-            ) {
-                let done = apply::<$key>(t, work, slots, stash, table_header, batch_state);
-                end::<<$key as Member>::Pairs, false, THREADS>(t, work, done, lists, stash, batch_state);
-                t.barrier();
-            }
-            p += t.grid_dim();
-        }
-    }
-)* } }
 const _: () = assert!(THREADS == 512);
-entries! {
-    /// Applies the operations of partition `t.block()`: see the module. What it is given, and
-    /// leaves: [`map_update`](fn@crate::map::update::map_update), without values.
-    set_update_u32 set_update_left_u32 u32, 4;
-    /// The same.
-    set_update_u64 set_update_left_u64 u64, 8;
+
+/// Applies the operations of partition `t.block()`: see the module. What it is given, and leaves:
+/// [`map_update`](fn@crate::map::update::map_update). The values of the batch are not read.
+#[kernel(
+    image = SET_UPDATE, threads = 512, min_blocks = 2, starts_early,
+    shared = shared_bytes(
+        table.shape.buckets, applying.entries, applying.operation == operation::EACH, size_of::<K>() as u32
+    ),
+    for K in [u32, u64]
+)]
+pub fn set_update<K: Member>(
+    t: Thread,
+    applying: Applying,
+    table: TableMut<K>,
+    sent: Sent<u64>,
+    unstashed: Unstashed,
+    batch: BatchIn<K>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let p = t.block();
+    if let Some(work) = begin::<K::Pairs, _, false>(p, applying, table, sent, unstashed, batch) {
+        let done = apply::<K>(t, work, table, batch.state);
+        end::<K::Pairs, false, THREADS>(
+            t,
+            work,
+            done,
+            table.stash_bits,
+            unstashed.lists,
+            table.stash,
+            batch.state,
+        );
+    }
+}
+/// The same behind [few](super::few) operations, of partitions `t.block()`, `t.block() +
+/// t.grid_dim()` and so on.
+#[kernel(
+    image = SET_UPDATE, threads = 512, min_blocks = 2, starts_early,
+    shared = shared_bytes(
+        table.shape.buckets, applying.entries, applying.operation == operation::EACH, size_of::<K>() as u32
+    ),
+    for K in [u32, u64]
+)]
+pub fn set_update_left<K: Member>(
+    t: Thread,
+    applying: Applying,
+    table: TableMut<K>,
+    sent: Sent<u64>,
+    unstashed: Unstashed,
+    batch: BatchIn<K>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    if is_idle::<THREADS>(t, table.shape, unstashed.lists, batch.state) {
+        return;
+    }
+    let mut p = t.block();
+    while p < table.shape.partitions {
+        if let Some(work) = begin::<K::Pairs, _, false>(p, applying, table, sent, unstashed, batch)
+        {
+            let done = apply::<K>(t, work, table, batch.state);
+            end::<K::Pairs, false, THREADS>(
+                t,
+                work,
+                done,
+                table.stash_bits,
+                unstashed.lists,
+                table.stash,
+                batch.state,
+            );
+            t.barrier();
+        }
+        p += t.grid_dim();
+    }
 }

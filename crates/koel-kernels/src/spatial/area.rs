@@ -4,10 +4,10 @@
 //! occupied, and a cell of side h with mean normal n holds h^2 / |n|_1 of it on average over all
 //! places of the surface: independent of the normal's sign.
 use super::index::Index;
-use super::layout::{Shape, cell_of};
-use super::math::sqrt;
+use super::layout::cell_of;
 use super::sums::Sums;
 use super::{NONE, state};
+use crate::math::sqrt;
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// Bins of the histogram of areas: 8 an octave, from 2^-24 to 2^24 voxel faces a point.
@@ -21,23 +21,19 @@ const MOST_MEDIANS: f32 = 8.0;
 pub fn spatial_measure_cells(
     t: Thread,
     cells: u32,
-    shape: Shape,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
+    index: Index,
     sums: In<u32>,
     state: In<u32>,
     measured: Buf<u32>,
 ) {
     let i = t.global_id();
-    if i >= cells || i >= state.get(state::FIRST_CELL + 2 * shape.levels()) {
+    if i >= cells || i >= state.get(state::FIRST_CELL + 2 * index.shape.levels()) {
         return;
     }
-    let (level, cloud, key) = shape.decode(codes.get(i));
+    let (level, cloud, key) = index.cell(i);
     if level != state.get(state::AREA_LEVEL + cloud) {
         return;
     }
-    let index = Index { shape, words, bricks };
     let mut voxel = index.rank(0, cloud, key << (3 * level));
     let end = index.rank(0, cloud, (key + 1) << (3 * level));
     let (mut count, mut taxicab) = (0, 0.0);
@@ -59,30 +55,36 @@ pub fn side(level: u32) -> f32 {
     (1u32 << level) as f32
 }
 
+/// Where the areas of points go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct AreasOut {
+    /// The area of a point in each cell of its cloud's area level (`f32`, voxel faces).
+    pub areas: Buf<u32>,
+    /// The points of each cloud by that area: [`BINS`] words a cloud.
+    pub histogram: Buf<u32>,
+}
+
 /// For each cell of its cloud's area level: the area of a point, from the cell and its neighbours;
 /// and a histogram of it over the points.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_area_of_points(
     t: Thread,
     cells: u32,
-    shape: Shape,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
+    index: Index,
     measured: In<u32>,
     state: In<u32>,
-    areas: Buf<u32>,
-    histogram: Buf<u32>,
+    to: AreasOut,
 ) {
+    let AreasOut { areas, histogram } = to;
     let i = t.global_id();
-    if i >= cells || i >= state.get(state::FIRST_CELL + 2 * shape.levels()) {
+    if i >= cells || i >= state.get(state::FIRST_CELL + 2 * index.shape.levels()) {
         return;
     }
-    let (level, cloud, key) = shape.decode(codes.get(i));
+    let (level, cloud, key) = index.cell(i);
     if level != state.get(state::AREA_LEVEL + cloud) {
         return;
     }
-    let index = Index { shape, words, bricks };
     let c = cell_of(key).map(|c| c as i32);
     let (mut area, mut points, mut around) = (0.0, 0.0, 0.0);
     let near = index.cells_in(level, cloud, c.map(|c| c - 1), c.map(|c| c + 1), None);

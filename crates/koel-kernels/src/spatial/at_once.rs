@@ -167,7 +167,12 @@ mod tests {
             }
             // SAFETY: the arrays are there until the end.
             let index = unsafe {
-                Index { shape, words: In::new(&words).native(), bricks: In::new(&bricks).native() }
+                Index {
+                    words: In::new(&words).native(),
+                    bricks: In::new(&bricks).native(),
+                    codes: In::new(&[]).native(),
+                    shape,
+                }
             };
             let from = [0, 1, 2].map(|a| (splitmix_at(seed + 99, a) % 16) as i32 - 2);
             let cells = index.cells_in(0, 1, from, from.map(|c| c + 4), None);

@@ -2,9 +2,9 @@
 use super::area::area_at;
 use super::index::Index;
 use super::layout::{Shape, cell_of};
-use super::math::length;
 use super::state;
 use super::sums::Sums;
+use crate::math::length;
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// Above this |sum of dipoles| / area a surface counts as open. Closed ones had at most 0.05, open
@@ -74,26 +74,43 @@ impl Dipole {
     }
 }
 
+/// Both surfaces in pieces: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Surfaces {
+    /// The occupied cells.
+    pub index: Index,
+    /// The [`Dipole`] of each.
+    pub dipoles: In<u32>,
+}
+
+/// What the dipoles of voxels are made of: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SumsIn {
+    /// The [`Sums`] of each voxel.
+    pub sums: In<u32>,
+    /// The area of a point in each cell of its cloud's area level.
+    pub areas: In<u32>,
+}
+
 /// The dipole of each voxel.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_dipoles(
     t: Thread,
     voxels: u32,
-    shape: Shape,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
-    sums: In<u32>,
-    areas: In<u32>,
+    index: Index,
+    of: SumsIn,
     state: In<u32>,
     dipoles: Buf<u32>,
 ) {
+    let SumsIn { sums, areas } = of;
     let i = t.global_id();
     if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
         return;
     }
-    let (_, cloud, key) = shape.decode(codes.get(i));
-    let area = area_at(Index { shape, words, bricks }, cloud, key, areas, state);
+    let (_, cloud, key) = index.cell(i);
+    let area = area_at(index, cloud, key, areas, state);
     let s = Sums::get(sums, i);
     let (corner, points) = (cell_of(key), s.count as f32);
     let mut d = Dipole { centre: [0.0; 3], area: area * points, normal: [0.0; 3], count: s.count };
@@ -104,28 +121,34 @@ pub fn spatial_dipoles(
     d.store(dipoles, i);
 }
 
-/// The dipoles of `levels` levels (1 or 2), from `level` on, from those of the level below. One
-/// thread a cell. Two levels at once are one launch less; each cell of the second sums up those of
-/// the first anew, in the same order.
+/// Levels whose dipoles are summed up: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Levels {
+    /// The first, 1 or above.
+    pub first: u32,
+    /// How many: 1 or 2.
+    pub count: u32,
+}
+
+/// The dipoles of one level or two from those of the level below. One thread a cell. Two levels at
+/// once are one launch less; each cell of the second sums up those of the first anew, in the same
+/// order.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_sum_dipoles(
     t: Thread,
     cells: u32,
-    level: u32,
-    levels: u32,
-    shape: Shape,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
+    levels: Levels,
+    index: Index,
     state: In<u32>,
     dipoles: Buf<u32>,
 ) {
+    let Levels { first: level, count } = levels;
     let i = state.get(state::FIRST_CELL + 2 * level) + t.global_id();
-    if t.global_id() >= cells || i >= state.get(state::FIRST_CELL + 2 * (level + levels)) {
+    if t.global_id() >= cells || i >= state.get(state::FIRST_CELL + 2 * (level + count)) {
         return;
     }
-    let (own, cloud, key) = shape.decode(codes.get(i));
-    let index = Index { shape, words, bricks };
+    let (own, cloud, key) = index.cell(i);
     if own == level {
         sum_of_children(index, own, cloud, key, dipoles).store(dipoles, i);
         return;

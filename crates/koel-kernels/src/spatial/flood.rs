@@ -4,12 +4,15 @@
 //! The flood spreads step by step from all seeds at once; a voxel belongs to the nearest seed, of
 //! several to the one with the lowest number: the same in every run. Where an inside voxel touches
 //! an outside one, both seeds are cleared and the flood begins again.
+//!
+//! [`SeedsIn`] says what seeds are made of, [`SeedsOut`] takes them and the neighbours of voxels;
+//! the flood goes over a [`VoxelGraph`] from one side of a [`Frontier`] to the other; [`Flooded`]
+//! tells which seed has reached each voxel.
 use super::index::Index;
 use super::labels::Faces;
-use super::layout::Shape;
-use super::math::length;
 use super::sums::Sums;
 use super::{NONE, label, mark, state};
+use crate::math::length;
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// Not reached yet.
@@ -17,40 +20,95 @@ pub const DRY: u64 = u64::MAX;
 /// The seed is in force no more.
 pub const CLEARED: u32 = 0x80;
 
+/// What seeds are made of: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SeedsIn {
+    /// The [`Sums`] of each voxel that is an intersection.
+    pub sums: In<u32>,
+    /// The mark of each voxel.
+    pub marks: In<u32>,
+    /// A step whose cosine with the other surface's normal is below this leads inside.
+    pub inside_below: f32,
+    /// One whose cosine is above this leads outside.
+    pub outside_above: f32,
+}
+/// Where seeds go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SeedsOut {
+    /// The six face neighbours of each voxel, or [`NONE`].
+    pub neighbours: Buf<u32>,
+    /// The label of each voxel that is a seed, unknown of the others.
+    pub seeds: Buf<u32>,
+}
+/// What the flood goes over: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct VoxelGraph {
+    /// The six face neighbours of each voxel, or [`NONE`].
+    pub neighbours: In<u32>,
+    /// The mark of each voxel: intersections stay dry.
+    pub marks: In<u32>,
+}
+/// Where the flood is: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Frontier {
+    /// The voxels reached by the last step.
+    pub voxels: In<u32>,
+    /// Where those reached by this step go.
+    pub next: Buf<u32>,
+    /// Odd or even: tells which count of the state is whose.
+    pub step: u32,
+    /// At most so many `voxels`.
+    pub most: u32,
+}
+/// What the flood has found: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Flooded {
+    /// The seed that reached each voxel, and in the high half after how many steps; or [`DRY`].
+    pub reached: In<u64>,
+    /// The label of each seed, with [`CLEARED`] if it is in force no more.
+    pub seeds: In<u32>,
+}
+impl Flooded {
+    /// The label of the seed that reached a voxel.
+    #[inline(always)]
+    #[track_caller]
+    fn label(self, voxel: u32) -> u32 {
+        let seed = self.reached.get(voxel);
+        if seed == DRY { label::UNKNOWN } else { self.seeds.get(seed as u32) & 3 }
+    }
+}
+
 /// The six neighbours of each voxel; and whether it is a seed: not an intersection, beside one, and
 /// the step away from that goes clearly against the other surface's normal there (inside) or along
 /// it (outside). Of several the clearest counts.
-///
-/// `inside_below`, `outside_above`: bounds of the cosine, as `f32` bits.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_seed(
     t: Thread,
     voxels: u32,
-    shape: Shape,
-    inside_below: u32,
-    outside_above: u32,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
-    sums: In<u32>,
-    marks: In<u32>,
+    index: Index,
+    of: SeedsIn,
     state: In<u32>,
-    neighbours: Buf<u32>,
-    seeds: Buf<u32>,
+    to: SeedsOut,
 ) {
+    let SeedsIn { sums, marks, inside_below, outside_above } = of;
+    let SeedsOut { neighbours, seeds } = to;
     let i = t.global_id();
     if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
         return;
     }
-    let (_, cloud, key) = shape.decode(codes.get(i));
-    let index = Index { shape, words, bricks };
+    let (_, cloud, key) = index.cell(i);
     let faces = Faces::of(index, cloud, key);
     let (mut clearest, mut side) = (0.0f32, 0);
     while side < 6 {
         let j = faces.across(side);
         neighbours.store(6 * i + side, j);
         if j != NONE && marks.get(j) == mark::INTERSECTION && marks.get(i) != mark::INTERSECTION {
-            let (_, _, shared) = shape.decode(codes.get(j));
+            let (_, _, shared) = index.cell(j);
             let other = index.find(0, 1 - cloud, shared);
             let n = if other == NONE { [0.0; 3] } else { Sums::get(sums, other).normal };
             let along = if side < 2 {
@@ -68,9 +126,9 @@ pub fn spatial_seed(
         }
         side += 1;
     }
-    let seed = if clearest < f32::from_bits(inside_below) {
+    let seed = if clearest < inside_below {
         label::INSIDE
-    } else if clearest > f32::from_bits(outside_above) {
+    } else if clearest > outside_above {
         label::OUTSIDE
     } else {
         label::UNKNOWN
@@ -100,25 +158,22 @@ pub fn spatial_flood_begin(
         frontier.store(place, i);
     }
 }
-/// One step: the dry neighbours of the frontier get its seeds and are the next frontier. `step` is
-/// odd or even, and tells which count is whose.
+/// One step: the dry neighbours of the frontier get its seeds and are the next frontier.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_flood_step(
     t: Thread,
-    n: u32,
-    step: u32,
-    neighbours: In<u32>,
-    marks: In<u32>,
-    frontier: In<u32>,
-    next: Buf<u32>,
+    graph: VoxelGraph,
+    frontier: Frontier,
     reached: Buf<u64>,
     state: Buf<u32>,
 ) {
+    let VoxelGraph { neighbours, marks } = graph;
+    let Frontier { voxels, next, step, most } = frontier;
     let i = t.global_id();
-    if i >= n || i >= state.load_relaxed(state::FRONTIER + (step & 1)) {
+    if i >= most || i >= state.load_relaxed(state::FRONTIER + (step & 1)) {
         return;
     }
-    let voxel = frontier.get(i);
+    let voxel = voxels.get(i);
     let mine = reached.load_relaxed(voxel) + (1 << 32);
     let mut side = 0;
     while side < 6 {
@@ -182,13 +237,12 @@ pub fn spatial_flood_conflicts(
 pub fn spatial_flood_label(
     t: Thread,
     voxels: u32,
-    neighbours: In<u32>,
-    reached: In<u64>,
-    seeds: In<u32>,
-    marks: In<u32>,
+    graph: VoxelGraph,
+    flooded: Flooded,
     state: In<u32>,
     labels: Buf<u32>,
 ) {
+    let VoxelGraph { neighbours, marks } = graph;
     let i = t.global_id();
     if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
         return;
@@ -197,22 +251,15 @@ pub fn spatial_flood_label(
         labels.store(i, label::INTERSECTION);
         return;
     }
-    let mut found = label_of(reached, seeds, i);
+    let mut found = flooded.label(i);
     let mut side = 0;
     while side < 6 && found != label::UNKNOWN {
         let j = neighbours.get(6 * i + side);
-        let theirs = if j == NONE { label::UNKNOWN } else { label_of(reached, seeds, j) };
+        let theirs = if j == NONE { label::UNKNOWN } else { flooded.label(j) };
         if theirs ^ found == label::INSIDE ^ label::OUTSIDE {
             found = label::UNKNOWN;
         }
         side += 1;
     }
     labels.store(i, found);
-}
-/// The label of the seed that reached a voxel.
-#[inline(always)]
-#[track_caller]
-fn label_of(reached: In<u64>, seeds: In<u32>, voxel: u32) -> u32 {
-    let seed = reached.get(voxel);
-    if seed == DRY { label::UNKNOWN } else { seeds.get(seed as u32) & 3 }
 }

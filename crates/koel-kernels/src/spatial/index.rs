@@ -8,19 +8,27 @@
 //! occupied, 16 of the second, and tells of 64 cells at once. Numbers follow the key order: the
 //! same on every device, children of a cell side by side. Memory: N^3 / 112 bytes for both clouds
 //! and 16 for each brick.
+//!
+//! Points mark occupied bricks in [`BrickMarks`]; these are numbered into [`BricksOut`]; points
+//! mark occupied cells in [`CellMarks`]; these are numbered, out of [`BricksIn`], into
+//! [`IndexOut`], which all kernels behind read as an [`Index`].
+use super::clouds::{GROUP, Groups};
 use super::layout::{Shape, spread};
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, U64x2, kernel};
 
-/// The index as a kernel sees it: for `#[kernel]` parameters it is passed in parts.
-#[derive(Clone, Copy)]
+/// The index: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
 pub struct Index {
-    /// The grid.
-    pub shape: Shape,
     /// For each word of 32 bricks: which are occupied, and (above) how many come before.
     pub words: In<u64>,
     /// For each occupied brick: which cells are, and (next word) the number of its first.
     pub bricks: In<u64>,
+    /// The [code](Shape::code) of each cell.
+    pub codes: In<u32>,
+    /// The grid.
+    pub shape: Shape,
 }
 
 /// A brick: its occupied cells, and the number of the first of them.
@@ -40,6 +48,12 @@ impl Brick {
 }
 
 impl Index {
+    /// Level, cloud and key of the cell of a number.
+    #[inline(always)]
+    #[track_caller]
+    pub fn cell(self, number: u32) -> (u32, u32, u32) {
+        self.shape.decode(self.codes.get(number))
+    }
     /// A brick; one that is empty has no cells.
     #[inline(always)]
     #[track_caller]
@@ -225,36 +239,98 @@ fn axis(set: u32, low: u64, high: u64) -> u64 {
     pick(0, low & high) | pick(1, !low & high) | pick(2, low & !high) | pick(3, !low & !high)
 }
 
-/// Sets the bits of a voxel's bricks, from level 0 up to the first that is set: whoever set that
-/// one goes on from there. Counts the bricks of each word.
-#[inline(always)]
-#[track_caller]
-pub fn mark_bricks(occupied: Buf<u32>, counts: Buf<u32>, shape: Shape, cloud: u32, key: u32) {
-    let mut level = 0;
-    while level < shape.levels() {
-        let brick = key >> (3 * level + 6);
-        let (word, bit) = (shape.region(level, cloud) + (brick >> 5), 1u32 << (brick & 31));
-        if occupied.load_relaxed(word) & bit != 0 || occupied.fetch_or(word, bit) & bit != 0 {
-            return;
+/// The bitmap of bricks while points mark it: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct BrickMarks {
+    /// Which bricks are occupied, 32 a word.
+    pub occupied: Buf<u32>,
+    /// How many of each word are.
+    pub counts: Buf<u32>,
+    /// The grid.
+    pub shape: Shape,
+}
+impl BrickMarks {
+    /// Sets the bits of a voxel's bricks, from level 0 up to the first that is set: whoever set
+    /// that one goes on from there. Counts the bricks of each word.
+    #[inline(always)]
+    #[track_caller]
+    pub fn mark(self, cloud: u32, key: u32) {
+        let BrickMarks { occupied, counts, shape } = self;
+        let mut level = 0;
+        while level < shape.levels() {
+            let brick = key >> (3 * level + 6);
+            let (word, bit) = (shape.region(level, cloud) + (brick >> 5), 1u32 << (brick & 31));
+            if occupied.load_relaxed(word) & bit != 0 || occupied.fetch_or(word, bit) & bit != 0 {
+                return;
+            }
+            counts.fetch_add(word, 1);
+            level += 1;
         }
-        counts.fetch_add(word, 1);
-        level += 1;
     }
 }
 
-/// Each word and what comes before it side by side; `bricks` of the state: how many there are.
-/// Their cells are none yet; `places`: of each its place among all bricks, occupied or not.
+/// Where numbered bricks go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct BricksOut {
+    /// The words of an [`Index`].
+    pub words: Buf<u64>,
+    /// The cells of each brick: none yet.
+    pub cells: Buf<u64>,
+    /// The place of each brick among all, occupied or not.
+    pub places: Buf<u32>,
+}
+/// Numbered bricks while points mark their cells: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct CellMarks {
+    /// The words of an [`Index`].
+    pub words: In<u64>,
+    /// The cells of each brick, 64 of them.
+    pub cells: Buf<u64>,
+    /// The grid.
+    pub shape: Shape,
+}
+/// Numbered bricks with all their cells: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct BricksIn {
+    /// The words of an [`Index`].
+    pub words: In<u64>,
+    /// The cells of each brick, 64 of them.
+    pub cells: In<u64>,
+    /// How many cells the bricks before each have; behind the last, how many all have.
+    pub before: In<u32>,
+    /// The place of each brick among all, occupied or not.
+    pub places: In<u32>,
+    /// The grid.
+    pub shape: Shape,
+}
+/// Where numbered cells go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct IndexOut {
+    /// The bricks of an [`Index`].
+    pub bricks: Buf<u64>,
+    /// The code of each cell.
+    pub codes: Buf<u32>,
+    /// How many points each voxel has: none yet.
+    pub points: Buf<u32>,
+}
+
+/// Each word of `occupied` and what comes before it side by side; [`state::BRICKS`]: how many
+/// bricks there are. One thread for a word, of `n`.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_number_bricks(
     t: Thread,
     n: u32,
     occupied: In<u32>,
     before: In<u32>,
-    words: Buf<u64>,
-    cells: Buf<u64>,
-    places: Buf<u32>,
+    to: BricksOut,
     state: Buf<u32>,
 ) {
+    let BricksOut { words, cells, places } = to;
     let i = t.global_id();
     if i >= n {
         return;
@@ -276,21 +352,19 @@ pub fn spatial_number_bricks(
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_mark_cells(
     t: Thread,
-    groups: u32,
-    groups_a: u32,
-    shape: Shape,
-    words: In<u64>,
+    groups: Groups,
     keys: In<u32>,
-    cells: Buf<u64>,
+    marks: CellMarks,
     bricks_of: Buf<u32>,
 ) {
+    let CellMarks { words, cells, shape } = marks;
     let i = t.global_id();
-    if i >= groups {
+    if i >= groups.all {
         return;
     }
-    let cloud = (i >= groups_a) as u32;
-    let (mut last, mut brick_of_last, mut j) = (NONE, NONE, 4 * i);
-    while j < 4 * i + 4 {
+    let cloud = groups.cloud(i);
+    let (mut last, mut brick_of_last, mut j) = (NONE, NONE, GROUP * i);
+    while j < GROUP * i + GROUP {
         let key = keys.get(j);
         if key != last {
             // Most are in the brick of the one before.
@@ -328,31 +402,24 @@ pub fn spatial_count_cells(t: Thread, n: u32, cells: In<u64>, state: In<u32>, co
     }
 }
 /// Each brick's cells and the number of its first side by side, and behind the last the number of
-/// all; each cell's code; no voxel has a point yet. One thread for a brick, of `most`. And one more
-/// for each level and cloud: where it begins, and whether it is the first whose cells hold enough
-/// points.
+/// all; each cell's code. One thread for a brick, of `most`. And one more for each level and cloud:
+/// where it begins, and whether it is the first whose cells hold enough points.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_number_cells(
     t: Thread,
     most: u32,
-    shape: Shape,
-    padded_a: u32,
-    padded_b: u32,
-    words: In<u64>,
-    cells: In<u64>,
-    before: In<u32>,
-    places: In<u32>,
-    bricks: Buf<u64>,
-    codes: Buf<u32>,
-    points: Buf<u32>,
+    groups: Groups,
+    numbered: BricksIn,
+    to: IndexOut,
     state: Buf<u32>,
 ) {
+    let BricksIn { cells, before, places, shape, .. } = numbered;
+    let IndexOut { bricks, codes, points } = to;
     let i = t.global_id();
     if i >= most {
         let (level, cloud) = ((i - most) >> 1, (i - most) & 1);
         if level < shape.levels() {
-            let padded = if cloud == 0 { padded_a } else { padded_b };
-            describe_level(shape, level, cloud, padded, words, before, state);
+            describe_level(numbered, level, cloud, groups.points(cloud).1, state);
         }
         return;
     }
@@ -387,22 +454,14 @@ pub fn spatial_number_cells(
 /// cells.)
 #[inline(always)]
 #[track_caller]
-fn describe_level(
-    shape: Shape,
-    level: u32,
-    cloud: u32,
-    padded: u32,
-    words: In<u64>,
-    before: In<u32>,
-    state: Buf<u32>,
-) {
-    let first = first_cell(shape, words, before, level, cloud);
-    let cells = first_cell(shape, words, before, level, cloud + 1) - first;
+fn describe_level(bricks: BricksIn, level: u32, cloud: u32, padded: u32, state: Buf<u32>) {
+    let shape = bricks.shape;
+    let first = first_cell(bricks, level, cloud);
+    let cells = first_cell(bricks, level, cloud + 1) - first;
     let below = if level == 0 {
         NONE
     } else {
-        first_cell(shape, words, before, level - 1, cloud + 1)
-            - first_cell(shape, words, before, level - 1, cloud)
+        first_cell(bricks, level - 1, cloud + 1) - first_cell(bricks, level - 1, cloud)
     };
     let points = padded - state.load(state::DROPPED + cloud);
     state.store(state::FIRST_CELL + 2 * level + cloud, first);
@@ -427,7 +486,8 @@ fn describe_level(
 /// bricks; of cloud 2, the end of the level.
 #[inline(always)]
 #[track_caller]
-fn first_cell(shape: Shape, words: In<u64>, before: In<u32>, level: u32, cloud: u32) -> u32 {
+fn first_cell(bricks: BricksIn, level: u32, cloud: u32) -> u32 {
+    let BricksIn { words, before, shape, .. } = bricks;
     let word = shape.region(level, 0) + cloud * shape.region_words(level);
     let brick = if word < shape.words {
         (words.get(word) >> 32) as u32

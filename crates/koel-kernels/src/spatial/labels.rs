@@ -1,40 +1,30 @@
 //! Decisions: winding numbers to margins, margins to labels, labels to sums.
 use super::dipoles::Dipole;
 use super::index::{Brick, Index};
-use super::layout::{Shape, beside};
-use super::winding::{SAMPLES, from_sum};
+use super::layout::beside;
+use super::margins::{FAR, MarginsIn, MarginsOut, OPEN_MARGIN};
+use super::marks::{SAMPLES, UnitsIn};
+use super::winding::from_sum;
 use super::{NONE, label, mark, state};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// A winding number so close to the surface's own, in parts of that, leaves a unit undecided.
 const UNIT_MARGIN: f32 = 0.4;
-/// Of an open surface winding numbers change slowly: only those that differ so much count.
-const OPEN_MARGIN: f32 = 0.25;
 /// The margin, in voxels, of what lies in a free cell.
 const SURE: f32 = 50.0;
-/// A surface at least this far away, in voxels, is as good as any further.
-pub const FAR: f32 = 8.0;
 
-/// The margin of each voxel that a unit holds: that of the unit, by its winding number (those in
-/// `windings`, in the order of the `numbers`, behind the samples); or, if that is close to the
-/// surface's own, it goes to `undecided`. One thread a voxel.
+/// The margin of each voxel that a unit holds: that of the unit, by its winding number; if that is
+/// close to the surface's own, the voxel stays undecided. One thread a voxel.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
 pub fn spatial_judge_free(
     t: Thread,
     voxels: u32,
-    shape: Shape,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
-    marks: In<u32>,
-    numbers: In<u32>,
-    windings: In<u64>,
-    margins: Buf<u32>,
-    reach: Buf<u32>,
-    undecided: Buf<u32>,
-    sums: Buf<u64>,
+    index: Index,
+    units: UnitsIn,
+    to: MarginsOut,
     state: Buf<u32>,
 ) {
+    let UnitsIn { marks, numbers, windings } = units;
     let i = t.global_id();
     if i >= voxels || i >= state.load_relaxed(state::FIRST_CELL + 2) {
         return;
@@ -43,27 +33,18 @@ pub fn spatial_judge_free(
     if place < mark::FREE {
         return;
     }
-    let (_, cloud, key) = shape.decode(codes.get(i));
+    let (_, cloud, key) = index.cell(i);
     let level = place - mark::FREE;
-    let unit = Index { shape, words, bricks }.find(level, cloud, key >> (3 * level));
+    let unit = index.find(level, cloud, key >> (3 * level));
     let iso = f32::from_bits(state.load_relaxed(state::ISO + 1 - cloud));
     let open = state.load_relaxed(state::OPEN + 1 - cloud) != 0;
     let above = from_sum(windings.get(2 * SAMPLES + numbers.get(unit)) as i64) - iso;
     let least = if open { OPEN_MARGIN } else { UNIT_MARGIN * if iso > 0.25 { iso } else { 0.25 } };
     if above.abs() >= least {
-        margins.store(i, if above > 0.0 { -SURE } else { SURE }.to_bits());
+        to.margins.store(i, if above > 0.0 { -SURE } else { SURE }.to_bits());
         return;
     }
-    reach.store(i, FAR.to_bits());
-    let place = state.fetch_add(state::UNDECIDED, 1);
-    undecided.store(place, i);
-    sums.store(place, 0);
-}
-/// The margin of an undecided voxel: `below` is how far its winding number lies below the one of
-/// the surface, `reach` how far away that surface is.
-#[inline(always)]
-pub fn margin_of(below: f32, reach: f32, open: bool) -> f32 {
-    if open && below.abs() <= OPEN_MARGIN { 0.0 } else { below * 2.0 * reach.clamp(0.25, FAR) }
+    to.leave_undecided(i, FAR, state);
 }
 
 /// The label of each voxel. Of two face neighbours on different sides the one with the smaller
@@ -72,15 +53,12 @@ pub fn margin_of(below: f32, reach: f32, open: bool) -> f32 {
 pub fn spatial_label(
     t: Thread,
     voxels: u32,
-    shape: Shape,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
-    marks: In<u32>,
-    margins: In<u32>,
+    index: Index,
+    of: MarginsIn,
     state: In<u32>,
     labels: Buf<u32>,
 ) {
+    let MarginsIn { marks, margins } = of;
     let i = t.global_id();
     if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
         return;
@@ -97,8 +75,8 @@ pub fn spatial_label(
     } else {
         label::UNKNOWN
     };
-    let (_, cloud, key) = shape.decode(codes.get(i));
-    let faces = Faces::of(Index { shape, words, bricks }, cloud, key);
+    let (_, cloud, key) = index.cell(i);
+    let faces = Faces::of(index, cloud, key);
     let mut side = 0;
     while side < 6 && found != label::UNKNOWN {
         let j = faces.across(side);

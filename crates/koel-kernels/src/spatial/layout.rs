@@ -12,7 +12,7 @@ pub const MAX_BITS: u32 = 10;
 pub const MIN_BITS: u32 = 3;
 
 /// A grid: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Shape {
     /// 2^this voxels a side in the layout, 3 to 10.
@@ -22,9 +22,6 @@ pub struct Shape {
     /// Words of 32 bricks, of all levels of both clouds.
     pub words: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Shape {}
 
 /// 1 + 8 + 64 + ..: bits 0, 3, 6, ...
 const EVERY_THIRD: u32 = 0x4924_9249;

@@ -1,13 +1,55 @@
 //! Two clouds of oriented points in one voxel grid: where they meet, and which part of each lies
 //! inside the other.
 //!
-//! In the order in which data meets them: [`begin`] takes the poses; [`voxelize`] turns points into
-//! voxels; [`index`] numbers the occupied cells of all [levels](layout) without gaps and finds a
-//! cell's number; [`sums`] gathers points and normals per voxel; [`area`] tells how much surface a
-//! point stands for; [`dipoles`] turns voxels into oriented pieces of surface and sums them up the
-//! levels; [`marks`] finds intersections and free cells; [`winding`] and [`nearby`] tell inside
-//! from outside, far from the other surface and close to it; [`labels`] decides. [`flood`] is the
-//! 2009 paper's own way from intersections to labels, and [`solid`] fills space for Booleans.
+//! In the order in which data meets them: [`begin`] takes the poses; [`voxelize`] turns the points
+//! of both [`clouds`] into voxels; [`index`] numbers the occupied cells of all [levels](layout)
+//! without gaps and finds a cell's number; [`sums`] gathers points and normals per voxel; [`area`]
+//! tells how much surface a point stands for; [`dipoles`] turns voxels into oriented pieces of
+//! surface and sums them up the levels; [`marks`] finds intersections and free cells; [`winding`]
+//! and [`nearby`] tell inside from outside, far from the other surface and close to it, as
+//! [`margins`]; [`labels`] decides. [`flood`] is the 2009 paper's own way from intersections to
+//! labels, and [`solid`] fills space for Booleans.
+//!
+//! What one kernel writes and the next ones read has a struct for each of the two, except for
+//! single arrays:
+//!
+//! | module | from | to |
+//! |---|---|---|
+//! | begin | [`Motions`] | [`BrickMarks`], cleared |
+//! | voxelize | [`Clouds`] | [`VoxelsOut`], and in it the `BrickMarks` |
+//! | index | these marks, the voxels' keys | [`BricksOut`], [`CellMarks`] |
+//! | index | [`BricksIn`] | [`IndexOut`] |
+//! | sums | the bricks of the [`Index`], the voxels' keys | [`RanksOut`] |
+//! | sums | [`PointsByVoxel`], `Clouds` | sums of voxels |
+//! | area | `Index`, sums of voxels | [`AreasOut`] |
+//! | dipoles | `Index`, [`SumsIn`] | dipoles, which make [`Surfaces`] of the `Index` |
+//! | marks | `Index` | [`MarksOut`] |
+//! | winding | `Surfaces`, [`UnitQueries`] | the winding numbers of [`UnitsIn`] |
+//! | nearby | `Surfaces`, voxels near the other one | [`MarginsOut`] |
+//! | labels | `Index`, `UnitsIn` | the same `MarginsOut` |
+//! | winding | `Surfaces`, [`VoxelQueries`] | margins of undecided voxels |
+//! | labels | `Index`, [`MarginsIn`] | labels |
+//!
+//! [`Motions`]: clouds::Motions
+//! [`Clouds`]: clouds::Clouds
+//! [`VoxelsOut`]: voxelize::VoxelsOut
+//! [`BrickMarks`]: index::BrickMarks
+//! [`BricksOut`]: index::BricksOut
+//! [`CellMarks`]: index::CellMarks
+//! [`BricksIn`]: index::BricksIn
+//! [`IndexOut`]: index::IndexOut
+//! [`Index`]: index::Index
+//! [`RanksOut`]: sums::RanksOut
+//! [`PointsByVoxel`]: sums::PointsByVoxel
+//! [`AreasOut`]: area::AreasOut
+//! [`SumsIn`]: dipoles::SumsIn
+//! [`Surfaces`]: dipoles::Surfaces
+//! [`MarksOut`]: marks::MarksOut
+//! [`UnitsIn`]: marks::UnitsIn
+//! [`UnitQueries`]: winding::UnitQueries
+//! [`VoxelQueries`]: winding::VoxelQueries
+//! [`MarginsOut`]: margins::MarginsOut
+//! [`MarginsIn`]: margins::MarginsIn
 //!
 //! Every kernel is `independent`: one source for the GPU, the executor and the CPU's native loops.
 //! Sums over points are integers, sums of floating-point numbers have a fixed order, and only
@@ -17,13 +59,14 @@
 mod at_once;
 pub mod area;
 pub mod begin;
+pub mod clouds;
 pub mod dipoles;
 pub mod flood;
 pub mod index;
 pub mod labels;
 pub mod layout;
+pub mod margins;
 pub mod marks;
-pub mod math;
 pub mod nearby;
 pub mod solid;
 pub mod sums;

@@ -1,11 +1,10 @@
 //! Close to the other surface: the side of the voxel by the nearest normals (implicit moving least
 //! squares: C. Shen, J. F. O'Brien and J. R. Shewchuk 2004; weights by distance over the nearest).
-use super::dipoles::Dipole;
+use super::dipoles::{Dipole, Surfaces};
 use super::index::{Cells, Index};
-use super::labels::FAR;
-use super::layout::Shape;
-use super::math::{exp_neg, length, sqrt};
+use super::margins::{DECIDED, FAR, MarginsOut};
 use super::state;
+use crate::math::{exp_neg, length, sqrt};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// The coarsest level whose neighbours are asked.
@@ -33,14 +32,14 @@ struct Estimate {
 #[inline(always)]
 #[track_caller]
 fn estimate(
-    index: Index,
-    dipoles: In<u32>,
+    surfaces: Surfaces,
     cloud: u32,
     x: [f32; 3],
     level: u32,
     reach: i32,
     width: f32,
 ) -> Option<Estimate> {
+    let Surfaces { index, dipoles } = surfaces;
     let around = around(index, cloud, x, level, reach);
     let scale = width * (1u32 << level) as f32;
     let fall = 1.0 / (scale * scale);
@@ -72,7 +71,8 @@ fn estimate(
 /// The points in the cells of a level around a point, one to each side.
 #[inline(always)]
 #[track_caller]
-fn points_around(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], level: u32) -> u32 {
+fn points_around(surfaces: Surfaces, cloud: u32, x: [f32; 3], level: u32) -> u32 {
+    let Surfaces { index, dipoles } = surfaces;
     let around = around(index, cloud, x, level, 1);
     let mut points = 0;
     each_cell!(around, |c| Dipole::count(dipoles, c), |count| { points += count });
@@ -89,12 +89,12 @@ fn around(index: Index, cloud: u32, x: [f32; 3], level: u32, reach: i32) -> Cell
 /// a lid. None where its parts disagree.
 #[inline(always)]
 #[track_caller]
-fn distance_across_hole(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3]) -> Option<f32> {
+fn distance_across_hole(surfaces: Surfaces, cloud: u32, x: [f32; 3]) -> Option<f32> {
     let mut level = 0;
-    while level < index.shape.top() {
+    while level < surfaces.index.shape.top() {
         level += 1;
-        if points_around(index, dipoles, cloud, x, level) != 0 {
-            let e = estimate(index, dipoles, cloud, x, level, 2, 1.5)?;
+        if points_around(surfaces, cloud, x, level) != 0 {
+            let e = estimate(surfaces, cloud, x, level, 2, 1.5)?;
             return if e.coherence >= LEAST_COHERENCE { Some(e.round) } else { None };
         }
     }
@@ -111,8 +111,7 @@ fn squared(a: [f32; 3], b: [f32; 3]) -> f32 {
 #[inline(always)]
 #[track_caller]
 pub fn distance_nearby(
-    index: Index,
-    dipoles: In<u32>,
+    surfaces: Surfaces,
     cloud: u32,
     x: [f32; 3],
     area: f32,
@@ -121,13 +120,13 @@ pub fn distance_nearby(
     let mut level = 0;
     while level < LAST_LEVEL {
         level += 1;
-        let around = points_around(index, dipoles, cloud, x, level);
+        let around = points_around(surfaces, cloud, x, level);
         if around == 0 {
             continue;
         }
         // One level finer there may be none: then a coarse answer.
-        let fine = estimate(index, dipoles, cloud, x, level - 1, 2, 1.5);
-        let Some(e) = fine.or_else(|| estimate(index, dipoles, cloud, x, level, 1, 0.75)) else {
+        let fine = estimate(surfaces, cloud, x, level - 1, 2, 1.5);
+        let Some(e) = fine.or_else(|| estimate(surfaces, cloud, x, level, 1, 0.75)) else {
             continue;
         };
         let support = around as f32 * (area / points as f32) / (1u32 << (2 * level)) as f32;
@@ -139,8 +138,6 @@ pub fn distance_nearby(
     }
     Err(FAR)
 }
-/// In `reach`: the voxel has its margin.
-pub const DECIDED: f32 = -1.0;
 /// Places in a list, shared out to any number of threads.
 #[derive(Clone, Copy)]
 struct Places {
@@ -171,52 +168,37 @@ impl Places {
     }
 }
 /// The margin of each voxel of `near`: its signed distance, positive outside. Where the normals
-/// give no clear answer, or the surface is open, the voxel goes to `undecided`, with its distance
-/// in `reach` and a winding number of 0 in `sums`. By any number of threads.
+/// give no clear answer, or the surface is open, the voxel stays undecided. By any number of
+/// threads.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_near(
     t: Thread,
-    shape: Shape,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
-    dipoles: In<u32>,
+    surfaces: Surfaces,
     near: In<u32>,
-    margins: Buf<u32>,
-    reach: Buf<u32>,
-    undecided: Buf<u32>,
-    sums: Buf<u64>,
+    to: MarginsOut,
     state: Buf<u32>,
 ) {
+    let Surfaces { index, dipoles } = surfaces;
     let mut places = Places::first(t, state.load_relaxed(state::NEAR));
     while let Some(i) = places.pop() {
         let voxel = near.get(i);
-        let (_, cloud, _) = shape.decode(codes.get(voxel));
-        let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
+        let (_, cloud, _) = index.cell(voxel);
+        let other = 1 - cloud;
         let x = Dipole::get(dipoles, voxel).centre;
         let far = if state.load_relaxed(state::OPEN + other) != 0 {
             FAR
         } else {
             let area = f32::from_bits(state.load_relaxed(state::AREA + other));
-            match distance_nearby(
-                index,
-                dipoles,
-                other,
-                x,
-                area,
-                state.load_relaxed(state::POINTS + other),
-            ) {
+            let points = state.load_relaxed(state::POINTS + other);
+            match distance_nearby(surfaces, other, x, area, points) {
                 Ok(distance) => {
-                    margins.store(voxel, distance.to_bits());
+                    to.margins.store(voxel, distance.to_bits());
                     continue;
                 }
                 Err(far) => far,
             }
         };
-        reach.store(voxel, far.to_bits());
-        let place = state.fetch_add(state::UNDECIDED, 1);
-        undecided.store(place, voxel);
-        sums.store(place, 0);
+        to.leave_undecided(voxel, far, state);
     }
 }
 /// Of the voxels in `undecided` those that are far from a closed surface, but close to where it
@@ -225,25 +207,22 @@ pub fn spatial_judge_near(
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_judge_holes(
     t: Thread,
-    shape: Shape,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
-    dipoles: In<u32>,
-    state: In<u32>,
+    surfaces: Surfaces,
     undecided: In<u32>,
     reach: Buf<u32>,
     margins: Buf<u32>,
+    state: In<u32>,
 ) {
+    let Surfaces { index, dipoles } = surfaces;
     let mut places = Places::first(t, state.get(state::UNDECIDED));
     while let Some(i) = places.pop() {
         let voxel = undecided.get(i);
-        let (_, cloud, _) = shape.decode(codes.get(voxel));
-        let (index, other) = (Index { shape, words, bricks }, 1 - cloud);
+        let (_, cloud, _) = index.cell(voxel);
+        let other = 1 - cloud;
         if f32::from_bits(reach.load(voxel)) == FAR
             && state.get(state::OPEN + other) == 0
             && let Some(distance) =
-                distance_across_hole(index, dipoles, other, Dipole::get(dipoles, voxel).centre)
+                distance_across_hole(surfaces, other, Dipole::get(dipoles, voxel).centre)
         {
             margins.store(voxel, distance.to_bits());
             reach.store(voxel, DECIDED.to_bits());

@@ -1,6 +1,6 @@
 //! Space inside and outside a cloud, for Booleans: one bit a voxel, in key order.
-use super::index::Index;
-use super::layout::{Shape, cell_of};
+use super::dipoles::Surfaces;
+use super::layout::cell_of;
 use super::winding::{finest_for, winding_number};
 use super::{NONE, state};
 use koel_simt::{Buf, In, Thread, kernel};
@@ -14,23 +14,19 @@ pub fn spatial_fill(
     t: Thread,
     cells: u32,
     cloud: u32,
-    shape: Shape,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
-    dipoles: In<u32>,
+    surfaces: Surfaces,
     state: In<u32>,
     inside: Buf<u32>,
 ) {
+    let index = surfaces.index;
     let (i, part) = (t.global_id() >> 3, t.global_id() & 7);
-    if i >= cells || i >= state.get(state::FIRST_CELL + 2 * shape.levels()) {
+    if i >= cells || i >= state.get(state::FIRST_CELL + 2 * index.shape.levels()) {
         return;
     }
-    let (level, of_cloud, key) = shape.decode(codes.get(i));
+    let (level, of_cloud, key) = index.cell(i);
     if of_cloud != cloud || level == 0 && part != 0 {
         return;
     }
-    let index = Index { shape, words, bricks };
     let (level, key) = if level == 0 {
         (0, key)
     } else if index.find(level - 1, cloud, key << 3 | part) == NONE {
@@ -41,7 +37,7 @@ pub fn spatial_fill(
     let half = 0.5 * (1u32 << level) as f32;
     let centre = cell_of(key).map(|c| (c << level) as f32 + half);
     let iso = f32::from_bits(state.get(state::ISO + cloud));
-    if winding_number(index, dipoles, cloud, centre, finest_for(level)) <= iso {
+    if winding_number(surfaces, cloud, centre, finest_for(level)) <= iso {
         return;
     }
     // The voxels of a cell have keys that follow each other.

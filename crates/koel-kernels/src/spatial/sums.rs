@@ -1,10 +1,8 @@
 //! Sums over the points of each voxel. Points are brought together by voxel first, one atomic
 //! addition for several of them; then a thread sums up a voxel, in integers: whatever order the
 //! points come in, the sums are the same.
-use super::begin::Motion;
+use super::clouds::{Clouds, GROUP, LOCAL_BITS, Motion};
 use super::index::Index;
-use super::layout::Shape;
-use super::voxelize::LOCAL_BITS;
 use super::{NONE, mark, state};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
@@ -41,24 +39,28 @@ impl Sums {
     }
 }
 
-/// The voxel of each point, in place of its brick, and how many of its points have come before in
-/// no particular order; how many there are. One thread for four points, neighbours in the same
-/// voxel together.
+/// Where the ranks of points go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct RanksOut {
+    /// The number of each point's brick before, of its voxel after; or [`NONE`].
+    pub voxels: Buf<u32>,
+    /// How many points of its voxel have come before it, in no particular order.
+    pub ranks: Buf<u32>,
+    /// How many points each voxel has.
+    pub counts: Buf<u32>,
+}
+
+/// The voxel of each point, in place of its brick, and the point's rank. One thread for each of
+/// `groups` groups of points, neighbours in the same voxel together.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
-pub fn spatial_rank_points(
-    t: Thread,
-    groups: u32,
-    bricks: In<u64>,
-    keys: In<u32>,
-    voxels: Buf<u32>,
-    ranks: Buf<u32>,
-    counts: Buf<u32>,
-) {
+pub fn spatial_rank_points(t: Thread, groups: u32, bricks: In<u64>, keys: In<u32>, to: RanksOut) {
+    let RanksOut { voxels, ranks, counts } = to;
     let i = t.global_id();
     if i >= groups {
         return;
     }
-    let (mut j, end) = (4 * i, 4 * i + 4);
+    let (mut j, end) = (GROUP * i, GROUP * i + GROUP);
     while j < end {
         let (key, brick) = (keys.get(j), voxels.load(j));
         let mut after = j + 1;
@@ -97,27 +99,46 @@ pub fn spatial_order_points(
         order.store(starts.get(voxel) + ranks.get(i), i);
     }
 }
-/// The sums of each voxel, or only of those marked as [intersections](super::mark::INTERSECTION).
-/// Normals are of length 1, or 0 where unknown.
+/// Points brought together by voxel: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct PointsByVoxel {
+    /// The points of each voxel one after another.
+    pub order: In<u32>,
+    /// Where those of each voxel begin.
+    pub starts: In<u32>,
+    /// How many each voxel has.
+    pub counts: In<u32>,
+    /// The place of each point in its voxel: [`LOCAL_BITS`] an axis.
+    pub local: In<u32>,
+}
+/// The voxels whose points are summed up: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SummedVoxels {
+    /// The mark of each voxel.
+    pub marks: In<u32>,
+    /// At most so many.
+    pub voxels: u32,
+    /// Not 0: only those marked as [intersections](super::mark::INTERSECTION). Marks are not read
+    /// otherwise.
+    pub only_intersections: u32,
+}
+
+/// The sums of each voxel. One thread a voxel.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_sum_points(
     t: Thread,
-    voxels: u32,
-    only_intersections: u32,
-    shape: Shape,
-    motions: In<u64>,
-    codes: In<u32>,
-    marks: In<u32>,
-    starts: In<u32>,
-    counts: In<u32>,
-    order: In<u32>,
-    local: In<u32>,
-    nx: In<u32>,
-    ny: In<u32>,
-    nz: In<u32>,
+    summed: SummedVoxels,
+    index: Index,
+    clouds: Clouds,
+    points: PointsByVoxel,
     state: In<u32>,
     sums: Buf<u32>,
 ) {
+    let SummedVoxels { marks, voxels, only_intersections } = summed;
+    let Clouds { nx, ny, nz, motions, .. } = clouds;
+    let PointsByVoxel { order, starts, counts, local } = points;
     let i = t.global_id();
     if i >= voxels || i >= state.get(state::FIRST_CELL + 2) {
         return;
@@ -126,7 +147,7 @@ pub fn spatial_sum_points(
     if only_intersections != 0 && marks.get(i) != mark::INTERSECTION {
         return;
     }
-    let (_, cloud, _) = shape.decode(codes.get(i));
+    let (_, cloud, _) = index.cell(i);
     let rotation = Motion::rotation(motions, cloud);
     let mut r = [0.0f32; 9];
     unroll::<9>(|c| r[c] = rotation[c] as f32);

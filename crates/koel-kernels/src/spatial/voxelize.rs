@@ -1,12 +1,12 @@
 //! Points to voxels: moved, rounded down, marked in the index.
-use super::begin::Motion;
-use super::index::mark_bricks;
-use super::layout::{Shape, key_of};
+use super::clouds::{Clouds, GROUP, LOCAL_BITS, Motion};
+use super::index::BrickMarks;
+use super::layout::key_of;
 use super::{NONE, state};
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{Buf, Thread, kernel};
 
 /// The grid in space: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Frame {
     /// The corner of voxel (0, 0, 0).
@@ -14,44 +14,35 @@ pub struct Frame {
     /// The side of a voxel.
     pub voxel_size: f64,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Frame {}
 
-/// Bits of a coordinate inside its voxel.
-pub const LOCAL_BITS: u32 = 10;
+/// Where the voxels of points go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct VoxelsOut {
+    /// The key of each point's voxel, or [`NONE`] outside the grid.
+    pub keys: Buf<u32>,
+    /// The point's place in the voxel: [`LOCAL_BITS`] an axis.
+    pub local: Buf<u32>,
+    /// The voxels' bricks are marked here.
+    pub bricks: BrickMarks,
+}
 
-/// Each point's voxel key ([`NONE`] outside the grid) and its place in the voxel, 10 bits an axis;
-/// the voxels' bricks are marked and counted. One thread for four points: `x`, `y`, `z` hold `f32`,
-/// those of A first, both clouds padded to fours with NaN.
+/// Each point's voxel, and its place in that. One thread for a group of points.
 ///
 /// In double precision, in the order of `Grid::to_voxel_units`: a point that does not move gets the
 /// voxel that the host would give it.
 #[kernel(image = SPATIAL, threads = 128, independent, native_v3)]
-pub fn spatial_voxelize(
-    t: Thread,
-    groups: u32,
-    groups_a: u32,
-    shape: Shape,
-    frame: Frame,
-    motions: In<u64>,
-    x: In<u32>,
-    y: In<u32>,
-    z: In<u32>,
-    keys: Buf<u32>,
-    local: Buf<u32>,
-    occupied: Buf<u32>,
-    counts: Buf<u32>,
-    state: Buf<u32>,
-) {
+pub fn spatial_voxelize(t: Thread, clouds: Clouds, frame: Frame, to: VoxelsOut, state: Buf<u32>) {
+    let Clouds { x, y, z, motions, groups, .. } = clouds;
+    let VoxelsOut { keys, local, bricks } = to;
     let i = t.global_id();
-    if i >= groups {
+    if i >= groups.all {
         return;
     }
-    let cloud = (i >= groups_a) as u32;
+    let cloud = groups.cloud(i);
     let motion = Motion::get(motions, cloud);
-    let (mut last, mut dropped, mut j) = (NONE, 0, 4 * i);
-    while j < 4 * i + 4 {
+    let (mut last, mut dropped, mut j) = (NONE, 0, GROUP * i);
+    while j < GROUP * i + GROUP {
         let p = [float(x.get_stream(j)), float(y.get_stream(j)), float(z.get_stream(j))];
         let r = motion.rotation;
         let moved = |row: usize| {
@@ -65,7 +56,7 @@ pub fn spatial_voxelize(
             (moved(1) - frame.origin[1]) / frame.voxel_size,
             (moved(2) - frame.origin[2]) / frame.voxel_size,
         ];
-        let side = shape.resolution as f64;
+        let side = bricks.shape.resolution as f64;
         let inside = |c: f64| c >= 0.0 && c < side;
         let mut key = NONE;
         if inside(q[0]) && inside(q[1]) && inside(q[2]) {
@@ -79,7 +70,7 @@ pub fn spatial_voxelize(
             local.store(j, x & mask | (y & mask) << LOCAL_BITS | (z & mask) << (2 * LOCAL_BITS));
             if key >> 6 != last {
                 last = key >> 6;
-                mark_bricks(occupied, counts, shape, cloud, key);
+                bricks.mark(cloud, key);
             }
         } else {
             dropped += 1;

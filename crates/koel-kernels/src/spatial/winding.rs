@@ -1,18 +1,17 @@
 //! Generalised winding numbers of oriented points (Barill, Dickson, Schmidt, Levin and Jacobson
 //! 2018), with the levels of the grid as the hierarchy: far pieces of the surface count as one
 //! dipole a cell, nearer ones on finer levels.
-use super::dipoles::{Dipole, measure_surface};
-use super::index::{CORNERS, Index};
-use super::labels::margin_of;
+use super::clouds::Groups;
+use super::dipoles::{Dipole, Surfaces, measure_surface};
+use super::index::CORNERS;
 use super::layout::Shape;
-use super::math::sqrt;
-use super::nearby::DECIDED;
+use super::margins::{DECIDED, margin_of};
+use super::marks::SAMPLES;
 use super::{NONE, state};
+use crate::math::sqrt;
 use core::ops::Range;
 use koel_simt::{Buf, In, Thread, kernel};
 
-/// Points of each cloud at whose voxels its own winding number is sampled.
-pub const SAMPLES: u32 = 256;
 /// 4 pi times winding numbers are summed in units of 1 / this, as integers: the parts come in any
 /// order.
 const UNIT: f32 = 4_294_967_296.0;
@@ -30,14 +29,14 @@ const FOUR_PI: f32 = 4.0 * core::f32::consts::PI;
 #[inline(always)]
 #[track_caller]
 pub fn solid_angle(
-    index: Index,
-    dipoles: In<u32>,
+    surfaces: Surfaces,
     cloud: u32,
     x: [f32; 3],
     level: u32,
     finest: u32,
     corners: Range<u32>,
 ) -> i64 {
+    let Surfaces { index, dipoles } = surfaces;
     let cell = x.map(|c| (c as u32 >> level) as i32);
     let from = cell.map(|c| (c >> 1) * 2 - 2);
     let to = cell.map(|c| (c >> 1) * 2 + 3);
@@ -64,12 +63,12 @@ pub fn solid_angle(
 /// The whole winding number.
 #[inline(always)]
 #[track_caller]
-pub fn winding_number(index: Index, dipoles: In<u32>, cloud: u32, x: [f32; 3], finest: u32) -> f32 {
-    let (mut sum, mut level) = (0, index.shape.top());
+pub fn winding_number(surfaces: Surfaces, cloud: u32, x: [f32; 3], finest: u32) -> f32 {
+    let (mut sum, mut level) = (0, surfaces.index.shape.top());
     // The coarsest level has no cell that is not near.
     while level > finest {
         level -= 1;
-        sum += solid_angle(index, dipoles, cloud, x, level, finest, 0..CORNERS);
+        sum += solid_angle(surfaces, cloud, x, level, finest, 0..CORNERS);
     }
     from_sum(sum)
 }
@@ -84,13 +83,24 @@ pub fn finest_for(level: u32) -> u32 {
     level.saturating_sub(2)
 }
 
-/// The voxel of sample `i` of a cloud: of points evenly spaced in memory. Of points, not of voxels:
-/// noise and outliers hold many voxels, but few points.
-#[inline(always)]
-#[track_caller]
-fn sample(voxels: In<u32>, padded_a: u32, padded: u32, i: u32) -> u32 {
-    let (first, n) = if i < SAMPLES { (0, padded_a) } else { (padded_a, padded - padded_a) };
-    voxels.get(first + ((i % SAMPLES) as u64 * n as u64 / SAMPLES as u64) as u32)
+/// The voxels of points: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct PointVoxels {
+    /// The number of each point's voxel, or [`NONE`].
+    pub voxels: In<u32>,
+    /// How many points there are.
+    pub groups: Groups,
+}
+impl PointVoxels {
+    /// The voxel of sample `i`, of both clouds: of points evenly spaced in memory. Of points, not
+    /// of voxels: noise and outliers hold many voxels, but few points.
+    #[inline(always)]
+    #[track_caller]
+    fn sample(self, i: u32) -> u32 {
+        let (first, n) = self.groups.points((i >= SAMPLES) as u32);
+        self.voxels.get(first + ((i % SAMPLES) as u64 * n as u64 / SAMPLES as u64) as u32)
+    }
 }
 
 /// Queries, shared out in parts to any number of threads: thread by thread the queries of one part,
@@ -134,70 +144,81 @@ impl Turn {
     }
 }
 
+/// Units that ask for their winding numbers: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct UnitQueries {
+    /// Their cells.
+    pub units: In<u32>,
+    /// The [sum](from_sum) of each sample, then of each unit: at first 0.
+    pub sums: Buf<u64>,
+}
+/// Voxels that ask for their winding numbers: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct VoxelQueries {
+    /// Their numbers.
+    pub undecided: In<u32>,
+    /// How far away the other surface is from each voxel that asks (`f32`).
+    pub reach: In<u32>,
+    /// The [sum](from_sum) of each query, with the parts that it has: at first 0.
+    pub sums: Buf<u64>,
+    /// Where the margin of each voxel goes (`f32`).
+    pub margins: Buf<u32>,
+}
+
 /// Winding numbers of cells at their centres: first of the samples of both clouds in their own
-/// surface, then of the free cells listed in `units` in the other one. Queries times levels times
-/// `split` (1 or [`CORNERS`]), by any number of threads.
+/// surface, then of the units in the other one. Queries times levels times `split` (1 or
+/// [`CORNERS`]), by any number of threads.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_wind_units(
     t: Thread,
-    shape: Shape,
     split: u32,
-    padded_a: u32,
-    padded: u32,
-    voxels: In<u32>,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
-    dipoles: In<u32>,
+    surfaces: Surfaces,
+    samples: PointVoxels,
+    queries: UnitQueries,
     state: In<u32>,
-    units: In<u32>,
-    sums: Buf<u64>,
 ) {
-    let index = Index { shape, words, bricks };
+    let Surfaces { index, dipoles } = surfaces;
+    let UnitQueries { units, sums } = queries;
     let mut turn = Turn::first(t, 2 * SAMPLES + state.get(state::UNITS));
-    while turn.part < shape.top() * split {
+    while turn.part < index.shape.top() * split {
         let (i, (level, corners)) = (turn.query, turn.of_level(split));
         turn.advance();
         let (cell, cloud, finest) = if i < 2 * SAMPLES {
-            (sample(voxels, padded_a, padded, i), i / SAMPLES, 0)
+            (samples.sample(i), i / SAMPLES, 0)
         } else {
             let cell = units.get(i - 2 * SAMPLES);
-            let (of_cell, cloud, _) = shape.decode(codes.get(cell));
+            let (of_cell, cloud, _) = index.cell(cell);
             (cell, 1 - cloud, finest_for(of_cell))
         };
         if cell != NONE && level >= finest {
             let centre = Dipole::get(dipoles, cell).centre;
-            let part = solid_angle(index, dipoles, cloud, centre, level, finest, corners);
+            let part = solid_angle(surfaces, cloud, centre, level, finest, corners);
             if part != 0 {
                 sums.fetch_add(i, part as u64);
             }
         }
     }
 }
-/// Winding numbers of the voxels listed in `undecided` in the other surface, to the finest level,
-/// but for those that are [`DECIDED`]; from each its voxel's margin. Queries times levels times
-/// `split` (1 or [`CORNERS`]), by any number of threads: the last one of a query has its sum.
+/// Winding numbers of undecided voxels in the other surface, to the finest level, but for those
+/// that are [`DECIDED`]; from each its voxel's margin. Queries times levels times `split` (1 or
+/// [`CORNERS`]), by any number of threads: the last one of a query has its sum.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
 pub fn spatial_wind_voxels(
     t: Thread,
-    shape: Shape,
     split: u32,
-    words: In<u64>,
-    bricks: In<u64>,
-    codes: In<u32>,
-    dipoles: In<u32>,
+    surfaces: Surfaces,
+    of: VoxelQueries,
     state: In<u32>,
-    undecided: In<u32>,
-    reach: In<u32>,
-    sums: Buf<u64>,
-    margins: Buf<u32>,
 ) {
-    let index = Index { shape, words, bricks };
+    let Surfaces { index, dipoles } = surfaces;
+    let VoxelQueries { undecided, reach, sums, margins } = of;
     let queries = state.get(state::UNDECIDED);
     if queries == 0 {
         return;
     }
-    let (mut turn, parts) = (Turn::first(t, queries), shape.top() * split);
+    let (mut turn, parts) = (Turn::first(t, queries), index.shape.top() * split);
     while turn.part < parts {
         let (i, (level, corners)) = (turn.query, turn.of_level(split));
         turn.advance();
@@ -206,9 +227,9 @@ pub fn spatial_wind_voxels(
         if far == DECIDED {
             continue;
         }
-        let (_, cloud, _) = shape.decode(codes.get(voxel));
+        let (_, cloud, _) = index.cell(voxel);
         let centre = Dipole::get(dipoles, voxel).centre;
-        let part = solid_angle(index, dipoles, 1 - cloud, centre, level, 0, corners);
+        let part = solid_angle(surfaces, 1 - cloud, centre, level, 0, corners);
         let part = (part as u64).wrapping_add(1 << SUM_BITS);
         let sum = sums.fetch_add(i, part).wrapping_add(part);
         // A negative sum has borrowed one from the count.

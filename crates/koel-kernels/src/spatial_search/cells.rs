@@ -91,21 +91,37 @@ pub fn gather_points(t: Thread, n: u32, points: In<u32>, indices: In<u32>, sorte
     sorted.x4().store(i, U32x4([x, y, z, index]));
 }
 
-/// Writes cell `i` of `n`, and the end behind them: `cells[2 i]` = its key, `cells[2 i + 1]` =
-/// where its points start, and no next cell. `names[i]` = what the hash table knows it by;
-/// `numbers[i]` = `i`.
+/// The occupied cells among the sorted points: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct CellsIn {
+    /// The key of each cell.
+    pub keys: In<u64>,
+    /// Its first point.
+    pub starts: In<u32>,
+    /// How many cells there are.
+    pub n: u32,
+    /// How many points.
+    pub points: u32,
+}
+/// Where the table of cells goes, and what the map of them is built of: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct CellsOut {
+    /// Two words for each cell and for the end, as in [`Cells`](super::table::Cells).
+    pub cells: Buf<u64>,
+    /// What the map knows each cell by.
+    pub names: Buf<u32>,
+    /// The place of each cell.
+    pub numbers: Buf<u32>,
+}
+
+/// Writes cell `i`, and the end behind all: `cells[2 i]` = its key, `cells[2 i + 1]` = where its
+/// points start, and no next cell. `names[i]` = what the map knows it by; `numbers[i]` = `i`.
 #[kernel(image = SEARCH, threads = 256, independent)]
-pub fn write_cells(
-    t: Thread,
-    n: u32,
-    points: u32,
-    voxels: Grid,
-    keys: In<u64>,
-    starts: In<u32>,
-    cells: Buf<u64>,
-    names: Buf<u32>,
-    numbers: Buf<u32>,
-) {
+pub fn write_cells(t: Thread, voxels: Grid, of: CellsIn, to: CellsOut) {
+    let CellsIn { keys, starts, n, points } = of;
+    let CellsOut { cells, names, numbers } = to;
     let i = t.global_id();
     if i > n {
         return;

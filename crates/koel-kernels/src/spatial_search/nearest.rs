@@ -1,8 +1,6 @@
 //! The k nearest points of each query.
 use super::cells::coordinate;
 use super::table::{Cells, Grid, squared_distance};
-use crate::map::find::Table;
-use crate::map::layout::Shape;
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// The best points so far, ascending by distance, then by index. They stand in the output.
@@ -93,18 +91,10 @@ impl Cube {
 #[kernel(image = SEARCH, threads = 128, independent)]
 pub fn find_nearest(
     t: Thread,
+    cells: Cells,
     n: u32,
     queries: In<u32>,
     k: u32,
-    voxels: Grid,
-    occupied: u32,
-    cells: In<u64>,
-    points: In<u32>,
-    shape: Shape,
-    stash_bits: u32,
-    slots: In<u64>,
-    stash: In<u64>,
-    header: In<u32>,
     indices: Buf<u32>,
     distances: Buf<u64>,
 ) {
@@ -112,17 +102,10 @@ pub fn find_nearest(
     if i >= n {
         return;
     }
-    let cells = Cells {
-        grid: voxels,
-        occupied,
-        cells,
-        points,
-        table: Table::new(shape, stash_bits, slots, stash, header),
-    };
     let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
     let first = i as u64 * k as u64;
     let mut best = Best { k, first, len: 0, worst: f64::INFINITY, indices, distances };
-    if k > 0 && occupied > 0 && q[0].is_finite() && q[1].is_finite() && q[2].is_finite() {
+    if k > 0 && cells.occupied > 0 && q[0].is_finite() && q[1].is_finite() && q[2].is_finite() {
         search(&cells, q, &mut best);
     }
     while best.len < k {

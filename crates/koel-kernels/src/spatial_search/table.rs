@@ -7,7 +7,7 @@
 //! The map's keys are 32-bit *names*. In a grid of at most 2^32 cells a cell's number is its name.
 //! In a larger one names are hashes of the 64-bit numbers; cells of equal name form a chain in
 //! ascending order, and the number itself decides.
-use crate::map::find::Table;
+use crate::map::find::MapRef;
 use crate::map::layout::Narrow;
 use koel_simt::{In, U64x2};
 
@@ -18,7 +18,7 @@ pub const NO_CELL: u32 = u32::MAX;
 pub const MAX_CELLS: u64 = 1 << 63;
 
 /// A grid of cells, from a corner on: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Grid {
     /// The corner with the least coordinates: of the points, so that no cell has a negative
@@ -33,9 +33,6 @@ pub struct Grid {
     /// Not 0: more than 2^32 cells.
     pub wide: u32,
 }
-// SAFETY: plain numbers: four and one of 8 bytes, then four of 4, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Grid {}
 
 impl Grid {
     /// Where a coordinate lies along an axis, in cells.
@@ -124,8 +121,10 @@ pub fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f64 {
     d(0) * d(0) + d(1) * d(1) + d(2) * d(2)
 }
 
-/// Points sorted by cell, the occupied cells, and the map that leads to them.
-#[derive(Clone, Copy)]
+/// Points sorted by cell, the occupied cells, and the map that leads to them: one parameter of a
+/// kernel.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
 pub struct Cells {
     /// The grid.
     pub grid: Grid,
@@ -137,7 +136,7 @@ pub struct Cells {
     /// Four words for each point: x, y, z, index.
     pub points: In<u32>,
     /// From the name of a cell to its place.
-    pub table: Table<Narrow>,
+    pub table: MapRef<Narrow>,
 }
 impl Cells {
     /// Number, start and next of name of occupied cell `i`.

@@ -1,8 +1,6 @@
 //! All points within a radius of each query: counted, then listed.
 use super::cells::coordinate;
-use super::table::{Cells, Grid, squared_distance};
-use crate::map::find::Table;
-use crate::map::layout::Shape;
+use super::table::{Cells, squared_distance};
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// Calls `visit` with the index of every point within `radius` of `q`, in the order of the cells'
@@ -75,69 +73,43 @@ fn of_run(
 #[kernel(image = SEARCH, threads = 128, independent)]
 pub fn count_within(
     t: Thread,
+    cells: Cells,
     n: u32,
     queries: In<u32>,
     radius: u64,
-    voxels: Grid,
-    occupied: u32,
-    cells: In<u64>,
-    points: In<u32>,
-    shape: Shape,
-    stash_bits: u32,
-    slots: In<u64>,
-    stash: In<u64>,
-    header: In<u32>,
     counts: Buf<u64>,
 ) {
     let i = t.global_id();
     if i >= n {
         return;
     }
-    let cells = Cells {
-        grid: voxels,
-        occupied,
-        cells,
-        points,
-        table: Table::new(shape, stash_bits, slots, stash, header),
-    };
     let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
     let mut count = 0u64;
     each_within(&cells, q, f64::from_bits(radius), |_| count += 1);
     counts.store(i, count);
 }
 
+/// Where lists of points go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Lists {
+    /// Where each list begins, and the last one ends.
+    pub offsets: In<u64>,
+    /// How many indices there is room for.
+    pub room: u64,
+    /// The indices.
+    pub found: Buf<u32>,
+}
+
 /// The indices of the points within `radius` of query `i` go to `found[offsets[i]..]`, as far as
 /// there is room before `offsets[i + 1]` and `room`.
 #[kernel(image = SEARCH, threads = 128, independent)]
-pub fn list_within(
-    t: Thread,
-    n: u32,
-    queries: In<u32>,
-    radius: u64,
-    voxels: Grid,
-    occupied: u32,
-    cells: In<u64>,
-    points: In<u32>,
-    shape: Shape,
-    stash_bits: u32,
-    slots: In<u64>,
-    stash: In<u64>,
-    header: In<u32>,
-    offsets: In<u64>,
-    room: u64,
-    found: Buf<u32>,
-) {
+pub fn list_within(t: Thread, cells: Cells, n: u32, queries: In<u32>, radius: u64, to: Lists) {
+    let Lists { offsets, room, found } = to;
     let i = t.global_id();
     if i >= n {
         return;
     }
-    let cells = Cells {
-        grid: voxels,
-        occupied,
-        cells,
-        points,
-        table: Table::new(shape, stash_bits, slots, stash, header),
-    };
     let q = [0, 1, 2].map(|axis| f32::from_bits(coordinate(queries, i, axis)));
     let (mut at, end) = (offsets.get(i), offsets.get(i as u64 + 1).min(room));
     each_within(&cells, q, f64::from_bits(radius), |index| {

@@ -4,7 +4,7 @@
 //! In the order of the launches: [`vision_corner_scores()`], [`vision_corner_peaks()`], then
 //! [`super::edges::vision_pixels()`] and [`vision_corners()`]. What is said of one pixel is a
 //! function here, which the CPU engine calls too: both have the same bits.
-use super::at_least_one;
+use super::{Size, at_least_one};
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Radius of the circle: nothing is looked for closer to the border, pixels.
@@ -86,13 +86,12 @@ pub fn is_peak(at: impl Fn(u32, u32) -> f32) -> bool {
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_corner_scores(
     t: Thread,
-    width: u32,
-    height: u32,
+    size: Size,
     image: In<u32>,
     median: In<u32>,
     scores: Buf<u32>,
 ) {
-    let (i, width) = (t.global_id(), at_least_one(width));
+    let (i, width, height) = (t.global_id(), at_least_one(size.width), size.height);
     if i >= width * height {
         return;
     }
@@ -111,8 +110,8 @@ pub fn vision_corner_scores(
 
 /// `flags[p]` = 1 if pixel `p` is a corner, else 0. A thread a pixel.
 #[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_corner_peaks(t: Thread, width: u32, height: u32, scores: In<u32>, flags: Buf<u8>) {
-    let (i, width) = (t.global_id(), at_least_one(width));
+pub fn vision_corner_peaks(t: Thread, size: Size, scores: In<u32>, flags: Buf<u8>) {
+    let (i, width, height) = (t.global_id(), at_least_one(size.width), size.height);
     if i >= width * height {
         return;
     }

@@ -5,10 +5,11 @@
 //! [`vision_row_sums()`], [`vision_ridges()`], [`vision_pixels()`], [`vision_edges()`]. What is
 //! said of one pixel is a function here, which the CPU engine calls too: both have the same bits.
 //! Sums over windows are integers, so that their order does not matter.
-use super::at_least_one;
 use super::direction::direction;
+use super::{Size, at_least_one};
 use crate::compact::keep;
-use crate::spatial::math::sqrt;
+use crate::lookback::Tiles;
+use crate::math::sqrt;
 use koel_simt::{Buf, In, Thread, U32x4, block, kernel, unroll};
 
 /// Blur before the derivative: standard deviation, pixels.
@@ -185,15 +186,18 @@ const RAW: (u32, u32) = (SOFT.0 + 2 * REACH, SOFT.1 + 2 * REACH);
 /// the border. A block takes a [`TILE`]; all are floats.
 ///
 /// Every pixel is read 3 times, 8 bytes are written.
-#[kernel(image = VISION, threads = 256, shared = (RAW.0 * RAW.1 + RAW.0 * SOFT.1 + SOFT.0 * SOFT.1) * 4)]
+#[kernel(
+    image = VISION, threads = 256,
+    shared = (RAW.0 * RAW.1 + RAW.0 * SOFT.1 + SOFT.0 * SOFT.1) * 4
+)]
 pub fn vision_gradient(
     t: Thread,
-    width: u32,
-    height: u32,
+    size: Size,
     image: In<u32>,
     smooth: Buf<u32>,
     magnitudes: Buf<u32>,
 ) {
+    let Size { width, height } = size;
     let mut shared = t.shared();
     let raw = shared.array::<u32>(RAW.0 * RAW.1);
     let tall = shared.array::<u32>(RAW.0 * SOFT.1);
@@ -246,7 +250,7 @@ pub fn vision_gradient(
 
 /// `counts[b]` += pixels, but those of the border, whose [`noise_bin`] is `b`. Any grid.
 #[kernel(image = VISION, threads = 256, shared = NOISE_BINS * 4)]
-pub fn vision_noise(t: Thread, width: u32, height: u32, image: In<u32>, counts: Buf<u32>) {
+pub fn vision_noise(t: Thread, size: Size, image: In<u32>, counts: Buf<u32>) {
     let own = t.shared().array::<u32>(NOISE_BINS);
     let mut bin = t.id();
     while bin < NOISE_BINS {
@@ -254,7 +258,7 @@ pub fn vision_noise(t: Thread, width: u32, height: u32, image: In<u32>, counts: 
         bin += THREADS;
     }
     t.barrier();
-    let (mut i, width) = (t.global_id(), at_least_one(width));
+    let (mut i, width, height) = (t.global_id(), at_least_one(size.width), size.height);
     while i < width * height {
         let (x, y) = (i % width, i / width);
         if x > 0 && y > 0 && x + 1 < width && y + 1 < height {
@@ -303,9 +307,9 @@ pub fn vision_median(t: Thread, counts: In<u32>, out: Buf<u32>) {
 /// `sums` = of each pixel the sum of the [`summand`]s of its row, [`WINDOW`] pixels to both sides.
 /// A thread a pixel.
 #[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_row_sums(t: Thread, width: u32, height: u32, magnitudes: In<u32>, sums: Buf<u32>) {
-    let (i, width) = (t.global_id(), at_least_one(width));
-    if i >= width * height {
+pub fn vision_row_sums(t: Thread, size: Size, magnitudes: In<u32>, sums: Buf<u32>) {
+    let (i, width) = (t.global_id(), at_least_one(size.width));
+    if i >= width * size.height {
         return;
     }
     let x = i % width;
@@ -319,21 +323,25 @@ pub fn vision_row_sums(t: Thread, width: u32, height: u32, magnitudes: In<u32>, 
     sums.store(i, sum);
 }
 
-/// What [`edge_at`] reads, on a device.
-#[derive(Clone, Copy)]
-struct Slopes {
-    width: u32,
-    height: u32,
-    smooth: In<u32>,
-    magnitudes: In<u32>,
-    row_sums: In<u32>,
+/// What [`edge_at`] reads of an image: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SlopesIn {
+    /// The blurred image.
+    pub smooth: In<u32>,
+    /// The lengths of its gradients.
+    pub magnitudes: In<u32>,
+    /// Their sums along rows: as [`vision_row_sums()`] leaves them.
+    pub row_sums: In<u32>,
+    /// The size of the image.
+    pub size: Size,
 }
-impl Slopes {
+impl SlopesIn {
     /// The edge at pixel `i`.
     #[inline(always)]
     #[track_caller]
     fn edge(self, i: u32, threshold: f32) -> Option<EdgePoint> {
-        let Slopes { width, height, .. } = self;
+        let (width, height) = (at_least_one(self.size.width), self.size.height);
         let (x, y) = (i % width, i / width);
         if x < MARGIN || y < MARGIN || x + MARGIN >= width || y + MARGIN >= height {
             return None;
@@ -357,19 +365,9 @@ impl Slopes {
 
 /// `flags[p]` = 1 if pixel `p` has an edge, else 0. A thread a pixel.
 #[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_ridges(
-    t: Thread,
-    width: u32,
-    height: u32,
-    smooth: In<u32>,
-    magnitudes: In<u32>,
-    row_sums: In<u32>,
-    median: In<u32>,
-    flags: Buf<u8>,
-) {
+pub fn vision_ridges(t: Thread, slopes: SlopesIn, median: In<u32>, flags: Buf<u8>) {
     let i = t.global_id();
-    if i < width * height {
-        let slopes = Slopes { width: at_least_one(width), height, smooth, magnitudes, row_sums };
+    if i < slopes.size.width * slopes.size.height {
         flags.store(i, slopes.edge(i, threshold(median.get(0))).is_some() as u8);
     }
 }
@@ -386,37 +384,41 @@ pub fn vision_pixels(
     status: Buf<u64>,
     ticket: Buf<u32>,
 ) {
-    let end = |kept| count.store(0, kept);
-    keep(t, n, 1, |i| flags.get_stream(i) != 0, |to, i| pixels.store(to, i), end, status, ticket)
+    let (put, end) = (|to, i| pixels.store(to, i), |kept| count.store(0, kept));
+    let tiles = Tiles { status, ticket, epoch: 1 };
+    keep(t, n, |i| flags.get_stream(i) != 0, put, end, tiles)
 }
 
-/// Of each of the `count[0]` edges, `places`: x, y and the normal's x, y; `traits`: its direction,
-/// strength, contrast and the number of its pixel. A thread a pixel that may be one.
+/// Where edges go: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct EdgesOut {
+    /// Of each x, y and the normal's x, y: floats.
+    pub places: Buf<u32>,
+    /// Of each its direction, strength, contrast (floats) and the number of its pixel.
+    pub traits: Buf<u32>,
+}
+
+/// The edges of the `count[0]` pixels that have one. A thread a pixel that may be one.
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_edges(
     t: Thread,
-    width: u32,
-    height: u32,
-    smooth: In<u32>,
-    magnitudes: In<u32>,
-    row_sums: In<u32>,
+    slopes: SlopesIn,
     median: In<u32>,
     pixels: In<u32>,
     count: In<u32>,
-    places: Buf<u32>,
-    traits: Buf<u32>,
+    out: EdgesOut,
 ) {
     let to = t.global_id();
-    if to >= width * height || to >= count.get(0) {
+    if to >= slopes.size.width * slopes.size.height || to >= count.get(0) {
         return;
     }
     let i = pixels.get(to);
-    let slopes = Slopes { width: at_least_one(width), height, smooth, magnitudes, row_sums };
     if let Some(e) = slopes.edge(i, threshold(median.get(0))) {
         let turned = direction(e.normal.0, e.normal.1);
         let place = [e.x, e.y, e.normal.0, e.normal.1].map(f32::to_bits);
-        places.x4().store(to, U32x4(place));
-        traits.x4().store(to, U32x4([turned, e.strength.to_bits(), e.contrast.to_bits(), i]));
+        out.places.x4().store(to, U32x4(place));
+        out.traits.x4().store(to, U32x4([turned, e.strength.to_bits(), e.contrast.to_bits(), i]));
     }
 }
 

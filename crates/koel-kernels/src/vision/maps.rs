@@ -8,7 +8,7 @@
 //! around each pixel, and judge.
 use super::refine::FAR;
 use super::vote::OUTSIDE;
-use super::{CLASSES, at_least_one, class};
+use super::{CLASSES, EdgesIn, SceneIn, Size, at_least_one, class};
 use koel_simt::{Buf, In, Thread, U32x4, block, kernel, unroll};
 
 /// How far the nearest edge is looked for, pixels. 253 pixels are within it: their numbers fit a
@@ -106,21 +106,12 @@ pub fn step(bin: u32, counts: [u32; BINS as usize], rows: f32, part: f32) -> u32
 }
 
 /// `members[p]` |= the planes of the edges in pixel `p`, `index[p]` = the first of them. A thread
-/// an edge. `members` begins as zero, `index` as all ones. `places` and `traits`: as of
-/// [`super::edges::vision_edges()`].
+/// an edge. `members` begins as zero, `index` as all ones.
 #[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_members(
-    t: Thread,
-    edges: u32,
-    width: u32,
-    height: u32,
-    places: In<u32>,
-    traits: In<u32>,
-    members: Buf<u32>,
-    index: Buf<u32>,
-) {
+pub fn vision_members(t: Thread, edges: EdgesIn, size: Size, members: Buf<u32>, index: Buf<u32>) {
+    let (EdgesIn { places, traits, count }, Size { width, height }) = (edges, size);
     let i = t.global_id();
-    if i >= edges {
+    if i >= count {
         return;
     }
     let (x, y) = (f32::from_bits(places.get(4 * i)), f32::from_bits(places.get(4 * i + 1)));
@@ -144,13 +135,13 @@ const ROWS: u32 = TILE.1 + 2 * REACH;
 #[kernel(image = VISION, threads = 256, shared = ROWS * PLANES * 8)]
 pub fn vision_nearest(
     t: Thread,
-    width: u32,
-    height: u32,
+    size: Size,
     members: In<u32>,
     numbers: In<u8>,
     nearest: Buf<u8>,
     bits: Buf<u32>,
 ) {
+    let Size { width, height } = size;
     let rows = t.shared().array::<u64>(ROWS * PLANES);
     let columns = at_least_one(width.div_ceil(TILE.0));
     let (group, top) = (t.block() % columns, t.block() / columns * TILE.1);
@@ -236,7 +227,8 @@ pub fn vision_nearest(
 /// `table`: of each plane what each step of each bin says ([`ENTRIES`] bytes, signed). A block a
 /// plane. `bits`: as of [`vision_nearest()`].
 #[kernel(image = VISION, threads = 256, shared = 3 * 32 * 4)]
-pub fn vision_log_ratios(t: Thread, width: u32, height: u32, bits: In<u32>, table: Buf<u8>) {
+pub fn vision_log_ratios(t: Thread, size: Size, bits: In<u32>, table: Buf<u8>) {
+    let Size { width, height } = size;
     let mut shared = t.shared();
     let sums = [shared.array::<u32>(32), shared.array::<u32>(32), shared.array::<u32>(32)];
     let (plane, words) = (t.block(), width.div_ceil(32) * height);
@@ -274,13 +266,13 @@ pub const STRIP: u32 = 64;
 #[kernel(image = VISION, threads = 256, independent)]
 pub fn vision_likelihoods(
     t: Thread,
-    width: u32,
-    height: u32,
+    size: Size,
     bits: In<u32>,
     table: In<u8>,
     loose: Buf<u8>,
     fine: Buf<u8>,
 ) {
+    let Size { width, height } = size;
     let (columns, strips) =
         (at_least_one(width.div_ceil(32)), at_least_one(height.div_ceil(STRIP)));
     let job = t.global_id() / 32;
@@ -341,38 +333,29 @@ pub fn vision_likelihoods(
     }
 }
 
-/// One question of [`vision_inliers()`].
-#[derive(Clone, Copy, Debug)]
+/// One question of [`vision_inliers()`]: a kernel's argument.
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Placed {
     /// Model points.
     pub points: u32,
-    /// Scene width, pixels.
-    pub width: u32,
-    /// Scene height, pixels.
-    pub height: u32,
     /// From the model to the scene: a, b, c, d, x, y of `x' = a x + b y + x`, `y' = c x + d y +
     /// y`; it does not mirror.
     pub map: [f32; 6],
 }
-// SAFETY: `repr(C)`, plain numbers.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Placed {}
 
 /// `partners`: for each model point the nearest scene edge of its direction: x, y and the normal's
-/// x, y; the normal is zero where there is none within [`REACH`]. A thread a point. The other
-/// arrays: as of [`super::refine::vision_moments()`].
+/// x, y; the normal is zero where there is none within [`REACH`]. A thread a point. `points`: x, y
+/// and the normal's x, y of each.
 #[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_inliers(
     t: Thread,
     placed: Placed,
     points: In<u32>,
-    edges: In<u32>,
-    index: In<u32>,
-    nearest: In<u8>,
-    offsets: In<u32>,
+    scene: SceneIn,
     partners: Buf<u32>,
 ) {
+    let SceneIn { edges, index, nearest, offsets, size: Size { width, height } } = scene;
     let i = t.global_id();
     if i >= placed.points {
         return;
@@ -382,17 +365,17 @@ pub fn vision_inliers(
     let [a, b, c, d, x0, y0] = placed.map;
     let (x, y) = (a * px + b * py + x0 + 0.5, c * px + d * py + y0 + 0.5);
     let mut partner = U32x4([0; 4]);
-    if x >= 0.0 && y >= 0.0 && x < placed.width as f32 && y < placed.height as f32 {
+    if x >= 0.0 && y >= 0.0 && x < width as f32 && y < height as f32 {
         let (x, y) = (x as u32, y as u32);
         let class = class(super::direction::direction(d * nx - c * ny, a * ny - b * nx));
-        let code = nearest.get((class * placed.height + y) * placed.width + x);
+        let code = nearest.get((class * height + y) * width + x);
         if code != FAR {
             let offset = offsets.get(code as u32);
             let (x, y) = (
                 x.wrapping_add(offset as i16 as u32),
                 y.wrapping_add((offset >> 16) as i16 as u32),
             );
-            partner = edges.x4().get(index.get(y * placed.width + x));
+            partner = edges.x4().get(index.get(y * width + x));
         }
     }
     partners.x4().store(i, partner);

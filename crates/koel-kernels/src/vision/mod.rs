@@ -15,6 +15,47 @@ pub mod refine;
 pub mod spread;
 pub mod vote;
 
+use koel_simt::In;
+
+/// The size of an image: a kernel's argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
+#[repr(C)]
+pub struct Size {
+    /// Pixels a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+/// Edges, as [`edges::vision_edges()`] leaves them: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct EdgesIn {
+    /// Of each x, y and the normal's x, y: floats.
+    pub places: In<u32>,
+    /// Of each its direction, strength, contrast (floats) and the number of its pixel.
+    pub traits: In<u32>,
+    /// How many there are.
+    pub count: u32,
+}
+
+/// A scene in which the nearest edge of a direction is looked up: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SceneIn {
+    /// Of each edge x, y and the normal's x, y: floats.
+    pub edges: In<u32>,
+    /// Of each pixel its edge.
+    pub index: In<u32>,
+    /// Class by class, row by row, a number of `offsets`, to the nearest edge pixel, in the order
+    /// of distance; [`refine::FAR`] if there is none.
+    pub nearest: In<u8>,
+    /// x and y, as signed 16-bit halves.
+    pub offsets: In<u32>,
+    /// The size of the image.
+    pub size: Size,
+}
+
 /// Edges are kept apart in this many classes of direction.
 pub const CLASSES: u32 = 16;
 

@@ -5,8 +5,8 @@
 //! their direction, by one read of a map ([`vision_moments()`], [`STRIPS`] threads a candidate),
 //! and solves for the affine change that brings them there: mostly across the edge, a little along
 //! it ([`vision_step()`], a thread a candidate).
-use super::class;
 use super::direction::direction;
+use super::{SceneIn, Size, class};
 use koel_simt::{Buf, In, Thread, U32x4, kernel, unroll};
 
 /// No edge is near.
@@ -42,16 +42,12 @@ pub const STATE: u32 = 15;
 /// score, the number of pairs.
 pub const SUMS: u32 = 3 * 6 + 2 * 3 + 2;
 
-/// One step of a batch.
-#[derive(Clone, Copy, Debug)]
+/// One step of a batch: a kernel's argument.
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Refinement {
     /// Candidates.
     pub candidates: u32,
-    /// Scene width, pixels.
-    pub width: u32,
-    /// Scene height, pixels.
-    pub height: u32,
     /// How far an edge may be, pixels.
     pub radius: f32,
     /// Weight of the distance along the edge against that across.
@@ -61,9 +57,20 @@ pub struct Refinement {
     /// 1 if nothing moves any more, and only the score counts; else 0.
     pub last: u32,
 }
-// SAFETY: `repr(C)`, plain numbers.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Refinement {}
+
+/// Models and the candidates that are of them: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct ModelsIn {
+    /// Of each its first point, their number, the unit of their coordinates (pixels, a float), 0.
+    pub models: In<u32>,
+    /// The model of each candidate.
+    pub of: In<u32>,
+    /// Of each model point x, y (in units, about the model's centre) and the normal's x, y.
+    pub points: In<u32>,
+    /// The weights of their votes.
+    pub weights: In<u32>,
+}
 
 /// The lower triangle of a symmetric 6 x 6 matrix, row by row.
 type Triangle = [f32; 21];
@@ -109,30 +116,20 @@ fn solve(mut a: Triangle, mut b: [f32; 6]) -> Option<[f32; 6]> {
 /// The sums over one strip of the points of each candidate that goes on. Thread `s n + i`: strip
 /// `s` of candidate `i` of `n`.
 ///
-/// `models`: of each its first point, their number, the unit of their coordinates (pixels, a
-/// float), 0; `of`: each candidate's. `points`: x, y (in units, about the model's centre), and the
-/// normal's x, y, of each model point; `weights`: of their votes. `edges`: x, y and the normal's x,
-/// y of each scene edge; `index`: of each pixel its edge. `nearest`: class by class, row by row, a
-/// number of `offsets`, to the nearest edge pixel, in the order of distance; [`FAR`] if there is
-/// none. `offsets`: x and y, as signed 16-bit halves. `likelihood`: class by class, signed,
-/// sixteenths. `sums[w STRIPS n + thread]`.
+/// `likelihood`: class by class, signed, sixteenths. `sums[w STRIPS n + thread]`.
 #[kernel(image = VISION, threads = 128, independent)]
 pub fn vision_moments(
     t: Thread,
     refinement: Refinement,
-    models: In<u32>,
-    of: In<u32>,
-    points: In<u32>,
-    weights: In<u32>,
-    edges: In<u32>,
-    index: In<u32>,
-    nearest: In<u8>,
-    offsets: In<u32>,
+    models: ModelsIn,
+    scene: SceneIn,
     likelihood: In<u8>,
     states: In<u32>,
     sums: Buf<u32>,
 ) {
-    let Refinement { candidates, width, height, radius, along, .. } = refinement;
+    let Refinement { candidates, radius, along, .. } = refinement;
+    let ModelsIn { models, of, points, weights } = models;
+    let SceneIn { edges, index, nearest, offsets, size: Size { width, height } } = scene;
     let (id, candidates) = (t.global_id(), super::at_least_one(candidates));
     let (i, strip) = (id % candidates, id / candidates);
     if strip >= STRIPS || states.get(GOES_ON * candidates + i) == 0 {
@@ -211,17 +208,17 @@ pub fn vision_moments(
 }
 
 /// A step of each candidate that goes on, by the sums of [`vision_moments()`]. A thread a
-/// candidate. `models` and `of`: as there.
+/// candidate.
 #[kernel(image = VISION, threads = 32, independent)]
 pub fn vision_step(
     t: Thread,
     refinement: Refinement,
-    models: In<u32>,
-    of: In<u32>,
+    models: ModelsIn,
     sums: In<u32>,
     states: Buf<u32>,
 ) {
     let Refinement { candidates, damping, last, .. } = refinement;
+    let ModelsIn { models, of, .. } = models;
     let i = t.global_id();
     if i >= candidates || states.load(GOES_ON * candidates + i) == 0 {
         return;

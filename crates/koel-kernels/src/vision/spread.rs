@@ -5,6 +5,7 @@
 //! could crowd it out are; a thread waits for these. Blocks take tickets in the order of the edges,
 //! so that what is waited for is always running.
 use super::edges::NONE;
+use super::{EdgesIn, Size};
 use crate::lookback::take_tile;
 use koel_simt::{Buf, In, Thread, U32x4, kernel};
 
@@ -27,11 +28,11 @@ pub fn crowd(e: [f32; 4], o: [f32; 4], apart2: f32) -> bool {
 /// Keys that bring those edges forward that stand out most, and the edges' numbers: to be sorted. A
 /// thread an edge.
 #[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_order(t: Thread, edges: u32, traits: In<u32>, keys: Buf<u32>, numbers: Buf<u32>) {
+pub fn vision_order(t: Thread, edges: EdgesIn, keys: Buf<u32>, numbers: Buf<u32>) {
     let i = t.global_id();
-    if i < edges {
+    if i < edges.count {
         // Positive floats are ordered as their bits are.
-        keys.store(i, !traits.get(4 * i + 2));
+        keys.store(i, !edges.traits.get(4 * i + 2));
         numbers.store(i, i);
     }
 }
@@ -39,38 +40,32 @@ pub fn vision_order(t: Thread, edges: u32, traits: In<u32>, keys: Buf<u32>, numb
 /// `ranks[order[r]]` = r; `at[p]` = the edge found in pixel `p`. A thread an edge. `at` begins as
 /// all ones.
 #[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_ranks(
-    t: Thread,
-    edges: u32,
-    order: In<u32>,
-    traits: In<u32>,
-    ranks: Buf<u32>,
-    at: Buf<u32>,
-) {
+pub fn vision_ranks(t: Thread, edges: EdgesIn, order: In<u32>, ranks: Buf<u32>, at: Buf<u32>) {
     let r = t.global_id();
-    if r < edges {
+    if r < edges.count {
         let edge = order.get(r);
         ranks.store(edge, r);
-        at.store(traits.get(4 * edge + 3), edge);
+        at.store(edges.traits.get(4 * edge + 3), edge);
     }
 }
 
-/// What [`vision_spread()`] works on.
-#[derive(Clone, Copy, Debug)]
+/// What [`vision_spread()`] works on: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Spread {
-    /// Edges.
-    pub edges: u32,
-    /// Width of the image, pixels.
-    pub width: u32,
-    /// Height of the image, pixels.
-    pub height: u32,
+    /// The edges.
+    pub edges: EdgesIn,
+    /// The edge of each rank: the first is chosen first.
+    pub order: In<u32>,
+    /// The rank of each edge.
+    pub ranks: In<u32>,
+    /// The edge found in each pixel; all ones where there is none.
+    pub at: In<u32>,
+    /// The size of the image.
+    pub size: Size,
     /// How far alike edges are apart, pixels.
     pub apart: f32,
 }
-// SAFETY: `repr(C)`, plain numbers.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Spread {}
 
 /// `flags[r]` = 1 if the edge of rank `r` is chosen, else 0. A thread a rank; `states` (one an
 /// edge) begins as zero, as does `ticket`.
@@ -78,22 +73,18 @@ unsafe impl koel_simt::Arg for Spread {}
 pub fn vision_spread(
     t: Thread,
     spread: Spread,
-    places: In<u32>,
-    traits: In<u32>,
-    order: In<u32>,
-    ranks: In<u32>,
-    at: In<u32>,
     states: Buf<u32>,
     flags: Buf<u8>,
     ticket: Buf<u32>,
 ) {
-    let Spread { edges, height, apart, .. } = spread;
-    let width = super::at_least_one(spread.width);
+    let Spread { edges, order, ranks, at, size, apart } = spread;
+    let EdgesIn { places, traits, count } = edges;
+    let (width, height) = (super::at_least_one(size.width), size.height);
     let slot = t.shared().array::<u32>(1);
     take_tile(t, ticket, slot);
     t.barrier();
     let rank = slot.load(0) * THREADS + t.id();
-    let (mut open, mut edge, mut place, mut pixel) = (rank < edges, 0, [0.0; 4], 0);
+    let (mut open, mut edge, mut place, mut pixel) = (rank < count, 0, [0.0; 4], 0);
     if open {
         edge = order.get(rank);
         place = places.x4().get(edge).0.map(f32::from_bits);
@@ -143,10 +134,10 @@ pub fn vision_points(
     most: u32,
     count: In<u32>,
     chosen: In<u32>,
-    places: In<u32>,
-    traits: In<u32>,
+    edges: EdgesIn,
     points: Buf<u32>,
 ) {
+    let EdgesIn { places, traits, .. } = edges;
     let i = t.global_id();
     if i < most && i < count.get(0) {
         let edge = chosen.get(i);

@@ -18,8 +18,8 @@ pub const OUTSIDE: i8 = -20;
 /// speaks against it.
 const STAGES: [i32; 3] = [-30, -20, 0];
 
-/// One search.
-#[derive(Clone, Copy, Debug)]
+/// One search: a kernel's argument.
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Search {
     /// Scene points.
@@ -45,9 +45,21 @@ pub struct Search {
     /// Threads that share a first point: each takes a second point of so many. At least 1.
     pub strips: u32,
 }
-// SAFETY: `repr(C)`, plain numbers.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Search {}
+
+/// The bases of models in one table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct BasesIn {
+    /// Of each key where its entries begin, and their end.
+    pub starts: In<u32>,
+    /// 8 words each: basis vector over its squared length (x, y), basis origin (x, y); direction of
+    /// the basis, first group of test points of its tilt, its model, its number there.
+    pub entries: In<u32>,
+    /// 12 words for each four points: their x, their y, their directions.
+    pub tests: In<u32>,
+    /// Of each model: 0 if it is not looked for.
+    pub alive: In<u32>,
+}
 
 /// The key of a pair: the bins of its two directions, each relative to the direction from the first
 /// to the second.
@@ -131,25 +143,19 @@ fn keep(best: Buf<u64>, first: u32, slots: u32, kept: u64) -> u64 {
 /// The best hypotheses of each model and scene point, in no order: of [`Search::strips`] threads a
 /// point, thread `s` tries the pairs from it to points `s, s + strips, ...`.
 ///
-/// `points`: x, y, direction, 0 of each scene point. `starts`: of each key where its entries begin,
-/// and their end. `entries`, 8 words each: basis vector over its squared length (x, y), basis
-/// origin (x, y); direction of the basis, first group of test points of its tilt, its model, its
-/// number there. `tests`, 12 words for each four points: their x, their y, their directions.
-/// `alive[m]`: 0 if model `m` is not looked for. `likelihood`: class by class, row by row, signed;
-/// behind them [`OUTSIDE`]. `best`: for each model and point [`Search::keep`] slots, which begin as
-/// zero or as another table has left them.
+/// `points`: x, y, direction, 0 of each scene point. `likelihood`: class by class, row by row,
+/// signed; behind them [`OUTSIDE`]. `best`: for each model and point [`Search::keep`] slots, which
+/// begin as zero or as another table has left them.
 #[kernel(image = VISION, threads = 256, min_blocks = 4, independent)]
 pub fn vision_vote(
     t: Thread,
     search: Search,
     points: In<u32>,
-    starts: In<u32>,
-    entries: In<u32>,
-    tests: In<u32>,
-    alive: In<u32>,
+    bases: BasesIn,
     likelihood: In<u8>,
     best: Buf<u64>,
 ) {
+    let BasesIn { starts, entries, tests, alive } = bases;
     let strips = at_least_one(search.strips);
     let (i, strip) = (t.global_id() / strips, t.global_id() % strips);
     if i >= search.points {

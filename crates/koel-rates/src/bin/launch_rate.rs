@@ -65,23 +65,8 @@ fn main() -> Result<()> {
     measure("launch of map_find_or, 4 queries", &stream, |_| {
         let (keys, values) =
             (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
-        let (slots, stash, header) = (table.slots, table.stash, table.header);
         // SAFETY: four queries and answers; the map's table.
-        unsafe {
-            map_find_or::launch(
-                &stream,
-                1,
-                4,
-                0,
-                table.shape,
-                table.stash_bits,
-                slots,
-                stash,
-                header,
-                keys,
-                values,
-            )
-        }
+        unsafe { map_find_or::launch(&stream, 1, table, 4, 0, keys, values) }
     })?;
     measure("Map::get_or, 4 queries", &stream, |_| {
         map.get_or(&stream, keys.view(), values.view_mut(), 0)

@@ -80,7 +80,7 @@ impl Exec {
         if !self.check_global_races {
             return (vec![], vec![]);
         }
-        let arrays = args.iter().filter_map(DeviceArg::array).collect::<Vec<_>>();
+        let arrays = args.iter().flat_map(DeviceArg::arrays).collect::<Vec<_>>();
         let mut sorted = arrays.clone();
         sorted.sort_by_key(|a| a.range.start);
         let mut stretches: Vec<ArrayArg> = vec![];

@@ -3,6 +3,7 @@ use super::Extent;
 #[cfg(feature = "executor")]
 use crate::Thread;
 use crate::{Buf, Image, In};
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 #[cfg(feature = "executor")]
@@ -126,7 +127,8 @@ pub trait Backend {
     ) -> Result<(), Self::Error>;
 }
 
-/// The global array behind a parameter.
+/// A global array in a parameter.
+#[cfg(feature = "executor")]
 #[derive(Clone, Debug)]
 pub struct ArrayArg {
     /// Its addresses.
@@ -144,28 +146,58 @@ pub struct DeviceArg {
     bytes: [MaybeUninit<u8>; DeviceArg::MAX],
     /// Bytes that are written.
     len: usize,
-    array: Option<ArrayArg>,
+    /// For the executor's detectors: from the first on, as many as there are. A launch allocates
+    /// nothing.
+    #[cfg(feature = "executor")]
+    arrays: [Option<ArrayArg>; DeviceArg::MAX / 8],
 }
 impl DeviceArg {
     /// The largest parameter, in bytes.
     pub const MAX: usize = 256;
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `Arg::device`, which alone makes one, writes the first `len` bytes; no other code
-        // changes either field.
+        // SAFETY: `put` and `align`, which alone change `len`, write what they add.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
     }
-    /// The array that it points to, if it is a [`Buf`] or an [`In`].
-    pub fn array(&self) -> Option<&ArrayArg> {
-        self.array.as_ref()
+    /// The arrays in it, in their order: [`Buf`]s and [`In`]s.
+    #[cfg(feature = "executor")]
+    pub fn arrays(&self) -> impl Iterator<Item = &ArrayArg> {
+        self.arrays.iter().map_while(Option::as_ref)
+    }
+    /// Adds zeros up to the next multiple.
+    ///
+    /// # Panics
+    /// Above [`MAX`](Self::MAX).
+    pub fn align(&mut self, to: usize) {
+        let end = self.len.next_multiple_of(to);
+        self.bytes[self.len..end].fill(MaybeUninit::new(0));
+        self.len = end;
+    }
+    /// Adds the bytes of a plain value, at its alignment.
+    ///
+    /// # Safety
+    /// None of them is padding.
+    unsafe fn put<T: Copy>(&mut self, value: &T) {
+        self.align(align_of::<T>());
+        let to = &mut self.bytes[self.len..][..size_of::<T>()];
+        // SAFETY: as many bytes, all initialised.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                (&raw const *value).cast(),
+                to.as_mut_ptr(),
+                size_of::<T>(),
+            )
+        };
+        self.len += size_of::<T>();
     }
 }
 
-/// What a kernel may take. For a `repr(C)` struct of plain numbers: `unsafe impl koel_simt::Arg for
-/// MyStruct {}`.
+/// What a kernel may take: plain numbers, arrays, and structs of them
+/// ([`derive(Arg)`](koel_simt_macros::Arg)).
 ///
 /// # Safety
-/// Same bytes on the host as on the device, none of them padding, at most [`DeviceArg::MAX`].
+/// `BYTES` and `ALIGN` are those of the type on a GPU, and [`write`](Self::write) gives what it is
+/// there. At most [`DeviceArg::MAX`] bytes. What is not overridden holds for a plain number.
 ///
 /// # Handles of arrays
 /// [`In`] and [`Buf`] are handles that host code makes of any address, keeps as long as it likes,
@@ -173,6 +205,8 @@ impl DeviceArg {
 /// gives the kernel live copies of them ([`named`](Self::named), [`native`](Self::native)). Whoever
 /// launches promises that the memory is there, and that the kernel keeps no copy.
 pub unsafe trait Arg: Copy + Send + Sync + 'static {
+    /// Its alignment as the entry reads it.
+    const ALIGN: usize = align_of::<Self>();
     /// Its size as the entry reads it, in bytes.
     const BYTES: usize = size_of::<Self>();
     /// The same for a launch: an array is live in it, and knows its name in the kernel. Each array
@@ -192,26 +226,56 @@ pub unsafe trait Arg: Copy + Send + Sync + 'static {
     unsafe fn native(self) -> Self {
         self
     }
-    /// Its bytes.
+    /// Adds its bytes to a parameter.
+    fn write(&self, to: &mut DeviceArg);
+    /// Its bytes as a parameter.
     fn device(&self) -> DeviceArg {
-        const { assert!(size_of::<Self>() <= DeviceArg::MAX) };
-        let (mut bytes, len) = ([MaybeUninit::uninit(); DeviceArg::MAX], size_of::<Self>());
-        // SAFETY: `len` bytes of `self`, all initialised as it has no padding.
-        unsafe {
-            std::ptr::copy_nonoverlapping((&raw const *self).cast(), bytes.as_mut_ptr(), len)
+        const { assert!(Self::BYTES <= DeviceArg::MAX) };
+        let mut arg = DeviceArg {
+            bytes: [MaybeUninit::uninit(); DeviceArg::MAX],
+            len: 0,
+            #[cfg(feature = "executor")]
+            arrays: [const { None }; DeviceArg::MAX / 8],
         };
-        DeviceArg { bytes, len, array: None }
+        self.write(&mut arg);
+        arg
     }
 }
-// SAFETY: plain numbers.
-unsafe impl Arg for u32 {}
-// SAFETY: plain numbers.
-unsafe impl Arg for u64 {}
-// SAFETY: plain numbers.
-unsafe impl Arg for u128 {}
+macro_rules! plain { ($($t:ty)*) => { $(
+    // SAFETY: a plain number.
+    unsafe impl Arg for $t {
+        fn write(&self, to: &mut DeviceArg) {
+            // SAFETY: it has no padding.
+            unsafe { to.put(self) };
+        }
+    }
+)* } }
+plain!(u8 u16 u32 u64 u128 i32 i64 f32 f64);
+// SAFETY: numbers behind each other, without padding.
+unsafe impl<T: Arg, const N: usize> Arg for [T; N] {
+    const ALIGN: usize = T::ALIGN;
+    const BYTES: usize = N * T::BYTES;
+    unsafe fn named(self, name: &'static str, next_array: &mut u32) -> Self {
+        // SAFETY: the caller's.
+        self.map(|one| unsafe { one.named(name, next_array) })
+    }
+    #[inline(always)]
+    unsafe fn native(self) -> Self {
+        // SAFETY: the caller's.
+        self.map(|one| unsafe { one.native() })
+    }
+    fn write(&self, to: &mut DeviceArg) {
+        self.iter().for_each(|one| one.write(to));
+    }
+}
+// SAFETY: nothing.
+unsafe impl<T: Send + Sync + 'static> Arg for PhantomData<T> {
+    fn write(&self, _: &mut DeviceArg) {}
+}
 macro_rules! array { ($($s:ident $writable:literal)*) => { $(
-    // SAFETY: on the device an address, which `device` passes.
+    // SAFETY: on the device an address.
     unsafe impl<T: Copy + 'static> Arg for $s<T> {
+        const ALIGN: usize = 8;
         const BYTES: usize = 8;
         unsafe fn named(mut self, name: &'static str, next_array: &mut u32) -> Self {
             (self.ext.name, self.ext.slot, self.ext.first) = (name, *next_array, self.ptr.addr());
@@ -223,14 +287,66 @@ macro_rules! array { ($($s:ident $writable:literal)*) => { $(
             self.ext.slot = Extent::NATIVE;
             self
         }
-        fn device(&self) -> DeviceArg {
-            let (first, element_bytes) = (self.ptr.addr(), size_of::<T>());
-            let range = first..first.saturating_add(self.ext.len.saturating_mul(element_bytes));
-            DeviceArg { array: Some(ArrayArg { range, element_bytes, writable: $writable }), ..(first as u64).device() }
+        fn write(&self, to: &mut DeviceArg) {
+            let first = self.ptr.addr();
+            (first as u64).write(to);
+            #[cfg(feature = "executor")]
+            {
+                let element_bytes = size_of::<T>();
+                let range = first..first.saturating_add(self.ext.len.saturating_mul(element_bytes));
+                let array = ArrayArg { range, element_bytes, writable: $writable };
+                if let Some(place) = to.arrays.iter_mut().find(|place| place.is_none()) {
+                    *place = Some(array);
+                }
+            }
         }
     }
 )* } }
 array!(In false Buf true);
+
+/// The alignment of a struct of fields with these.
+#[doc(hidden)]
+pub const fn alignment(of: &[usize]) -> usize {
+    let (mut most, mut i) = (1, 0);
+    while i < of.len() {
+        if of[i] > most {
+            most = of[i];
+        }
+        i += 1;
+    }
+    most
+}
+/// The size of a struct of fields with these alignments and sizes.
+#[doc(hidden)]
+pub const fn size(of: &[(usize, usize)]) -> usize {
+    let (mut end, mut most, mut i) = (0usize, 1, 0);
+    while i < of.len() {
+        let (align, bytes) = of[i];
+        end = end.next_multiple_of(align) + bytes;
+        if align > most {
+            most = align;
+        }
+        i += 1;
+    }
+    end.next_multiple_of(most)
+}
+
+/// The value as one of the same type, which a generic function cannot name.
+///
+/// # Safety
+/// `A` and `B` are the same type.
+#[doc(hidden)]
+pub unsafe fn same_type<A: Copy, B: Copy>(value: A) -> B {
+    assert_eq!(size_of::<A>(), size_of::<B>());
+    // SAFETY: the caller's.
+    unsafe { std::mem::transmute_copy(&value) }
+}
+/// A generic kernel was launched with types that it has no instance of.
+#[doc(hidden)]
+#[cold]
+pub fn no_instance(kernel: &str, types: &str) -> ! {
+    panic!("kernel `{kernel}` has no instance for {types}")
+}
 // SAFETY: an address and a length, which only a launch looks through. There threads meet in `Buf`s,
 // whose accesses are atomic (memory.rs), and in `In`s, which nobody writes.
 unsafe impl<T> Send for In<T> {}

@@ -31,9 +31,11 @@ use block::{WarpOp, current, fault, running_block};
 pub use exec::{Exec, Stats};
 pub use fault::{Fault, FaultKind};
 pub use image::{Code, CodeKind, Image, ImageError};
+pub use launch::{Arg, Backend, DeviceArg, KernelBody, KernelSpec};
 #[cfg(feature = "executor")]
-pub use launch::KeptBody;
-pub use launch::{Arg, ArrayArg, Backend, DeviceArg, KernelBody, KernelSpec};
+pub use launch::{ArrayArg, KeptBody};
+#[doc(hidden)]
+pub use launch::{alignment, no_instance, same_type, size};
 pub use memory::{Mem, Rmw};
 pub use native::{native_thread, run_native, run_v3};
 use std::panic::Location;

@@ -117,7 +117,7 @@ impl Intersector {
             }
         }
         let s = &self.stream;
-        let (words, bricks) = self.index.args(s)?;
+        let surfaces = self.sums.surfaces(s, &self.index)?;
         let cells = self.index.cells(s, &self.state);
         let voxels = 1usize << (3 * self.shape.bits);
         let mut inside: Buffer<u32> = s.device().alloc(voxels / 32)?;
@@ -132,11 +132,7 @@ impl Intersector {
                     blocks(8 * cells, 64),
                     cells as u32,
                     side.index() as u32,
-                    self.shape,
-                    words,
-                    bricks,
-                    self.index.codes.view().arg("codes", s)?,
-                    self.sums.dipoles.view().arg("dipoles", s)?,
+                    surfaces,
                     self.state.view().arg("state", s)?,
                     inside.view_mut().arg("inside", s)?,
                 )?

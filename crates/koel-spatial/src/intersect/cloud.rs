@@ -5,11 +5,8 @@ use crate::grid::Grid;
 use crate::key::Order;
 use crate::mesh::PointCloud;
 use koel::{Buffer, Device, Stream};
-use koel_simt::In;
+use koel_kernels::spatial::clouds::{Clouds, GROUP, Groups};
 use rayon::prelude::*;
-
-/// Threads take so many points at a time.
-const GROUP: usize = 4;
 
 /// The points of both clouds, A first, each padded to groups of four; and what a frame finds out of
 /// each.
@@ -50,7 +47,7 @@ impl Points {
         for (side, cloud) in clouds {
             let normals = check(side, cloud)?;
             let near = near_order(cloud, grid);
-            padded[side.index()] = near.len().next_multiple_of(GROUP);
+            padded[side.index()] = near.len().next_multiple_of(GROUP as usize);
             for &i in &near {
                 let unit = unit(normals[i as usize]);
                 for axis in 0..3 {
@@ -93,23 +90,24 @@ impl Points {
     pub fn given(&self, side: Side) -> usize {
         self.counts[side.index()]
     }
-    /// Groups of both.
-    pub fn groups(&self) -> u32 {
-        (self.padded() / GROUP) as u32
+    /// Groups of points.
+    pub fn groups(&self) -> Groups {
+        let groups = |points: usize| points as u32 / GROUP;
+        Groups { all: groups(self.padded()), of_a: groups(self.padded[0]) }
     }
-    /// Groups of A.
-    pub fn groups_a(&self) -> u32 {
-        (self.padded[0] / GROUP) as u32
-    }
-    /// For kernels.
-    pub fn positions(&self, s: &Stream) -> koel::Result<[In<u32>; 3]> {
-        let [x, y, z, ..] = &self.values;
-        Ok([x.view().arg("x", s)?, y.view().arg("y", s)?, z.view().arg("z", s)?])
-    }
-    /// For kernels.
-    pub fn normals(&self, s: &Stream) -> koel::Result<[In<u32>; 3]> {
-        let [.., x, y, z] = &self.values;
-        Ok([x.view().arg("nx", s)?, y.view().arg("ny", s)?, z.view().arg("nz", s)?])
+    /// For kernels; `motions`: where the clouds stand.
+    pub fn clouds(&self, s: &Stream, motions: &Buffer<u64>) -> koel::Result<Clouds> {
+        let [x, y, z, nx, ny, nz] = &self.values;
+        Ok(Clouds {
+            x: x.view().arg("x", s)?,
+            y: y.view().arg("y", s)?,
+            z: z.view().arg("z", s)?,
+            nx: nx.view().arg("nx", s)?,
+            ny: ny.view().arg("ny", s)?,
+            nz: nz.view().arg("nz", s)?,
+            motions: motions.view().arg("motions", s)?,
+            groups: self.groups(),
+        })
     }
     /// Appends the labels of a cloud's points, in the order in which they were given. Waits for
     /// them.

@@ -36,17 +36,14 @@ impl Flood {
     }
     /// Marks intersections.
     pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
-        let ((words, bricks), voxels) = (index.args(s)?, index.voxels(s, state));
+        let voxels = index.voxels(s, state);
         // SAFETY: a mark a voxel.
         unsafe {
             spatial_mark_intersections::launch(
                 s,
                 blocks(voxels, 128),
                 voxels as u32,
-                index.shape,
-                words,
-                bricks,
-                index.codes.view().arg("codes", s)?,
+                index.arg(s)?,
                 state.view().arg("state", s)?,
                 self.marks.view_mut().arg("marks", s)?,
             )
@@ -61,25 +58,26 @@ impl Flood {
         options: PaperOptions,
         state: &Buffer<u32>,
     ) -> Result<()> {
-        let ((words, bricks), voxels) = (index.args(s)?, index.voxels(s, state));
-        let bits = |degrees: f64| (degrees.to_radians().cos() as f32).to_bits();
+        let voxels = index.voxels(s, state);
+        let cosine = |degrees: f64| degrees.to_radians().cos() as f32;
         // SAFETY: six neighbours and a seed a voxel.
         unsafe {
             spatial_seed::launch(
                 s,
                 blocks(voxels, 64),
                 voxels as u32,
-                index.shape,
-                bits(options.inside_above),
-                bits(options.outside_below),
-                words,
-                bricks,
-                index.codes.view().arg("codes", s)?,
-                sums.sums.view().arg("sums", s)?,
-                self.marks.view().arg("marks", s)?,
+                index.arg(s)?,
+                SeedsIn {
+                    sums: sums.sums.view().arg("sums", s)?,
+                    marks: self.marks.view().arg("marks", s)?,
+                    inside_below: cosine(options.inside_above),
+                    outside_above: cosine(options.outside_below),
+                },
                 state.view().arg("state", s)?,
-                self.neighbours.view_mut().arg("neighbours", s)?,
-                self.seeds.view_mut().arg("seeds", s)?,
+                SeedsOut {
+                    neighbours: self.neighbours.view_mut().arg("neighbours", s)?,
+                    seeds: self.seeds.view_mut().arg("seeds", s)?,
+                },
             )
         }
     }
@@ -120,14 +118,22 @@ impl Flood {
                 s,
                 blocks(voxels, 128),
                 voxels as u32,
-                self.neighbours.view().arg("neighbours", s)?,
-                self.reached.view().arg("reached", s)?,
-                self.seeds.view().arg("seeds", s)?,
-                self.marks.view().arg("marks", s)?,
+                self.graph(s)?,
+                Flooded {
+                    reached: self.reached.view().arg("reached", s)?,
+                    seeds: self.seeds.view().arg("seeds", s)?,
+                },
                 state.view().arg("state", s)?,
                 labels.view_mut().arg("labels", s)?,
             )
         }
+    }
+    /// For kernels that go from voxel to voxel.
+    fn graph(&self, s: &Stream) -> Result<VoxelGraph> {
+        Ok(VoxelGraph {
+            neighbours: self.neighbours.view().arg("neighbours", s)?,
+            marks: self.marks.view().arg("marks", s)?,
+        })
     }
     /// From all seeds in force to all voxels that they reach.
     fn flood(&mut self, s: &Stream, voxels: usize, state: &mut Buffer<u32>) -> Result<()> {
@@ -147,6 +153,7 @@ impl Flood {
                 state.view_mut().arg("state", s)?,
             )?
         };
+        let graph = self.graph(s)?;
         let on_host = s.device().kind() != DeviceKind::Cuda;
         for step in 0.. {
             let count = state::FRONTIER + (step & 1);
@@ -161,12 +168,13 @@ impl Flood {
                 spatial_flood_step::launch(
                     s,
                     blocks(threads, 64),
-                    threads as u32,
-                    step,
-                    self.neighbours.view().arg("neighbours", s)?,
-                    self.marks.view().arg("marks", s)?,
-                    from.view().arg("frontier", s)?,
-                    to.view_mut().arg("next", s)?,
+                    graph,
+                    Frontier {
+                        voxels: from.view().arg("voxels", s)?,
+                        next: to.view_mut().arg("next", s)?,
+                        step,
+                        most: threads as u32,
+                    },
                     self.reached.view_mut().arg("reached", s)?,
                     state.view_mut().arg("state", s)?,
                 )?;

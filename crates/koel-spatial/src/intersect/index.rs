@@ -2,13 +2,12 @@
 //! frame.
 
 use super::cloud::Points;
-use super::{Side, blocks, bound, counted};
+use super::{blocks, bound, counted};
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Result, Stream};
 use koel_kernels::spatial::index::*;
 use koel_kernels::spatial::layout::Shape;
 use koel_kernels::spatial::state;
-use koel_simt::{Buf, In};
 use std::ops::Range;
 
 /// Key to number by ranks, number to key by an array. See [`koel_kernels::spatial::index`].
@@ -80,13 +79,22 @@ impl CellIndex {
                 .sum(),
         }
     }
-    /// For kernels: words and bricks.
-    pub fn args(&self, s: &Stream) -> Result<(In<u64>, In<u64>)> {
-        Ok((self.words.view().arg("words", s)?, self.bricks.view().arg("bricks", s)?))
+    /// For kernels that read the index.
+    pub fn arg(&self, s: &Stream) -> Result<Index> {
+        Ok(Index {
+            words: self.words.view().arg("words", s)?,
+            bricks: self.bricks.view().arg("bricks", s)?,
+            codes: self.codes.view().arg("codes", s)?,
+            shape: self.shape,
+        })
     }
-    /// The bitmap of bricks and the counts of its words, for kernels that clear and set them.
-    pub fn occupied(&mut self, s: &Stream) -> Result<(Buf<u32>, Buf<u32>)> {
-        Ok((self.occupied.view_mut().arg("occupied", s)?, self.counts.view_mut().arg("counts", s)?))
+    /// For kernels that clear and set the bitmap of bricks.
+    pub fn brick_marks(&mut self, s: &Stream) -> Result<BrickMarks> {
+        Ok(BrickMarks {
+            occupied: self.occupied.view_mut().arg("occupied", s)?,
+            counts: self.counts.view_mut().arg("counts", s)?,
+            shape: self.shape,
+        })
     }
 
     /// From the bitmap of bricks and the points' keys. `of_voxels`: a word a voxel, becomes 0. Six
@@ -112,25 +120,29 @@ impl CellIndex {
                 shape.words,
                 self.occupied.view().arg("occupied", s)?,
                 self.before.view().arg("before", s)?,
-                self.words.view_mut().arg("words", s)?,
-                self.cells.view_mut().arg("cells", s)?,
-                self.places.view_mut().arg("places", s)?,
+                BricksOut {
+                    words: self.words.view_mut().arg("words", s)?,
+                    cells: self.cells.view_mut().arg("cells", s)?,
+                    places: self.places.view_mut().arg("places", s)?,
+                },
                 state.view_mut().arg("state", s)?,
             )?
         };
         let bricks = bound(s, state, state::BRICKS, self.most_bricks);
+        let groups = points.groups();
         // SAFETY: four keys a group, whose bricks are all marked: their numbers are below
         // `most_bricks`.
         unsafe {
             spatial_mark_cells::launch(
                 s,
-                blocks(points.groups() as usize, 128),
-                points.groups(),
-                points.groups_a(),
-                shape,
-                self.words.view().arg("words", s)?,
+                blocks(groups.all as usize, 128),
+                groups,
                 points.keys.view().arg("keys", s)?,
-                self.cells.view_mut().arg("cells", s)?,
+                CellMarks {
+                    words: self.words.view().arg("words", s)?,
+                    cells: self.cells.view_mut().arg("cells", s)?,
+                    shape,
+                },
                 points.voxels.view_mut().arg("bricks_of", s)?,
             )?;
             // One more, behind the last brick: the number of all cells.
@@ -148,23 +160,25 @@ impl CellIndex {
             self.counts.view().slice(..=bricks)?,
             self.before.view_mut().slice(..=bricks)?,
         )?;
-        let [a, b] = Side::BOTH.map(|side| points.padded_of(side) as u32);
         // SAFETY: bricks and cells as counted; the state has room for every level.
         unsafe {
             spatial_number_cells::launch(
                 s,
                 blocks(bricks + 1 + 2 * shape.levels() as usize, 128),
                 bricks as u32 + 1,
-                shape,
-                a,
-                b,
-                self.words.view().arg("words", s)?,
-                self.cells.view().arg("cells", s)?,
-                self.before.view().arg("before", s)?,
-                self.places.view().arg("places", s)?,
-                self.bricks.view_mut().arg("bricks", s)?,
-                self.codes.view_mut().arg("codes", s)?,
-                of_voxels.view_mut().arg("points", s)?,
+                groups,
+                BricksIn {
+                    words: self.words.view().arg("words", s)?,
+                    cells: self.cells.view().arg("cells", s)?,
+                    before: self.before.view().arg("before", s)?,
+                    places: self.places.view().arg("places", s)?,
+                    shape,
+                },
+                IndexOut {
+                    bricks: self.bricks.view_mut().arg("bricks", s)?,
+                    codes: self.codes.view_mut().arg("codes", s)?,
+                    points: of_voxels.view_mut().arg("points", s)?,
+                },
                 state.view_mut().arg("state", s)?,
             )
         }

@@ -57,11 +57,12 @@ use flood::Flood;
 use index::CellIndex;
 use koel::device::{DeviceKind, Event};
 use koel::{Buffer, Device, Stream};
-use koel_kernels::spatial::begin::{self, Motion, spatial_begin};
+use koel_kernels::spatial::begin::{self, spatial_begin};
+use koel_kernels::spatial::clouds::{Motion, Motions};
 use koel_kernels::spatial::labels::spatial_label_points;
 use koel_kernels::spatial::layout::{MAX_BITS, Shape};
 use koel_kernels::spatial::state;
-use koel_kernels::spatial::voxelize::{Frame, spatial_voxelize};
+use koel_kernels::spatial::voxelize::{Frame, VoxelsOut, spatial_voxelize};
 use robust::Robust;
 use surface::SurfaceSums;
 use thiserror::Error;
@@ -353,19 +354,15 @@ impl Intersector {
     }
     /// Takes the poses; nothing is counted yet. A launch.
     fn begin(&mut self, s: &Stream, [a, b]: [Motion; 2]) -> Result<(), IntersectError> {
-        let (occupied, counts) = self.index.occupied(s)?;
         // SAFETY: two motions; words of the shape; a histogram and a state as the kernel knows
         // them.
         unsafe {
             spatial_begin::launch(
                 s,
                 begin::threads(self.shape).div_ceil(128),
-                self.shape,
-                a,
-                b,
+                Motions { a, b },
                 self.motions.view_mut().arg("motions", s)?,
-                occupied,
-                counts,
+                self.index.brick_marks(s)?,
                 self.sums.histogram.view_mut().arg("histogram", s)?,
                 self.state.view_mut().arg("state", s)?,
             )?
@@ -382,27 +379,19 @@ impl Intersector {
         let (points, index, sums, state) =
             (&mut self.points, &mut self.index, &mut self.sums, &mut self.state);
         let frame = Frame { origin: self.grid.origin(), voxel_size: self.grid.voxel_size() };
-        let [x, y, z] = points.positions(s)?;
-        let groups = points.groups();
-        let (occupied, counts) = index.occupied(s)?;
         // SAFETY: four points a group; a word for each 32 bricks of the shape; keys of voxels
         // inside it only.
         unsafe {
             spatial_voxelize::launch(
                 s,
-                groups.div_ceil(128),
-                groups,
-                points.groups_a(),
-                self.shape,
+                points.groups().all.div_ceil(128),
+                points.clouds(s, &self.motions)?,
                 frame,
-                self.motions.view().arg("motions", s)?,
-                x,
-                y,
-                z,
-                points.keys.view_mut().arg("keys", s)?,
-                points.local.view_mut().arg("local", s)?,
-                occupied,
-                counts,
+                VoxelsOut {
+                    keys: points.keys.view_mut().arg("keys", s)?,
+                    local: points.local.view_mut().arg("local", s)?,
+                    bricks: index.brick_marks(s)?,
+                },
                 state.view_mut().arg("state", s)?,
             )?
         };

@@ -1,7 +1,7 @@
 //! Where a cloud stands.
 
 use super::{IntersectError, Side};
-use koel_kernels::spatial::begin::Motion;
+use koel_kernels::spatial::clouds::Motion;
 
 /// A rigid motion: rotation, then translation in the units of the points.
 #[derive(Clone, Copy, PartialEq, Debug)]

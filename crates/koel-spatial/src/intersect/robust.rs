@@ -3,15 +3,17 @@
 use super::cloud::Points;
 use super::index::CellIndex;
 use super::surface::SurfaceSums;
-use super::{Side, blocks, bound};
+use super::{blocks, bound};
 use koel::{Buffer, Device, DeviceKind, Result, Stream};
 use koel_kernels::spatial::index::CORNERS;
 use koel_kernels::spatial::labels::*;
-use koel_kernels::spatial::marks::spatial_mark;
+use koel_kernels::spatial::margins::{MarginsIn, MarginsOut};
+use koel_kernels::spatial::marks::{MarksOut, SAMPLES, UnitsIn, spatial_mark};
 use koel_kernels::spatial::nearby::{spatial_judge_holes, spatial_judge_near};
 use koel_kernels::spatial::state;
 use koel_kernels::spatial::winding::{
-    SAMPLES, spatial_judge_surfaces, spatial_wind_units, spatial_wind_voxels,
+    PointVoxels, UnitQueries, VoxelQueries, spatial_judge_surfaces, spatial_wind_units,
+    spatial_wind_voxels,
 };
 
 /// What the method knows of cells and voxels.
@@ -52,7 +54,6 @@ impl Robust {
     }
     /// Intersections, units, near voxels. A launch.
     pub fn mark(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
-        let (words, bricks) = index.args(s)?;
         let cells = index.cells(s, state);
         // SAFETY: lists have room for every cell and voxel.
         unsafe {
@@ -60,15 +61,14 @@ impl Robust {
                 s,
                 blocks(cells.max(2 * SAMPLES as usize), 64),
                 cells as u32,
-                index.shape,
-                words,
-                bricks,
-                index.codes.view().arg("codes", s)?,
-                self.marks.view_mut().arg("marks", s)?,
-                self.near.view_mut().arg("near", s)?,
-                self.units.view_mut().arg("units", s)?,
-                self.numbers.view_mut().arg("numbers", s)?,
-                self.windings.view_mut().arg("windings", s)?,
+                index.arg(s)?,
+                MarksOut {
+                    marks: self.marks.view_mut().arg("marks", s)?,
+                    near: self.near.view_mut().arg("near", s)?,
+                    units: self.units.view_mut().arg("units", s)?,
+                    numbers: self.numbers.view_mut().arg("numbers", s)?,
+                    windings: self.windings.view_mut().arg("windings", s)?,
+                },
                 state.view_mut().arg("state", s)?,
             )
         }
@@ -83,36 +83,32 @@ impl Robust {
         assume_closed: bool,
         state: &mut Buffer<u32>,
     ) -> Result<()> {
-        let (shape, (words, bricks)) = (index.shape, index.args(s)?);
-        let codes = index.codes.view().arg("codes", s)?;
-        let units = bound(s, state, state::UNITS, self.most_units);
-        let (queries, dipoles) =
-            (units + 2 * SAMPLES as usize, sums.dipoles.view().arg("dipoles", s)?);
+        let (shape, surfaces) = (index.shape, sums.surfaces(s, index)?);
+        let queries = bound(s, state, state::UNITS, self.most_units) + 2 * SAMPLES as usize;
         let split = split(s);
         // SAFETY: a winding number for each query; units are cells.
         unsafe {
             spatial_wind_units::launch(
                 s,
                 turns(s, queries * (shape.top() * split) as usize),
-                shape,
                 split,
-                points.padded_of(Side::A) as u32,
-                points.padded() as u32,
-                points.voxels.view().arg("voxels", s)?,
-                words,
-                bricks,
-                codes,
-                dipoles,
+                surfaces,
+                PointVoxels {
+                    voxels: points.voxels.view().arg("voxels", s)?,
+                    groups: points.groups(),
+                },
+                UnitQueries {
+                    units: self.units.view().arg("units", s)?,
+                    sums: self.windings.view_mut().arg("windings", s)?,
+                },
                 state.view().arg("state", s)?,
-                self.units.view().arg("units", s)?,
-                self.windings.view_mut().arg("windings", s)?,
             )?;
             spatial_judge_surfaces::launch(
                 s,
                 2 * SAMPLES / 64,
                 shape,
                 assume_closed as u32,
-                dipoles,
+                surfaces.dipoles,
                 self.windings.view().arg("windings", s)?,
                 state.view_mut().arg("state", s)?,
             )
@@ -130,7 +126,6 @@ impl Robust {
         self.judge_near(s, index, sums, state)?;
         self.judge_free(s, index, state)?;
         self.judge_undecided(s, index, sums, state)?;
-        let (words, bricks) = index.args(s)?;
         let voxels = index.voxels(s, state);
         // SAFETY: every buffer has a word a voxel.
         unsafe {
@@ -138,16 +133,24 @@ impl Robust {
                 s,
                 blocks(voxels, 128),
                 voxels as u32,
-                index.shape,
-                words,
-                bricks,
-                index.codes.view().arg("codes", s)?,
-                self.marks.view().arg("marks", s)?,
-                self.margins.view().arg("margins", s)?,
+                index.arg(s)?,
+                MarginsIn {
+                    marks: self.marks.view().arg("marks", s)?,
+                    margins: self.margins.view().arg("margins", s)?,
+                },
                 state.view().arg("state", s)?,
                 labels.view_mut().arg("labels", s)?,
             )
         }
+    }
+    /// For kernels that judge voxels.
+    fn margins_out(&mut self, s: &Stream) -> Result<MarginsOut> {
+        Ok(MarginsOut {
+            margins: self.margins.view_mut().arg("margins", s)?,
+            reach: self.reach.view_mut().arg("reach", s)?,
+            undecided: self.undecided.view_mut().arg("undecided", s)?,
+            sums: self.sums.view_mut().arg("sums", s)?,
+        })
     }
     /// Margins of voxels near the other surface, or that they are undecided. A launch.
     fn judge_near(
@@ -157,23 +160,15 @@ impl Robust {
         sums: &SurfaceSums,
         state: &mut Buffer<u32>,
     ) -> Result<()> {
-        let (words, bricks) = index.args(s)?;
         let near = bound(s, state, state::NEAR, index.voxels(s, state));
         // SAFETY: lists hold voxels and have room for all; every buffer has a word a voxel.
         unsafe {
             spatial_judge_near::launch(
                 s,
                 turns(s, near),
-                index.shape,
-                words,
-                bricks,
-                index.codes.view().arg("codes", s)?,
-                sums.dipoles.view().arg("dipoles", s)?,
+                sums.surfaces(s, index)?,
                 self.near.view().arg("near", s)?,
-                self.margins.view_mut().arg("margins", s)?,
-                self.reach.view_mut().arg("reach", s)?,
-                self.undecided.view_mut().arg("undecided", s)?,
-                self.sums.view_mut().arg("sums", s)?,
+                self.margins_out(s)?,
                 state.view_mut().arg("state", s)?,
             )
         }
@@ -181,7 +176,6 @@ impl Robust {
     /// Margins of the voxels that units hold, by the units' winding numbers, or that they are
     /// undecided. A launch.
     fn judge_free(&mut self, s: &Stream, index: &CellIndex, state: &mut Buffer<u32>) -> Result<()> {
-        let (words, bricks) = index.args(s)?;
         let voxels = index.voxels(s, state);
         // SAFETY: the list has room for every voxel; every buffer has a word a voxel, or a cell.
         unsafe {
@@ -189,17 +183,13 @@ impl Robust {
                 s,
                 blocks(voxels, 128),
                 voxels as u32,
-                index.shape,
-                words,
-                bricks,
-                index.codes.view().arg("codes", s)?,
-                self.marks.view().arg("marks", s)?,
-                self.numbers.view().arg("numbers", s)?,
-                self.windings.view().arg("windings", s)?,
-                self.margins.view_mut().arg("margins", s)?,
-                self.reach.view_mut().arg("reach", s)?,
-                self.undecided.view_mut().arg("undecided", s)?,
-                self.sums.view_mut().arg("sums", s)?,
+                index.arg(s)?,
+                UnitsIn {
+                    marks: self.marks.view().arg("marks", s)?,
+                    numbers: self.numbers.view().arg("numbers", s)?,
+                    windings: self.windings.view().arg("windings", s)?,
+                },
+                self.margins_out(s)?,
                 state.view_mut().arg("state", s)?,
             )
         }
@@ -213,9 +203,7 @@ impl Robust {
         sums: &SurfaceSums,
         state: &Buffer<u32>,
     ) -> Result<()> {
-        let (shape, (words, bricks)) = (index.shape, index.args(s)?);
-        let codes = index.codes.view().arg("codes", s)?;
-        let dipoles = sums.dipoles.view().arg("dipoles", s)?;
+        let (shape, surfaces) = (index.shape, sums.surfaces(s, index)?);
         let undecided = self.undecided.view().arg("undecided", s)?;
         let queries = bound(s, state, state::UNDECIDED, index.voxels(s, state));
         let (split, state) = (split(s), state.view().arg("state", s)?);
@@ -224,30 +212,24 @@ impl Robust {
             spatial_judge_holes::launch(
                 s,
                 turns(s, queries),
-                shape,
-                words,
-                bricks,
-                codes,
-                dipoles,
-                state,
+                surfaces,
                 undecided,
                 self.reach.view_mut().arg("reach", s)?,
                 self.margins.view_mut().arg("margins", s)?,
+                state,
             )?;
             spatial_wind_voxels::launch(
                 s,
                 turns(s, queries * (shape.top() * split) as usize),
-                shape,
                 split,
-                words,
-                bricks,
-                codes,
-                dipoles,
+                surfaces,
+                VoxelQueries {
+                    undecided,
+                    reach: self.reach.view().arg("reach", s)?,
+                    sums: self.sums.view_mut().arg("sums", s)?,
+                    margins: self.margins.view_mut().arg("margins", s)?,
+                },
                 state,
-                undecided,
-                self.reach.view().arg("reach", s)?,
-                self.sums.view_mut().arg("sums", s)?,
-                self.margins.view_mut().arg("margins", s)?,
             )
         }
     }
@@ -268,7 +250,7 @@ impl Robust {
                 s,
                 blocks(2 * threads as usize, 64),
                 threads,
-                sums.dipoles.view().arg("dipoles", s)?,
+                sums.surfaces(s, index)?.dipoles,
                 labels.view().arg("labels", s)?,
                 state.view().arg("state", s)?,
                 self.measures.view_mut().arg("measures", s)?,

@@ -6,11 +6,14 @@ use super::index::CellIndex;
 use koel::primitives::Scan;
 use koel::{Buffer, Device, DeviceKind, Result, Stream};
 use koel_kernels::spatial::area::{
-    BINS, spatial_area_of_points, spatial_cap_area, spatial_measure_cells,
+    AreasOut, BINS, spatial_area_of_points, spatial_cap_area, spatial_measure_cells,
 };
-use koel_kernels::spatial::dipoles::{self, spatial_dipoles, spatial_sum_dipoles};
+use koel_kernels::spatial::dipoles::{
+    self, Levels, SumsIn, Surfaces, spatial_dipoles, spatial_sum_dipoles,
+};
 use koel_kernels::spatial::sums::{
-    self, spatial_order_points, spatial_rank_points, spatial_sum_points,
+    self, PointsByVoxel, RanksOut, SummedVoxels, spatial_order_points, spatial_rank_points,
+    spatial_sum_points,
 };
 
 /// What is summed up of the points.
@@ -26,7 +29,7 @@ pub struct SurfaceSums {
     /// Points by area.
     pub histogram: Buffer<u32>,
     /// Eight words a cell.
-    pub dipoles: Buffer<u32>,
+    dipoles: Buffer<u32>,
 }
 impl SurfaceSums {
     /// For the cells of an index; `whole`: areas and dipoles too.
@@ -53,19 +56,21 @@ impl SurfaceSums {
         state: &Buffer<u32>,
     ) -> Result<()> {
         let (n, voxels) = (points.padded(), index.voxels(s, state));
-        let (_, bricks) = index.args(s)?;
+        let groups = points.groups().all;
         // SAFETY: four points a group, whose bricks and keys are in the index; a count for each
         // voxel.
         unsafe {
             spatial_rank_points::launch(
                 s,
-                blocks(points.groups() as usize, 128),
-                points.groups(),
-                bricks,
+                blocks(groups as usize, 128),
+                groups,
+                index.arg(s)?.bricks,
                 points.keys.view().arg("keys", s)?,
-                points.voxels.view_mut().arg("voxels", s)?,
-                points.ranks.view_mut().arg("ranks", s)?,
-                self.counts.view_mut().arg("counts", s)?,
+                RanksOut {
+                    voxels: points.voxels.view_mut().arg("voxels", s)?,
+                    ranks: points.ranks.view_mut().arg("ranks", s)?,
+                    counts: self.counts.view_mut().arg("counts", s)?,
+                },
             )?
         };
         self.scan.exclusive(
@@ -100,26 +105,25 @@ impl SurfaceSums {
     ) -> Result<()> {
         let voxels = index.voxels(s, state);
         let counts = self.counts.view().arg("counts", s)?;
-        let [nx, ny, nz] = points.normals(s)?;
         // SAFETY: as many points in order as counted; eight words a voxel; marks are read only if
         // there are any.
         unsafe {
             spatial_sum_points::launch(
                 s,
                 blocks(voxels, 64),
-                voxels as u32,
-                marks.is_some() as u32,
-                index.shape,
-                motions.view().arg("motions", s)?,
-                index.codes.view().arg("codes", s)?,
-                marks.map_or(Ok(counts), |marks| marks.view().arg("marks", s))?,
-                self.starts.view().arg("starts", s)?,
-                counts,
-                points.order_by_voxel.view().arg("order", s)?,
-                points.local.view().arg("local", s)?,
-                nx,
-                ny,
-                nz,
+                SummedVoxels {
+                    marks: marks.map_or(Ok(counts), |marks| marks.view().arg("marks", s))?,
+                    voxels: voxels as u32,
+                    only_intersections: marks.is_some() as u32,
+                },
+                index.arg(s)?,
+                points.clouds(s, motions)?,
+                PointsByVoxel {
+                    order: points.order_by_voxel.view().arg("order", s)?,
+                    starts: self.starts.view().arg("starts", s)?,
+                    counts,
+                    local: points.local.view().arg("local", s)?,
+                },
                 state.view().arg("state", s)?,
                 self.sums.view_mut().arg("sums", s)?,
             )
@@ -142,9 +146,7 @@ impl SurfaceSums {
         index: &CellIndex,
         state: &mut Buffer<u32>,
     ) -> Result<()> {
-        let (shape, (words, bricks)) = (index.shape, index.args(s)?);
-        let codes = index.codes.view().arg("codes", s)?;
-        let cells = index.cells(s, state);
+        let (cells, index) = (index.cells(s, state), index.arg(s)?);
         let shared = state.view().arg("state", s)?;
         // SAFETY: two words measured and one area a cell; numbers of cells come from the index.
         unsafe {
@@ -152,10 +154,7 @@ impl SurfaceSums {
                 s,
                 blocks(cells, 64),
                 cells as u32,
-                shape,
-                words,
-                bricks,
-                codes,
+                index,
                 self.sums.view().arg("sums", s)?,
                 shared,
                 self.measured.view_mut().arg("measured", s)?,
@@ -164,14 +163,13 @@ impl SurfaceSums {
                 s,
                 blocks(cells, 64),
                 cells as u32,
-                shape,
-                words,
-                bricks,
-                codes,
+                index,
                 self.measured.view().arg("measured", s)?,
                 shared,
-                self.areas.view_mut().arg("areas", s)?,
-                self.histogram.view_mut().arg("histogram", s)?,
+                AreasOut {
+                    areas: self.areas.view_mut().arg("areas", s)?,
+                    histogram: self.histogram.view_mut().arg("histogram", s)?,
+                },
             )?;
             let histogram = self.histogram.view().arg("histogram", s)?;
             spatial_cap_area::launch(
@@ -185,46 +183,43 @@ impl SurfaceSums {
     /// Dipoles of voxels, then of the cells above, level by level. A launch, and one for two
     /// levels.
     fn sum_dipoles(&mut self, s: &Stream, index: &CellIndex, state: &Buffer<u32>) -> Result<()> {
-        let (shape, (words, bricks)) = (index.shape, index.args(s)?);
-        let codes = index.codes.view().arg("codes", s)?;
+        let (levels, voxels) = (index.shape.levels(), index.voxels(s, state));
         let shared = state.view().arg("state", s)?;
-        let voxels = index.voxels(s, state);
         // SAFETY: eight words of dipole a cell; numbers of cells come from the index.
         unsafe {
             spatial_dipoles::launch(
                 s,
                 blocks(voxels, 128),
                 voxels as u32,
-                shape,
-                words,
-                bricks,
-                codes,
-                self.sums.view().arg("sums", s)?,
-                self.areas.view().arg("areas", s)?,
+                index.arg(s)?,
+                SumsIn {
+                    sums: self.sums.view().arg("sums", s)?,
+                    areas: self.areas.view().arg("areas", s)?,
+                },
                 shared,
                 self.dipoles.view_mut().arg("dipoles", s)?,
             )?;
             // Where launches count, two levels in one.
             let at_once = if s.device().kind() == DeviceKind::Cpu { 1 } else { 2 };
-            for level in (1..shape.levels()).step_by(at_once as usize) {
-                let end = (level + at_once).min(shape.levels());
-                let cells = index.cells_of(s, level..end, state);
+            for first in (1..levels).step_by(at_once as usize) {
+                let end = (first + at_once).min(levels);
+                let cells = index.cells_of(s, first..end, state);
                 spatial_sum_dipoles::launch(
                     s,
                     blocks(cells, 64),
                     cells as u32,
-                    level,
-                    end - level,
-                    shape,
-                    words,
-                    bricks,
-                    codes,
+                    Levels { first, count: end - first },
+                    index.arg(s)?,
                     shared,
                     self.dipoles.view_mut().arg("dipoles", s)?,
                 )?;
             }
         }
         Ok(())
+    }
+    /// For kernels that read both surfaces.
+    pub fn surfaces(&self, s: &Stream, index: &CellIndex) -> Result<Surfaces> {
+        Ok(Surfaces { index: index.arg(s)?, dipoles: self.dipoles.view().arg("dipoles", s)? })
     }
     /// Bytes on the device.
     pub fn bytes(&self) -> usize {

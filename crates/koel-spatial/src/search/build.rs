@@ -3,7 +3,8 @@
 use koel::primitives::{Compact, SortPairs};
 use koel::{Buffer, Device, Duplicates, MapBuilder, MapOptions, Stream, View};
 use koel_kernels::spatial_search::cells::{
-    BOUNDS, cell_keys, gather_points, link_cells, mark_cells, point_bounds, unordered, write_cells,
+    BOUNDS, CellsIn, CellsOut, cell_keys, gather_points, link_cells, mark_cells, point_bounds,
+    unordered, write_cells,
 };
 use koel_kernels::spatial_search::table::{Grid, MAX_CELLS};
 
@@ -146,13 +147,21 @@ fn occupied_cells(
     let blocks = (occupied + 1).div_ceil(write_cells::SPEC.threads);
     // SAFETY: a key and a start for each occupied cell, two words for each and for the end.
     unsafe {
-        let (cell_keys, starts) =
-            (cell_keys.view().arg("keys", stream)?, starts.view().arg("starts", stream)?);
-        let cells = cells.view_mut().arg("cells", stream)?;
-        let (names, numbers) =
-            (names.view_mut().arg("names", stream)?, numbers.view_mut().arg("numbers", stream)?);
         write_cells::launch(
-            stream, blocks, occupied, n, grid, cell_keys, starts, cells, names, numbers,
+            stream,
+            blocks,
+            grid,
+            CellsIn {
+                keys: cell_keys.view().arg("keys", stream)?,
+                starts: starts.view().arg("starts", stream)?,
+                n: occupied,
+                points: n,
+            },
+            CellsOut {
+                cells: cells.view_mut().arg("cells", stream)?,
+                names: names.view_mut().arg("names", stream)?,
+                numbers: numbers.view_mut().arg("numbers", stream)?,
+            },
         )?;
     }
     if grid.wide != 0 {

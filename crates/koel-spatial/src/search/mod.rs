@@ -37,8 +37,8 @@ pub use error::SearchError;
 use koel::primitives::Scan;
 use koel::{Buffer, Device, Map, Stream, View, ViewMut};
 use koel_kernels::spatial_search::nearest::find_nearest;
-use koel_kernels::spatial_search::table::Grid;
-use koel_kernels::spatial_search::within::{count_within, list_within};
+use koel_kernels::spatial_search::table::{Cells, Grid};
+use koel_kernels::spatial_search::within::{Lists, count_within, list_within};
 
 /// Points sorted by the cells of a voxel grid, and a hash table of the occupied cells.
 ///
@@ -137,6 +137,17 @@ impl SpatialHash {
         self.cells.bytes() + self.sorted.bytes() + self.map.bytes()
     }
 
+    /// For kernels.
+    fn arg(&self, stream: &Stream) -> Result<Cells, SearchError> {
+        Ok(Cells {
+            grid: self.grid,
+            occupied: self.occupied,
+            cells: self.cells.view().arg("cells", stream)?,
+            points: self.sorted.view().arg("points", stream)?,
+            table: self.map.table(stream)?,
+        })
+    }
+
     /// The indices of all points within `radius` of each query, both ends included.
     ///
     /// The neighbours of a query stand in the order of their cells (by x, then y, then z) and
@@ -200,24 +211,15 @@ impl SpatialHash {
         check_radius(radius)?;
         let n = count32("queries", triples("query", queries.len())?)?;
         check_length("counts", counts.len(), "the queries", n as usize)?;
-        let (table, grid) = (self.map.table(stream)?, n.div_ceil(count_within::SPEC.threads));
         // SAFETY: `n` queries and counts; cells, points and table as built.
         unsafe {
             count_within::launch(
                 stream,
-                grid,
+                n.div_ceil(count_within::SPEC.threads),
+                self.arg(stream)?,
                 n,
                 queries.arg("queries", stream)?,
                 radius.to_bits(),
-                self.grid,
-                self.occupied,
-                self.cells.view().arg("cells", stream)?,
-                self.sorted.view().arg("points", stream)?,
-                table.shape,
-                table.stash_bits,
-                table.slots,
-                table.stash,
-                table.header,
                 counts.arg("counts", stream)?,
             )?;
         }
@@ -243,29 +245,21 @@ impl SpatialHash {
         check_radius(radius)?;
         let n = count32("queries", triples("query", queries.len())?)?;
         check_length("offsets", offsets.len(), "the queries and one", n as usize + 1)?;
-        let (table, grid) = (self.map.table(stream)?, n.div_ceil(list_within::SPEC.threads));
-        let room = indices.len() as u64;
         // SAFETY: `n` queries, an offset more; nothing is written behind `room`; cells, points and
         // table as built.
         unsafe {
             list_within::launch(
                 stream,
-                grid,
+                n.div_ceil(list_within::SPEC.threads),
+                self.arg(stream)?,
                 n,
                 queries.arg("queries", stream)?,
                 radius.to_bits(),
-                self.grid,
-                self.occupied,
-                self.cells.view().arg("cells", stream)?,
-                self.sorted.view().arg("points", stream)?,
-                table.shape,
-                table.stash_bits,
-                table.slots,
-                table.stash,
-                table.header,
-                offsets.arg("offsets", stream)?,
-                room,
-                indices.arg("indices", stream)?,
+                Lists {
+                    offsets: offsets.arg("offsets", stream)?,
+                    room: indices.len() as u64,
+                    found: indices.arg("indices", stream)?,
+                },
             )?;
         }
         Ok(())
@@ -323,24 +317,15 @@ impl SpatialHash {
         let (k, places) = (count32("neighbours", k)?, (n as usize).saturating_mul(k));
         check_length("indices", indices.len(), "k times the queries", places)?;
         check_length("squared_distances", squared_distances.len(), "k times the queries", places)?;
-        let (table, grid) = (self.map.table(stream)?, n.div_ceil(find_nearest::SPEC.threads));
         // SAFETY: `n` queries, `k n` places; cells, points and table as built.
         unsafe {
             find_nearest::launch(
                 stream,
-                grid,
+                n.div_ceil(find_nearest::SPEC.threads),
+                self.arg(stream)?,
                 n,
                 queries.arg("queries", stream)?,
                 k,
-                self.grid,
-                self.occupied,
-                self.cells.view().arg("cells", stream)?,
-                self.sorted.view().arg("points", stream)?,
-                table.shape,
-                table.stash_bits,
-                table.slots,
-                table.stash,
-                table.header,
                 indices.arg("indices", stream)?,
                 squared_distances.arg("squared_distances", stream)?,
             )?;

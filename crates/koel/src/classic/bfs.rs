@@ -60,20 +60,11 @@ impl Kind for Bfs {
             let grid = pairs.n.div_ceil(threads).min(stream.device().parallelism() as u32 * BLOCKS);
             let mut nodes = stream.device().alloc::<u64>((grid * threads * MAX_NODES) as usize)?;
             let built: Outcome<cuckoo::Built> =
-                cuckoo::build(stream, pairs, functions, |pairs, mut table, mut status| {
-                    let (keys, values) =
-                        (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
-                    let (table, status) =
-                        (table.arg("table", stream)?, status.arg("status", stream)?);
+                cuckoo::build(stream, pairs, functions, |pairs, table| {
                     let nodes = nodes.view_mut().arg("nodes", stream)?;
                     // SAFETY: `n` keys and values; the functions stay below the number of slots;
                     // each thread has `MAX_NODES` nodes; `status::WORDS` words.
-                    unsafe {
-                        bfs_insert::launch(
-                            stream, grid, keys, values, pairs.n, functions, search, table, nodes,
-                            status,
-                        )
-                    }
+                    unsafe { bfs_insert::launch(stream, grid, pairs, search, table, nodes) }
                 })?;
             Ok(built)
         };

@@ -9,10 +9,10 @@
 //! line.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
+use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
-use koel_kernels::classic::bucketed::{Buckets, bucketed_find, bucketed_insert};
+use koel_kernels::classic::bucketed::{BucketedRef, Buckets, bucketed_find, bucketed_insert};
 use koel_kernels::classic::status;
 use koel_kernels::hash::Functions;
 
@@ -125,15 +125,12 @@ impl Bucketed {
             table.view_mut().fill_bytes(0xFF, stream)?;
             status.view_mut().fill_bytes(0, stream)?;
             let grid = n.div_ceil(bucketed_insert::SPEC.threads);
-            let (keys, values) =
-                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let pairs = pairs.arg(stream)?;
             let (table, status) =
                 (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
             // SAFETY: `n` keys and values; the functions stay below the number of buckets;
             // `status::WORDS` words.
-            unsafe {
-                bucketed_insert::launch(stream, grid, keys, values, n, buckets, table, status)
-            }
+            unsafe { bucketed_insert::launch(stream, grid, pairs, buckets, table, status) }
         })?;
         let status = status.download()?;
         let all_ones = status[status::ALL_ONES as usize];
@@ -153,23 +150,11 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } =
-            FindArgs::new(stream, &queries, &mut values, &mut found)?;
-        let grid = n.div_ceil(bucketed_find::SPEC.threads);
-        let table = self.table.view().arg("table", stream)?;
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
+        let grid = args.n.div_ceil(bucketed_find::SPEC.threads);
+        let slots = self.table.view().arg("table", stream)?;
+        let table = BucketedRef { buckets: self.buckets, slots, all_ones: self.all_ones };
         // SAFETY: `n` queries and answers; the table was built with these buckets.
-        unsafe {
-            bucketed_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.buckets,
-                self.all_ones,
-                table,
-                values,
-                found,
-            )
-        }
+        unsafe { bucketed_find::launch(stream, grid, table, args) }
     }
 }

@@ -2,7 +2,8 @@
 use super::input::Pairs;
 use crate::device::{Buffer, Device, Stream};
 use crate::error::Result;
-use koel_kernels::classic::two_level::{two_level_count, two_level_scatter};
+use koel_kernels::classic::BucketsIn;
+use koel_kernels::classic::two_level::{CountsOut, two_level_count, two_level_scatter};
 use koel_kernels::hash::Functions;
 
 /// The buckets, and the pairs of an input bucket after bucket.
@@ -49,23 +50,13 @@ impl ByBucket {
         status.view_mut().fill_bytes(0, stream)?;
         let grid = pairs.n.div_ceil(two_level_count::SPEC.threads);
         let keys = pairs.keys.arg("keys", stream)?;
-        let counts = self.counts.view_mut().arg("counts", stream)?;
-        let offsets = self.offsets.view_mut().arg("offsets", stream)?;
-        let status = status.view_mut().arg("status", stream)?;
+        let out = CountsOut {
+            counts: self.counts.view_mut().arg("counts", stream)?,
+            offsets: self.offsets.view_mut().arg("offsets", stream)?,
+            status: status.view_mut().arg("status", stream)?,
+        };
         // SAFETY: `n` keys; the rest is the caller's.
-        unsafe {
-            two_level_count::launch(
-                stream,
-                grid,
-                keys,
-                pairs.n,
-                self.bucket_of,
-                limit,
-                counts,
-                offsets,
-                status,
-            )
-        }
+        unsafe { two_level_count::launch(stream, grid, keys, pairs.n, self.bucket_of, limit, out) }
     }
     /// Brings the pairs of each bucket together. A launch.
     ///
@@ -74,8 +65,7 @@ impl ByBucket {
     /// there is room for all pairs.
     pub unsafe fn scatter(&mut self, stream: &Stream, pairs: Pairs<'_>) -> Result<()> {
         let grid = pairs.n.div_ceil(two_level_scatter::SPEC.threads);
-        let keys = pairs.keys.arg("keys", stream)?;
-        let values = pairs.values.arg("values", stream)?;
+        let pairs = pairs.arg(stream)?;
         let starts = self.starts.view().arg("starts", stream)?;
         let offsets = self.offsets.view().arg("offsets", stream)?;
         let together = self.together.view_mut().arg("pairs", stream)?;
@@ -85,14 +75,20 @@ impl ByBucket {
             two_level_scatter::launch(
                 stream,
                 grid,
-                keys,
-                values,
-                pairs.n,
+                pairs,
                 self.bucket_of,
                 starts,
                 offsets,
                 together,
             )
         }
+    }
+    /// The pairs of the buckets as kernels take them.
+    pub fn arg(&self, stream: &Stream) -> Result<BucketsIn> {
+        Ok(BucketsIn {
+            starts: self.starts.view().arg("starts", stream)?,
+            counts: self.counts.view().arg("counts", stream)?,
+            pairs: self.together.view().arg("pairs", stream)?,
+        })
     }
 }

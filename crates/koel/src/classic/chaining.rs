@@ -7,10 +7,10 @@
 //! list: `load` pairs on average.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
+use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
-use koel_kernels::classic::chaining::{chaining_find, chaining_insert};
+use koel_kernels::classic::chaining::{ChainingMut, ChainingRef, chaining_find, chaining_insert};
 use koel_kernels::hash::Functions;
 
 /// Chaining with functions of a family.
@@ -78,15 +78,15 @@ fn attempt_build(
     let ((), seconds) = stream.time(|| {
         heads.view_mut().fill_bytes(0xFF, stream)?;
         let grid = n.div_ceil(chaining_insert::SPEC.threads);
-        let (keys, values) = (input.keys.arg("keys", stream)?, input.values.arg("values", stream)?);
-        let (heads, next) =
-            (heads.view_mut().arg("heads", stream)?, next.view_mut().arg("next", stream)?);
-        let pairs = pairs.view_mut().arg("pairs", stream)?;
+        let table = ChainingMut {
+            bucket_of,
+            heads: heads.view_mut().arg("heads", stream)?,
+            next: next.view_mut().arg("next", stream)?,
+            pairs: pairs.view_mut().arg("pairs", stream)?,
+        };
         // SAFETY: `n` keys, values, links and pairs; a head for each bucket, below which
         // `bucket_of` stays.
-        unsafe {
-            chaining_insert::launch(stream, grid, keys, values, n, bucket_of, heads, next, pairs)
-        }
+        unsafe { chaining_insert::launch(stream, grid, input.arg(stream)?, table) }
     })?;
     let table = Built { bucket_of, heads, next, pairs, report: BuildReport::default() };
     Ok(Outcome { table: Some(table), seconds })
@@ -103,26 +103,15 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } =
-            FindArgs::new(stream, &queries, &mut values, &mut found)?;
-        let grid = n.div_ceil(chaining_find::SPEC.threads);
-        let (heads, next) =
-            (self.heads.view().arg("heads", stream)?, self.next.view().arg("next", stream)?);
-        let pairs = self.pairs.view().arg("pairs", stream)?;
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
+        let grid = args.n.div_ceil(chaining_find::SPEC.threads);
+        let table = ChainingRef {
+            bucket_of: self.bucket_of,
+            heads: self.heads.view().arg("heads", stream)?,
+            next: self.next.view().arg("next", stream)?,
+            pairs: self.pairs.view().arg("pairs", stream)?,
+        };
         // SAFETY: `n` queries and answers; heads and links are indices of pairs, or the end.
-        unsafe {
-            chaining_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.bucket_of,
-                heads,
-                next,
-                pairs,
-                values,
-                found,
-            )
-        }
+        unsafe { chaining_find::launch(stream, grid, table, args) }
     }
 }

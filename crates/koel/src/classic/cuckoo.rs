@@ -2,11 +2,11 @@
 //! array of slots, looked up by the kernel of [`SingleLevel`](super::SingleLevel).
 use super::input::Pairs;
 use super::restarts::{self, Attempt};
-use super::{BuildReport, FindArgs, Table, cpu};
+use super::{BuildReport, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
-use koel_kernels::classic::single_level::{Lookup, StashKind, single_level_find};
-use koel_kernels::classic::{EMPTY, status};
+use koel_kernels::classic::single_level::{Lookup, SingleLevelRef, StashKind, single_level_find};
+use koel_kernels::classic::{CuckooMut, EMPTY, PairsIn, status};
 use koel_kernels::hash::Functions;
 
 /// The loads that the paper found practical, by number of functions: 2.1, 1.1, 1.03 and 1.02 slots
@@ -67,7 +67,7 @@ pub fn build(
     stream: &Stream,
     pairs: Pairs<'_>,
     functions: Functions,
-    insert: impl FnOnce(Pairs<'_>, ViewMut<'_, u64>, ViewMut<'_, u32>) -> Result<()>,
+    insert: impl FnOnce(PairsIn, CuckooMut) -> Result<()>,
 ) -> Result<restarts::Outcome<Built>> {
     let device = stream.device();
     let mut table = device.alloc::<u64>(functions.slots() as usize)?;
@@ -75,7 +75,9 @@ pub fn build(
     let ((), seconds) = stream.time(|| {
         table.view_mut().fill_bytes(0xFF, stream)?;
         status.view_mut().fill_bytes(0, stream)?;
-        insert(pairs, table.view_mut(), status.view_mut())
+        let slots = table.view_mut().arg("table", stream)?;
+        let status = status.view_mut().arg("status", stream)?;
+        insert(pairs.arg(stream)?, CuckooMut { functions, slots, status })
     })?;
     let status = status.download()?;
     let all_ones = status[status::ALL_ONES as usize];
@@ -112,7 +114,7 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
         if !stream.device().runs_kernels() {
             let rest = |key| (self.all_ones != 0 && key == u32::MAX).then_some(EMPTY);
             cpu::find(
@@ -126,30 +128,17 @@ impl Table for Built {
             );
             return Ok(());
         }
-        let FindArgs { n, queries, values, found } = args;
         let lookup = Lookup {
             stash_kind: StashKind::Array as u32,
             stash_slots: 0,
             all_ones: self.all_ones,
             stop_at_empty: 0,
         };
-        let grid = n.div_ceil(single_level_find::SPEC.threads);
-        let table = self.table.view().arg("table", stream)?;
+        let grid = args.n.div_ceil(single_level_find::SPEC.threads);
+        let slots = self.table.view().arg("table", stream)?;
+        let table = SingleLevelRef { functions: self.functions, lookup, slots, stash: slots };
         // SAFETY: `n` queries and answers; the table was built with these functions; of the stash
         // no slot is read.
-        unsafe {
-            single_level_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.functions,
-                lookup,
-                table,
-                table,
-                values,
-                found,
-            )
-        }
+        unsafe { single_level_find::launch(stream, grid, table, args) }
     }
 }

@@ -4,6 +4,7 @@ use crate::device::{Buffer, Stream, View};
 use crate::duplicates::first_duplicate;
 use crate::error::{Result, count32};
 use crate::primitives::{self, Compact};
+use koel_kernels::classic::PairsIn;
 use koel_kernels::classic::sorted::mark_kept;
 
 /// The pairs of a build.
@@ -12,6 +13,13 @@ pub(super) struct Pairs<'a> {
     pub keys: View<'a, u32>,
     pub values: View<'a, u32>,
     pub n: u32,
+}
+impl Pairs<'_> {
+    /// The same as kernels take them.
+    pub fn arg(&self, stream: &Stream) -> Result<PairsIn> {
+        let (keys, values) = (self.keys.arg("keys", stream)?, self.values.arg("values", stream)?);
+        Ok(PairsIn { keys, values, n: self.n })
+    }
 }
 
 /// Pairs in device memory, in the order of their keys.

@@ -10,12 +10,12 @@
 use super::by_bucket::ByBucket;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
+use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use crate::primitives::{self, Scan};
-use koel_kernels::classic::fks::{BUCKET_LIMIT, fks_build, fks_find, fks_square};
-use koel_kernels::classic::status;
+use koel_kernels::classic::fks::{BUCKET_LIMIT, FksRef, fks_build, fks_find, fks_square};
+use koel_kernels::classic::{BucketsOut, status};
 use koel_kernels::hash::Functions;
 
 /// The family of the first function.
@@ -159,20 +159,16 @@ impl Built {
     ) -> Result<()> {
         let count = self.seeds.len() as u32;
         let grid = count.div_ceil(fks_build::SPEC.threads);
-        let counts = by_bucket.counts.view().arg("counts", stream)?;
-        let starts = by_bucket.starts.view().arg("starts", stream)?;
+        let buckets = by_bucket.arg(stream)?;
         let places = self.places.view().arg("places", stream)?;
-        let together = by_bucket.together.view().arg("pairs", stream)?;
-        let table = self.table.view_mut().arg("table", stream)?;
-        let seeds = self.seeds.view_mut().arg("seeds", stream)?;
-        let status = status.view_mut().arg("status", stream)?;
+        let out = BucketsOut {
+            slots: self.table.view_mut().arg("table", stream)?,
+            seeds: self.seeds.view_mut().arg("seeds", stream)?,
+            status: status.view_mut().arg("status", stream)?,
+        };
         // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and their square in slots from
         // `places[b]`.
-        unsafe {
-            fks_build::launch(
-                stream, grid, count, seed, counts, starts, places, together, table, seeds, status,
-            )
-        }
+        unsafe { fks_build::launch(stream, grid, count, seed, buckets, places, out) }
     }
 }
 
@@ -187,27 +183,16 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } =
-            FindArgs::new(stream, &queries, &mut values, &mut found)?;
-        let grid = n.div_ceil(fks_find::SPEC.threads);
-        let (places, seeds) =
-            (self.places.view().arg("places", stream)?, self.seeds.view().arg("seeds", stream)?);
-        let table = self.table.view().arg("table", stream)?;
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
+        let grid = args.n.div_ceil(fks_find::SPEC.threads);
+        let table = FksRef {
+            bucket_of: self.bucket_of,
+            places: self.places.view().arg("places", stream)?,
+            seeds: self.seeds.view().arg("seeds", stream)?,
+            slots: self.table.view().arg("table", stream)?,
+            all_ones: self.all_ones,
+        };
         // SAFETY: `n` queries and answers; the buckets lie where `places` says.
-        unsafe {
-            fks_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.bucket_of,
-                self.all_ones,
-                places,
-                seeds,
-                table,
-                values,
-                found,
-            )
-        }
+        unsafe { fks_find::launch(stream, grid, table, args) }
     }
 }

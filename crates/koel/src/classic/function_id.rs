@@ -6,11 +6,13 @@
 //! finds its key reads 4 bytes more, anywhere. At most 2^29 pairs.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cuckoo};
+use super::{BuildReport, Family, Kind, Options, Table, cuckoo, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result};
-use koel_kernels::classic::function_id::{MAX_PAIRS, function_id_find, function_id_insert};
-use koel_kernels::classic::status;
+use koel_kernels::classic::function_id::{
+    FunctionIdRef, MAX_PAIRS, function_id_find, function_id_insert,
+};
+use koel_kernels::classic::{CuckooMut, status};
 use koel_kernels::hash::Functions;
 
 /// The table's functions.
@@ -94,22 +96,12 @@ impl FunctionId {
             values.view_mut().copy_from(pairs.values, stream)?;
             let grid = n.div_ceil(function_id_insert::SPEC.threads);
             let keys = pairs.keys.arg("keys", stream)?;
-            let (table, status) =
-                (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
+            let slots = table.view_mut().arg("table", stream)?;
+            let status = status.view_mut().arg("status", stream)?;
+            let table = CuckooMut { functions, slots, status };
             // SAFETY: `n` keys, at most 2^29; the functions stay below the number of slots;
             // `status::WORDS` words.
-            unsafe {
-                function_id_insert::launch(
-                    stream,
-                    grid,
-                    keys,
-                    n,
-                    functions,
-                    max_exchanges,
-                    table,
-                    status,
-                )
-            }
+            unsafe { function_id_insert::launch(stream, grid, keys, n, max_exchanges, table) }
         })?;
         let built = Built { functions, table, values, report: BuildReport::default() };
         Ok(Outcome {
@@ -130,24 +122,14 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } =
-            FindArgs::new(stream, &queries, &mut values, &mut found)?;
-        let grid = n.div_ceil(function_id_find::SPEC.threads);
-        let (table, pair_values) =
-            (self.table.view().arg("table", stream)?, self.values.view().arg("values", stream)?);
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
+        let grid = args.n.div_ceil(function_id_find::SPEC.threads);
+        let table = FunctionIdRef {
+            functions: self.functions,
+            slots: self.table.view().arg("table", stream)?,
+            values: self.values.view().arg("values", stream)?,
+        };
         // SAFETY: `n` queries and answers; the table holds indices of the values.
-        unsafe {
-            function_id_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.functions,
-                table,
-                pair_values,
-                values,
-                found,
-            )
-        }
+        unsafe { function_id_find::launch(stream, grid, table, args) }
     }
 }

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
+use koel_kernels::classic::ListQueries;
 use koel_kernels::hash::mix::splitmix_at;
-use koel_simt::{Buf, In};
 
 /// A finished table.
 pub trait ListTable: Send + Sync {
@@ -150,25 +150,16 @@ pub(super) fn until_built<T>(
     })
 }
 
-/// The arguments that every lookup has.
-pub(super) struct ListArgs {
-    pub n: u32,
-    pub queries: In<u32>,
-    pub starts: Buf<u32>,
-    pub counts: Buf<u32>,
-}
-impl ListArgs {
-    /// Checks lengths and devices.
-    pub fn new(
-        stream: &Stream,
-        queries: &View<'_, u32>,
-        starts: &mut ViewMut<'_, u32>,
-        counts: &mut ViewMut<'_, u32>,
-    ) -> Result<ListArgs> {
-        check_length("starts", starts.len(), "queries", queries.len())?;
-        check_length("counts", counts.len(), "queries", queries.len())?;
-        let n = count32("queries", queries.len())?;
-        let (queries, starts) = (queries.arg("queries", stream)?, starts.arg("starts", stream)?);
-        Ok(ListArgs { n, queries, starts, counts: counts.arg("counts", stream)? })
-    }
+/// The queries of a lookup as kernels take them. Checks lengths and devices.
+pub(super) fn find_args(
+    stream: &Stream,
+    queries: &View<'_, u32>,
+    starts: &mut ViewMut<'_, u32>,
+    counts: &mut ViewMut<'_, u32>,
+) -> Result<ListQueries> {
+    check_length("starts", starts.len(), "queries", queries.len())?;
+    check_length("counts", counts.len(), "queries", queries.len())?;
+    let n = count32("queries", queries.len())?;
+    let (keys, starts) = (queries.arg("queries", stream)?, starts.arg("starts", stream)?);
+    Ok(ListQueries { keys, starts, counts: counts.arg("counts", stream)?, n })
 }

@@ -36,8 +36,8 @@ pub use bucketed::Bucketed;
 pub use chaining::Chaining;
 pub use fks::Fks;
 pub use function_id::FunctionId;
+use koel_kernels::classic::Queries;
 pub use koel_kernels::hash::Family;
-use koel_simt::{Buf, In};
 pub use lists::{ListKind, ListTable, Listed, list_kinds};
 pub use multi_value::{SingleLevelMulti, SortedMulti};
 pub use perfect_spatial::PerfectSpatial;
@@ -168,25 +168,16 @@ pub fn kinds() -> &'static [&'static dyn Kind] {
     ]
 }
 
-/// The arguments that every lookup has.
-struct FindArgs {
-    n: u32,
-    queries: In<u32>,
-    values: Buf<u32>,
-    found: Buf<u8>,
-}
-impl FindArgs {
-    /// Checks lengths and devices.
-    fn new(
-        stream: &Stream,
-        queries: &View<'_, u32>,
-        values: &mut ViewMut<'_, u32>,
-        found: &mut ViewMut<'_, u8>,
-    ) -> Result<FindArgs> {
-        check_length("values", values.len(), "queries", queries.len())?;
-        check_length("found", found.len(), "queries", queries.len())?;
-        let n = count32("queries", queries.len())?;
-        let (queries, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
-        Ok(FindArgs { n, queries, values, found: found.arg("found", stream)? })
-    }
+/// The queries of a lookup as kernels take them. Checks lengths and devices.
+fn find_args(
+    stream: &Stream,
+    queries: &View<'_, u32>,
+    values: &mut ViewMut<'_, u32>,
+    found: &mut ViewMut<'_, u8>,
+) -> Result<Queries> {
+    check_length("values", values.len(), "queries", queries.len())?;
+    check_length("found", found.len(), "queries", queries.len())?;
+    let n = count32("queries", queries.len())?;
+    let (keys, values) = (queries.arg("queries", stream)?, values.arg("values", stream)?);
+    Ok(Queries { keys, values, found: found.arg("found", stream)?, n })
 }

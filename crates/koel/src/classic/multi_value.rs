@@ -8,12 +8,15 @@
 //!
 //! Memory: 4 bytes a value, 4 a distinct key, and the table of the distinct keys (8 / load each;
 //! the yardstick: 8). A lookup is one in that table, and 8 bytes side by side.
-use super::lists::{self, ListArgs, ListKind, ListTable, Listed};
+use super::lists::{self, ListKind, ListTable, Listed};
 use super::{BuildReport, Duplicates, Kind, Options, SingleLevel, Sorted, Table};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::primitives::{self, Scan};
-use koel_kernels::classic::multi_value::{multi_value_heads, multi_value_list, multi_value_places};
+use koel_kernels::classic::ListQueries;
+use koel_kernels::classic::multi_value::{
+    DistinctOut, multi_value_heads, multi_value_list, multi_value_places,
+};
 
 /// Values by sorting, keys by hashing.
 #[derive(Clone, Copy, Debug)]
@@ -111,16 +114,15 @@ fn build(
         let grid = n.div_ceil(multi_value_list::SPEC.threads).max(1);
         let (keys, heads) =
             (sorted_keys.view().arg("keys", stream)?, heads.view().arg("heads", stream)?);
-        let (numbers, unique) =
-            (numbers.view().arg("numbers", stream)?, unique.view_mut().arg("unique", stream)?);
-        let (ids, places) =
-            (ids.view_mut().arg("ids", stream)?, places.view_mut().arg("places", stream)?);
+        let numbers = numbers.view().arg("numbers", stream)?;
+        let out = DistinctOut {
+            keys: unique.view_mut().arg("unique", stream)?,
+            ids: ids.view_mut().arg("ids", stream)?,
+            places: places.view_mut().arg("places", stream)?,
+            count: distinct,
+        };
         // SAFETY: `n` keys, marks and numbers, which are below `distinct`; one place more.
-        unsafe {
-            multi_value_list::launch(
-                stream, grid, keys, n, heads, numbers, distinct, unique, ids, places,
-            )
-        }
+        unsafe { multi_value_list::launch(stream, grid, keys, n, heads, numbers, out) }
     })?;
     let options =
         Options { load: Some(load), duplicates: Duplicates::Unchecked, ..options.clone() };
@@ -146,11 +148,11 @@ impl ListTable for Built {
         mut starts: ViewMut<'_, u32>,
         mut counts: ViewMut<'_, u32>,
     ) -> Result<()> {
-        ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
+        lists::find_args(stream, &queries, &mut starts, &mut counts)?;
         let mut found = stream.device().alloc::<u8>(queries.len())?;
         self.numbers.find_into(stream, queries, starts.reborrow(), found.view_mut())?;
-        let ListArgs { n, starts, counts, .. } =
-            ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
+        let ListQueries { n, starts, counts, .. } =
+            lists::find_args(stream, &queries, &mut starts, &mut counts)?;
         let (found, places) =
             (found.view().arg("found", stream)?, self.places.view().arg("places", stream)?);
         let grid = n.div_ceil(multi_value_places::SPEC.threads);

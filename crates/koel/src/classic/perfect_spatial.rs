@@ -17,10 +17,12 @@
 //! offsets may differ.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
+use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result};
-use koel_kernels::classic::perfect_spatial::{Domain, max_side, perfect_spatial_find};
+use koel_kernels::classic::perfect_spatial::{
+    Domain, PerfectSpatialRef, max_side, perfect_spatial_find,
+};
 use koel_kernels::classic::{EMPTY, key_of, pair};
 use koel_kernels::hash::mix::splitmix_at;
 use rayon::prelude::*;
@@ -308,25 +310,15 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } =
-            FindArgs::new(stream, &queries, &mut values, &mut found)?;
-        let grid = n.div_ceil(perfect_spatial_find::SPEC.threads);
-        let offsets = self.offsets.view().arg("offsets", stream)?;
-        let table = self.table.view().arg("table", stream)?;
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
+        let grid = args.n.div_ceil(perfect_spatial_find::SPEC.threads);
+        let table = PerfectSpatialRef {
+            domain: self.domain,
+            offsets: self.offsets.view().arg("offsets", stream)?,
+            slots: self.table.view().arg("table", stream)?,
+            all_ones: self.all_ones,
+        };
         // SAFETY: `n` queries and answers; the tables have the sides that the domain says.
-        unsafe {
-            perfect_spatial_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.domain,
-                self.all_ones,
-                offsets,
-                table,
-                values,
-                found,
-            )
-        }
+        unsafe { perfect_spatial_find::launch(stream, grid, table, args) }
     }
 }

@@ -11,11 +11,11 @@
 //! load)`, anywhere.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, FindArgs, Kind, Options, Table};
+use super::{BuildReport, Family, Kind, Options, Table, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 pub use koel_kernels::classic::probing::Sequence;
-use koel_kernels::classic::probing::{Probes, probing_find, probing_insert};
+use koel_kernels::classic::probing::{Probes, ProbingRef, probing_find, probing_insert};
 use koel_kernels::classic::status;
 use koel_kernels::hash::Functions;
 
@@ -113,13 +113,12 @@ impl Probing {
             table.view_mut().fill_bytes(0xFF, stream)?;
             status.view_mut().fill_bytes(0, stream)?;
             let grid = n.div_ceil(probing_insert::SPEC.threads);
-            let (keys, values) =
-                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let pairs = pairs.arg(stream)?;
             let (table, status) =
                 (table.view_mut().arg("table", stream)?, status.view_mut().arg("status", stream)?);
             // SAFETY: `n` keys and values; `slots` slots, below which every probe stays;
             // `status::WORDS` words.
-            unsafe { probing_insert::launch(stream, grid, keys, values, n, probes, table, status) }
+            unsafe { probing_insert::launch(stream, grid, pairs, probes, table, status) }
         })?;
         let status = status.download()?;
         let all_ones = status[status::ALL_ONES as usize];
@@ -146,24 +145,12 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } =
-            FindArgs::new(stream, &queries, &mut values, &mut found)?;
-        let grid = n.div_ceil(probing_find::SPEC.threads);
-        let table = self.table.view().arg("table", stream)?;
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
+        let grid = args.n.div_ceil(probing_find::SPEC.threads);
+        let slots = self.table.view().arg("table", stream)?;
+        let table = ProbingRef { probes: self.probes, slots, all_ones: self.all_ones };
         // SAFETY: `n` queries and answers; the table was built with these probes.
-        unsafe {
-            probing_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.probes,
-                self.all_ones,
-                table,
-                values,
-                found,
-            )
-        }
+        unsafe { probing_find::launch(stream, grid, table, args) }
     }
 }
 

@@ -88,21 +88,14 @@ impl RandomWalk {
             random_start: self.random_start.into(),
             record: exchanges.is_some().into(),
         };
-        cuckoo::build(stream, pairs, functions, |pairs, mut table, mut status| {
+        cuckoo::build(stream, pairs, functions, |pairs, table| {
             let grid = pairs.n.div_ceil(random_walk_insert::SPEC.threads);
-            let (keys, values) =
-                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
             let mut nothing = stream.device().alloc::<u32>(0)?;
             let exchanges =
                 exchanges.unwrap_or(&mut nothing).view_mut().arg("exchanges", stream)?;
-            let (table, status) = (table.arg("table", stream)?, status.arg("status", stream)?);
             // SAFETY: `n` keys and values, and as many exchanges if they are recorded; the
             // functions stay below the number of slots; `status::WORDS` words.
-            unsafe {
-                random_walk_insert::launch(
-                    stream, grid, keys, values, pairs.n, functions, walk, table, exchanges, status,
-                )
-            }
+            unsafe { random_walk_insert::launch(stream, grid, pairs, walk, table, exchanges) }
         })
     }
 }

@@ -9,16 +9,16 @@
 //! how many they are is not known before; of the compacting table 8 / load, and 4 a distinct key. A
 //! lookup reads one to four slots.
 use super::input::Pairs;
-use super::lists::{self, ListArgs, ListKind, ListTable, Listed};
+use super::lists::{self, ListKind, ListTable, Listed};
 use super::restarts::{Attempt, Outcome};
 use super::{BuildReport, Family, Options, cuckoo};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::primitives::Scan;
 use koel_kernels::classic::set::{
-    compacting_find, compacting_number, set_clean, set_find, set_insert,
+    CompactingRef, SetRef, compacting_find, compacting_number, set_clean, set_find, set_insert,
 };
-use koel_kernels::classic::status;
+use koel_kernels::classic::{CuckooMut, status};
 use koel_kernels::hash::Functions;
 
 /// Which keys there are.
@@ -54,18 +54,17 @@ fn attempt(
     let ((), seconds) = stream.time(|| {
         table.view_mut().fill_bytes(0xFF, stream)?;
         status.view_mut().fill_bytes(0, stream)?;
-        let table = table.view_mut().arg("table", stream)?;
+        let slots = table.view_mut().arg("table", stream)?;
         let (keys, status) =
             (pairs.keys.arg("keys", stream)?, status.view_mut().arg("status", stream)?);
+        let table = CuckooMut { functions, slots, status };
         let grid = n.div_ceil(set_insert::SPEC.threads);
         // SAFETY: `n` keys; the functions stay below the number of slots; `status::WORDS` words.
-        unsafe {
-            set_insert::launch(stream, grid, keys, n, functions, max_exchanges, table, status)
-        }?;
+        unsafe { set_insert::launch(stream, grid, keys, n, max_exchanges, table) }?;
         let present = present.view_mut().arg("present", stream)?;
         let grid = functions.slots().div_ceil(set_clean::SPEC.threads);
         // SAFETY: as many marks as slots.
-        unsafe { set_clean::launch(stream, grid, functions, table, present) }
+        unsafe { set_clean::launch(stream, grid, functions, slots, present) }
     })?;
     let status = status.download()?;
     let all_ones = status[status::ALL_ONES as usize];
@@ -142,15 +141,13 @@ impl ListTable for BuiltSet {
         mut starts: ViewMut<'_, u32>,
         mut counts: ViewMut<'_, u32>,
     ) -> Result<()> {
-        let ListArgs { n, queries, starts, counts } =
-            ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
+        let args = lists::find_args(stream, &queries, &mut starts, &mut counts)?;
         let (functions, all_ones) = (self.keys.functions, self.keys.all_ones);
-        let table = self.keys.table.view().arg("table", stream)?;
-        let grid = n.div_ceil(set_find::SPEC.threads);
+        let slots = self.keys.table.view().arg("table", stream)?;
+        let table = SetRef { functions, slots, all_ones };
+        let grid = args.n.div_ceil(set_find::SPEC.threads);
         // SAFETY: `n` queries and answers; the table was built with these functions.
-        unsafe {
-            set_find::launch(stream, grid, queries, n, functions, all_ones, table, starts, counts)
-        }
+        unsafe { set_find::launch(stream, grid, table, args) }
     }
 }
 
@@ -214,25 +211,15 @@ impl ListTable for BuiltCompacting {
         mut starts: ViewMut<'_, u32>,
         mut counts: ViewMut<'_, u32>,
     ) -> Result<()> {
-        let ListArgs { n, queries, starts, counts } =
-            ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
-        let (last, grid) =
-            ((self.unique.len() as u32).wrapping_sub(1), n.div_ceil(compacting_find::SPEC.threads));
-        let entries = self.entries.view().arg("entries", stream)?;
+        let args = lists::find_args(stream, &queries, &mut starts, &mut counts)?;
+        let grid = args.n.div_ceil(compacting_find::SPEC.threads);
+        let table = CompactingRef {
+            functions: self.functions,
+            slots: self.entries.view().arg("entries", stream)?,
+            all_ones: self.all_ones,
+            last: (self.unique.len() as u32).wrapping_sub(1),
+        };
         // SAFETY: `n` queries and answers; the entries were placed with these functions.
-        unsafe {
-            compacting_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.functions,
-                self.all_ones,
-                last,
-                entries,
-                starts,
-                counts,
-            )
-        }
+        unsafe { compacting_find::launch(stream, grid, table, args) }
     }
 }

@@ -11,15 +11,15 @@
 //! `functions` slots.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
+use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Error, Result, count32};
 pub use koel_kernels::classic::single_level::{Coinciding, StashKind};
 use koel_kernels::classic::single_level::{
-    Insertion, Lookup, find_outside, next_slot, put_into_stash, single_level_find,
+    Insertion, Lookup, SingleLevelRef, find_outside, next_slot, put_into_stash, single_level_find,
     single_level_insert,
 };
-use koel_kernels::classic::status;
+use koel_kernels::classic::{CuckooMut, status};
 use koel_kernels::hash::Functions;
 use koel_simt::{Arg, Buf};
 use std::sync::Mutex;
@@ -174,8 +174,7 @@ impl SingleLevel {
             table.view_mut().fill_bytes(0xFF, stream)?;
             stash.view_mut().fill_bytes(0xFF, stream)?;
             status.view_mut().fill_bytes(0, stream)?;
-            let (keys, values) =
-                (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+            let input = pairs.arg(stream)?;
             if !device.runs_kernels() {
                 insert_on_cpu(
                     stream,
@@ -188,9 +187,10 @@ impl SingleLevel {
                 );
                 return Ok(());
             }
-            let table = table.view_mut().arg("table", stream)?;
+            let slots = table.view_mut().arg("table", stream)?;
             let stash = stash.view_mut().arg("stash", stream)?;
             let status = status.view_mut().arg("status", stream)?;
+            let table = CuckooMut { functions, slots, status };
             // Few pairs need all threads.
             let each = if pairs.n < 1 << 21 { 1 } else { 2 };
             let grid = pairs.n.div_ceil(single_level_insert::SPEC.threads * each);
@@ -198,10 +198,7 @@ impl SingleLevel {
             // has the slots that its kind uses for `stash_room` pairs; `status::WORDS`
             // words.
             unsafe {
-                single_level_insert::launch(
-                    stream, grid, keys, values, pairs.n, each, functions, insertion, table, stash,
-                    status,
-                )
+                single_level_insert::launch(stream, grid, input, each, insertion, table, stash)
             }
         })?;
         let status = status.download()?;
@@ -282,8 +279,8 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
-        let (table, stash) =
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
+        let (slots, stash) =
             (self.table.view().arg("table", stream)?, self.stash.view().arg("stash", stream)?);
         if !stream.device().runs_kernels() {
             // SAFETY: this device's memory is the host's, and the buffer, which is borrowed here,
@@ -301,23 +298,11 @@ impl Table for Built {
             );
             return Ok(());
         }
-        let FindArgs { n, queries, values, found } = args;
-        let grid = n.div_ceil(single_level_find::SPEC.threads);
+        let (functions, lookup) = (self.functions, self.lookup);
+        let table = SingleLevelRef { functions, lookup, slots, stash };
+        let grid = args.n.div_ceil(single_level_find::SPEC.threads);
         // SAFETY: `n` queries and answers; the table and the stash are those that were built with
         // these parameters.
-        unsafe {
-            single_level_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.functions,
-                self.lookup,
-                table,
-                stash,
-                values,
-                found,
-            )
-        }
+        unsafe { single_level_find::launch(stream, grid, table, args) }
     }
 }

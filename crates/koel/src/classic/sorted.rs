@@ -2,7 +2,7 @@
 //!
 //! Memory: 8 bytes a pair. A lookup reads about `lg n` keys.
 use super::duplicates::{self, Distinct};
-use super::{BuildReport, Duplicates, FindArgs, Kind, Options, Table, input};
+use super::{BuildReport, Duplicates, Kind, Options, Table, find_args, input};
 use crate::device::{Stream, View, ViewMut};
 use crate::error::Result;
 use koel_kernels::classic::sorted::sorted_find;
@@ -70,15 +70,10 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let FindArgs { n, queries, values, found } =
-            FindArgs::new(stream, &queries, &mut values, &mut found)?;
-        let grid = n.div_ceil(sorted_find::SPEC.threads);
-        let pairs = self.pairs.pairs();
-        let (keys, pair_values) =
-            (pairs.keys.arg("keys", stream)?, pairs.values.arg("pair values", stream)?);
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
+        let grid = args.n.div_ceil(sorted_find::SPEC.threads);
+        let pairs = self.pairs.pairs().arg(stream)?;
         // SAFETY: `n` queries and answers; `pairs.n` sorted keys with their values.
-        unsafe {
-            sorted_find::launch(stream, grid, queries, n, keys, pair_values, pairs.n, values, found)
-        }
+        unsafe { sorted_find::launch(stream, grid, pairs, args) }
     }
 }

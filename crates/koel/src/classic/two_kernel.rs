@@ -11,12 +11,12 @@
 //! three slots of a bucket.
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
+use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use koel_kernels::classic::two_kernel::{
-    MAX_EVICTIONS, NOWHERE, SLOTS, next_slot, two_kernel_build, two_kernel_distribute,
-    two_kernel_find,
+    MAX_EVICTIONS, NOWHERE, SLOTS, TwoKernelRef, next_slot, two_kernel_build,
+    two_kernel_distribute, two_kernel_find,
 };
 use koel_kernels::classic::{EMPTY, key_of, status};
 use koel_kernels::hash::Functions;
@@ -94,16 +94,14 @@ fn attempt_build(
         counts.view_mut().fill_bytes(0, stream)?;
         status.view_mut().fill_bytes(0, stream)?;
         let grid = n.div_ceil(two_kernel_distribute::SPEC.threads);
-        let (keys, values) = (pairs.keys.arg("keys", stream)?, pairs.values.arg("values", stream)?);
+        let pairs = pairs.arg(stream)?;
         let (counts, buckets) =
             (counts.view_mut().arg("counts", stream)?, buckets.view_mut().arg("buckets", stream)?);
         let status = status.view_mut().arg("status", stream)?;
         // SAFETY: `n` keys and values; one count and 512 slots a bucket, below which `bucket_of`
         // stays; the kernel checks that a bucket is not full.
         unsafe {
-            two_kernel_distribute::launch(
-                stream, grid, keys, values, n, bucket_of, counts, buckets, status,
-            )
+            two_kernel_distribute::launch(stream, grid, pairs, bucket_of, counts, buckets, status)
         }
     })?;
     if status.download()?[status::FAILED as usize] != 0 {
@@ -209,7 +207,7 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
         let (bucket_of, functions, all_ones) = (self.bucket_of, self.functions, self.all_ones);
         if !stream.device().runs_kernels() {
             let rest = |key| (all_ones != 0 && key == u32::MAX).then_some(EMPTY);
@@ -224,14 +222,10 @@ impl Table for Built {
             );
             return Ok(());
         }
-        let FindArgs { n, queries, values, found } = args;
-        let grid = n.div_ceil(two_kernel_find::SPEC.threads);
-        let buckets = self.buckets.view().arg("buckets", stream)?;
+        let grid = args.n.div_ceil(two_kernel_find::SPEC.threads);
+        let slots = self.buckets.view().arg("buckets", stream)?;
+        let table = TwoKernelRef { bucket_of, functions, slots, all_ones };
         // SAFETY: `n` queries and answers; the buckets were built with these functions.
-        unsafe {
-            two_kernel_find::launch(
-                stream, grid, queries, n, bucket_of, functions, all_ones, buckets, values, found,
-            )
-        }
+        unsafe { two_kernel_find::launch(stream, grid, table, args) }
     }
 }

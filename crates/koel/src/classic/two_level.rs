@@ -10,14 +10,15 @@
 use super::by_bucket::ByBucket;
 use super::input::Pairs;
 use super::restarts::{self, Attempt, Outcome};
-use super::{BuildReport, Family, FindArgs, Kind, Options, Table, cpu};
+use super::{BuildReport, Family, Kind, Options, Table, cpu, find_args};
 use crate::device::{Buffer, Stream, View, ViewMut};
 use crate::error::{Result, count32};
 use crate::primitives::Scan;
 use koel_kernels::classic::two_level::{
-    Inner, MAX_SEEDS, SUB_TABLES, two_level_build_512, two_level_build_1024, two_level_find,
+    Inner, MAX_SEEDS, SUB_TABLES, TwoLevelRef, two_level_build_512, two_level_build_1024,
+    two_level_find,
 };
-use koel_kernels::classic::{EMPTY, key_of, status};
+use koel_kernels::classic::{BucketsOut, EMPTY, key_of, status};
 use koel_kernels::hash::Functions;
 use rayon::prelude::*;
 
@@ -158,28 +159,24 @@ impl Built {
         by_bucket: &ByBucket,
         status: &mut Buffer<u32>,
     ) -> Result<()> {
-        let (inner, buckets) = (self.inner, self.inner.buckets);
+        let (inner, grid) = (self.inner, self.inner.buckets);
         if !stream.device().runs_kernels() {
             build_on_cpu(stream, inner, by_bucket, &mut self.table, &mut self.seeds, status);
             return Ok(());
         }
-        let starts = by_bucket.starts.view().arg("starts", stream)?;
-        let counts = by_bucket.counts.view().arg("counts", stream)?;
-        let together = by_bucket.together.view().arg("pairs", stream)?;
-        let table = self.table.view_mut().arg("table", stream)?;
-        let seeds = self.seeds.view_mut().arg("seeds", stream)?;
-        let status = status.view_mut().arg("status", stream)?;
+        let buckets = by_bucket.arg(stream)?;
+        let out = BucketsOut {
+            slots: self.table.view_mut().arg("table", stream)?,
+            seeds: self.seeds.view_mut().arg("seeds", stream)?,
+            status: status.view_mut().arg("status", stream)?,
+        };
         // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, no more than the block has
         // threads; the table has three sub-tables a bucket.
         unsafe {
             if limit == 512 {
-                two_level_build_512::launch(
-                    stream, buckets, inner, starts, counts, together, table, seeds, status,
-                )
+                two_level_build_512::launch(stream, grid, inner, buckets, out)
             } else {
-                two_level_build_1024::launch(
-                    stream, buckets, inner, starts, counts, together, table, seeds, status,
-                )
+                two_level_build_1024::launch(stream, grid, inner, buckets, out)
             }
         }
     }
@@ -276,7 +273,7 @@ impl Table for Built {
         mut values: ViewMut<'_, u32>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        let args = FindArgs::new(stream, &queries, &mut values, &mut found)?;
+        let args = find_args(stream, &queries, &mut values, &mut found)?;
         let (bucket_of, inner, all_ones) = (self.bucket_of, self.inner, self.all_ones);
         if !stream.device().runs_kernels() {
             let seeds = self.seeds.host().unwrap_or_default();
@@ -292,15 +289,11 @@ impl Table for Built {
             );
             return Ok(());
         }
-        let FindArgs { n, queries, values, found } = args;
-        let grid = n.div_ceil(two_level_find::SPEC.threads);
-        let (seeds, table) =
+        let grid = args.n.div_ceil(two_level_find::SPEC.threads);
+        let (seeds, slots) =
             (self.seeds.view().arg("seeds", stream)?, self.table.view().arg("table", stream)?);
+        let table = TwoLevelRef { bucket_of, inner, seeds, slots, all_ones };
         // SAFETY: `n` queries and answers; the table was built with these functions.
-        unsafe {
-            two_level_find::launch(
-                stream, grid, queries, n, bucket_of, inner, all_ones, seeds, table, values, found,
-            )
-        }
+        unsafe { two_level_find::launch(stream, grid, table, args) }
     }
 }

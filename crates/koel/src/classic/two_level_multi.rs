@@ -10,7 +10,7 @@
 //! each entry of the list. A lookup reads its bucket's seed and one to three slots.
 use super::by_bucket::ByBucket;
 use super::input::Pairs;
-use super::lists::{self, ListArgs, ListKind, ListTable, Listed};
+use super::lists::{self, ListKind, ListTable, Listed};
 use super::restarts::{Attempt, Outcome};
 use super::{BuildReport, Family, Options};
 use crate::device::{Buffer, Stream, View, ViewMut};
@@ -18,7 +18,8 @@ use crate::error::{Result, count32};
 use crate::primitives::Scan;
 use koel_kernels::classic::two_level::{Inner, MAX_SEEDS, SUB_TABLES};
 use koel_kernels::classic::two_level_multi::{
-    two_level_multi_build, two_level_multi_find, two_level_multi_number, two_level_multi_present,
+    MultiOut, TwoLevelMultiRef, two_level_multi_build, two_level_multi_find,
+    two_level_multi_number, two_level_multi_present,
 };
 use koel_kernels::classic::{key_of, status, value_of};
 use koel_kernels::hash::Functions;
@@ -204,26 +205,22 @@ impl Built {
         by_bucket: &ByBucket,
         status: &mut Buffer<u32>,
     ) -> Result<()> {
-        let (inner, buckets) = (self.inner, self.inner.buckets);
+        let (inner, grid) = (self.inner, self.inner.buckets);
         if !stream.device().runs_kernels() {
             self.build_on_cpu(stream, by_bucket, status);
             return Ok(());
         }
-        let starts = by_bucket.starts.view().arg("starts", stream)?;
-        let counts = by_bucket.counts.view().arg("counts", stream)?;
-        let together = by_bucket.together.view().arg("pairs", stream)?;
-        let keys = self.keys.view_mut().arg("keys", stream)?;
-        let places = self.places.view_mut().arg("places", stream)?;
-        let list = self.list.view_mut().arg("list", stream)?;
-        let seeds = self.seeds.view_mut().arg("seeds", stream)?;
-        let status = status.view_mut().arg("status", stream)?;
+        let buckets = by_bucket.arg(stream)?;
+        let out = MultiOut {
+            keys: self.keys.view_mut().arg("keys", stream)?,
+            places: self.places.view_mut().arg("places", stream)?,
+            values: self.list.view_mut().arg("list", stream)?,
+            seeds: self.seeds.view_mut().arg("seeds", stream)?,
+            status: status.view_mut().arg("status", stream)?,
+        };
         // SAFETY: bucket `b` has `counts[b]` pairs from `starts[b]`, and its values lie there too;
         // three sub-tables a bucket.
-        unsafe {
-            two_level_multi_build::launch(
-                stream, buckets, inner, starts, counts, together, keys, places, list, seeds, status,
-            )
-        }
+        unsafe { two_level_multi_build::launch(stream, grid, inner, buckets, out) }
     }
     /// The block's work on the CPU: the same functions and seeds, distinct keys inserted one after
     /// another.
@@ -325,27 +322,16 @@ impl ListTable for Built {
         mut starts: ViewMut<'_, u32>,
         mut counts: ViewMut<'_, u32>,
     ) -> Result<()> {
-        let ListArgs { n, queries, starts, counts } =
-            ListArgs::new(stream, &queries, &mut starts, &mut counts)?;
-        let grid = n.div_ceil(two_level_multi_find::SPEC.threads);
-        let (seeds, keys) =
-            (self.seeds.view().arg("seeds", stream)?, self.keys.view().arg("keys", stream)?);
-        let places = self.places.view().arg("places", stream)?;
+        let args = lists::find_args(stream, &queries, &mut starts, &mut counts)?;
+        let grid = args.n.div_ceil(two_level_multi_find::SPEC.threads);
+        let table = TwoLevelMultiRef {
+            bucket_of: self.bucket_of,
+            inner: self.inner,
+            seeds: self.seeds.view().arg("seeds", stream)?,
+            keys: self.keys.view().arg("keys", stream)?,
+            places: self.places.view().arg("places", stream)?,
+        };
         // SAFETY: `n` queries and answers; the table was built with these functions.
-        unsafe {
-            two_level_multi_find::launch(
-                stream,
-                grid,
-                queries,
-                n,
-                self.bucket_of,
-                self.inner,
-                seeds,
-                keys,
-                places,
-                starts,
-                counts,
-            )
-        }
+        unsafe { two_level_multi_find::launch(stream, grid, table, args) }
     }
 }

@@ -11,14 +11,12 @@ pub mod reduce;
 
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
-use crate::map::{Key, MapOptions};
+use crate::map::{Key, MapOptions, Value};
 use crate::primitives::Runs;
 pub use index::{Index, IndexBuilder, NO_ID, group_counts};
-use koel_kernels::groups::{self as kernels, LONG, MultiTable, QUERIES, THREADS};
-use koel_kernels::map::build::Source;
-use koel_kernels::map::layout::{Number, Shape};
-use koel_kernels::map::of_groups::{self, Ordered};
-use koel_simt::{Buf, In};
+pub use koel_kernels::groups::MultiMapRef;
+use koel_kernels::groups::{self as kernels, LONG, QUERIES, Retrieval, THREADS};
+use koel_simt::{Arg, Word};
 pub use multi_map::{MultiMap, MultiMapBuilder, MultiMapOptions, Retrieved, Retriever, ValueOrder};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -47,94 +45,9 @@ impl IndexOptions {
     }
 }
 
-macro_rules! grouped { ($(#[$of_trait:meta])* $trait:ident; $($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),*): $module:ident $u32:ident $u64:ident;)*) => {
-    $(#[$of_trait])*
-    #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
-    pub trait $trait: GroupKey + Number {
-        $(
-            $(#[$doc])*
-            ///
-            /// # Safety
-            /// The arguments must fit the kernel.
-            unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()>;
-        )*
-    }
-    grouped!(@of $trait u32 $($f($($arg: $of),*): $module $u32;)*);
-    grouped!(@of $trait u64 $($f($($arg: $of),*): $module $u64;)*);
-};
-    (@of $trait:ident $t:ident $($f:ident($($arg:ident: $of:ty),*): $module:ident $kernel:ident;)*) => {
-        impl $trait for $t {
-            $(unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of),*) -> Result<()> {
-                // SAFETY: the caller's.
-                unsafe { $module::$kernel::launch(stream, grid, $($arg),*) }
-            })*
-        }
-    };
-}
-grouped! {
-    /// Keys and values of groups: `u32`, `u64`. Each function launches a kernel.
-    Grouped;
-    /// The values of groups.
-    retrieve(
-        n: u32, begins: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>, rest: Buf<u32>
-    ): kernels retrieve_u32 retrieve_u64;
-    /// Those of long groups beyond what that writes.
-    retrieve_rest(
-        n: u32, begins: In<u32>, offsets: In<u64>, room: u64, held: u32, values: In<Self>, out: Buf<Self>, rest: In<u32>
-    ): kernels retrieve_rest_u32 retrieve_rest_u64;
-    /// Couples of equal keys in a sample.
-    sample(n: u32, keys: In<Self>, couples: Buf<u32>): kernels group_sample_u32 group_sample_u64;
-    /// The table of groups in the order of partitions.
-    of_groups(
-        shape: Shape, source: Source, ordered: Ordered, keys: In<Self>, starts: In<u32>, offsets: In<u32>, firsts: In<u32>,
-        keys_kept: Buf<Self>, starts_kept: Buf<u32>, slots: Buf<u64>, stash: Buf<u64>, contested: Buf<u64>, build_state: Buf<u32>
-    ): of_groups map_of_groups map_of_groups_u64;
-    /// Groups in the order of partitions, brought together.
-    bring_groups(
-        ordered: Ordered, keys: In<Self>, starts: In<u32>, offsets: In<u32>, firsts: In<u32>, keys_kept: Buf<Self>, starts_kept: Buf<u32>
-    ): of_groups map_bring_groups map_bring_groups_u64;
-}
-
 /// Keys of numbered groups: `u32`, `u64`, `u128`.
-pub trait GroupKey: Element + Default {
-    /// The keys of groups: launches a kernel.
-    ///
-    /// # Safety
-    /// The arguments must fit the kernel.
-    #[allow(clippy::too_many_arguments, reason = "as many as the kernel has")]
-    unsafe fn keys_of(
-        stream: &Stream,
-        grid: u32,
-        n: u32,
-        groups: u32,
-        missing: Self,
-        ids: In<u32>,
-        keys: In<Self>,
-        out: Buf<Self>,
-    ) -> Result<()>;
-}
-macro_rules! group_keys { ($($t:ident $kernel:ident;)*) => { $(
-    impl GroupKey for $t {
-        unsafe fn keys_of(
-            stream: &Stream,
-            grid: u32,
-            n: u32,
-            groups: u32,
-            missing: $t,
-            ids: In<u32>,
-            keys: In<$t>,
-            out: Buf<$t>,
-        ) -> Result<()> {
-            // SAFETY: the caller's.
-            unsafe { kernels::$kernel::launch(stream, grid, n, groups, missing, ids, keys, out) }
-        }
-    }
-)* } }
-group_keys! {
-    u32 group_keys_u32;
-    u64 group_keys_u64;
-    u128 group_keys_u128;
-}
+pub trait GroupKey: Element + Default + Word + Arg {}
+impl<K: Element + Default + Word + Arg> GroupKey for K {}
 
 /// What sorts keys and finds the groups among them: a plan for sorting, and memory.
 struct Sorting<K, S> {
@@ -272,7 +185,16 @@ pub(crate) fn keys_of<K: GroupKey>(
     if stream.device().runs_kernels() && n > 0 {
         // SAFETY: `n` ids and keys, and the keys of all groups.
         return unsafe {
-            K::keys_of(stream, n.div_ceil(THREADS), n, groups, missing, from, of_groups, to)
+            kernels::group_keys::launch(
+                stream,
+                n.div_ceil(THREADS),
+                n,
+                groups,
+                missing,
+                from,
+                of_groups,
+                to,
+            )
         };
     }
     if let (Some(ids), Some(keys), Some(out)) = (ids.host(), keys.host(), out.host_mut()) {
@@ -368,7 +290,7 @@ fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
     Ok(sizes)
 }
 /// The values from `begins[i]` on to `out`, from `offsets[i]` to `offsets[i + 1]`. `rest`: a word.
-fn retrieve<V: Grouped>(
+fn retrieve<V: Value>(
     stream: &Stream,
     begins: View<'_, u32>,
     offsets: View<'_, u64>,
@@ -377,22 +299,25 @@ fn retrieve<V: Grouped>(
     mut rest: ViewMut<'_, u32>,
 ) -> Result<()> {
     let (n, room) = (count32("queries", begins.len())?, out.len() as u64);
-    let (at, to) = (begins.arg("places", stream)?, offsets.arg("offsets", stream)?);
-    let from = values.arg("multimap", stream)?;
-    let to_values = out.arg("values", stream)?;
+    let of = Retrieval::<V> {
+        begins: begins.arg("places", stream)?,
+        offsets: offsets.arg("offsets", stream)?,
+        values: values.arg("multimap", stream)?,
+        out: out.arg("values", stream)?,
+        room,
+        held: values.len() as u32,
+        n,
+    };
     if stream.device().runs_kernels() && n > 0 {
-        let (grid, held) = (n.div_ceil(QUERIES), values.len() as u32);
         let parts = count32("values", room.div_ceil(LONG as u64) as usize)?;
         rest.fill_bytes(0, stream)?;
         let flag = rest.arg("rest", stream)?;
         // SAFETY: `n` places, an offset more; `held` values are read at most, and `room` written.
-        unsafe { V::retrieve(stream, grid, n, at, to, room, held, from, to_values, flag)? };
+        unsafe { kernels::retrieve::launch(stream, n.div_ceil(QUERIES), of, flag) }?;
         if parts > 0 {
             let flag = rest.view().arg("rest", stream)?;
             // SAFETY: as above.
-            unsafe {
-                V::retrieve_rest(stream, parts, n, at, to, room, held, from, to_values, flag)?
-            };
+            unsafe { kernels::retrieve_rest::launch(stream, parts, of, flag) }?;
         }
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! All values of each key.
 use super::parting::{Parting, PartingSizes, brought, group};
 use super::{
-    Grouping, Groups, Index, IndexOptions, MultiTable, Sorting, places_of, retrieve, sizes_of,
+    Grouping, Groups, Index, IndexOptions, MultiMapRef, Sorting, places_of, retrieve, sizes_of,
 };
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
@@ -180,9 +180,9 @@ impl<K: Key, V: Value> MultiMap<K, V> {
     ///
     /// What was [opened](Self::open) is checked first, once: kernels do not look whether groups are
     /// where the file says. Errors: a stream of another device; faults of the file.
-    pub fn table(&self, stream: &Stream) -> Result<MultiTable<K::Layout<u32>, V>> {
+    pub fn table(&self, stream: &Stream) -> Result<MultiMapRef<K::Layout<u32>, V>> {
         self.values.file().map_or(Ok(()), Mapping::verify_once)?;
-        Ok(MultiTable {
+        Ok(MultiMapRef {
             table: self.index.map.table(stream)?,
             starts: self.starts.view().arg("starts", stream)?,
             values: self.values.view().arg("values", stream)?,

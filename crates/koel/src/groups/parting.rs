@@ -9,17 +9,19 @@ use super::{Grouping, Groups};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::map::kernels::{Kernels, OrderedGroups, Passes, Unparted, partition, stash_words};
+use crate::map::kernels::{DeviceLayout, OrderedGroups, Passes, partition, stash_words};
 use crate::map::plan::{Plan, Sizes};
 use crate::map::{Key, Value};
 use crate::primitives::Scan;
 use crate::seed::Seeds;
-use koel_kernels::groups::{SAMPLE, SAMPLES};
-use koel_kernels::map::group::{MOST, THREADS};
+use koel_kernels::groups::{SAMPLE, SAMPLES, group_sample};
+use koel_kernels::map::group::{GroupsOut, MOST, THREADS, Ungrouped, map_group};
+use koel_kernels::map::join::MapLayout;
 use koel_kernels::map::layout::Layout;
-use koel_kernels::map::partition::Stamps;
+use koel_kernels::map::of_groups::map_bring_groups;
+use koel_kernels::map::partition::{Input, Stamps};
 use koel_kernels::map::state;
-use koel_simt::{Buf, In};
+use koel_simt::In;
 
 #[cfg(test)]
 mod tests;
@@ -170,14 +172,9 @@ pub fn group<'a, K: Key, V: Value>(
         |kept| kept.fits::<K::Layout<V>>(&plan),
         || Parting::new::<K::Layout<V>>(device, &plan),
     )?;
-    let pairs = Unparted {
-        keys: of,
-        values,
-        aligned,
-        seed: seeds.first,
-        duplicates: Duplicates::Unchecked,
-    };
-    memory.part::<K::Layout<V>>(stream, &plan, pairs)?;
+    let (seed, n32) = (seeds.first, plan.n);
+    let input = Input { keys: of, values, n: n32, seed, aligned: aligned as u32 };
+    memory.part::<K::Layout<V>>(stream, &plan, input)?;
     // SAFETY: just parted by this plan; `grouping` and `grouped` have room for all pairs.
     unsafe { memory.group_partitions(stream, &plan, seeds.first, grouping, &mut grouped) }?;
     let (groups, failed) = match grouping.count.download()?[..] {
@@ -212,8 +209,9 @@ unsafe fn count_couples<K: Key>(
     grouping.count.view_mut().fill_bytes(0, stream)?;
     // SAFETY: the keys are the caller's; one sum.
     unsafe {
-        K::sample(stream, SAMPLES, n, keys, grouping.count.view_mut().arg("couples", stream)?)?
-    };
+        let couples = grouping.count.view_mut().arg("couples", stream)?;
+        group_sample::launch::<<K::Pairs as MapLayout>::OfKey, _>(stream, SAMPLES, n, keys, couples)
+    }?;
     let couples = grouping.count.download()?[0];
     grouping.count.view_mut().fill_bytes(0, stream)?;
     Ok(couples)
@@ -228,7 +226,12 @@ fn plan_of<L: Layout>(sizes: PartingSizes, couples: u32, n: usize) -> Option<Pla
 }
 impl Parting {
     /// Brings the pairs to their partitions: three fills, one pass or two.
-    fn part<L: Kernels>(&mut self, stream: &Stream, plan: &Plan, pairs: Unparted<L>) -> Result<()> {
+    fn part<L: DeviceLayout>(
+        &mut self,
+        stream: &Stream,
+        plan: &Plan,
+        input: Input<L>,
+    ) -> Result<()> {
         self.cursors.view_mut().fill_bytes(0, stream)?;
         self.valid.view_mut().fill_bytes(0xFF, stream)?;
         self.state.view_mut().fill_bytes(0, stream)?;
@@ -241,7 +244,7 @@ impl Parting {
             stash: self.stash.view_mut(),
             state: self.state.view_mut(),
         };
-        partition::<L>(stream, plan, pairs, Stamps::NONE, passes)
+        partition::<L>(stream, plan, input, Duplicates::Unchecked, Stamps::NONE, passes)
     }
     /// Groups the pairs of each partition, and tells which groups and pairs are its first: three
     /// launches.
@@ -257,28 +260,30 @@ impl Parting {
         grouping: &mut Grouping<K>,
         grouped: &mut ViewMut<'_, V>,
     ) -> Result<()> {
-        let (partitions, room) = (plan.shape.partitions, plan.partitions.room);
+        let partitions = plan.shape.partitions;
         let groups = plan.groups.map_or(0, |g| g.count as usize);
         let of_all = ..partitions as usize;
         let counts = self.cursors.view().slice(groups..plan.bins() as usize)?;
         self.scan.exclusive(stream, counts, self.offsets.view_mut().slice(of_all)?)?;
-        let offsets = self.offsets.view().arg("offsets", stream)?;
-        let counts = counts.arg("counts", stream)?;
-        let pairs = self.by_partition.view().arg("pairs", stream)?;
-        let state = self.state.view().arg("state", stream)?;
-        let to_keys = grouping.distinct.view_mut().arg("keys", stream)?;
-        let to_starts = grouping.starts.view_mut().arg("starts", stream)?;
-        let count: Buf<u32> = grouping.count.view_mut().arg("groups", stream)?;
-        let to_values = grouped.arg("values", stream)?;
-        let to_sizes = self.sizes.view_mut().arg("sizes", stream)?;
+        let from = Ungrouped {
+            pairs: self.by_partition.view().arg("pairs", stream)?,
+            counts: counts.arg("counts", stream)?,
+            offsets: self.offsets.view().arg("offsets", stream)?,
+            build_state: self.state.view().arg("state", stream)?,
+            partitions,
+            room: plan.partitions.room,
+            seed,
+        };
+        let to = GroupsOut::<K::Layout<V>> {
+            keys: grouping.distinct.view_mut().arg("keys", stream)?,
+            starts: grouping.starts.view_mut().arg("starts", stream)?,
+            values: grouped.arg("values", stream)?,
+            sizes: self.sizes.view_mut().arg("sizes", stream)?,
+            groups: grouping.count.view_mut().arg("groups", stream)?,
+        };
         // SAFETY: the bins as the passes left them, of no more room than a block has; no more
         // groups than pairs; a size for each partition, and two counts.
-        unsafe {
-            K::Layout::<V>::group(
-                stream, partitions, seed, partitions, room, pairs, counts, offsets, state, to_keys,
-                to_starts, to_values, to_sizes, count,
-            )?;
-        }
+        unsafe { map_group::launch(stream, partitions, from, to) }?;
         self.scan.exclusive(
             stream,
             self.sizes.view().slice(of_all)?,
@@ -290,24 +295,11 @@ impl Parting {
 pub fn brought<K: Key>(stream: &Stream, groups: &OrderedGroups<'_, K>) -> Result<Groups<K>> {
     let device = stream.device();
     let (mut keys, mut starts) = (device.alloc(groups.groups)?, device.alloc(groups.groups + 1)?);
-    let (ordered, from_keys, [from_starts, offsets, firsts]) = groups.args(stream, 1)?;
-    let (to_keys, to_starts) =
-        (keys.view_mut().arg("keys", stream)?, starts.view_mut().arg("starts", stream)?);
+    let (mut to_keys, mut to_starts) = (keys.view_mut(), starts.view_mut());
+    let bringing = groups.bringing(stream, 1, &mut to_keys, &mut to_starts)?;
+    let grid = bringing.ordered.partitions.div_ceil(WARPS);
     // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and
     // a first of each partition.
-    unsafe {
-        let grid = ordered.partitions.div_ceil(WARPS);
-        K::bring_groups(
-            stream,
-            grid,
-            ordered,
-            from_keys,
-            from_starts,
-            offsets,
-            firsts,
-            to_keys,
-            to_starts,
-        )?;
-    }
+    unsafe { map_bring_groups::launch(stream, grid, bringing) }?;
     Ok(Groups { keys, starts })
 }

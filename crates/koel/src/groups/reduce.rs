@@ -3,12 +3,15 @@ use super::{MultiMap, places};
 use crate::device::{Buffer, Element, Stream, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::map::{Key, Value};
-use koel_kernels::group_reduce::{self as kernels, Fold, THREADS, TILE};
+use koel_kernels::fold::{self, Fold};
+use koel_kernels::group_reduce::{
+    GroupedIn, PartsOut, THREADS, TILE, group_reduce, group_reduce_join,
+};
 use rayon::prelude::*;
 
 /// What becomes of the values of a key: [`Sum`], [`Min`], [`Max`] of integers; [`SumF32`],
 /// [`MinF32`], [`MaxF32`] of values that are the bits of `f32`.
-pub trait Reduction<V: Value>: sealed::Launch<V> {
+pub trait Reduction<V: Value>: sealed::Folded<V> {
     /// The result on the host.
     type Result: PartialEq + std::fmt::Debug;
     /// From that on a device.
@@ -36,89 +39,56 @@ pub struct MaxF32;
 
 mod sealed {
     use super::{Element, Fold};
-    use crate::device::Stream;
-    use crate::error::Result;
-    use koel_simt::{Buf, In};
 
-    pub trait Launch<V> {
+    pub trait Folded<V> {
         /// A result on a device.
         type Word: Element;
         type Fold: Fold<Value = V, Part = Self::Word>;
-        /// # Safety
-        /// `starts` of `groups`, none of which is empty, and the end of the last one, which is `n`;
-        /// as many values; elements of `firsts` and `heads` for all tiles, of `out` for all
-        /// groups.
-        #[allow(clippy::too_many_arguments, reason = "as many as the kernel has")]
-        unsafe fn reduce(
-            stream: &Stream,
-            n: u32,
-            groups: u32,
-            starts: In<u32>,
-            values: In<V>,
-            firsts: Buf<u32>,
-            heads: Buf<Self::Word>,
-            out: Buf<Self::Word>,
-        ) -> Result<()>;
-        /// # Safety
-        /// As `reduce`, after it.
-        unsafe fn join(
-            stream: &Stream,
-            n: u32,
-            starts: In<u32>,
-            firsts: In<u32>,
-            heads: In<Self::Word>,
-            out: Buf<Self::Word>,
-        ) -> Result<()>;
     }
 }
-macro_rules! reductions { ($($of:ident $v:ident $word:ident $result:ident $fold:ty, $reduce:ident $join:ident, |$found:ident| $convert:expr;)*) => { $(
-    impl Reduction<$v> for $of {
-        type Result = $result;
-        fn result($found: $word) -> $result {
-            $convert
-        }
+impl<V: Value> sealed::Folded<V> for Sum {
+    type Word = u64;
+    type Fold = fold::Sum<V>;
+}
+impl<V: Value> Reduction<V> for Sum {
+    type Result = u64;
+    fn result(sum: u64) -> u64 {
+        sum
     }
-    impl sealed::Launch<$v> for $of {
-        type Word = $word;
-        type Fold = $fold;
-        unsafe fn reduce(
-            stream: &Stream,
-            n: u32,
-            groups: u32,
-            starts: koel_simt::In<u32>,
-            values: koel_simt::In<$v>,
-            firsts: koel_simt::Buf<u32>,
-            heads: koel_simt::Buf<$word>,
-            out: koel_simt::Buf<$word>,
-        ) -> Result<()> {
-            // SAFETY: the caller's.
-            unsafe { kernels::$reduce::launch(stream, n.div_ceil(TILE), n, groups, starts, values, firsts, heads, out) }
-        }
-        unsafe fn join(
-            stream: &Stream,
-            n: u32,
-            starts: koel_simt::In<u32>,
-            firsts: koel_simt::In<u32>,
-            heads: koel_simt::In<$word>,
-            out: koel_simt::Buf<$word>,
-        ) -> Result<()> {
-            let grid = n.div_ceil(TILE).div_ceil(THREADS / 32);
-            // SAFETY: the caller's.
-            unsafe { kernels::$join::launch(stream, grid, n, starts, firsts, heads, out) }
+}
+impl<V: Value> sealed::Folded<V> for Min {
+    type Word = V;
+    type Fold = fold::Min<V>;
+}
+impl<V: Value> Reduction<V> for Min {
+    type Result = V;
+    fn result(least: V) -> V {
+        least
+    }
+}
+impl<V: Value> sealed::Folded<V> for Max {
+    type Word = V;
+    type Fold = fold::Max<V>;
+}
+impl<V: Value> Reduction<V> for Max {
+    type Result = V;
+    fn result(greatest: V) -> V {
+        greatest
+    }
+}
+macro_rules! of_floats { ($($of:ident)*) => { $(
+    impl sealed::Folded<u32> for $of {
+        type Word = u32;
+        type Fold = fold::$of;
+    }
+    impl Reduction<u32> for $of {
+        type Result = f32;
+        fn result(bits: u32) -> f32 {
+            f32::from_bits(bits)
         }
     }
 )* } }
-reductions! {
-    Sum u32 u64 u64 kernels::Sum<u32>, group_sum_u32 group_sum_join_u32, |sum| sum;
-    Sum u64 u64 u64 kernels::Sum<u64>, group_sum_u64 group_sum_join_u64, |sum| sum;
-    Min u32 u32 u32 kernels::MinU32, group_min_u32 group_min_join_u32, |least| least;
-    Min u64 u64 u64 kernels::MinU64, group_min_u64 group_min_join_u64, |least| least;
-    Max u32 u32 u32 kernels::MaxU32, group_max_u32 group_max_join_u32, |greatest| greatest;
-    Max u64 u64 u64 kernels::MaxU64, group_max_u64 group_max_join_u64, |greatest| greatest;
-    SumF32 u32 u32 f32 kernels::SumF32, group_sum_f32 group_sum_join_f32, |sum| f32::from_bits(sum);
-    MinF32 u32 u32 f32 kernels::MinF32, group_min_f32 group_min_join_f32, |least| f32::from_bits(least);
-    MaxF32 u32 u32 f32 kernels::MaxF32, group_max_f32 group_max_join_f32, |greatest| f32::from_bits(greatest);
-}
+of_floats!(SumF32 MinF32 MaxF32);
 
 /// Values of a group that are reduced one after the other on the CPU.
 const STRETCH: usize = 1 << 14;
@@ -178,16 +148,21 @@ impl<K: Key, V: Value> MultiMap<K, V> {
         if n == 0 {
             return Ok(());
         }
-        let tiles = n.div_ceil(TILE) as usize;
+        let tiles = n.div_ceil(TILE);
         let (mut firsts, mut heads): (Buffer<u32>, Buffer<R::Word>) =
-            (stream.device().alloc(tiles)?, stream.device().alloc(tiles)?);
-        let (to_firsts, to_heads) =
-            (firsts.view_mut().arg("firsts", stream)?, heads.view_mut().arg("heads", stream)?);
-        // SAFETY: groups as they were built; memory for all tiles.
+            (stream.device().alloc(tiles as usize)?, stream.device().alloc(tiles as usize)?);
+        let grouped = GroupedIn { starts, values, n, groups };
+        let parts = PartsOut {
+            firsts: firsts.view_mut().arg("firsts", stream)?,
+            heads: heads.view_mut().arg("heads", stream)?,
+        };
+        // SAFETY: groups as they were built; memory for all tiles, and a block for each of them,
+        // then a warp.
         unsafe {
-            R::reduce(stream, n, groups, starts, values, to_firsts, to_heads, to)?;
-            R::join(
+            group_reduce::launch::<R::Fold, _>(stream, tiles, grouped, parts, to)?;
+            group_reduce_join::launch::<R::Fold, _>(
                 stream,
+                tiles.div_ceil(THREADS / 32),
                 n,
                 starts,
                 firsts.view().arg("firsts", stream)?,
@@ -200,12 +175,12 @@ impl<K: Key, V: Value> MultiMap<K, V> {
 /// Of the values of a group, which is not empty.
 fn on_host<F: Fold>(values: &[F::Value]) -> F::Part {
     let stretch = |values: &[F::Value]| {
-        values.iter().fold(F::NEUTRAL, |part, &value| F::merge(part, F::part(value)))
+        values.iter().fold(F::neutral(), |part, &value| F::merge(part, F::part(value)))
     };
     if values.len() <= STRETCH {
         return F::result(stretch(values));
     }
     // In the order of the stretches, whoever is first.
     let parts = values.par_chunks(STRETCH).map(stretch).collect::<Vec<_>>();
-    F::result(parts.into_iter().fold(F::NEUTRAL, F::merge))
+    F::result(parts.into_iter().fold(F::neutral(), F::merge))
 }

@@ -8,6 +8,7 @@ use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
 use crate::map::Value;
 use crate::set::SetOptions;
+use koel_kernels::keys128::find::{keys128_find, keys128_find_or};
 use rayon::prelude::*;
 use std::fmt;
 
@@ -145,7 +146,7 @@ impl<V: Value> Map128<V> {
             keys,
             // SAFETY: `n` queries and answers; a value for each row.
             |grid, n, rows, queries| unsafe {
-                V::find(stream, grid, n, rows, of_rows, queries, to, to_found)
+                keys128_find::launch(stream, grid, rows, of_rows, n, queries, to, to_found)
             },
             |rows, queries| {
                 let of_rows = self.values().host().unwrap_or(&[]);
@@ -179,7 +180,7 @@ impl<V: Value> Map128<V> {
             keys,
             // SAFETY: as in `get_into`.
             |grid, n, rows, queries| unsafe {
-                V::find_or(stream, grid, n, missing, rows, of_rows, queries, to)
+                keys128_find_or::launch(stream, grid, rows, of_rows, n, missing, queries, to)
             },
             |rows, queries| {
                 let of_rows = self.values().host().unwrap_or(&[]);

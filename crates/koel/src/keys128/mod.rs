@@ -63,17 +63,20 @@
 mod file;
 mod host;
 mod index;
-pub(crate) mod kernels;
 mod map;
 mod set;
 
 #[cfg(doc)]
 use crate::Duplicates;
 pub use index::{Index128, Index128Builder};
-pub use koel_kernels::keys128::find::Rows;
+pub use koel_kernels::keys128::find::RowsRef;
+use koel_kernels::keys128::find::keys128_rows;
 pub use koel_kernels::keys128::fingerprint::Fingerprint;
 pub use map::{Map128, Map128Builder, Map128Options};
 pub use set::{Set128, Set128Builder};
+
+/// Threads of a block of all kernels here.
+const THREADS: u32 = keys128_rows::SPEC.threads;
 
 /// How a build went.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

@@ -2,8 +2,8 @@
 mod builder;
 
 use super::Report128;
+use super::THREADS;
 use super::host::{CHUNK, HostRows};
-use super::kernels::{THREADS, with_rows};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::file::reader::Mapping;
@@ -12,7 +12,7 @@ use crate::map::Map;
 use crate::set::SetOptions;
 pub use builder::Set128Builder;
 use koel_kernels::keys128::find::{
-    NO_ROW, Rows, keys128_contains, keys128_contains_bits, keys128_count, keys128_rows,
+    NO_ROW, RowsRef, keys128_contains, keys128_contains_bits, keys128_count, keys128_rows,
 };
 use koel_kernels::keys128::fingerprint::Fingerprint;
 use koel_simt::In;
@@ -94,20 +94,13 @@ impl Set128 {
     pub fn keys(&self) -> View<'_, u128> {
         self.keys.view().first(self.len)
     }
-    /// The set as kernels see it, to look keys up inside a kernel that is launched on `stream`:
-    /// hand over its parts and put them together again there. It owns nothing: do not drop the
-    /// set until the kernel has run.
+    /// The set as kernels see it: one parameter of a kernel, which looks keys up in it and is
+    /// launched on `stream`. It owns nothing: do not drop the set until the kernel has run.
     ///
     /// ```
-    /// use koel::keys128::Rows;
-    ///
     /// let device = koel::Device::cpu()?;
     /// let set = koel::Set128::build(&device, &[9 << 100, 3])?;
-    /// let Rows { fingerprint, table, keys } = set.rows(&device.stream()?)?;
-    /// // In a kernel, from its arguments:
-    /// let (shape, slots, stash) = (table.shape, table.slots, table.stash);
-    /// let (bits, header) = (table.stash_bits, table.header);
-    /// let rows = Rows::new(fingerprint, shape, bits, slots, stash, header, keys);
+    /// let rows = set.rows(&device.stream()?)?;
     /// // Host code can look keys up in it, too, where the table is in its memory.
     /// // SAFETY: the set is there and is not changed.
     /// let rows = unsafe { rows.on_host() };
@@ -118,12 +111,12 @@ impl Set128 {
     /// What was [opened](Self::open) is checked first, once: kernels do not look whether there is a
     /// key in the row that the file says. Errors: a stream of another device; faults of the
     /// file.
-    pub fn rows(&self, stream: &Stream) -> Result<Rows> {
+    pub fn rows(&self, stream: &Stream) -> Result<RowsRef> {
         self.keys.file().map_or(Ok(()), Mapping::verify_once)?;
         self.unchecked_rows(stream)
     }
     /// Of what is in a file, rows may be such as there are none.
-    fn unchecked_rows(&self, stream: &Stream) -> Result<Rows> {
+    fn unchecked_rows(&self, stream: &Stream) -> Result<RowsRef> {
         rows_of(&self.table, self.draw, self.keys(), stream)
     }
     /// A copy on another device, or on the same one: the same rows, the same answers. Copies
@@ -175,7 +168,7 @@ impl Set128 {
             keys,
             // SAFETY: `n` queries and answers; rows as they were built.
             |grid, n, rows, queries| unsafe {
-                with_rows!(rows, keys128_contains::launch, (stream, grid, n), (queries, to))
+                keys128_contains::launch(stream, grid, rows, n, queries, to)
             },
             |rows, queries| {
                 let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
@@ -203,7 +196,7 @@ impl Set128 {
             keys,
             // SAFETY: `n` queries, a bit for each; rows as they were built.
             |grid, n, rows, queries| unsafe {
-                with_rows!(rows, keys128_contains_bits::launch, (stream, grid, n), (queries, to))
+                keys128_contains_bits::launch(stream, grid, rows, n, queries, to)
             },
             |rows, queries| {
                 let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK / 32);
@@ -246,7 +239,7 @@ impl Set128 {
             keys,
             // SAFETY: `n` queries, one sum; rows as they were built.
             |grid, n, rows, queries| unsafe {
-                with_rows!(rows, keys128_count::launch, (stream, grid, n), (queries, to))
+                keys128_count::launch(stream, grid, rows, n, queries, to)
             },
             |rows, queries| {
                 let total = AtomicU64::new(0);
@@ -277,7 +270,7 @@ impl Set128 {
             keys,
             // SAFETY: `n` queries and answers, as the caller has checked; rows as they were built.
             |grid, n, rows, queries| unsafe {
-                with_rows!(rows, keys128_rows::launch, (stream, grid, n), (queries, to))
+                keys128_rows::launch(stream, grid, rows, n, queries, to)
             },
             |rows, queries| {
                 let found = found.host_mut().unwrap_or(&mut []).par_chunks_mut(CHUNK);
@@ -291,7 +284,7 @@ impl Set128 {
         &self,
         stream: &Stream,
         queries: View<'_, u128>,
-        launch: impl FnOnce(u32, u32, Rows, In<u128>) -> Result<()>,
+        launch: impl FnOnce(u32, u32, RowsRef, In<u128>) -> Result<()>,
         on_host: impl FnOnce(HostRows<'_>, &[u128]) -> Result<()>,
     ) -> Result<()> {
         let n = count32("keys", queries.len())?;
@@ -313,8 +306,8 @@ fn rows_of(
     draw: u64,
     keys: View<'_, u128>,
     stream: &Stream,
-) -> Result<Rows> {
-    Ok(Rows {
+) -> Result<RowsRef> {
+    Ok(RowsRef {
         fingerprint: Fingerprint::new(draw),
         table: table.table(stream)?,
         keys: keys.arg("rows", stream)?,

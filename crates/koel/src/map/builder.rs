@@ -278,7 +278,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             }
             (Scratch::Kernels(kept), Storage::Kernels(table)) => {
                 let memory = reserve::<LayoutOf<K, V>>(kept, &self.device, &plan)?;
-                let input = kernels::Input { keys, values, duplicates, seeds, reproducible };
+                let input = kernels::Building { keys, values, duplicates, seeds, reproducible };
                 kernels::build::<LayoutOf<K, V>>(stream, &plan, input, table, memory)?;
                 Report::InHeader(memory.bytes(), seconds_since(stream, start)?, 0)
             }
@@ -321,7 +321,7 @@ impl<K: Key> MapBuilder<K, u32> {
     }
 }
 /// Memory for a build of this plan: what is kept, if it is enough, or more.
-fn reserve<'a, L: kernels::Kernels>(
+fn reserve<'a, L: kernels::DeviceLayout>(
     kept: &'a mut Option<Box<kernels::Scratch>>,
     device: &Device,
     plan: &Plan,

@@ -4,15 +4,17 @@ mod sent;
 #[cfg(test)]
 mod tests;
 
-use super::kernels::Kernels;
 use super::{Key, LayoutOf, Map, OnCpu, Storage, Value};
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
-use koel_kernels::map::join::{Alone, Answering, Numbered, Pass, keep};
+use koel_kernels::map::join::{
+    Alone, Answering, KeysOut, Numbered, Pass, RowsOut, keep, map_filter, map_filter_direct,
+    map_join, map_join_direct,
+};
 use rayon::prelude::*;
 pub(crate) use route::{Route, Rule};
-pub(crate) use sent::{Arrived, Sent, reserve, reserve_route, send};
 use sent::{Direct, answer};
+pub(crate) use sent::{SendMemory, reserve, reserve_route, send};
 
 /// Looks up many keys where answers may come in any order, and keeps the memory that this needs
 /// from one batch to the next.
@@ -60,8 +62,8 @@ pub struct MapJoiner<K: Key = u32, V: Value = u32> {
     rule: Rule,
     /// Of kernels: the words they share, then how full bins are.
     counters: Buffer<u32>,
-    numbered: Sent<u64>,
-    alone: Sent<K>,
+    numbered: SendMemory<u64>,
+    alone: SendMemory<K>,
     /// What counting writes.
     no_keys: Buffer<K>,
     /// Of the CPU: every answer, in the order of the queries.
@@ -80,8 +82,8 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             device: device.clone(),
             rule,
             counters: device.alloc(0)?,
-            numbered: Sent::new(device)?,
-            alone: Sent::new(device)?,
+            numbered: SendMemory::new(device)?,
+            alone: SendMemory::new(device)?,
             no_keys: device.alloc(0)?,
             found: device.alloc(0)?,
             values: device.alloc(0)?,
@@ -118,54 +120,28 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             Storage::Kernels(slots) if n > 0 => {
                 count.fill_bytes(0, stream)?;
                 let table = slots.table::<LayoutOf<K, V>>(stream, &map.plan)?;
-                let keys = queries.arg("queries", stream)?;
-                let count = count.arg("count", stream)?;
+                let to = RowsOut {
+                    numbers: numbers_arg,
+                    values: values_arg,
+                    count: count.arg("count", stream)?,
+                };
                 let route = self.route(n, true, map);
                 let answering = answering(route.as_ref(), keep::FOUND);
-                let (sent, counters) = (&mut self.numbered, &mut self.counters);
-                let shared = |grid, came: &Arrived<u64>| {
-                    let Arrived { queries, cursors, spilled, state, .. } = *came;
+                let (memory, counters) = (&mut self.numbered, &mut self.counters);
+                let shared = |grid, sent| {
                     // SAFETY: the queries as sent; room for a row for each.
-                    unsafe {
-                        LayoutOf::<K, V>::join(
-                            stream,
-                            grid,
-                            answering,
-                            table,
-                            queries,
-                            cursors,
-                            spilled,
-                            state,
-                            numbers_arg,
-                            values_arg,
-                            count,
-                        )
-                    }
+                    unsafe { map_join::launch(stream, grid, answering, table, sent, to) }
                 };
-                let direct = |Direct { source, queries, grid }, came: &Arrived<u64>| {
-                    let Arrived { cursors, spilled, state, .. } = *came;
+                let direct = |Direct { source, grid }, keys, sent| {
                     // SAFETY: as above; what was not sent is not looked at.
                     unsafe {
-                        LayoutOf::<K, V>::join_direct(
-                            stream,
-                            grid,
-                            n,
-                            source,
-                            answering,
-                            table,
-                            keys,
-                            queries,
-                            cursors,
-                            spilled,
-                            state,
-                            numbers_arg,
-                            values_arg,
-                            count,
+                        map_join_direct::launch(
+                            stream, grid, source, answering, table, keys, sent, to,
                         )
                     }
                 };
                 answer::<LayoutOf<K, V>, Numbered>(
-                    stream, route, table, queries, sent, counters, shared, direct,
+                    stream, route, table, queries, memory, counters, shared, direct,
                 )
             }
             Storage::Kernels(_) => count.fill_bytes(0, stream),
@@ -241,34 +217,26 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             Storage::Kernels(slots) if n > 0 => {
                 count.fill_bytes(0, stream)?;
                 let table = slots.table::<LayoutOf<K, V>>(stream, &map.plan)?;
-                let keys = queries.arg("queries", stream)?;
                 let count = count.arg("count", stream)?;
                 let route = self.route(n, false, map);
-                let kept = kept.unwrap_or(self.no_keys.view_mut()).arg("keys", stream)?;
+                let keys = kept.unwrap_or(self.no_keys.view_mut()).arg("keys", stream)?;
+                let (to, of_key) = (KeysOut { keys, count }, table.of_key());
                 let answering = answering(route.as_ref(), keep);
-                let (sent, counters) = (&mut self.alone, &mut self.counters);
-                let shared = |grid, came: &Arrived<K>| {
-                    let Arrived { queries, cursors, spilled, state, .. } = *came;
+                let (memory, counters) = (&mut self.alone, &mut self.counters);
+                let shared = |grid, sent| {
                     // SAFETY: the queries as sent; room for each.
-                    unsafe {
-                        LayoutOf::<K, V>::filter(
-                            stream, grid, answering, table, queries, cursors, spilled, state, kept,
-                            count,
-                        )
-                    }
+                    unsafe { map_filter::launch(stream, grid, answering, of_key, sent, to) }
                 };
-                let direct = |Direct { source, queries, grid }, came: &Arrived<K>| {
-                    let Arrived { cursors, spilled, state, .. } = *came;
+                let direct = |Direct { source, grid }, keys, sent| {
                     // SAFETY: as in `join_into`.
                     unsafe {
-                        LayoutOf::<K, V>::filter_direct(
-                            stream, grid, n, source, answering, table, keys, queries, cursors,
-                            spilled, state, kept, count,
+                        map_filter_direct::launch(
+                            stream, grid, source, answering, of_key, keys, sent, to,
                         )
                     }
                 };
                 answer::<LayoutOf<K, V>, Alone>(
-                    stream, route, table, queries, sent, counters, shared, direct,
+                    stream, route, table, queries, memory, counters, shared, direct,
                 )
             }
             Storage::Kernels(_) => count.fill_bytes(0, stream),

@@ -1,5 +1,4 @@
 //! Builds and lookups by kernels: on a GPU, and on the test executor. Nothing here waits.
-mod launches;
 mod passes;
 
 use super::Key;
@@ -8,24 +7,32 @@ use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, count32};
 use crate::seed::Seeds;
-use koel_kernels::map::find::Table;
-use koel_kernels::map::layout::{Layout, Number};
-use koel_kernels::map::of_groups::Ordered;
-use koel_kernels::map::partition::Stamps;
-use koel_kernels::map::reproduce::unstashed_words;
-use koel_kernels::map::settle::{Settling, lock_words};
-use koel_kernels::map::{contested_words, export, find, header, state};
-use koel_simt::{Buf, In};
-pub use launches::Kernels;
+use koel_kernels::map::build::{PartitionsIn, Target, map_build, map_build_unchecked};
+use koel_kernels::map::export::map_export;
+use koel_kernels::map::find::{MapRef, map_find};
+use koel_kernels::map::join::MapLayout;
+use koel_kernels::map::layout::{Layout, Number, TableMut};
+use koel_kernels::map::of_groups::{Bringing, Ordered, map_of_groups};
+use koel_kernels::map::partition::{BinsOut, Input, Stamps, StashOut};
+use koel_kernels::map::reproduce::{map_reproduce, map_unstash, unstashed_words};
+use koel_kernels::map::settle::{Memory, PairsIn, Settling, lock_words, map_settle};
+use koel_kernels::map::small::{KeysIn, map_build_small, map_records};
+use koel_kernels::map::{contested_words, header, state};
 use passes::tiles;
-pub use passes::{Passes, Unparted, partition};
+pub use passes::{Passes, partition};
+use std::marker::PhantomData;
 
 /// Pairs that are enough for a block of the end of a build, if everything must be built again.
 const SETTLED: u32 = 2048;
 /// Threads of a block of the lookups and of the export.
 pub const THREADS: u32 = 256;
-const _: () =
-    assert!(find::map_find::SPEC.threads == THREADS && export::map_export::SPEC.threads == THREADS);
+const _: () = assert!(
+    map_find::narrow::SPEC.threads == THREADS && map_export::narrow::SPEC.threads == THREADS
+);
+
+/// A layout whose keys and values device memory holds.
+pub trait DeviceLayout: MapLayout<Key: Element, Value: Element> {}
+impl<L: MapLayout<Key: Element, Value: Element>> DeviceLayout for L {}
 
 /// A table in device memory: the words of its buckets are `W`.
 pub struct Slots<W = u64> {
@@ -197,8 +204,8 @@ impl Words {
     }
 }
 
-/// What a table is built of.
-pub struct Input<'a, L: Layout> {
+/// What a table is built of, and how.
+pub struct Building<'a, L: Layout> {
     pub keys: View<'a, L::Key>,
     pub values: View<'a, L::Value>,
     pub duplicates: Duplicates,
@@ -210,32 +217,32 @@ pub struct Input<'a, L: Layout> {
 ///
 /// Launches: a pass over the input, with two passes another one, the build, the end of the build;
 /// two more if the table is to be reproducible.
-pub fn build<L: Kernels>(
+pub fn build<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
-    input: Input<'_, L>,
+    building: Building<'_, L>,
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let Input { keys, values, duplicates, seeds, reproducible } = input;
+    let Building { keys, values, duplicates, seeds, reproducible } = building;
     let seed = seeds.first;
     scratch.begin(stream)?;
     let aligned = keys.is_aligned(16) && values.is_aligned(16);
     let (keys, values) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
+    let input = Input::<L> { keys, values, n: plan.n, seed, aligned: aligned as u32 };
     let tile = plan.first_tile(stream.device().max_shared());
     let tiles = tiles::<L>(plan, tile);
     let stamps = plan.stamps(duplicates, tiles);
     match plan.small_tile {
-        Some(tile) => {
-            build_small::<L>(stream, plan, (seed, duplicates), tile, keys, values, table, scratch)?
-        }
+        Some(tile) => build_small::<L>(stream, plan, duplicates, tile, input, table, scratch)?,
         None => {
-            let pairs = Unparted { keys, values, aligned, seed, duplicates };
-            partition::<L>(stream, plan, pairs, stamps, scratch.passes::<L>(plan, table))?;
+            let memory = scratch.passes::<L>(plan, table);
+            partition::<L>(stream, plan, input, duplicates, stamps, memory)?;
             build_partitions::<L>(stream, plan, duplicates, stamps, table, scratch)?;
         }
     }
-    settle::<L>(stream, plan, (seeds, reproducible), stamps, keys, values, table, scratch)?;
+    let pairs = PairsIn::<L> { keys, values };
+    settle::<L>(stream, plan, (seeds, reproducible), stamps, pairs, table, scratch)?;
     if reproducible {
         make_reproducible::<L>(stream, plan, table, scratch)?;
     }
@@ -261,24 +268,25 @@ pub struct OrderedGroups<'a, K: Key> {
     pub seeds: Seeds,
 }
 impl<K: Key> OrderedGroups<'_, K> {
-    /// As kernels see them, `each` partitions at a time: keys, starts, and of each partition where
-    /// it has its groups and where they go.
-    pub fn args(&self, stream: &Stream, each: u32) -> Result<(Ordered, In<K>, [In<u32>; 3])> {
+    /// As kernels bring them together, `each` partitions at a time, to such memory.
+    pub fn bringing(
+        &self,
+        stream: &Stream,
+        each: u32,
+        keys_kept: &mut ViewMut<'_, K>,
+        starts_kept: &mut ViewMut<'_, u32>,
+    ) -> Result<Bringing<K>> {
         let (groups, pairs) = (count32("groups", self.groups)?, count32("pairs", self.pairs)?);
-        let ordered = Ordered {
-            groups,
-            pairs,
-            partitions: self.firsts.len() as u32,
-            each,
-            seed: self.seeds.first,
-        };
-        let starts = self.starts.arg("starts", stream)?;
-        let offsets = self.offsets.arg("offsets", stream)?;
-        Ok((
-            ordered,
-            self.keys.arg("keys", stream)?,
-            [starts, offsets, self.firsts.arg("firsts", stream)?],
-        ))
+        let partitions = self.firsts.len() as u32;
+        Ok(Bringing {
+            ordered: Ordered { groups, pairs, partitions, each, seed: self.seeds.first },
+            keys: self.keys.arg("keys", stream)?,
+            starts: self.starts.arg("starts", stream)?,
+            offsets: self.offsets.arg("offsets", stream)?,
+            firsts: self.firsts.arg("firsts", stream)?,
+            keys_kept: keys_kept.arg("keys", stream)?,
+            starts_kept: starts_kept.arg("starts", stream)?,
+        })
     }
 }
 /// As [`build`], of the keys of groups, with their numbers as values; keys and starts come to
@@ -293,43 +301,29 @@ pub fn build_of_groups<K: Key>(
 ) -> Result<()> {
     scratch.begin(stream)?;
     table.stash.view_mut().fill_bytes(0xFF, stream)?;
-    let (partitions, source) = (plan.shape.partitions, plan.source());
-    let (ordered, keys, [starts, offsets, firsts]) =
-        groups.args(stream, groups.firsts.len() as u32 / partitions)?;
-    let (to_keys, to_starts) = (keys_kept.arg("keys", stream)?, starts_kept.arg("starts", stream)?);
-    let BuildArgs { slots, stash, contested, state, .. } = BuildArgs::new(stream, table, scratch)?;
+    let partitions = plan.shape.partitions;
+    let each = groups.firsts.len() as u32 / partitions;
+    let bringing = groups.bringing(stream, each, &mut keys_kept, &mut starts_kept)?;
+    let to = target(stream, plan, table, scratch)?;
     // SAFETY: no more groups than pairs; room for as many keys and for a start more; an offset and
     // a first of each partition; the rest as in `build_partitions`.
     unsafe {
-        K::of_groups(
-            stream, partitions, plan.shape, source, ordered, keys, starts, offsets, firsts,
-            to_keys, to_starts, slots, stash, contested, state,
-        )
+        map_of_groups::launch::<K::Layout<u32>, _>(stream, partitions, plan.shape, bringing, to)
     }?;
     let (keys, values) =
         (keys_kept.view().arg("keys", stream)?, groups.numbers.arg("numbers", stream)?);
-    settle::<K::Layout<u32>>(
-        stream,
-        plan,
-        (groups.seeds, false),
-        Stamps::NONE,
-        keys,
-        values,
-        table,
-        scratch,
-    )?;
+    let pairs = PairsIn::<K::Layout<u32>> { keys, values };
+    settle(stream, plan, (groups.seeds, false), Stamps::NONE, pairs, table, scratch)?;
     scratch.clean = true;
     Ok(())
 }
 /// The end of a build.
-#[allow(clippy::too_many_arguments, reason = "what a build has at hand")]
-fn settle<L: Kernels>(
+fn settle<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     (seeds, keeps_seed): (Seeds, bool),
     stamps: Stamps,
-    keys: In<L::Key>,
-    values: In<L::Value>,
+    pairs: PairsIn<L>,
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
@@ -348,22 +342,17 @@ fn settle<L: Kernels>(
         gives_up: seeds.gives_up as u32,
     };
     let grid = resident(stream, plan.n, SETTLED);
-    let slots = table.slots.view_mut().arg("slots", stream)?;
-    let stash = table.stash.view_mut().arg("stash", stream)?;
-    let contested = scratch.contested.view_mut().arg("contested", stream)?;
-    let ranks = scratch.ranks.view_mut().arg("ranks", stream)?;
-    let locks = scratch.by_partition.view_mut().arg("locks", stream)?;
-    let cursors = scratch.cursors.view_mut().arg("cursors", stream)?;
-    let valid = scratch.valid.view_mut().arg("valid", stream)?;
-    let state = scratch.state.view_mut().arg("state", stream)?;
-    let header = table.header.view_mut().arg("header", stream)?;
+    let memory = Memory {
+        contested: scratch.contested.view_mut().arg("contested", stream)?,
+        ranks: scratch.ranks.view_mut().arg("ranks", stream)?,
+        locks: scratch.by_partition.view_mut().arg("locks", stream)?,
+        cursors: scratch.cursors.view_mut().arg("cursors", stream)?,
+        valid: scratch.valid.view_mut().arg("valid", stream)?,
+        build_state: scratch.state.view_mut().arg("state", stream)?,
+    };
+    let table = table.to_change(stream, plan)?;
     // SAFETY: everything as the build left it.
-    unsafe {
-        L::settle(
-            stream, grid, plan.shape, settling, stamps, keys, values, slots, stash, contested,
-            ranks, locks, cursors, valid, state, header,
-        )
-    }
+    unsafe { map_settle::launch(stream, grid, settling, stamps, pairs, table, memory) }
 }
 /// Blocks that wait for each other, for `n` pairs of which `each` are enough for one. All must be
 /// resident at once: on a GPU two for each multiprocessor.
@@ -376,7 +365,7 @@ pub fn resident(stream: &Stream, n: u32, each: u32) -> u32 {
 }
 /// Places the pairs of a finished table anew. Takes the memory of the build: where overflow was,
 /// pairs of the stash wait.
-pub fn make_reproducible<L: Kernels>(
+pub fn make_reproducible<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     table: &mut Slots,
@@ -394,54 +383,52 @@ pub fn make_reproducible<L: Kernels>(
     let unstashed = scratch.overflow.view_mut().arg("unstashed", stream)?;
     // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
     // takes.
-    unsafe { L::unstash(stream, 1, shape, plan.stash_bits, stash, unstashed, lists, header) }?;
-    let unstashed = scratch.overflow.view().arg("unstashed", stream)?;
-    let slots = table.slots.view_mut().arg("slots", stream)?;
-    let header = table.header.view_mut().arg("header", stream)?;
-    // SAFETY: as above; the pairs of the stash as they were left there.
     unsafe {
-        L::reproduce(
+        map_unstash::launch::<L::Stored, _>(
             stream,
-            shape.partitions,
+            1,
             shape,
             plan.stash_bits,
+            stash,
             unstashed,
             lists,
-            slots,
-            stash,
             header,
         )
+    }?;
+    let unstashed = scratch.overflow.view().arg("unstashed", stream)?;
+    let table = table.to_change(stream, plan)?;
+    // SAFETY: as above; the pairs of the stash as they were left there.
+    unsafe {
+        map_reproduce::launch::<L::Stored, _>(stream, shape.partitions, table, unstashed, lists)
     }
 }
 
-/// What kernels that build partitions get.
-struct BuildArgs {
-    /// Or records of them.
-    pairs: In<u64>,
-    counts: In<u32>,
-    valid: In<u32>,
-    overflow: In<u64>,
-    slots: Buf<u64>,
-    stash: Buf<u64>,
-    contested: Buf<u64>,
-    state: Buf<u32>,
+/// What the passes left of pairs, or of records of them.
+fn partitions_in(stream: &Stream, scratch: &Scratch) -> Result<PartitionsIn> {
+    Ok(PartitionsIn {
+        pairs: scratch.by_partition.view().arg("pairs", stream)?,
+        counts: scratch.cursors.view().arg("counts", stream)?,
+        valid: scratch.valid.view().arg("valid", stream)?,
+        overflow: scratch.overflow.view().arg("overflow", stream)?,
+    })
 }
-impl BuildArgs {
-    fn new(stream: &Stream, table: &mut Slots, scratch: &mut Scratch) -> Result<BuildArgs> {
-        Ok(BuildArgs {
-            pairs: scratch.by_partition.view().arg("pairs", stream)?,
-            counts: scratch.cursors.view().arg("counts", stream)?,
-            valid: scratch.valid.view().arg("valid", stream)?,
-            overflow: scratch.overflow.view().arg("overflow", stream)?,
-            slots: table.slots.view_mut().arg("slots", stream)?,
-            stash: table.stash.view_mut().arg("stash", stream)?,
-            contested: scratch.contested.view_mut().arg("contested", stream)?,
-            state: scratch.state.view_mut().arg("state", stream)?,
-        })
-    }
+/// Where kernels build partitions.
+fn target(
+    stream: &Stream,
+    plan: &Plan,
+    table: &mut Slots,
+    scratch: &mut Scratch,
+) -> Result<Target> {
+    Ok(Target {
+        source: plan.source(),
+        slots: table.slots.view_mut().arg("slots", stream)?,
+        stash: table.stash.view_mut().arg("stash", stream)?,
+        contested: scratch.contested.view_mut().arg("contested", stream)?,
+        build_state: scratch.state.view_mut().arg("state", stream)?,
+    })
 }
 /// The buckets of the partitions, from what the passes left.
-fn build_partitions<L: Kernels>(
+fn build_partitions<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
     duplicates: Duplicates,
@@ -449,95 +436,72 @@ fn build_partitions<L: Kernels>(
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let (shape, source) = (plan.shape, plan.source());
-    let BuildArgs { pairs, counts, valid, overflow, slots, stash, contested, state } =
-        BuildArgs::new(stream, table, scratch)?;
+    let (shape, from) = (plan.shape, partitions_in(stream, scratch)?);
+    let to = target(stream, plan, table, scratch)?;
+    let launch = match duplicates {
+        Duplicates::Unchecked => map_build_unchecked::launch::<L::Stored, Stream>,
+        _ => map_build::launch::<L::Stored, Stream>,
+    };
     // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash
     // 2^`stash_bits` slots.
-    unsafe {
-        let launch =
-            if duplicates == Duplicates::Unchecked { L::build_unchecked } else { L::build };
-        launch(
-            stream,
-            shape.partitions,
-            shape,
-            source,
-            stamps,
-            pairs,
-            counts,
-            valid,
-            overflow,
-            slots,
-            stash,
-            contested,
-            state,
-        )
-    }
+    unsafe { launch(stream, shape.partitions, shape, stamps, from, to) }
 }
 /// A small input: its pass and its buckets, from records.
-#[allow(clippy::too_many_arguments, reason = "what a build has at hand")]
-fn build_small<L: Kernels>(
+fn build_small<L: DeviceLayout>(
     stream: &Stream,
     plan: &Plan,
-    (seed, duplicates): (u32, Duplicates),
+    duplicates: Duplicates,
     tile: u32,
-    keys: In<L::Key>,
-    values: In<L::Value>,
+    input: Input<L>,
     table: &mut Slots,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let (shape, bins) = (plan.shape, with_crowd(plan.partitions, duplicates, tile));
+    let shape = plan.shape;
     let keep_first = (duplicates == Duplicates::KeepFirst) as u32;
     let blocks = plan.n.div_ceil(tile).max(1);
-    {
-        let records = scratch.by_partition.view_mut().arg("records", stream)?;
-        let overflow = scratch.overflow.view_mut().arg("overflow", stream)?;
-        let cursors = scratch.cursors.view_mut().arg("cursors", stream)?;
-        let valid = scratch.valid.view_mut().arg("valid", stream)?;
-        let stash = table.stash.view_mut().arg("stash", stream)?;
-        let words = stash_words::<L>(plan) as u32;
-        let state = scratch.state.view_mut().arg("state", stream)?;
-        // SAFETY: `n` keys; one cursor a bin; every bin's room for records, and the overflow area
-        // behind.
-        unsafe {
-            L::from_small(
-                stream, blocks, seed, plan.n, tile, keep_first, keys, bins, records, overflow,
-                cursors, valid, stash, words, state,
-            )
-        }?;
-    }
-    let BuildArgs { pairs: records, counts, valid, overflow, slots, stash, contested, state } =
-        BuildArgs::new(stream, table, scratch)?;
+    let keys = KeysIn::<L::OfKey> { keys: input.keys, n: plan.n, seed: input.seed };
+    let records = BinsOut {
+        bins: with_crowd(plan.partitions, duplicates, tile),
+        pairs: scratch.by_partition.view_mut().arg("records", stream)?,
+        overflow: scratch.overflow.view_mut().arg("overflow", stream)?,
+        cursors: scratch.cursors.view_mut().arg("cursors", stream)?,
+        valid: scratch.valid.view_mut().arg("valid", stream)?,
+        build_state: scratch.state.view_mut().arg("state", stream)?,
+    };
+    let slots = table.stash.view_mut().arg("stash", stream)?;
+    let stash = StashOut { slots, words: stash_words::<L>(plan) as u32 };
+    // SAFETY: `n` keys; one cursor a bin; every bin's room for records, and the overflow area
+    // behind.
+    unsafe { map_records::launch(stream, blocks, keys, tile, keep_first, records, stash) }?;
+    let from = partitions_in(stream, scratch)?;
+    let to = target(stream, plan, table, scratch)?;
     // SAFETY: the records as the pass left them, of this input; the rest as in `build_partitions`.
-    unsafe {
-        L::build_small(
-            stream,
-            shape.partitions,
-            shape,
-            plan.source(),
-            seed,
-            keep_first,
-            keys,
-            values,
-            records,
-            counts,
-            valid,
-            overflow,
-            slots,
-            stash,
-            contested,
-            state,
-        )
-    }
+    unsafe { map_build_small::launch(stream, shape.partitions, shape, input, keep_first, from, to) }
 }
 
 impl Slots {
     /// As kernels see it.
-    pub fn table<L: Layout>(&self, stream: &Stream, plan: &Plan) -> Result<Table<L>> {
-        let slots = self.slots.view().arg("slots", stream)?;
-        let (stash, header) =
-            (self.stash.view().arg("stash", stream)?, self.header.view().arg("header", stream)?);
-        Ok(Table::new(plan.shape, plan.stash_bits, slots, stash, header))
+    pub fn table<L: Layout>(&self, stream: &Stream, plan: &Plan) -> Result<MapRef<L>> {
+        Ok(MapRef {
+            shape: plan.shape,
+            stash_bits: plan.stash_bits,
+            slots: self.slots.view().arg("slots", stream)?,
+            stash: self.stash.view().arg("stash", stream)?,
+            header: self.header.view().arg("header", stream)?,
+            layout: PhantomData,
+        })
+    }
+}
+impl<W: Element> Slots<W> {
+    /// As kernels change it.
+    pub fn to_change(&mut self, stream: &Stream, plan: &Plan) -> Result<TableMut<W>> {
+        Ok(TableMut {
+            shape: plan.shape,
+            stash_bits: plan.stash_bits,
+            slots: self.slots.view_mut().arg("slots", stream)?,
+            stash: self.stash.view_mut().arg("stash", stream)?,
+            header: self.header.view_mut().arg("header", stream)?,
+        })
     }
 }
 

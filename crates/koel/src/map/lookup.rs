@@ -1,8 +1,8 @@
 //! Looking keys up in maps.
-use super::kernels::Kernels;
 use super::{Key, LayoutOf, Map, MapJoiner, Storage, Value, grid};
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
+use koel_kernels::map::find::{map_contains, map_contains_bits, map_count, map_find, map_find_or};
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Looks up host keys. Copies both ways and waits.
@@ -34,18 +34,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let found_arg = found.arg("found", stream)?;
         match &self.storage {
             Storage::Kernels(table) => {
-                let table = table.table(stream, &self.plan)?;
+                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
                 // SAFETY: `n` queries and answers; the table as built with this plan.
                 unsafe {
-                    LayoutOf::<K, V>::find(
-                        stream,
-                        grid(n),
-                        n,
-                        table,
-                        queries,
-                        values_arg,
-                        found_arg,
-                    )
+                    map_find::launch(stream, grid(n), table, n, queries, values_arg, found_arg)
                 }
             }
             Storage::Cpu(table) => match (keys.host(), values.host_mut(), found.host_mut()) {
@@ -76,18 +68,10 @@ impl<K: Key, V: Value> Map<K, V> {
         let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
         match &self.storage {
             Storage::Kernels(table) => {
-                let table = table.table(stream, &self.plan)?;
+                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
                 // SAFETY: as in `get_into`.
                 unsafe {
-                    LayoutOf::<K, V>::find_or(
-                        stream,
-                        grid(n),
-                        n,
-                        missing,
-                        table,
-                        queries,
-                        values_arg,
-                    )
+                    map_find_or::launch(stream, grid(n), table, n, missing, queries, values_arg)
                 }
             }
             Storage::Cpu(table) => match (keys.host(), values.host_mut()) {
@@ -124,9 +108,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
         match &self.storage {
             Storage::Kernels(table) => {
-                let table = table.table(stream, &self.plan)?;
+                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
                 // SAFETY: as in `get_into`.
-                unsafe { LayoutOf::<K, V>::contains(stream, grid(n), n, table, queries, found_arg) }
+                unsafe { map_contains::launch(stream, grid(n), table, n, queries, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
                 (Some(keys), Some(found)) => {
@@ -152,11 +136,9 @@ impl<K: Key, V: Value> Map<K, V> {
         let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
         match &self.storage {
             Storage::Kernels(table) => {
-                let table = table.table(stream, &self.plan)?;
+                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
                 // SAFETY: as in `get_into`; a bit for each query.
-                unsafe {
-                    LayoutOf::<K, V>::contains_bits(stream, grid(n), n, table, queries, found_arg)
-                }
+                unsafe { map_contains_bits::launch(stream, grid(n), table, n, queries, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
                 (Some(keys), Some(found)) => {
@@ -188,9 +170,9 @@ impl<K: Key, V: Value> Map<K, V> {
         match &self.storage {
             Storage::Kernels(table) => {
                 count.fill_bytes(0, stream)?;
-                let table = table.table(stream, &self.plan)?;
+                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
                 // SAFETY: as in `get_into`; one sum.
-                unsafe { LayoutOf::<K, V>::count(stream, grid(n), n, table, queries, count_arg) }
+                unsafe { map_count::launch(stream, grid(n), table, n, queries, count_arg) }
             }
             Storage::Cpu(table) => {
                 if let (Some(keys), Some(count)) = (keys.host(), count.host_mut()) {

@@ -77,14 +77,15 @@ use crate::file::stored::Stored;
 pub use crate::update::{Operations, Outcome};
 pub use builder::MapBuilder;
 pub use join::MapJoiner;
-use kernels::Kernels;
 use koel_kernels::hash::mix::mix64;
-pub use koel_kernels::map::find::Table;
+use koel_kernels::map::export::map_export;
+pub use koel_kernels::map::find::MapRef;
 pub use koel_kernels::map::layout;
 use layout::{Layout, Number, Shape};
 use plan::Plan;
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Mutex;
 pub use types::{Key, Value};
 pub use update::{MapUpdater, Operation};
@@ -308,19 +309,16 @@ impl<K: Key, V: Value> Map<K, V> {
             Storage::Cpu(table) => table.finder(self.plan.shape).map(Some),
         }
     }
-    /// The table as kernels see it, to look keys up inside a kernel that is launched on `stream`:
-    /// hand over its parts and put them together again there. It owns nothing: neither drop nor
-    /// rebuild the map until the kernel has run. Only a launch, which is `unsafe` for this
-    /// reason, can look through its handles.
+    /// The table as kernels see it: one parameter of a kernel, which looks keys up in it and is
+    /// launched on `stream`. It owns nothing: neither drop nor rebuild the map until the kernel has
+    /// run. Only a launch, which is `unsafe` for this reason, can look through its handles.
     ///
     /// ```
-    /// use koel::map::{Table, layout::Narrow};
+    /// use koel::map::{MapRef, layout::Narrow};
     ///
     /// let device = koel::Device::cpu()?;
     /// let map = koel::Map::build(&device, &[3u32, 5, 7], &[30u32, 50, 70])?;
-    /// let Table { shape, stash_bits, slots, stash, header, .. } = map.table(&device.stream()?)?;
-    /// // In a kernel, from its arguments:
-    /// let table = Table::<Narrow>::new(shape, stash_bits, slots, stash, header);
+    /// let table: MapRef<Narrow> = map.table(&device.stream()?)?;
     /// // Host code can look keys up in it, too, where the table is in its memory.
     /// // SAFETY: the map is there and is not changed.
     /// let table = unsafe { table.on_host() };
@@ -329,18 +327,19 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ```
     ///
     /// Errors: a stream of another device.
-    pub fn table(&self, stream: &Stream) -> Result<Table<LayoutOf<K, V>>> {
+    pub fn table(&self, stream: &Stream) -> Result<MapRef<LayoutOf<K, V>>> {
         match &self.storage {
             Storage::Kernels(table) => table.table(stream, &self.plan),
             Storage::Cpu(OnCpu { table, stash, header, .. }) => {
                 let slots_of_stash = stash.slots().len() / LayoutOf::<K, V>::SLOT_WORDS;
-                Ok(Table::new(
-                    self.plan.shape,
-                    slots_of_stash.checked_ilog2().unwrap_or(0),
-                    table.view().arg("slots", stream)?,
-                    self.device.stage(stash.slots())?.view().arg("stash", stream)?,
-                    header.view().arg("header", stream)?,
-                ))
+                Ok(MapRef {
+                    shape: self.plan.shape,
+                    stash_bits: slots_of_stash.checked_ilog2().unwrap_or(0),
+                    slots: table.view().arg("slots", stream)?,
+                    stash: self.device.stage(stash.slots())?.view().arg("stash", stream)?,
+                    header: header.view().arg("header", stream)?,
+                    layout: PhantomData,
+                })
             }
         }
     }
@@ -478,13 +477,11 @@ impl<K: Key, V: Value> Map<K, V> {
         match &self.storage {
             Storage::Kernels(table) => {
                 count.fill_bytes(0, stream)?;
-                let table = table.table(stream, &self.plan)?;
+                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
                 let threads = table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(4);
                 let grid = threads.div_ceil(kernels::THREADS as u64) as u32;
                 // SAFETY: the table as built; as many keys and values as it has pairs.
-                unsafe {
-                    LayoutOf::<K, V>::export(stream, grid, table, keys_arg, values_arg, count_arg)
-                }
+                unsafe { map_export::launch(stream, grid, table, keys_arg, values_arg, count_arg) }
             }
             Storage::Cpu(table) => {
                 let OnCpu { stash, seed, .. } = table;

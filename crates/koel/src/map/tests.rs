@@ -1,17 +1,18 @@
 //! Builds by kernels, with plans that no map of a few thousand pairs would get: every way is taken.
 mod reproduce;
 
-use super::kernels::{Header, Input, Scratch, Slots, build, read_header};
+use super::kernels::{Building, Header, Scratch, Slots, build, read_header};
 use super::plan::{Plan, Sizes};
 use super::types::{Key, Value};
 use crate::device::{Device, Stream};
 use crate::duplicates::Duplicates::{self, KeepFirst, KeepLast, Unchecked};
 use crate::seed::Seeds;
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_kernels::map::find::Table;
+use koel_kernels::map::find::MapRef;
 use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, class, class_bit};
 use koel_simt::In;
 use std::collections::HashMap;
+use std::marker::PhantomData;
 
 type Of<K, V> = <K as Key>::Layout<V>;
 
@@ -66,7 +67,7 @@ impl<K: Key, V: Value> Bench<K, V> {
         let fitting = self.scratch.take().filter(|s| s.fits::<Of<K, V>>(plan));
         let mut scratch =
             fitting.unwrap_or_else(|| Scratch::new::<Of<K, V>>(device, plan).unwrap());
-        let input = Input {
+        let input = Building {
             keys: keys.view(),
             values: values.view(),
             duplicates,
@@ -96,13 +97,14 @@ impl<K: Key, V: Value> Bench<K, V> {
         );
         let [slots, stash] = &self.table;
         check_layout(plan, &header, slots, stash, &oracle, header.dropped > 0);
-        let found = Table::<Of<K, V>>::new(
-            plan.shape,
-            plan.stash_bits,
-            In::new(slots),
-            In::new(stash),
-            In::new(words),
-        );
+        let found = MapRef::<Of<K, V>> {
+            shape: plan.shape,
+            stash_bits: plan.stash_bits,
+            slots: In::new(slots),
+            stash: In::new(stash),
+            header: In::new(words),
+            layout: PhantomData,
+        };
         // SAFETY: the arrays are borrowed until the end.
         let found = unsafe { found.on_host() };
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));

@@ -1,11 +1,10 @@
 //! Which types keys and values may have, and which layout each pairing takes.
-use super::kernels::Kernels;
-use crate::groups::Grouped;
-use crate::keys128::kernels::RowValue;
+use super::kernels::DeviceLayout;
+use crate::primitives::compact::CompactElement;
 use crate::primitives::radix_sort::SortKey;
 use crate::primitives::runs::RunElement;
-use crate::set::kernels::Kernels as KeyKernels;
-use koel_kernels::map::layout::{Narrow, Wide};
+use koel_kernels::map::layout::{Narrow, Number, Wide};
+use koel_kernels::set::layout::Member;
 use std::hash::Hash;
 
 mod sealed {
@@ -16,17 +15,24 @@ mod sealed {
 
 /// What keys of a map or of a set may be: `u32`, `u64`.
 pub trait Key:
-    Grouped + SortKey + RunElement + Into<u64> + Into<u128> + Hash + KeyKernels + sealed::Sealed
+    Member<Pairs: DeviceLayout>
+    + SortKey
+    + RunElement
+    + CompactElement
+    + Into<u64>
+    + Into<u128>
+    + Hash
+    + sealed::Sealed
 {
     /// How pairs with such a key are stored.
-    type Layout<V: Value>: Kernels<Key = Self, Value = V>;
+    type Layout<V: Value>: DeviceLayout<Key = Self, Value = V>;
 }
 /// What values of a map may be: `u32`, `u64`.
-pub trait Value: Grouped + RowValue + Into<u64> + sealed::Sealed {
+pub trait Value: CompactElement + Number + Into<u64> + sealed::Sealed {
     /// How pairs of a `u32` key and such a value are stored.
-    type WithU32: Kernels<Key = u32, Value = Self>;
+    type WithU32: DeviceLayout<Key = u32, Value = Self>;
     /// How pairs of a `u64` key and such a value are stored.
-    type WithU64: Kernels<Key = u64, Value = Self>;
+    type WithU64: DeviceLayout<Key = u64, Value = Self>;
 }
 impl Key for u32 {
     type Layout<V: Value> = V::WithU32;

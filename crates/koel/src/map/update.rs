@@ -4,15 +4,15 @@ use crate::cpu;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::map::kernels::Kernels;
 use crate::map::plan::Plan;
 use crate::update::{
-    Batch, Changed, FewKernels, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf,
-    Updater,
+    Batch, Changed, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
 };
-use koel_kernels::map::few::{Few, shared_bytes as few_shared_bytes};
-use koel_kernels::map::layout::{Layout, Shape};
-use koel_kernels::map::update::{Applying, MOST_BUCKETS, operation, shared_bytes};
+use koel_kernels::map::few::{Few, map_update_few, shared_bytes as few_shared_bytes};
+use koel_kernels::map::layout::Layout;
+use koel_kernels::map::update::{
+    Applying, MOST_BUCKETS, map_update, map_update_left, operation, shared_bytes,
+};
 
 #[cfg(test)]
 mod tests;
@@ -171,59 +171,11 @@ impl<K: Key, V: Value> std::fmt::Debug for MapUpdater<K, V> {
     }
 }
 
-/// Launches a kernel of whole partitions.
-macro_rules! launch_whole {
-    ($kernel:ident, $stream:expr, $grid:expr, $shape:expr, $applying:expr, $on:expr) => {{
-        let Launch {
-            came,
-            values,
-            operations,
-            unstashed,
-            lists,
-            slots,
-            stash,
-            statuses,
-            header,
-            state,
-        } = $on;
-        // SAFETY: the caller's.
-        unsafe {
-            LayoutOf::<K, V>::$kernel(
-                $stream,
-                $grid,
-                $shape,
-                $applying,
-                came.queries,
-                came.overflow,
-                came.cursors,
-                came.spilled,
-                came.group_spilled,
-                came.state,
-                values,
-                operations,
-                unstashed,
-                lists,
-                slots,
-                stash,
-                statuses,
-                header,
-                state,
-            )
-        }
-    }};
-}
 impl<K: Key, V: Value> Changed for Map<K, V> {
     type Pairs = LayoutOf<K, V>;
     type Buckets = cpu::OfMap<LayoutOf<K, V>>;
     type Options = MapOptions;
     const NAMES: [&'static str; 2] = ["map", "map.shape"];
-    const FEW: FewKernels<Self> = FewKernels {
-        shared_bytes: |few| {
-            few_shared_bytes(few, size_of::<<LayoutOf<K, V> as Layout>::Mixed>() as u32)
-        },
-        launch: launch_few::<K, V>,
-        left: launch_left::<K, V>,
-    };
 
     fn load(options: &MapOptions) -> f64 {
         options.load
@@ -289,56 +241,41 @@ impl<K: Key, V: Value> Changed for Map<K, V> {
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
         (buckets <= MOST_BUCKETS).then(|| shared_bytes(buckets, entries, each, size_of::<V>() > 4))
     }
-    unsafe fn launch(
+    fn few_shared_bytes(few: Few) -> u32 {
+        few_shared_bytes(few, size_of::<<LayoutOf<K, V> as Layout>::Mixed>() as u32)
+    }
+    unsafe fn launch(stream: &Stream, applying: Applying, on: Launch<Self>) -> Result<()> {
+        let Launch { table, sent, unstashed, batch, .. } = on;
+        let grid = table.shape.partitions;
+        // SAFETY: the caller's.
+        unsafe {
+            map_update::launch::<LayoutOf<K, V>, _>(
+                stream, grid, applying, table, sent, unstashed, batch,
+            )
+        }
+    }
+    unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()> {
+        let Launch { table, sent, cursors, batch, .. } = on;
+        // SAFETY: the caller's.
+        unsafe {
+            map_update_few::launch::<LayoutOf<K, V>, _>(
+                stream, grid, few, table, sent, cursors, batch,
+            )
+        }
+    }
+    unsafe fn launch_left(
         stream: &Stream,
-        shape: Shape,
+        grid: u32,
         applying: Applying,
         on: Launch<Self>,
     ) -> Result<()> {
-        launch_whole!(update, stream, shape.partitions, shape, applying, on)
-    }
-}
-/// # Safety
-/// The arguments must fit the kernel.
-unsafe fn launch_left<K: Key, V: Value>(
-    stream: &Stream,
-    grid: u32,
-    shape: Shape,
-    applying: Applying,
-    on: Launch<Map<K, V>>,
-) -> Result<()> {
-    launch_whole!(update_left, stream, grid, shape, applying, on)
-}
-/// # Safety
-/// The arguments must fit the kernel.
-unsafe fn launch_few<K: Key, V: Value>(
-    stream: &Stream,
-    grid: u32,
-    shape: Shape,
-    few: Few,
-    on: &Launch<Map<K, V>>,
-) -> Result<()> {
-    let &Launch { ref came, values, operations, slots, stash, statuses, header, state, .. } = on;
-    // SAFETY: the caller's.
-    unsafe {
-        LayoutOf::<K, V>::update_few(
-            stream,
-            grid,
-            shape,
-            few,
-            came.queries,
-            came.overflow,
-            came.to_cursors,
-            came.spilled,
-            came.state,
-            values,
-            operations,
-            slots,
-            stash,
-            statuses,
-            header,
-            state,
-        )
+        let Launch { table, sent, unstashed, batch, .. } = on;
+        // SAFETY: the caller's.
+        unsafe {
+            map_update_left::launch::<LayoutOf<K, V>, _>(
+                stream, grid, applying, table, sent, unstashed, batch,
+            )
+        }
     }
 }
 

@@ -3,69 +3,30 @@ use super::check_planned;
 use super::lookback::Lookback;
 use crate::device::{Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
-use koel_kernels::compact::TILE;
+use koel_kernels::compact::{self as kernels, TILE};
+use koel_kernels::lookback::Tiles;
+use koel_kernels::moved::FromTo;
+use koel_simt::{Buf, In};
 use rayon::prelude::*;
 
 /// What can be compacted alone: `u32`, `u64`, `u128`.
-pub trait CompactElement: Element + sealed::Launch {}
+pub trait CompactElement: Element {}
 impl CompactElement for u32 {}
 impl CompactElement for u64 {}
 impl CompactElement for u128 {}
 /// What can be compacted together with values of type `V`: `u32` and `u64` with `u32` and `u64`.
-pub trait CompactPair<V>: CompactElement + sealed::LaunchPairs<V> {}
-impl<K: CompactElement + sealed::LaunchPairs<V>, V> CompactPair<V> for K {}
+pub trait CompactPair<V>: CompactElement {}
+impl CompactPair<u32> for u32 {}
+impl CompactPair<u64> for u32 {}
+impl CompactPair<u32> for u64 {}
+impl CompactPair<u64> for u64 {}
 
-mod sealed {
-    use crate::device::Stream;
-    use crate::error::Result;
-    use crate::primitives::lookback::Turn;
-    use koel_kernels::compact::*;
-    use koel_simt::{Buf, In};
-
-    pub struct Args {
-        pub n: u32,
-        pub flags: In<u8>,
-        pub count: Buf<u32>,
-        pub turn: Turn,
-    }
-    pub trait Launch: Sized {
-        /// # Safety
-        /// All arrays hold `n` elements, `to` those that are kept, `count` one, `turn` the status
-        /// words of every tile.
-        unsafe fn launch(stream: &Stream, args: Args, from: In<Self>, to: Buf<Self>) -> Result<()>;
-    }
-    pub trait LaunchPairs<V>: Sized {
-        /// # Safety
-        /// As `Launch::launch`.
-        unsafe fn launch(
-            stream: &Stream,
-            args: Args,
-            keys: (In<Self>, Buf<Self>),
-            values: (In<V>, Buf<V>),
-        ) -> Result<()>;
-    }
-    macro_rules! launch { ($($k:ident alone $alone:ident $(, $v:ident $kernel:ident)*;)*) => { $(
-        impl Launch for $k {
-            unsafe fn launch(stream: &Stream, a: Args, from: In<$k>, to: Buf<$k>) -> Result<()> {
-                let (grid, Turn { epoch, status, ticket }) = (a.n.div_ceil(TILE), a.turn);
-                // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
-                unsafe { $alone::launch(stream, grid, a.n, epoch, a.flags, from, to, a.count, status, ticket) }
-            }
-        }
-        $(impl LaunchPairs<$v> for $k {
-            unsafe fn launch(stream: &Stream, a: Args, keys: (In<$k>, Buf<$k>), values: (In<$v>, Buf<$v>)) -> Result<()> {
-                let (grid, Turn { epoch, status, ticket }) = (a.n.div_ceil(TILE), a.turn);
-                let ((from, to), (values, values_to)) = (keys, values);
-                // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
-                unsafe { $kernel::launch(stream, grid, a.n, epoch, a.flags, from, to, values, values_to, a.count, status, ticket) }
-            }
-        })*
-    )* } }
-    launch! {
-        u32 alone compact_u32, u32 compact_u32_u32, u64 compact_u32_u64;
-        u64 alone compact_u64, u32 compact_u64_u32, u64 compact_u64_u64;
-        u128 alone compact_u128;
-    }
+/// What all launches get.
+struct Args {
+    n: u32,
+    flags: In<u8>,
+    count: Buf<u32>,
+    tiles: Tiles,
 }
 
 /// Keeps the elements whose flag is not 0, of up to a given number.
@@ -120,12 +81,17 @@ impl Compact {
     ) -> Result<()> {
         let (from, to) = (input.arg("input", stream)?, output.arg("output", stream)?);
         if stream.device().runs_kernels() {
-            let Some(args) = self.args(stream, flags, input.len(), &mut count)? else {
+            let Some(Args { n, flags, count, tiles }) =
+                self.args(stream, flags, input.len(), &mut count)?
+            else {
                 return Ok(());
             };
+            let (grid, elements) = (n.div_ceil(TILE), FromTo { from, to });
             // SAFETY: lengths as checked, and room as the caller says; the status words are for
-            // `max_n` elements.
-            return unsafe { sealed::Launch::launch(stream, args, from, to) };
+            // `max_n` elements, and a block takes each tile.
+            return unsafe {
+                kernels::compact::launch(stream, grid, n, flags, elements, count, tiles)
+            };
         }
         self.check(stream, flags, input.len(), &mut count)?;
         if let (Some(flags), Some(input), Some(output), Some(count)) =
@@ -156,12 +122,25 @@ impl Compact {
         check_length("values", values.len(), "the keys", n)?;
         check_length("keys_out", keys_out.len(), "the keys", n)?;
         check_length("values_out", values_out.len(), "the keys", n)?;
-        let of_keys = (keys.arg("keys", stream)?, keys_out.arg("keys_out", stream)?);
-        let of_values = (values.arg("values", stream)?, values_out.arg("values_out", stream)?);
+        let of_keys =
+            FromTo { from: keys.arg("keys", stream)?, to: keys_out.arg("keys_out", stream)? };
+        let of_values = FromTo {
+            from: values.arg("values", stream)?,
+            to: values_out.arg("values_out", stream)?,
+        };
         if stream.device().runs_kernels() {
-            let Some(args) = self.args(stream, flags, n, &mut count)? else { return Ok(()) };
-            // SAFETY: lengths as checked; the status words are for `max_n` elements.
-            return unsafe { sealed::LaunchPairs::launch(stream, args, of_keys, of_values) };
+            let Some(Args { n, flags, count, tiles }) = self.args(stream, flags, n, &mut count)?
+            else {
+                return Ok(());
+            };
+            let grid = n.div_ceil(TILE);
+            // SAFETY: lengths as checked; the status words are for `max_n` elements, and a block
+            // takes each tile.
+            return unsafe {
+                kernels::compact_pairs::launch(
+                    stream, grid, n, flags, of_keys, of_values, count, tiles,
+                )
+            };
         }
         self.check(stream, flags, n, &mut count)?;
         if let (
@@ -209,14 +188,14 @@ impl Compact {
         flags: View<'_, u8>,
         n: usize,
         count: &mut ViewMut<'_, u32>,
-    ) -> Result<Option<sealed::Args>> {
+    ) -> Result<Option<Args>> {
         let n = self.check(stream, flags, n, count)?;
         if n == 0 {
             count.fill_bytes(0, stream)?;
             return Ok(None);
         }
         let (flags, count) = (flags.arg("flags", stream)?, count.arg("count", stream)?);
-        Ok(Some(sealed::Args { n, flags, count, turn: self.lookback.turn(stream)? }))
+        Ok(Some(Args { n, flags, count, tiles: self.lookback.tiles(stream)? }))
     }
 }
 

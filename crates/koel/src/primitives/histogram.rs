@@ -2,7 +2,7 @@
 use super::filling_grid;
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
-use koel_kernels::bins::bin_of;
+use koel_kernels::bins::{Binning, Bits, Hash};
 use koel_kernels::hash::mix::{mix, unmix};
 use koel_kernels::histogram::*;
 use rayon::prelude::*;
@@ -50,14 +50,15 @@ impl Bins {
     }
     /// The bin of a key, below `count()`.
     pub fn bin(self, key: u32) -> u32 {
-        bin_of(self.stored(key), self.drop(), self.count() as u32)
+        self.binning().bin_of(self.stored(key))
     }
-    /// The highest bits of what is stored that do not count.
-    pub(super) fn drop(self) -> u32 {
-        match self {
+    /// What kernels get.
+    pub(super) fn binning(self) -> Binning {
+        let drop = match self {
             Bins::Bits { shift, bits } => 32u32.saturating_sub(shift.saturating_add(bits)),
             Bins::Hash { .. } => 0,
-        }
+        };
+        Binning { bins: self.count() as u32, drop }
     }
     pub(super) fn check(self, max: usize) -> Result<u32> {
         if let Bins::Bits { shift, bits } = self
@@ -107,23 +108,23 @@ pub fn histogram_into(
         }
         return Ok(());
     }
-    let (drop, aligned, to) =
-        (bins.drop(), keys.is_aligned(16) as u32, counts.arg("counts", stream)?);
+    let (of, aligned, to) =
+        (bins.binning(), keys.is_aligned(16) as u32, counts.arg("counts", stream)?);
     let grid = filling_grid(device, n, TURN);
     // SAFETY: lengths as checked; bins are below `count`.
     unsafe {
         match (bins, count <= MAX_SHARED_BINS) {
             (Bins::Bits { .. }, true) => {
-                histogram_bits_shared::launch(stream, grid, drop, count, aligned, n, from, to)
+                histogram_shared::launch::<Bits, _>(stream, grid, of, aligned, n, from, to)
             }
             (Bins::Bits { .. }, false) => {
-                histogram_bits_global::launch(stream, grid, drop, count, aligned, n, from, to)
+                histogram_global::launch::<Bits, _>(stream, grid, of, aligned, n, from, to)
             }
             (Bins::Hash { .. }, true) => {
-                histogram_hash_shared::launch(stream, grid, drop, count, aligned, n, from, to)
+                histogram_shared::launch::<Hash, _>(stream, grid, of, aligned, n, from, to)
             }
             (Bins::Hash { .. }, false) => {
-                histogram_hash_global::launch(stream, grid, drop, count, aligned, n, from, to)
+                histogram_global::launch::<Hash, _>(stream, grid, of, aligned, n, from, to)
             }
         }
     }

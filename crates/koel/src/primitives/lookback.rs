@@ -1,8 +1,7 @@
 //! Scratch memory of decoupled look-back.
 use crate::device::{Buffer, Device, Stream};
 use crate::error::Result;
-use koel_kernels::lookback::MAX_EPOCH;
-use koel_simt::Buf;
+use koel_kernels::lookback::{MAX_EPOCH, Tiles};
 
 /// Status words and the ticket counter. Each launch has an epoch of its own, so that the words need
 /// not be cleared.
@@ -11,12 +10,6 @@ pub struct Lookback {
     ticket: Buffer<u32>,
     /// the last launch's
     pub(super) epoch: u32,
-}
-/// What a launch gets.
-pub struct Turn {
-    pub epoch: u32,
-    pub status: Buf<u64>,
-    pub ticket: Buf<u32>,
 }
 
 impl Lookback {
@@ -31,8 +24,8 @@ impl Lookback {
     pub fn check_device(&self, stream: &Stream) -> Result<()> {
         self.ticket.view().arg("the plan's scratch memory", stream).map(drop)
     }
-    /// Arguments for the next launch on `stream`.
-    pub fn turn(&mut self, stream: &Stream) -> Result<Turn> {
+    /// For the next launch on `stream`.
+    pub fn tiles(&mut self, stream: &Stream) -> Result<Tiles> {
         // A graph runs the same epoch again, so it clears the words; epoch 1 is then over before
         // the next one outside.
         let again = stream.is_capturing();
@@ -47,7 +40,7 @@ impl Lookback {
             self.status.view_mut().arg("status", stream)?,
             self.ticket.view_mut().arg("ticket", stream)?,
         );
-        Ok(Turn { epoch, status, ticket })
+        Ok(Tiles { status, ticket, epoch })
     }
     /// Bytes of device memory.
     pub fn bytes(&self) -> usize {

@@ -11,8 +11,8 @@ use super::distribute::{Places, distribute, packed};
 use super::histogram::{Bins, histogram_into};
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
+use koel_kernels::bins::{Binning, Bits, Hash, Source};
 use koel_kernels::partition::*;
-use koel_simt::{Buf, In};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The most bins of a partition.
@@ -61,11 +61,16 @@ pub fn partition_with_slack(
     cursors.fill_bytes(0, stream)?;
     overflow.fill_bytes(0, stream)?;
     if stream.device().runs_kernels() {
-        let rooms = Rooms { stride: room as u32, room: room as u32, n };
-        let (cursors, overflow) =
-            (cursors.arg("cursors", stream)?, overflow.arg("overflow", stream)?);
+        let input = pairs_in(stream, n, keys, values)?;
+        let to = RoomsOut {
+            pairs: out.arg("out", stream)?,
+            cursors: cursors.arg("cursors", stream)?,
+            overflow: overflow.arg("overflow", stream)?,
+            stride: room as u32,
+            room: room as u32,
+        };
         // SAFETY: lengths as checked.
-        return unsafe { launch(stream, bins, rooms, keys, values, out, cursors, overflow) };
+        return unsafe { launch(stream, bins, input, to) };
     }
     let (keys, values) = (checked(keys, "keys", stream)?, checked(values, "values", stream)?);
     out.arg("out", stream)?;
@@ -136,32 +141,20 @@ impl ExactPartition {
         if stream.device().runs_kernels() {
             histogram_into(stream, keys, bins, self.counts.view_mut())?;
             let counts = self.counts.view().arg("counts", stream)?;
-            let mut cursors = self.cursors.view_mut();
-            let overflow = self.overflow.view_mut().arg("overflow", stream)?;
-            let rooms = Rooms { stride: 0, room: n, n };
-            // SAFETY: as many counts and cursors as bins, a start more.
-            unsafe {
-                bin_starts::launch(
-                    stream,
-                    1,
-                    bins.count() as u32,
-                    counts,
-                    to_starts,
-                    cursors.arg("cursors", stream)?,
-                )?
+            let cursors = self.cursors.view_mut().arg("cursors", stream)?;
+            let input = pairs_in(stream, n, keys, values)?;
+            let to = RoomsOut {
+                pairs: out.arg("out", stream)?,
+                cursors,
+                overflow: self.overflow.view_mut().arg("overflow", stream)?,
+                stride: 0,
+                room: n,
             };
-            // SAFETY: lengths as checked; the counts add up to `n`.
+            // SAFETY: as many counts and cursors as bins, a start more. Lengths as checked; the
+            // counts add up to `n`.
             return unsafe {
-                launch(
-                    stream,
-                    bins,
-                    rooms,
-                    keys,
-                    values,
-                    out,
-                    cursors.arg("cursors", stream)?,
-                    overflow,
-                )
+                bin_starts::launch(stream, 1, bins.count() as u32, counts, to_starts, cursors)?;
+                launch(stream, bins, input, to)
             };
         }
         let (keys, values) = (checked(keys, "keys", stream)?, checked(values, "values", stream)?);
@@ -196,76 +189,51 @@ pub fn partition_exact(
     Ok((out, starts))
 }
 
-/// A bin's beginning is `stride` after that of the bin before it; its cursor goes up to `room`.
-struct Rooms {
-    stride: u32,
-    room: u32,
-    n: u32,
-}
-
-/// # Safety
-/// `keys` and `values` hold `n` pairs, `cursors` as many as bins, `overflow` one, and every place
-/// that `rooms` allows is in `out`.
-#[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
-unsafe fn launch(
+/// What kernels get of the input, of `n` pairs.
+fn pairs_in(
     stream: &Stream,
-    bins: Bins,
-    rooms: Rooms,
+    n: u32,
     keys: View<'_, u32>,
     values: View<'_, u32>,
-    mut out: ViewMut<'_, u64>,
-    cursors: Buf<u32>,
-    overflow: Buf<u32>,
-) -> Result<()> {
-    let aligned = (keys.is_aligned(16) && values.is_aligned(16)) as u32;
-    let (keys, values, out): (In<u32>, In<u32>, Buf<u64>) =
-        (keys.arg("keys", stream)?, values.arg("values", stream)?, out.arg("out", stream)?);
-    let (drop, count, Rooms { stride, room, n }) = (bins.drop(), bins.count() as u32, rooms);
-    macro_rules! of_shape {
-        ($shape:ident $bits:ident $hash:ident) => {
-            // SAFETY: the caller's.
-            unsafe {
-                match bins {
-                    Bins::Bits { .. } => $bits::launch(
-                        stream,
-                        n.div_ceil($shape.tile()),
-                        drop,
-                        count,
-                        stride,
-                        room,
-                        aligned,
-                        n,
-                        keys,
-                        values,
-                        out,
-                        cursors,
-                        overflow,
-                    ),
-                    Bins::Hash { .. } => $hash::launch(
-                        stream,
-                        n.div_ceil($shape.tile()),
-                        drop,
-                        count,
-                        stride,
-                        room,
-                        aligned,
-                        n,
-                        keys,
-                        values,
-                        out,
-                        cursors,
-                        overflow,
-                    ),
-                }
-            }
-        };
+) -> Result<PairsIn> {
+    Ok(PairsIn {
+        keys: keys.arg("keys", stream)?,
+        values: values.arg("values", stream)?,
+        n,
+        aligned: (keys.is_aligned(16) && values.is_aligned(16)) as u32,
+    })
+}
+/// # Safety
+/// The input holds `n` pairs, `to` as many cursors as there are bins and one counter of overflow,
+/// and every place that its rooms have.
+unsafe fn launch(stream: &Stream, bins: Bins, input: PairsIn, to: RoomsOut) -> Result<()> {
+    let binning = bins.binning();
+    // SAFETY: the caller's.
+    unsafe {
+        match bins {
+            Bins::Bits { .. } => launch_from::<Bits>(stream, binning, input, to),
+            Bins::Hash { .. } => launch_from::<Hash>(stream, binning, input, to),
+        }
     }
-    if count as usize <= NARROW.bins {
-        of_shape!(NARROW partition_bits_narrow partition_hash_narrow)
-    } else if WIDE.shared() <= stream.device().max_shared() {
-        of_shape!(WIDE partition_bits_wide partition_hash_wide)
-    } else {
-        of_shape!(SMALL partition_bits_small partition_hash_small)
+}
+/// # Safety
+/// As [`launch`].
+unsafe fn launch_from<S: Source>(
+    stream: &Stream,
+    binning: Binning,
+    input: PairsIn,
+    to: RoomsOut,
+) -> Result<()> {
+    let grid = |shape: Shape| input.n.div_ceil(shape.tile());
+    // SAFETY: the caller's; a block takes each tile.
+    unsafe {
+        if binning.bins as usize <= NARROW.bins {
+            partition_narrow::launch::<S, _>(stream, grid(NARROW), binning, input, to)
+        } else if WIDE.shared() <= stream.device().max_shared() {
+            partition_wide::launch::<S, _>(stream, grid(WIDE), binning, input, to)
+        } else {
+            partition_small::launch::<S, _>(stream, grid(SMALL), binning, input, to)
+        }
     }
 }
 

@@ -13,106 +13,22 @@ use super::distribute::{Places, distribute, packed};
 use super::lookback::Lookback;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
-use koel_kernels::radix_sort::{COUNT_TURN, RADIX, THREADS, digit_mask, digit_starts};
+use koel_kernels::lookback::Tiles;
+use koel_kernels::moved::FromTo;
+use koel_kernels::radix_sort::{self as kernels, COUNT_TURN, Digit, RADIX, THREADS, digit_mask};
 use rdst::{RadixKey, RadixSort};
 use std::ops::Range;
 
 /// Keys that can be sorted: `u32`, `u64`.
-pub trait SortKey: Element + RadixKey + sealed::Launch {}
+pub trait SortKey: Element + RadixKey + kernels::SortKey {}
 impl SortKey for u32 {}
 impl SortKey for u64 {}
 /// Keys that can be sorted with values of type `V`: `u32` and `u64` with `u32` and `u64`.
-pub trait SortPair<V>: SortKey + sealed::LaunchPairs<V> {}
-impl<K: SortKey + sealed::LaunchPairs<V>, V> SortPair<V> for K {}
-
-mod sealed {
-    use crate::device::Stream;
-    use crate::error::Result;
-    use crate::primitives::lookback::Turn;
-    use koel_kernels::radix_sort::{self as kernels, *};
-    use koel_simt::{Buf, In};
-
-    /// One pass.
-    pub struct Pass {
-        pub shift: u32,
-        pub mask: u32,
-        pub n: u32,
-        pub starts: In<u32>,
-        pub turn: Turn,
-    }
-    pub trait Launch: kernels::SortKey {
-        /// Keys of a thread when sorted alone.
-        const ITEMS: usize;
-        /// # Safety
-        /// `keys` hold `n` elements, `counts` 256 for each digit of the key.
-        unsafe fn count(
-            stream: &Stream,
-            grid: u32,
-            bits: (u32, u32),
-            n: u32,
-            keys: In<Self>,
-            counts: Buf<u32>,
-        ) -> Result<()>;
-        /// # Safety
-        /// The arrays hold `n` elements, `starts` 256, the status words are for every tile.
-        unsafe fn pass(
-            stream: &Stream,
-            grid: u32,
-            pass: Pass,
-            keys: (In<Self>, Buf<Self>),
-        ) -> Result<()>;
-    }
-    pub trait LaunchPairs<V>: Launch {
-        /// Pairs of a thread.
-        const PAIR_ITEMS: usize;
-        /// # Safety
-        /// As `Launch::pass`.
-        unsafe fn pass_pairs(
-            stream: &Stream,
-            grid: u32,
-            pass: Pass,
-            keys: (In<Self>, Buf<Self>),
-            values: (In<V>, Buf<V>),
-        ) -> Result<()>;
-    }
-    macro_rules! launch { ($($k:ident $count:ident $alone:ident $items:ident, $($v:ident $kernel:ident $pair_items:ident),*;)*) => { $(
-        impl Launch for $k {
-            const ITEMS: usize = $items;
-            unsafe fn count(stream: &Stream, grid: u32, bits: (u32, u32), n: u32, keys: In<$k>, counts: Buf<u32>) -> Result<()> {
-                // SAFETY: the caller's.
-                unsafe { $count::launch(stream, grid, bits.0, bits.1, n, keys, counts) }
-            }
-            unsafe fn pass(stream: &Stream, grid: u32, p: Pass, keys: (In<$k>, Buf<$k>)) -> Result<()> {
-                let Turn { epoch, status, ticket } = p.turn;
-                // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
-                unsafe { $alone::launch(stream, grid, p.shift, p.mask, p.n, epoch, keys.0, keys.1, p.starts, status, ticket) }
-            }
-        }
-        $(impl LaunchPairs<$v> for $k {
-            const PAIR_ITEMS: usize = $pair_items;
-            unsafe fn pass_pairs(
-                stream: &Stream,
-                grid: u32,
-                p: Pass,
-                keys: (In<$k>, Buf<$k>),
-                values: (In<$v>, Buf<$v>),
-            ) -> Result<()> {
-                let Turn { epoch, status, ticket } = p.turn;
-                let ((from, to), (values, values_to)) = (keys, values);
-                // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
-                unsafe {
-                    $kernel::launch(stream, grid, p.shift, p.mask, p.n, epoch, from, to, values, values_to, p.starts, status, ticket)
-                }
-            }
-        })*
-    )* } }
-    launch! {
-        u32 count_digits_u32 sort_pass_u32 ITEMS_U32,
-            u32 sort_pass_u32_u32 ITEMS_U32_U32, u64 sort_pass_u32_u64 ITEMS_U32_U64;
-        u64 count_digits_u64 sort_pass_u64 ITEMS_U64,
-            u32 sort_pass_u64_u32 ITEMS_U64_U32, u64 sort_pass_u64_u64 ITEMS_U64_U64;
-    }
-}
+pub trait SortPair<V>: SortKey {}
+impl SortPair<u32> for u32 {}
+impl SortPair<u64> for u32 {}
+impl SortPair<u32> for u64 {}
+impl SortPair<u64> for u64 {}
 
 /// What sorting alone and sorting pairs share.
 struct Passes<K> {
@@ -128,7 +44,7 @@ struct Passes<K> {
 impl<K: SortKey> Passes<K> {
     fn new(device: &Device, max_n: usize, items: usize) -> Result<Passes<K>> {
         check_planned("keys to sort", max_n, max_n)?;
-        let digits = <K as koel_kernels::radix_sort::SortKey>::DIGITS * RADIX;
+        let digits = K::DIGITS * RADIX;
         let mut counts = device.alloc(digits)?;
         counts.view_mut().fill_bytes(0, &device.stream()?)?;
         Ok(Passes {
@@ -158,39 +74,38 @@ impl<K: SortKey> Passes<K> {
     fn passes(&self) -> u32 {
         self.bits.len().div_ceil(8) as u32
     }
-    fn digit(&self, pass: u32) -> (u32, u32) {
-        let shift = self.bits.start + 8 * pass;
-        (shift, digit_mask(shift, self.bits.end))
-    }
     /// Counts the digits of all passes and sums them up.
     fn count(&mut self, stream: &Stream, keys: View<'_, K>, n: u32) -> Result<()> {
         let grid = super::filling_grid(stream.device(), n, COUNT_TURN);
-        let bits = (self.bits.start, self.bits.end);
+        let Range { start, end } = self.bits;
         let mut counts = self.counts.view_mut();
         let starts = self.starts.view_mut().arg("starts", stream)?;
         // SAFETY: `n` keys; 256 counts and starts for each digit.
         unsafe {
-            K::count(
+            kernels::count_digits::launch(
                 stream,
                 grid,
-                bits,
+                start,
+                end,
                 n,
                 keys.arg("keys", stream)?,
                 counts.arg("counts", stream)?,
             )?;
-            digit_starts::launch(
+            kernels::digit_starts::launch(
                 stream,
-                (bits.1 - bits.0).div_ceil(8),
+                (end - start).div_ceil(8),
                 counts.arg("counts", stream)?,
                 starts,
             )
         }
     }
-    fn pass(&mut self, stream: &Stream, pass: u32, n: u32) -> Result<sealed::Pass> {
-        let (shift, mask) = self.digit(pass);
+    /// What a pass gets.
+    fn pass(&mut self, stream: &Stream, pass: u32) -> Result<(Digit, Tiles)> {
+        let shift = self.bits.start + 8 * pass;
+        let mask = digit_mask(shift, self.bits.end);
         let first = pass as usize * RADIX;
         let starts = self.starts.view().slice(first..first + RADIX)?.arg("starts", stream)?;
-        Ok(sealed::Pass { shift, mask, n, starts, turn: self.lookback.turn(stream)? })
+        Ok((Digit { starts, shift, mask }, self.lookback.tiles(stream)?))
     }
 }
 
@@ -202,7 +117,7 @@ pub struct SortKeys<K>(Passes<K>);
 impl<K: SortKey> SortKeys<K> {
     /// For at most `max_n` keys. Errors: out of memory, more than 32-bit indices reach.
     pub fn new(device: &Device, max_n: usize) -> Result<SortKeys<K>> {
-        Ok(SortKeys(Passes::new(device, max_n, <K as sealed::Launch>::ITEMS)?))
+        Ok(SortKeys(Passes::new(device, max_n, kernels::items::<K, ()>())?))
     }
     /// Compares only these bits of the keys, for example `0..30`: fewer passes. Errors: bits that
     /// the keys do not have.
@@ -258,9 +173,9 @@ impl<K: SortKey> SortKeys<K> {
             return Ok(());
         }
         this.count(stream, keys, n)?;
-        let grid = n.div_ceil((THREADS * <K as sealed::Launch>::ITEMS) as u32);
+        let grid = n.div_ceil((THREADS * kernels::items::<K, ()>()) as u32);
         for p in 0..passes {
-            let pass = this.pass(stream, p, n)?;
+            let (digit, tiles) = this.pass(stream, p)?;
             // The last pass ends in `out`.
             let last = (passes - p) % 2 == 1;
             let (to, next) = if last {
@@ -271,8 +186,10 @@ impl<K: SortKey> SortKeys<K> {
                     this.keys.view().arg("scratch", stream)?,
                 )
             };
-            // SAFETY: both hold `n` keys at least, and differ; the status words are for `max_n`.
-            unsafe { K::pass(stream, grid, pass, (from, to))? };
+            let keys = FromTo { from, to };
+            // SAFETY: both hold `n` keys at least, and differ; the status words are for `max_n`, and
+            // a block takes each tile.
+            unsafe { kernels::sort_pass::launch(stream, grid, n, digit, keys, tiles)? };
             from = next;
         }
         Ok(())
@@ -292,7 +209,7 @@ impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
     /// For at most `max_n` pairs. Errors: out of memory, more than 32-bit indices reach.
     pub fn new(device: &Device, max_n: usize) -> Result<SortPairs<K, V>> {
         Ok(SortPairs {
-            passes: Passes::new(device, max_n, K::PAIR_ITEMS)?,
+            passes: Passes::new(device, max_n, kernels::items::<K, V>())?,
             values: device.alloc(max_n)?,
         })
     }
@@ -347,9 +264,9 @@ impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
             return Ok(());
         }
         this.count(stream, keys, n)?;
-        let grid = n.div_ceil((THREADS * K::PAIR_ITEMS) as u32);
+        let grid = n.div_ceil((THREADS * kernels::items::<K, V>()) as u32);
         for p in 0..passes {
-            let pass = this.pass(stream, p, n)?;
+            let (digit, tiles) = this.pass(stream, p)?;
             // The last pass ends in the output.
             let last = (passes - p) % 2 == 1;
             let (to, next) = if last {
@@ -373,8 +290,11 @@ impl<K: SortPair<V>, V: Element> SortPairs<K, V> {
                     ),
                 )
             };
-            // SAFETY: all hold `n` elements at least, and differ; the status words are for `max_n`.
-            unsafe { K::pass_pairs(stream, grid, pass, (from.0, to.0), (from.1, to.1))? };
+            let keys = FromTo { from: from.0, to: to.0 };
+            let values = FromTo { from: from.1, to: to.1 };
+            // SAFETY: all hold `n` elements at least, and differ; the status words are for `max_n`,
+            // and a block takes each tile.
+            unsafe { kernels::sort_pairs::launch(stream, grid, n, digit, keys, values, tiles)? };
             from = next;
         }
         Ok(())

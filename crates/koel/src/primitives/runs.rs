@@ -4,59 +4,14 @@ use super::lookback::Lookback;
 use crate::device::{Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use koel_kernels::compact::TILE;
+use koel_kernels::groups::{self as kernels, RunsOut};
+use koel_kernels::map::layout::Number;
 use rayon::prelude::*;
 
 /// Elements of which runs can be found: `u32`, `u64`.
-pub trait RunElement: Element + sealed::Launch {}
+pub trait RunElement: Element + Number {}
 impl RunElement for u32 {}
 impl RunElement for u64 {}
-
-mod sealed {
-    use crate::device::Stream;
-    use crate::error::Result;
-    use crate::primitives::lookback::Turn;
-    use koel_kernels::compact::TILE;
-    use koel_kernels::groups::{runs_u32, runs_u64};
-    use koel_simt::{Buf, In};
-
-    pub trait Launch: Sized {
-        /// # Safety
-        /// `elements` and `distinct` hold `n` elements, `starts` one more, `count` one, `turn` the
-        /// status words of every tile.
-        unsafe fn launch(
-            stream: &Stream,
-            n: u32,
-            elements: In<Self>,
-            distinct: Buf<Self>,
-            starts: Buf<u32>,
-            count: Buf<u32>,
-            turn: Turn,
-        ) -> Result<()>;
-    }
-    macro_rules! launch { ($($t:ident $kernel:ident;)*) => { $(
-        impl Launch for $t {
-            unsafe fn launch(
-                stream: &Stream,
-                n: u32,
-                elements: In<$t>,
-                distinct: Buf<$t>,
-                starts: Buf<u32>,
-                count: Buf<u32>,
-                Turn { epoch, status, ticket }: Turn,
-            ) -> Result<()> {
-                // SAFETY: the caller's; there are no more runs than elements, and a block for each
-                // tile.
-                unsafe {
-                    $kernel::launch(stream, n.div_ceil(TILE), n, epoch, elements, distinct, starts, count, status, ticket)
-                }
-            }
-        }
-    )* } }
-    launch! {
-        u32 runs_u32;
-        u64 runs_u64;
-    }
-}
 
 /// Finds the runs of equal elements of up to a given number: run-length encoding. Of a sorted
 /// array, its distinct elements.
@@ -99,18 +54,21 @@ impl Runs {
         check_length("starts", starts.len(), "the elements and one", elements.len() + 1)?;
         check_length("count", count.len(), "one count", 1)?;
         let n = check_planned("elements to find runs in", elements.len(), self.max_n)?;
-        let (from, to) = (elements.arg("elements", stream)?, distinct.arg("distinct", stream)?);
-        let (to_starts, to_count) = (starts.arg("starts", stream)?, count.arg("count", stream)?);
+        let from = elements.arg("elements", stream)?;
+        let to = RunsOut {
+            distinct: distinct.arg("distinct", stream)?,
+            starts: starts.arg("starts", stream)?,
+            count: count.arg("count", stream)?,
+        };
         if n == 0 {
             starts.fill_bytes(0, stream)?;
             return count.fill_bytes(0, stream);
         }
         if stream.device().runs_kernels() {
-            let turn = self.lookback.turn(stream)?;
-            // SAFETY: lengths as checked; the status words are for `max_n` elements.
-            return unsafe {
-                sealed::Launch::launch(stream, n, from, to, to_starts, to_count, turn)
-            };
+            let tiles = self.lookback.tiles(stream)?;
+            // SAFETY: lengths as checked, and there are no more runs than elements; the status
+            // words are for `max_n` elements, and a block takes each tile.
+            return unsafe { kernels::runs::launch(stream, n.div_ceil(TILE), n, from, to, tiles) };
         }
         if let (Some(elements), Some(distinct), Some(starts), Some(count)) =
             (elements.host(), distinct.host_mut(), starts.host_mut(), count.host_mut())

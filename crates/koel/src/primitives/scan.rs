@@ -4,56 +4,13 @@ use super::lookback::Lookback;
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use koel_kernels::lookback::Carried;
+use koel_kernels::scan::{Scanned, SumsOut, scan};
 use rayon::prelude::*;
 
 /// What can be scanned: `u32`, `u64`.
-pub trait ScanElement: Element + sealed::Launch {}
+pub trait ScanElement: Element + Scanned {}
 impl ScanElement for u32 {}
 impl ScanElement for u64 {}
-
-mod sealed {
-    use crate::device::Stream;
-    use crate::error::Result;
-    use crate::primitives::lookback::Turn;
-    use koel_kernels::scan::{Scanned, scan_u32, scan_u64};
-    use koel_simt::{Buf, In};
-
-    pub struct Args<T> {
-        pub inclusive: bool,
-        pub aligned: bool,
-        pub n: u32,
-        pub input: In<T>,
-        pub output: Buf<T>,
-        pub total: Buf<T>,
-        pub turn: Turn,
-    }
-    pub trait Launch: Scanned {
-        /// # Safety
-        /// `input` and `output` hold `n` elements, `total` one, `turn` the status words of every
-        /// tile.
-        unsafe fn launch(stream: &Stream, args: Args<Self>) -> Result<()>;
-    }
-    macro_rules! launch {
-        ($t:ident $kernel:ident) => {
-            impl Launch for $t {
-                unsafe fn launch(stream: &Stream, a: Args<$t>) -> Result<()> {
-                    let (grid, inclusive, aligned) =
-                        (a.n.div_ceil($t::TILE), a.inclusive as u32, a.aligned as u32);
-                    let Turn { epoch, status, ticket } = a.turn;
-                    // SAFETY: the caller's; indices stay below `n`, tiles below `grid`.
-                    unsafe {
-                        $kernel::launch(
-                            stream, grid, inclusive, aligned, a.n, epoch, a.input, a.output,
-                            a.total, status, ticket,
-                        )
-                    }
-                }
-            }
-        };
-    }
-    launch!(u32 scan_u32);
-    launch!(u64 scan_u64);
-}
 
 /// Exclusive and inclusive sums of up to a given number of elements. Sums wrap.
 ///
@@ -117,11 +74,12 @@ impl<T: ScanElement> Scan<T> {
         check_length("output", output.len(), "the input", input.len())?;
         let n = check_planned("elements to scan", input.len(), self.max_n)?;
         let mut total = self.total.view_mut();
-        let args = (
-            input.arg("input", stream)?,
-            output.arg("output", stream)?,
-            total.arg("total", stream)?,
-        );
+        let from = input.arg("input", stream)?;
+        let to = SumsOut {
+            sums: output.arg("output", stream)?,
+            total: total.arg("total", stream)?,
+            inclusive: inclusive as u32,
+        };
         if n == 0 {
             return total.fill_bytes(0, stream);
         }
@@ -135,19 +93,11 @@ impl<T: ScanElement> Scan<T> {
             }
             return Ok(());
         }
-        let aligned = input.is_aligned(16) && output.view().is_aligned(16);
-        let turn = self.lookback.turn(stream)?;
-        let args = sealed::Args {
-            inclusive,
-            aligned,
-            n,
-            input: args.0,
-            output: args.1,
-            total: args.2,
-            turn,
-        };
-        // SAFETY: lengths as checked; the status words are for `max_n` elements.
-        unsafe { T::launch(stream, args) }
+        let aligned = (input.is_aligned(16) && output.view().is_aligned(16)) as u32;
+        let tiles = self.lookback.tiles(stream)?;
+        // SAFETY: lengths as checked; the status words are for `max_n` elements, and a block takes
+        // each tile.
+        unsafe { scan::launch(stream, n.div_ceil(T::TILE), aligned, n, from, to, tiles) }
     }
 }
 
@@ -195,7 +145,6 @@ pub fn inclusive_scan<T: ScanElement>(
 mod tests {
     use super::*;
     use koel_kernels::lookback::MAX_EPOCH;
-    use koel_kernels::scan::Scanned;
 
     /// After 2^30 launches the status words are cleared: those of the first epochs must not be
     /// taken for new ones.

@@ -1,129 +1,34 @@
 //! Builds, lookups and combinations by kernels: on a GPU, and on the test executor. Nothing here
 //! waits.
-use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
+use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
+use crate::map::Key;
 use crate::map::kernels::{Slots, resident, stash_words};
 use crate::map::plan::{Plan, Sizes, with_crowd};
 use crate::seed::Seeds;
-use koel_kernels::map::build::Source;
-use koel_kernels::map::few::Few;
-use koel_kernels::map::layout::Shape;
-use koel_kernels::map::partition::Bins;
+use koel_kernels::map::join::KeysOut;
+use koel_kernels::map::partition::{Bins, BinsOut, GroupsIn, StashOut};
 use koel_kernels::map::state;
-use koel_kernels::map::update::Applying;
-use koel_kernels::set::combine::{Ending, combine_bytes, how, spare_words};
-use koel_kernels::set::find::Table;
-use koel_kernels::set::layout::Member;
-use koel_kernels::set::partition::{FEW_BINS, MANY_BINS};
-use koel_kernels::set::settle::{Settling, mark_words};
-use koel_kernels::set::{build, combine, export, few, find, partition, settle, update};
-use koel_simt::{Buf, In};
-
-macro_rules! kernels { ($($(#[$doc:meta])* $f:ident($($arg:ident: $of:ty),* $(; table; $($more:ident: $more_of:ty),*)?): $module:ident $u32:ident $u64:ident;)*) => {
-    /// A type of keys and its kernels: each function launches one of them on a stream, in `grid`
-    /// blocks. Kernels take a table in parts.
-    #[allow(clippy::too_many_arguments, reason = "as many as the kernels have")]
-    pub trait Kernels: Member<Pairs: crate::map::kernels::Kernels> + Element {
-        $(
-            $(#[$doc])*
-            ///
-            /// # Safety
-            /// The arguments must fit the kernel.
-            unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of,)* $(table: Table<Self>, $($more: $more_of),*)?) -> Result<()>;
-        )*
-    }
-    kernels!(@key u32 $([$f($($arg: $of),* $(; table; $($more: $more_of),*)?): $module $u32])*);
-    kernels!(@key u64 $([$f($($arg: $of),* $(; table; $($more: $more_of),*)?): $module $u64])*);
+use koel_kernels::set::build::{Arrived, set_build};
+use koel_kernels::set::combine::{
+    Combined, Ending, combine_bytes, how, set_combine, set_combined, spare_words,
 };
-    (@key $key:ident $([$f:ident($($arg:ident: $of:ty),* $(; table; $($more:ident: $more_of:ty),*)?): $module:ident $kernel:ident])*) => {
-        impl Kernels for $key {
-            $(
-                unsafe fn $f(stream: &Stream, grid: u32, $($arg: $of,)* $(table: Table<Self>, $($more: $more_of),*)?) -> Result<()> {
-                    // SAFETY: the caller's.
-                    unsafe {
-                        $module::$kernel::launch::<Stream>(
-                            stream, grid, $($arg,)* $(table.shape, table.stash_bits, table.slots, table.stash, table.header, $($more),*)?
-                        )
-                    }
-                }
-            )*
-        }
-    };
-}
-kernels! {
-    /// The pass over the input, into few bins.
-    from_input(
-        seed: u32, n: u32, aligned: u32, keys: In<Self>, bins: Bins, out: Buf<Self>, overflow: Buf<Self>, cursors: Buf<u32>, valid: Buf<u32>,
-        stash: Buf<u64>, stash_words: u32, build_state: Buf<u32>
-    ): partition set_from_input_u32 set_from_input_u64;
-    /// The same, into many.
-    from_input_many(
-        seed: u32, n: u32, aligned: u32, keys: In<Self>, bins: Bins, out: Buf<Self>, overflow: Buf<Self>, cursors: Buf<u32>, valid: Buf<u32>,
-        stash: Buf<u64>, stash_words: u32, build_state: Buf<u32>
-    ): partition set_from_input_many_u32 set_from_input_many_u64;
-    /// The pass inside the groups.
-    from_groups(
-        groups: Bins, tiles: u32, group_cursors: In<u32>, group_valid: In<u32>, input: In<Self>, bins: Bins, partitions: u32, out: Buf<Self>,
-        overflow: Buf<Self>, cursors: Buf<u32>, valid: Buf<u32>, build_state: Buf<u32>
-    ): partition set_from_groups_u32 set_from_groups_u64;
-    /// The buckets of each partition, one block a partition.
-    build_partitions(
-        shape: Shape, source: Source, keys: In<Self>, counts: In<u32>, valid: In<u32>, overflow: In<Self>, slots: Buf<Self>, stash: Buf<u64>,
-        build_state: Buf<u32>
-    ): build set_build_u32 set_build_u64;
-    /// The end of a build, in blocks that are resident all at once.
-    settle(
-        shape: Shape, settling: Settling, keys: In<Self>, slots: Buf<Self>, stash: Buf<u64>, spare: Buf<Self>, cursors: Buf<u32>,
-        valid: Buf<u32>, build_state: Buf<u32>, table_header: Buf<u32>
-    ): settle set_settle_u32 set_settle_u64;
-    /// Found flags.
-    find_flags(n: u32; table; queries: In<Self>, found: Buf<u8>): find set_contains_u32 set_contains_u64;
-    /// Found bits.
-    find_bits(n: u32; table; queries: In<Self>, found: Buf<u32>): find set_contains_bits_u32 set_contains_bits_u64;
-    /// How many are found.
-    find_count(n: u32; table; queries: In<Self>, count: Buf<u64>): find set_count_u32 set_count_u64;
-    /// All keys.
-    export(; table; keys: Buf<Self>, count: Buf<u64>): export set_export_u32 set_export_u64;
-    /// The operations of each partition, one block a partition.
-    update(
-        shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,
-        sent_state: In<u32>, operations: In<u8>, unstashed: Buf<u64>, lists: Buf<u32>, slots: Buf<Self>, stash: Buf<u64>, statuses: Buf<u8>,
-        table_header: Buf<u32>, batch_state: Buf<u32>
-    ): update set_update_u32 set_update_u64;
-    /// What few operations left.
-    update_left(
-        shape: Shape, applying: Applying, sent: In<u64>, overflow: In<u64>, cursors: In<u32>, spilled: In<u32>, group_spilled: In<u32>,
-        sent_state: In<u32>, operations: In<u8>, unstashed: Buf<u64>, lists: Buf<u32>, slots: Buf<Self>, stash: Buf<u64>, statuses: Buf<u8>,
-        table_header: Buf<u32>, batch_state: Buf<u32>
-    ): update set_update_left_u32 set_update_left_u64;
-    /// The operations of each group, one block a group, as far as that is done in few buckets.
-    update_few(
-        shape: Shape, few: Few, sent: In<u64>, overflow: In<u64>, cursors: Buf<u32>, spilled: In<u32>, sent_state: In<u32>,
-        values: In<Self>, operations: In<u8>, slots: Buf<Self>, stash: Buf<u64>, statuses: Buf<u8>, table_header: Buf<u32>,
-        batch_state: Buf<u32>
-    ): few set_update_few_u32 set_update_few_u64;
-    /// What is made of two arrays, one block a partition.
-    combine(
-        what: u32, seed: u32, shape: Shape, source: Source, arrived: In<Self>, counts: In<u32>, valid: In<u32>, overflow: In<Self>,
-        build_state: Buf<u32>, second_source: Source, second_arrived: In<Self>, second_counts: In<u32>, second_valid: In<u32>,
-        second_overflow: In<Self>, second_state: Buf<u32>, keys: Buf<Self>, count: Buf<u64>
-    ): combine set_combine_u32 set_combine_u64;
-    /// The end of that, in blocks that are resident all at once.
-    combined(
-        ending: Ending, input: In<Self>, second_input: In<Self>, spare: Buf<Self>, cursors: Buf<u32>, valid: Buf<u32>, build_state: Buf<u32>,
-        second_cursors: Buf<u32>, second_valid: Buf<u32>, second_state: Buf<u32>, keys: Buf<Self>, count: Buf<u64>
-    ): combine set_combined_u32 set_combined_u64;
-}
+use koel_kernels::set::export::set_export;
+use koel_kernels::set::find::{SetRef, set_contains};
+use koel_kernels::set::layout::Member;
+use koel_kernels::set::partition::{
+    FEW_BINS, KeysIn, MANY_BINS, set_from_groups, set_from_input, set_from_input_many,
+};
+use koel_kernels::set::settle::{Memory, Settling, mark_words, set_settle};
+use koel_simt::{Buf, In};
 
 /// Keys that are enough for a block of the end of a build, if everything must be built again.
 const SETTLED: u32 = 2048;
 /// Threads of a block of the lookups and of the export.
 pub const THREADS: u32 = 256;
-const _: () = assert!(
-    find::set_contains_u32::SPEC.threads == THREADS
-        && export::set_export_u32::SPEC.threads == THREADS
-);
+const _: () =
+    assert!(set_contains::u32::SPEC.threads == THREADS && set_export::u32::SPEC.threads == THREADS);
 
 /// What plans of sets are made of: twice the keys of 32 bits for a block as of 64, in as many
 /// bytes.
@@ -144,28 +49,26 @@ pub fn slots_of<K: Member>(plan: &Plan) -> usize {
 }
 
 /// Memory for a set of this plan.
-pub fn slots<K: Kernels>(device: &Device, plan: &Plan) -> Result<Slots<K>> {
+pub fn slots<K: Key>(device: &Device, plan: &Plan) -> Result<Slots<K>> {
     Slots::alloc(device, slots_of::<K>(plan), stash_words::<K::Pairs>(plan))
 }
 /// Whether there is memory for a set of this plan.
-pub fn fits<K: Kernels>(slots: &Slots<K>, plan: &Plan) -> bool {
+pub fn fits<K: Key>(slots: &Slots<K>, plan: &Plan) -> bool {
     slots.has(slots_of::<K>(plan), stash_words::<K::Pairs>(plan))
 }
 /// A set as kernels see it.
-pub fn table<K: Kernels>(slots: &Slots<K>, stream: &Stream, plan: &Plan) -> Result<Table<K>> {
-    let (stash, header) =
-        (slots.stash.view().arg("stash", stream)?, slots.header.view().arg("header", stream)?);
-    Ok(Table::new(
-        plan.shape,
-        plan.stash_bits,
-        slots.slots.view().arg("slots", stream)?,
-        stash,
-        header,
-    ))
+pub fn table<K: Key>(slots: &Slots<K>, stream: &Stream, plan: &Plan) -> Result<SetRef<K>> {
+    Ok(SetRef {
+        shape: plan.shape,
+        stash_bits: plan.stash_bits,
+        slots: slots.slots.view().arg("slots", stream)?,
+        stash: slots.stash.view().arg("stash", stream)?,
+        header: slots.header.view().arg("header", stream)?,
+    })
 }
 
 /// Memory in which the keys of an array come to their partitions.
-pub struct Passes<K> {
+pub struct Passes<K: Key> {
     /// Keys by group: empty if there is room elsewhere.
     by_group: Buffer<K>,
     /// Keys by partition; afterwards memory for what is done again.
@@ -187,7 +90,7 @@ pub struct Lengths {
 }
 impl Lengths {
     /// Of the build of a set.
-    pub fn of_set<K: Kernels>(plan: &Plan) -> Lengths {
+    pub fn of_set<K: Key>(plan: &Plan) -> Lengths {
         let groups = plan.group_places();
         Lengths {
             by_group: if groups <= slots_of::<K>(plan) { 0 } else { groups },
@@ -202,7 +105,7 @@ impl Lengths {
 }
 /// Words of the marks of a set that is built again, and slots of the table of keys that wait: more
 /// than there are keys.
-fn marks<K: Kernels>(plan: &Plan) -> usize {
+fn marks<K: Key>(plan: &Plan) -> usize {
     mark_words::<K>(plan.shape.all_buckets()) as usize
 }
 fn waiting(plan: &Plan) -> u32 {
@@ -212,7 +115,7 @@ fn waiting(plan: &Plan) -> u32 {
 fn spare_slots(keys: usize) -> u32 {
     (keys + keys / 32 + 1) as u32
 }
-impl<K: Kernels> Passes<K> {
+impl<K: Key> Passes<K> {
     pub fn new(device: &Device, plan: &Plan, lengths: Lengths) -> Result<Passes<K>> {
         Ok(Passes {
             by_group: device.alloc(lengths.by_group)?,
@@ -245,7 +148,7 @@ impl<K: Kernels> Passes<K> {
             && self.valid.download().unwrap().iter().all(|&w| w == !0)
     }
     /// The partition passes: one or two launches. `groups`: where keys by group go if this has no
-    /// memory for them. `stash`: what is to be cleared, and its words.
+    /// memory for them. `stash`: what is to be cleared.
     fn run(
         &mut self,
         stream: &Stream,
@@ -253,7 +156,7 @@ impl<K: Kernels> Passes<K> {
         seed: u32,
         keys: View<'_, K>,
         mut groups: Option<ViewMut<'_, K>>,
-        (stash, stash_words): (Buf<u64>, u32),
+        stash: StashOut,
     ) -> Result<()> {
         if !self.clean {
             self.state.view_mut().fill_bytes(0, stream)?;
@@ -264,7 +167,7 @@ impl<K: Kernels> Passes<K> {
         if self.by_group.len() >= plan.group_places() {
             groups = None;
         }
-        self.pass_over_input(stream, plan, seed, keys, groups.as_mut(), (stash, stash_words))?;
+        self.pass_over_input(stream, plan, seed, keys, groups.as_mut(), stash)?;
         match plan.groups {
             Some(group_bins) => self.pass_in_groups(stream, plan, group_bins, groups),
             None => Ok(()),
@@ -278,45 +181,32 @@ impl<K: Kernels> Passes<K> {
         seed: u32,
         keys: View<'_, K>,
         groups: Option<&mut ViewMut<'_, K>>,
-        (stash, stash_words): (Buf<u64>, u32),
+        stash: StashOut,
     ) -> Result<()> {
         let (n, aligned) = (plan.n, keys.is_aligned(16) as u32);
-        let keys = keys.arg("keys", stream)?;
-        let overflow = self.overflow.view_mut().arg("overflow", stream)?;
-        let state = self.state.view_mut().arg("state", stream)?;
-        let out = match (plan.groups, groups) {
-            (None, _) => self.by_partition.view_mut().arg("partitions", stream)?,
-            (Some(_), Some(groups)) => groups.arg("groups", stream)?,
-            (Some(_), None) => self.by_group.view_mut().arg("groups", stream)?,
-        };
+        let input = KeysIn { keys: keys.arg("keys", stream)?, n, seed, aligned };
         let first = plan.first_bins();
         let many = first.count > FEW_BINS.bins;
         let in_tile = if many { MANY_BINS } else { FEW_BINS }.keys::<K>();
         let ours = ..plan.groups.map_or(plan.bins(), |groups| groups.count) as usize;
-        let cursors = self.cursors.view_mut().slice(ours)?.arg("cursors", stream)?;
-        let valid = self.valid.view_mut().slice(ours)?.arg("valid", stream)?;
-        let (tiles, bins) =
-            (n.div_ceil(in_tile).max(1), with_crowd(first, Duplicates::KeepLast, in_tile));
-        // SAFETY: `n` keys; one cursor a bin; `out` has every bin's room, `overflow` both areas.
-        unsafe {
-            let launch = if many { K::from_input_many } else { K::from_input };
-            launch(
-                stream,
-                tiles,
-                seed,
-                n,
-                aligned,
-                keys,
-                bins,
-                out,
-                overflow,
-                cursors,
-                valid,
-                stash,
-                stash_words,
-                state,
-            )
-        }
+        let out = BinsOut {
+            bins: with_crowd(first, Duplicates::KeepLast, in_tile),
+            pairs: match (plan.groups, groups) {
+                (None, _) => self.by_partition.view_mut().arg("partitions", stream)?,
+                (Some(_), Some(groups)) => groups.arg("groups", stream)?,
+                (Some(_), None) => self.by_group.view_mut().arg("groups", stream)?,
+            },
+            overflow: self.overflow.view_mut().arg("overflow", stream)?,
+            cursors: self.cursors.view_mut().slice(ours)?.arg("cursors", stream)?,
+            valid: self.valid.view_mut().slice(ours)?.arg("valid", stream)?,
+            build_state: self.state.view_mut().arg("state", stream)?,
+        };
+        let launch = match many {
+            true => set_from_input_many::launch::<K, Stream>,
+            false => set_from_input::launch::<K, Stream>,
+        };
+        // SAFETY: `n` keys; one cursor a bin; every bin's room, and both overflow areas.
+        unsafe { launch(stream, n.div_ceil(in_tile).max(1), input, out, stash) }
     }
     /// The second pass, from the groups that the first one left (`groups`, or else its own memory)
     /// to the bins of the partitions.
@@ -330,47 +220,39 @@ impl<K: Kernels> Passes<K> {
         let (of_groups, bins) = (group_bins.count as usize, plan.bins() as usize);
         let in_tile = FEW_BINS.keys::<K>();
         let tiles = group_bins.room.div_ceil(in_tile);
-        let group_cursors = self.cursors.view().slice(..of_groups)?.arg("cursors", stream)?;
-        let group_valid = self.valid.view().slice(..of_groups)?.arg("valid", stream)?;
-        let input = match &groups {
-            Some(groups) => groups.view().arg("groups", stream)?,
-            None => self.by_group.view().arg("groups", stream)?,
+        let from = GroupsIn {
+            bins: group_bins,
+            tiles,
+            cursors: self.cursors.view().slice(..of_groups)?.arg("cursors", stream)?,
+            valid: self.valid.view().slice(..of_groups)?.arg("valid", stream)?,
+            pairs: match &groups {
+                Some(groups) => groups.view().arg("groups", stream)?,
+                None => self.by_group.view().arg("groups", stream)?,
+            },
         };
-        let partitions = self.by_partition.view_mut().arg("partitions", stream)?;
-        let overflow = self.overflow.view_mut().arg("overflow", stream)?;
-        let cursors = self.cursors.view_mut().slice(of_groups..bins)?.arg("cursors", stream)?;
-        let valid = self.valid.view_mut().slice(of_groups..bins)?.arg("valid", stream)?;
-        let state = self.state.view_mut().arg("state", stream)?;
-        let bins = with_crowd(plan.partitions, Duplicates::KeepLast, in_tile);
-        // SAFETY: one cursor a bin; the input has every group's room, as the first pass left it;
-        // `partitions` has every bin's, `overflow` both areas.
-        unsafe {
-            K::from_groups(
-                stream,
-                group_bins.count * tiles,
-                group_bins,
-                tiles,
-                group_cursors,
-                group_valid,
-                input,
-                bins,
-                plan.shape.partitions,
-                partitions,
-                overflow,
-                cursors,
-                valid,
-                state,
-            )
-        }
+        let out = BinsOut {
+            bins: with_crowd(plan.partitions, Duplicates::KeepLast, in_tile),
+            pairs: self.by_partition.view_mut().arg("partitions", stream)?,
+            overflow: self.overflow.view_mut().arg("overflow", stream)?,
+            cursors: self.cursors.view_mut().slice(of_groups..bins)?.arg("cursors", stream)?,
+            valid: self.valid.view_mut().slice(of_groups..bins)?.arg("valid", stream)?,
+            build_state: self.state.view_mut().arg("state", stream)?,
+        };
+        let (grid, partitions) = (group_bins.count * tiles, plan.shape.partitions);
+        // SAFETY: one cursor a bin; every group's room, as the first pass left it; every bin's, and
+        // both overflow areas.
+        unsafe { set_from_groups::launch(stream, grid, partitions, from, out) }
     }
     /// What came to the partitions.
-    fn arrived(&mut self, stream: &Stream) -> Result<Arrived<K>> {
+    fn arrived(&mut self, stream: &Stream, plan: &Plan) -> Result<Arrived<K>> {
         Ok(Arrived {
+            shape: plan.shape,
+            source: plan.source(),
             keys: self.by_partition.view().arg("keys", stream)?,
             counts: self.cursors.view().arg("counts", stream)?,
             valid: self.valid.view().arg("valid", stream)?,
             overflow: self.overflow.view().arg("overflow", stream)?,
-            state: self.state.view_mut().arg("state", stream)?,
+            build_state: self.state.view_mut().arg("state", stream)?,
         })
     }
     /// What the end of a build clears.
@@ -383,7 +265,7 @@ impl<K: Kernels> Passes<K> {
     }
 }
 /// Memory for the passes over an array: what is there, if it is enough.
-pub fn reserve<'a, K: Kernels>(
+pub fn reserve<'a, K: Key>(
     device: &Device,
     kept: &'a mut Option<Passes<K>>,
     plan: &Plan,
@@ -399,20 +281,11 @@ pub fn reserve<'a, K: Kernels>(
     };
     Ok(kept.insert(memory))
 }
-/// Keys in their partitions, as kernels read them.
-#[derive(Clone, Copy)]
-struct Arrived<K> {
-    keys: In<K>,
-    counts: In<u32>,
-    valid: In<u32>,
-    overflow: In<K>,
-    state: Buf<u32>,
-}
 
 /// Puts a build on the stream. The set's header tells how it went, when it has run.
 ///
 /// Launches: a pass over the input, with two passes another one, the build, the end of the build.
-pub fn build<K: Kernels>(
+pub fn build<K: Key>(
     stream: &Stream,
     plan: &Plan,
     seeds: Seeds,
@@ -420,73 +293,46 @@ pub fn build<K: Kernels>(
     set: &mut Slots<K>,
     passes: &mut Passes<K>,
 ) -> Result<()> {
-    let (n, shape) = (plan.n, plan.shape);
-    let stash = set.stash.view_mut().arg("stash", stream)?;
     let Seeds { first: seed, redraws, gives_up } = seeds;
-    passes.run(
-        stream,
-        plan,
-        seed,
-        keys,
-        Some(set.slots.view_mut()),
-        (stash, stash_words::<K::Pairs>(plan) as u32),
-    )?;
+    let stash = set.stash.view_mut().arg("stash", stream)?;
+    let cleared = StashOut { slots: stash, words: stash_words::<K::Pairs>(plan) as u32 };
+    passes.run(stream, plan, seed, keys, Some(set.slots.view_mut()), cleared)?;
     let slots = set.slots.view_mut().arg("slots", stream)?;
-    let Arrived { keys: by_partition, counts, valid, overflow, state } = passes.arrived(stream)?;
+    let arrived = passes.arrived(stream, plan)?;
     // SAFETY: the bins as the passes left them; `slots` has every partition's buckets, the stash
     // 2^`stash_bits` slots.
-    unsafe {
-        K::build_partitions(
-            stream,
-            shape.partitions,
-            shape,
-            plan.source(),
-            by_partition,
-            counts,
-            valid,
-            overflow,
-            slots,
-            stash,
-            state,
-        )
-    }?;
+    unsafe { set_build::launch(stream, plan.shape.partitions, arrived, slots, stash) }?;
     let settling = Settling {
-        n,
+        n: plan.n,
         seed,
         redraws,
-        stash_bits: plan.stash_bits,
         bins: plan.bins(),
         waiting: waiting(plan),
         gives_up: gives_up as u32,
     };
     let keys = keys.arg("keys", stream)?;
     let spare = passes.by_partition.view_mut().arg("spare", stream)?;
-    let [cursors, valid, state] = passes.counters(stream)?;
-    let header = set.header.view_mut().arg("header", stream)?;
-    let grid = resident(stream, n, SETTLED);
+    let [cursors, valid, build_state] = passes.counters(stream)?;
+    let memory = Memory { spare, cursors, valid, build_state };
+    let (grid, table) = (resident(stream, plan.n, SETTLED), set.to_change(stream, plan)?);
     // SAFETY: everything as the build left it; the spare memory has marks and a slot for each key.
-    unsafe {
-        K::settle(
-            stream, grid, shape, settling, keys, slots, stash, spare, cursors, valid, state, header,
-        )
-    }?;
+    unsafe { set_settle::launch(stream, grid, settling, keys, table, memory) }?;
     passes.clean = true;
     Ok(())
 }
 
 /// An array that was brought to its partitions, with the memory that this took.
 #[derive(Clone, Copy)]
-struct Parted<K> {
+struct Parted<K: Key> {
     n: u32,
     bins: u32,
-    source: Source,
     arrived: Arrived<K>,
     /// What the end clears.
     counters: [Buf<u32>; 3],
     input: In<K>,
 }
 /// The passes over an array that is combined.
-fn part_array<K: Kernels>(
+fn part_array<K: Key>(
     stream: &Stream,
     plan: &Plan,
     seed: u32,
@@ -495,13 +341,12 @@ fn part_array<K: Kernels>(
     count: &mut ViewMut<'_, u64>,
 ) -> Result<Parted<K>> {
     // There is no stash to clear: none of its words is touched.
-    let no_stash = (count.arg("count", stream)?, 0);
+    let no_stash = StashOut { slots: count.arg("count", stream)?, words: 0 };
     passes.run(stream, plan, seed, keys, None, no_stash)?;
     Ok(Parted {
         n: plan.n,
         bins: plan.bins(),
-        source: plan.source(),
-        arrived: passes.arrived(stream)?,
+        arrived: passes.arrived(stream, plan)?,
         counters: passes.counters(stream)?,
         input: keys.arg("keys", stream)?,
     })
@@ -512,7 +357,7 @@ fn part_array<K: Kernels>(
 ///
 /// Launches: for each array a pass over it, with two passes another one; one that combines, and the
 /// end; and a fill.
-pub fn combine_arrays<K: Kernels>(
+pub fn combine_arrays<K: Key>(
     stream: &Stream,
     what: u32,
     seed: u32,
@@ -529,60 +374,27 @@ pub fn combine_arrays<K: Kernels>(
         // The first array stands for it.
         None => Parted { n: 0, bins: 0, ..first },
     };
-    let (keys, count) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
-    let (of_first, of_other, shape) = (first.arrived, other.arrived, plan.shape);
-    // SAFETY: the bins of both arrays as their passes left them; `keys` has room for all that may
-    // be wanted.
+    let to = KeysOut { keys: keys.arg("keys", stream)?, count: count.arg("count", stream)? };
+    let partitions = plan.shape.partitions;
+    // SAFETY: the bins of both arrays as their passes left them; room for all that may be wanted.
     unsafe {
-        K::combine(
-            stream,
-            shape.partitions,
-            what,
-            seed,
-            shape,
-            first.source,
-            of_first.keys,
-            of_first.counts,
-            of_first.valid,
-            of_first.overflow,
-            of_first.state,
-            other.source,
-            of_other.keys,
-            of_other.counts,
-            of_other.valid,
-            of_other.overflow,
-            of_other.state,
-            keys,
-            count,
-        )
+        set_combine::launch(stream, partitions, what, seed, first.arrived, other.arrived, to)
     }?;
     let n = [first.n, other.n];
     let put = if what == how::UNION { n[0] as usize + n[1] as usize } else { n[0] as usize };
     let bins = [first.bins, other.bins];
     let ending = Ending { what, seed, n, bins, slots: spare_slots(put) };
-    let spare = first_passes.by_partition.view_mut().arg("spare", stream)?;
-    let [cursors, valid, state] = first.counters;
-    let [other_cursors, other_valid, other_state] = other.counters;
+    let [cursors, valid, states] = [0, 1, 2].map(|i| [first.counters[i], other.counters[i]]);
+    let combined = Combined {
+        inputs: [first.input, other.input],
+        spare: first_passes.by_partition.view_mut().arg("spare", stream)?,
+        cursors,
+        valid,
+        states,
+    };
     let grid = resident(stream, n[0].max(n[1]), SETTLED);
     // SAFETY: as above; the spare memory has a slot for each key that is put there.
-    unsafe {
-        K::combined(
-            stream,
-            grid,
-            ending,
-            first.input,
-            other.input,
-            spare,
-            cursors,
-            valid,
-            state,
-            other_cursors,
-            other_valid,
-            other_state,
-            keys,
-            count,
-        )
-    }?;
+    unsafe { set_combined::launch(stream, grid, ending, combined, to) }?;
     first_passes.clean = true;
     if let Some((.., passes)) = second {
         passes.clean = true;

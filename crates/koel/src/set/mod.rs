@@ -77,7 +77,9 @@ pub use builder::SetBuilder;
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 use kernels::slots_of;
 use koel_kernels::map::layout::{EMPTY, Layout, Shape};
-pub use koel_kernels::set::find::Table;
+use koel_kernels::set::export::set_export;
+pub use koel_kernels::set::find::SetRef;
+use koel_kernels::set::find::{set_contains, set_contains_bits, set_count};
 pub use koel_kernels::set::layout;
 use koel_kernels::set::layout::unmixed;
 use std::fmt;
@@ -244,18 +246,14 @@ impl<K: Key> Set<K> {
     pub fn shape(&self) -> Shape {
         self.plan.shape
     }
-    /// The set as kernels see it, to look keys up inside a kernel that is launched on `stream`:
-    /// hand over its parts and put them together again there. It owns nothing: neither drop nor
-    /// rebuild the set until the kernel has run.
+    /// The set as kernels see it: one parameter of a kernel, which looks keys up in it and is
+    /// launched on `stream`. It owns nothing: neither drop nor rebuild the set until the kernel has
+    /// run.
     ///
     /// ```
-    /// use koel::set::Table;
-    ///
     /// let device = koel::Device::cpu()?;
     /// let set = koel::Set::build(&device, &[3u32, 5, 7])?;
-    /// let Table { shape, stash_bits, slots, stash, header } = set.table(&device.stream()?)?;
-    /// // In a kernel, from its arguments:
-    /// let table = Table::new(shape, stash_bits, slots, stash, header);
+    /// let table = set.table(&device.stream()?)?;
     /// // Host code can look keys up in it, too, where the table is in its memory.
     /// // SAFETY: the set is there and is not changed.
     /// let table = unsafe { table.on_host() };
@@ -264,18 +262,18 @@ impl<K: Key> Set<K> {
     /// ```
     ///
     /// Errors: a stream of another device.
-    pub fn table(&self, stream: &Stream) -> Result<Table<K>> {
+    pub fn table(&self, stream: &Stream) -> Result<SetRef<K>> {
         match &self.storage {
             Storage::Kernels(table) => kernels::table(table, stream, &self.plan),
             Storage::Cpu(OnCpu { table, stash, header, .. }) => {
                 let slots_of_stash = stash.slots().len() / K::Pairs::SLOT_WORDS;
-                Ok(Table::new(
-                    self.plan.shape,
-                    slots_of_stash.checked_ilog2().unwrap_or(0),
-                    table.view().arg("slots", stream)?,
-                    self.device.stage(stash.slots())?.view().arg("stash", stream)?,
-                    header.view().arg("header", stream)?,
-                ))
+                Ok(SetRef {
+                    shape: self.plan.shape,
+                    stash_bits: slots_of_stash.checked_ilog2().unwrap_or(0),
+                    slots: table.view().arg("slots", stream)?,
+                    stash: self.device.stage(stash.slots())?.view().arg("stash", stream)?,
+                    header: header.view().arg("header", stream)?,
+                })
             }
         }
     }
@@ -351,7 +349,7 @@ impl<K: Key> Set<K> {
             Storage::Kernels(table) => {
                 let table = kernels::table(table, stream, &self.plan)?;
                 // SAFETY: `n` queries and answers; the set as built with this plan.
-                unsafe { K::find_flags(stream, grid(n), n, table, queries, found_arg) }
+                unsafe { set_contains::launch(stream, grid(n), table, n, queries, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
                 (Some(keys), Some(found)) => {
@@ -379,7 +377,7 @@ impl<K: Key> Set<K> {
             Storage::Kernels(table) => {
                 let table = kernels::table(table, stream, &self.plan)?;
                 // SAFETY: as in `contains_into`; a bit for each query.
-                unsafe { K::find_bits(stream, grid(n), n, table, queries, found_arg) }
+                unsafe { set_contains_bits::launch(stream, grid(n), table, n, queries, found_arg) }
             }
             Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
                 (Some(keys), Some(found)) => {
@@ -413,7 +411,7 @@ impl<K: Key> Set<K> {
                 count.fill_bytes(0, stream)?;
                 let table = kernels::table(table, stream, &self.plan)?;
                 // SAFETY: as in `contains_into`; one sum.
-                unsafe { K::find_count(stream, grid(n), n, table, queries, count_arg) }
+                unsafe { set_count::launch(stream, grid(n), table, n, queries, count_arg) }
             }
             Storage::Cpu(table) => {
                 if let (Some(keys), Some(count)) = (keys.host(), count.host_mut()) {
@@ -453,7 +451,7 @@ impl<K: Key> Set<K> {
                     + (1u64 << table.stash_bits).div_ceil(K::SLOTS.into());
                 let grid = threads.div_ceil(kernels::THREADS as u64) as u32;
                 // SAFETY: the set as built; room for as many keys as it has.
-                unsafe { K::export(stream, grid, table, keys_arg, count_arg) }
+                unsafe { set_export::launch(stream, grid, table, keys_arg, count_arg) }
             }
             Storage::Cpu(OnCpu { table, stash, seed, .. }) => {
                 if let (Some(keys), Some(count)) = (keys.host_mut(), count.host_mut()) {

@@ -7,13 +7,12 @@ use crate::error::Result;
 use crate::map::Key;
 use crate::map::plan::Plan;
 use crate::update::{
-    Batch, Changed, FewKernels, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf,
-    Updater,
+    Batch, Changed, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
 };
 use koel_kernels::map::few::{Few, shared_bytes as few_shared_bytes};
-use koel_kernels::map::layout::Shape;
 use koel_kernels::map::update::{Applying, operation};
-use koel_kernels::set::update::shared_bytes;
+use koel_kernels::set::few::set_update_few;
+use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
 
 #[cfg(test)]
 mod tests;
@@ -166,56 +165,11 @@ impl<K: Key> std::fmt::Debug for SetUpdater<K> {
     }
 }
 
-/// Launches a kernel of whole partitions.
-macro_rules! launch_whole {
-    ($kernel:ident, $stream:expr, $grid:expr, $shape:expr, $applying:expr, $on:expr) => {{
-        let Launch {
-            came,
-            operations,
-            unstashed,
-            lists,
-            slots,
-            stash,
-            statuses,
-            header,
-            state,
-            ..
-        } = $on;
-        // SAFETY: the caller's.
-        unsafe {
-            K::$kernel(
-                $stream,
-                $grid,
-                $shape,
-                $applying,
-                came.queries,
-                came.overflow,
-                came.cursors,
-                came.spilled,
-                came.group_spilled,
-                came.state,
-                operations,
-                unstashed,
-                lists,
-                slots,
-                stash,
-                statuses,
-                header,
-                state,
-            )
-        }
-    }};
-}
 impl<K: Key> Changed for Set<K> {
     type Pairs = K::Pairs;
     type Buckets = cpu::OfSet<K>;
     type Options = SetOptions;
     const NAMES: [&'static str; 2] = ["set", "set.shape"];
-    const FEW: FewKernels<Self> = FewKernels {
-        shared_bytes: |few| few_shared_bytes(few, size_of::<K>() as u32),
-        launch: launch_few::<K>,
-        left: launch_left::<K>,
-    };
 
     fn load(options: &SetOptions) -> f64 {
         options.load
@@ -279,56 +233,29 @@ impl<K: Key> Changed for Set<K> {
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
         Some(shared_bytes(buckets, entries, each, size_of::<K>() as u32))
     }
-    unsafe fn launch(
+    fn few_shared_bytes(few: Few) -> u32 {
+        few_shared_bytes(few, size_of::<K>() as u32)
+    }
+    unsafe fn launch(stream: &Stream, applying: Applying, on: Launch<Self>) -> Result<()> {
+        let Launch { table, sent, unstashed, batch, .. } = on;
+        let grid = table.shape.partitions;
+        // SAFETY: the caller's.
+        unsafe { set_update::launch(stream, grid, applying, table, sent, unstashed, batch) }
+    }
+    unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()> {
+        let Launch { table, sent, cursors, batch, .. } = on;
+        // SAFETY: the caller's.
+        unsafe { set_update_few::launch(stream, grid, few, table, sent, cursors, batch) }
+    }
+    unsafe fn launch_left(
         stream: &Stream,
-        shape: Shape,
+        grid: u32,
         applying: Applying,
         on: Launch<Self>,
     ) -> Result<()> {
-        launch_whole!(update, stream, shape.partitions, shape, applying, on)
-    }
-}
-/// # Safety
-/// The arguments must fit the kernel.
-unsafe fn launch_left<K: Key>(
-    stream: &Stream,
-    grid: u32,
-    shape: Shape,
-    applying: Applying,
-    on: Launch<Set<K>>,
-) -> Result<()> {
-    launch_whole!(update_left, stream, grid, shape, applying, on)
-}
-/// # Safety
-/// The arguments must fit the kernel.
-unsafe fn launch_few<K: Key>(
-    stream: &Stream,
-    grid: u32,
-    shape: Shape,
-    few: Few,
-    on: &Launch<Set<K>>,
-) -> Result<()> {
-    let &Launch { ref came, values, operations, slots, stash, statuses, header, state, .. } = on;
-    // SAFETY: the caller's.
-    unsafe {
-        K::update_few(
-            stream,
-            grid,
-            shape,
-            few,
-            came.queries,
-            came.overflow,
-            came.to_cursors,
-            came.spilled,
-            came.state,
-            values,
-            operations,
-            slots,
-            stash,
-            statuses,
-            header,
-            state,
-        )
+        let Launch { table, sent, unstashed, batch, .. } = on;
+        // SAFETY: the caller's.
+        unsafe { set_update_left::launch(stream, grid, applying, table, sent, unstashed, batch) }
     }
 }
 

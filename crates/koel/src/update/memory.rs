@@ -3,19 +3,19 @@ use super::{BatchOf, Changed, Launch, Limits, Operations, WordOf};
 use crate::cpu;
 use crate::device::{Buffer, Device, Stream, ViewMut};
 use crate::error::Result;
-use crate::map::join::{Route, Sent, reserve, send};
-use crate::map::kernels::{Kernels, Slots};
+use crate::map::join::{Route, SendMemory, reserve, send};
+use crate::map::kernels::Slots;
 use crate::map::plan::Plan;
 use koel_kernels::map::few::Few;
-use koel_kernels::map::join::Numbered;
-use koel_kernels::map::layout::{Layout, Shape};
-use koel_kernels::map::reproduce::{self, unstashed_words};
-use koel_kernels::map::update::{Applying, operation, state};
+use koel_kernels::map::join::{MapLayout, Numbered};
+use koel_kernels::map::layout::{Layout, Shape, TableMut};
+use koel_kernels::map::reproduce::{self, map_unstash, unstashed_words};
+use koel_kernels::map::update::{Applying, BatchIn, Unstashed, operation, state};
 use koel_simt::In;
 
 /// What updates need besides the table.
 pub(crate) struct Memory {
-    pub(super) sent: Sent<u64>,
+    pub(super) sent: SendMemory<u64>,
     /// What the passes share; behind that, from `state` on, what blocks tell.
     pub(super) counters: Buffer<u32>,
     pub(super) state: usize,
@@ -40,10 +40,10 @@ const LEFT_BLOCKS: u32 = 528;
 /// Blocks that empty a stash, at most.
 const MOST_UNSTASHING: u32 = 64;
 /// How `n` operations are applied that take this route, where they are few.
-pub(super) fn few(route: &Route, n: usize, shape: Shape, operation: u32, stash_bits: u32) -> Few {
+pub(super) fn few(route: &Route, n: usize, shape: Shape, operation: u32) -> Few {
     let groups = route.bins(shape.partitions)[1] as usize;
     let claims = (CLAIMS * n / groups).clamp(4, MOST_CLAIMS).next_power_of_two() as u32 - 1;
-    Few { pass: route.last, operation, claims, stash_bits }
+    Few { pass: route.last, operation, claims }
 }
 /// Words that blocks tell the host.
 pub(super) fn state_words(shape: Shape) -> usize {
@@ -54,7 +54,7 @@ impl Memory {
     /// As little as there can be.
     pub(super) fn new(device: &Device) -> Result<Memory> {
         Ok(Memory {
-            sent: Sent::new(device)?,
+            sent: SendMemory::new(device)?,
             counters: device.alloc(state::LEFT as usize)?,
             state: 0,
             unstashed: device.alloc(0)?,
@@ -95,19 +95,15 @@ impl Memory {
         let (values, operations) =
             (batch.values.arg("values", stream)?, operations.arg("operations", stream)?);
         let in_header = table.header.view().arg("header", stream)?;
-        let (sent, counters) = (&mut self.sent, &mut self.counters);
+        let (memory, counters) = (&mut self.sent, &mut self.counters);
         let words = state_words(shape);
         let behind = if is_first { words } else { 0 };
         let came = send::<T::Pairs, Numbered>(
-            stream, route, shape, in_header, batch.keys, sent, counters, behind,
+            stream, route, shape, in_header, batch.keys, memory, counters, behind,
         )?;
         self.state = came.counters;
 
         self.ready_lists::<T::Pairs>(stream, plan)?;
-        let unstashed = self.unstashed.view_mut().arg("unstashed", stream)?;
-        let lists = self.lists.view_mut().arg("lists", stream)?;
-        let slots = table.slots.view_mut().arg("slots", stream)?;
-        let stash = table.stash.view_mut().arg("stash", stream)?;
         let applying = Applying {
             pass: route.last,
             group: route.groups.map_or(0, |groups| groups.each),
@@ -115,31 +111,27 @@ impl Memory {
             again: (again || are_few) as u32,
             entries: limits.entries(n as f64 / shape.partitions as f64),
             most: limits.most_pairs::<T>(shape),
-            stash_bits: plan.stash_bits,
         };
-        let statuses = outcomes.arg("outcomes", stream)?;
-        let header = table.header.view_mut().arg("header", stream)?;
-        let state =
-            self.counters.view_mut().slice(self.state..self.state + words)?.arg("state", stream)?;
-        let on = Launch {
-            came,
-            values,
-            operations,
-            unstashed,
-            lists,
-            slots,
-            stash,
-            statuses,
-            header,
-            state,
+        let of_state = self.state..self.state + words;
+        let on = Launch::<T> {
+            table: table.to_change(stream, plan)?,
+            sent: came.sent,
+            cursors: came.to_cursors,
+            unstashed: Unstashed {
+                pairs: self.unstashed.view_mut().arg("unstashed", stream)?,
+                lists: self.lists.view_mut().arg("lists", stream)?,
+            },
+            batch: BatchIn {
+                values,
+                operations,
+                statuses: outcomes.arg("outcomes", stream)?,
+                state: self.counters.view_mut().slice(of_state)?.arg("state", stream)?,
+            },
         };
-        let few = are_few.then(|| {
-            let grid = route.bins(shape.partitions)[1];
-            (grid, few(route, n, shape, code, plan.stash_bits))
-        });
+        let few = are_few.then(|| (route.bins(shape.partitions)[1], few(route, n, shape, code)));
         // SAFETY: the operations as sent, `n` of everything that they have; the table as built with
         // this plan; the lists have just been made ready.
-        unsafe { launch_sent::<T>(stream, shape, few, applying, in_header, on) }?;
+        unsafe { launch_sent::<T>(stream, few, applying, in_header, on) }?;
         self.are_ones = true;
         Ok(())
     }
@@ -164,7 +156,6 @@ impl Memory {
 /// built for this shape; a list of all ones for each partition, and room for the whole stash.
 unsafe fn launch_sent<T: Changed>(
     stream: &Stream,
-    shape: Shape,
     few: Option<(u32, Few)>,
     applying: Applying,
     in_header: In<u32>,
@@ -172,22 +163,24 @@ unsafe fn launch_sent<T: Changed>(
 ) -> Result<()> {
     if let Some((grid, few)) = few {
         // SAFETY: the caller's.
-        unsafe { (T::FEW.launch)(stream, grid, shape, few, &on) }?;
+        unsafe { T::launch_few(stream, grid, few, on) }?;
     }
-    let stash_bits = applying.stash_bits;
+    let TableMut { shape, stash_bits, stash, .. } = on.table;
     let grid = (1u32 << stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
-    let Launch { stash, unstashed, lists, .. } = on;
+    let Unstashed { pairs: unstashed, lists } = on.unstashed;
     // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
     // takes.
     unsafe {
-        T::Pairs::unstash(stream, grid, shape, stash_bits, stash, unstashed, lists, in_header)
+        map_unstash::launch::<<T::Pairs as MapLayout>::Stored, _>(
+            stream, grid, shape, stash_bits, stash, unstashed, lists, in_header,
+        )
     }?;
     match few {
         // SAFETY: as above; the stash as it was left.
         Some(_) => unsafe {
-            (T::FEW.left)(stream, LEFT_BLOCKS.min(shape.partitions), shape, applying, on)
+            T::launch_left(stream, LEFT_BLOCKS.min(shape.partitions), applying, on)
         },
         // SAFETY: the same.
-        None => unsafe { T::launch(stream, shape, applying, on) },
+        None => unsafe { T::launch(stream, applying, on) },
     }
 }

@@ -10,8 +10,8 @@ use koel::classic::{
     Family, Kind, ListKind, PerfectSpatial, Sorted, SortedMulti, TwoLevel, TwoLevelMulti,
 };
 use koel::primitives::Scan;
-use koel_kernels::classic::status;
-use koel_kernels::classic::two_level::{two_level_count, two_level_scatter};
+use koel_kernels::classic::two_level::{CountsOut, two_level_count, two_level_scatter};
+use koel_kernels::classic::{PairsIn, status};
 use koel_kernels::hash::Functions;
 use koel_vision::edges::edges;
 use koel_vision::paper::basis::{PointBasis, choose};
@@ -110,34 +110,25 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
             let ((), counting) = stream.time(|| {
                 counts.view_mut().fill_bytes(0, stream)?;
                 let keys = pairs.keys.view().arg("keys", stream)?;
-                let (counts, offsets) = (
-                    counts.view_mut().arg("counts", stream)?,
-                    offsets.view_mut().arg("offsets", stream)?,
-                );
-                let status = status.view_mut().arg("status", stream)?;
+                let out = CountsOut {
+                    counts: counts.view_mut().arg("counts", stream)?,
+                    offsets: offsets.view_mut().arg("offsets", stream)?,
+                    status: status.view_mut().arg("status", stream)?,
+                };
                 // SAFETY: `n` keys and offsets; a count for each bucket, below which `bucket_of`
                 // stays.
                 unsafe {
-                    two_level_count::launch(
-                        stream,
-                        grid,
-                        keys,
-                        count,
-                        bucket_of,
-                        u32::MAX,
-                        counts,
-                        offsets,
-                        status,
-                    )
+                    two_level_count::launch(stream, grid, keys, count, bucket_of, u32::MAX, out)
                 }
             })?;
             let ((), scanning) =
                 stream.time(|| scan.exclusive(stream, counts.view(), starts.view_mut()))?;
             let ((), scattering) = stream.time(|| {
-                let (keys, values) = (
-                    pairs.keys.view().arg("keys", stream)?,
-                    pairs.values.view().arg("values", stream)?,
-                );
+                let pairs = PairsIn {
+                    keys: pairs.keys.view().arg("keys", stream)?,
+                    values: pairs.values.view().arg("values", stream)?,
+                    n: count,
+                };
                 let (starts, offsets) =
                     (starts.view().arg("starts", stream)?, offsets.view().arg("offsets", stream)?);
                 let together = together.view_mut().arg("pairs", stream)?;
@@ -145,7 +136,7 @@ pub fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
                 // its own below `n`.
                 unsafe {
                     two_level_scatter::launch(
-                        stream, grid, keys, values, count, bucket_of, starts, offsets, together,
+                        stream, grid, pairs, bucket_of, starts, offsets, together,
                     )
                 }
             })?;

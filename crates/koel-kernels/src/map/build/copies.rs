@@ -1,12 +1,12 @@
 //! Equal keys: copies that meet become one, and what cannot be decided here is contested.
-use super::near::{CHANGED, DROPPED, DROPPED_HERE, Lists, Partition, UNCOMPARED, pick};
-use super::write::{thinned, write_bucket};
-use super::{Source, Steps, THREADS, Target};
+use super::near::{CHANGED, DROPPED, DROPPED_HERE, Partition, UNCOMPARED, pick};
+use super::write::write_bucket;
+use super::{Steps, THREADS, Target};
 use crate::hash::mulhi;
 use crate::map::layout::{EMPTY, Layout, Number};
 use crate::map::records::{Placed, Records};
 use crate::map::{filter_bit, stash, state};
-use koel_simt::{Buf, unroll};
+use koel_simt::unroll;
 
 /// Slots of the table of contested keys that one may find taken before the build is done in another
 /// way.
@@ -15,52 +15,13 @@ const MAX_PROBES: u32 = 256;
 /// resolve step compares faster.
 const MAX_COMPARED: u32 = 8;
 
-impl Lists {
-    /// Makes one of pair `i` of the second list and another one there of its key, if there is one:
-    /// the one of the greater stamp stays, of equal stamps both do, and the key is suspect. They
-    /// meet in a table of numbers in the memory of the first list. Returns whether one was dropped.
-    #[inline(always)]
-    fn merge_missed<R: Records>(self, part: Partition<R>, i: u32, e: u64) -> bool {
-        let mut at = mulhi(part.hash(e).wrapping_mul(0x9E37_79B1), self.room);
-        let (mut looked, mut compared) = (0, 0);
-        loop {
-            if looked == self.room || compared == MAX_COMPARED {
-                self.lengths.store_volatile(UNCOMPARED, 1);
-                break;
-            }
-            let there = self.first.cas(at, EMPTY, i as u64);
-            if there == EMPTY {
-                return false;
-            }
-            let other = self.second.load_volatile(there as u32);
-            if part.same(other, e) {
-                let (mine, its) = (part.from.stamp(e), part.from.stamp(other));
-                if !R::EXACT && (mine == its || mine.max(its) == part.from.unknown()) {
-                    break;
-                }
-                // Who takes the other's place in the table drops it.
-                if mine < its || self.first.cas(at, there, i as u64) == there {
-                    self.second.store_volatile(if mine < its { i } else { there as u32 }, EMPTY);
-                    return true;
-                }
-            } else if other != EMPTY {
-                at = if at + 1 < self.room { at + 1 } else { 0 };
-                looked += 1;
-                compared += (part.tag(other) == part.tag(e)) as u32;
-            }
-        }
-        part.suspect(e);
-        false
-    }
-}
-
 impl<R: Records> Steps<R> {
     /// Merges pairs that missed both buckets with copies that came to their second buckets
     /// meanwhile, and with each other. Returns how many copies it dropped. All threads of the block
     /// call it.
     #[inline(always)]
     pub(super) fn merge_missed_twice(self, missed_twice: u32) -> u32 {
-        let Steps { t, part, lists, to: Target { source, contested, .. } } = self;
+        let Steps { t, part, lists, to: Target { source, .. } } = self;
         let mut i = t.id();
         while i < source.list {
             lists.first.store(i, EMPTY);
@@ -73,21 +34,22 @@ impl<R: Records> Steps<R> {
             let e = lists.second.load_volatile(i);
             let h = part.hash(e);
             let second = part.shape.other(h, part.shape.first(h));
-            if merge::<R>(part, lists, second, e, &mut 0, source, contested) {
+            if self.merge(second, e, &mut 0) {
                 lists.second.store_volatile(i, EMPTY);
                 dropped += 1;
             } else {
-                dropped += lists.merge_missed(part, i, e) as u32;
+                dropped += self.merge_missed(i, e) as u32;
             }
             i += THREADS;
         }
         dropped
     }
+
     /// The resolve step, and the buckets that it changes written again. Returns how many copies it
     /// dropped. All threads of the block call it.
     #[inline(always)]
     pub(super) fn resolve_suspects(self, homeless: u32) -> u32 {
-        let Steps { t, part, lists, to: Target { source, slots, contested, .. } } = self;
+        let Steps { t, part, lists, to: Target { slots, .. } } = self;
         let (id, p, shape) = (t.id(), t.block(), part.shape);
         let mut i = id;
         while i < homeless {
@@ -97,8 +59,6 @@ impl<R: Records> Steps<R> {
             i += THREADS;
         }
         t.barrier();
-        let resolve =
-            |at| resolve::<R>(part, lists, at, homeless, source.contested_bits, contested);
         let mut dropped = 0;
         i = id;
         while i < shape.buckets {
@@ -111,14 +71,14 @@ impl<R: Records> Steps<R> {
             while here != 0 {
                 let slot = 4 * i + here.trailing_zeros();
                 here &= here - 1;
-                dropped += resolve(slot) as u32;
+                dropped += self.resolve(slot, homeless) as u32;
             }
             i += THREADS;
         }
         i = id;
         while i < homeless {
             if part.is_suspect(lists.second.load_volatile(i)) {
-                dropped += resolve(shape.buckets * 4 + i) as u32;
+                dropped += self.resolve(shape.buckets * 4 + i, homeless) as u32;
             }
             i += THREADS;
         }
@@ -128,71 +88,206 @@ impl<R: Records> Steps<R> {
         while i < shape.buckets {
             let word = part.words.load(i);
             if word & CHANGED != 0 {
-                let bucket = thinned::<R>(part, lists, p, i, part.bucket(i), word, homeless);
+                let bucket = self.thinned(i, part.bucket(i), word, homeless);
                 write_bucket::<R::Layout>(slots, shape.place(p, i), bucket);
             }
             i += THREADS;
         }
         dropped
     }
-}
 
-/// Makes one of a pair and a copy of it in a full bucket, if there is one: the record of the
-/// greater stamp stays there. Of equal stamps two stay, and the key is suspect: `ties` counts those
-/// of the pair's own.
-#[inline(always)]
-pub(super) fn merge<R: Records>(
-    part: Partition<R>,
-    lists: Lists,
-    bucket: u32,
-    e: u64,
-    ties: &mut u32,
-    source: Source,
-    contested: Buf<u64>,
-) -> bool {
-    let (tag, there, mut alike) = (part.tag(e), part.bucket(bucket), 0u32);
-    unroll::<4>(|s| alike |= ((part.tag(there[s]) == tag) as u32) << s);
-    if alike == 0 {
-        return false;
-    }
-    let mine = part.from.stamp(e);
-    while alike != 0 {
-        let s = alike.trailing_zeros();
-        alike &= alike - 1;
-        let mut other = pick(s, there);
-        while part.same(other, e) {
-            let its = part.from.stamp(other);
-            let unknown = !R::EXACT && mine.max(its) == part.from.unknown();
-            if unknown {
-                contest::<R::Layout>(
-                    contested,
-                    source.contested_bits,
-                    part.key(e),
-                    lists.build_state,
-                );
-                // Copies with greater stamps may come: then the stretch of this one would not be
-                // the one to search.
-                lists.build_state.fetch_max(state::FROM, part.from.search_from(mine.min(its)));
-            }
-            if mine < its || unknown && mine == its {
-                return true;
-            }
-            if !R::EXACT && mine == its {
-                *ties += 1;
+    /// Makes one of pair `i` of the second list and another one there of its key, if there is one:
+    /// the one of the greater stamp stays, of equal stamps both do, and the key is suspect. They
+    /// meet in a table of numbers in the memory of the first list. Whether one was dropped.
+    #[inline(always)]
+    fn merge_missed(self, i: u32, e: u64) -> bool {
+        let Steps { part, lists, .. } = self;
+        let mut at = mulhi(part.hash(e).wrapping_mul(0x9E37_79B1), lists.room);
+        let (mut looked, mut compared) = (0, 0);
+        loop {
+            if looked == lists.room || compared == MAX_COMPARED {
+                lists.lengths.store_volatile(UNCOMPARED, 1);
                 break;
             }
-            let now = part.slots.cas(4 * bucket + s, other, e);
-            if now == other {
-                return true;
+            let there = lists.first.cas(at, EMPTY, i as u64);
+            if there == EMPTY {
+                return false;
             }
-            other = now;
+            let other = lists.second.load_volatile(there as u32);
+            if part.same(other, e) {
+                let (mine, its) = (part.from.stamp(e), part.from.stamp(other));
+                if !R::EXACT && (mine == its || mine.max(its) == part.from.unknown()) {
+                    break;
+                }
+                // Who takes the other's place in the table drops it.
+                if mine < its || lists.first.cas(at, there, i as u64) == there {
+                    lists.second.store_volatile(if mine < its { i } else { there as u32 }, EMPTY);
+                    return true;
+                }
+            } else if other != EMPTY {
+                at = if at + 1 < lists.room { at + 1 } else { 0 };
+                looked += 1;
+                compared += (part.tag(other) == part.tag(e)) as u32;
+            }
         }
-    }
-    if *ties == 1 {
         part.suspect(e);
+        false
     }
-    // Two that stay with the same stamp tell as much as three.
-    *ties > 1
+
+    /// Makes one of a pair and a copy of it in a full bucket, if there is one: the record of the
+    /// greater stamp stays there. Of equal stamps two stay, and the key is suspect: `ties` counts
+    /// those of the pair's own.
+    #[inline(always)]
+    pub(super) fn merge(self, bucket: u32, e: u64, ties: &mut u32) -> bool {
+        let part = self.part;
+        let (tag, there, mut alike) = (part.tag(e), part.bucket(bucket), 0u32);
+        unroll::<4>(|s| alike |= ((part.tag(there[s]) == tag) as u32) << s);
+        if alike == 0 {
+            return false;
+        }
+        let mine = part.from.stamp(e);
+        while alike != 0 {
+            let s = alike.trailing_zeros();
+            alike &= alike - 1;
+            let mut other = pick(s, there);
+            while part.same(other, e) {
+                let its = part.from.stamp(other);
+                let unknown = !R::EXACT && mine.max(its) == part.from.unknown();
+                if unknown {
+                    self.contest(part.key(e));
+                    // Copies with greater stamps may come: then the stretch of this one would not be
+                    // the one to search.
+                    self.to
+                        .build_state
+                        .fetch_max(state::FROM, part.from.search_from(mine.min(its)));
+                }
+                if mine < its || unknown && mine == its {
+                    return true;
+                }
+                if !R::EXACT && mine == its {
+                    *ties += 1;
+                    break;
+                }
+                let now = part.slots.cas(4 * bucket + s, other, e);
+                if now == other {
+                    return true;
+                }
+                other = now;
+            }
+        }
+        if *ties == 1 {
+            part.suspect(e);
+        }
+        // Two that stay with the same stamp tell as much as three.
+        *ties > 1
+    }
+
+    /// The resolve step for the pair in slot `at`, or behind the slots for homeless pair
+    /// `at - slots`: if it is the first of several equal ones, it takes the place of all, with the
+    /// record that stays; else it is marked as dropped. Returns whether it was dropped.
+    ///
+    /// Others read the record meanwhile: the one that stays has the same key, and only the first
+    /// copy decides.
+    #[inline(always)]
+    fn resolve(self, at: u32, homeless: u32) -> bool {
+        let Steps { part, lists, to: Target { build_state, .. }, .. } = self;
+        let slots = part.shape.buckets * 4;
+        let me = if at < slots {
+            part.slots.load_volatile(at)
+        } else {
+            lists.second.load_volatile(at - slots)
+        };
+        let print = part.fingerprint(me);
+        let h = part.hash(me);
+        let first = part.shape.first(h);
+        let second = part.shape.other(h, first);
+        let (mut best, mut greatest, mut ties, mut copies, mut first_copy) =
+            (me, part.from.stamp(me), false, 0, at);
+        let mut meet = |other: u32, e: u64| {
+            copies += 1;
+            first_copy = first_copy.min(other);
+            let stamp = part.from.stamp(e);
+            ties = stamp == greatest || ties && stamp < greatest;
+            if stamp > greatest {
+                (best, greatest) = (e, stamp);
+            }
+        };
+        let mut i = 0;
+        while i < 8 {
+            let bucket = if i < 4 { first } else { second };
+            if i < 4 || second != first {
+                let slot = 4 * bucket + (i & 3);
+                let e = part.slots.load_volatile(slot);
+                if slot != at && part.same(e, me) {
+                    meet(slot, e);
+                }
+            }
+            i += 1;
+        }
+        i = 0;
+        while i < homeless {
+            // Not the keys are compared: many may share one hash.
+            if lists.first.load_volatile(i) as u32 == print && slots + i != at {
+                let e = lists.second.load_volatile(i);
+                if part.same(e, me) {
+                    meet(slots + i, e);
+                }
+            }
+            i += 1;
+        }
+        if copies == 0 {
+            return false;
+        }
+        if first_copy != at {
+            if at < slots {
+                part.words.fetch_or(at / 4, CHANGED | 1 << (DROPPED + at % 4));
+            } else {
+                lists.first.store_volatile(at - slots, DROPPED_HERE | print as u64);
+            }
+            return true;
+        }
+        if at < slots {
+            part.slots.store_volatile(at, best);
+            part.words.fetch_or(at / 4, CHANGED);
+        } else {
+            lists.second.store_volatile(at - slots, best);
+        }
+        let unknown = greatest == part.from.unknown();
+        if !R::EXACT && (ties || unknown) {
+            self.contest(part.key(best));
+            // Where copies of it are: in the stretch of its stamp, if it has one.
+            if unknown {
+                build_state.fetch_max(state::FROM, part.from.search_from(greatest));
+            } else {
+                build_state.store_relaxed(state::STRETCHES + greatest, 1);
+            }
+        }
+        false
+    }
+
+    /// Adds a key to the contested ones, and to their [filter](crate::map::CONTESTED_FILTER).
+    #[inline(always)]
+    fn contest(self, key: <R::Layout as Layout>::Mixed) {
+        let Target { source, contested, build_state, .. } = self.to;
+        let bits = source.contested_bits;
+        let mask = (1u32 << (bits & 31)) - 1;
+        let (mut at, mut looked) = (stash::start::<R::Layout>(key, bits), 0);
+        // A table as full as this would cost more than building in the other way.
+        while looked <= mask.min(MAX_PROBES) {
+            let there = contested.cas(at, EMPTY, key.widened());
+            if there == EMPTY {
+                build_state.fetch_add(state::CONTESTED, 1);
+                let (word, bit) = filter_bit(R::Layout::hash(key));
+                contested.fetch_and((1u64 << (bits & 31)) + word as u64, !(1 << bit));
+            }
+            if there == EMPTY || there == key.widened() {
+                return;
+            }
+            at = (at + 1) & mask;
+            looked += 1;
+        }
+        build_state.fetch_add(state::FAILED, 1);
+    }
 }
 
 /// All pairs of slots of a bucket.
@@ -224,115 +319,4 @@ pub(super) fn lesser_copies<R: Placed>(
         });
     }
     (lesser, tied)
-}
-/// The resolve step for the pair in slot `at`, or behind the slots for homeless pair `at - slots`:
-/// if it is the first of several equal ones, it takes the place of all, with the record that stays;
-/// else it is marked as dropped. Returns whether it was dropped.
-///
-/// Others read the record meanwhile: the one that stays has the same key, and only the first copy
-/// decides.
-#[inline(always)]
-fn resolve<R: Records>(
-    part: Partition<R>,
-    lists: Lists,
-    at: u32,
-    homeless: u32,
-    contested_bits: u32,
-    contested: Buf<u64>,
-) -> bool {
-    let slots = part.shape.buckets * 4;
-    let me = if at < slots {
-        part.slots.load_volatile(at)
-    } else {
-        lists.second.load_volatile(at - slots)
-    };
-    let print = part.fingerprint(me);
-    let h = part.hash(me);
-    let first = part.shape.first(h);
-    let second = part.shape.other(h, first);
-    let (mut best, mut greatest, mut ties, mut copies, mut first_copy) =
-        (me, part.from.stamp(me), false, 0, at);
-    let mut meet = |other: u32, e: u64| {
-        copies += 1;
-        first_copy = first_copy.min(other);
-        let stamp = part.from.stamp(e);
-        ties = stamp == greatest || ties && stamp < greatest;
-        if stamp > greatest {
-            (best, greatest) = (e, stamp);
-        }
-    };
-    let mut i = 0;
-    while i < 8 {
-        let bucket = if i < 4 { first } else { second };
-        if i < 4 || second != first {
-            let slot = 4 * bucket + (i & 3);
-            let e = part.slots.load_volatile(slot);
-            if slot != at && part.same(e, me) {
-                meet(slot, e);
-            }
-        }
-        i += 1;
-    }
-    i = 0;
-    while i < homeless {
-        // Not the keys are compared: many may share one hash.
-        if lists.first.load_volatile(i) as u32 == print && slots + i != at {
-            let e = lists.second.load_volatile(i);
-            if part.same(e, me) {
-                meet(slots + i, e);
-            }
-        }
-        i += 1;
-    }
-    if copies == 0 {
-        return false;
-    }
-    if first_copy != at {
-        if at < slots {
-            part.words.fetch_or(at / 4, CHANGED | 1 << (DROPPED + at % 4));
-        } else {
-            lists.first.store_volatile(at - slots, DROPPED_HERE | print as u64);
-        }
-        return true;
-    }
-    if at < slots {
-        part.slots.store_volatile(at, best);
-        part.words.fetch_or(at / 4, CHANGED);
-    } else {
-        lists.second.store_volatile(at - slots, best);
-    }
-    let build_state = lists.build_state;
-    let unknown = greatest == part.from.unknown();
-    if !R::EXACT && (ties || unknown) {
-        contest::<R::Layout>(contested, contested_bits, part.key(best), build_state);
-        // Where copies of it are: in the stretch of its stamp, if it has one.
-        if unknown {
-            build_state.fetch_max(state::FROM, part.from.search_from(greatest));
-        } else {
-            build_state.store_relaxed(state::STRETCHES + greatest, 1);
-        }
-    }
-    false
-}
-
-/// Adds a key to the contested ones, and to their [filter](super::CONTESTED_FILTER).
-#[inline(always)]
-fn contest<L: Layout>(contested: Buf<u64>, bits: u32, key: L::Mixed, build_state: Buf<u32>) {
-    let mask = (1u32 << (bits & 31)) - 1;
-    let (mut at, mut looked) = (stash::start::<L>(key, bits), 0);
-    // A table as full as this would cost more than building in the other way.
-    while looked <= mask.min(MAX_PROBES) {
-        let there = contested.cas(at, EMPTY, key.widened());
-        if there == EMPTY {
-            build_state.fetch_add(state::CONTESTED, 1);
-            let (word, bit) = filter_bit(L::hash(key));
-            contested.fetch_and((1u64 << (bits & 31)) + word as u64, !(1 << bit));
-        }
-        if there == EMPTY || there == key.widened() {
-            return;
-        }
-        at = (at + 1) & mask;
-        looked += 1;
-    }
-    build_state.fetch_add(state::FAILED, 1);
 }

@@ -51,9 +51,8 @@ use super::layout::{EMPTY, Layout, Narrow, Shape, Wide};
 use super::partition::{Stamps, paired};
 use super::records::{Indexed, Recorded, Records, Stamped};
 use super::state;
-use copies::merge;
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, block, kernel, unroll};
+use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
 use near::UNCOMPARED;
 
 /// Threads of a block.
@@ -74,7 +73,7 @@ pub const fn shared_bytes(buckets: u32, list: u32) -> u32 {
 }
 
 /// Where the bins of the last partition pass are, and how much they hold: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Source {
     /// Places of a bin: even.
@@ -92,17 +91,33 @@ pub struct Source {
     /// Bins of the first of two passes, before those of the second; 0: there was one pass.
     pub groups: u32,
 }
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Source {}
 
-/// Where a block's partition goes, and what blocks share.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
+/// What the last pass left, for a build: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct PartitionsIn<W: Word = u64> {
+    /// The bins: pairs, or [records](Indexed) of them.
+    pub pairs: In<W>,
+    /// Pairs that came to each bin of both passes.
+    pub counts: In<u32>,
+    /// How many of them are in it at most, all ones if all are.
+    pub valid: In<u32>,
+    /// The overflow areas of the passes, whose pairs the build's state counts.
+    pub overflow: In<W>,
+}
+/// What a build writes, and what its blocks share: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Target {
+    /// How the bins are, and the tables here.
     pub source: Source,
+    /// The buckets of all partitions.
     pub slots: Buf<u64>,
+    /// Empty before the build.
     pub stash: Buf<u64>,
+    /// The contested keys and their filter: all ones before the build.
     pub contested: Buf<u64>,
+    /// The words that the kernels of a build share.
     pub build_state: Buf<u32>,
 }
 
@@ -112,12 +127,10 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
     t: Thread,
     shape: Shape,
     stamps: Stamps,
-    pairs: In<u64>,
-    counts: In<u32>,
-    valid: In<u32>,
-    overflow: In<u64>,
+    from: PartitionsIn,
     to: Target,
 ) {
+    let PartitionsIn { pairs, counts, valid, overflow } = from;
     let source = to.source;
     let (id, p) = (t.id(), t.block());
     let group = p.checked_div(source.each).unwrap_or(0);
@@ -399,12 +412,12 @@ impl<R: Records> Steps<R> {
     /// bucket, or lists it as missed twice. Returns how many copies it dropped.
     #[inline(always)]
     fn place_or_miss<const CHECK: bool>(self, e: u64) -> u32 {
-        let Steps { part, lists, to: Target { source, contested, .. }, .. } = self;
+        let Steps { part, lists, .. } = self;
         let shape = part.shape;
         let first = shape.first(part.hash(e));
         let (mut bucket, mut ties) = (first, 0);
         loop {
-            if CHECK && merge::<R>(part, lists, bucket, e, &mut ties, source, contested) {
+            if CHECK && self.merge(bucket, e, &mut ties) {
                 return 1;
             }
             let second = shape.other(part.hash(e), first);
@@ -430,38 +443,31 @@ impl<R: Records> Steps<R> {
     }
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $check:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, source.list), starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        source: Source,
-        stamps: Stamps,
-        pairs: In<u64>,
-        counts: In<u32>,
-        valid: In<u32>,
-        overflow: In<u64>,
-        slots: Buf<u64>,
-        stash: Buf<u64>,
-        contested: Buf<u64>,
-        build_state: Buf<u32>,
-    ) {
-        let to = Target { source, slots, stash, contested, build_state };
-        build_stamped::<$layout, $check>(t, shape, stamps, pairs, counts, valid, overflow, to)
-    }
-)* } }
-entries! {
-    /// Builds partition `t.block()`, and finds equal keys.
-    ///
-    /// `counts`, `valid`: pairs that came to each bin of both passes, and at most how many of them
-    /// are in it: all ones if all are. `overflow`: the overflow areas of the passes, whose pairs
-    /// `build_state` counts. The stash is empty, but for what other blocks put there.
-    MAP map_build Narrow, true;
-    /// The same for wide pairs.
-    MAP_WIDE map_build_wide Wide<u64, u64>, true;
-    /// As `map_build`, where no two keys are equal.
-    MAP map_build_unchecked Narrow, false;
-    /// As `map_build_wide`, where no two keys are equal.
-    MAP_WIDE map_build_unchecked_wide Wide<u64, u64>, false;
+/// Builds partition `t.block()`, and finds equal keys.
+#[kernel(
+    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list), starts_early,
+    for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }]
+)]
+pub fn map_build<L: Recorded>(
+    t: Thread,
+    shape: Shape,
+    stamps: Stamps,
+    from: PartitionsIn,
+    to: Target,
+) {
+    build_stamped::<L, true>(t, shape, stamps, from, to)
+}
+/// The same where no two keys are equal.
+#[kernel(
+    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list), starts_early,
+    for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }]
+)]
+pub fn map_build_unchecked<L: Recorded>(
+    t: Thread,
+    shape: Shape,
+    stamps: Stamps,
+    from: PartitionsIn,
+    to: Target,
+) {
+    build_stamped::<L, false>(t, shape, stamps, from, to)
 }

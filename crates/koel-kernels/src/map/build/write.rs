@@ -1,9 +1,9 @@
 //! Buckets as they are written to the table, and homeless pairs to the stash.
 use super::copies::lesser_copies;
-use super::near::{CLASS, DROPPED, DROPPED_HERE, FREE, Lists, Partition, SUSPECT};
+use super::near::{CLASS, DROPPED, DROPPED_HERE, FREE, SUSPECT};
 use super::{Steps, THREADS, Target};
 use crate::map::layout::{EMPTY, Layout, empty_last, filled, with_class_bits};
-use crate::map::records::{PairOf, Placed, Records};
+use crate::map::records::{PairOf, Records};
 use crate::map::{stash, state};
 use koel_simt::{Buf, U64x2, unroll};
 
@@ -12,7 +12,7 @@ impl<R: Records> Steps<R> {
     /// it dropped.
     #[inline(always)]
     pub(super) fn write_buckets<const CHECK: bool>(self, homeless: u32, dropped: &mut u32) -> bool {
-        let Steps { t, part, lists, to } = self;
+        let Steps { t, part, to, .. } = self;
         let (p, shape) = (t.block(), part.shape);
         let mut suspects = false;
         let mut i = t.id();
@@ -34,9 +34,9 @@ impl<R: Records> Steps<R> {
                 }
             }
             let bucket = if word >> DROPPED & FREE != 0 {
-                thinned::<R>(part, lists, p, i, records, word, homeless)
+                self.thinned(i, records, word, homeless)
             } else {
-                finished::<R>(part, records, word)
+                self.finished(records, word)
             };
             write_bucket::<R::Layout>(to.slots, shape.place(p, i), bucket);
             i += THREADS;
@@ -59,59 +59,58 @@ impl<R: Records> Steps<R> {
             i += THREADS;
         }
     }
-}
-
-/// A bucket of these records as it is written out.
-#[inline(always)]
-fn finished<R: Placed>(part: Partition<R>, records: [u64; 4], word: u32) -> [PairOf<R>; 4] {
-    let mut bucket = [R::Layout::EMPTY_PAIR; 4];
-    unroll::<4>(|s| {
-        if word >> s & 1 == 0 {
-            bucket[s] = part.from.pair(records[s]);
+    /// A bucket of these records as it is written out.
+    #[inline(always)]
+    fn finished(self, records: [u64; 4], word: u32) -> [PairOf<R>; 4] {
+        let part = self.part;
+        let mut bucket = [R::Layout::EMPTY_PAIR; 4];
+        unroll::<4>(|s| {
+            if word >> s & 1 == 0 {
+                bucket[s] = part.from.pair(records[s]);
+            }
+        });
+        let taken = !word & FREE;
+        if taken == FREE {
+            bucket = with_class_bits::<R::Layout>(bucket, word >> CLASS);
+        } else if taken & (taken + 1) != 0 {
+            // A slot before others was given back.
+            bucket = empty_last::<R::Layout>(bucket);
         }
-    });
-    let taken = !word & FREE;
-    if taken == FREE {
-        bucket = with_class_bits::<R::Layout>(bucket, word >> CLASS);
-    } else if taken & (taken + 1) != 0 {
-        // A slot before others was given back.
-        bucket = empty_last::<R::Layout>(bucket);
+        bucket
     }
-    bucket
-}
-/// A bucket some of whose pairs were dropped, as it is written out.
-#[inline(always)]
-pub(super) fn thinned<R: Records>(
-    part: Partition<R>,
-    lists: Lists,
-    p: u32,
-    at: u32,
-    records: [u64; 4],
-    word: u32,
-    homeless: u32,
-) -> [PairOf<R>; 4] {
-    let shape = part.shape;
-    let gone = (word | word >> DROPPED) & FREE;
-    // A lookup may have to look further than here, which it does only if the bucket is full.
-    let hides = word & FREE == 0 && (word >> CLASS & 0xF != 0 || homeless != 0);
-    let mut bucket = [R::Layout::EMPTY_PAIR; 4];
-    if hides && gone != 0 && shape.all_buckets() == 1 {
-        // Every key belongs here.
-        lists.build_state.fetch_add(state::FAILED, 1);
-        return bucket;
-    }
-    unroll::<4>(|s| {
-        if gone >> s & 1 == 0 {
-            bucket[s] = part.from.pair(records[s]);
+    /// A bucket some of whose pairs were dropped, as it is written out.
+    #[inline(always)]
+    pub(super) fn thinned(
+        self,
+        at: u32,
+        records: [u64; 4],
+        word: u32,
+        homeless: u32,
+    ) -> [PairOf<R>; 4] {
+        let Steps { t, part, to, .. } = self;
+        let (p, shape) = (t.block(), part.shape);
+        let gone = (word | word >> DROPPED) & FREE;
+        // A lookup may have to look further than here, which it does only if the bucket is full.
+        let hides = word & FREE == 0 && (word >> CLASS & 0xF != 0 || homeless != 0);
+        let mut bucket = [R::Layout::EMPTY_PAIR; 4];
+        if hides && gone != 0 && shape.all_buckets() == 1 {
+            // Every key belongs here.
+            to.build_state.fetch_add(state::FAILED, 1);
+            return bucket;
         }
-    });
-    if gone == 0 || hides {
-        with_class_bits::<R::Layout>(
-            filled::<R::Layout>(shape, shape.place(p, at) as u32, bucket, gone),
-            word >> CLASS,
-        )
-    } else {
-        empty_last::<R::Layout>(bucket)
+        unroll::<4>(|s| {
+            if gone >> s & 1 == 0 {
+                bucket[s] = part.from.pair(records[s]);
+            }
+        });
+        if gone == 0 || hides {
+            with_class_bits::<R::Layout>(
+                filled::<R::Layout>(shape, shape.place(p, at) as u32, bucket, gone),
+                word >> CLASS,
+            )
+        } else {
+            empty_last::<R::Layout>(bucket)
+        }
     }
 }
 

@@ -32,11 +32,11 @@ mod work;
 pub(crate) use bucketed::{Bucketed, MixedOf, ValueOf};
 
 use super::header;
-use super::join::{Form, Numbered, Pass, Routed};
-use super::layout::{Narrow, Shape, Wide};
-use super::update::{state, status};
+use super::join::{Form, Numbered, Pass, Routed, Sent};
+use super::layout::{Layout, Narrow, TableMut, Wide};
+use super::update::{BatchIn, state, status};
 use bucketed::OfMap;
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{Buf, Thread, kernel};
 use work::{NEED_SECOND, Work};
 
 /// Threads of a block.
@@ -46,7 +46,7 @@ pub const THREADS: u32 = 256;
 const MOST_ROUNDS: u32 = 32;
 
 /// How few operations are applied: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Few {
     /// The pass that brought the operations to their groups.
@@ -55,19 +55,16 @@ pub struct Few {
     pub operation: u32,
     /// Words for the claims of a group, less 1: ones in its low bits, at least three.
     pub claims: u32,
-    /// The stash has 2^this slots.
-    pub stash_bits: u32,
 }
-
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Few {}
 
 /// Bytes of shared memory for groups of up to so many operations on keys of so many bytes.
 pub const fn shared_bytes(few: Few, key_bytes: u32) -> u32 {
     let room = few.pass.room.next_multiple_of(4);
     room * (key_bytes + 4 + LISTS * 4) + (few.claims + 1) * 4 + COUNTS * 4
 }
+
+/// The keys of a table, as they are sent.
+type KeyOf<T> = <<T as Bucketed>::Pairs as Layout>::Key;
 
 /// Lists of operations: those that wait, those that go on waiting, and those that need second
 /// buckets.
@@ -94,21 +91,15 @@ const TAKEN: u32 = 1 << 31;
 #[inline(always)]
 pub(crate) fn update_few<T: Bucketed>(
     t: Thread,
-    shape: Shape,
     few: Few,
-    sent: In<u64>,
-    overflow: In<u64>,
+    table: TableMut<T::Word>,
+    sent: Sent<u64>,
     cursors: Buf<u32>,
-    spilled: In<u32>,
-    sent_state: In<u32>,
-    values: In<ValueOf<T>>,
-    operations: In<u8>,
-    slots: Buf<T::Word>,
-    stash: Buf<u64>,
-    statuses: Buf<u8>,
-    table_header: Buf<u32>,
-    batch_state: Buf<u32>,
+    batch: BatchIn<ValueOf<T>>,
 ) {
+    let TableMut { shape, stash_bits, slots, stash, header: table_header } = table;
+    let Sent { queries: sent, overflow, spilled, state: sent_state, .. } = sent;
+    let BatchIn { values, operations, statuses, state: batch_state } = batch;
     t.wait_for_previous();
     t.let_next_start();
     let (id, group, room) = (t.id(), t.block(), few.pass.room);
@@ -120,8 +111,8 @@ pub(crate) fn update_few<T: Bucketed>(
     let (seed, has_stash) =
         (table_header.load(header::SEED), table_header.load(header::STASHED) != 0);
     let query = |i: u32| {
-        let (sent, number) = <Numbered as Form<T::Pairs>>::split(
-            <Numbered as Form<T::Pairs>>::array(sent).get(group * room + i),
+        let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
+            <Numbered as Form<KeyOf<T>>>::array(sent).get(group * room + i),
         );
         (T::Pairs::mixed_of(seed, sent), number)
     };
@@ -139,8 +130,8 @@ pub(crate) fn update_few<T: Bucketed>(
             0
         };
         while i < behind {
-            let (sent, number) = <Numbered as Form<T::Pairs>>::split(
-                <Numbered as Form<T::Pairs>>::array(overflow).get(i),
+            let (sent, number) = <Numbered as Form<KeyOf<T>>>::split(
+                <Numbered as Form<KeyOf<T>>>::array(overflow).get(i),
             );
             if few.pass.bin(T::Pairs::partition_of(seed, sent, shape)) == group {
                 statuses.store(number, status::NOT_DONE);
@@ -156,6 +147,7 @@ pub(crate) fn update_few<T: Bucketed>(
     let work = Work::<T> {
         shape,
         few,
+        stash_bits,
         values,
         operations,
         slots,
@@ -198,45 +190,27 @@ pub(crate) fn update_few<T: Bucketed>(
     }
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $table:ty, $value:ty, $key_bytes:literal $min_blocks:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = $image, threads = 256, min_blocks = $min_blocks, shared = shared_bytes(few, $key_bytes), starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        few: Few,
-        sent: In<u64>,
-        overflow: In<u64>,
-        cursors: Buf<u32>,
-        spilled: In<u32>,
-        sent_state: In<u32>,
-        values: In<$value>,
-        operations: In<u8>,
-        slots: Buf<u64>,
-        stash: Buf<u64>,
-        statuses: Buf<u8>,
-        table_header: Buf<u32>,
-        batch_state: Buf<u32>,
-    ) {
-        update_few::<$table>(
-            t, shape, few, sent, overflow, cursors, spilled, sent_state, values, operations, slots, stash, statuses, table_header, batch_state,
-        )
-    }
-)* } }
-
 const _: () = assert!(THREADS == 256);
 
-entries! {
-    /// Applies the operations of group `t.block()`, as far as that is done in few buckets: see the
-    /// module. There must be two buckets. `sent`, `overflow` and what follows up to `sent_state`:
-    /// as the first pass of a [join](super::join) leaves them. `values` and `operations`, if these
-    /// differ, and `statuses`: of each operation. [`map_update`](fn@super::update::map_update) must
-    /// follow.
-    MAP_UPDATE map_update_few OfMap<Narrow>, u32, 4 4;
-    /// The same.
-    MAP_UPDATE_WIDE map_update_few_u32_u64 OfMap<Wide<u32, u64>>, u64, 8 3;
-    /// The same.
-    MAP_UPDATE_WIDE map_update_few_u64_u32 OfMap<Wide<u64, u32>>, u32, 8 3;
-    /// The same.
-    MAP_UPDATE_WIDE map_update_few_u64_u64 OfMap<Wide<u64, u64>>, u64, 8 3;
+/// Applies the operations of group `t.block()`, as far as that is done in few buckets: see the
+/// module. There must be two buckets. `sent`: as the first pass of a [join](super::join) leaves
+/// them, and again the `cursors`, to change. [`map_update`](fn@super::update::map_update) must
+/// follow.
+#[kernel(
+    threads = 256, min_blocks = 3, shared = shared_bytes(few, size_of::<L::Mixed>() as u32), starts_early,
+    for L in [
+        Narrow { image = MAP_UPDATE, min_blocks = 4 },
+        Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },
+        Wide<u64, u64> { image = MAP_UPDATE_WIDE }
+    ]
+)]
+pub fn map_update_few<L: Routed>(
+    t: Thread,
+    few: Few,
+    table: TableMut,
+    sent: Sent<u64>,
+    cursors: Buf<u32>,
+    batch: BatchIn<L::Value>,
+) {
+    update_few::<OfMap<L>>(t, few, table, sent, cursors, batch)
 }

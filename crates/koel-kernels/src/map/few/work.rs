@@ -11,6 +11,8 @@ use koel_simt::{Buf, In, Shared, Thread, U32x4, unroll};
 pub(super) struct Work<T: Bucketed> {
     pub(super) shape: Shape,
     pub(super) few: Few,
+    /// The stash has 2^this slots.
+    pub(super) stash_bits: u32,
     pub(super) values: In<ValueOf<T>>,
     pub(super) operations: In<u8>,
     pub(super) slots: Buf<T::Word>,
@@ -192,8 +194,7 @@ impl<T: Bucketed> Work<T> {
         if !SECOND && may_be_elsewhere && bucket.bits >> class(h) & 1 != 0 {
             return Fate::Goes;
         }
-        let in_stash =
-            || stash::slot_of::<T::Pairs>(self.stash, self.few.stash_bits, key).is_some();
+        let in_stash = || stash::slot_of::<T::Pairs>(self.stash, self.stash_bits, key).is_some();
         if SECOND && may_be_elsewhere && self.has_stash && in_stash() {
             return Fate::Left;
         }

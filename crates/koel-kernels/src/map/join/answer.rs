@@ -1,11 +1,11 @@
 //! One block answers the queries of a partition from shared memory.
 use super::pass::{load, lost};
 use super::route::{Alone, Form, Numbered, Routed};
-use super::{ANSWERING, Answering};
-use crate::map::find::{Hit, Table, search};
+use super::{ANSWERING, Answering, KeysOut, RowsOut, Sent};
+use crate::map::find::{Hit, MapRef, search};
 use crate::map::header;
 use crate::map::layout::{Layout, Number};
-use koel_simt::{Buf, In, Shared, SharedMem, Thread, U64x2, block, unroll};
+use koel_simt::{Buf, Shared, SharedMem, Thread, U64x2, block, unroll};
 
 /// Which queries a filter keeps.
 pub mod keep {
@@ -21,8 +21,8 @@ pub mod keep {
 pub(crate) const SUMS: u32 = 33;
 
 /// A partition in shared memory.
-pub(super) struct Near<L> {
-    pub(super) table: Table<L>,
+pub(super) struct Near<L: Layout> {
+    pub(super) table: MapRef<L>,
     pub(super) heads: Shared<u64>,
     pub(super) values: Shared<u64>,
 }
@@ -33,7 +33,7 @@ impl<L: Layout> Near<L> {
     pub(super) fn read(
         t: Thread,
         shared: &mut SharedMem,
-        table: Table<L>,
+        table: MapRef<L>,
         p: u32,
         with_values: bool,
     ) -> Near<L> {
@@ -87,7 +87,7 @@ impl<L: Layout> Near<L> {
         let first = shape.first(h);
         search::<L>(key, first, first_heads, || shape.other(h, first), |bucket| self.heads(bucket))
     }
-    /// As [`Table::get`], of a mixed key of this partition, of whose first bucket these are the
+    /// As [`MapRef::get`], of a mixed key of this partition, of whose first bucket these are the
     /// heads.
     #[inline(always)]
     pub(super) fn get(&self, key: L::Mixed, first_heads: [u64; 4]) -> Option<L::Value> {
@@ -103,7 +103,7 @@ impl<L: Layout> Near<L> {
             Some(Hit::Stash) => self.table.in_stash(key),
         }
     }
-    /// As [`Table::contains`], of a mixed key of this partition, of whose first bucket these are
+    /// As [`MapRef::contains`], of a mixed key of this partition, of whose first bucket these are
     /// the heads.
     #[inline(always)]
     pub(super) fn contains(&self, key: L::Mixed, first_heads: [u64; 4]) -> bool {
@@ -168,17 +168,15 @@ pub(crate) fn append<const ITEMS: usize>(
 /// Answers the queries of a partition, `ITEMS` of each thread at a time: `answer(near, seed,
 /// queries, live, sums)`.
 #[inline(always)]
-pub(super) fn partitioned<L: Routed, F: Form<L>, const ITEMS: usize>(
+pub(super) fn partitioned<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
     t: Thread,
     answering: Answering,
-    table: Table<L>,
+    table: MapRef<L>,
     with_values: bool,
-    queries: In<F::Element>,
-    cursors: In<u32>,
-    spilled: In<u32>,
-    join_state: In<u32>,
+    sent: Sent<F::Element>,
     mut answer: impl FnMut(&Near<L>, u32, [F::Query; ITEMS], u32, Shared<u32>),
 ) {
+    let Sent { queries, cursors, spilled, state: join_state, .. } = sent;
     t.wait_for_previous();
     t.let_next_start();
     let round = ANSWERING * ITEMS as u32;
@@ -213,50 +211,42 @@ pub(super) fn partitioned<L: Routed, F: Form<L>, const ITEMS: usize>(
 pub(super) fn join<L: Routed, const ITEMS: usize>(
     t: Thread,
     answering: Answering,
-    table: Table<L>,
-    queries: In<u64>,
-    cursors: In<u32>,
-    spilled: In<u32>,
-    join_state: In<u32>,
-    numbers: Buf<u32>,
-    values: Buf<L::Value>,
-    count: Buf<u64>,
+    table: MapRef<L>,
+    sent: Sent<u64>,
+    to: RowsOut<L::Value>,
 ) {
-    let answer = |near: &Near<L>, seed, tile: [<Numbered as Form<L>>::Query; ITEMS], live, sums| {
-        let (mut answers, mut found) = ([L::Value::narrowed(0); ITEMS], 0);
-        let key = |j: usize| L::mixed_of(seed, <Numbered as Form<L>>::split(tile[j]).0);
-        unroll::<ITEMS>(|j| {
-            if j % TOGETHER == 0 {
-                let heads = together(|l| near.first_heads(key(j + l)));
-                unroll::<TOGETHER>(|l| {
-                    let answer = near.get(key(j + l), heads[l]);
-                    answers[j + l] = answer.unwrap_or(L::Value::narrowed(0));
-                    found |= (answer.is_some() as u32) << (j + l);
-                });
-            }
-        });
-        append::<ITEMS>(t, found & live, count, sums, |j, to| {
-            numbers.store_stream(to, <Numbered as Form<L>>::split(tile[j]).1);
-            values.store_stream(to, answers[j]);
-        });
-    };
-    partitioned::<L, Numbered, ITEMS>(
-        t, answering, table, true, queries, cursors, spilled, join_state, answer,
-    );
+    let RowsOut { numbers, values, count } = to;
+    let answer =
+        |near: &Near<L>, seed, tile: [<Numbered as Form<L::Key>>::Query; ITEMS], live, sums| {
+            let (mut answers, mut found) = ([L::Value::narrowed(0); ITEMS], 0);
+            let key = |j: usize| L::mixed_of(seed, <Numbered as Form<L::Key>>::split(tile[j]).0);
+            unroll::<ITEMS>(|j| {
+                if j % TOGETHER == 0 {
+                    let heads = together(|l| near.first_heads(key(j + l)));
+                    unroll::<TOGETHER>(|l| {
+                        let answer = near.get(key(j + l), heads[l]);
+                        answers[j + l] = answer.unwrap_or(L::Value::narrowed(0));
+                        found |= (answer.is_some() as u32) << (j + l);
+                    });
+                }
+            });
+            append::<ITEMS>(t, found & live, count, sums, |j, to| {
+                numbers.store_stream(to, <Numbered as Form<L::Key>>::split(tile[j]).1);
+                values.store_stream(to, answers[j]);
+            });
+        };
+    partitioned::<L, Numbered, ITEMS>(t, answering, table, true, sent, answer);
 }
 
 #[inline(always)]
 pub(super) fn filter<L: Routed, const ITEMS: usize>(
     t: Thread,
     answering: Answering,
-    table: Table<L>,
-    queries: In<L::Key>,
-    cursors: In<u32>,
-    spilled: In<u32>,
-    join_state: In<u32>,
-    keys: Buf<L::Key>,
-    count: Buf<u64>,
+    table: MapRef<L>,
+    sent: Sent<L::Key>,
+    to: KeysOut<L::Key>,
 ) {
+    let KeysOut { keys, count } = to;
     let answer = |near: &Near<L>, seed, tile: [L::Key; ITEMS], live: u32, sums| {
         let mut found = 0;
         let key = |j: usize| L::mixed_of(seed, tile[j]);
@@ -274,9 +264,7 @@ pub(super) fn filter<L: Routed, const ITEMS: usize>(
             }
         });
     };
-    partitioned::<L, Alone, ITEMS>(
-        t, answering, table, false, queries, cursors, spilled, join_state, answer,
-    );
+    partitioned::<L, Alone, ITEMS>(t, answering, table, false, sent, answer);
 }
 
 /// Of the bits of queries, those that a filter keeps.

@@ -2,28 +2,26 @@
 use super::answer::{SUMS, append, keep, kept, source};
 use super::pass::{load, lost};
 use super::route::{Alone, Form, Numbered, Routed};
-use super::{ANSWERING, Answering, DIRECT_ITEMS, state};
-use crate::map::find::Table;
+use super::{ANSWERING, Answering, DIRECT_ITEMS, KeysOut, Queries, RowsOut, Sent, state};
+use crate::map::find::MapRef;
 use crate::map::header;
 use crate::map::layout::Number;
-use koel_simt::{Buf, In, Thread, unroll};
+use koel_simt::{Thread, unroll};
 
 /// Looks queries up in device memory, [`DIRECT_ITEMS`] of each thread at a time: `answer(seed,
-/// queries, live)`. `sent`: the overflow area, or the bins.
+/// queries, live)`. `sent.queries`: the overflow area, or the bins, as the source tells.
 #[inline(always)]
-pub(super) fn direct<L: Routed, F: Form<L>>(
+pub(super) fn direct<L: Routed, F: Form<L::Key>>(
     t: Thread,
-    n: u32,
     source: u32,
     answering: Answering,
-    table: Table<L>,
-    queries: In<L::Key>,
-    sent: In<F::Element>,
-    cursors: In<u32>,
-    spilled: In<u32>,
-    join_state: In<u32>,
+    table: MapRef<L>,
+    queries: Queries<L::Key>,
+    sent: Sent<F::Element>,
     mut answer: impl FnMut(u32, [F::Query; DIRECT_ITEMS as usize], u32),
 ) {
+    let Queries { keys: queries, n, .. } = queries;
+    let Sent { queries: sent, cursors, spilled, state: join_state, .. } = sent;
     const ITEMS: usize = DIRECT_ITEMS as usize;
     const THREADS: usize = ANSWERING as usize;
     const ROUND: u32 = (THREADS * ITEMS) as u32;
@@ -70,7 +68,7 @@ pub(super) fn direct<L: Routed, F: Form<L>>(
 #[inline(always)]
 pub(super) fn first_buckets<L: Routed, const ITEMS: usize>(
     seed: u32,
-    table: Table<L>,
+    table: MapRef<L>,
     sent: impl Fn(usize) -> L::Key,
 ) -> ([L::Mixed; ITEMS], [[u64; 4]; ITEMS]) {
     let (mut mixed, mut heads) = ([L::AMBIGUOUS; ITEMS], [[0; 4]; ITEMS]);
@@ -84,23 +82,18 @@ pub(super) fn first_buckets<L: Routed, const ITEMS: usize>(
 #[inline(always)]
 pub(super) fn join_direct<L: Routed>(
     t: Thread,
-    n: u32,
     source: u32,
     answering: Answering,
-    table: Table<L>,
-    queries: In<L::Key>,
-    sent: In<u64>,
-    cursors: In<u32>,
-    spilled: In<u32>,
-    join_state: In<u32>,
-    numbers: Buf<u32>,
-    values: Buf<L::Value>,
-    count: Buf<u64>,
+    table: MapRef<L>,
+    queries: Queries<L::Key>,
+    sent: Sent<u64>,
+    to: RowsOut<L::Value>,
 ) {
+    let RowsOut { numbers, values, count } = to;
     const ITEMS: usize = DIRECT_ITEMS as usize;
     let sums = t.shared().array::<u32>(SUMS);
-    let answer = |seed, tile: [<Numbered as Form<L>>::Query; ITEMS], live: u32| {
-        let split = |j: usize| <Numbered as Form<L>>::split(tile[j]);
+    let answer = |seed, tile: [<Numbered as Form<L::Key>>::Query; ITEMS], live: u32| {
+        let split = |j: usize| <Numbered as Form<L::Key>>::split(tile[j]);
         let (mixed, heads) = first_buckets::<L, ITEMS>(seed, table, |j| split(j).0);
         let (mut answers, mut found) = ([L::Value::narrowed(0); ITEMS], 0);
         unroll::<ITEMS>(|j| {
@@ -113,26 +106,20 @@ pub(super) fn join_direct<L: Routed>(
             values.store_stream(to, answers[j]);
         });
     };
-    direct::<L, Numbered>(
-        t, n, source, answering, table, queries, sent, cursors, spilled, join_state, answer,
-    );
+    direct::<L, Numbered>(t, source, answering, table, queries, sent, answer);
 }
 
 #[inline(always)]
 pub(super) fn filter_direct<L: Routed>(
     t: Thread,
-    n: u32,
     source: u32,
     answering: Answering,
-    table: Table<L>,
-    queries: In<L::Key>,
-    sent: In<L::Key>,
-    cursors: In<u32>,
-    spilled: In<u32>,
-    join_state: In<u32>,
-    keys: Buf<L::Key>,
-    count: Buf<u64>,
+    table: MapRef<L>,
+    queries: Queries<L::Key>,
+    sent: Sent<L::Key>,
+    to: KeysOut<L::Key>,
 ) {
+    let KeysOut { keys, count } = to;
     const ITEMS: usize = DIRECT_ITEMS as usize;
     let sums = t.shared().array::<u32>(SUMS);
     let answer = |seed, tile: [L::Key; ITEMS], live: u32| {
@@ -145,7 +132,5 @@ pub(super) fn filter_direct<L: Routed>(
             }
         });
     };
-    direct::<L, Alone>(
-        t, n, source, answering, table, queries, sent, cursors, spilled, join_state, answer,
-    );
+    direct::<L, Alone>(t, source, answering, table, queries, sent, answer);
 }

@@ -21,14 +21,15 @@ mod route;
 
 pub(crate) use answer::{SUMS, append};
 pub use answer::{keep, source};
-pub use route::{Alone, Carried, Form, Numbered, Routed};
+pub use route::{Alone, Carried, Form, MapLayout, Numbered, Routed};
 
-use super::find::Table;
+use super::find::MapRef;
 use super::layout::{Narrow, Shape, Wide};
+use crate::hash::mulhi;
 use crate::partition::{ELSEWHERE, NOWHERE, fits};
 use answer::{filter, join};
 use direct::{filter_direct, join_direct};
-use koel_simt::{Buf, In, Thread, kernel};
+use koel_simt::{Buf, In, Thread, Word, kernel};
 use pass::{from_groups, from_input};
 
 /// Words that the kernels of a join share, zero before it; behind them are cursors.
@@ -62,7 +63,7 @@ pub const ANSWERING: u32 = 256;
 pub const DIRECT_ITEMS: u32 = 4;
 
 /// A pass that partitions queries: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Pass {
     /// Partitions of a bin.
@@ -75,10 +76,6 @@ pub struct Pass {
     pub area: u32,
 }
 
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Pass {}
-
 impl Pass {
     /// With bins of this many partitions.
     pub const fn new(each: u32, room: u32, area: u32) -> Pass {
@@ -87,7 +84,7 @@ impl Pass {
     /// The bin of a partition: `partition / each`, if their product is below 2^31.
     #[inline(always)]
     pub fn bin(self, partition: u32) -> u32 {
-        ((partition as u64 * self.share as u64) >> 31) as u32
+        mulhi(partition << 1, self.share)
     }
     /// Where a run goes: into its bin, or behind all of them. `lost`: the word of the [`state`]
     /// that counts what cannot be kept.
@@ -121,7 +118,7 @@ impl Pass {
 }
 
 /// How queries are answered: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Answering {
     /// The last pass.
@@ -132,9 +129,95 @@ pub struct Answering {
     pub keep: u32,
 }
 
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Answering {}
+/// The queries of a join: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Queries<K: Word> {
+    /// `n` of them.
+    pub keys: In<K>,
+    /// How many there are.
+    pub n: u32,
+    /// Not 0: they begin on a multiple of 16 bytes.
+    pub aligned: u32,
+}
+/// The table that queries are sent to: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Destination {
+    /// Partitions and buckets.
+    pub shape: Shape,
+    /// The header.
+    pub header: In<u32>,
+}
+/// What a pass writes: a kernel's argument. Arrays of queries are made of `E`.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SendTo<E: Word> {
+    /// How its bins are.
+    pub pass: Pass,
+    /// The bins.
+    pub queries: Buf<E>,
+    /// The overflow area of both passes.
+    pub overflow: Buf<E>,
+    /// Queries that came to each bin; zero before the pass.
+    pub cursors: Buf<u32>,
+    /// Where bins were left: zero before the pass.
+    pub spilled: Buf<u32>,
+    /// The words that the kernels of a join share.
+    pub state: Buf<u32>,
+}
+/// What the first pass left, for the second: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct SentGroups<E: Word> {
+    /// How the bins of the first pass are.
+    pub pass: Pass,
+    /// Blocks for each of them.
+    pub tiles: u32,
+    /// Queries that came to each.
+    pub cursors: In<u32>,
+    /// Where they were left.
+    pub spilled: In<u32>,
+    /// The queries.
+    pub queries: In<E>,
+}
+/// What the passes left: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Sent<E: Word> {
+    /// The bins of the last pass.
+    pub queries: In<E>,
+    /// The overflow area of both.
+    pub overflow: In<E>,
+    /// Queries that came to each bin of the last pass.
+    pub cursors: In<u32>,
+    /// Where these bins were left.
+    pub spilled: In<u32>,
+    /// Where the bins of the first of two passes were left.
+    pub group_spilled: In<u32>,
+    /// The words that the kernels of a join share.
+    pub state: In<u32>,
+}
+/// Where a join appends rows: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct RowsOut<V: Word> {
+    /// The number of the query of each row.
+    pub numbers: Buf<u32>,
+    /// Its value.
+    pub values: Buf<V>,
+    /// How many rows there are.
+    pub count: Buf<u64>,
+}
+/// Where a filter appends keys: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct KeysOut<K: Word> {
+    /// The keys.
+    pub keys: Buf<K>,
+    /// How many there are.
+    pub count: Buf<u64>,
+}
 
 /// Bytes of shared memory for a partition of this many buckets: heads, and the values behind them
 /// if they are `wide`.
@@ -168,199 +251,168 @@ const fn pass_shared(threads: u32, items: u32, bins: u32, bytes: u32) -> u32 {
 /// What a block for [`MANY_BINS`] bins needs of it, at most.
 pub const MANY_SHARED: u32 = pass_shared(MANY_THREADS, many_items(8), MANY_BINS, 8);
 
-macro_rules! passes { ($($image:ident $layout:ty, $key:ty, $form:ident, $element:ty, $bytes:literal:
-    $from_input:ident $from_input_many:ident $from_groups:ident, $items:literal $many_items:literal;)*
-) => { $(
-    /// Brings the queries into up to [`BINS`] bins. `aligned`: they begin on a multiple of 16
-    /// bytes. `cursors`, `spilled` and `join_state` are zero before it.
-    #[kernel(image = $image, threads = 384, min_blocks = 2, shared = pass_shared(THREADS, $items, BINS, $bytes), starts_early)]
-    pub fn $from_input(
-        t: Thread,
-        n: u32,
-        aligned: u32,
-        shape: Shape,
-        pass: Pass,
-        table_header: In<u32>,
-        queries: In<$key>,
-        out: Buf<$element>,
-        overflow: Buf<$element>,
-        cursors: Buf<u32>,
-        spilled: Buf<u32>,
-        join_state: Buf<u32>,
-    ) {
-        const { assert!($items == items($bytes) && $many_items == many_items($bytes)) };
-        from_input::<$layout, $form, { THREADS as usize }, $items, { BINS as usize }>(
-            t, n, aligned, shape, pass, table_header, queries, out, overflow, cursors, spilled, join_state,
-        )
-    }
-    /// The same, into up to [`MANY_BINS`] bins.
-    #[kernel(image = $image, threads = 1024, shared = pass_shared(MANY_THREADS, $many_items, MANY_BINS, $bytes), starts_early)]
-    pub fn $from_input_many(
-        t: Thread,
-        n: u32,
-        aligned: u32,
-        shape: Shape,
-        pass: Pass,
-        table_header: In<u32>,
-        queries: In<$key>,
-        out: Buf<$element>,
-        overflow: Buf<$element>,
-        cursors: Buf<u32>,
-        spilled: Buf<u32>,
-        join_state: Buf<u32>,
-    ) {
-        from_input::<$layout, $form, { MANY_THREADS as usize }, $many_items, { MANY_BINS as usize }>(
-            t, n, aligned, shape, pass, table_header, queries, out, overflow, cursors, spilled, join_state,
-        )
-    }
-    /// Brings the queries of each group, a bin of the first pass, to their partitions, each block a
-    /// tile of one group: `tiles` blocks for each. `cursors` and `spilled` are zero before it.
-    #[kernel(image = $image, threads = 384, min_blocks = 2, shared = pass_shared(THREADS, $items, BINS, $bytes), starts_early)]
-    pub fn $from_groups(
-        t: Thread,
-        shape: Shape,
-        groups: Pass,
-        tiles: u32,
-        pass: Pass,
-        table_header: In<u32>,
-        group_cursors: In<u32>,
-        group_spilled: In<u32>,
-        input: In<$element>,
-        out: Buf<$element>,
-        overflow: Buf<$element>,
-        cursors: Buf<u32>,
-        spilled: Buf<u32>,
-        join_state: Buf<u32>,
-    ) {
-        from_groups::<$layout, $form, { THREADS as usize }, $items>(
-            t, shape, groups, tiles, pass, table_header, group_cursors, group_spilled, input, out, overflow, cursors, spilled,
-            join_state,
-        )
-    }
-)* } }
-
-passes! {
-    MAP_JOIN Narrow, u32, Numbered, u64, 8:
-        map_join_from_input map_join_from_input_many map_join_from_groups, 20 16;
-    MAP_JOIN_WIDE Wide<u32, u64>, u32, Numbered, u64, 8:
-        map_join_from_input_u32 map_join_from_input_many_u32 map_join_from_groups_u32, 20 16;
-    MAP_JOIN_WIDE Wide<u64, u64>, u64, Numbered, u64, 16:
-        map_join_from_input_u64 map_join_from_input_many_u64 map_join_from_groups_u64, 8 8;
-    MAP_JOIN Narrow, u32, Alone, u32, 4:
-        map_filter_from_input map_filter_from_input_many map_filter_from_groups, 28 20;
-    MAP_JOIN_WIDE Wide<u32, u64>, u32, Alone, u32, 4:
-        map_filter_from_input_u32 map_filter_from_input_many_u32 map_filter_from_groups_u32, 28 20;
-    MAP_JOIN_WIDE Wide<u64, u64>, u64, Alone, u64, 8:
-        map_filter_from_input_u64 map_filter_from_input_many_u64 map_filter_from_groups_u64, 20 16;
+/// Bytes of a query.
+const fn query_bytes<K: Carried, F: Form<K>>() -> u32 {
+    size_of::<F::Query>() as u32
+}
+/// Queries of a thread of a block of [`THREADS`].
+pub const fn items_of<L: Routed, F: Form<L::Key>>() -> usize {
+    items(query_bytes::<L::Key, F>()) as usize
+}
+/// The same of a block of [`MANY_THREADS`].
+pub const fn many_items_of<L: Routed, F: Form<L::Key>>() -> usize {
+    many_items(query_bytes::<L::Key, F>()) as usize
+}
+/// Bytes of shared memory of a block of [`THREADS`] that partitions.
+const fn send_shared<L: Routed, F: Form<L::Key>>() -> u32 {
+    pass_shared(THREADS, items(query_bytes::<L::Key, F>()), BINS, query_bytes::<L::Key, F>())
+}
+/// The same of a block of [`MANY_THREADS`].
+const fn send_many_shared<L: Routed, F: Form<L::Key>>() -> u32 {
+    pass_shared(
+        MANY_THREADS,
+        many_items(query_bytes::<L::Key, F>()),
+        MANY_BINS,
+        query_bytes::<L::Key, F>(),
+    )
 }
 
-macro_rules! joins { ($($image:ident $layout:ty, $key:ty, $value:ty, $wide:literal, $items:literal $blocks:literal $direct_blocks:literal: $join:ident $join_direct:ident;)*) => { $(
-    /// Answers the queries of partitions `t.block() / answering.blocks`: appends to `numbers` and
-    /// `values`, of which `count` are taken, the number and the value of each that is found.
-    #[kernel(image = $image, threads = 256, min_blocks = $blocks, shared = shared_bytes(shape.buckets, $wide), starts_early)]
-    pub fn $join(
-        t: Thread,
-        answering: Answering,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<u64>,
-        cursors: In<u32>,
-        spilled: In<u32>,
-        join_state: In<u32>,
-        numbers: Buf<u32>,
-        values: Buf<$value>,
-        count: Buf<u64>,
-    ) {
-        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        join::<$layout, $items>(t, answering, table, queries, cursors, spilled, join_state, numbers, values, count)
-    }
-    /// The same for queries that are looked up in device memory: those that the [`source`] tells.
-    #[kernel(image = $image, threads = 256, min_blocks = $direct_blocks, shared = SUMS * 4, starts_early)]
-    pub fn $join_direct(
-        t: Thread,
-        n: u32,
-        source: u32,
-        answering: Answering,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        sent: In<u64>,
-        cursors: In<u32>,
-        spilled: In<u32>,
-        join_state: In<u32>,
-        numbers: Buf<u32>,
-        values: Buf<$value>,
-        count: Buf<u64>,
-    ) {
-        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        join_direct::<$layout>(
-            t, n, source, answering, table, queries, sent, cursors, spilled, join_state, numbers, values, count,
-        )
-    }
-)* } }
-
-joins! {
-    MAP_JOIN Narrow, u32, u32, false, 8 4 4: map_join map_join_direct;
-    MAP_JOIN_WIDE Wide<u32, u64>, u32, u64, true, 8 3 3: map_join_u32_u64 map_join_direct_u32_u64;
-    MAP_JOIN_WIDE Wide<u64, u32>, u64, u32, true, 4 3 3: map_join_u64_u32 map_join_direct_u64_u32;
-    MAP_JOIN_WIDE Wide<u64, u64>, u64, u64, true, 4 3 3: map_join_u64_u64 map_join_direct_u64_u64;
+/// Brings queries into up to [`BINS`] bins.
+#[kernel(
+    threads = 384, min_blocks = 2, shared = send_shared::<L, F>(), starts_early,
+    ITEMS = items_of::<L, F>(), for L in [
+        Narrow { image = MAP_JOIN }, Wide<u32, u64> { image = MAP_JOIN_WIDE },
+        Wide<u64, u64> { image = MAP_JOIN_WIDE }
+    ],
+    F in [Numbered, Alone]
+)]
+pub fn map_send<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
+    t: Thread,
+    queries: Queries<L::Key>,
+    table: Destination,
+    to: SendTo<F::Element>,
+) {
+    from_input::<L, F, { THREADS as usize }, ITEMS, { BINS as usize }>(t, queries, table, to)
+}
+/// The same, into up to [`MANY_BINS`] bins.
+#[kernel(
+    threads = 1024, shared = send_many_shared::<L, F>(), starts_early,
+    ITEMS = many_items_of::<L, F>(), for L in [
+        Narrow { image = MAP_JOIN }, Wide<u32, u64> { image = MAP_JOIN_WIDE },
+        Wide<u64, u64> { image = MAP_JOIN_WIDE }
+    ],
+    F in [Numbered, Alone]
+)]
+pub fn map_send_many<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
+    t: Thread,
+    queries: Queries<L::Key>,
+    table: Destination,
+    to: SendTo<F::Element>,
+) {
+    from_input::<L, F, { MANY_THREADS as usize }, ITEMS, { MANY_BINS as usize }>(
+        t, queries, table, to,
+    )
+}
+/// Brings the queries of each group, a bin of the first pass, to their partitions, each block a tile
+/// of one group.
+#[kernel(
+    threads = 384, min_blocks = 2, shared = send_shared::<L, F>(), starts_early,
+    ITEMS = items_of::<L, F>(), for L in [
+        Narrow { image = MAP_JOIN }, Wide<u32, u64> { image = MAP_JOIN_WIDE },
+        Wide<u64, u64> { image = MAP_JOIN_WIDE }
+    ],
+    F in [Numbered, Alone]
+)]
+pub fn map_send_groups<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
+    t: Thread,
+    groups: SentGroups<F::Element>,
+    table: Destination,
+    to: SendTo<F::Element>,
+) {
+    from_groups::<L, F, { THREADS as usize }, ITEMS>(t, groups, table, to)
 }
 
-macro_rules! filters { ($($image:ident $layout:ty, $key:ty: $filter:ident $filter_direct:ident;)*) => { $(
-    /// Answers the queries of partitions `t.block() / answering.blocks`: appends to `keys`, of
-    /// which `count` are taken, those that `answering.keep` tells.
-    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, false), starts_early)]
-    pub fn $filter(
-        t: Thread,
-        answering: Answering,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        cursors: In<u32>,
-        spilled: In<u32>,
-        join_state: In<u32>,
-        keys: Buf<$key>,
-        count: Buf<u64>,
-    ) {
-        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        filter::<$layout, 8>(t, answering, table, queries, cursors, spilled, join_state, keys, count)
-    }
-    /// The same for queries that are looked up in device memory: those that the [`source`] tells.
-    #[kernel(image = $image, threads = 256, min_blocks = 4, shared = SUMS * 4, starts_early)]
-    pub fn $filter_direct(
-        t: Thread,
-        n: u32,
-        source: u32,
-        answering: Answering,
-        shape: Shape,
-        stash_bits: u32,
-        slots: In<u64>,
-        stash: In<u64>,
-        table_header: In<u32>,
-        queries: In<$key>,
-        sent: In<$key>,
-        cursors: In<u32>,
-        spilled: In<u32>,
-        join_state: In<u32>,
-        keys: Buf<$key>,
-        count: Buf<u64>,
-    ) {
-        let table = Table::<$layout>::new(shape, stash_bits, slots, stash, table_header);
-        filter_direct::<$layout>(t, n, source, answering, table, queries, sent, cursors, spilled, join_state, keys, count)
-    }
-)* } }
+/// Queries that a thread answers at a time.
+pub const fn answered_items<L: Routed>() -> usize {
+    64 / query_bytes::<L::Key, Numbered>() as usize
+}
 
-filters! {
-    MAP_JOIN Narrow, u32: map_filter map_filter_direct;
-    MAP_JOIN_WIDE Wide<u32, u64>, u32: map_filter_u32 map_filter_direct_u32;
-    MAP_JOIN_WIDE Wide<u64, u64>, u64: map_filter_u64 map_filter_direct_u64;
+/// Answers the queries of partitions `t.block() / answering.blocks`: appends the number and the
+/// value of each that is found.
+#[kernel(
+    threads = 256, min_blocks = 3, shared = shared_bytes(table.shape.buckets, L::SLOT_WORDS > 1), starts_early,
+    ITEMS = answered_items::<L>(),
+    for L in [
+        Narrow { image = MAP_JOIN, min_blocks = 4 },
+        Wide<u32, u64> { image = MAP_JOIN_WIDE },
+        Wide<u64, u32> { image = MAP_JOIN_WIDE },
+        Wide<u64, u64> { image = MAP_JOIN_WIDE }
+    ]
+)]
+pub fn map_join<L: Routed, const ITEMS: usize>(
+    t: Thread,
+    answering: Answering,
+    table: MapRef<L>,
+    sent: Sent<u64>,
+    to: RowsOut<L::Value>,
+) {
+    join::<L, ITEMS>(t, answering, table, sent, to)
+}
+/// The same for queries that are looked up in device memory: those that the [`source`] tells.
+#[kernel(
+    threads = 256, min_blocks = 3, shared = SUMS * 4, starts_early,
+    for L in [
+        Narrow { image = MAP_JOIN, min_blocks = 4 },
+        Wide<u32, u64> { image = MAP_JOIN_WIDE },
+        Wide<u64, u32> { image = MAP_JOIN_WIDE },
+        Wide<u64, u64> { image = MAP_JOIN_WIDE }
+    ]
+)]
+pub fn map_join_direct<L: Routed>(
+    t: Thread,
+    source: u32,
+    answering: Answering,
+    table: MapRef<L>,
+    queries: Queries<L::Key>,
+    sent: Sent<u64>,
+    to: RowsOut<L::Value>,
+) {
+    join_direct::<L>(t, source, answering, table, queries, sent, to)
+}
+/// Answers the queries of partitions `t.block() / answering.blocks`: appends those that
+/// `answering.keep` tells.
+#[kernel(
+    threads = 256, min_blocks = 4, shared = shared_bytes(table.shape.buckets, false), starts_early,
+    for L in [
+        Narrow { image = MAP_JOIN }, Wide<u32, u64> { image = MAP_JOIN_WIDE },
+        Wide<u64, u64> { image = MAP_JOIN_WIDE }
+    ]
+)]
+pub fn map_filter<L: Routed>(
+    t: Thread,
+    answering: Answering,
+    table: MapRef<L>,
+    sent: Sent<L::Key>,
+    to: KeysOut<L::Key>,
+) {
+    filter::<L, 8>(t, answering, table, sent, to)
+}
+/// The same for queries that are looked up in device memory: those that the [`source`] tells.
+#[kernel(
+    threads = 256, min_blocks = 4, shared = SUMS * 4, starts_early,
+    for L in [
+        Narrow { image = MAP_JOIN }, Wide<u32, u64> { image = MAP_JOIN_WIDE },
+        Wide<u64, u64> { image = MAP_JOIN_WIDE }
+    ]
+)]
+pub fn map_filter_direct<L: Routed>(
+    t: Thread,
+    source: u32,
+    answering: Answering,
+    table: MapRef<L>,
+    queries: Queries<L::Key>,
+    sent: Sent<L::Key>,
+    to: KeysOut<L::Key>,
+) {
+    filter_direct::<L>(t, source, answering, table, queries, sent, to)
 }

@@ -1,14 +1,14 @@
 //! The passes that partition queries.
 use super::route::{Form, Routed};
-use super::{Pass, state};
+use super::{Destination, Queries, SendTo, SentGroups, state};
 use crate::map::header;
-use crate::map::layout::{Number, Shape};
+use crate::map::layout::Number;
 use crate::partition::{AsTheyCome, ELSEWHERE, load_keys, load_run, scatter, tile_index};
 use koel_simt::{Buf, In, Thread, unroll};
 
 /// Writes a query to its place in bins, or in the overflow area.
 #[inline(always)]
-pub(super) fn put<L: Routed, F: Form<L>>(to: Buf<F::Element>) -> impl Fn(u32, F::Query) {
+pub(super) fn put<L: Routed, F: Form<L::Key>>(to: Buf<F::Element>) -> impl Fn(u32, F::Query) {
     let queries = F::array_mut(to);
     move |to, query| queries.store(to & !ELSEWHERE, query)
 }
@@ -16,24 +16,19 @@ pub(super) fn put<L: Routed, F: Form<L>>(to: Buf<F::Element>) -> impl Fn(u32, F:
 #[inline(always)]
 pub(super) fn from_input<
     L: Routed,
-    F: Form<L>,
+    F: Form<L::Key>,
     const THREADS: usize,
     const ITEMS: usize,
     const BINS: usize,
 >(
     t: Thread,
-    n: u32,
-    aligned: u32,
-    shape: Shape,
-    pass: Pass,
-    table_header: In<u32>,
-    queries: In<L::Key>,
-    out: Buf<F::Element>,
-    overflow: Buf<F::Element>,
-    cursors: Buf<u32>,
-    spilled: Buf<u32>,
-    join_state: Buf<u32>,
+    queries: Queries<L::Key>,
+    table: Destination,
+    to: SendTo<F::Element>,
 ) {
+    let Queries { keys: queries, n, aligned } = queries;
+    let Destination { shape, header: table_header } = table;
+    let SendTo { pass, queries: out, overflow, cursors, spilled, state: join_state } = to;
     t.wait_for_previous();
     t.let_next_start();
     let seed = table_header.get(header::SEED);
@@ -59,22 +54,21 @@ pub(super) fn from_input<
 }
 
 #[inline(always)]
-pub(super) fn from_groups<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
+pub(super) fn from_groups<L: Routed, F: Form<L::Key>, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
-    shape: Shape,
-    groups: Pass,
-    tiles: u32,
-    pass: Pass,
-    table_header: In<u32>,
-    group_cursors: In<u32>,
-    group_spilled: In<u32>,
-    input: In<F::Element>,
-    out: Buf<F::Element>,
-    overflow: Buf<F::Element>,
-    cursors: Buf<u32>,
-    spilled: Buf<u32>,
-    join_state: Buf<u32>,
+    groups: SentGroups<F::Element>,
+    table: Destination,
+    to: SendTo<F::Element>,
 ) {
+    let SentGroups {
+        pass: groups,
+        tiles,
+        cursors: group_cursors,
+        spilled: group_spilled,
+        queries: input,
+    } = groups;
+    let Destination { shape, header: table_header } = table;
+    let SendTo { pass, queries: out, overflow, cursors, spilled, state: join_state } = to;
     t.wait_for_previous();
     t.let_next_start();
     let group = t.block().checked_div(tiles).unwrap_or(0);
@@ -109,7 +103,7 @@ pub(super) fn from_groups<L: Routed, F: Form<L>, const THREADS: usize, const ITE
 /// Queries from `first` on, `count` of them or a tile, and a bit for each that counts. All are
 /// asked for before one is used.
 #[inline(always)]
-pub(super) fn load<L: Routed, F: Form<L>, const THREADS: usize, const ITEMS: usize>(
+pub(super) fn load<L: Routed, F: Form<L::Key>, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
     queries: In<F::Element>,
     first: u32,

@@ -1,5 +1,8 @@
 //! How a query travels: its key, alone or with its number.
+use crate::map::find::MapRef;
 use crate::map::layout::{Layout, Narrow, Number, Shape, Wide};
+use crate::map::records::Recorded;
+use core::marker::PhantomData;
 use koel_simt::{Buf, In, Scalar, U64x2, Word};
 
 /// A layout whose keys are sent to their partitions.
@@ -41,6 +44,32 @@ pub trait Routed: Layout<Key: Carried> {
 impl Routed for Narrow {}
 
 impl<K: Carried, V: Number> Routed for Wide<K, V> {}
+
+/// A layout that kernels of maps are made for.
+pub trait MapLayout: Routed {
+    /// Stands for all layouts whose pairs are stored alike, where kernels need not know their types.
+    type Stored: MapLayout + Recorded;
+    /// Stands for all layouts with such keys, where kernels need not know the values.
+    type OfKey: MapLayout<Key = Self::Key>;
+}
+
+impl<L: MapLayout> MapRef<L> {
+    /// The same table for kernels that need not know its values.
+    pub fn of_key(self) -> MapRef<L::OfKey> {
+        let MapRef { shape, stash_bits, slots, stash, header, .. } = self;
+        MapRef { shape, stash_bits, slots, stash, header, layout: PhantomData }
+    }
+}
+
+impl MapLayout for Narrow {
+    type Stored = Narrow;
+    type OfKey = Narrow;
+}
+
+impl<K: Carried, V: Number> MapLayout for Wide<K, V> {
+    type Stored = Wide<u64, u64>;
+    type OfKey = Wide<K, u64>;
+}
 
 /// What is sent: `u32`, `u64`.
 pub trait Carried: Number {
@@ -97,15 +126,17 @@ impl Carried for u64 {
 }
 
 /// What queries travel as.
-pub trait Form<L: Routed> {
+pub trait Form<K: Carried>: 'static {
     /// A query.
     type Query: Word;
     /// What arrays of queries are made of.
     type Element: Scalar;
+    /// Elements of a query.
+    const ELEMENTS: usize = size_of::<Self::Query>() / size_of::<Self::Element>();
     /// Query `i`, of which `sent` is sent.
-    fn query(sent: L::Key, i: u32) -> Self::Query;
+    fn query(sent: K, i: u32) -> Self::Query;
     /// What was sent, and the number; 0 if it is not known.
-    fn split(query: Self::Query) -> (L::Key, u32);
+    fn split(query: Self::Query) -> (K, u32);
     /// An array of queries, which begins on a multiple of 16 bytes.
     fn array(elements: In<Self::Element>) -> In<Self::Query>;
     /// The same, to write.
@@ -115,23 +146,23 @@ pub trait Form<L: Routed> {
 /// Only what is sent of the key.
 pub struct Alone;
 
-impl<L: Routed> Form<L> for Alone {
-    type Query = L::Key;
-    type Element = L::Key;
+impl<K: Carried> Form<K> for Alone {
+    type Query = K;
+    type Element = K;
     #[inline(always)]
-    fn query(sent: L::Key, _: u32) -> L::Key {
+    fn query(sent: K, _: u32) -> K {
         sent
     }
     #[inline(always)]
-    fn split(query: L::Key) -> (L::Key, u32) {
+    fn split(query: K) -> (K, u32) {
         (query, 0)
     }
     #[inline(always)]
-    fn array(elements: In<L::Key>) -> In<L::Key> {
+    fn array(elements: In<K>) -> In<K> {
         elements
     }
     #[inline(always)]
-    fn array_mut(elements: Buf<L::Key>) -> Buf<L::Key> {
+    fn array_mut(elements: Buf<K>) -> Buf<K> {
         elements
     }
 }
@@ -139,23 +170,23 @@ impl<L: Routed> Form<L> for Alone {
 /// And the number of the query.
 pub struct Numbered;
 
-impl<L: Routed> Form<L> for Numbered {
-    type Query = <L::Key as Carried>::Numbered;
+impl<K: Carried> Form<K> for Numbered {
+    type Query = K::Numbered;
     type Element = u64;
     #[inline(always)]
-    fn query(sent: L::Key, i: u32) -> Self::Query {
+    fn query(sent: K, i: u32) -> Self::Query {
         sent.numbered(i)
     }
     #[inline(always)]
-    fn split(query: Self::Query) -> (L::Key, u32) {
-        L::Key::split(query)
+    fn split(query: Self::Query) -> (K, u32) {
+        K::split(query)
     }
     #[inline(always)]
     fn array(elements: In<u64>) -> In<Self::Query> {
-        L::Key::array(elements)
+        K::array(elements)
     }
     #[inline(always)]
     fn array_mut(elements: Buf<u64>) -> Buf<Self::Query> {
-        L::Key::array_mut(elements)
+        K::array_mut(elements)
     }
 }

@@ -20,7 +20,7 @@ mod search;
 
 pub(crate) use rebuild::MAX_ATTEMPTS;
 
-use super::layout::{Layout, Narrow, Number, Shape, Wide};
+use super::layout::{Layout, Narrow, Number, Shape, TableMut, Wide};
 use super::partition::Stamps;
 use super::{FILTER_WORDS, header, ranked, state};
 use koel_simt::{Buf, In, Thread, kernel};
@@ -32,7 +32,7 @@ use search::{RAISED, replace};
 const THREADS: u32 = 512;
 
 /// What a build was: a kernel's argument.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Settling {
     /// Pairs of the input.
@@ -61,16 +61,38 @@ pub struct Settling {
     pub gives_up: u32,
 }
 
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Settling {}
-
 /// Words of the locks and marks of so many buckets: a bit each, then four bits each; an even
 /// number.
 pub const fn lock_words(buckets: u64) -> u64 {
     (buckets.div_ceil(64) + buckets.div_ceil(16)).next_multiple_of(2)
 }
 
+/// The memory of a build besides the table: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Memory {
+    /// Contested keys and their filter.
+    pub contested: Buf<u64>,
+    /// The rank of each of them.
+    pub ranks: Buf<u32>,
+    /// Locks and marks of buckets, and keys that wait.
+    pub locks: Buf<u64>,
+    /// Of the bins of both passes.
+    pub cursors: Buf<u32>,
+    /// Of the bins of both passes.
+    pub valid: Buf<u32>,
+    /// The words that the kernels of a build share.
+    pub build_state: Buf<u32>,
+}
+/// The pairs that a table was built of: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct PairsIn<L: Layout> {
+    /// The keys.
+    pub keys: In<L::Key>,
+    /// As many values.
+    pub values: In<L::Value>,
+}
 /// Everything that a build leaves.
 #[derive(Clone, Copy)]
 struct Built<L: Layout> {
@@ -107,15 +129,38 @@ pub(crate) fn grid_barrier(t: Thread, build_state: Buf<u32>, times: &mut u32) {
     t.barrier();
 }
 
-#[inline(always)]
-fn settle<L: Layout>(
+/// Ends a build: see the module. At most as many blocks as can be resident at once.
+#[kernel(
+    threads = 512, min_blocks = 2, shared = (FILTER_WORDS + RAISED) * 8, starts_early,
+    for L in [
+    Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+    Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+]
+)]
+pub fn map_settle<L: Layout>(
     t: Thread,
-    built: Built<L>,
-    cursors: Buf<u32>,
-    valid: Buf<u32>,
-    table_header: Buf<u32>,
+    settling: Settling,
+    stamps: Stamps,
+    input: PairsIn<L>,
+    table: TableMut,
+    memory: Memory,
 ) {
-    let Built { settling, stamps, build_state, .. } = built;
+    let PairsIn { keys, values } = input;
+    let TableMut { shape, slots, stash, header: table_header, .. } = table;
+    let Memory { contested, ranks, locks, cursors, valid, build_state } = memory;
+    let built = Built::<L> {
+        shape,
+        settling,
+        stamps,
+        keys,
+        values,
+        slots,
+        stash,
+        contested,
+        ranks,
+        locks,
+        build_state,
+    };
     t.wait_for_previous();
     t.let_next_start();
     let (begin, step) = strided(t);
@@ -230,42 +275,4 @@ pub(crate) fn clear_bins(begin: u64, step: u64, bins: u32, cursors: Buf<u32>, va
         valid.store(bin, !0);
         bin += step;
     }
-}
-
-macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $layout:ty, $key:ty, $value:ty;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = $image, threads = 512, min_blocks = 2, shared = (FILTER_WORDS + RAISED) * 8, starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        settling: Settling,
-        stamps: Stamps,
-        keys: In<$key>,
-        values: In<$value>,
-        slots: Buf<u64>,
-        stash: Buf<u64>,
-        contested: Buf<u64>,
-        ranks: Buf<u32>,
-        locks: Buf<u64>,
-        cursors: Buf<u32>,
-        valid: Buf<u32>,
-        build_state: Buf<u32>,
-        table_header: Buf<u32>,
-    ) {
-        let built = Built::<$layout> {
-            shape, settling, stamps, keys, values, slots, stash, contested, ranks, locks, build_state,
-        };
-        settle(t, built, cursors, valid, table_header)
-    }
-)* } }
-
-entries! {
-    /// Ends a build: see the module. At most as many blocks as can be resident at once.
-    MAP map_settle Narrow, u32, u32;
-    /// The same.
-    MAP_WIDE map_settle_u32_u64 Wide<u32, u64>, u32, u64;
-    /// The same.
-    MAP_WIDE map_settle_u64_u32 Wide<u64, u32>, u64, u32;
-    /// The same.
-    MAP_WIDE map_settle_u64_u64 Wide<u64, u64>, u64, u64;
 }

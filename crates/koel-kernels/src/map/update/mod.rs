@@ -45,13 +45,13 @@ use super::build::{
     CHANGED, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition,
     place_missed,
 };
-use super::join::{self, Pass, Routed};
-use super::layout::{BUCKET, EMPTY, Narrow, Number, Shape, Wide, class};
+use super::join::{self, Pass, Routed, Sent};
+use super::layout::{BUCKET, EMPTY, Narrow, Number, TableMut, Wide, class};
 use super::records::Placed;
 use super::reproduce::NONE;
 use buckets::{Moving, NOW, find, put_in_stash, read, write};
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, kernel, unroll};
+use koel_simt::{Buf, In, Thread, Word, kernel, unroll};
 use work::KEPT;
 
 /// Threads of a block of narrow pairs.
@@ -168,7 +168,7 @@ pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option
 }
 
 /// How a batch is applied: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Applying {
     /// The last pass of the operations: its bins are partitions, or some of them if operations are
@@ -184,26 +184,37 @@ pub struct Applying {
     pub entries: u32,
     /// Pairs that the buckets of a partition may have after new ones came.
     pub most: u32,
-    /// The stash has 2^this slots.
-    pub stash_bits: u32,
 }
 
-// SAFETY: plain numbers, no padding.
-#[cfg(not(target_arch = "nvptx64"))]
-unsafe impl koel_simt::Arg for Applying {}
+/// The operations of a batch besides their keys, and what became of them: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct BatchIn<V: Word> {
+    /// The value of each operation.
+    pub values: In<V>,
+    /// What each does, if they differ.
+    pub operations: In<u8>,
+    /// What became of each: a [`status`].
+    pub statuses: Buf<u8>,
+    /// The words of [`state`].
+    pub state: Buf<u32>,
+}
+/// The pairs that were in the stash: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct Unstashed {
+    /// The pairs, and words that link them.
+    pub pairs: Buf<u64>,
+    /// The slot of one of each partition, or all ones.
+    pub lists: Buf<u32>,
+}
 
 impl Applying {
     /// How many operations are in the bin of a partition, and how many in the overflow area, where
     /// those of other partitions are too; or in both.
     #[inline(always)]
-    pub(super) fn came(
-        &self,
-        p: u32,
-        cursors: In<u32>,
-        spilled: In<u32>,
-        group_spilled: In<u32>,
-        sent_state: In<u32>,
-    ) -> (u32, u32) {
+    pub(super) fn came(&self, p: u32, sent: Sent<u64>) -> (u32, u32) {
+        let Sent { cursors, spilled, group_spilled, state: sent_state, .. } = sent;
         let of_group = p.checked_div(self.group).map_or(0, |group| group_spilled.get(group));
         // What a bin had no room for is in the overflow area.
         let bin = self.pass.bin(p);
@@ -239,12 +250,11 @@ pub(crate) const IS_OTHER: u32 = 4;
 fn apply<L: Routed, const THREADS: u32>(
     t: Thread,
     work: Work<L, true>,
-    values: In<L::Value>,
-    slots: Buf<u64>,
-    stash: Buf<u64>,
-    table_header: Buf<u32>,
-    batch_state: Buf<u32>,
+    table: TableMut,
+    of_batch: BatchIn<L::Value>,
 ) -> Result<(), (u32, u32)> {
+    let TableMut { stash_bits, slots, stash, header: table_header, .. } = table;
+    let BatchIn { values, state: batch_state, .. } = of_batch;
     work.may_begin()?;
     let Work { batch, stashed, .. } = work;
     let Batch { shape, p, applying, .. } = batch;
@@ -367,7 +377,7 @@ fn apply<L: Routed, const THREADS: u32>(
     let homeless = lengths.load_volatile(HOMELESS);
     if homeless != 0 || list != NONE {
         let more = || (homeless + counts.load(KEPT)).wrapping_sub(stashed_before);
-        if !has_room(t, applying, counts, table_header, more) {
+        if !has_room(t, stash_bits, counts, table_header, more) {
             return Err((state::REFUSED, new));
         }
     }
@@ -386,13 +396,13 @@ fn apply<L: Routed, const THREADS: u32>(
     }
     i = id;
     while i < homeless {
-        put_in_stash(part, applying.stash_bits, stash, from.pair(waiting.second.load(i)));
+        put_in_stash(part, stash_bits, stash, from.pair(waiting.second.load(i)));
         i += THREADS;
     }
     if list != NONE {
         stashed.for_each::<THREADS>(t, |slot, has_left| {
             if !has_left {
-                put_in_stash(part, applying.stash_bits, stash, stashed.pair::<L>(slot));
+                put_in_stash(part, stash_bits, stash, stashed.pair::<L>(slot));
             }
         });
     }
@@ -445,95 +455,81 @@ pub(super) fn result<L: Routed>(
     }
 }
 
-macro_rules! entries { ($($(#[$doc:meta])* $image:ident $name:ident $left:ident $layout:ty, $value:ty, $wide:literal, $threads:literal $min_blocks:literal;)*) => { $(
-    $(#[$doc])*
-    #[kernel(image = $image, threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
-    pub fn $name(
-        t: Thread,
-        shape: Shape,
-        applying: Applying,
-        sent: In<u64>,
-        overflow: In<u64>,
-        cursors: In<u32>,
-        spilled: In<u32>,
-        group_spilled: In<u32>,
-        sent_state: In<u32>,
-        values: In<$value>,
-        operations: In<u8>,
-        unstashed: Buf<u64>,
-        lists: Buf<u32>,
-        slots: Buf<u64>,
-        stash: Buf<u64>,
-        statuses: Buf<u8>,
-        table_header: Buf<u32>,
-        batch_state: Buf<u32>,
-    ) {
-        t.wait_for_previous();
-        t.let_next_start();
-        if let Some(work) = begin::<$layout, true>(
-            t.block(), shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
-            table_header, batch_state,
-        ) {
-            let done = apply::<$layout, $threads>(t, work, values, slots, stash, table_header, batch_state);
-            end::<$layout, true, $threads>(t, work, done, lists, stash, batch_state);
-        }
-    }
-    /// The same behind [few](crate::map::few) operations, of partitions `t.block()`, `t.block() +
-    /// t.grid_dim()` and so on.
-    #[kernel(image = $image, threads = $threads, min_blocks = $min_blocks, shared = shared_bytes(shape.buckets, applying.entries, applying.operation == operation::EACH, $wide), starts_early)]
-    pub fn $left(
-        t: Thread,
-        shape: Shape,
-        applying: Applying,
-        sent: In<u64>,
-        overflow: In<u64>,
-        cursors: In<u32>,
-        spilled: In<u32>,
-        group_spilled: In<u32>,
-        sent_state: In<u32>,
-        values: In<$value>,
-        operations: In<u8>,
-        unstashed: Buf<u64>,
-        lists: Buf<u32>,
-        slots: Buf<u64>,
-        stash: Buf<u64>,
-        statuses: Buf<u8>,
-        table_header: Buf<u32>,
-        batch_state: Buf<u32>,
-    ) {
-        t.wait_for_previous();
-        t.let_next_start();
-        if is_idle::<$threads>(t, shape, lists, batch_state) {
-            return;
-        }
-        let mut p = t.block();
-        while p < shape.partitions {
-            if let Some(work) = begin::<$layout, true>(
-                p, shape, applying, sent, overflow, cursors, spilled, group_spilled, sent_state, operations, unstashed, lists, statuses,
-                table_header, batch_state,
-            ) {
-                let done = apply::<$layout, $threads>(t, work, values, slots, stash, table_header, batch_state);
-                end::<$layout, true, $threads>(t, work, done, lists, stash, batch_state);
-                t.barrier();
-            }
-            p += t.grid_dim();
-        }
-    }
-)* } }
-
 const _: () = assert!(THREADS == 256 && WIDE_THREADS == 512);
 
-entries! {
-    /// Applies the operations of partition `t.block()`: see the module. `sent`, `overflow` and what
-    /// follows up to `sent_state`: as the passes of a [join](super::join) leave them. `values` and
-    /// `operations`, if these differ, and `statuses`: of each operation. `unstashed` and `lists`:
-    /// as [`map_unstash`](fn@super::reproduce::map_unstash) leaves them; leaves all ones in
-    /// `lists`.
-    MAP_UPDATE map_update map_update_left Narrow, u32, false, 256 4;
-    /// The same.
-    MAP_UPDATE_WIDE map_update_u32_u64 map_update_left_u32_u64 Wide<u32, u64>, u64, true, 512 1;
-    /// The same.
-    MAP_UPDATE_WIDE map_update_u64_u32 map_update_left_u64_u32 Wide<u64, u32>, u32, false, 512 1;
-    /// The same.
-    MAP_UPDATE_WIDE map_update_u64_u64 map_update_left_u64_u64 Wide<u64, u64>, u64, true, 512 1;
+/// Applies the operations of partition `t.block()`: see the module. `sent`: as the passes of a
+/// [join](super::join) leave them; `unstashed`: as [`map_unstash`](fn@super::reproduce::map_unstash)
+/// does. Leaves all ones in its lists.
+#[kernel(
+    threads = 512, THREADS = 512, shared = shared_bytes(table.shape.buckets, applying.entries, applying.operation == operation::EACH, size_of::<L::Value>() > 4), starts_early,
+    for L in [
+        Narrow { image = MAP_UPDATE, THREADS = 256, threads = 256, min_blocks = 4 },
+        Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },
+        Wide<u64, u64> { image = MAP_UPDATE_WIDE }
+    ]
+)]
+pub fn map_update<L: Routed, const THREADS: u32>(
+    t: Thread,
+    applying: Applying,
+    table: TableMut,
+    sent: Sent<u64>,
+    unstashed: Unstashed,
+    batch: BatchIn<L::Value>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    let p = t.block();
+    if let Some(work) = begin::<L, _, true>(p, applying, table, sent, unstashed, batch) {
+        let done = apply::<L, THREADS>(t, work, table, batch);
+        end::<L, true, THREADS>(
+            t,
+            work,
+            done,
+            table.stash_bits,
+            unstashed.lists,
+            table.stash,
+            batch.state,
+        );
+    }
+}
+/// The same behind [few](crate::map::few) operations, of partitions `t.block()`, `t.block() +
+/// t.grid_dim()` and so on.
+#[kernel(
+    threads = 512, THREADS = 512, shared = shared_bytes(table.shape.buckets, applying.entries, applying.operation == operation::EACH, size_of::<L::Value>() > 4), starts_early,
+    for L in [
+        Narrow { image = MAP_UPDATE, THREADS = 256, threads = 256, min_blocks = 4 },
+        Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },
+        Wide<u64, u64> { image = MAP_UPDATE_WIDE }
+    ]
+)]
+pub fn map_update_left<L: Routed, const THREADS: u32>(
+    t: Thread,
+    applying: Applying,
+    table: TableMut,
+    sent: Sent<u64>,
+    unstashed: Unstashed,
+    batch: BatchIn<L::Value>,
+) {
+    t.wait_for_previous();
+    t.let_next_start();
+    if is_idle::<THREADS>(t, table.shape, unstashed.lists, batch.state) {
+        return;
+    }
+    let mut p = t.block();
+    while p < table.shape.partitions {
+        if let Some(work) = begin::<L, _, true>(p, applying, table, sent, unstashed, batch) {
+            let done = apply::<L, THREADS>(t, work, table, batch);
+            end::<L, true, THREADS>(
+                t,
+                work,
+                done,
+                table.stash_bits,
+                unstashed.lists,
+                table.stash,
+                batch.state,
+            );
+            t.barrier();
+        }
+        p += t.grid_dim();
+    }
 }

@@ -1,13 +1,13 @@
 //! What a block of an update has to do: its operations, its part of the stash, what it counts, and
 //! what it tells the host when it cannot go on.
 use super::entries::Entries;
-use super::{Applying, IS_OTHER, IS_THERE, operation, state, status};
-use crate::map::join::{Form, Numbered, Routed};
-use crate::map::layout::{Layout, Shape};
+use super::{Applying, BatchIn, IS_OTHER, IS_THERE, Unstashed, operation, state, status};
+use crate::map::join::{Form, Numbered, Routed, Sent};
+use crate::map::layout::{Layout, Shape, TableMut};
 use crate::map::reproduce::NONE;
 use crate::map::{header, stash};
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Shared, Thread, unroll};
+use koel_simt::{Buf, In, Shared, Thread, Word, unroll};
 
 // What a block counts.
 /// Slots that pairs had.
@@ -71,12 +71,12 @@ impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
         let mut i = t.id();
         while i < self.came + self.behind {
             let query = if i < self.came {
-                <Numbered as Form<L>>::array(self.sent)
+                <Numbered as Form<L::Key>>::array(self.sent)
                     .get(self.applying.pass.bin(self.p) * self.applying.pass.room + i)
             } else {
-                <Numbered as Form<L>>::array(self.overflow).get(i - self.came)
+                <Numbered as Form<L::Key>>::array(self.overflow).get(i - self.came)
             };
-            let (sent, number) = <Numbered as Form<L>>::split(query);
+            let (sent, number) = <Numbered as Form<L::Key>>::split(query);
             let key = L::mixed_of(self.seed, sent);
             let is_alone = i < self.came && self.applying.pass.each == 1;
             let is_ours = is_alone || self.shape.partition(L::hash(key)) == self.p;
@@ -209,25 +209,19 @@ pub(crate) fn is_idle<const THREADS: u32>(
 
 /// What the block of a partition has to do, if anything.
 #[inline(always)]
-pub(crate) fn begin<L: Routed, const VALUES: bool>(
+pub(crate) fn begin<L: Routed, W: Word, const VALUES: bool>(
     p: u32,
-    shape: Shape,
     applying: Applying,
-    sent: In<u64>,
-    overflow: In<u64>,
-    cursors: In<u32>,
-    spilled: In<u32>,
-    group_spilled: In<u32>,
-    sent_state: In<u32>,
-    operations: In<u8>,
-    unstashed: Buf<u64>,
-    lists: Buf<u32>,
-    statuses: Buf<u8>,
-    table_header: Buf<u32>,
-    batch_state: Buf<u32>,
+    table: TableMut<W>,
+    sent: Sent<u64>,
+    from: Unstashed,
+    of_batch: BatchIn<impl Word>,
 ) -> Option<Work<L, VALUES>> {
+    let TableMut { shape, stash_bits, header: table_header, .. } = table;
+    let Unstashed { pairs: unstashed, lists } = from;
+    let BatchIn { operations, statuses, state: batch_state, .. } = of_batch;
     let list = lists.load(p);
-    let (came, behind) = applying.came(p, cursors, spilled, group_spilled, sent_state);
+    let (came, behind) = applying.came(p, sent);
     // Every thread of the block leaves, or none.
     if came + behind == 0 && list == NONE {
         return None;
@@ -240,13 +234,13 @@ pub(crate) fn begin<L: Routed, const VALUES: bool>(
         seed,
         came,
         behind,
-        sent,
-        overflow,
+        sent: sent.queries,
+        overflow: sent.overflow,
         operations,
         statuses,
         layout: PhantomData,
     };
-    let links = (L::SLOT_WORDS as u32) << (applying.stash_bits & 31);
+    let links = (L::SLOT_WORDS as u32) << (stash_bits & 31);
     Some(Work {
         batch,
         stashed: Stashed { list, links, unstashed },
@@ -261,6 +255,7 @@ pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
     t: Thread,
     work: Work<L, VALUES>,
     done: Result<(), (u32, u32)>,
+    stash_bits: u32,
     lists: Buf<u32>,
     stash: Buf<u64>,
     batch_state: Buf<u32>,
@@ -269,7 +264,7 @@ pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
     let (id, p) = (t.id(), batch.p);
     if let Err((why, new)) = done {
         stashed.for_each::<THREADS>(t, |slot, _| {
-            stash::insert::<L>(stash, batch.applying.stash_bits, stashed.pair::<L>(slot));
+            stash::insert::<L>(stash, stash_bits, stashed.pair::<L>(slot));
         });
         let word = state::LEFT + p;
         batch.for_each::<THREADS>(t, |_, number| {
@@ -300,7 +295,7 @@ pub(crate) fn end<L: Routed, const VALUES: bool, const THREADS: u32>(
 #[inline(always)]
 pub(crate) fn has_room(
     t: Thread,
-    applying: Applying,
+    stash_bits: u32,
     counts: Shared<u32>,
     table_header: Buf<u32>,
     more: impl FnOnce() -> u32,
@@ -309,7 +304,7 @@ pub(crate) fn has_room(
         let more = more();
         let sum = table_header.fetch_add(header::STASHED, more).wrapping_add(more);
         // Fewer always fit.
-        if (more as i32) > 0 && sum > 1 << (applying.stash_bits & 31) {
+        if (more as i32) > 0 && sum > 1 << (stash_bits & 31) {
             table_header.fetch_add(header::STASHED, more.wrapping_neg());
             counts.store(NO_ROOM, 1);
         }

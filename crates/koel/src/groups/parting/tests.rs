@@ -1,7 +1,7 @@
 //! Pairs parted by hash, in partitions so small that a few thousand pairs fill many, against an
 //! oracle.
 use super::*;
-use crate::groups::{Grouped, Groups, IndexOptions};
+use crate::groups::{Groups, IndexOptions};
 use crate::map::MapBuilder;
 use crate::map::kernels::OrderedGroups;
 use crate::primitives::radix_sort::SortPair;
@@ -208,7 +208,8 @@ fn samples_tell_how_often_keys_come() {
         let to = couples.view_mut().arg("couples", &stream).unwrap();
         // SAFETY: `n` keys; one sum.
         unsafe {
-            u32::sample(&stream, SAMPLES, n, keys.view().arg("keys", &stream).unwrap(), to).unwrap()
+            let keys = keys.view().arg("keys", &stream).unwrap();
+            group_sample::launch::<Narrow, _>(&stream, SAMPLES, n, keys, to).unwrap()
         };
         let found = copies(couples.download().unwrap()[0], n as usize);
         assert!((each as f64..each as f64 * 1.2 + 6.0).contains(&found), "{found} of {each}");

@@ -5,8 +5,8 @@ use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length, count32};
 use crate::file::stored::Stored;
+use crate::keys128::THREADS;
 use crate::keys128::host::{CHUNK, HostRows};
-use crate::keys128::kernels::{THREADS, with_rows};
 use crate::map::{Map, MapBuilder, MapOptions};
 use crate::primitives::Compact;
 use crate::primitives::compact::CompactElement;
@@ -359,12 +359,7 @@ impl Set128Builder {
                     (kept.arg("kept", stream)?, of_device.view_mut().arg("counts", stream)?);
                 // SAFETY: `n` keys and flags; the table was built of them.
                 unsafe {
-                    with_rows!(
-                        rows,
-                        keys128_verify::launch,
-                        (stream, n.div_ceil(THREADS), n),
-                        (to, counts)
-                    )
+                    keys128_verify::launch(stream, n.div_ceil(THREADS), rows, n, to, counts)
                 }?;
                 let mut counted = [0; counts::WORDS];
                 of_device.view().copy_to_host(&mut counted)?;

@@ -1,6 +1,6 @@
 //! Joins by kernels, with tables and rules that no few thousand queries would get: every way is
 //! taken.
-use super::super::kernels::{Input, Slots};
+use super::super::kernels::{Building, Slots};
 use super::super::plan::{Plan, Sizes};
 use super::super::tests::SEEDS;
 use super::super::{Report, kernels};
@@ -39,7 +39,7 @@ fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, 
         (device.stream().unwrap(), device.upload(keys).unwrap(), device.upload(&values).unwrap());
     let mut slots = Slots::new::<Of<K, V>>(device, &plan).unwrap();
     let mut scratch = kernels::Scratch::new::<Of<K, V>>(device, &plan).unwrap();
-    let input = Input {
+    let input = Building {
         keys: k.view(),
         values: v.view(),
         duplicates: KeepLast,

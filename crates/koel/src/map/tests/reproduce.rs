@@ -382,7 +382,7 @@ fn unchecked_equal_keys_end() {
         let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let mut table = Slots::new::<Of<u64, u64>>(device, &plan).unwrap();
         let mut scratch = Scratch::new::<Of<u64, u64>>(device, &plan).unwrap();
-        let input = Input {
+        let input = Building {
             keys: keys.view(),
             values: values.view(),
             duplicates: Unchecked,

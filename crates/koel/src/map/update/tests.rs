@@ -1,5 +1,5 @@
 //! Updates of maps by kernels and on the CPU: see [`tests`](crate::update::tests).
-use super::super::kernels::{Input, Slots, build, read_header};
+use super::super::kernels::{Building, Slots, build, read_header};
 use super::super::plan::Sizes;
 use super::super::tests::check_layout;
 use super::*;
@@ -37,7 +37,7 @@ impl<K: Key, V: Value> Tested for Map<K, V> {
         let mut slots = Slots::new::<Of<K, V>>(device, &plan).unwrap();
         let mut scratch = Scratch::new::<Of<K, V>>(device, &plan).unwrap();
         let (duplicates, reproducible) = (Duplicates::KeepLast, false);
-        let input = Input {
+        let input = Building {
             keys: k.view(),
             values: v.view(),
             duplicates,

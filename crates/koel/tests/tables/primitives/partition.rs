@@ -1,10 +1,11 @@
-use crate::histogram::bin;
+use super::histogram::bin;
+use super::{PATTERNS, sizes};
 use crate::support::{devices, written};
-use crate::{PATTERNS, sizes};
 use koel::primitives::partition::slack_room;
 use koel::primitives::{Bins, ExactPartition, partition_exact, partition_with_slack};
 use koel::{Device, Error};
-use koel_kernels::partition::{SMALL, partition_bits_small, partition_hash_small};
+use koel_kernels::bins::{Binning, Bits, Hash};
+use koel_kernels::partition::{PairsIn, RoomsOut, SMALL, partition_small};
 use koel_simt::{Buf, Exec, In};
 use proptest::prelude::*;
 
@@ -162,18 +163,23 @@ fn small_shape() {
     let room = slack_room(n, 1000);
     let run = |keys: &[u32], hash: bool| {
         let (mut out, mut cursors, mut overflow) = (vec![0; room * 1000], vec![0; 1000], [0]);
-        let (k, o, c, f) =
-            (In::new(keys), Buf::new(&mut out), Buf::new(&mut cursors), Buf::new(&mut overflow));
-        let (exec, grid, room, n) =
-            (Exec::new(4), (n as u32).div_ceil(SMALL.tile()), room as u32, n as u32);
+        let (exec, n, keys) = (Exec::new(4), n as u32, In::new(keys));
+        let grid = n.div_ceil(SMALL.tile());
+        let binning = Binning { bins: 1000, drop: 0 };
+        let input = PairsIn { keys, values: keys, n, aligned: 0 };
+        let to = RoomsOut {
+            pairs: Buf::new(&mut out),
+            cursors: Buf::new(&mut cursors),
+            overflow: Buf::new(&mut overflow),
+            stride: room as u32,
+            room: room as u32,
+        };
         // SAFETY: the arrays have the lengths named.
         unsafe {
             if hash {
-                partition_hash_small::launch(&exec, grid, 0, 1000, room, room, 0, n, k, k, o, c, f)
-                    .unwrap();
+                partition_small::launch::<Hash, _>(&exec, grid, binning, input, to).unwrap();
             } else {
-                partition_bits_small::launch(&exec, grid, 0, 1000, room, room, 0, n, k, k, o, c, f)
-                    .unwrap();
+                partition_small::launch::<Bits, _>(&exec, grid, binning, input, to).unwrap();
             }
         }
         assert_eq!(overflow, [0]);

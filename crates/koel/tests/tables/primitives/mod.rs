@@ -7,12 +7,10 @@ mod radix_sort;
 mod reduce;
 mod runs;
 mod scan;
-#[path = "../support/mod.rs"]
-mod support;
 
+use crate::support::{Random, devices, is_fast};
 use koel::primitives::{Bins, Compact, ExactPartition, Scan, SortKeys, SortPairs};
 use koel::{Device, Error};
-use support::{Random, devices, is_fast};
 
 const SIZES: [usize; 12] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025];
 

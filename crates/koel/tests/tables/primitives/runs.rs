@@ -1,5 +1,5 @@
+use super::{PATTERNS, sizes};
 use crate::support::{devices, written};
-use crate::{PATTERNS, sizes};
 use koel::primitives::Runs;
 use koel::primitives::runs::RunElement;
 use koel::{Device, Error};

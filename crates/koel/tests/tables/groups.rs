@@ -1,6 +1,6 @@
 //! Indexes and multimaps on every device against naive oracles.
-mod support;
 
+use crate::support::{Random, devices, is_fast};
 use koel::primitives::radix_sort::SortPair;
 use koel::reduction::{Max, MaxF32, Min, MinF32, Reduction, Sum, SumF32};
 use koel::{
@@ -9,7 +9,6 @@ use koel::{
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{Random, devices, is_fast};
 
 /// Columns in which keys come once, often, or nearly always: key `i` of `n`, from random bits `r`.
 type Column = fn(i: u64, n: u64, r: u64) -> u64;

@@ -1,4 +1,4 @@
-use crate::sizes;
+use super::sizes;
 use crate::support::{Random, devices, written};
 use koel::primitives::compact::{CompactElement, CompactPair};
 use koel::primitives::{Compact, compact, compact_pairs};

@@ -1,13 +1,12 @@
 //! The flagship map against a `HashMap`, on every device, with keys and values of every type.
-mod support;
 
+use crate::support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 use koel::map::layout::{Layout, Narrow};
 use koel::{
     Device, DeviceKind, Duplicates, Error, Key, Map, MapBuilder, MapOptions, Stream, Value,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
-use support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 
 fn options(load: f64, duplicates: Duplicates) -> MapOptions {
     MapOptions { load, duplicates, seed: Some(0), ..MapOptions::default() }

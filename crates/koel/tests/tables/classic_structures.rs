@@ -1,13 +1,12 @@
 //! What each of the structures that the papers compare with promises, beyond answering like a
 //! `HashMap`.
-mod support;
 
+use crate::support::{devices, is_fast, scramble, value_of};
 use koel::classic::{
     BestOf, Bfs, Bucketed, BuildReport, Chaining, Duplicates, Family, Fks, FunctionId, Kind,
     Options, PerfectSpatial, Probing, RandomWalk,
 };
 use koel::{Device, Error, Stream};
-use support::{devices, is_fast, scramble, value_of};
 
 /// Builds at a load, finds every key and misses as many others; how the build went.
 fn build(

@@ -1,17 +1,14 @@
 //! Sets that are updated in batches: see [`updates`].
-mod support;
-#[path = "support/updates.rs"]
-mod updates;
 
+use crate::support::special::often_special;
+use crate::support::{Random, devices};
+use crate::updates::{self, Batch, Oracle, Table, key};
 use koel::set::{difference, union};
 use koel::{
     Device, Key, Operation, Operations, Outcome, Set, SetBuilder, SetOperation, SetOptions,
     SetUpdater, Stream, ViewMut,
 };
 use std::path::Path;
-use support::special::often_special;
-use support::{Random, devices};
-use updates::{Batch, Oracle, Table, key};
 
 impl<K: Key> Table for Set<K> {
     type Key = K;

@@ -1,5 +1,5 @@
+use super::{PATTERNS, sizes};
 use crate::support::devices;
-use crate::{PATTERNS, sizes};
 use koel::primitives::{max, min, sum, sum_into};
 use koel::{Device, Error};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Maps, sets and indexes of 128-bit keys against a `HashMap`, on every device.
-mod support;
 
+use crate::support::{Random, devices, is_fast};
 use koel::keys128::{Fingerprint, Index128Builder, Map128Builder, Map128Options, Set128Builder};
 use koel::{
     Device, DeviceKind, Duplicates, Error, Index128, IndexOptions, Map128, NO_ID, Set128,
@@ -8,7 +8,6 @@ use koel::{
 };
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
-use support::{Random, devices, is_fast};
 
 /// Key `i`, from random bits `r`.
 type Column = fn(i: u64, r: u128) -> u128;

@@ -1,11 +1,10 @@
 //! Sets, compacting and multi-value tables against a `HashMap` of lists, on every device.
-mod support;
 
+use crate::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::classic::{ListKind, Listed, Options, list_kinds};
 use koel::{Error, Stream};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
-use support::{KEY_SETS, Random, devices, is_fast, scramble};
 
 /// Builds, checks the list, and looks up every key that is there and as many that are not.
 fn check(kind: &dyn ListKind, stream: &Stream, keys: &[u32], values: &[u32], seed: u64) {

@@ -1,6 +1,6 @@
 //! The published tables against a `HashMap`, on every device.
-mod support;
 
+use crate::support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 use koel::classic::{
     Duplicates, Family, Kind, Options, SingleLevel, TwoKernel, TwoLevel, kinds,
     single_level::{Coinciding, StashKind},
@@ -8,7 +8,6 @@ use koel::classic::{
 use koel::{Device, Error, Stream};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 
 /// Whether a kind and a device are quick enough for big inputs: the papers' own are, on a CPU. The
 /// others' kernels run as they are there, and the tests' are not optimised.

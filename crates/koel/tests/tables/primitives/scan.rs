@@ -1,5 +1,5 @@
+use super::{PATTERNS, sizes};
 use crate::support::{devices, written};
-use crate::{PATTERNS, sizes};
 use koel::primitives::scan::ScanElement;
 use koel::primitives::{Scan, exclusive_scan, inclusive_scan};
 use koel::{Device, Error};

@@ -1,17 +1,14 @@
 //! Maps that are updated in batches: see [`updates`].
-mod support;
-#[path = "support/updates.rs"]
-mod updates;
 
+use crate::support::devices;
+use crate::support::special::often_special;
+use crate::updates::{self, Batch, Oracle, Table, key};
 use koel::map::layout::{Layout, Narrow};
 use koel::{
     Device, DeviceKind, Key, Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation,
     Operations, Outcome, Stream, Value, ViewMut,
 };
 use std::path::Path;
-use support::devices;
-use support::special::often_special;
-use updates::{Batch, Oracle, Table, key};
 
 impl<K: Key, V: Value> Table for Map<K, V> {
     type Key = K;

@@ -1,10 +1,9 @@
 //! Reproducible maps: one fingerprint on every device, in every run and for every order of the
 //! pairs.
-mod support;
 
+use crate::support::{Random, devices, is_fast, scramble};
 use koel::map::layout::{Layout, Narrow};
 use koel::{Device, DeviceKind, Duplicates, Key, Map, MapBuilder, MapOptions, Value};
-use support::{Random, devices, is_fast, scramble};
 
 fn options(load: f64) -> MapOptions {
     MapOptions { load, reproducible: true, ..MapOptions::default() }

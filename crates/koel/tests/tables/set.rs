@@ -1,13 +1,12 @@
 //! The flagship set against a `HashSet`, on every device, with keys of both types; and what is made
 //! of arrays.
-mod support;
 
+use crate::support::{KEY_SETS, Random, devices, is_fast, scramble};
 use koel::set::layout::{Member, unmixed};
 use koel::set::{difference, intersection, union, unique};
 use koel::{Device, DeviceKind, Error, Key, Set, SetBuilder, SetCombiner, SetOptions, Stream};
 use proptest::prelude::*;
 use std::collections::HashSet;
-use support::{KEY_SETS, Random, devices, is_fast, scramble};
 
 fn build<K: Key>(stream: &Stream, keys: &[K], load: f64) -> koel::Result<Set<K>> {
     let device = stream.device();

@@ -1,5 +1,5 @@
+use super::{PATTERNS, sizes};
 use crate::support::{devices, is_fast, written};
-use crate::{PATTERNS, sizes};
 use koel::device::Element;
 use koel::primitives::radix_sort::SortPair;
 use koel::primitives::{SortKeys, SortPairs, sort_keys, sort_pairs};

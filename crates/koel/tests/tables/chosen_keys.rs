@@ -1,14 +1,13 @@
 //! Keys chosen against a seed that is known: builds take another seed, and stay as fast; answers
 //! are right.
-mod support;
 
+use crate::support::special::chosen_keys;
+use crate::support::{devices, is_fast};
 use koel::{
     Device, DeviceKind, Duplicates, Key, Map, MapBuilder, MapOptions, MapUpdater, Operation,
     Operations, SetBuilder, SetOperation, SetOptions, SetUpdater, Value,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use support::special::chosen_keys;
-use support::{devices, is_fast};
 
 const SEED: u32 = 7;
 /// Times that building is begun, at most: of the second seed nobody knew.

@@ -1,0 +1,184 @@
+//! Sum, least and greatest of values: what is known of some of them, and how that is merged.
+use crate::map::layout::Number;
+use core::marker::PhantomData;
+use koel_simt::Buf;
+
+/// What becomes of values.
+pub trait Fold: Copy + 'static {
+    /// Of the caller.
+    type Value: Number;
+    /// What is known of some values, and in the end the result.
+    type Part: Number;
+    /// Of no value.
+    fn neutral() -> Self::Part;
+    /// Of one value.
+    fn part(value: Self::Value) -> Self::Part;
+    /// Of two parts.
+    fn merge(a: Self::Part, b: Self::Part) -> Self::Part;
+    /// The result, of all values.
+    #[inline(always)]
+    fn result(all: Self::Part) -> Self::Part {
+        all
+    }
+}
+/// A fold whose parts an atomic operation merges.
+pub trait Accumulate: Fold {
+    /// Merges a part into `out[0]`.
+    fn accumulate(out: Buf<Self::Part>, part: Self::Part);
+}
+
+/// The sum, modulo 2^64.
+#[derive(Clone, Copy)]
+pub struct Sum<V>(PhantomData<V>);
+impl<V: Number> Fold for Sum<V> {
+    type Value = V;
+    type Part = u64;
+    #[inline(always)]
+    fn neutral() -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn part(value: V) -> u64 {
+        value.widened()
+    }
+    #[inline(always)]
+    fn merge(a: u64, b: u64) -> u64 {
+        a.wrapping_add(b)
+    }
+}
+impl<V: Number> Accumulate for Sum<V> {
+    #[inline(always)]
+    #[track_caller]
+    fn accumulate(out: Buf<u64>, part: u64) {
+        out.fetch_add(0, part);
+    }
+}
+/// The least.
+#[derive(Clone, Copy)]
+pub struct Min<V>(PhantomData<V>);
+impl<V: Number> Fold for Min<V> {
+    type Value = V;
+    type Part = V;
+    #[inline(always)]
+    fn neutral() -> V {
+        V::narrowed(u64::MAX)
+    }
+    #[inline(always)]
+    fn part(value: V) -> V {
+        value
+    }
+    #[inline(always)]
+    fn merge(a: V, b: V) -> V {
+        a.min(b)
+    }
+}
+impl<V: Number> Accumulate for Min<V> {
+    #[inline(always)]
+    #[track_caller]
+    fn accumulate(out: Buf<V>, part: V) {
+        out.fetch_min(0, part);
+    }
+}
+/// The greatest.
+#[derive(Clone, Copy)]
+pub struct Max<V>(PhantomData<V>);
+impl<V: Number> Fold for Max<V> {
+    type Value = V;
+    type Part = V;
+    #[inline(always)]
+    fn neutral() -> V {
+        V::narrowed(0)
+    }
+    #[inline(always)]
+    fn part(value: V) -> V {
+        value
+    }
+    #[inline(always)]
+    fn merge(a: V, b: V) -> V {
+        a.max(b)
+    }
+}
+impl<V: Number> Accumulate for Max<V> {
+    #[inline(always)]
+    #[track_caller]
+    fn accumulate(out: Buf<V>, part: V) {
+        out.fetch_max(0, part);
+    }
+}
+
+/// The sum of `f32`, of which values and results are the bits.
+#[derive(Clone, Copy)]
+pub struct SumF32;
+impl Fold for SumF32 {
+    type Value = u32;
+    type Part = u32;
+    /// The sum of this and -0 is -0.
+    #[inline(always)]
+    fn neutral() -> u32 {
+        1 << 31
+    }
+    #[inline(always)]
+    fn part(value: u32) -> u32 {
+        value
+    }
+    #[inline(always)]
+    fn merge(a: u32, b: u32) -> u32 {
+        (f32::from_bits(a) + f32::from_bits(b)).to_bits()
+    }
+}
+/// The bits of an `f32` as a number of the same order, as of `f32::total_cmp`.
+#[inline(always)]
+fn ordered(bits: u32) -> u32 {
+    bits ^ if bits >> 31 != 0 { !0 } else { 1 << 31 }
+}
+/// The bits again.
+#[inline(always)]
+fn unordered(number: u32) -> u32 {
+    number ^ if number >> 31 != 0 { 1 << 31 } else { !0 }
+}
+/// The least `f32`, in the order of `f32::total_cmp`.
+#[derive(Clone, Copy)]
+pub struct MinF32;
+impl Fold for MinF32 {
+    type Value = u32;
+    type Part = u32;
+    #[inline(always)]
+    fn neutral() -> u32 {
+        u32::MAX
+    }
+    #[inline(always)]
+    fn part(value: u32) -> u32 {
+        ordered(value)
+    }
+    #[inline(always)]
+    fn merge(a: u32, b: u32) -> u32 {
+        a.min(b)
+    }
+    #[inline(always)]
+    fn result(all: u32) -> u32 {
+        unordered(all)
+    }
+}
+/// The greatest `f32`, in the order of `f32::total_cmp`.
+#[derive(Clone, Copy)]
+pub struct MaxF32;
+impl Fold for MaxF32 {
+    type Value = u32;
+    type Part = u32;
+    #[inline(always)]
+    fn neutral() -> u32 {
+        0
+    }
+    #[inline(always)]
+    fn part(value: u32) -> u32 {
+        ordered(value)
+    }
+    #[inline(always)]
+    fn merge(a: u32, b: u32) -> u32 {
+        a.max(b)
+    }
+    #[inline(always)]
+    fn result(all: u32) -> u32 {
+        unordered(all)
+    }
+}

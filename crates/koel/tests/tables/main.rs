@@ -1,0 +1,18 @@
+//! Tables and primitives against oracles, on every device. One program: what is generic is compiled
+//! once.
+mod chosen_keys;
+mod classic;
+mod classic_lists;
+mod classic_structures;
+mod groups;
+mod keys128;
+mod map;
+mod map_reproducible;
+mod map_update;
+mod primitives;
+mod set;
+mod set_update;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../support/updates.rs"]
+mod updates;
