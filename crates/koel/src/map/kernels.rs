@@ -350,7 +350,7 @@ fn settle<L: DeviceLayout>(
         valid: scratch.valid.view_mut().arg("valid", stream)?,
         build_state: scratch.state.view_mut().arg("state", stream)?,
     };
-    let table = table.to_change(stream, plan)?;
+    let table = table.table_mut(stream, plan)?;
     // SAFETY: everything as the build left it.
     unsafe { map_settle::launch(stream, grid, settling, stamps, pairs, table, memory) }
 }
@@ -396,7 +396,7 @@ pub fn make_reproducible<L: DeviceLayout>(
         )
     }?;
     let unstashed = scratch.overflow.view().arg("unstashed", stream)?;
-    let table = table.to_change(stream, plan)?;
+    let table = table.table_mut(stream, plan)?;
     // SAFETY: as above; the pairs of the stash as they were left there.
     unsafe {
         map_reproduce::launch::<L::Stored, _>(stream, shape.partitions, table, unstashed, lists)
@@ -494,7 +494,7 @@ impl Slots {
 }
 impl<W: Element> Slots<W> {
     /// As kernels change it.
-    pub fn to_change(&mut self, stream: &Stream, plan: &Plan) -> Result<TableMut<W>> {
+    pub fn table_mut(&mut self, stream: &Stream, plan: &Plan) -> Result<TableMut<W>> {
         Ok(TableMut {
             shape: plan.shape,
             stash_bits: plan.stash_bits,

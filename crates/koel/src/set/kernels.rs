@@ -314,7 +314,7 @@ pub fn build<K: Key>(
     let spare = passes.by_partition.view_mut().arg("spare", stream)?;
     let [cursors, valid, build_state] = passes.counters(stream)?;
     let memory = Memory { spare, cursors, valid, build_state };
-    let (grid, table) = (resident(stream, plan.n, SETTLED), set.to_change(stream, plan)?);
+    let (grid, table) = (resident(stream, plan.n, SETTLED), set.table_mut(stream, plan)?);
     // SAFETY: everything as the build left it; the spare memory has marks and a slot for each key.
     unsafe { set_settle::launch(stream, grid, settling, keys, table, memory) }?;
     passes.clean = true;

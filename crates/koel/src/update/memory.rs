@@ -114,7 +114,7 @@ impl Memory {
         };
         let of_state = self.state..self.state + words;
         let on = Launch::<T> {
-            table: table.to_change(stream, plan)?,
+            table: table.table_mut(stream, plan)?,
             sent: came.sent,
             cursors: came.to_cursors,
             unstashed: Unstashed {
