@@ -40,7 +40,9 @@
 //! `PhantomData`, and other such structs. On a GPU the struct is one parameter of the entry, in
 //! which an array is its address; the host writes those bytes.
 mod arg;
+mod function;
 mod kernel;
+mod options;
 
 use proc_macro::TokenStream;
 

@@ -23,6 +23,7 @@ pub mod records;
 pub mod reproduce;
 pub mod settle;
 pub mod small;
+pub mod stamps;
 pub mod stash;
 pub mod update;
 
@@ -77,7 +78,7 @@ pub mod state {
     /// The number of the attempt that succeeded, after the first.
     pub const ATTEMPTS: u32 = 10;
     /// From which stretch of the input on contested keys may have copies:
-    /// [`Stamps::from`](super::partition::Stamps::from).
+    /// [`Stamps::from`](super::stamps::Stamps::from).
     pub const FROM: u32 = 11;
     /// The seed of that attempt.
     pub const SEED: u32 = 12;
@@ -89,7 +90,7 @@ pub mod state {
     /// there.
     pub const STRETCHES: u32 = 32;
     /// Words in all.
-    pub const WORDS: usize = STRETCHES as usize + super::partition::MOST_STAMPS as usize;
+    pub const WORDS: usize = STRETCHES as usize + super::stamps::MOST_STAMPS as usize;
 }
 
 /// A filter behind the table of contested keys has 2^this bits: one that is cleared tells that

@@ -21,80 +21,13 @@
 //! crowded now and then, those that come later drop all copies: many keys may be too frequent for
 //! their bins, and none of them frequent enough to be seen in one tile.
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
+use super::stamps::{Stamps, hash_in, with_hash};
 use super::{rank, stash, state};
 use crate::hash::mulhi;
-use crate::partition::{Crowd, ELSEWHERE, NOWHERE, fits, load_tile, scatter, tile_index};
+use crate::partition::{Crowd, ELSEWHERE, load_tile, scatter, tile_index};
+use crate::table::bins::{BinsOut, GroupsIn, StashOut, place};
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
-
-/// Pairs that an overflow area has room for, at most.
-pub const MOST_OVERFLOW: u32 = 1 << 20;
-/// Different stamps, at most.
-pub const MOST_STAMPS: u32 = 1 << 10;
-
-/// Where a pass puts pairs: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
-#[repr(C)]
-pub struct Bins {
-    /// Bins that a block chooses from.
-    pub count: u32,
-    /// Places of a bin: even.
-    pub room: u32,
-    /// Pairs of a tile from which on a bin is [crowded](Crowd::limit); all ones: copies are not
-    /// dropped.
-    pub crowd: u32,
-    /// Pairs that an overflow area has room for. There is one for each pass, the second behind the
-    /// first.
-    pub area: u32,
-    /// Where the pass's overflow area begins in the array of overflows.
-    pub overflow: u32,
-    /// The word of the [`state`] that counts its pairs.
-    pub overflow_word: u32,
-}
-
-/// What a pass writes: a kernel's argument.
-#[derive(Clone, Copy, koel_simt::Arg)]
-#[repr(C)]
-pub struct BinsOut<W: Word = u64> {
-    /// Where pairs go.
-    pub bins: Bins,
-    /// The bins.
-    pub pairs: Buf<W>,
-    /// The overflow areas of both passes.
-    pub overflow: Buf<W>,
-    /// Pairs that came to each bin; zero before the pass.
-    pub cursors: Buf<u32>,
-    /// How many of them are in it at most, all ones if all are; all ones before the pass.
-    pub valid: Buf<u32>,
-    /// The words that the kernels of a build share.
-    pub build_state: Buf<u32>,
-}
-
-/// What the pass over the input left, for the pass inside the groups: a kernel's argument.
-#[derive(Clone, Copy, koel_simt::Arg)]
-#[repr(C)]
-pub struct GroupsIn<W: Word = u64> {
-    /// The bins of the first pass.
-    pub bins: Bins,
-    /// Blocks for each of them.
-    pub tiles: u32,
-    /// Pairs that came to each.
-    pub cursors: In<u32>,
-    /// How many of them are in it at most.
-    pub valid: In<u32>,
-    /// The pairs.
-    pub pairs: In<W>,
-}
-
-/// A stash that a pass empties: a kernel's argument.
-#[derive(Clone, Copy, koel_simt::Arg)]
-#[repr(C)]
-pub struct StashOut {
-    /// Its slots.
-    pub slots: Buf<u64>,
-    /// Words of them.
-    pub words: u32,
-}
+use koel_simt::{Buf, In, Thread, block, kernel, unroll};
 
 /// The pairs that a table is built of: a kernel's argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
@@ -110,82 +43,6 @@ pub struct Input<L: Layout> {
     pub seed: u32,
     /// Not 0: keys and values begin on multiples of 16 bytes.
     pub aligned: u32,
-}
-
-/// How stamps replace the high bits of a hash: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
-#[repr(C)]
-pub struct Stamps {
-    /// The bits that a group tells; none: there are no stamps, and all numbers here are 0.
-    pub mask: u32,
-    /// How far a stamp is shifted to get there.
-    pub shift: u32,
-    /// How many stamps there are: two less than the mask could hold, so that none is all ones, and
-    /// [`unknown`](Self::unknown) is left.
-    pub count: u32,
-    /// Stamps of a block of the first pass, times 2^32.
-    pub per_block: u32,
-    /// Not 0: of equal keys the first stays. Stamps then fall.
-    pub keep_first: u32,
-}
-impl Stamps {
-    /// No pair gets one.
-    pub const NONE: Stamps = Stamps { mask: 0, shift: 0, count: 0, per_block: 0, keep_first: 0 };
-    /// The stamp of the pairs of a block: of two blocks, the one whose pairs stay never has a
-    /// lesser one.
-    #[inline(always)]
-    pub fn of_block(self, block: u32) -> u32 {
-        let stamp = mulhi(block, self.per_block);
-        if self.keep_first != 0 { self.count.saturating_sub(1 + stamp) } else { stamp }
-    }
-    /// The stamp of pairs whose stretch is not known: more than every other. Without stamps, the
-    /// one that all pairs have.
-    #[inline(always)]
-    pub fn unknown(self) -> u32 {
-        self.count
-    }
-    /// Tells [`settle`](super::settle) to search the stretch of this stamp and of all greater ones:
-    /// the greatest of what copies give decides. Never 0.
-    #[inline(always)]
-    pub fn from(self, stamp: u32) -> u32 {
-        let first = if stamp == self.unknown() { 0 } else { stamp };
-        self.count.wrapping_sub(first).wrapping_add(1)
-    }
-    /// Whether [`from`](Self::from) tells to search the stretch of a stamp; 0 tells nothing.
-    #[inline(always)]
-    pub fn searched(self, from: u32, stamp: u32) -> bool {
-        stamp + from > self.count
-    }
-    /// A hash with a stamp in its high bits.
-    #[inline(always)]
-    pub fn with(self, h: u32, stamp: u32) -> u32 {
-        h & !self.mask | (stamp << (self.shift & 31)) & self.mask
-    }
-    /// The stamp of a stamped hash; 0 if there are none.
-    #[inline(always)]
-    pub fn of(self, stamped: u32) -> u32 {
-        (stamped & self.mask) >> (self.shift & 31)
-    }
-    /// The high bits that a group tells.
-    #[inline(always)]
-    pub fn top(self, group: u32) -> u32 {
-        (group << (self.shift & 31)) & self.mask
-    }
-    /// The hash of a stamped one, of a group with these high bits.
-    #[inline(always)]
-    pub fn hash(self, stamped: u32, top: u32) -> u32 {
-        stamped & !self.mask | top
-    }
-}
-/// A head with another hash.
-#[inline(always)]
-pub fn with_hash<L: Layout>(head: u64, h: u32) -> u64 {
-    head & !((!0u32 as u64) << L::HASH_SHIFT) | (h as u64) << L::HASH_SHIFT
-}
-/// The hash in a head, stamped or not.
-#[inline(always)]
-pub fn hash_in<L: Layout>(head: u64) -> u32 {
-    (head >> L::HASH_SHIFT) as u32
 }
 
 /// A block's work: threads, pairs of a thread, most bins.
@@ -293,34 +150,6 @@ fn without_copies<L: Layout, const THREADS: usize, const ITEMS: usize>(
 const TRIES: u32 = 8;
 const NO_SLOT: u32 = u32::MAX;
 
-/// Where a run goes: into its bin, or behind all of them.
-#[inline(always)]
-pub(crate) fn place(
-    bins: Bins,
-    first_bin: u32,
-    valid: Buf<u32>,
-    build_state: Buf<u32>,
-) -> impl Fn(u32, u32, u32) -> u32 {
-    move |bin, before, run| {
-        let bin = first_bin + bin;
-        if fits(bins.room, before, run) {
-            bin * bins.room + before
-        } else {
-            valid.fetch_min(bin, before);
-            // Where all is lost, nobody queues for counters.
-            if build_state.load_relaxed(state::FAILED) != 0 {
-                return NOWHERE;
-            }
-            let place = build_state.fetch_add(bins.overflow_word, run);
-            if fits(bins.area, place, run) {
-                ELSEWHERE | (bins.overflow + place)
-            } else {
-                build_state.fetch_add(state::FAILED, run);
-                NOWHERE
-            }
-        }
-    }
-}
 /// Writes a pair to a place of an array, with what `head` makes of its head.
 #[inline(always)]
 fn put<L: Layout>(out: Buf<u64>, head: impl Fn(u64) -> u64) -> impl Fn(u32, L::Pair) {

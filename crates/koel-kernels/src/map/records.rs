@@ -8,8 +8,9 @@
 //! * [`Indexed`]: of small inputs. The hash of the key, and where the pair is in the input, which
 //!   the cache holds. So it is always known which of two equal keys stays.
 use super::layout::{EMPTY, Layout, Narrow, Number, Wide};
-use super::partition::{MOST_OVERFLOW, MOST_STAMPS, Stamps, hash_in, with_hash};
 use super::rank;
+use super::stamps::{MOST_STAMPS, Stamps, hash_in, with_hash};
+use crate::table::bins::MOST_OVERFLOW;
 use core::marker::PhantomData;
 use koel_simt::{In, U64x2};
 

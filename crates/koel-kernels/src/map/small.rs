@@ -7,11 +7,12 @@
 //! has few pairs: loops in place of what is unrolled for big inputs.
 use super::build::{PartitionsIn, Target, build_indexed, shared_bytes};
 use super::layout::{Layout, Narrow, Shape, Wide};
-use super::partition::{BinsOut, Input, StashOut, place};
+use super::partition::Input;
 use super::records::{Indexed, indexed};
 use super::{rank, stash, state};
 use crate::hash::mulhi;
 use crate::partition::{ELSEWHERE, NOWHERE};
+use crate::table::bins::{BinsOut, StashOut, place};
 use koel_simt::{Buf, In, Shared, Thread, block, kernel, unroll};
 
 /// Threads of a block.

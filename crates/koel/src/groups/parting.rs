@@ -19,7 +19,8 @@ use koel_kernels::map::group::{GroupsOut, MOST, THREADS, Ungrouped, map_group};
 use koel_kernels::map::join::MapLayout;
 use koel_kernels::map::layout::Layout;
 use koel_kernels::map::of_groups::map_bring_groups;
-use koel_kernels::map::partition::{Input, Stamps};
+use koel_kernels::map::partition::Input;
+use koel_kernels::map::stamps::Stamps;
 use koel_kernels::map::state;
 use koel_simt::In;
 

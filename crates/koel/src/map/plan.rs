@@ -4,11 +4,11 @@ use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MOST, Source, shared_bytes};
 use koel_kernels::map::layout::{BUCKET, Layout, Narrow, Shape};
-use koel_kernels::map::partition::{
-    Bins, MOST_OVERFLOW, MOST_STAMPS, NARROW, SMALL, Stamps, Tile, WIDE,
-};
+use koel_kernels::map::partition::{NARROW, SMALL, Tile, WIDE};
 use koel_kernels::map::small::MOST_TILE;
+use koel_kernels::map::stamps::{MOST_STAMPS, Stamps};
 use koel_kernels::map::{stash, state};
+use koel_kernels::table::bins::{Bins, MOST_OVERFLOW};
 
 /// What plans are made of.
 #[derive(Clone, Copy)]

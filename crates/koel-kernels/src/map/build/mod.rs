@@ -48,8 +48,9 @@ pub(super) use near::{
 pub use write::write_bucket;
 
 use super::layout::{EMPTY, Layout, Narrow, Shape, Wide};
-use super::partition::{Stamps, paired};
+use super::partition::paired;
 use super::records::{Indexed, Recorded, Records, Stamped};
+use super::stamps::Stamps;
 use super::state;
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};

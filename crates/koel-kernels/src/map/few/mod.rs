@@ -9,7 +9,7 @@
 //! 1. Operations wait for the first buckets of their keys. In each *round* every bucket is claimed
 //!    by the operation of the least number, in shared memory; the others wait for the next round.
 //!    An operation is done if the first bucket is enough for it: the key is there, or cannot be
-//!    elsewhere, or is new and has a free slot there; [fillers](Shape::filler) are free slots too.
+//!    elsewhere, or is new and has a free slot there; [fillers](super::layout::Shape::filler) are free slots too.
 //! 2. The rest wait for second buckets, in rounds again. Where both buckets of a new key are full,
 //!    another key of the second one, or of the first, goes to its other bucket, or does so after a
 //!    third key did. Each round an operation tries one such way, or a few; what buckets that takes

@@ -21,7 +21,7 @@ mod search;
 pub(crate) use rebuild::MAX_ATTEMPTS;
 
 use super::layout::{Layout, Narrow, Number, Shape, TableMut, Wide};
-use super::partition::Stamps;
+use super::stamps::Stamps;
 use super::{FILTER_WORDS, header, ranked, state};
 use koel_simt::{Buf, In, Thread, kernel};
 use rebuild::rebuild;

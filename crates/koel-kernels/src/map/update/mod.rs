@@ -22,7 +22,7 @@
 //! In shared memory a pair is a [record](super::records). What is new takes free slots of its two
 //! buckets, or evicts, as in a [build](super::build). Then the class bits of all buckets are
 //! computed anew. A bucket from which keys overflowed and that is not full any more gets
-//! [fillers](Shape::filler), whose slots the next update takes for free.
+//! [fillers](super::layout::Shape::filler), whose slots the next update takes for free.
 //!
 //! # What cannot be done
 //! A partition that would have more pairs than two choices place well, or whose pairs the stash has
@@ -458,7 +458,7 @@ pub(super) fn result<L: Routed>(
 const _: () = assert!(THREADS == 256 && WIDE_THREADS == 512);
 
 /// Applies the operations of partition `t.block()`: see the module. `sent`: as the passes of a
-/// [join](super::join) leave them; `unstashed`: as [`map_unstash`](fn@super::reproduce::map_unstash)
+/// join leave them; `unstashed`: as [`map_unstash`](fn@super::reproduce::map_unstash)
 /// does. Leaves all ones in its lists.
 #[kernel(
     threads = 512, THREADS = 512, shared = shared_bytes(table.shape.buckets, applying.entries, applying.operation == operation::EACH, size_of::<L::Value>() > 4), starts_early,

@@ -6,9 +6,11 @@ use crate::error::Result;
 use crate::map::plan::{Plan, with_crowd};
 use koel_kernels::map::layout::Layout;
 use koel_kernels::map::partition::{
-    Bins, BinsOut, GroupsIn, Input, NARROW, SMALL, Stamps, StashOut, Tile, map_from_groups,
-    map_from_input_narrow, map_from_input_small, map_from_input_wide,
+    Input, NARROW, SMALL, Tile, map_from_groups, map_from_input_narrow, map_from_input_small,
+    map_from_input_wide,
 };
+use koel_kernels::map::stamps::Stamps;
+use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
 
 /// Memory that the partition passes write, and the stash that they clear.
 pub struct Passes<'a> {

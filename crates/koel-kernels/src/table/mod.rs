@@ -1,0 +1,2 @@
+//! What tables of all kinds share, maps and sets: how keys come to the bins of their partitions.
+pub mod bins;
