@@ -12,7 +12,7 @@ use std::io::Cursor;
 use crate::script::{self, Header};
 
 /// Pairs, at most: more are cut.
-const MOST: usize = 20_000;
+const MAX_KEYS: usize = 20_000;
 
 /// Reads the bytes as a [header](Header), and runs of equal or neighbouring keys of its alphabet.
 pub fn check(bytes: &[u8]) {
@@ -35,7 +35,7 @@ fn keys<K: Key>(header: &Header, alphabet: &[K], rest: &[u8]) -> Vec<K> {
         let step = how >> 7;
         keys.extend((0..count).map(|i| alphabet[usize::from(first.wrapping_add(step * i as u8))]));
     }
-    keys.truncate(MOST);
+    keys.truncate(MAX_KEYS);
     keys
 }
 

@@ -9,7 +9,7 @@ static CPUS: LazyLock<[Device; 2]> =
     LazyLock::new(|| [1, 2].map(|threads| Device::cpu_with_threads(threads).unwrap()));
 /// Operations and keys that the executor is asked of, at most: it takes milliseconds for each
 /// launch.
-const MOST_ON_EXECUTOR: usize = 64;
+const MAX_ON_EXECUTOR: usize = 64;
 /// Keys that every table has room for, wherever they belong: a bucket has four slots or eight, of
 /// which updates leave one free.
 const ROOM: usize = 3;
@@ -62,7 +62,7 @@ const LOADS: [f64; 4] = [0.5, 0.8, 0.9, 0.95];
 /// Keys that tables are built of: from one bucket to several partitions.
 const KEYS: [usize; 8] = [0, 1, 2, 3, 9, 60, 500, 4000];
 /// Operations of a script, at most: a longer one is cut.
-const MOST: usize = 2000;
+const MAX_OPERATIONS: usize = 2000;
 
 /// A table, what it must hold, and what changes both.
 pub trait World: Sized {
@@ -126,7 +126,7 @@ pub fn compare_outcomes<K: Key + Debug>(
 /// Calls with the CPU, of one thread and of two, and with the executor for no more than some keys.
 pub fn on_devices(header: &Header, keys: usize, check: impl Fn(&Device)) {
     CPUS.iter().for_each(&check);
-    if header.on_executor && keys <= MOST_ON_EXECUTOR {
+    if header.on_executor && keys <= MAX_ON_EXECUTOR {
         check(&Device::executor(u64::from(header.seed)));
     }
 }
@@ -137,7 +137,7 @@ pub fn read(bytes: &[u8]) -> Option<(Header, Vec<Batch>)> {
     let (mut batches, mut all) = (vec![], 0);
     while let Some(batch) = next(&mut rest) {
         all += batch.len();
-        if all > MOST {
+        if all > MAX_OPERATIONS {
             break;
         }
         batches.push(batch);

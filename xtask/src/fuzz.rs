@@ -19,7 +19,7 @@ const FLAGS: [&str; 8] = [
 /// The target that reads no input: one run is all of it.
 const ONCE: &str = "soundness";
 /// More memory in one allocation than any input should ask for, in megabytes.
-const MOST_MEMORY: u32 = 64;
+const MAX_MEMORY: u32 = 64;
 
 /// What is to be done.
 #[derive(Default)]
@@ -172,7 +172,7 @@ fn start(
     command
         .arg("-print_final_stats=1")
         .arg(format!("-artifact_prefix={}/", folder("artifacts").display()))
-        .arg(format!("-malloc_limit_mb={MOST_MEMORY}"))
+        .arg(format!("-malloc_limit_mb={MAX_MEMORY}"))
         .current_dir(root)
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

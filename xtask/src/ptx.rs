@@ -273,7 +273,7 @@ fn build(root: &Path, kernels: &Kernels, cpu: &str) -> Result<Ptx, String> {
 }
 
 fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
-    const MOST_RESIDENT: u32 = 2048;
+    const MAX_RESIDENT: u32 = 2048;
     let resident = RESIDENT_THREADS
         .iter()
         .find(|(name, _)| *name == cpu)
@@ -298,7 +298,7 @@ fn canonical(raw: &str, cpu: &str, package: &str) -> Result<Ptx, String> {
             if field("crate=")? != package {
                 continue; // a crate that this one is built on
             }
-            if !(1..=1024).contains(&threads) || blocks == 0 || threads * blocks > MOST_RESIDENT {
+            if !(1..=1024).contains(&threads) || blocks == 0 || threads * blocks > MAX_RESIDENT {
                 return Err(format!(
                     "`{entry}`: no GPU holds {blocks} blocks of {threads} threads on a multiprocessor"
                 ));

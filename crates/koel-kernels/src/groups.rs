@@ -227,9 +227,9 @@ pub fn retrieve<V: Number>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
     }
 }
 
-/// The values of long groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. The output is
-/// cut into parts of so many, one for each block; what was left there is of one group, the one that
-/// its first place belongs to. There must be a query.
+/// The values of long groups beyond the first [`LONG`] of each, unless `rest[0]` is 0. The output
+/// is cut into parts of so many, one for each block; what was left there is of one group, the one
+/// that its first place belongs to. There must be a query.
 #[kernel(image = GROUPS, threads = 256, for V in [u32, u64])]
 pub fn retrieve_rest<V: Number>(t: Thread, of: Retrieval<V>, rest: In<u32>) {
     let Retrieval { begins, offsets, values, out, room, held, n } = of;
@@ -266,8 +266,8 @@ pub const SAMPLES: u32 = 16;
 /// Slots of the table of such a block.
 const SAMPLE_SLOTS: u32 = 2 * SAMPLE;
 
-/// Each block draws [`SAMPLE`] keys at random, some of them perhaps twice, and raises `couples[0]` by
-/// the couples of equal ones: [`SAMPLES`] blocks. There must be a key.
+/// Each block draws [`SAMPLE`] keys at random, some of them perhaps twice, and raises `couples[0]`
+/// by the couples of equal ones: [`SAMPLES`] blocks. There must be a key.
 #[kernel(
     image = GROUPS, threads = 256, shared = 2 * SAMPLE_SLOTS * 4, for L in [Narrow, Wide<u64, u64>]
 )]

@@ -32,8 +32,8 @@ pub const SMALL: Shape = Shape { threads: 512, items: 12, bins: 1024 };
 pub const WIDE: Shape = Shape { threads: 1024, items: 16, bins: 1024 };
 
 /// What a block may have on compute capability 7.5.
-const LEAST_SHARED: u32 = 64 << 10;
-const _: () = assert!(NARROW.shared() <= LEAST_SHARED && SMALL.shared() <= LEAST_SHARED);
+const MIN_SHARED: u32 = 64 << 10;
+const _: () = assert!(NARROW.shared() <= MIN_SHARED && SMALL.shared() <= MIN_SHARED);
 
 /// Places from here on are not in the output: the writer of a [`scatter`] is told so.
 pub const ELSEWHERE: u32 = 1 << 31;
@@ -214,7 +214,8 @@ pub fn scatter<
     let mut shared = t.shared();
     let tile = shared.array::<P>(THREADS * ITEMS);
     let start = shared.array::<u32>(BINS); // counts first, then where the bin begins in the tile
-    let global = shared.array::<u32>(BINS); // where the bin's run goes, less where it begins in the tile
+    // Where the bin's run goes, less where it begins in the tile.
+    let global = shared.array::<u32>(BINS);
     let sums = shared.array::<u32>(32);
     let id = t.id();
 

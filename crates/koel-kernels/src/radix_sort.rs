@@ -156,7 +156,7 @@ const fn shared<K, V>() -> u32 {
     (THREADS * items::<K, V>() * pair_bytes + counts * 4) as u32
 }
 /// What a block may have on compute capability 7.5.
-const LEAST_SHARED: u32 = 64 << 10;
+const MIN_SHARED: u32 = 64 << 10;
 
 /// Sorts by one digit. A warp owns `ITEMS` rows of 32 items, so that tile, warp, row, lane is the
 /// order of the input, which equal digits keep.
@@ -170,14 +170,16 @@ fn sort_by_digit<K: SortKey, V: Moved, const ITEMS: usize>(
     tiles: Tiles,
 ) {
     const { assert!((WARPS * RADIX).is_multiple_of(THREADS) && THREADS >= RADIX) };
-    const { assert!(shared::<K, V::Value>() <= LEAST_SHARED) };
+    const { assert!(shared::<K, V::Value>() <= MIN_SHARED) };
     let (FromTo { from: keys, to: keys_out }, Digit { starts, shift, mask }) = (keys, digit);
     let Tiles { status, ticket, epoch } = tiles;
     let mut shared = t.shared();
     let tile_keys = shared.array::<K>(THREADS * ITEMS);
     let tile_values = V::tile(&mut shared, THREADS * ITEMS);
-    let counts = shared.array::<u32>(WARPS * RADIX); // of each warp: counts first, then places in the tile
-    let global = shared.array::<u32>(RADIX); // where the digit's run goes, less where it begins in the tile
+    // Of each warp: counts first, then places in the tile.
+    let counts = shared.array::<u32>(WARPS * RADIX);
+    // Where the digit's run goes, less where it begins in the tile.
+    let global = shared.array::<u32>(RADIX);
     let sums = shared.array::<u32>(32);
     let slot = shared.array::<u32>(1);
 

@@ -30,13 +30,16 @@ pub fn expand(item: TokenStream) -> syn::Result<TokenStream> {
         // SAFETY: the fields in their order, each where the entry's struct has it.
         #[cfg(not(target_arch = "nvptx64"))]
         unsafe impl #generics ::koel_simt::Arg for #name #of #bounds {
-            const ALIGN: usize = ::koel_simt::host::alignment(&[#(<#types as ::koel_simt::Arg>::ALIGN),*]);
+            const ALIGN: usize =
+                ::koel_simt::host::alignment(&[#(<#types as ::koel_simt::Arg>::ALIGN),*]);
             const BYTES: usize = ::koel_simt::host::size(
                 &[#((<#types as ::koel_simt::Arg>::ALIGN, <#types as ::koel_simt::Arg>::BYTES)),*]
             );
             unsafe fn named(self, _name: &'static str, next_array: &mut u32) -> Self {
                 // SAFETY: the caller's.
-                unsafe { #name { #(#names: ::koel_simt::Arg::named(self.#names, #texts, next_array)),* } }
+                unsafe {
+                    #name { #(#names: ::koel_simt::Arg::named(self.#names, #texts, next_array)),* }
+                }
             }
             #[inline(always)]
             unsafe fn native(self) -> Self {

@@ -73,7 +73,10 @@ impl Instance {
         let (mut all, mut types) = (vec![], self.types.iter());
         let names = function.type_parameters().into_iter().map(|parameter| &parameter.ident);
         let named = names.zip(&self.types).map(|(name, of)| {
-            quote!(#[allow(dead_code, reason = "not every value asks for every type")] type #name = #of;)
+            quote! {
+                #[allow(dead_code, reason = "not every value asks for every type")]
+                type #name = #of;
+            }
         });
         let named = named.collect::<TokenStream>();
         for parameter in &function.generics.params {

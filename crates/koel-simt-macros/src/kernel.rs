@@ -37,7 +37,8 @@ fn on_device(
         let entry = entry_name(function, instance);
         let image = bounds.image.as_ref().map_or("-".to_string(), |image| image.to_string());
         let before = format!(
-            "//@simt entry={entry} maxntid={threads} minnctapersm={blocks} local={local_arrays} image={image} crate="
+            "//@simt entry={entry} maxntid={threads} minnctapersm={blocks} local={local_arrays} \
+             image={image} crate="
         );
         let place = match instance.name.as_str() {
             "" => format!("::{name}"),
@@ -234,9 +235,11 @@ fn described(
         /// Lends what a host launcher runs. Not generic, so that it is compiled once, with the
         /// kernel.
         #[doc(hidden)]
-        #[allow(unused_variables, reason = "without the executor, only independent kernels run on the host")]
+        #[allow(unused_variables, reason = "not all kernels run without the executor")]
         #[allow(clippy::too_many_arguments, reason = "a kernel's parameters")]
-        pub fn with_body(#(#parameters: #types,)* koel_run: &mut dyn FnMut(::koel_simt::KernelBody<'_>)) {
+        pub fn with_body(
+            #(#parameters: #types,)* koel_run: &mut dyn FnMut(::koel_simt::KernelBody<'_>)
+        ) {
             ::koel_simt::lend_body!(
                 #native, move |t: ::koel_simt::Thread| #kernel #of(t, #(#parameters),*), koel_run
             )

@@ -32,7 +32,8 @@
 //! instance of its type parameters, and panics if there is none.
 //!
 //! Const parameters of the function, as `const ITEMS: usize`, get their values from the attribute:
-//! `ITEMS = items::<K>()` for all instances, where `K` is the type of the instance, or behind a type
+//! `ITEMS = items::<K>()` for all instances, where `K` is the type of the instance, or behind a
+//! type
 //! for some. `launch` does not have them.
 //!
 //! # `#[derive(Arg)]`

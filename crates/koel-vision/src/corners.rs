@@ -33,7 +33,7 @@ const CELL: usize = 32;
 /// same bits on every device.
 pub fn corners(stream: &Stream, image: &Grey) -> koel::Result<Vec<Corner>> {
     let (w, h) = (image.width, image.height);
-    if w.min(h) < koel_kernels::vision::edges::LEAST_SIDE as usize {
+    if w.min(h) < koel_kernels::vision::edges::MIN_SIDE as usize {
         return Ok(vec![]);
     }
     if !in_kernels(stream) {

@@ -142,7 +142,7 @@ pub(crate) fn noise_median(image: &Grey) -> u32 {
 /// same for any number of threads, and the same bits as [`DeviceEdges::find`] on any device.
 pub fn edges(image: &Grey) -> Vec<Edge> {
     let (w, h) = (image.width, image.height);
-    if w.min(h) < LEAST_SIDE as usize {
+    if w.min(h) < MIN_SIDE as usize {
         return vec![];
     }
     let least = threshold(noise_median(image));
@@ -273,7 +273,7 @@ impl DeviceEdges {
         }
         let (mut places, mut traits) =
             (device.alloc::<u32>(4 * pixels)?, device.alloc::<u32>(4 * pixels)?);
-        if width.min(height) < LEAST_SIDE as usize {
+        if width.min(height) < MIN_SIDE as usize {
             return Ok(DeviceEdges { width, height, count: 0, places, traits });
         }
         let bits = image.pixels.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();

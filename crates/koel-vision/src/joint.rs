@@ -9,7 +9,7 @@ use koel_kernels::vision::vote::TESTS;
 /// Model points of the coarse refinement.
 const COARSE_POINTS: usize = 100;
 /// Numbers of a model's entries have 24 bits.
-const MOST_ENTRIES: usize = 1 << 24;
+const MAX_ENTRIES: usize = 1 << 24;
 /// The newer models, or the dead entries, are merged into the table, or dropped from it, when they
 /// are more than one to this many.
 const MERGE: usize = 4;
@@ -34,8 +34,8 @@ impl Prepared {
         random.shuffle(&mut coarse);
         coarse.truncate(COARSE_POINTS);
         match bases.iter().map(|b| b.table.values().len()).max() {
-            Some(n) if n > MOST_ENTRIES => {
-                Err(Error::TooMany { what: "entries of a model in one pass", n, max: MOST_ENTRIES })
+            Some(n) if n > MAX_ENTRIES => {
+                Err(Error::TooMany { what: "entries of a model in one pass", n, max: MAX_ENTRIES })
             }
             _ => Ok(Prepared { model: model.clone(), bases, frame: Frame::of(model), coarse }),
         }

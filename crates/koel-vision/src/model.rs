@@ -9,9 +9,9 @@ const POINTS: (usize, f32) = (260, 5.0);
 /// Points of the last refinement, and how far apart they are, pixels.
 const CONTOUR: (usize, f32) = (1500, 2.0);
 /// More points than a model has, that vote and in all.
-pub const MOST_POINTS: (usize, usize) = (POINTS.0, CONTOUR.0);
+pub const MAX_POINTS: (usize, usize) = (POINTS.0, CONTOUR.0);
 /// With fewer points a model says nothing.
-pub const FEWEST_POINTS: usize = 12;
+pub const MIN_POINTS: usize = 12;
 /// So many points on a straight line count fully.
 const COLLINEAR: f32 = 4.0;
 /// Larger images are shrunk until their longest side is this long, pixels.
@@ -36,7 +36,7 @@ pub struct Model {
 
 /// Why an image cannot be searched for, or in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found} edge points are too few: at least {FEWEST_POINTS} are needed")]
+#[error("{found} edge points are too few: at least {MIN_POINTS} are needed")]
 pub struct TooFewEdges {
     /// How many there are.
     pub found: usize,
@@ -70,7 +70,7 @@ impl Model {
             kept.into_iter().map(|i| edges[i]).collect::<Vec<Edge>>()
         };
         let points = chosen(POINTS);
-        if points.len() < FEWEST_POINTS {
+        if points.len() < MIN_POINTS {
             return Err(TooFewEdges { found: points.len() });
         }
         let weights = independent_weights(&points);

@@ -7,7 +7,7 @@
 //! and removing others leaves it as it is.
 use crate::affine::Affine;
 use crate::edges::Edge;
-use crate::model::{FEWEST_POINTS, MOST_POINTS, Model, independent_weights};
+use crate::model::{MAX_POINTS, MIN_POINTS, Model, independent_weights};
 use koel_kernels::vision::direction::direction;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -241,8 +241,8 @@ impl<'a> Reader<'a> {
         if to_image.inverse().is_none() {
             return Err(self.damaged("before this, a map that can be undone"));
         }
-        let (points, contour) = (self.edges(MOST_POINTS.0)?, self.edges(MOST_POINTS.1)?);
-        if points.len() < FEWEST_POINTS || contour.is_empty() {
+        let (points, contour) = (self.edges(MAX_POINTS.0)?, self.edges(MAX_POINTS.1)?);
+        if points.len() < MIN_POINTS || contour.is_empty() {
             return Err(self.damaged("before this, points enough for a model"));
         }
         let weights = independent_weights(&points);

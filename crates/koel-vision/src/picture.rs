@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub const LONGEST_SIDE: u32 = 16_384;
 /// The most memory that decoding may take, bytes: 16,384 x 16,384 pixels are refused in colour,
 /// scans are not.
-const MOST_MEMORY: u64 = 1 << 30;
+const MAX_MEMORY: u64 = 1 << 30;
 
 /// Luminance, row by row, 0 (black) to 255 (white).
 #[derive(Clone, Debug, PartialEq)]
@@ -163,11 +163,11 @@ pub fn read(path: &Path) -> Result<Picture, ReadError> {
         other => decode(other),
     })?;
     let (width, height) = decoder.dimensions();
-    if width.max(height) > LONGEST_SIDE || decoder.total_bytes() > MOST_MEMORY {
+    if width.max(height) > LONGEST_SIDE || decoder.total_bytes() > MAX_MEMORY {
         return Err(ReadError::TooLarge { path: at(), width, height });
     }
     let mut limits = Limits::no_limits();
-    limits.max_alloc = Some(2 * MOST_MEMORY);
+    limits.max_alloc = Some(2 * MAX_MEMORY);
     decoder.set_limits(limits).map_err(decode)?;
     let orientation = decoder.orientation().map_err(decode)?;
     let mut image = DynamicImage::from_decoder(decoder).map_err(decode)?;

@@ -10,7 +10,7 @@ use koel_kernels::vision::SceneIn;
 /// How far points that pairs are made of are apart, pixels.
 const APART: f32 = 5.0;
 /// No more of them are kept.
-const MOST_POINTS: usize = 8192;
+const MAX_POINTS: usize = 8192;
 
 /// An image that models are looked for in.
 pub struct Scene {
@@ -41,7 +41,7 @@ impl Scene {
     pub fn of(stream: &Stream, image: &Grey) -> koel::Result<Scene> {
         let (small, to_image) = working_size(image);
         let edges = DeviceEdges::find(stream, &small)?;
-        let (points, point_words) = edges.spread(stream, APART, MOST_POINTS)?;
+        let (points, point_words) = edges.spread(stream, APART, MAX_POINTS)?;
         let maps = Maps::of(stream, &edges)?;
         Ok(Scene {
             width: image.width,

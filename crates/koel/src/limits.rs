@@ -138,10 +138,10 @@ fn random_sector_reads(
     reads: u32,
     runs: usize,
 ) -> Result<RandomReads> {
-    const MOST: usize = 1 << 31;
+    const MAX_SECTORS: usize = 1 << 31;
     let n = table_bytes.div_ceil(SECTOR).max(1);
-    if n > MOST {
-        return Err(Error::TooMany { what: "32-byte sectors", n, max: MOST });
+    if n > MAX_SECTORS {
+        return Err(Error::TooMany { what: "32-byte sectors", n, max: MAX_SECTORS });
     }
     let (device, sectors) = (stream.device(), n as u32);
     let mut table = device.alloc::<u64>(n * 4)?;

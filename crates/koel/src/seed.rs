@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// Seeds that a build on a CPU tries, at most. By the last one the stash takes whatever has no
 /// place.
-pub const MOST_ATTEMPTS: u32 = 4;
+pub const MAX_ATTEMPTS: u32 = 4;
 
 /// Random bits, drawn once in a process: where nobody chose a seed, nobody can have chosen keys
 /// against it.
@@ -60,7 +60,7 @@ impl Seeds {
         let mut attempts = 1;
         loop {
             let (seed, most) =
-                (self.of(attempts), if attempts < MOST_ATTEMPTS { most } else { usize::MAX });
+                (self.of(attempts), if attempts < MAX_ATTEMPTS { most } else { usize::MAX });
             if let Some(built) = build(seed, most)? {
                 return Ok(Drawn { built, seed, attempts });
             }
@@ -94,6 +94,6 @@ mod tests {
         let drawn = seeds.build(5, |seed, most| Ok((seed == seeds.of(3)).then_some(most))).unwrap();
         assert_eq!((drawn.built, drawn.seed, drawn.attempts), (5, redrawn(3, 3), 3));
         let drawn = seeds.build(5, |_, most| Ok((most > 5).then_some(()))).unwrap();
-        assert_eq!(drawn.attempts, MOST_ATTEMPTS);
+        assert_eq!(drawn.attempts, MAX_ATTEMPTS);
     }
 }

@@ -141,7 +141,7 @@ fn slots_of_bucket<T: Changed>() -> usize {
 }
 
 /// The load of tables that have grown, at most.
-const MOST_GROWN_LOAD: f64 = 0.85;
+const MAX_GROWN_LOAD: f64 = 0.85;
 
 /// A batch, or a part of one.
 #[derive(Clone, Copy)]
@@ -413,7 +413,7 @@ impl<T: Changed> Updater<T> {
         })
     }
     fn grown_load(&self) -> f64 {
-        T::load(&self.options).min(MOST_GROWN_LOAD)
+        T::load(&self.options).min(MAX_GROWN_LOAD)
     }
     /// Builds the table again, with room for so many pairs.
     fn rebuild(&self, table: &mut T, stream: &Stream, pairs: usize) -> Result<()> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Output};
 
 /// Seconds after which tests that do not end are ended: a fault may make a loop endless.
-const MOST_SECONDS: &str = "600";
+const MAX_SECONDS: &str = "600";
 
 /// How the reason begins why tests that a signal ended have no verdict.
 pub const BY_SIGNAL: &str = "ended by signal ";
@@ -53,7 +53,7 @@ pub fn by_cargo(copy: &Path, build: &Path, tests: &[&str]) -> Ran {
         let log = log_of(&out);
         return Ok(Outcome::NoVerdict(errors_of_builds(&log).unwrap_or("the build failed".into())));
     }
-    let out = run("timeout", &[MOST_SECONDS, "cargo"], &[])?;
+    let out = run("timeout", &[MAX_SECONDS, "cargo"], &[])?;
     Ok(outcome(out.status, &log_of(&out)))
 }
 /// Runs a built program of tests in the folder of its package, with a fault switched on or none.
@@ -62,7 +62,7 @@ pub fn program(file: &Path, package: &Path, names: &[&str], fault: Option<u32>) 
     let say = |e: std::io::Error| format!("timeout {}: {e}", file.display());
     let (from, to) = std::io::pipe().map_err(say)?;
     let mut command = Command::new("timeout");
-    command.arg(MOST_SECONDS).arg(file).arg("--nocapture").args(names).current_dir(package);
+    command.arg(MAX_SECONDS).arg(file).arg("--nocapture").args(names).current_dir(package);
     command.env("CARGO_MANIFEST_DIR", package).env_remove(super::switch::VARIABLE);
     command.envs(fault.map(|number| (super::switch::VARIABLE, number.to_string())));
     command.stdout(to.try_clone().map_err(say)?).stderr(to);
@@ -109,7 +109,7 @@ fn outcome(status: ExitStatus, log: &str) -> Outcome {
         return if tests_run(log) == 0 { Outcome::NoVerdict(nothing) } else { Outcome::Passed };
     }
     if status.code() == Some(124) {
-        return Outcome::Failed(format!("did not end in {MOST_SECONDS} seconds"));
+        return Outcome::Failed(format!("did not end in {MAX_SECONDS} seconds"));
     }
     // What dies of a signal, as of a stack that is too small, has told nothing.
     let signal = status.signal().or(status.code().filter(|c| *c > 128).map(|c| c - 128));

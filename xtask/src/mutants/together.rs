@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// So often a build that fails is tried again without the faults that it fails of.
-const MOST_BUILDS: usize = 8;
+const MAX_BUILDS: usize = 8;
 
 /// Programs of tests with the faults inside, and the faults that are not.
 pub struct Together<'a> {
@@ -46,7 +46,7 @@ impl<'a> Together<'a> {
         }
         let (packages, targets) = arguments_for(&tests);
         let mut built = None;
-        for _ in 0..MOST_BUILDS {
+        for _ in 0..MAX_BUILDS {
             let texts = sources.texts()?;
             super::copy_sources(root, copy, &texts.files)?;
             let out = Built::of(copy, build, &[&packages[..], &targets].concat())?;
@@ -61,7 +61,7 @@ impl<'a> Together<'a> {
             println!("the build of all faults failed: {} of them are planted alone", blamed.len());
             sources.alone.extend(blamed);
         }
-        let failed = || format!("the build of all faults failed {MOST_BUILDS} times");
+        let failed = || format!("the build of all faults failed {MAX_BUILDS} times");
         let (built, files) = built.ok_or_else(failed)?;
         let original = |file: String| Ok((file.clone(), super::read(&root.join(file))?));
         let originals = files.into_keys().map(original).collect::<Result<_, String>>()?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The most random keys: as many others are left to be absent.
-pub const MOST_RANDOM: usize = 1 << 31;
+pub const MAX_RANDOM: usize = 1 << 31;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -310,7 +310,7 @@ impl Args {
 fn key_count(text: &str) -> Result<usize, String> {
     let n = text.parse::<usize>().map_err(|_| "expected a whole number".to_string())?;
     let count = if n < 48 { 1 << n } else { n };
-    match count <= MOST_RANDOM {
+    match count <= MAX_RANDOM {
         true => Ok(count),
         false => Err(format!(
             "{count} keys: at most 2^31, so that as many 32-bit keys are left that are absent"

@@ -1,6 +1,6 @@
 //! The keys that go into the tables, and those that are looked up: the same for a seed, on every
 //! machine.
-use super::args::{MOST_RANDOM, Op, Source};
+use super::args::{MAX_RANDOM, Op, Source};
 use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
 use crate::intersect::load;
@@ -225,7 +225,7 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
         .filter(|&key| seen.insert(key))
         .collect::<Vec<u32>>();
     let dropped = words.len() - keys.len();
-    if keys.len() > MOST_RANDOM {
+    if keys.len() > MAX_RANDOM {
         return Err(in_file(format!("{} distinct keys: at most 2^31", keys.len())));
     }
     let others = Permutation::new(1 << 32, seed ^ 0x5EED_0004);

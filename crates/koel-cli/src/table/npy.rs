@@ -10,7 +10,7 @@ use std::io::{self, Read};
 /// How a file begins.
 const MAGIC: [u8; 6] = *b"\x93NUMPY";
 /// Bytes of a header at most.
-const MOST_HEADER: u32 = 1 << 16;
+const MAX_HEADER: u32 = 1 << 16;
 
 /// The types of elements that are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,9 +94,9 @@ pub fn read_header(from: &mut impl Read, file_bytes: u64) -> Result<Header, NpyE
     }
     let length = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
     let begin = if wide { 12 } else { 10 } + u64::from(length);
-    if length > MOST_HEADER {
+    if length > MAX_HEADER {
         return fault(format!(
-            "byte 8: the header has {length} bytes, expected at most {MOST_HEADER}"
+            "byte 8: the header has {length} bytes, expected at most {MAX_HEADER}"
         ));
     }
     if file_bytes < begin {

@@ -17,7 +17,7 @@ use std::time::Instant;
 /// Queries that are looked up at a time.
 const PIECE: usize = 1 << 20;
 /// Values that are taken from a multimap at a time, unless a single key has more.
-const MOST_VALUES: u64 = 1 << 22;
+const MAX_VALUES: u64 = 1 << 22;
 
 /// Runs `koel query`.
 pub fn run_query(global: &Global, args: QueryArgs) -> Outcome {
@@ -249,7 +249,7 @@ fn all_values<K: Key, V: Value>(
         let mut values = 0;
         let more = counts[first + 1..].iter().take_while(|&&count| {
             values += u64::from(count);
-            u64::from(counts[first]) + values <= MOST_VALUES
+            u64::from(counts[first]) + values <= MAX_VALUES
         });
         let part = first..first + 1 + more.count();
         let found = map.retrieve(&keys[part.clone()])?;

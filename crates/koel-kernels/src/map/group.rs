@@ -28,7 +28,7 @@ const BATCH: usize = 4;
 /// How many times so many a thread has, at most.
 const BATCHES: usize = 5;
 /// Pairs that a partition has room for, at most.
-pub const MOST: u32 = THREADS * (BATCH * BATCHES) as u32;
+pub const MAX_PAIRS: u32 = THREADS * (BATCH * BATCHES) as u32;
 
 /// Lanes that put a short bin in order, a pair each.
 const TEAM: u32 = 8;
@@ -38,12 +38,12 @@ const OF_LANE: usize = 4;
 /// Bins of more pairs are ordered by all threads of a block.
 const LONG: u32 = 32 * OF_LANE as u32;
 /// They are so many at most.
-const MOST_LONG: u32 = MOST / LONG;
+const MAX_LONG: u32 = MAX_PAIRS / LONG;
 /// Pairs of such a bin that a thread holds at a time.
 const HELD: usize = 5;
 /// Keys of a long bin that is ordered, at most: where there are more, pairs are sorted. Distinct
 /// hashes give no bin so many.
-const MOST_KEYS: u32 = 32;
+const MAX_KEYS: u32 = 32;
 
 /// Bins come by so many: half of what a block sums at a time, two in a word, four words a thread.
 const BINS: u32 = 4 * THREADS;
@@ -64,10 +64,10 @@ const fn rows(room: u32) -> u32 {
     room.div_ceil(32)
 }
 // A lane of a warp for each row of its stretch.
-const _: () = assert!(rows(MOST).div_ceil(THREADS / 32) <= 32);
+const _: () = assert!(rows(MAX_PAIRS).div_ceil(THREADS / 32) <= 32);
 /// Bytes of shared memory, with mixed keys and values of so many bytes together.
 pub const fn shared_bytes(room: u32, pair_bytes: u32) -> u32 {
-    let words = bins(room) / 32 + rows(room) + MOST_LONG + 1 + 32;
+    let words = bins(room) / 32 + rows(room) + MAX_LONG + 1 + 32;
     places(room) * pair_bytes + bins(room) * 2 + (SPARE + words) * 4
 }
 /// Whether the passes have left all pairs in their bins: the ambiguous key is not among them, and
@@ -291,7 +291,7 @@ impl<L: Layout> Near<L> {
     #[inline(always)]
     fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> bool {
         let mut keys = 0;
-        while begin < end && keys < MOST_KEYS && end - begin <= THREADS * HELD as u32 {
+        while begin < end && keys < MAX_KEYS && end - begin <= THREADS * HELD as u32 {
             if keys != 0 && t.id() == 0 {
                 self.begin_group(begin);
             }
@@ -343,7 +343,7 @@ pub struct Ungrouped {
     pub build_state: In<u32>,
     /// How many bins there are.
     pub partitions: u32,
-    /// Places of a bin, [`MOST`] at most.
+    /// Places of a bin, [`MAX_PAIRS`] at most.
     pub room: u32,
     /// Keys were mixed with it.
     pub seed: u32,
@@ -370,7 +370,8 @@ pub struct GroupsOut<L: Layout> {
 /// bring all pairs to their bins, or keys are too alike, `groups[1]` is 1, and the rest means
 /// nothing. One block a partition.
 #[kernel(
-    image = GROUPS, threads = 256, min_blocks = 3, shared = shared_bytes(from.room, pair_bytes::<L>()),
+    image = GROUPS, threads = 256, min_blocks = 3,
+    shared = shared_bytes(from.room, pair_bytes::<L>()),
     for L in [Narrow { min_blocks = 4 }, Wide<u32, u64>, Wide<u64, u32>, Wide<u64, u64>]
 )]
 pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
@@ -392,7 +393,7 @@ pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
     let values_here = shared.array::<L::Value>(places(room));
     let (marks, group_firsts) = (shared.array::<u32>(bins / 32), shared.array::<u32>(rows(room)));
     // Long bins, and how many.
-    let (long, listed) = (shared.array::<u32>(MOST_LONG), shared.array::<u32>(1));
+    let (long, listed) = (shared.array::<u32>(MAX_LONG), shared.array::<u32>(1));
     let sums = shared.array::<u32>(32);
     let mut i = t.id();
     while i < (bins / 2 + SPARE) / 4 {

@@ -90,7 +90,7 @@ pub mod state {
     /// there.
     pub const STRETCHES: u32 = 32;
     /// Words in all.
-    pub const WORDS: usize = STRETCHES as usize + super::stamps::MOST_STAMPS as usize;
+    pub const WORDS: usize = STRETCHES as usize + super::stamps::MAX_STAMPS as usize;
 }
 
 /// A filter behind the table of contested keys has 2^this bits: one that is cleared tells that

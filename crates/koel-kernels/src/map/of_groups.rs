@@ -5,9 +5,7 @@
 //! consists of a whole number of those, because both go by the same hash: so a block brings the
 //! groups of a few partitions together, and builds from what it has just written. Nothing is parted
 //! again.
-use super::build::{
-    MOST_IN_LOOPS, THREADS, Target, build_in_loops, clear, in_shared, shared_bytes,
-};
+use super::build::{MAX_IN_LOOPS, THREADS, Target, build_in_loops, clear, in_shared, shared_bytes};
 use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::records::{Placed, Records, indexed};
 use super::state;
@@ -139,7 +137,8 @@ impl<K: Number> Bringing<K> {
 /// Brings the groups of `ordered.each` partitions together, and builds partition `t.block()` of the
 /// table of their keys. No key is ambiguous.
 #[kernel(
-    image = GROUPS, threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list),
+    image = GROUPS, threads = 256, min_blocks = 4,
+    shared = shared_bytes(shape.buckets, to.source.list),
     for L in [Narrow, Wide<u64, u32>]
 )]
 pub fn map_of_groups<L: Layout<Value = u32>>(
@@ -161,7 +160,7 @@ pub fn map_of_groups<L: Layout<Value = u32>>(
     if t.global_id() == 0 {
         groups.end();
     }
-    if end - first > MOST_IN_LOOPS {
+    if end - first > MAX_IN_LOOPS {
         // All of the block leave.
         if t.id() == 0 {
             to.build_state.fetch_add(state::FAILED, 1);

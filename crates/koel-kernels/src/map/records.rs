@@ -9,8 +9,8 @@
 //!   the cache holds. So it is always known which of two equal keys stays.
 use super::layout::{EMPTY, Layout, Narrow, Number, Wide};
 use super::rank;
-use super::stamps::{MOST_STAMPS, Stamps, hash_in, with_hash};
-use crate::table::bins::MOST_OVERFLOW;
+use super::stamps::{MAX_STAMPS, Stamps, hash_in, with_hash};
+use crate::table::bins::MAX_OVERFLOW;
 use core::marker::PhantomData;
 use koel_simt::{In, U64x2};
 
@@ -191,7 +191,7 @@ impl Recorded for Narrow {
 /// Bits of a wide record for the number of the pair.
 const NUMBER: u32 = 22;
 const _: () = assert!(
-    super::build::MOST + 2 * MOST_OVERFLOW <= 1 << NUMBER && MOST_STAMPS <= 1 << (32 - NUMBER)
+    super::build::MAX_PAIRS + 2 * MAX_OVERFLOW <= 1 << NUMBER && MAX_STAMPS <= 1 << (32 - NUMBER)
 );
 impl Recorded for Wide<u64, u64> {
     #[inline(always)]

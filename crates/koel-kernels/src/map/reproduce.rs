@@ -63,9 +63,9 @@ pub const THREADS: u32 = 512;
 /// Buckets of a thread at most.
 const ROUNDS: usize = 4;
 /// Buckets of a partition at most.
-pub const MOST_BUCKETS: u32 = THREADS * ROUNDS as u32;
+pub const MAX_BUCKETS: u32 = THREADS * ROUNDS as u32;
 /// Pairs of a partition in the stash at most: more slots no stash of a kernel has.
-pub const MOST_STASHED: u32 = 1 << stash::MOST_BITS;
+pub const MAX_STASHED: u32 = 1 << stash::MAX_BITS;
 /// Who is refused at this level is homeless.
 pub const LAST_LEVEL: u64 = 15;
 
@@ -74,7 +74,7 @@ const NUMBER_BITS: u32 = 27;
 const LEVEL: u32 = NUMBER_BITS + 32;
 const MADE: u64 = 1 << 63;
 const _: () =
-    assert!(LAST_LEVEL << LEVEL < MADE && MOST_BUCKETS * 4 + MOST_STASHED <= 1 << NUMBER_BITS);
+    assert!(LAST_LEVEL << LEVEL < MADE && MAX_BUCKETS * 4 + MAX_STASHED <= 1 << NUMBER_BITS);
 /// The word of a place that nobody has proposed to: less than every proposal.
 pub const NOBODY: u64 = 0;
 
@@ -196,10 +196,14 @@ pub const fn unstashed_words<L: Layout>(bits: u32) -> usize {
     (L::SLOT_WORDS + 1) << bits
 }
 
-/// Empties a stash that holds something: its pairs are in `unstashed` then ([`unstashed_words`]), and
+/// Empties a stash that holds something: its pairs are in `unstashed` then ([`unstashed_words`]),
+/// and
 /// `lists` has the slot of one of each partition, or all ones as before. A thread for each slot, or
 /// fewer.
-#[kernel(threads = 512, starts_early, for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }])]
+#[kernel(
+    threads = 512, starts_early,
+    for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }]
+)]
 pub fn map_unstash<L: Layout>(
     t: Thread,
     shape: Shape,

@@ -20,7 +20,7 @@ const THREADS: u32 = 256;
 /// Keys of a thread that are on their way at a time.
 const BATCH: usize = 4;
 /// Pairs of a block of the pass, at most.
-pub const MOST_TILE: u32 = 4096;
+pub const MAX_TILE: u32 = 4096;
 
 /// The keys of small inputs: a kernel's argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
@@ -142,7 +142,8 @@ impl Tile {
 #[kernel(
     threads = 256, min_blocks = 4, shared = pass_bytes(tile, out.bins.count), starts_early,
     for L in [
-        Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
+        Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
+        Wide<u64, u64> { image = MAP_WIDE }
     ]
 )]
 pub fn map_records<L: Layout>(
@@ -232,10 +233,11 @@ pub fn map_records<L: Layout>(
     }
 }
 
-/// Builds partition `t.block()` from records, as [`map_build`](fn@super::build::map_build) does from
-/// pairs.
+/// Builds partition `t.block()` from records, as [`map_build`](fn@super::build::map_build) does
+/// from pairs.
 #[kernel(
-    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list), starts_early,
+    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list),
+    starts_early,
     for L in [
     Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
     Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }

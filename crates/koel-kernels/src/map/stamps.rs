@@ -3,7 +3,7 @@ use super::layout::Layout;
 use crate::hash::mulhi;
 
 /// Different stamps, at most.
-pub const MOST_STAMPS: u32 = 1 << 10;
+pub const MAX_STAMPS: u32 = 1 << 10;
 
 /// How stamps replace the high bits of a hash: a kernel's argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]

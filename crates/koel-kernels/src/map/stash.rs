@@ -4,16 +4,16 @@
 //! Where a search begins follows from all bits of the mixed key: keys that share both their buckets
 //! have one hash, and would share one chain of probes if it followed from that. Keys can still be
 //! chosen so that they share it, if the seed is known. So a build gives up where a pair is not
-//! placed within [`MOST_PROBES`], and draws another seed.
+//! placed within [`MAX_PROBES`], and draws another seed.
 use super::layout::{EMPTY, Layout, Number};
 use koel_simt::{Buf, In, Thread};
 
 /// A stash has 2^this slots at most.
-pub const MOST_BITS: u32 = 20;
+pub const MAX_BITS: u32 = 20;
 
 /// Slots that a build looks at for a pair, at most. At a load of 0.5 no chain of a stash of 2^20
 /// slots is longer, if keys were not chosen.
-pub const MOST_PROBES: u32 = 128;
+pub const MAX_PROBES: u32 = 128;
 
 /// 32 bits of a mixed key, which spread keys of one hash too.
 #[inline(always)]
@@ -46,10 +46,10 @@ pub fn clear(t: Thread, threads: u32, stash: Buf<u64>, words: u32) {
 pub fn insert<L: Layout>(stash: Buf<u64>, bits: u32, pair: L::Pair) -> bool {
     insert_within::<L>(stash, bits, !0, pair)
 }
-/// As [`insert`], from a build. False if there is no room within [`MOST_PROBES`] slots.
+/// As [`insert`], from a build. False if there is no room within [`MAX_PROBES`] slots.
 #[inline(always)]
 pub fn insert_near<L: Layout>(stash: Buf<u64>, bits: u32, pair: L::Pair) -> bool {
-    insert_within::<L>(stash, bits, MOST_PROBES - 1, pair)
+    insert_within::<L>(stash, bits, MAX_PROBES - 1, pair)
 }
 #[inline(always)]
 fn insert_within<L: Layout>(stash: Buf<u64>, bits: u32, most: u32, pair: L::Pair) -> bool {

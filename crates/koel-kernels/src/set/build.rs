@@ -553,7 +553,8 @@ impl<K: Member> Near<K> {
 /// has eight keys on their way at a time, or as many bytes.
 #[kernel(
     image = SET, threads = 256, min_blocks = 4,
-    shared = shared_bytes(arrived.shape.buckets, arrived.source.list, size_of::<K>() as u32), starts_early,
+    shared = shared_bytes(arrived.shape.buckets, arrived.source.list, size_of::<K>() as u32),
+    starts_early,
     for K in [u32 { BATCH = 8 }, u64 { BATCH = 4 }]
 )]
 pub fn set_build<K: Member, const BATCH: usize>(

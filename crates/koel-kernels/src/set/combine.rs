@@ -84,7 +84,8 @@ fn slot_of<K: Member>(table: Near<K>, list: u32, key: K) -> Option<u32> {
 /// the first.
 #[kernel(
     image = SET_COMBINE, threads = 256, min_blocks = 4,
-    shared = combine_bytes(first.shape.buckets, first.source.list, size_of::<K>() as u32), starts_early,
+    shared = combine_bytes(first.shape.buckets, first.source.list, size_of::<K>() as u32),
+    starts_early,
     for K in [u32 { BATCH = 8 }, u64 { BATCH = 4 }]
 )]
 pub fn set_combine<K: Member, const BATCH: usize>(
@@ -197,7 +198,8 @@ pub struct Combined<K: Member> {
 /// something failed, does everything again, see the module. At most as many blocks as can be
 /// resident at once.
 #[kernel(
-    image = SET_COMBINE, threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early, for K in [u32, u64]
+    image = SET_COMBINE, threads = 256, min_blocks = 2, shared = SUMS * 4, starts_early,
+    for K in [u32, u64]
 )]
 pub fn set_combined<K: Member>(t: Thread, ending: Ending, of: Combined<K>, to: KeysOut<K>) {
     let Combined { inputs, spare, cursors, valid, states } = of;

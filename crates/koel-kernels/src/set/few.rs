@@ -69,7 +69,8 @@ impl<K: Member> Bucketed for OfSet<K> {
 /// given, and leaves: [`map_update_few`](fn@crate::map::few::map_update_few). The values of the
 /// batch are not read.
 #[kernel(
-    image = SET_UPDATE, threads = 256, min_blocks = 4, shared = shared_bytes(few, size_of::<K>() as u32), starts_early,
+    image = SET_UPDATE, threads = 256, min_blocks = 4,
+    shared = shared_bytes(few, size_of::<K>() as u32), starts_early,
     for K in [u32, u64]
 )]
 pub fn set_update_few<K: Member>(

@@ -224,8 +224,8 @@ fn from_groups<K: Member, const THREADS: usize, const ITEMS: usize, const BINS: 
     )
 }
 
-/// The input into at most 256 bins: groups of partitions, or partitions. Empties the stash, if there
-/// is one.
+/// The input into at most 256 bins: groups of partitions, or partitions. Empties the stash, if
+/// there is one.
 #[kernel(
     image = SET, threads = 384, min_blocks = 2, shared = FEW_BINS.shared::<K>(),
     starts_early, local_arrays, ITEMS = FEW_BINS.items::<K>() as usize, for K in [u32, u64]

@@ -404,7 +404,8 @@ const _: () = assert!(THREADS == 512);
 #[kernel(
     image = SET_UPDATE, threads = 512, min_blocks = 2, starts_early,
     shared = shared_bytes(
-        table.shape.buckets, applying.entries, applying.operation == operation::EACH, size_of::<K>() as u32
+        table.shape.buckets, applying.entries, applying.operation == operation::EACH,
+        size_of::<K>() as u32
     ),
     for K in [u32, u64]
 )]
@@ -437,7 +438,8 @@ pub fn set_update<K: Member>(
 #[kernel(
     image = SET_UPDATE, threads = 512, min_blocks = 2, starts_early,
     shared = shared_bytes(
-        table.shape.buckets, applying.entries, applying.operation == operation::EACH, size_of::<K>() as u32
+        table.shape.buckets, applying.entries, applying.operation == operation::EACH,
+        size_of::<K>() as u32
     ),
     for K in [u32, u64]
 )]

@@ -14,7 +14,7 @@ use koel_simt::{Buf, In, Thread, kernel};
 pub const BINS: u32 = 48 * 8;
 const FIRST_BIN: u32 = (127 - 24) << 3;
 /// The most that a point may stand for, in medians: outliers lie alone.
-const MOST_MEDIANS: f32 = 8.0;
+const MAX_MEDIANS: f32 = 8.0;
 
 /// For each cell of its cloud's area level: its surface and its points, side by side as `f32`.
 #[kernel(image = SPATIAL, threads = 64, independent, native_v3)]
@@ -121,7 +121,7 @@ pub fn spatial_cap_area(t: Thread, histogram: In<u32>, state: Buf<u32>) {
     let here = histogram.get(i);
     if here != 0 && before <= all / 2 && all / 2 < before + here {
         let median = f32::from_bits((FIRST_BIN + bin) << 20 | 1 << 19);
-        state.store(state::AREA_CAP + cloud, (MOST_MEDIANS * median).to_bits());
+        state.store(state::AREA_CAP + cloud, (MAX_MEDIANS * median).to_bits());
     }
 }
 

@@ -10,9 +10,9 @@ use koel_simt::{Buf, In, Thread, kernel, unroll};
 /// The coarsest level whose neighbours are asked.
 const LAST_LEVEL: u32 = 2;
 /// Normals that agree less than this are no answer.
-const LEAST_COHERENCE: f32 = 0.6;
+const MIN_COHERENCE: f32 = 0.6;
 /// A support of less than this share of what a plane would give is thin: 9 cells at the level.
-const LEAST_SUPPORT: f32 = 0.15 * 9.0;
+const MIN_SUPPORT: f32 = 0.15 * 9.0;
 
 /// The signed distance of a point from a surface, as its neighbours see it.
 #[derive(Clone, Copy)]
@@ -95,7 +95,7 @@ fn distance_across_hole(surfaces: Surfaces, cloud: u32, x: [f32; 3]) -> Option<f
         level += 1;
         if points_around(surfaces, cloud, x, level) != 0 {
             let e = estimate(surfaces, cloud, x, level, 2, 1.5)?;
-            return if e.coherence >= LEAST_COHERENCE { Some(e.round) } else { None };
+            return if e.coherence >= MIN_COHERENCE { Some(e.round) } else { None };
         }
     }
     None
@@ -131,7 +131,7 @@ pub fn distance_nearby(
         };
         let support = around as f32 * (area / points as f32) / (1u32 << (2 * level)) as f32;
         let flat = e.nearest > 1.5 && e.distance.abs() < 0.35 * e.nearest;
-        if e.coherence >= LEAST_COHERENCE && !flat && support >= LEAST_SUPPORT {
+        if e.coherence >= MIN_COHERENCE && !flat && support >= MIN_SUPPORT {
             return Ok(e.distance);
         }
         return Err(e.nearest);

@@ -17,7 +17,7 @@ use koel_simt::{Buf, In, Thread, kernel};
 const UNIT: f32 = 4_294_967_296.0;
 /// No part adds more (some 5,000 times around): all of them, 8 a level, stay below 2^[`SUM_BITS`]
 /// units.
-const MOST_OF_PART: f32 = 65_536.0;
+const MAX_OF_PART: f32 = 65_536.0;
 /// Bits of a sum with its sign; above them it counts the parts that it has.
 const SUM_BITS: u32 = 57;
 const FOUR_PI: f32 = 4.0 * core::f32::consts::PI;
@@ -56,7 +56,7 @@ pub fn solid_angle(
             let flux = v[0] * d.normal[0] + v[1] * d.normal[1] + v[2] * d.normal[2];
             sum += flux / (r2 * sqrt(r2));
         });
-        all += (sum.clamp(-MOST_OF_PART, MOST_OF_PART) * UNIT) as i64;
+        all += (sum.clamp(-MAX_OF_PART, MAX_OF_PART) * UNIT) as i64;
     }
     all
 }

@@ -4,7 +4,7 @@ use crate::partition::{ELSEWHERE, NOWHERE, fits};
 use koel_simt::{Buf, In, Word};
 
 /// Pairs that an overflow area has room for, at most.
-pub const MOST_OVERFLOW: u32 = 1 << 20;
+pub const MAX_OVERFLOW: u32 = 1 << 20;
 /// Where a pass puts pairs: a kernel's argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
@@ -13,8 +13,8 @@ pub struct Bins {
     pub count: u32,
     /// Places of a bin: even.
     pub room: u32,
-    /// Pairs of a tile from which on a bin is [crowded](crate::partition::Crowd::limit); all ones: copies are not
-    /// dropped.
+    /// Pairs of a tile from which on a bin is [crowded](crate::partition::Crowd::limit); all ones:
+    /// copies are not dropped.
     pub crowd: u32,
     /// Pairs that an overflow area has room for. There is one for each pass, the second behind the
     /// first.

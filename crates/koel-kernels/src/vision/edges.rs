@@ -44,13 +44,13 @@ const FLATTEST: f32 = 0.01;
 /// Nothing is looked for this close to the border.
 pub const MARGIN: u32 = 3;
 /// No smaller side has edges.
-pub const LEAST_SIDE: u32 = 8;
+pub const MIN_SIDE: u32 = 8;
 /// Bins of the noise, 16 to the grey level.
 pub const NOISE_BINS: u32 = 4096;
 /// Magnitudes are summed in units of 1/4096 grey level a pixel, up to 256: a window of 41 x 41 fits
 /// 32 bits.
 const UNIT: f32 = 4096.0;
-const MOST: u32 = 1 << 20;
+const MAX_UNITS: u32 = 1 << 20;
 /// No edge.
 pub const NONE: u32 = u32::MAX;
 
@@ -79,7 +79,7 @@ pub fn magnitude((gx, gy): (f32, f32)) -> f32 {
 #[inline(always)]
 pub fn summand(magnitude: f32) -> u32 {
     let units = (magnitude * UNIT) as u32;
-    if units < MOST { units } else { MOST }
+    if units < MAX_UNITS { units } else { MAX_UNITS }
 }
 /// The mean of so many summands.
 #[inline(always)]

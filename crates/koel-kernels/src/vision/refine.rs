@@ -14,7 +14,7 @@ pub const FAR: u8 = 255;
 /// What a point that falls outside the scene adds to a score, in sixteenths.
 pub const OUTSIDE: i32 = -15;
 /// Fewer pairs than this determine nothing.
-const FEWEST_PAIRS: u32 = 8;
+const MIN_PAIRS: u32 = 8;
 /// A determinant of the linear part outside this range, or a ratio of its singular values `s` with
 /// `s + 1/s` above twice `STRETCH`, ends the refinement: the model would collapse or explode.
 const DETERMINANTS: (f32, f32) = (0.1, 3.5);
@@ -245,7 +245,7 @@ pub fn vision_step(
         unroll::<6>(|k| set(BEST + k as u32, m[k].to_bits()));
         set(BEST_SCORE, score.to_bits());
     }
-    let mut goes_on = last == 0 && pairs >= FEWEST_PAIRS;
+    let mut goes_on = last == 0 && pairs >= MIN_PAIRS;
     if goes_on {
         // Unknowns: the change of a, b, x0, then of c, d, y0. Moments of (px, py, 1) with itself:
         // xx xy x / yy y / 1.

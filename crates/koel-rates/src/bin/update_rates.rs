@@ -17,7 +17,7 @@ use koel_rates::{RUNS, print_provenance, size};
 use rayon::prelude::*;
 
 /// Load that batches lead to at most.
-const MOST_LOAD: f64 = 0.9;
+const MAX_LOAD: f64 = 0.9;
 
 fn main() -> Result<()> {
     let (mut sizes, mut batches, mut loads, mut bits) =
@@ -221,7 +221,7 @@ impl<U: Updated> Bench<'_, U> {
 fn rates<U: Updated>(stream: &Stream, n: usize, batch: usize, load: f64) -> Result<()> {
     let device = stream.device();
     // A table that would have to grow refuses operations: `enqueue` leaves that to its caller.
-    let room = (n as f64 * (MOST_LOAD / load - 1.0)) as usize;
+    let room = (n as f64 * (MAX_LOAD / load - 1.0)) as usize;
     if batch > room {
         let expected = format!("at most {room}, for {n} pairs at load {load}");
         return Err(Error::Setting { field: "batch", found: batch.to_string(), expected });

@@ -3,7 +3,7 @@
 use super::block::{Block, Resident, Rng, Shared, Step};
 use super::fault::{Fault, FaultKind};
 use super::launch::{ArrayArg, Backend, DeviceArg, KernelBody, KernelSpec};
-use super::shadow::{GlobalShadow, MOST_BLOCKS};
+use super::shadow::{GlobalShadow, MAX_BLOCKS};
 use super::stacks::Stacks;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -202,9 +202,9 @@ impl Backend for Exec {
         args: &[DeviceArg],
         body: KernelBody<'_>,
     ) -> Result<(), Fault> {
-        if !(1..=1024).contains(&spec.threads) || shared > crate::MAX_SHARED || grid > MOST_BLOCKS {
+        if !(1..=1024).contains(&spec.threads) || shared > crate::MAX_SHARED || grid > MAX_BLOCKS {
             let message = format!(
-                "{grid} blocks of {} threads with {shared} bytes of shared memory; at most {MOST_BLOCKS}, 1024 and {} can be had",
+                "{grid} blocks of {} threads with {shared} bytes of shared memory; at most {MAX_BLOCKS}, 1024 and {} can be had",
                 spec.threads,
                 crate::MAX_SHARED
             );

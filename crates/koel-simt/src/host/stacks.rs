@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 /// So many are lent at a time; further launches wait. Each is two memory mappings, of which Linux
 /// gives a process 65,530.
-const MOST: usize = 1 << 14;
+const MAX_STACKS: usize = 1 << 14;
 /// Whether a stack is used again. AddressSanitizer, with which fuzz targets are built, would take
 /// what an earlier thread left there for live: coroutines end without returning from their first
 /// frame.
@@ -30,7 +30,7 @@ impl Stacks {
         let mut stacks = Vec::with_capacity(count);
         {
             let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-            while pool.lent != 0 && pool.lent + count > MOST {
+            while pool.lent != 0 && pool.lent + count > MAX_STACKS {
                 pool = RETURNED.wait(pool).unwrap_or_else(PoisonError::into_inner);
             }
             pool.lent += count;
@@ -40,7 +40,7 @@ impl Stacks {
                 stacks.push(pool.free.swap_remove(i).1);
             }
             // Those of another size make room.
-            let keep = MOST.saturating_sub(pool.lent);
+            let keep = MAX_STACKS.saturating_sub(pool.lent);
             pool.free.truncate(keep);
         }
         let mut lent = Stacks { bytes, count, stacks };

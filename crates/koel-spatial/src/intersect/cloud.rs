@@ -1,6 +1,6 @@
 //! Both clouds on the device, one after the other, each coordinate an array of its own.
 
-use super::{IntersectError, MOST_POINTS, Side};
+use super::{IntersectError, MAX_POINTS, Side};
 use crate::grid::Grid;
 use crate::key::Order;
 use crate::mesh::PointCloud;
@@ -146,7 +146,7 @@ fn check(cloud: Side, points: &PointCloud) -> Result<&[[f32; 3]], IntersectError
     if normals.len() != n {
         return Err(IntersectError::NormalCount { cloud, points: n, normals: normals.len() });
     }
-    if n > MOST_POINTS {
+    if n > MAX_POINTS {
         return Err(IntersectError::TooManyPoints { cloud, points: n });
     }
     Ok(normals)

@@ -68,7 +68,7 @@ use surface::SurfaceSums;
 use thiserror::Error;
 
 /// The most points of a cloud.
-pub const MOST_POINTS: usize = 1 << 24;
+pub const MAX_POINTS: usize = 1 << 24;
 
 /// Why clouds cannot be intersected.
 #[derive(Debug, Error)]
@@ -100,7 +100,7 @@ pub enum IntersectError {
         normals: usize,
     },
     /// Too many points.
-    #[error("cloud {cloud} has {points} points, expected at most {MOST_POINTS}")]
+    #[error("cloud {cloud} has {points} points, expected at most {MAX_POINTS}")]
     TooManyPoints {
         /// Which.
         cloud: Side,

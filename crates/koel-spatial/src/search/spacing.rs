@@ -7,7 +7,7 @@ use crate::grid::Bounds;
 /// Points that are looked at.
 const SAMPLES: usize = 32;
 /// Cells along the longest side at most, so that their numbers fit.
-const MOST_CELLS: f64 = (1 << 20) as f64;
+const MAX_CELLS: f64 = (1 << 20) as f64;
 
 /// The median, over a sample of the points, of the distance to the k-th nearest point (the point
 /// itself is the first); 1 where that says nothing. All coordinates are finite.
@@ -22,7 +22,7 @@ pub(super) fn cell_size(points: &[[f32; 3]], k: usize) -> f64 {
     let median = distances[distances.len() / 2];
     let distance =
         if median > 0.0 { median } else { distances.into_iter().find(|&d| d > 0.0).unwrap_or(1.0) };
-    distance.max(bounds.longest_side() / MOST_CELLS).max(f64::from(f32::MIN_POSITIVE))
+    distance.max(bounds.longest_side() / MAX_CELLS).max(f64::from(f32::MIN_POSITIVE))
 }
 
 fn distance_to_nth(points: &[[f32; 3]], from: [f32; 3], n: usize) -> f64 {

@@ -31,7 +31,7 @@ pub struct Hypothesis {
 }
 
 /// Hypotheses that go on to verification.
-const MOST: usize = 2000;
+const MAX_VOTED: usize = 2000;
 /// Scene bases looked up at once.
 const BATCH: usize = 64;
 
@@ -108,6 +108,6 @@ pub fn count(
         lookups += keys;
     }
     all.sort_by(|a, b| b.votes.total_cmp(&a.votes));
-    all.truncate(MOST);
+    all.truncate(MAX_VOTED);
     Ok((all, lookups))
 }

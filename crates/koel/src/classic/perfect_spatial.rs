@@ -103,7 +103,7 @@ impl restarts::Built for Built {
 
 impl PerfectSpatial {
     /// Entries of the offset table that an attempt allows, for each pair: more with every attempt.
-    const MOST_ENTRIES: usize = 4;
+    const MAX_ENTRIES: usize = 4;
     /// Entries that are allowed however few the pairs are.
     const FEW_ENTRIES: usize = 4096;
 
@@ -129,7 +129,7 @@ impl PerfectSpatial {
         let placed = device.install(|| {
             let all = || keys.par_iter().zip(&values).map(|(&k, &v)| pair(k, v));
             let some = all().filter(|&e| e != EMPTY).collect::<Vec<u64>>();
-            let most = Self::MOST_ENTRIES * (1 + attempt.number as usize) * n + Self::FEW_ENTRIES;
+            let most = Self::MAX_ENTRIES * (1 + attempt.number as usize) * n + Self::FEW_ENTRIES;
             (some.len() < n, self.search(domain, &some, most, attempt.seed))
         });
         let seconds = start.elapsed().as_secs_f64();
@@ -245,7 +245,7 @@ fn place(domain: Domain, pairs: &[u64], seed: u64) -> Option<Placed> {
 
 /// Offsets that an entry looks at before the build is given up. One that would do exists more
 /// often, but to find the few entries that need so many would take most of the time.
-const MOST_OFFSETS: usize = 2048;
+const MAX_OFFSETS: usize = 2048;
 
 /// An offset that brings all positions into free slots, which are taken thereby. Looks at offsets
 /// that bring the first position into a free slot, from word `start` of the bitmap on.
@@ -269,7 +269,7 @@ fn free_offset(
     };
     let give_back =
         |slot: u32| taken[slot as usize / 64].fetch_and(!(1u64 << (slot % 64)), Relaxed);
-    let mut left = MOST_OFFSETS;
+    let mut left = MAX_OFFSETS;
     for word in (start..taken.len()).chain(0..start) {
         let mut free = !taken[word].load(Relaxed);
         while free != 0 {

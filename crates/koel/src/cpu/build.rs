@@ -18,7 +18,7 @@ use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Evictions until a pair goes to the stash. Fewer in a partition where that has happened.
-const MOST_EVICTIONS: u32 = 512;
+const MAX_EVICTIONS: u32 = 512;
 
 /// What builds bins, one after the other. Its memory is kept from build to build.
 pub struct Builder<L: Layout> {
@@ -468,7 +468,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
         let most = self
             .failures
             .get(partition)
-            .map_or(MOST_EVICTIONS, |&failures| MOST_EVICTIONS >> failures);
+            .map_or(MAX_EVICTIONS, |&failures| MAX_EVICTIONS >> failures);
         for _ in 0..most {
             let bucket = heads::<L>(self.buckets, place);
             let here = (place - base) as u32;
@@ -506,7 +506,7 @@ impl<L: Layout, S: Simd> Filling<'_, L, S> {
     /// every slot is taken.
     #[cold]
     fn patience_ends(&mut self, partition: usize) {
-        const NONE: u8 = (MOST_EVICTIONS.ilog2() + 1) as u8;
+        const NONE: u8 = (MAX_EVICTIONS.ilog2() + 1) as u8;
         if self.failures.is_empty() {
             self.failures.resize(self.spare / self.shape.buckets as usize, 0);
         }

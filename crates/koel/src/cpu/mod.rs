@@ -43,7 +43,7 @@ pub use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
 /// 5, 2^24 pairs), at 640 KiB 10 % lower.
 const BIN_BYTES: u64 = 128 << 10;
 /// Bins of a build at most; those of the greatest tables are larger instead.
-const MOST_BINS: u32 = 4096;
+const MAX_BINS: u32 = 4096;
 /// Arrays larger than this are written past the cache: they would not stay there until they are
 /// read.
 const STREAM_BYTES: usize = 4 << 20;
@@ -164,7 +164,7 @@ pub fn build<L: Layout>(
 /// As few bins as fit the cache, of whole partitions.
 fn bins<L: Layout>(shape: Shape) -> Bins {
     let fit = (BIN_BYTES / (shape.buckets as u64 * 8 * L::WORDS as u64)).max(1).ilog2();
-    let most = shape.partitions.div_ceil(MOST_BINS).next_power_of_two().ilog2();
+    let most = shape.partitions.div_ceil(MAX_BINS).next_power_of_two().ilog2();
     let whole = shape.partitions.next_power_of_two().ilog2();
     Bins { shape, shift: fit.max(most).min(whole) }
 }

@@ -4,7 +4,7 @@ use super::simd::{behind_at, heads};
 use super::stash::Stash;
 use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Shape, with_class_bits};
 use koel_kernels::map::reproduce::{
-    MOST_STASHED, NOBODY, Places, first_proposal, number, overflowed, propose,
+    MAX_STASHED, NOBODY, Places, first_proposal, number, overflowed, propose,
 };
 use std::cell::Cell;
 
@@ -54,7 +54,7 @@ impl<L: Layout> Reproducer<L> {
             let (stashed, others) =
                 rest.split_at(rest.partition_point(|pair| partition_of(pair) == partition));
             rest = others;
-            if stashed.len() > MOST_STASHED as usize {
+            if stashed.len() > MAX_STASHED as usize {
                 // It stays as it was built.
                 stashed.iter().for_each(|&pair| stash.insert(pair));
                 continue;

@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Evictions until a pair goes to the stash.
-const MOST_EVICTIONS: u32 = 512;
+const MAX_EVICTIONS: u32 = 512;
 /// Fewer operations than this are done by the calling thread.
 const PARALLEL: usize = 4096;
 
@@ -427,7 +427,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             return;
         }
         let mut bucket = first;
-        for _ in 0..MOST_EVICTIONS.checked_shr(self.failures).unwrap_or(0) {
+        for _ in 0..MAX_EVICTIONS.checked_shr(self.failures).unwrap_or(0) {
             let other = |pair: L::Pair| shape.other(L::hash(L::key(pair)), bucket);
             let mut slots = Self::slots(bucket);
             let hit = slots.clone().find(|&slot| self.free(other(self.pairs[slot])).is_some());

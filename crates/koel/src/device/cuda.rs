@@ -114,7 +114,7 @@ impl CudaOptions {
 }
 
 /// The least compute capability that koel's kernels are made for: 7.5, any GPU since 2018.
-const LEAST_CAPABILITY: u32 = 75;
+const MIN_CAPABILITY: u32 = 75;
 /// So much memory is taken from the driver when a device is opened, and given back to its pool. The
 /// first allocation of a process makes the pool, which takes 8 ms on an H200: no matter of the
 /// first build.
@@ -153,7 +153,7 @@ impl Cuda {
         let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u32;
         let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)? as u32;
         let capability = major * 10 + minor;
-        if capability < LEAST_CAPABILITY {
+        if capability < MIN_CAPABILITY {
             return Err(Error::DeviceTooOld {
                 device: name,
                 found_major: major,

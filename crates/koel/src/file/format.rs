@@ -22,11 +22,11 @@ pub const VERSION: u32 = 1;
 /// Bytes of a header. The slots, behind it, can be used where they are mapped.
 pub const HEADER_BYTES: u64 = 4096;
 /// Pairs of a stash at most: as many as a GPU's has room for.
-pub const MOST_STASHED: u64 = 1 << stash::MOST_BITS;
+pub const MAX_STASHED: u64 = 1 << stash::MAX_BITS;
 /// Buckets of a partition at most.
-pub const MOST_BUCKETS: u32 = 1 << 16;
+pub const MAX_BUCKETS: u32 = 1 << 16;
 /// Pairs that a table was built of at most.
-const MOST_PAIRS: u64 = u32::MAX as u64 - (1 << 16);
+const MAX_PAIRS: u64 = u32::MAX as u64 - (1 << 16);
 
 // Slots are words of 64 bits in memory and little-endian in files.
 const _: () = assert!(
@@ -95,7 +95,7 @@ pub enum TableKind {
     Index128,
 }
 /// Sections behind the header, at most.
-const MOST_SECTIONS: usize = 5;
+const MAX_SECTIONS: usize = 5;
 impl TableKind {
     /// With the number of each in the format.
     const ALL: [(u32, TableKind); 7] = [
@@ -110,7 +110,7 @@ impl TableKind {
 
     /// The sections behind the header, in their order.
     pub(crate) fn sections(self) -> &'static [Section] {
-        const ALL: [Section; MOST_SECTIONS] =
+        const ALL: [Section; MAX_SECTIONS] =
             [Section::Slots, Section::Stash, Section::Keys, Section::Starts, Section::Values];
         match self {
             TableKind::Map | TableKind::Set => &ALL[..2],
@@ -287,7 +287,7 @@ pub struct Header {
     /// kinds.
     pub fingerprints: u64,
     /// XXH3-64 of each section, as `kind` has them.
-    pub checksums: [u64; MOST_SECTIONS],
+    pub checksums: [u64; MAX_SECTIONS],
 }
 
 /// Where the fields of a header are.
@@ -307,7 +307,7 @@ mod at {
     pub const SLOTS: usize = 64;
     pub const OF_SECTION: usize = 24;
     pub const STASH: usize = SLOTS + OF_SECTION;
-    pub const VALUES: usize = SLOTS + OF_SECTION * super::MOST_SECTIONS;
+    pub const VALUES: usize = SLOTS + OF_SECTION * super::MAX_SECTIONS;
     pub const FINGERPRINTS: usize = VALUES + 8;
     pub const RESERVED: usize = FINGERPRINTS + 8;
     pub const CHECKSUM: usize = 4088;

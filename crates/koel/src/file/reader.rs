@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 const PIECE: usize = 64 << 10;
 /// Steps that putting the pairs of a stash in may take: a tenth of a second. Keys that were not
 /// chosen to collide take one each.
-const MOST_STEPS: u64 = 1 << 26;
+const MAX_STEPS: u64 = 1 << 26;
 
 /// A table file whose header is sound.
 pub struct Reader<R> {
@@ -411,8 +411,8 @@ pub fn stash_of<L: Layout>(
             fault,
         });
     }
-    let stash = Stash::from_pairs_within(pairs, held, MOST_STEPS);
-    stash.ok_or(FileErrorKind::Collisions { pairs: n, limit: MOST_STEPS })
+    let stash = Stash::from_pairs_within(pairs, held, MAX_STEPS);
+    stash.ok_or(FileErrorKind::Collisions { pairs: n, limit: MAX_STEPS })
 }
 
 #[cfg(test)]

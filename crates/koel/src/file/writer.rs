@@ -1,6 +1,6 @@
 //! Writes table files: whole, or not at all.
 use super::filed::Contents;
-use super::format::{Checksum, HEADER_BYTES, Header, MOST_STASHED, Slotted, TableKind, Types};
+use super::format::{Checksum, HEADER_BYTES, Header, MAX_STASHED, Slotted, TableKind, Types};
 use super::reader::stash_of;
 use super::{FileError, FileErrorKind};
 use crate::cpu;
@@ -51,11 +51,11 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         let Contents { shape, seed, pairs, duplicates, stash, slots, values, fingerprints } =
             contents;
         let mut stashed = stash.iter().collect::<Vec<_>>();
-        if stashed.len() as u64 > MOST_STASHED {
+        if stashed.len() as u64 > MAX_STASHED {
             return Err(Error::TooMany {
                 what: "pairs in the stash",
                 n: stashed.len(),
-                max: MOST_STASHED as usize,
+                max: MAX_STASHED as usize,
             });
         }
         stashed.sort_unstable_by_key(|&pair| S::Pairs::key(pair));

@@ -15,7 +15,7 @@ use crate::map::{Key, Value};
 use crate::primitives::Scan;
 use crate::seed::Seeds;
 use koel_kernels::groups::{SAMPLE, SAMPLES, group_sample};
-use koel_kernels::map::group::{GroupsOut, MOST, THREADS, Ungrouped, map_group};
+use koel_kernels::map::group::{GroupsOut, MAX_PAIRS, THREADS, Ungrouped, map_group};
 use koel_kernels::map::join::MapLayout;
 use koel_kernels::map::layout::Layout;
 use koel_kernels::map::of_groups::map_bring_groups;
@@ -47,7 +47,7 @@ impl PartingSizes {
     pub const TUNED: PartingSizes =
         PartingSizes { least: 1 << 18, pairs: 3000, one_pass: 1024, groups: 256, keys: 1500 };
     /// Pairs of a partition, at least: of fewer, reading the bins would cost as much as sorting.
-    const FEWEST: f64 = 1024.0;
+    const MIN_PAIRS: f64 = 1024.0;
     /// Deviations that a partition's bin has room for; its pairs exceed them three times in 10^7.
     /// What exceeds them is sorted.
     const DEVIATIONS: f64 = 5.0;
@@ -58,13 +58,13 @@ impl PartingSizes {
         // The greatest mean whose deviations still fit: mean + deviations * sqrt(mean * copies) =
         // most.
         let spread = Self::DEVIATIONS * copies.sqrt();
-        let root = ((spread * spread + 4.0 * (MOST - 16) as f64).sqrt() - spread) / 2.0;
+        let root = ((spread * spread + 4.0 * (MAX_PAIRS - 16) as f64).sqrt() - spread) / 2.0;
         let usual = if L::SLOT_WORDS == 1 { self.pairs } else { self.pairs * 2 / 3 };
         let pairs = (root * root).min(usual as f64);
-        let enough = pairs >= Self::FEWEST.min(usual as f64 / 3.0);
+        let enough = pairs >= Self::MIN_PAIRS.min(usual as f64 / 3.0);
         let PartingSizes { one_pass, groups, .. } = self;
         enough.then_some(Sizes {
-            most: MOST,
+            most: MAX_PAIRS,
             shared: |_, _| 0,
             pairs: pairs as u32,
             copies,

@@ -2,13 +2,13 @@
 //! the load alone, so that a table has the same shape on every device.
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
-use koel_kernels::map::build::{MOST, Source, shared_bytes};
+use koel_kernels::map::build::{MAX_PAIRS, Source, shared_bytes};
 use koel_kernels::map::layout::{BUCKET, Layout, Narrow, Shape};
 use koel_kernels::map::partition::{NARROW, SMALL, Tile, WIDE};
-use koel_kernels::map::small::MOST_TILE;
-use koel_kernels::map::stamps::{MOST_STAMPS, Stamps};
+use koel_kernels::map::small::MAX_TILE;
+use koel_kernels::map::stamps::{MAX_STAMPS, Stamps};
 use koel_kernels::map::{stash, state};
-use koel_kernels::table::bins::{Bins, MOST_OVERFLOW};
+use koel_kernels::table::bins::{Bins, MAX_OVERFLOW};
 
 /// What plans are made of.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ impl Sizes {
     /// partitions as the widest tile has bins on every device.
     pub const TUNED: Sizes = Sizes {
         bucket: BUCKET as u32,
-        most: MOST,
+        most: MAX_PAIRS,
         shared: shared_bytes,
         pairs: 3600,
         copies: 1.0,
@@ -68,8 +68,8 @@ impl Sizes {
     /// of a big GPU have work, but so many that hardly a partition gets more than it has slots
     /// for: its load has a deviation of one over the root of its pairs.
     fn pairs_of(self, n: u32, load: f64) -> u32 {
-        let margin = MOST_LOCAL_LOAD / load - 1.0;
-        let least = ((4.0 / margin).powi(2) as u32).max(LEAST_PAIRS);
+        let margin = MAX_LOCAL_LOAD / load - 1.0;
+        let least = ((4.0 / margin).powi(2) as u32).max(MIN_PAIRS);
         if n <= self.small {
             (n / self.small_partitions).max(least).min(self.pairs)
         } else {
@@ -80,23 +80,23 @@ impl Sizes {
 /// Pairs of a small input, at most: measured.
 const SMALL_INPUT: u32 = 1 << 17;
 /// Pairs of a small partition.
-const LEAST_PAIRS: u32 = 500;
+const MIN_PAIRS: u32 = 500;
 /// The load that two choices of four slots reach: 0.9768.
-const MOST_LOCAL_LOAD: f64 = 0.97;
+const MAX_LOCAL_LOAD: f64 = 0.97;
 /// Keys of a partition on average, at most, where they are in order.
-const MOST_ORDERED: f64 = 4000.0;
+const MAX_ORDERED: f64 = 4000.0;
 /// Pairs of a block of the pass over a small input, at least, and how many blocks there are then at
 /// most.
-const LEAST_TILE: u32 = 256;
+const MIN_TILE: u32 = 256;
 const SMALL_BLOCKS: u32 = 512;
 /// Shared memory of the block that builds a partition, at most: what compute capability 7.5 has.
 const SHARED: u32 = 64 << 10;
 /// Pairs that the overflow area of a pass has room for, at least.
-const LEAST_OVERFLOW: u32 = 1 << 16;
+const MIN_OVERFLOW: u32 = 1 << 16;
 /// Of more than 2^30 pairs bins have room for no more copies than this.
 const MANY_COPIES: f64 = 6.0;
 /// Groups at most.
-const MOST_GROUPS: u32 = 1024;
+const MAX_GROUPS: u32 = 1024;
 
 /// Everything that follows from the number of pairs and the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,7 +139,7 @@ impl Plan {
         }
         let wanted = n.div_ceil(pairs).max(1);
         let small_tile =
-            (n <= sizes.small).then(|| n.div_ceil(SMALL_BLOCKS).clamp(LEAST_TILE, MOST_TILE));
+            (n <= sizes.small).then(|| n.div_ceil(SMALL_BLOCKS).clamp(MIN_TILE, MAX_TILE));
         let (groups, parts, partitions) = if small_tile.is_some() {
             (1, 1, wanted)
         } else if wanted <= sizes.one_pass {
@@ -154,11 +154,11 @@ impl Plan {
             let groups = sizes.groups.max(wanted.div_ceil(NARROW.bins).next_power_of_two());
             (groups, groups, groups * wanted.div_ceil(groups))
         };
-        if groups > MOST_GROUPS {
+        if groups > MAX_GROUPS {
             return Err(Error::TooMany {
                 what: "pairs",
                 n: n as usize,
-                max: (pairs * NARROW.bins * MOST_GROUPS) as usize,
+                max: (pairs * NARROW.bins * MAX_GROUPS) as usize,
             });
         }
         let mean = n as f64 / partitions as f64;
@@ -168,7 +168,7 @@ impl Plan {
         // hardly one comes here.
         let lg = n.max(1).ilog2();
         let stash_bits = lg.saturating_sub(4).clamp(8, 16).max(if load > 0.9 {
-            lg.saturating_sub(8).min(stash::MOST_BITS)
+            lg.saturating_sub(8).min(stash::MAX_BITS)
         } else {
             0
         });
@@ -195,7 +195,7 @@ impl Plan {
         let (sizes, whole) = (Sizes::TUNED, Plan::new(n, load)?);
         let mean = |partitions: u32| n as f64 / partitions as f64;
         let fits = |&partitions: &u32| {
-            mean(partitions) <= MOST_ORDERED && sizes.fit(mean(partitions), load)
+            mean(partitions) <= MAX_ORDERED && sizes.fit(mean(partitions), load)
         };
         let divided =
             (0..32).rev().map(|bits| 1 << bits).filter(|&each: &u32| ordered.is_multiple_of(each));
@@ -266,7 +266,7 @@ impl Plan {
         if self.parts < 4 {
             return Stamps { keep_first, ..Stamps::NONE };
         }
-        let (parts, count) = (self.parts.min(MOST_STAMPS), self.parts.min(MOST_STAMPS) - 2);
+        let (parts, count) = (self.parts.min(MAX_STAMPS), self.parts.min(MAX_STAMPS) - 2);
         let bits = parts.ilog2();
         let per_block = ((count as u64) << 32) / blocks.max(1) as u64;
         Stamps {
@@ -297,7 +297,7 @@ impl Plan {
 
 /// The bins of the last pass, and those of the first if there are several groups.
 fn divide(n: u32, partitions: u32, groups: u32, sizes: Sizes) -> Result<(Bins, Option<Bins>)> {
-    let area = (n / 256).next_multiple_of(2).clamp(LEAST_OVERFLOW, MOST_OVERFLOW);
+    let area = (n / 256).next_multiple_of(2).clamp(MIN_OVERFLOW, MAX_OVERFLOW);
     // Much room for copies would be more than places can be counted.
     let copies = if n <= 1 << 30 { sizes.copies } else { sizes.copies.min(MANY_COPIES) };
     let bins = |count: u32, all: u32, deviations: f64, most: u32, overflow, overflow_word| {
@@ -378,7 +378,7 @@ mod tests {
                 let plan = Plan::new(n, load).unwrap();
                 let (shape, last) = (plan.shape, plan.partitions);
                 assert!(shared_bytes(shape.buckets, plan.list) <= SHARED, "{plan:?}");
-                assert!(plan.slots() as f64 >= n as f64 / load && last.room <= MOST);
+                assert!(plan.slots() as f64 >= n as f64 / load && last.room <= MAX_PAIRS);
                 assert!(last.room as f64 >= n as f64 / shape.partitions as f64, "{plan:?}");
                 assert!(
                     plan.slots() as f64

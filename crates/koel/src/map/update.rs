@@ -11,7 +11,7 @@ use crate::update::{
 use koel_kernels::map::few::{Few, map_update_few, shared_bytes as few_shared_bytes};
 use koel_kernels::map::layout::Layout;
 use koel_kernels::map::update::{
-    Applying, MOST_BUCKETS, map_update, map_update_left, operation, shared_bytes,
+    Applying, MAX_BUCKETS, map_update, map_update_left, operation, shared_bytes,
 };
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ impl<K: Key, V: Value> Changed for Map<K, V> {
     }
 
     fn shared_bytes(buckets: u32, entries: u32, each: bool) -> Option<u32> {
-        (buckets <= MOST_BUCKETS).then(|| shared_bytes(buckets, entries, each, size_of::<V>() > 4))
+        (buckets <= MAX_BUCKETS).then(|| shared_bytes(buckets, entries, each, size_of::<V>() > 4))
     }
     fn few_shared_bytes(few: Few) -> u32 {
         few_shared_bytes(few, size_of::<<LayoutOf<K, V> as Layout>::Mixed>() as u32)

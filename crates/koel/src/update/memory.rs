@@ -33,16 +33,16 @@ pub(crate) struct Memory {
 
 /// Words for claims of buckets, for an operation of a group on average; and of a group at most.
 const CLAIMS: usize = 3;
-const MOST_CLAIMS: usize = 1 << 13;
+const MAX_CLAIMS: usize = 1 << 13;
 /// Blocks of whole partitions behind few operations, at most: nearly always they have nothing to
 /// do, and the fewer leave the sooner.
 const LEFT_BLOCKS: u32 = 528;
 /// Blocks that empty a stash, at most.
-const MOST_UNSTASHING: u32 = 64;
+const MAX_UNSTASHING: u32 = 64;
 /// How `n` operations are applied that take this route, where they are few.
 pub(super) fn few(route: &Route, n: usize, shape: Shape, operation: u32) -> Few {
     let groups = route.bins(shape.partitions)[1] as usize;
-    let claims = (CLAIMS * n / groups).clamp(4, MOST_CLAIMS).next_power_of_two() as u32 - 1;
+    let claims = (CLAIMS * n / groups).clamp(4, MAX_CLAIMS).next_power_of_two() as u32 - 1;
     Few { pass: route.last, operation, claims }
 }
 /// Words that blocks tell the host.
@@ -166,7 +166,7 @@ unsafe fn launch_sent<T: Changed>(
         unsafe { T::launch_few(stream, grid, few, on) }?;
     }
     let TableMut { shape, stash_bits, stash, .. } = on.table;
-    let grid = (1u32 << stash_bits).div_ceil(reproduce::THREADS).min(MOST_UNSTASHING);
+    let grid = (1u32 << stash_bits).div_ceil(reproduce::THREADS).min(MAX_UNSTASHING);
     let Unstashed { pairs: unstashed, lists } = on.unstashed;
     // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
     // takes.

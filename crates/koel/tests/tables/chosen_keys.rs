@@ -11,7 +11,7 @@ use koel_kernels::hash::mix::splitmix_at;
 
 const SEED: u32 = 7;
 /// Times that building is begun, at most: of the second seed nobody knew.
-const MOST_ATTEMPTS: u32 = 4;
+const MAX_ATTEMPTS: u32 = 4;
 
 fn sizes(device: &Device) -> &'static [u32] {
     if is_fast(device) { &[5_000, 60_000] } else { &[2_000] }
@@ -53,7 +53,7 @@ fn maps<K: Key, V: Value>() {
             check_map(&map, &keys);
             let attempts = map.report().unwrap().attempts;
             assert!(
-                (2..=MOST_ATTEMPTS).contains(&attempts),
+                (2..=MAX_ATTEMPTS).contains(&attempts),
                 "{attempts} attempts on {}",
                 device.name()
             );
@@ -110,7 +110,7 @@ fn sets_take_another_seed() {
                 let set = builder.build(&device.stream().unwrap(), staged.view()).unwrap();
                 let (report, place) = (set.report().unwrap(), device.name());
                 assert_eq!((report.keys, report.duplicates), (keys.len(), 0), "{place}");
-                assert!((2..=MOST_ATTEMPTS).contains(&report.attempts), "{place}: {report:?}");
+                assert!((2..=MAX_ATTEMPTS).contains(&report.attempts), "{place}: {report:?}");
                 assert!(report.stashed <= most_stashed(keys.len()), "{place}: {report:?}");
                 assert_eq!(set.count(&keys).unwrap(), keys.len() as u64, "{place}");
             }

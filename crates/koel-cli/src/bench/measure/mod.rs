@@ -30,7 +30,7 @@ const WARM_UP: usize = 2;
 /// Runs of each measurement of the machine's limits.
 const LIMIT_RUNS: usize = 7;
 /// Calls of one run, at most.
-const MOST_CALLS: usize = 1 << 12;
+const MAX_CALLS: usize = 1 << 12;
 
 /// What is measured, and how thoroughly.
 pub struct Settings {

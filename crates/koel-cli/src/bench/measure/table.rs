@@ -2,7 +2,7 @@
 use super::super::args::Op;
 use super::super::contenders::{Contender, Keeps};
 use super::inputs::Inputs;
-use super::{MOST_CALLS, Row, Session, Stop};
+use super::{MAX_CALLS, Row, Session, Stop};
 use koel::classic::{BuildReport, Options, Table};
 use koel::limits::Rates;
 use std::fmt::Display;
@@ -164,7 +164,7 @@ impl Session {
             });
         }
         for batch in self.settings.batches.clone() {
-            let calls = (inputs.n / batch).min(MOST_CALLS);
+            let calls = (inputs.n / batch).min(MAX_CALLS);
             if calls == 0 {
                 let reason = format!("{batch} lookups in a call need as many keys");
                 self.note(

@@ -190,7 +190,7 @@ pub fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
     let options = PaperOptions { points: 300, apart: 4.0, ..PaperOptions::default() };
     let [model, scene] =
         [&images.model, &images.scene].map(|image| points_of(&edges(image), &options));
-    for items in lab.sizes().filter(|&items| items <= MOST_ITEMS) {
+    for items in lab.sizes().filter(|&items| items <= MAX_ITEMS) {
         let mut random = Random::new(lab.seed);
         let mut bases = |points: &[Point]| {
             choose(
@@ -232,7 +232,7 @@ pub fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
     Ok(vec![lab.chart(title, subtitle, x, milliseconds(), series.collect())])
 }
 /// Cells at most: the paper has three and four million. More bases than these need more points.
-const MOST_ITEMS: usize = 1 << 22;
+const MAX_ITEMS: usize = 1 << 22;
 
 /// Points of builds and of lookups.
 pub type Times = (Vec<(f64, f64)>, Vec<(f64, f64)>);

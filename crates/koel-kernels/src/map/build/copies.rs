@@ -155,8 +155,8 @@ impl<R: Records> Steps<R> {
                 let unknown = !R::EXACT && mine.max(its) == part.from.unknown();
                 if unknown {
                     self.contest(part.key(e));
-                    // Copies with greater stamps may come: then the stretch of this one would not be
-                    // the one to search.
+                    // Copies with greater stamps may come: then the stretch of this one would not
+                    // be the one to search.
                     self.to
                         .build_state
                         .fetch_max(state::FROM, part.from.search_from(mine.min(its)));

@@ -21,8 +21,8 @@ const MANY_GIVEN_UP: u32 = 256;
 const PAIRS_PER_WARP: u32 = 40;
 
 /// Places the first `missed` pairs of the second list, which found both their buckets full. A pair
-/// without a slot afterwards is homeless. Returns how many copies it dropped. All `BLOCK` threads of
-/// the block call it; a barrier follows if something was given up.
+/// without a slot afterwards is homeless. Returns how many copies it dropped. All `BLOCK` threads
+/// of the block call it; a barrier follows if something was given up.
 #[inline(always)]
 pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u32>(
     t: Thread,

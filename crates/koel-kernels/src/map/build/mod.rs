@@ -61,7 +61,7 @@ pub const THREADS: u32 = 256;
 /// Pairs of a thread.
 pub const ITEMS: usize = 16;
 /// Pairs of a partition, at most, overflow not counted.
-pub const MOST: u32 = THREADS * ITEMS as u32;
+pub const MAX_PAIRS: u32 = THREADS * ITEMS as u32;
 const _: () = assert!(ITEMS.is_multiple_of(BATCH));
 /// Slots that a thread asks for before it waits for the first.
 const BATCH: usize = 8;
@@ -249,7 +249,7 @@ pub(super) fn build_indexed<L: Layout>(
 }
 
 /// Everything behind the clearing of a partition, and a barrier behind that, for `count` pairs,
-/// [`MOST_IN_LOOPS`] at most. `valid`: whether none are behind the bins.
+/// [`MAX_IN_LOOPS`] at most. `valid`: whether none are behind the bins.
 #[inline(always)]
 pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
     t: Thread,
@@ -285,7 +285,7 @@ pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
     build_rest::<_, CHECK>(t, part, lists, to, count, missed, number, [true, valid])
 }
 /// So many pairs are built in loops, at most: a thread has a bit for each of its own.
-pub(super) const MOST_IN_LOOPS: u32 = 32 * THREADS;
+pub(super) const MAX_IN_LOOPS: u32 = 32 * THREADS;
 
 /// What the steps of a build work on.
 #[derive(Clone, Copy)]
@@ -446,7 +446,8 @@ impl<R: Records> Steps<R> {
 
 /// Builds partition `t.block()`, and finds equal keys.
 #[kernel(
-    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list), starts_early,
+    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list),
+    starts_early,
     for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }]
 )]
 pub fn map_build<L: Recorded>(
@@ -460,7 +461,8 @@ pub fn map_build<L: Recorded>(
 }
 /// The same where no two keys are equal.
 #[kernel(
-    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list), starts_early,
+    threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list),
+    starts_early,
     for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }]
 )]
 pub fn map_build_unchecked<L: Recorded>(

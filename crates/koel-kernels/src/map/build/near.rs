@@ -34,7 +34,8 @@ pub(super) const GIVEN_UP: u32 = 2;
 pub(in crate::map) const HOMELESS: u32 = 3;
 /// Not 0 if copies among the pairs of the second list may not have met.
 pub(super) const UNCOMPARED: u32 = 4;
-// The resolve step has a word of the first list for each homeless pair, its fingerprint in the low half.
+// The resolve step has a word of the first list for each homeless pair, its fingerprint in the low
+// half.
 /// The pair was dropped.
 pub(super) const DROPPED_HERE: u64 = 1 << 63;
 pub(in crate::map) const LENGTHS: u32 = 8;

@@ -9,7 +9,8 @@
 //! 1. Operations wait for the first buckets of their keys. In each *round* every bucket is claimed
 //!    by the operation of the least number, in shared memory; the others wait for the next round.
 //!    An operation is done if the first bucket is enough for it: the key is there, or cannot be
-//!    elsewhere, or is new and has a free slot there; [fillers](super::layout::Shape::filler) are free slots too.
+//!    elsewhere, or is new and has a free slot there; [fillers](super::layout::Shape::filler) are
+//!    free slots too.
 //! 2. The rest wait for second buckets, in rounds again. Where both buckets of a new key are full,
 //!    another key of the second one, or of the first, goes to its other bucket, or does so after a
 //!    third key did. Each round an operation tries one such way, or a few; what buckets that takes
@@ -43,7 +44,7 @@ use work::{NEED_SECOND, Work};
 pub const THREADS: u32 = 256;
 
 /// Rounds for first buckets: operations on one key that are done, at most.
-const MOST_ROUNDS: u32 = 32;
+const MAX_ROUNDS: u32 = 32;
 
 /// How few operations are applied: a kernel's argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
@@ -197,7 +198,8 @@ const _: () = assert!(THREADS == 256);
 /// them, and again the `cursors`, to change. [`map_update`](fn@super::update::map_update) must
 /// follow.
 #[kernel(
-    threads = 256, min_blocks = 3, shared = shared_bytes(few, size_of::<L::Mixed>() as u32), starts_early,
+    threads = 256, min_blocks = 3, shared = shared_bytes(few, size_of::<L::Mixed>() as u32),
+    starts_early,
     for L in [
         Narrow { image = MAP_UPDATE, min_blocks = 4 },
         Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },

@@ -1,6 +1,6 @@
 //! What a block does with the operations of its group, in rounds.
 use super::bucketed::{Bucketed, MixedOf, Open, ValueOf};
-use super::{DONE, FREE, Few, LEFT, MOST_ROUNDS, STUCK, TAKEN, THREADS};
+use super::{DONE, FREE, Few, LEFT, MAX_ROUNDS, STUCK, TAKEN, THREADS};
 use crate::map::layout::{Layout, Number, Shape, class};
 use crate::map::stash;
 use crate::map::update::{applied, operation, status, status_of};
@@ -342,7 +342,7 @@ impl<T: Bucketed> Work<T> {
             count = self.counts.load(later);
             (waiting, later) = (later, waiting);
             round += 1;
-            let is_over = if SECOND { self.counts.load(DONE) == 0 } else { round == MOST_ROUNDS };
+            let is_over = if SECOND { self.counts.load(DONE) == 0 } else { round == MAX_ROUNDS };
             if is_over {
                 at = id;
                 while at < count {

@@ -313,8 +313,8 @@ pub fn map_send_many<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
         t, queries, table, to,
     )
 }
-/// Brings the queries of each group, a bin of the first pass, to their partitions, each block a tile
-/// of one group.
+/// Brings the queries of each group, a bin of the first pass, to their partitions, each block a
+/// tile of one group.
 #[kernel(
     threads = 384, min_blocks = 2, shared = send_shared::<L, F>(), starts_early,
     ITEMS = items_of::<L, F>(), for L in [
@@ -340,7 +340,8 @@ pub const fn answered_items<L: Routed>() -> usize {
 /// Answers the queries of partitions `t.block() / answering.blocks`: appends the number and the
 /// value of each that is found.
 #[kernel(
-    threads = 256, min_blocks = 3, shared = shared_bytes(table.shape.buckets, L::SLOT_WORDS > 1), starts_early,
+    threads = 256, min_blocks = 3,
+    shared = shared_bytes(table.shape.buckets, L::SLOT_WORDS > 1), starts_early,
     ITEMS = answered_items::<L>(),
     for L in [
         Narrow { image = MAP_JOIN, min_blocks = 4 },

@@ -47,7 +47,8 @@ impl<K: Carried, V: Number> Routed for Wide<K, V> {}
 
 /// A layout that kernels of maps are made for.
 pub trait MapLayout: Routed {
-    /// Stands for all layouts whose pairs are stored alike, where kernels need not know their types.
+    /// Stands for all layouts whose pairs are stored alike, where kernels need not know their
+    /// types.
     type Stored: MapLayout + Recorded;
     /// Stands for all layouts with such keys, where kernels need not know the values.
     type OfKey: MapLayout<Key = Self::Key>;

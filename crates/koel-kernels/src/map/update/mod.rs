@@ -64,7 +64,7 @@ pub const WIDE_THREADS: u32 = 512;
 const ROUNDS: usize = 4;
 
 /// Buckets of a partition, at most.
-pub const MOST_BUCKETS: u32 = WIDE_THREADS * ROUNDS as u32;
+pub const MAX_BUCKETS: u32 = WIDE_THREADS * ROUNDS as u32;
 
 /// Buckets that a thread asks for at a time.
 const BATCH: usize = 2;
@@ -210,6 +210,11 @@ pub struct Unstashed {
 }
 
 impl Applying {
+    /// Bytes of shared memory for partitions of this many buckets.
+    fn shared_bytes<L: Routed>(self, buckets: u32) -> u32 {
+        let is_each = self.operation == operation::EACH;
+        shared_bytes(buckets, self.entries, is_each, size_of::<L::Value>() > 4)
+    }
     /// How many operations are in the bin of a partition, and how many in the overflow area, where
     /// those of other partitions are too; or in both.
     #[inline(always)]
@@ -461,7 +466,8 @@ const _: () = assert!(THREADS == 256 && WIDE_THREADS == 512);
 /// join leave them; `unstashed`: as [`map_unstash`](fn@super::reproduce::map_unstash)
 /// does. Leaves all ones in its lists.
 #[kernel(
-    threads = 512, THREADS = 512, shared = shared_bytes(table.shape.buckets, applying.entries, applying.operation == operation::EACH, size_of::<L::Value>() > 4), starts_early,
+    threads = 512, THREADS = 512,
+    shared = applying.shared_bytes::<L>(table.shape.buckets), starts_early,
     for L in [
         Narrow { image = MAP_UPDATE, THREADS = 256, threads = 256, min_blocks = 4 },
         Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },
@@ -495,7 +501,8 @@ pub fn map_update<L: Routed, const THREADS: u32>(
 /// The same behind [few](crate::map::few) operations, of partitions `t.block()`, `t.block() +
 /// t.grid_dim()` and so on.
 #[kernel(
-    threads = 512, THREADS = 512, shared = shared_bytes(table.shape.buckets, applying.entries, applying.operation == operation::EACH, size_of::<L::Value>() > 4), starts_early,
+    threads = 512, THREADS = 512,
+    shared = applying.shared_bytes::<L>(table.shape.buckets), starts_early,
     for L in [
         Narrow { image = MAP_UPDATE, THREADS = 256, threads = 256, min_blocks = 4 },
         Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },

@@ -111,7 +111,7 @@ struct Input {
 }
 /// Pairs that pass through host memory at a time.
 const CHUNK: usize = 1 << 24;
-const LEAST_CHUNK: usize = 1 << 16;
+const MIN_CHUNK: usize = 1 << 16;
 
 impl Input {
     /// `words`: room in host memory, which is kept for the next one.
@@ -134,7 +134,7 @@ fn numbered(
     words: &mut Vec<u32>,
 ) -> koel::Result<Buffer<u32>> {
     let mut buffer = device.alloc(n)?;
-    let chunk = words.capacity().clamp(LEAST_CHUNK, CHUNK);
+    let chunk = words.capacity().clamp(MIN_CHUNK, CHUNK);
     for start in (0..n).step_by(chunk) {
         let part = start..n.min(start + chunk);
         part.clone().into_par_iter().map(|i| of(i as u32)).collect_into_vec(words);
@@ -154,7 +154,7 @@ struct Lookups {
 }
 impl Lookups {
     fn new(device: &Device, n: usize) -> koel::Result<Lookups> {
-        let n = n.clamp(LEAST_CHUNK, CHUNK);
+        let n = n.clamp(MIN_CHUNK, CHUNK);
         let (queries, answers, found) = (device.alloc(n)?, device.alloc(n)?, device.alloc(n)?);
         let (answers_here, found_here) = (vec![0; n], vec![0; n]);
         Ok(Lookups {

@@ -21,12 +21,12 @@ use laz::{DecompressionSelection, LazItem, LazItemType, LazVlr};
 use super::{Header, ParseError, ParseErrorKind, Place, Points, take};
 
 /// The longest compressed point: the decoder keeps some kilobytes for each byte of it.
-const MOST_POINT_BYTES: u16 = 1024;
+const MAX_POINT_BYTES: u16 = 1024;
 /// More points for a byte of the file than any scan has.
-const MOST_POINTS_A_BYTE: u64 = 16;
+const MAX_POINTS_A_BYTE: u64 = 16;
 /// Items that a point is made of: position, time, colour, wave packet, extra bytes, and some to
 /// spare.
-const MOST_ITEMS: usize = 8;
+const MAX_ITEMS: usize = 8;
 /// Bytes of an arithmetic code that the decoder starts with.
 const FIRST_BYTES: usize = 4;
 /// The only first bytes that no encoder writes: the value would not be below the range.
@@ -51,11 +51,11 @@ pub(super) fn unpack(
     let wrong = |field, found: String, expected: String, at: usize| {
         Err(ParseErrorKind::Header { field, found, expected }.at(Place::Byte(at as u64)))
     };
-    if header.point_bytes > MOST_POINT_BYTES {
-        let expected = format!("at most {MOST_POINT_BYTES} of compressed points");
+    if header.point_bytes > MAX_POINT_BYTES {
+        let expected = format!("at most {MAX_POINT_BYTES} of compressed points");
         return wrong("point length", header.point_bytes.to_string(), expected, 105);
     }
-    let most = MOST_POINTS_A_BYTE.saturating_mul(bytes.len() as u64);
+    let most = MAX_POINTS_A_BYTE.saturating_mul(bytes.len() as u64);
     if header.points > most {
         let expected = format!("at most {most} in a file of {} bytes", bytes.len());
         let at = if header.claimed_before.is_some() { 247 } else { 107 };
@@ -81,8 +81,8 @@ pub(super) fn unpack(
         3 => Grouping::Layers,
         other => return wrong("compressor", other.to_string(), "1, 2 or 3".to_owned(), record.at),
     };
-    if settings.items().len() > MOST_ITEMS {
-        let expected = format!("at most {MOST_ITEMS}");
+    if settings.items().len() > MAX_ITEMS {
+        let expected = format!("at most {MAX_ITEMS}");
         return wrong(
             "number of items",
             settings.items().len().to_string(),

@@ -5,7 +5,7 @@ use super::{check_end, truncated};
 use crate::read::{ParseError, ParseErrorKind, Place};
 
 /// The most bytes that LZF makes of three.
-const MOST_OF_THREE: u64 = 264;
+const MAX_OF_THREE: u64 = 264;
 
 /// The data behind the two sizes, unpacked.
 pub(super) fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError> {
@@ -33,7 +33,7 @@ pub(super) fn unpack(rest: &[u8], header: &Header) -> Result<Vec<u8>, ParseError
             4,
         ));
     }
-    let most = u64::from(packed_size).div_ceil(3) * MOST_OF_THREE;
+    let most = u64::from(packed_size).div_ceil(3) * MAX_OF_THREE;
     if size > most {
         return Err(wrong(
             "uncompressed size",

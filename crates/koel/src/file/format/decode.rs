@@ -1,6 +1,6 @@
 //! Reading a header, with checks of every field.
 use super::{
-    Extent, HEADER_BYTES, Header, MAGIC, MOST_BUCKETS, MOST_PAIRS, MOST_SECTIONS, MOST_STASHED,
+    Extent, HEADER_BYTES, Header, MAGIC, MAX_BUCKETS, MAX_PAIRS, MAX_SECTIONS, MAX_STASHED,
     Section, TableKind, Types, VERSION, Width, at,
 };
 use crate::file::FileErrorKind;
@@ -28,7 +28,7 @@ impl Header {
             stashed: 0,
             values: 0,
             fingerprints: if kind.has_rows() { long(start, at::FINGERPRINTS) } else { 0 },
-            checksums: [0; MOST_SECTIONS],
+            checksums: [0; MAX_SECTIONS],
         };
         header.read_stashed(start)?;
         header.read_counts(start, has_held)?;
@@ -47,7 +47,7 @@ impl Header {
         const AT: usize = at::STASH + 8;
         const FIELD: &str = "bytes of the stash";
         let (of_slot, bytes) = (self.sizes()[2], long(start, AT));
-        within(bytes, AT, FIELD, 0, MOST_STASHED * of_slot)?;
+        within(bytes, AT, FIELD, 0, MAX_STASHED * of_slot)?;
         self.stashed = bytes / of_slot;
         one_of(bytes, AT, FIELD, &[self.stashed * of_slot])?;
         Ok(())
@@ -58,8 +58,8 @@ impl Header {
         let beside = self.stashed + has_held as u64;
         let room = self.all_slots() + beside;
         self.pairs =
-            within(long(start, at::PAIRS), at::PAIRS, "pairs", beside, room.min(MOST_PAIRS))?;
-        let most = MOST_PAIRS - self.pairs;
+            within(long(start, at::PAIRS), at::PAIRS, "pairs", beside, room.min(MAX_PAIRS))?;
+        let most = MAX_PAIRS - self.pairs;
         self.duplicates =
             within(long(start, at::DUPLICATES), at::DUPLICATES, "duplicates", 0, most)?;
         let most = match (has_held, self.kind, self.types.value) {
@@ -71,7 +71,7 @@ impl Header {
         self.held = has_held.then_some(held);
         if self.kind == TableKind::MultiMap {
             // Every key has a value.
-            let most = if self.pairs == 0 { 0 } else { MOST_PAIRS };
+            let most = if self.pairs == 0 { 0 } else { MAX_PAIRS };
             self.values = within(long(start, at::VALUES), at::VALUES, "values", self.pairs, most)?;
         }
         Ok(())
@@ -146,7 +146,7 @@ fn read_types(start: &[u8]) -> Result<(TableKind, Types), FileErrorKind> {
 }
 fn read_shape(start: &[u8]) -> Result<Shape, FileErrorKind> {
     let (partitions, buckets) = (word(start, at::PARTITIONS), word(start, at::BUCKETS));
-    within(buckets, at::BUCKETS, "buckets", 1, MOST_BUCKETS.into())?;
+    within(buckets, at::BUCKETS, "buckets", 1, MAX_BUCKETS.into())?;
     within(partitions, at::PARTITIONS, "partitions", 1, u64::from(u32::MAX) / buckets)?;
     Ok(Shape { partitions: partitions as u32, buckets: buckets as u32 })
 }

@@ -1,6 +1,6 @@
 //! Files made by hand, field by field as `docs/format.md` has them, and everything that can be
 //! wrong with them. No device and no file is needed, so that Miri can run this.
-use super::super::format::{MOST_BUCKETS, Members};
+use super::super::format::{MAX_BUCKETS, Members};
 use super::*;
 use koel_kernels::map::layout::{EMPTY, Narrow, Shape, Wide};
 use koel_kernels::map::stash;
@@ -249,7 +249,7 @@ fn every_field_is_checked() {
         (56, 4, 0, "byte 56: partitions is 0, expected 1 to 2147483647"),
         (56, 4, 1 << 31, "byte 56: partitions is 2147483648, expected 1 to 2147483647"),
         (60, 4, 0, "byte 60: buckets is 0, expected 1 to 65536"),
-        (60, 4, u64::from(MOST_BUCKETS) + 1, "byte 60: buckets is 65537, expected 1 to 65536"),
+        (60, 4, u64::from(MAX_BUCKETS) + 1, "byte 60: buckets is 65537, expected 1 to 65536"),
         (64, 8, 8192, "byte 64: offset of the slots is 8192, expected 4096"),
         (72, 8, 1 << 34, "byte 72: bytes of the slots is 17179869184, expected 64"),
         (88, 8, 0, "byte 88: offset of the stash is 0, expected 4160"),

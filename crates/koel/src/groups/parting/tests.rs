@@ -228,7 +228,10 @@ fn partitions_fit_blocks() {
                 continue;
             };
             let (mean, room) = (n as f64 / plan.shape.partitions as f64, plan.partitions.room);
-            assert!(room <= MOST && room as f64 >= mean + 4.9 * (mean * copies).sqrt(), "{plan:?}");
+            assert!(
+                room <= MAX_PAIRS && room as f64 >= mean + 4.9 * (mean * copies).sqrt(),
+                "{plan:?}"
+            );
         }
     }
     assert!(PartingSizes::TUNED.of::<Narrow>(4.0).unwrap().pairs == PartingSizes::TUNED.pairs);

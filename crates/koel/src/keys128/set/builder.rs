@@ -28,7 +28,7 @@ pub struct Set128Builder {
     scratch: Option<Scratch>,
 }
 /// Draws of a function. The chance that none of them suits 2^31 keys is less than 2^-120.
-const MOST_ATTEMPTS: u32 = 40;
+const MAX_ATTEMPTS: u32 = 40;
 /// Memory of a build, for each key of the input.
 struct Scratch {
     fingerprints: Buffer<u64>,
@@ -244,7 +244,7 @@ impl Set128Builder {
                 // Not for want of a place in the table.
                 table.report()?;
             }
-            if attempts == MOST_ATTEMPTS {
+            if attempts == MAX_ATTEMPTS {
                 return Err(Error::SharedFingerprints { attempts, device: self.device.name() });
             }
             (draw, attempts) = (unforeseeable(), attempts + 1);

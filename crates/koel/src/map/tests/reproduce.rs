@@ -5,7 +5,7 @@ use crate::cpu;
 use crate::map::kernels::{header_words, make_reproducible};
 use crate::map::plan::Plan;
 use koel_kernels::map::layout::{Number, Shape, with_class_bits};
-use koel_kernels::map::reproduce::{LAST_LEVEL, MOST_BUCKETS, MOST_STASHED, shared_bytes};
+use koel_kernels::map::reproduce::{LAST_LEVEL, MAX_BUCKETS, MAX_STASHED, shared_bytes};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Slots, and the pairs of the stash in ascending order, with the word behind each.
@@ -396,7 +396,7 @@ fn unchecked_equal_keys_end() {
 /// More pairs of one partition than a list has: it stays as it was built, and every key is found.
 #[test]
 fn more_than_any_stash_of_kernels() {
-    let n = MOST_STASHED + 100;
+    let n = MAX_STASHED + 100;
     let keys = (0..n).collect::<Vec<_>>();
     let plan = Plan { shape: Shape { partitions: 1, buckets: 2 }, ..Plan::new(10, 0.8).unwrap() };
     let bench = Bench::<u32, u32>::new(1).with(keys.iter().map(|&k| (k as u64, !k as u64)));
@@ -417,10 +417,10 @@ fn every_plan_fits_a_block() {
         for n in [0, 1, 3600, 10_000, 1 << 20, 1 << 24, 1 << 29] {
             let plan = Plan::new(n, load).unwrap();
             assert!(
-                plan.shape.buckets <= MOST_BUCKETS && shared_bytes(plan.shape.buckets) <= 64 << 10,
+                plan.shape.buckets <= MAX_BUCKETS && shared_bytes(plan.shape.buckets) <= 64 << 10,
                 "{plan:?}"
             );
-            assert!(1 << plan.stash_bits <= MOST_STASHED, "{plan:?}");
+            assert!(1 << plan.stash_bits <= MAX_STASHED, "{plan:?}");
         }
     }
 }
