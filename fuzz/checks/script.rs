@@ -1,7 +1,7 @@
 //! Bytes as a script: options of a table, then batches of operations on a small alphabet of keys.
 //! The checks of maps, sets and groups include this file.
 use koel::{Device, Key, Outcome, Value};
-use koel_kernels::map::layout::{Layout, Number};
+use koel_kernels::table::layout::{Layout, Number};
 use std::fmt::Debug;
 use std::sync::LazyLock;
 

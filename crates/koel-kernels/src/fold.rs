@@ -1,5 +1,5 @@
 //! Sum, least and greatest of values: what is known of some of them, and how that is merged.
-use crate::map::layout::Number;
+use crate::table::layout::Number;
 use core::marker::PhantomData;
 use koel_simt::Buf;
 

@@ -6,7 +6,7 @@ use crate::compact::keep;
 use crate::hash::{mix::mix, mulhi};
 use crate::lookback::Tiles;
 use crate::map::find::MapRef;
-use crate::map::layout::{Layout, Narrow, Number, Wide};
+use crate::table::layout::{Layout, Narrow, Number, Wide};
 use core::ops::Range;
 use koel_simt::{Arg, Buf, In, Scalar, Thread, Word, block, kernel, unroll};
 

@@ -1,7 +1,7 @@
 //! One-pass partition of pairs: a block sorts its tile by bin in shared memory, reserves room with
 //! one global add per bin, and writes each bin's run coalesced.
 use crate::bins::{Binning, Bits, Hash, Source};
-use crate::map::layout::Number;
+use crate::table::layout::Number;
 use koel_simt::{Buf, In, Shared, Thread, Word, block, kernel, unroll};
 
 /// Pairs of a block, bins at most, and bytes of shared memory.

@@ -8,7 +8,7 @@
 use koel::Device;
 use koel::classic::Duplicates;
 use koel::cpu::{Finder, How, Level, Pages, Scratch, Stash, build, map};
-use koel_kernels::map::layout::{Layout, Narrow, Number, Shape, Wide};
+use koel_kernels::table::layout::{Layout, Narrow, Number, Shape, Wide};
 use rayon::prelude::*;
 use rustc_hash::FxBuildHasher;
 use std::hash::{BuildHasher, Hash};

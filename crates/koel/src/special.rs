@@ -1,7 +1,7 @@
 //! Keys that tables treat apart, and keys that were chosen against a seed: one generator for all
 //! tests.
 use koel_kernels::hash::mix::splitmix_at;
-use koel_kernels::map::layout::{Layout, Number};
+use koel_kernels::table::layout::{Layout, Number};
 
 /// Each key of this layout and seed that something treats apart, once: the ambiguous one, which
 /// looks like an empty slot; those beside it; those from which fillers are counted; and the least

@@ -16,10 +16,10 @@ use crate::map::plan::Plan;
 use crate::seed::unforeseeable;
 use koel_kernels::map::few::Few;
 use koel_kernels::map::join::{Numbered, Sent};
-use koel_kernels::map::layout::{Layout, Shape, TableMut};
 use koel_kernels::map::update::{
     Applying, BatchIn, Unstashed, applied, operation, state, status, status_of,
 };
+use koel_kernels::table::layout::{Layout, Shape, TableMut};
 use koel_simt::Buf;
 pub(crate) use limits::Limits;
 use memory::{Memory, few, state_words};

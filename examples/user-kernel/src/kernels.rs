@@ -1,6 +1,6 @@
 //! The device's half.
 use koel_kernels::map::find::MapRef;
-use koel_kernels::map::layout::Narrow;
+use koel_kernels::table::layout::Narrow;
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Bits of a voxel's coordinate: x is the lowest ten of the key, then y, then z.

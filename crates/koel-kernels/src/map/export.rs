@@ -1,7 +1,7 @@
 //! The pairs of a table, as arrays.
 use super::find::{self, MapRef};
-use super::header;
-use super::layout::{BUCKET, EMPTY, Layout, Narrow, Wide};
+use crate::table::header;
+use crate::table::layout::{BUCKET, EMPTY, Layout, Narrow, Wide};
 use koel_simt::{Buf, Thread, block, kernel, unroll};
 
 /// Slots of a thread: a bucket.

@@ -1,6 +1,6 @@
 //! Lookups: one thread a query, one sector read, a second one for the few that need it.
-use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, class_bit};
-use super::{header, stash};
+use crate::table::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, class_bit};
+use crate::table::{header, stash};
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, U64x2, kernel, unroll};
 

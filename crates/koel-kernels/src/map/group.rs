@@ -16,9 +16,9 @@
 //! and a start are written. Nobody waits for other partitions: keys and starts go where the pairs
 //! of their partition begin, and [whoever needs them](super::of_groups) brings them together. The
 //! order of the groups of a partition, and of the values of a group, is that in which threads came.
-use super::layout::{Layout, Narrow, Number, Wide};
-use super::state;
 use crate::hash::mulhi;
+use crate::table::layout::{Layout, Narrow, Number, Wide};
+use crate::table::state;
 use koel_simt::{Buf, In, Shared, Thread, U32x4, block, kernel, unroll};
 
 /// Threads of a block.

@@ -6,9 +6,9 @@
 //! groups of a few partitions together, and builds from what it has just written. Nothing is parted
 //! again.
 use super::build::{MAX_IN_LOOPS, THREADS, Target, build_in_loops, clear, in_shared, shared_bytes};
-use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use super::records::{Placed, Records, indexed};
-use super::state;
+use crate::table::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
+use crate::table::state;
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
 /// Keys of one partition, with their places as values. A record is a hash and such a place.

@@ -20,12 +20,13 @@
 //! them, the pass inside the groups those of the greatest stamp. If the tiles of the first pass are
 //! crowded now and then, those that come later drop all copies: many keys may be too frequent for
 //! their bins, and none of them frequent enough to be seen in one tile.
-use super::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
+use super::rank;
 use super::stamps::{Stamps, hash_in, with_hash};
-use super::{rank, stash, state};
 use crate::hash::mulhi;
 use crate::partition::{Crowd, ELSEWHERE, load_tile, scatter, tile_index};
 use crate::table::bins::{BinsOut, GroupsIn, StashOut, place};
+use crate::table::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
+use crate::table::{stash, state};
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, block, kernel, unroll};
 

@@ -7,10 +7,11 @@
 //!   written out, from the cache.
 //! * [`Indexed`]: of small inputs. The hash of the key, and where the pair is in the input, which
 //!   the cache holds. So it is always known which of two equal keys stays.
-use super::layout::{EMPTY, Layout, Narrow, Number, Wide};
 use super::rank;
-use super::stamps::{MAX_STAMPS, Stamps, hash_in, with_hash};
+use super::stamps::{Stamps, hash_in, with_hash};
 use crate::table::bins::MAX_OVERFLOW;
+use crate::table::layout::{EMPTY, Layout, Narrow, Number, Wide};
+use crate::table::state::MAX_STAMPS;
 use core::marker::PhantomData;
 use koel_simt::{In, U64x2};
 

@@ -54,8 +54,10 @@
 //! enough it stays as it was built: nothing is lost, but its bytes depend on the run. That cannot
 //! be where the stash has room for the pairs in it before and after together.
 use super::build::write_bucket;
-use super::layout::{BUCKET, EMPTY, Layout, Narrow, Shape, TableMut, Wide, class, with_class_bits};
-use super::{header, stash};
+use crate::table::layout::{
+    BUCKET, EMPTY, Layout, Narrow, Shape, TableMut, Wide, class, with_class_bits,
+};
+use crate::table::{header, stash};
 use koel_simt::{Buf, In, Shared, Thread, U64x2, kernel, unroll};
 
 /// Threads of a block.

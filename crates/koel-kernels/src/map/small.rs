@@ -6,13 +6,14 @@
 //! afterwards. Partitions are small, so that a big GPU's multiprocessors all have one, and a thread
 //! has few pairs: loops in place of what is unrolled for big inputs.
 use super::build::{PartitionsIn, Target, build_indexed, shared_bytes};
-use super::layout::{Layout, Narrow, Shape, Wide};
 use super::partition::Input;
+use super::rank;
 use super::records::{Indexed, indexed};
-use super::{rank, stash, state};
 use crate::hash::mulhi;
 use crate::partition::{ELSEWHERE, NOWHERE};
 use crate::table::bins::{BinsOut, StashOut, place};
+use crate::table::layout::{Layout, Narrow, Shape, Wide};
+use crate::table::{stash, state};
 use koel_simt::{Buf, In, Shared, Thread, block, kernel, unroll};
 
 /// Threads of a block.

@@ -1,9 +1,6 @@
 //! Stamps: which stretch of the input a pair came from, in bits of its hash that its group tells.
-use super::layout::Layout;
 use crate::hash::mulhi;
-
-/// Different stamps, at most.
-pub const MAX_STAMPS: u32 = 1 << 10;
+use crate::table::layout::Layout;
 
 /// How stamps replace the high bits of a hash: a kernel's argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]

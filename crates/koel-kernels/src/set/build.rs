@@ -23,9 +23,9 @@
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, has_copies, hash};
 use crate::map::build::Source;
-use crate::map::layout::{Layout, Shape};
-use crate::map::{stash, state};
 use crate::partition::load_run;
+use crate::table::layout::{Layout, Shape};
+use crate::table::{stash, state};
 use koel_simt::{Buf, In, Shared, SharedMem, Thread, block, kernel, unroll};
 
 /// Threads of a block.

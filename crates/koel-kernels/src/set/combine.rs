@@ -18,7 +18,7 @@ use super::settle::strided;
 use crate::hash::mix::mix;
 use crate::map::join::{ANSWERING, KeysOut, SUMS};
 use crate::map::settle::{clear_bins, clear_state, ends, grid_barrier};
-use crate::map::state;
+use crate::table::state;
 use koel_simt::{Buf, In, Thread, kernel};
 
 const _: () = assert!(THREADS == ANSWERING);

@@ -1,9 +1,9 @@
 //! The keys of a set, as an array.
 use super::find::SetRef;
 use super::layout::{Member, fillers, in_bucket, unmixed};
-use crate::map::header;
 use crate::map::join::{SUMS, append};
-use crate::map::layout::{EMPTY, Layout};
+use crate::table::header;
+use crate::table::layout::{EMPTY, Layout};
 use koel_simt::{Buf, Shared, Thread, kernel, unroll};
 
 /// Of the keys that a thread [appends], the bits of a bucket's, and that of the ambiguous key

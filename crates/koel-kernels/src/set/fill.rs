@@ -11,7 +11,7 @@
 //!   empty, so a bucket that was full once is full for good.
 use super::layout::{Member, hash, holds, in_bucket, is_full, taken};
 use crate::hash::mulhi;
-use crate::map::layout::class;
+use crate::table::layout::class;
 use koel_simt::unroll;
 
 /// Evictions of a key before it is given up.

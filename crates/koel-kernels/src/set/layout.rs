@@ -1,7 +1,7 @@
 //! The bytes of a set, the same on every device.
 //!
 //! A set is an array of buckets of 32 bytes, a memory sector: eight mixed keys of 32 bits, or four
-//! of 64. Where a key may lie its hash tells, as in a [map](crate::map::layout): in one of two
+//! of 64. Where a key may lie its hash tells, as in a [map](crate::table::layout): in one of two
 //! buckets of one partition. An empty slot is all ones; empty slots are the last ones of a bucket.
 //! The one key whose mixed form is all ones, the *ambiguous* key, is kept apart, in the header.
 //!
@@ -9,14 +9,14 @@
 //! A key whose first bucket was full went to its second bucket. The order of the keys in a full
 //! bucket says for each of four classes of keys whether one of them *overflowed* from here. For
 //! eight keys, the bit of class `c` is set if key `2 c` is greater than key `2 c + 1`;
-//! for four, the bits are those of a [map's bucket](crate::map::layout). A lookup reads the second
+//! for four, the bits are those of a [map's bucket](crate::table::layout). A lookup reads the second
 //! bucket only if the first is full, does not hold the key and has the bit of its class set, and
 //! the stash only if the second is full too.
 //!
 //! Where a key was erased from a full bucket from which others overflowed, a *filler* may keep it
 //! full: a key that does not [belong](Shape::belongs) to the bucket, as in a map.
 use crate::map::join::{Carried, Routed};
-use crate::map::layout::{Layout, Narrow, Shape, Wide, class, class_bit, with_class_bits};
+use crate::table::layout::{Layout, Narrow, Shape, Wide, class, class_bit, with_class_bits};
 use core::fmt::Debug;
 use koel_simt::{Buf, In, Shared, U32x4, U64x2, unroll};
 

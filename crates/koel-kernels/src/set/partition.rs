@@ -8,9 +8,9 @@
 use super::fill::{Outcome, claim};
 use super::layout::{Member, hash, mixed};
 use crate::hash::mulhi;
-use crate::map::{stash, state};
 use crate::partition::{Crowd, ELSEWHERE, load_keys, load_run, scatter};
 use crate::table::bins::{BinsOut, GroupsIn, StashOut, place};
+use crate::table::{stash, state};
 use koel_simt::{Buf, In, Thread, block, kernel, unroll};
 
 /// A block's work: threads, most bins.

@@ -10,9 +10,9 @@ use super::build::write_bucket;
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, hash, mixed};
 use crate::hash::mix::redrawn;
-use crate::map::layout::{EMPTY, Layout, Shape, TableMut};
 use crate::map::settle::{MAX_ATTEMPTS, clear_bins, clear_state, ends, grid_barrier, write_header};
-use crate::map::{stash, state};
+use crate::table::layout::{EMPTY, Layout, Shape, TableMut};
+use crate::table::{stash, state};
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// Threads of a block.

@@ -10,22 +10,22 @@
 //!   [build](super::fill), when all that are erased are gone: from then on no slot becomes empty.
 //! * A key of which the first bucket is no longer full *comes home* from its second one. That
 //!   leaves a gap there, to which others may come home, so it is done in rounds, until nobody
-//!   moves. [Fillers](crate::map::layout::Shape::filler) are erased too. So no key of the partition
+//!   moves. [Fillers](crate::table::layout::Shape::filler) are erased too. So no key of the partition
 //!   is in a second bucket beside a first one that has room, and lookups there read no more than in
 //!   a set that was built.
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
 use super::layout::{Member, class_bits, fillers, finished, hash, in_bucket, is_full, taken};
-use crate::map::header;
 use crate::map::join::Sent;
-use crate::map::layout::{Layout, Shape, TableMut, class};
 use crate::map::reproduce::NONE;
-use crate::map::stash;
 use crate::map::update::{
     Applying, Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed,
     TAKEN, There, Unstashed, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather,
     has_room, is_idle, operation, state, tell, write_header, written,
 };
+use crate::table::header;
+use crate::table::layout::{Layout, Shape, TableMut, class};
+use crate::table::stash;
 use koel_simt::{Buf, Shared, Thread, kernel, unroll};
 
 /// Threads of a block.

@@ -8,7 +8,7 @@
 //! In a larger one names are hashes of the 64-bit numbers; cells of equal name form a chain in
 //! ascending order, and the number itself decides.
 use crate::map::find::MapRef;
-use crate::map::layout::Narrow;
+use crate::table::layout::Narrow;
 use koel_simt::{In, U64x2};
 
 /// No cell.

@@ -1,6 +1,6 @@
 //! Bins: what a partition pass writes, and the next pass or a build reads.
-use crate::map::state;
 use crate::partition::{ELSEWHERE, NOWHERE, fits};
+use crate::table::state;
 use koel_simt::{Buf, In, Word};
 
 /// Pairs that an overflow area has room for, at most.

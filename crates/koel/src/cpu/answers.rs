@@ -1,6 +1,6 @@
 //! What a lookup writes: values, whether keys are there as bytes or bits, or only how many.
 use super::simd::{Compared, GROUP, Simd};
-use koel_kernels::map::layout::Layout;
+use koel_kernels::table::layout::Layout;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where the answers of a piece of the queries go. Each query is answered once, but for those that

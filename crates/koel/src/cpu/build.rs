@@ -12,7 +12,7 @@ use super::simd::{GROUP, LINE, Line, Simd, Work, behind_at, heads, heads_uncheck
 use super::stash::{Stash, pair_unchecked};
 use crate::duplicates::Duplicates;
 use koel_kernels::hash::mulhi;
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
+use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class};
 use std::collections::HashSet;
 use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -7,7 +7,7 @@ use super::answers::Answers;
 use super::simd::{Compared, GROUP, Simd, Work, behind_at, heads};
 use super::stash::Stash;
 use koel_kernels::hash::mulhi;
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape};
+use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use std::hint::select_unpredictable;
 
 /// Groups between asking for a bucket and reading it: with 4 the rate is 12 % lower, 8 are no

@@ -1,4 +1,4 @@
-//! The flagship table's CPU engine: builds and searches the bytes that `koel_kernels::map::layout`
+//! The flagship table's CPU engine: builds and searches the bytes that `koel_kernels::table::layout`
 //! defines, at the speed of the host's memory.
 //!
 //! A build is two passes: `partition` mixes the pairs and parts them into bins of whole partitions,
@@ -28,7 +28,7 @@ use crate::error::{Error, Result, check_length};
 use answers::{Answers, Bits, Count, Flags, Values, ValuesAndFlags};
 use build::{BuildBin, Builder, Source};
 use find::{Find, Tables};
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Number, Shape};
+use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Parted, Partition};
 use rayon::prelude::*;
 pub use simd::Level;

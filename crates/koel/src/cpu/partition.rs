@@ -8,7 +8,7 @@
 //! Places count words of 64 bits: a pair is one, or two if it is wide.
 use super::simd::{LINE, Line, Simd, Work};
 use super::stash::put_pair;
-use koel_kernels::map::layout::{Layout, Shape};
+use koel_kernels::table::layout::{Layout, Shape};
 use std::marker::PhantomData;
 
 /// Words of a block: 4 KiB.
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::cpu::simd::Level;
     use koel_kernels::hash::mix::splitmix_at;
-    use koel_kernels::map::layout::{Narrow, Number, Wide};
+    use koel_kernels::table::layout::{Narrow, Number, Wide};
 
     fn check<L: Layout>(
         level: Level,

@@ -2,10 +2,10 @@
 //! [`koel_kernels::map::reproduce`], which is that of the kernels.
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, Shape, with_class_bits};
 use koel_kernels::map::reproduce::{
     MAX_STASHED, NOBODY, Places, first_proposal, number, overflowed, propose,
 };
+use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Shape, with_class_bits};
 use std::cell::Cell;
 
 /// Memory for one partition, and for the stash of its bin.

@@ -9,10 +9,10 @@ use super::{Level, Memory, PARALLEL_QUERIES, Pages, QUERY_PIECE, Stash, bins, pa
 use crate::device::Device;
 use crate::device::memory::prefetch;
 use crate::error::{Result, check_length};
-use koel_kernels::map::layout::{Layout, Shape};
 use koel_kernels::set::combine::how;
 use koel_kernels::set::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
 use koel_kernels::set::layout::{Member, fillers, finished, in_bucket, mixed, search, unmixed};
+use koel_kernels::table::layout::{Layout, Shape};
 use rayon::prelude::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! The pairs that no bucket has room for, and the one that none may hold.
 use super::simd::GROUP;
-use koel_kernels::map::layout::{EMPTY, Layout};
-use koel_kernels::map::stash;
+use koel_kernels::table::layout::{EMPTY, Layout};
+use koel_kernels::table::stash;
 
 /// Of this many slots one is taken at most: a search for what is not there ends at its first slot,
 /// nearly always.
@@ -189,7 +189,7 @@ fn pairs_of<L: Layout>(slots: &[u64]) -> impl Iterator<Item = L::Pair> + use<'_,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use koel_kernels::map::layout::{Narrow, Number, Wide};
+    use koel_kernels::table::layout::{Narrow, Number, Wide};
 
     fn pair<L: Layout>(key: u64, value: u64) -> L::Pair {
         L::pair(L::Mixed::narrowed(key), L::Value::narrowed(value))

@@ -28,7 +28,7 @@ macro_rules! on_every_pairing {
     };
     (@pairing $module:ident $layout:ty { $($name:ident)* }) => {
         mod $module {
-            use koel_kernels::map::layout::*;
+            use koel_kernels::table::layout::*;
             $(#[test] fn $name() { super::$name::<$layout>(); })*
         }
     };

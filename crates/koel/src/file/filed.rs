@@ -6,7 +6,7 @@ use super::writer::{Writer, replace};
 use crate::cpu::Stash;
 use crate::device::{Device, DeviceKind, Element, View};
 use crate::error::{Error, Result};
-use koel_kernels::map::layout::Shape;
+use koel_kernels::table::layout::Shape;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;

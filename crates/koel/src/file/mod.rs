@@ -52,7 +52,7 @@ use crate::{Index, Index128, Map, Map128, MultiMap, Set, Set128};
 pub use error::{FileError, FileErrorKind};
 pub use format::{HEADER_BYTES, MAGIC, Section, TableKind, Types, VERSION, Width};
 use format::{Header, Members, Slotted};
-use koel_kernels::map::layout::{Narrow, Wide};
+use koel_kernels::table::layout::{Narrow, Wide};
 use reader::Reader;
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use super::{FileError, FileErrorKind};
 use crate::cpu::Stash;
 use crate::device::{Buffer, Device, Element};
 use crate::error::{Error, Result};
-use koel_kernels::map::layout::{Layout, Number};
+use koel_kernels::table::layout::{Layout, Number};
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};

@@ -6,7 +6,7 @@ use super::{FileError, FileErrorKind};
 use crate::cpu;
 use crate::device::{Element, View};
 use crate::error::{Error, Result};
-use koel_kernels::map::layout::{Layout, Number};
+use koel_kernels::table::layout::{Layout, Number};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

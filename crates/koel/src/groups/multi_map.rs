@@ -12,7 +12,7 @@ use crate::map::{Key, MapBuilder, Value};
 use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
 use crate::seed::Seeds;
-use koel_kernels::map::layout::mixed_alike;
+use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
 
 /// In which order a [`MultiMap`] keeps what it is built of.

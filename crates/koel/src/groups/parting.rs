@@ -17,11 +17,11 @@ use crate::seed::Seeds;
 use koel_kernels::groups::{SAMPLE, SAMPLES, group_sample};
 use koel_kernels::map::group::{GroupsOut, MAX_PAIRS, THREADS, Ungrouped, map_group};
 use koel_kernels::map::join::MapLayout;
-use koel_kernels::map::layout::Layout;
 use koel_kernels::map::of_groups::map_bring_groups;
 use koel_kernels::map::partition::Input;
 use koel_kernels::map::stamps::Stamps;
-use koel_kernels::map::state;
+use koel_kernels::table::layout::Layout;
+use koel_kernels::table::state;
 use koel_simt::In;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::file::format::{Section, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::map::{Map, Value};
-use koel_kernels::map::layout::Wide;
+use koel_kernels::table::layout::Wide;
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]

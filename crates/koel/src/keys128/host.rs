@@ -5,7 +5,7 @@ use crate::device::memory::prefetch;
 use crate::error::Result;
 use koel_kernels::keys128::find::NO_ROW;
 use koel_kernels::keys128::fingerprint::Fingerprint;
-use koel_kernels::map::layout::Wide;
+use koel_kernels::table::layout::Wide;
 use rayon::prelude::*;
 
 /// Queries that a thread answers at a time: a multiple of 32, so that their bits are whole words.

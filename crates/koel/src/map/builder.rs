@@ -10,8 +10,8 @@ use crate::duplicates::{Duplicates, first_duplicate};
 use crate::error::{Error, Result, check_length};
 use crate::file::stored::Stored;
 use crate::seed::{Drawn, Seeds};
-use koel_kernels::map::header;
-use koel_kernels::map::layout::Layout;
+use koel_kernels::table::header;
+use koel_kernels::table::layout::Layout;
 use std::mem::replace;
 use std::sync::Mutex;
 

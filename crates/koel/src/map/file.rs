@@ -8,7 +8,7 @@ use crate::file::format::{Header, TableKind, Types, Width};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
 use crate::file::writer::Writer;
-use koel_kernels::map::layout::{EMPTY, Layout};
+use koel_kernels::table::layout::{EMPTY, Layout};
 use std::io::{Read, Seek, Write};
 use std::sync::Mutex;
 

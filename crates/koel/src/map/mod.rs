@@ -80,7 +80,7 @@ pub use join::MapJoiner;
 use koel_kernels::hash::mix::mix64;
 use koel_kernels::map::export::map_export;
 pub use koel_kernels::map::find::MapRef;
-pub use koel_kernels::map::layout;
+pub use koel_kernels::table::layout;
 use layout::{Layout, Number, Shape};
 use plan::Plan;
 use std::borrow::Cow;

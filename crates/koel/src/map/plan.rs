@@ -3,12 +3,13 @@
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MAX_PAIRS, Source, shared_bytes};
-use koel_kernels::map::layout::{BUCKET, Layout, Narrow, Shape};
 use koel_kernels::map::partition::{NARROW, SMALL, Tile, WIDE};
 use koel_kernels::map::small::MAX_TILE;
-use koel_kernels::map::stamps::{MAX_STAMPS, Stamps};
-use koel_kernels::map::{stash, state};
+use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::bins::{Bins, MAX_OVERFLOW};
+use koel_kernels::table::layout::{BUCKET, Layout, Narrow, Shape};
+use koel_kernels::table::state::MAX_STAMPS;
+use koel_kernels::table::{stash, state};
 
 /// What plans are made of.
 #[derive(Clone, Copy)]

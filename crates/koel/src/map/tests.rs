@@ -9,7 +9,7 @@ use crate::duplicates::Duplicates::{self, KeepFirst, KeepLast, Unchecked};
 use crate::seed::Seeds;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::find::MapRef;
-use koel_kernels::map::layout::{BUCKET, EMPTY, Layout, class, class_bit};
+use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, class, class_bit};
 use koel_simt::In;
 use std::collections::HashMap;
 use std::marker::PhantomData;

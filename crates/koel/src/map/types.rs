@@ -3,8 +3,8 @@ use super::kernels::DeviceLayout;
 use crate::primitives::compact::CompactElement;
 use crate::primitives::radix_sort::SortKey;
 use crate::primitives::runs::RunElement;
-use koel_kernels::map::layout::{Narrow, Number, Wide};
 use koel_kernels::set::layout::Member;
+use koel_kernels::table::layout::{Narrow, Number, Wide};
 use std::hash::Hash;
 
 mod sealed {

@@ -9,10 +9,10 @@ use crate::update::{
     Batch, Changed, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
 };
 use koel_kernels::map::few::{Few, map_update_few, shared_bytes as few_shared_bytes};
-use koel_kernels::map::layout::Layout;
 use koel_kernels::map::update::{
     Applying, MAX_BUCKETS, map_update, map_update_left, operation, shared_bytes,
 };
+use koel_kernels::table::layout::Layout;
 
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,8 @@ use super::filling_grid;
 use crate::device::{Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use koel_kernels::fold::{Accumulate, Max, Min, Sum};
-use koel_kernels::map::layout::Number;
 use koel_kernels::reduce::{Chunked, TURN, reduce};
+use koel_kernels::table::layout::Number;
 use rayon::prelude::*;
 
 /// What can be reduced: `u32`, `u64`.

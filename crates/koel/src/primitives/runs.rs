@@ -5,7 +5,7 @@ use crate::device::{Device, Element, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use koel_kernels::compact::TILE;
 use koel_kernels::groups::{self as kernels, RunsOut};
-use koel_kernels::map::layout::Number;
+use koel_kernels::table::layout::Number;
 use rayon::prelude::*;
 
 /// Elements of which runs can be found: `u32`, `u64`.

@@ -10,7 +10,7 @@ use crate::map::kernels::{header_words, stash_words};
 use crate::map::plan::Plan;
 use crate::map::seconds_since;
 use crate::seed::{Drawn, Seeds};
-use koel_kernels::map::header;
+use koel_kernels::table::header;
 use std::mem::replace;
 use std::sync::Mutex;
 

@@ -10,7 +10,7 @@ use crate::file::writer::Writer;
 use crate::map::kernels::{Slots, header_words};
 use crate::map::plan::Plan;
 use crate::map::{Key, OnHost};
-use koel_kernels::map::layout::{EMPTY, Layout};
+use koel_kernels::table::layout::{EMPTY, Layout};
 use std::io::{Read, Seek, Write};
 use std::sync::Mutex;
 

@@ -8,7 +8,6 @@ use crate::map::kernels::{Slots, resident, stash_words};
 use crate::map::plan::{Plan, Sizes, with_crowd};
 use crate::seed::Seeds;
 use koel_kernels::map::join::KeysOut;
-use koel_kernels::map::state;
 use koel_kernels::set::build::{Arrived, set_build};
 use koel_kernels::set::combine::{
     Combined, Ending, combine_bytes, how, set_combine, set_combined, spare_words,
@@ -21,6 +20,7 @@ use koel_kernels::set::partition::{
 };
 use koel_kernels::set::settle::{Memory, Settling, mark_words, set_settle};
 use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
+use koel_kernels::table::state;
 use koel_simt::{Buf, In};
 
 /// Keys that are enough for a block of the end of a build, if everything must be built again.

@@ -8,8 +8,8 @@ use crate::map::kernels::{Header, Slots, read_header};
 use crate::map::plan::{Plan, Sizes};
 use crate::seed::Seeds;
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_kernels::map::layout::{EMPTY, Layout, class};
 use koel_kernels::set::layout::{fillers, hash, in_bucket, mixed, unmixed};
+use koel_kernels::table::layout::{EMPTY, Layout, class};
 use std::collections::HashSet;
 
 /// Those of all builds here.

@@ -8,9 +8,9 @@ use crate::map::kernels::Slots;
 use crate::map::plan::Plan;
 use koel_kernels::map::few::Few;
 use koel_kernels::map::join::{MapLayout, Numbered};
-use koel_kernels::map::layout::{Layout, Shape, TableMut};
 use koel_kernels::map::reproduce::{self, map_unstash, unstashed_words};
 use koel_kernels::map::update::{Applying, BatchIn, Unstashed, operation, state};
+use koel_kernels::table::layout::{Layout, Shape, TableMut};
 use koel_simt::In;
 
 /// What updates need besides the table.

@@ -3,9 +3,10 @@ use super::near::{CHANGED, DROPPED, DROPPED_HERE, Partition, UNCOMPARED, pick};
 use super::write::write_bucket;
 use super::{Steps, THREADS, Target};
 use crate::hash::mulhi;
-use crate::map::layout::{EMPTY, Layout, Number};
+use crate::map::filter_bit;
 use crate::map::records::{Placed, Records};
-use crate::map::{filter_bit, stash, state};
+use crate::table::layout::{EMPTY, Layout, Number};
+use crate::table::{stash, state};
 use koel_simt::unroll;
 
 /// Slots of the table of contested keys that one may find taken before the build is done in another

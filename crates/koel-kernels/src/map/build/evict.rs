@@ -1,8 +1,8 @@
 //! Eviction: pairs that found both their buckets full.
 use super::copies::lesser_copies;
 use super::near::{FREE, GIVEN_UP, HOMELESS, Lists, Partition, class_mark, pick};
-use crate::map::layout::EMPTY;
 use crate::map::records::Placed;
+use crate::table::layout::EMPTY;
 use koel_simt::{Thread, unroll};
 
 /// Evictions of a pair before it is given up.

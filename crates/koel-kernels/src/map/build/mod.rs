@@ -47,11 +47,11 @@ pub(super) use near::{
 };
 pub use write::write_bucket;
 
-use super::layout::{EMPTY, Layout, Narrow, Shape, Wide};
 use super::partition::paired;
 use super::records::{Indexed, Recorded, Records, Stamped};
 use super::stamps::Stamps;
-use super::state;
+use crate::table::layout::{EMPTY, Layout, Narrow, Shape, Wide};
+use crate::table::state;
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
 use near::UNCOMPARED;

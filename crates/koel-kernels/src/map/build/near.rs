@@ -1,8 +1,8 @@
 //! A partition and its lists in shared memory.
 use super::{THREADS, Target};
-use crate::map::layout::{EMPTY, Layout, Shape, class};
 use crate::map::records::Placed;
-use crate::map::{stash, state};
+use crate::table::layout::{EMPTY, Layout, Shape, class};
+use crate::table::{stash, state};
 use koel_simt::{Buf, Shared, Thread, U32x4, U64x2};
 
 /// The partition that a block works on.

@@ -2,9 +2,9 @@
 use super::copies::lesser_copies;
 use super::near::{CLASS, DROPPED, DROPPED_HERE, FREE, SUSPECT};
 use super::{Steps, THREADS, Target};
-use crate::map::layout::{EMPTY, Layout, empty_last, filled, with_class_bits};
 use crate::map::records::{PairOf, Records};
-use crate::map::{stash, state};
+use crate::table::layout::{EMPTY, Layout, empty_last, filled, with_class_bits};
+use crate::table::{stash, state};
 use koel_simt::{Buf, U64x2, unroll};
 
 impl<R: Records> Steps<R> {

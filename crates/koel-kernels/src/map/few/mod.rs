@@ -32,10 +32,10 @@ mod work;
 
 pub(crate) use bucketed::{Bucketed, MixedOf, ValueOf};
 
-use super::header;
 use super::join::{Form, Numbered, Pass, Routed, Sent};
-use super::layout::{Layout, Narrow, TableMut, Wide};
 use super::update::{BatchIn, state, status};
+use crate::table::header;
+use crate::table::layout::{Layout, Narrow, TableMut, Wide};
 use bucketed::OfMap;
 use koel_simt::{Buf, Thread, kernel};
 use work::{NEED_SECOND, Work};

@@ -3,8 +3,8 @@ use super::pass::{load, lost};
 use super::route::{Alone, Form, Numbered, Routed};
 use super::{ANSWERING, Answering, KeysOut, RowsOut, Sent};
 use crate::map::find::{Hit, MapRef, search};
-use crate::map::header;
-use crate::map::layout::{Layout, Number};
+use crate::table::header;
+use crate::table::layout::{Layout, Number};
 use koel_simt::{Buf, Shared, SharedMem, Thread, U64x2, block, unroll};
 
 /// Which queries a filter keeps.

@@ -4,8 +4,8 @@ use super::pass::{load, lost};
 use super::route::{Alone, Form, Numbered, Routed};
 use super::{ANSWERING, Answering, DIRECT_ITEMS, KeysOut, Queries, RowsOut, Sent, state};
 use crate::map::find::MapRef;
-use crate::map::header;
-use crate::map::layout::Number;
+use crate::table::header;
+use crate::table::layout::Number;
 use koel_simt::{Thread, unroll};
 
 /// Looks queries up in device memory, [`DIRECT_ITEMS`] of each thread at a time: `answer(seed,

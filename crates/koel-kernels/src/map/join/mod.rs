@@ -24,9 +24,9 @@ pub use answer::{keep, source};
 pub use route::{Alone, Carried, Form, MapLayout, Numbered, Routed};
 
 use super::find::MapRef;
-use super::layout::{Narrow, Shape, Wide};
 use crate::hash::mulhi;
 use crate::partition::{ELSEWHERE, NOWHERE, fits};
+use crate::table::layout::{Narrow, Shape, Wide};
 use answer::{filter, join};
 use direct::{filter_direct, join_direct};
 use koel_simt::{Buf, In, Thread, Word, kernel};

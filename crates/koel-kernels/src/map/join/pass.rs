@@ -1,9 +1,9 @@
 //! The passes that partition queries.
 use super::route::{Form, Routed};
 use super::{Destination, Queries, SendTo, SentGroups, state};
-use crate::map::header;
-use crate::map::layout::Number;
 use crate::partition::{AsTheyCome, ELSEWHERE, load_keys, load_run, scatter, tile_index};
+use crate::table::header;
+use crate::table::layout::Number;
 use koel_simt::{Buf, In, Thread, unroll};
 
 /// Writes a query to its place in bins, or in the overflow area.

@@ -1,7 +1,7 @@
 //! How a query travels: its key, alone or with its number.
 use crate::map::find::MapRef;
-use crate::map::layout::{Layout, Narrow, Number, Shape, Wide};
 use crate::map::records::Recorded;
+use crate::table::layout::{Layout, Narrow, Number, Shape, Wide};
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Scalar, U64x2, Word};
 

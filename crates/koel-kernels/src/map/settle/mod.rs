@@ -20,9 +20,10 @@ mod search;
 
 pub(crate) use rebuild::MAX_ATTEMPTS;
 
-use super::layout::{Layout, Narrow, Number, Shape, TableMut, Wide};
 use super::stamps::Stamps;
-use super::{FILTER_WORDS, header, ranked, state};
+use super::{FILTER_WORDS, ranked};
+use crate::table::layout::{Layout, Narrow, Number, Shape, TableMut, Wide};
+use crate::table::{header, state};
 use koel_simt::{Buf, In, Thread, kernel};
 use rebuild::rebuild;
 use search::search;

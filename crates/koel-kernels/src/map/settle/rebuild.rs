@@ -4,8 +4,9 @@ use super::{Built, grid_barrier, lock_words, strided};
 use crate::hash::mix::{mix, redrawn};
 use crate::hash::mulhi;
 use crate::map::build::write_bucket;
-use crate::map::layout::{BUCKET, EMPTY, Layout, Number, class, empty_last, with_class_bits};
-use crate::map::{contested_words, rank, stash, state};
+use crate::map::{contested_words, rank};
+use crate::table::layout::{BUCKET, EMPTY, Layout, Number, class, empty_last, with_class_bits};
+use crate::table::{stash, state};
 use koel_simt::{Buf, Thread, unroll};
 
 /// Evictions until a pair goes to the stash, where the build is done again.

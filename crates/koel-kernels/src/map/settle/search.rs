@@ -1,7 +1,8 @@
 //! Contested keys: the input is searched for the copy of each that stays.
 use super::{Built, THREADS, strided};
-use crate::map::layout::{EMPTY, Layout, Number};
-use crate::map::{FILTER_WORDS, contested_words, filter_bit, rank, ranked, stash, state};
+use crate::map::{FILTER_WORDS, contested_words, filter_bit, rank, ranked};
+use crate::table::layout::{EMPTY, Layout, Number};
+use crate::table::{stash, state};
 use koel_simt::{Buf, Shared, Thread, unroll};
 
 /// Keys of a thread that are looked for at a time.

@@ -4,11 +4,11 @@ use super::entries::Entries;
 use super::work::{Stashed, There};
 use super::{BATCH, ROUNDS};
 use crate::map::build::{CHANGED, FREE, Partition, write_bucket};
-use crate::map::layout::{
+use crate::map::records::Placed;
+use crate::table::layout::{
     BUCKET, EMPTY, Layout, Number, Shape, class, class_bit, empty_last, filled, with_class_bits,
 };
-use crate::map::records::Placed;
-use crate::map::{header, stash};
+use crate::table::{header, stash};
 use core::marker::PhantomData;
 use koel_simt::{Buf, Thread, U64x2, unroll};
 

@@ -3,8 +3,8 @@ use super::work::{Batch, LINKED};
 use super::{WAS_THERE, operation, state, status_of};
 use crate::hash::mulhi;
 use crate::map::join::Routed;
-use crate::map::layout::{EMPTY, Layout, Number};
-use crate::map::stash;
+use crate::table::layout::{EMPTY, Layout, Number};
+use crate::table::stash;
 use koel_simt::{Buf, Shared, SharedMem, Thread};
 
 /// The keys of a block's operations and what these do. The ambiguous key has the entry behind all

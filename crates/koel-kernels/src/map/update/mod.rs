@@ -46,9 +46,9 @@ use super::build::{
     place_missed,
 };
 use super::join::{self, Pass, Routed, Sent};
-use super::layout::{BUCKET, EMPTY, Narrow, Number, TableMut, Wide, class};
 use super::records::Placed;
 use super::reproduce::NONE;
+use crate::table::layout::{BUCKET, EMPTY, Narrow, Number, TableMut, Wide, class};
 use buckets::{Moving, NOW, find, put_in_stash, read, write};
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, Word, kernel, unroll};

@@ -3,9 +3,9 @@
 use super::entries::Entries;
 use super::{Applying, BatchIn, IS_OTHER, IS_THERE, Unstashed, operation, state, status};
 use crate::map::join::{Form, Numbered, Routed, Sent};
-use crate::map::layout::{Layout, Shape, TableMut};
 use crate::map::reproduce::NONE;
-use crate::map::{header, stash};
+use crate::table::layout::{Layout, Shape, TableMut};
+use crate::table::{header, stash};
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Shared, Thread, Word, unroll};
 

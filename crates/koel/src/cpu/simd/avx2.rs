@@ -1,6 +1,6 @@
 //! AVX2: the heads of a bucket are one register.
 use super::{Compared, GROUP, Heads, LINE, Line, Simd, Work};
-use koel_kernels::map::layout::BUCKET;
+use koel_kernels::table::layout::BUCKET;
 use std::arch::x86_64::*;
 
 /// Proof that the machine has AVX2, and the bit instructions that came with it.

@@ -1,7 +1,7 @@
 //! AVX-512: comparisons give masks, and eight buckets are ordered at once.
 use super::avx2::{Avx2, are_in, load, load_at};
 use super::{Compared, GROUP, Heads, LINE, Line, Simd, Work};
-use koel_kernels::map::layout::BUCKET;
+use koel_kernels::table::layout::BUCKET;
 use std::arch::x86_64::*;
 
 /// Proof that the machine has AVX-512 F, VL, DQ and BW, and what [`Avx2`] proves.

@@ -12,7 +12,7 @@ mod neon;
 mod portable;
 
 use crate::device::memory::prefetch;
-use koel_kernels::map::layout::{
+use koel_kernels::table::layout::{
     BUCKET, EMPTY, Layout, Narrow, Number, Wide, class, class_bit, with_class_bits,
 };
 use std::hint::select_unpredictable;

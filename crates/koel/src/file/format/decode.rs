@@ -4,7 +4,7 @@ use super::{
     Section, TableKind, Types, VERSION, Width, at,
 };
 use crate::file::FileErrorKind;
-use koel_kernels::map::layout::Shape;
+use koel_kernels::table::layout::Shape;
 use twox_hash::XxHash3_64;
 
 impl Header {

@@ -2,8 +2,8 @@
 //! wrong with them. No device and no file is needed, so that Miri can run this.
 use super::super::format::{MAX_BUCKETS, Members};
 use super::*;
-use koel_kernels::map::layout::{EMPTY, Narrow, Shape, Wide};
-use koel_kernels::map::stash;
+use koel_kernels::table::layout::{EMPTY, Narrow, Shape, Wide};
+use koel_kernels::table::stash;
 use std::ops::Range;
 use twox_hash::XxHash3_64;
 

@@ -10,7 +10,7 @@ use crate::{
     Device, IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, NO_ID, Retriever,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use koel_kernels::map::layout::Layout;
+use koel_kernels::table::layout::Layout;
 use std::collections::BTreeMap;
 use std::fs;
 

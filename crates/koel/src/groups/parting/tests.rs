@@ -7,7 +7,7 @@ use crate::map::kernels::OrderedGroups;
 use crate::primitives::radix_sort::SortPair;
 use crate::{MultiMapBuilder, MultiMapOptions, ValueOrder};
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_kernels::map::layout::{Narrow, Shape, Wide};
+use koel_kernels::table::layout::{Narrow, Shape, Wide};
 use std::collections::BTreeMap;
 
 /// One pass up to four partitions, from there on two.

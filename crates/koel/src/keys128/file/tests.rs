@@ -8,7 +8,7 @@ use crate::map::plan::Plan;
 use crate::{Device, Duplicates, IndexOptions, Map, NO_ID, Set, SetOptions};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::keys128::fingerprint::Fingerprint;
-use koel_kernels::map::layout::Layout;
+use koel_kernels::table::layout::Layout;
 use std::collections::HashMap;
 use std::fs;
 use std::io::Cursor;

@@ -8,7 +8,7 @@ use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, tak
 use crate::file::writer::{PIECE, replace};
 use crate::file::{self, FileErrorKind};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_kernels::map::layout::Narrow;
+use koel_kernels::table::layout::Narrow;
 use std::collections::HashMap;
 use std::fs;
 use std::io::Cursor;
@@ -198,7 +198,7 @@ fn nonsense_is_harmless<K: Key, V: Value>(seed: u64) {
             _ => random(i) >> 3,
         });
         let words = words.collect::<Vec<u64>>();
-        let shape = koel_kernels::map::layout::Shape { partitions, buckets };
+        let shape = koel_kernels::table::layout::Shape { partitions, buckets };
         let mut stash = (0..20).map(|i| random(1000 + i) >> 1).collect::<Vec<_>>();
         stash.sort_by_key(|&head| LayoutOf::<K, V>::key_in(head));
         let stash =

@@ -2,7 +2,7 @@
 use koel_kernels::map::join::{
     ANSWERING, BINS, DIRECT_ITEMS, MANY_BINS, MANY_SHARED, Pass, shared_bytes,
 };
-use koel_kernels::map::layout::{Layout, Shape};
+use koel_kernels::table::layout::{Layout, Shape};
 
 /// From when on queries are partitioned, and how.
 #[derive(Clone, Copy)]

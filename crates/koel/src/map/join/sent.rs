@@ -9,7 +9,7 @@ use koel_kernels::map::join::{
     SentGroups, THREADS, items_of, many_items_of, map_send, map_send_groups, map_send_many, source,
     state,
 };
-use koel_kernels::map::layout::Shape;
+use koel_kernels::table::layout::Shape;
 use koel_simt::{Buf, In, Word};
 use std::ops::Range;
 

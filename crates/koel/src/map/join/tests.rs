@@ -9,7 +9,7 @@ use crate::device::DeviceKind;
 use crate::duplicates::Duplicates::KeepLast;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::join::{BINS, MANY_BINS, shared_bytes, state};
-use koel_kernels::map::layout::Layout;
+use koel_kernels::table::layout::Layout;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Mutex;
@@ -304,7 +304,7 @@ fn a_joiner_is_used_again() {
 /// what kernels can count.
 #[test]
 fn routes_fit() {
-    use koel_kernels::map::layout::{Narrow, Wide};
+    use koel_kernels::table::layout::{Narrow, Wide};
     fn check<L: Layout>(values: bool, least: usize) {
         for pairs in [1usize << 20, 1 << 22, 1 << 24, 1 << 27, 1 << 29] {
             let plan = Plan::new(pairs, 0.8).unwrap();

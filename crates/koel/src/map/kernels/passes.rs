@@ -4,13 +4,13 @@ use crate::device::{Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::map::plan::{Plan, with_crowd};
-use koel_kernels::map::layout::Layout;
 use koel_kernels::map::partition::{
     Input, NARROW, SMALL, Tile, map_from_groups, map_from_input_narrow, map_from_input_small,
     map_from_input_wide,
 };
 use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
+use koel_kernels::table::layout::Layout;
 
 /// Memory that the partition passes write, and the stash that they clear.
 pub struct Passes<'a> {

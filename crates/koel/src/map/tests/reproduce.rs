@@ -4,8 +4,8 @@ use super::*;
 use crate::cpu;
 use crate::map::kernels::{header_words, make_reproducible};
 use crate::map::plan::Plan;
-use koel_kernels::map::layout::{Number, Shape, with_class_bits};
 use koel_kernels::map::reproduce::{LAST_LEVEL, MAX_BUCKETS, MAX_STASHED, shared_bytes};
+use koel_kernels::table::layout::{Number, Shape, with_class_bits};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Slots, and the pairs of the stash in ascending order, with the word behind each.
