@@ -5,12 +5,13 @@
 //! tells where, and thereby which of two equal keys stays: none has to be looked for in the input
 //! afterwards. Partitions are small, so that a big GPU's multiprocessors all have one, and a thread
 //! has few pairs: loops in place of what is unrolled for big inputs.
-use super::build::{PartitionsIn, Target, build_indexed, shared_bytes};
+use super::build::{Target, build_indexed, shared_bytes};
 use super::partition::Input;
 use super::rank;
 use super::records::{Indexed, indexed};
 use crate::hash::mulhi;
 use crate::partition::{ELSEWHERE, NOWHERE};
+use crate::table::bins::PartitionsIn;
 use crate::table::bins::{BinsOut, StashOut, place};
 use crate::table::layout::{Layout, Narrow, Shape, Wide};
 use crate::table::{stash, state};

@@ -22,8 +22,8 @@
 //! is there.
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, has_copies, hash};
-use crate::map::build::Source;
 use crate::partition::load_run;
+use crate::table::bins::Source;
 use crate::table::layout::{Layout, Shape};
 use crate::table::{stash, state};
 use koel_simt::{Buf, In, Shared, SharedMem, Thread, block, kernel, unroll};

@@ -14,10 +14,10 @@ use super::build::{Arrived, Near, THREADS, shared_bytes};
 use super::export::{HELD, append_keys, with_keys};
 use super::fill::{self, claim, claimed};
 use super::layout::{Member, mixed};
-use super::settle::strided;
 use crate::hash::mix::mix;
 use crate::map::join::{ANSWERING, KeysOut, SUMS};
-use crate::map::settle::{clear_bins, clear_state, ends, grid_barrier};
+use crate::table::ending::strided;
+use crate::table::ending::{clear_bins, clear_state, ends, grid_barrier};
 use crate::table::state;
 use koel_simt::{Buf, In, Thread, kernel};
 

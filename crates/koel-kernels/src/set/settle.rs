@@ -10,7 +10,10 @@ use super::build::write_bucket;
 use super::fill::{Filling, Outcome, claim, evict, meet, meet_second};
 use super::layout::{Member, finished, hash, mixed};
 use crate::hash::mix::redrawn;
-use crate::map::settle::{MAX_ATTEMPTS, clear_bins, clear_state, ends, grid_barrier, write_header};
+use crate::table::ending::strided;
+use crate::table::ending::{
+    MAX_ATTEMPTS, clear_bins, clear_state, ends, grid_barrier, write_header,
+};
 use crate::table::layout::{EMPTY, Layout, Shape, TableMut};
 use crate::table::{stash, state};
 use koel_simt::{Buf, In, Thread, kernel};
@@ -86,13 +89,6 @@ impl<K: Member> Filling<K> for Far<K> {
         let bit = 1u64 << (bucket as u64 % of_word * 4 + class as u64);
         self.marks.fetch_or(bucket as u64 / of_word, K::narrowed(bit));
     }
-}
-
-/// Where a thread begins with what all threads of a grid of such blocks share, and how far it is to
-/// its next.
-#[inline(always)]
-pub(super) fn strided(t: Thread, threads: u32) -> (u64, u64) {
-    (t.global_id() as u64, t.grid_dim() as u64 * threads as u64)
 }
 
 /// The memory of a build besides the table: a kernel's argument.

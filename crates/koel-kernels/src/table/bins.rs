@@ -69,6 +69,40 @@ pub struct StashOut {
     pub words: u32,
 }
 
+/// Where the bins of the last partition pass are, and how much they hold: a kernel's argument.
+#[derive(Clone, Copy, Debug, koel_simt::Arg)]
+#[repr(C)]
+pub struct Source {
+    /// Places of a bin: even.
+    pub room: u32,
+    /// The stash has 2^this slots.
+    pub stash_bits: u32,
+    /// The table of contested keys has 2^this slots.
+    pub contested_bits: u32,
+    /// Pairs that a list has room for.
+    pub list: u32,
+    /// Partitions of a group.
+    pub each: u32,
+    /// Pairs that the overflow area of a pass has room for.
+    pub area: u32,
+    /// Bins of the first of two passes, before those of the second; 0: there was one pass.
+    pub groups: u32,
+}
+
+/// What the last pass left, for a build: a kernel's argument.
+#[derive(Clone, Copy, koel_simt::Arg)]
+#[repr(C)]
+pub struct PartitionsIn<W: Word = u64> {
+    /// The bins: pairs, or [records](Indexed) of them.
+    pub pairs: In<W>,
+    /// Pairs that came to each bin of both passes.
+    pub counts: In<u32>,
+    /// How many of them are in it at most, all ones if all are.
+    pub valid: In<u32>,
+    /// The overflow areas of the passes, whose pairs the build's state counts.
+    pub overflow: In<W>,
+}
+
 /// Where a run goes: into its bin, or behind all of them.
 #[inline(always)]
 pub(crate) fn place(

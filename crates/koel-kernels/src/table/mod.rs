@@ -1,5 +1,6 @@
 //! What tables of all kinds share, maps and sets: how keys come to the bins of their partitions.
 pub mod bins;
+pub mod ending;
 pub mod header;
 pub mod layout;
 pub mod stash;

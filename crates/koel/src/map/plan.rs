@@ -2,7 +2,8 @@
 //! the load alone, so that a table has the same shape on every device.
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
-use koel_kernels::map::build::{MAX_PAIRS, Source, shared_bytes};
+use koel_kernels::map::build::{MAX_PAIRS, shared_bytes};
+use koel_kernels::table::bins::Source;
 use koel_kernels::map::partition::{NARROW, SMALL, Tile, WIDE};
 use koel_kernels::map::small::MAX_TILE;
 use koel_kernels::map::stamps::Stamps;

@@ -50,10 +50,11 @@ pub use write::write_bucket;
 use super::partition::paired;
 use super::records::{Indexed, Recorded, Records, Stamped};
 use super::stamps::Stamps;
+use crate::table::bins::{PartitionsIn, Source};
 use crate::table::layout::{EMPTY, Layout, Narrow, Shape, Wide};
 use crate::table::state;
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, Word, block, kernel, unroll};
+use koel_simt::{Buf, In, Thread, block, kernel, unroll};
 use near::UNCOMPARED;
 
 /// Threads of a block.
@@ -73,39 +74,6 @@ pub const fn shared_bytes(buckets: u32, list: u32) -> u32 {
     buckets * 32 + buckets.next_multiple_of(4) * 4 + 2 * list * 8 + LENGTHS * 4
 }
 
-/// Where the bins of the last partition pass are, and how much they hold: a kernel's argument.
-#[derive(Clone, Copy, Debug, koel_simt::Arg)]
-#[repr(C)]
-pub struct Source {
-    /// Places of a bin: even.
-    pub room: u32,
-    /// The stash has 2^this slots.
-    pub stash_bits: u32,
-    /// The table of contested keys has 2^this slots.
-    pub contested_bits: u32,
-    /// Pairs that a list has room for.
-    pub list: u32,
-    /// Partitions of a group.
-    pub each: u32,
-    /// Pairs that the overflow area of a pass has room for.
-    pub area: u32,
-    /// Bins of the first of two passes, before those of the second; 0: there was one pass.
-    pub groups: u32,
-}
-
-/// What the last pass left, for a build: a kernel's argument.
-#[derive(Clone, Copy, koel_simt::Arg)]
-#[repr(C)]
-pub struct PartitionsIn<W: Word = u64> {
-    /// The bins: pairs, or [records](Indexed) of them.
-    pub pairs: In<W>,
-    /// Pairs that came to each bin of both passes.
-    pub counts: In<u32>,
-    /// How many of them are in it at most, all ones if all are.
-    pub valid: In<u32>,
-    /// The overflow areas of the passes, whose pairs the build's state counts.
-    pub overflow: In<W>,
-}
 /// What a build writes, and what its blocks share: a kernel's argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]

@@ -1,19 +1,18 @@
 //! A failed build done again in device memory, pair by pair with atomics.
 use super::search::{heads, read_pair, with_value, write_pair, write_stashed};
-use super::{Built, grid_barrier, lock_words, strided};
+use super::{Built, lock_words};
 use crate::hash::mix::{mix, redrawn};
 use crate::hash::mulhi;
 use crate::map::build::write_bucket;
 use crate::map::{contested_words, rank};
+use crate::table::ending::MAX_ATTEMPTS;
+use crate::table::ending::{grid_barrier, strided};
 use crate::table::layout::{BUCKET, EMPTY, Layout, Number, class, empty_last, with_class_bits};
 use crate::table::{stash, state};
 use koel_simt::{Buf, Thread, unroll};
 
 /// Evictions until a pair goes to the stash, where the build is done again.
 pub(super) const MAX_MOVES: u32 = 500;
-
-/// Seeds that are tried. Even keys chosen for one seed fit with the next.
-pub(crate) const MAX_ATTEMPTS: u32 = 64;
 
 /// Everything again, from the input: see the module. Until the end, ranks stand where values will
 /// be.
@@ -22,7 +21,7 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
     let Built {
         shape, settling, stamps, build_state, slots, stash, contested, ranks, locks, ..
     } = built;
-    let (begin, step) = strided(t);
+    let (begin, step) = strided(t, super::THREADS);
     let buckets = shape.all_buckets();
     let stash_words = (1u64 << settling.stash_bits) * L::SLOT_WORDS as u64;
     let waiting = lock_words(buckets);

@@ -1,6 +1,7 @@
 //! Contested keys: the input is searched for the copy of each that stays.
-use super::{Built, THREADS, strided};
+use super::{Built, THREADS};
 use crate::map::{FILTER_WORDS, contested_words, filter_bit, rank, ranked};
+use crate::table::ending::strided;
 use crate::table::layout::{EMPTY, Layout, Number};
 use crate::table::{stash, state};
 use koel_simt::{Buf, Shared, Thread, unroll};
@@ -112,7 +113,7 @@ pub(super) fn raise<L: Layout>(
 #[inline(always)]
 pub(super) fn replace<L: Layout>(t: Thread, built: Built<L>) {
     let Built { shape, settling, stamps, contested, ranks, slots, .. } = built;
-    let (mut at, step) = strided(t);
+    let (mut at, step) = strided(t, THREADS);
     while at < 1 << settling.contested_bits {
         let key = contested.load(at);
         if key != EMPTY {
