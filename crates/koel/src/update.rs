@@ -15,7 +15,7 @@ use crate::map::kernels::{self, DeviceLayout, Slots};
 use crate::map::plan::Plan;
 use crate::seed::unforeseeable;
 use koel_kernels::map::few::Few;
-use koel_kernels::map::join::{Numbered, Sent};
+use koel_kernels::table::sending::{Numbered, Sent};
 use koel_kernels::map::update::{
     Applying, BatchIn, Unstashed, applied, operation, state, status, status_of,
 };

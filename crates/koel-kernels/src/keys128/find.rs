@@ -1,6 +1,7 @@
 //! Lookups: one thread a query.
 use super::fingerprint::Fingerprint;
-use crate::map::find::{MapRef, tell_bits, tell_count, tell_flags};
+use crate::map::find::MapRef;
+use crate::table::answers::{tell_bits, tell_count, tell_flags};
 use crate::table::layout::{Number, Wide};
 use koel_simt::{Buf, In, Thread, kernel};
 

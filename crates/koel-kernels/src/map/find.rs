@@ -1,4 +1,5 @@
 //! Lookups: one thread a query, one sector read, a second one for the few that need it.
+use crate::table::answers::{tell_bits, tell_count, tell_flags};
 use crate::table::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, class_bit};
 use crate::table::{header, stash};
 use core::marker::PhantomData;
@@ -164,39 +165,6 @@ fn matching<L: Layout>(heads: [u64; 4], key: L::Mixed) -> Option<(u32, u64)> {
         }
     });
     hit
-}
-
-/// Whether each query is there, a thread a query: 1 or 0.
-#[inline(always)]
-pub(crate) fn tell_flags(t: Thread, n: u32, found: Buf<u8>, contains: impl Fn(u32) -> bool) {
-    t.wait_for_previous();
-    t.let_next_start();
-    let i = t.global_id();
-    if i < n {
-        found.store_stream(i, contains(i) as u8);
-    }
-}
-/// The same: bit `i % 32` of word `i / 32`.
-#[inline(always)]
-pub(crate) fn tell_bits(t: Thread, n: u32, found: Buf<u32>, contains: impl Fn(u32) -> bool) {
-    t.wait_for_previous();
-    t.let_next_start();
-    let i = t.global_id();
-    let bits = t.warp().ballot(i < n && contains(i));
-    if t.lane() == 0 && i < n {
-        found.store_stream(i / 32, bits);
-    }
-}
-/// How many are there, added to a count by each block.
-#[inline(always)]
-pub(crate) fn tell_count(t: Thread, n: u32, count: Buf<u64>, contains: impl Fn(u32) -> bool) {
-    t.wait_for_previous();
-    t.let_next_start();
-    let i = t.global_id();
-    let found = t.barrier_count(i < n && contains(i));
-    if t.id() == 0 && found != 0 {
-        count.fetch_add(0, found as u64);
-    }
 }
 
 /// Looks up query `i`: value and found flag, or two zeros.

@@ -16,6 +16,7 @@ pub mod few;
 pub mod find;
 pub mod group;
 pub mod join;
+pub mod kinds;
 pub mod of_groups;
 pub mod partition;
 pub mod records;

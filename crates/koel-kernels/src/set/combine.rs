@@ -15,7 +15,7 @@ use super::export::{HELD, append_keys, with_keys};
 use super::fill::{self, claim, claimed};
 use super::layout::{Member, mixed};
 use crate::hash::mix::mix;
-use crate::map::join::{ANSWERING, KeysOut, SUMS};
+use crate::table::append::{ANSWERING, KeysOut, SUMS};
 use crate::table::ending::strided;
 use crate::table::ending::{clear_bins, clear_state, ends, grid_barrier};
 use crate::table::state;

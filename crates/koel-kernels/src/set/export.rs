@@ -1,7 +1,7 @@
 //! The keys of a set, as an array.
 use super::find::SetRef;
 use super::layout::{Member, fillers, in_bucket, unmixed};
-use crate::map::join::{SUMS, append};
+use crate::table::append::{SUMS, append};
 use crate::table::header;
 use crate::table::layout::{EMPTY, Layout};
 use koel_simt::{Buf, Shared, Thread, kernel, unroll};

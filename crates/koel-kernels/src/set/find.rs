@@ -1,6 +1,6 @@
 //! Lookups: one thread a query, one sector read, a second one for the few that need it.
 use super::layout::{Member, mixed, search};
-use crate::map::find::{tell_bits, tell_count, tell_flags};
+use crate::table::answers::{tell_bits, tell_count, tell_flags};
 use crate::table::layout::Shape;
 use crate::table::{header, stash};
 use koel_simt::{Buf, In, Thread, kernel};

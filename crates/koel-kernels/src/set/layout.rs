@@ -15,8 +15,8 @@
 //!
 //! Where a key was erased from a full bucket from which others overflowed, a *filler* may keep it
 //! full: a key that does not [belong](Shape::belongs) to the bucket, as in a map.
-use crate::map::join::{Carried, Routed};
 use crate::table::layout::{Layout, Narrow, Shape, Wide, class, class_bit, with_class_bits};
+use crate::table::sending::{Carried, Routed};
 use core::fmt::Debug;
 use koel_simt::{Buf, In, Shared, U32x4, U64x2, unroll};
 

@@ -16,7 +16,6 @@
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
 use super::layout::{Member, class_bits, fillers, finished, hash, in_bucket, is_full, taken};
-use crate::map::join::Sent;
 use crate::map::reproduce::NONE;
 use crate::map::update::{
     Applying, Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed,
@@ -25,6 +24,7 @@ use crate::map::update::{
 };
 use crate::table::header;
 use crate::table::layout::{Layout, Shape, TableMut, class};
+use crate::table::sending::Sent;
 use crate::table::stash;
 use koel_simt::{Buf, Shared, Thread, kernel, unroll};
 

@@ -16,7 +16,7 @@ use crate::primitives::Scan;
 use crate::seed::Seeds;
 use koel_kernels::groups::{SAMPLE, SAMPLES, group_sample};
 use koel_kernels::map::group::{GroupsOut, MAX_PAIRS, THREADS, Ungrouped, map_group};
-use koel_kernels::map::join::MapLayout;
+use koel_kernels::map::kinds::MapLayout;
 use koel_kernels::map::of_groups::map_bring_groups;
 use koel_kernels::map::partition::Input;
 use koel_kernels::map::stamps::Stamps;

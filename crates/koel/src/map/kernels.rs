@@ -12,7 +12,7 @@ use koel_kernels::table::bins::PartitionsIn;
 use koel_kernels::map::contested_words;
 use koel_kernels::map::export::map_export;
 use koel_kernels::map::find::{MapRef, map_find};
-use koel_kernels::map::join::MapLayout;
+use koel_kernels::map::kinds::MapLayout;
 use koel_kernels::map::of_groups::{Bringing, Ordered, map_of_groups};
 use koel_kernels::map::partition::Input;
 use koel_kernels::map::reproduce::{map_reproduce, map_unstash, unstashed_words};

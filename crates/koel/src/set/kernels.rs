@@ -7,7 +7,7 @@ use crate::map::Key;
 use crate::map::kernels::{Slots, resident, stash_words};
 use crate::map::plan::{Plan, Sizes, with_crowd};
 use crate::seed::Seeds;
-use koel_kernels::map::join::KeysOut;
+use koel_kernels::table::append::KeysOut;
 use koel_kernels::set::build::{Arrived, set_build};
 use koel_kernels::set::combine::{
     Combined, Ending, combine_bytes, how, set_combine, set_combined, spare_words,

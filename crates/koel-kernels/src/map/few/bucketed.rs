@@ -1,8 +1,8 @@
 //! Buckets that are changed where they lie: those of maps, and what a thread knows of one.
 use crate::map::build::write_bucket;
-use crate::map::join::Routed;
 use crate::map::update::ordered;
 use crate::table::layout::{BUCKET, Layout, Shape, class, class_bit};
+use crate::table::sending::Routed;
 use core::marker::PhantomData;
 use koel_simt::{Buf, Scalar, U64x2, unroll};
 

@@ -32,10 +32,10 @@ mod work;
 
 pub(crate) use bucketed::{Bucketed, MixedOf, ValueOf};
 
-use super::join::{Form, Numbered, Pass, Routed, Sent};
 use super::update::{BatchIn, state, status};
 use crate::table::header;
 use crate::table::layout::{Layout, Narrow, TableMut, Wide};
+use crate::table::sending::{Form, Numbered, Pass, Routed, Sent};
 use bucketed::OfMap;
 use koel_simt::{Buf, Thread, kernel};
 use work::{NEED_SECOND, Work};
@@ -126,7 +126,7 @@ pub(crate) fn update_few<T: Bucketed>(
         }
         i = id;
         let behind = if has_spilled {
-            sent_state.get(super::join::state::OVERFLOWED).min(few.pass.area)
+            sent_state.get(crate::table::sending::state::OVERFLOWED).min(few.pass.area)
         } else {
             0
         };

@@ -1,11 +1,11 @@
 //! One block answers the queries of a partition from shared memory.
-use super::pass::{load, lost};
-use super::route::{Alone, Form, Numbered, Routed};
-use super::{ANSWERING, Answering, KeysOut, RowsOut, Sent};
+use super::{Answering, RowsOut};
 use crate::map::find::{Hit, MapRef, search};
+use crate::table::append::{ANSWERING, KeysOut, SUMS, append};
 use crate::table::header;
 use crate::table::layout::{Layout, Number};
-use koel_simt::{Buf, Shared, SharedMem, Thread, U64x2, block, unroll};
+use crate::table::sending::{Alone, Form, Numbered, Routed, Sent, load, lost};
+use koel_simt::{Shared, SharedMem, Thread, U64x2, unroll};
 
 /// Which queries a filter keeps.
 pub mod keep {
@@ -16,9 +16,6 @@ pub mod keep {
     /// Those in the table are counted, and none is written.
     pub const COUNT: u32 = 2;
 }
-
-/// Words with which the threads of a block agree where to write.
-pub(crate) const SUMS: u32 = 33;
 
 /// A partition in shared memory.
 pub(super) struct Near<L: Layout> {
@@ -127,42 +124,6 @@ pub(super) fn together(heads: impl Fn(usize) -> [u64; 4]) -> [[u64; 4]; TOGETHER
     let mut all = [[0; 4]; TOGETHER];
     unroll::<TOGETHER>(|l| all[l] = heads(l));
     all
-}
-
-/// Appends to arrays of which `count` elements are taken: of each thread what the bits of `has`
-/// tell, `put(j, to)` for each of them. The array grows by one addition a block of [`ANSWERING`]
-/// threads. `sums` has [`SUMS`] words.
-#[inline(always)]
-pub(crate) fn append<const ITEMS: usize>(
-    t: Thread,
-    has: u32,
-    count: Buf<u64>,
-    sums: Shared<u32>,
-    mut put: impl FnMut(usize, u32),
-) {
-    const BASE: u32 = SUMS - 1;
-    let mut of_warp = 0;
-    unroll::<ITEMS>(|j| of_warp += t.warp().ballot(has >> j & 1 != 0).count_ones());
-    if t.lane() == 0 {
-        sums.store(t.warp_id(), of_warp);
-    }
-    t.barrier();
-    let of_lane = if t.lane() < ANSWERING / 32 { sums.load(t.lane()) } else { 0 };
-    let up_to_lane = block::warp_inclusive_sum(t, of_lane);
-    let all = t.warp().shfl(up_to_lane, 31);
-    if t.id() == 0 {
-        sums.store(BASE, if all != 0 { count.fetch_add(0, all as u64) as u32 } else { 0 });
-    }
-    let before = t.warp().shfl(up_to_lane - of_lane, t.warp_id());
-    t.barrier();
-    let mut to = sums.load(BASE) + before;
-    unroll::<ITEMS>(|j| {
-        let those = t.warp().ballot(has >> j & 1 != 0);
-        if has >> j & 1 != 0 {
-            put(j, to + t.rank_in(those));
-        }
-        to += those.count_ones();
-    });
 }
 
 /// Answers the queries of a partition, `ITEMS` of each thread at a time: `answer(near, seed,

@@ -1,11 +1,11 @@
 //! Queries looked up in device memory: those that overflowed, or all.
-use super::answer::{SUMS, append, keep, kept, source};
-use super::pass::{load, lost};
-use super::route::{Alone, Form, Numbered, Routed};
-use super::{ANSWERING, Answering, DIRECT_ITEMS, KeysOut, Queries, RowsOut, Sent, state};
+use super::answer::{keep, kept, source};
+use super::{Answering, DIRECT_ITEMS, RowsOut};
 use crate::map::find::MapRef;
+use crate::table::append::{ANSWERING, KeysOut, SUMS, append};
 use crate::table::header;
 use crate::table::layout::Number;
+use crate::table::sending::{Alone, Form, Numbered, Queries, Routed, Sent, load, lost, state};
 use koel_simt::{Thread, unroll};
 
 /// Looks queries up in device memory, [`DIRECT_ITEMS`] of each thread at a time: `answer(seed,

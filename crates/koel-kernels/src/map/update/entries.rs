@@ -2,8 +2,8 @@
 use super::work::{Batch, LINKED};
 use super::{WAS_THERE, operation, state, status_of};
 use crate::hash::mulhi;
-use crate::map::join::Routed;
 use crate::table::layout::{EMPTY, Layout, Number};
+use crate::table::sending::Routed;
 use crate::table::stash;
 use koel_simt::{Buf, Shared, SharedMem, Thread};
 

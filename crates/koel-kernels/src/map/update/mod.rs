@@ -45,10 +45,11 @@ use super::build::{
     CHANGED, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition,
     place_missed,
 };
-use super::join::{self, Pass, Routed, Sent};
 use super::records::Placed;
 use super::reproduce::NONE;
 use crate::table::layout::{BUCKET, EMPTY, Narrow, Number, TableMut, Wide, class};
+use crate::table::sending;
+use crate::table::sending::{Pass, Routed, Sent};
 use buckets::{Moving, NOW, find, put_in_stash, read, write};
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, Word, kernel, unroll};
@@ -225,7 +226,7 @@ impl Applying {
         let bin = self.pass.bin(p);
         let behind = match spilled.get(bin) | of_group {
             0 => 0,
-            _ => sent_state.get(join::state::OVERFLOWED).min(self.pass.area),
+            _ => sent_state.get(sending::state::OVERFLOWED).min(self.pass.area),
         };
         (self.pass.came(bin, cursors, spilled), behind)
     }

@@ -2,9 +2,9 @@
 //! what it tells the host when it cannot go on.
 use super::entries::Entries;
 use super::{Applying, BatchIn, IS_OTHER, IS_THERE, Unstashed, operation, state, status};
-use crate::map::join::{Form, Numbered, Routed, Sent};
 use crate::map::reproduce::NONE;
 use crate::table::layout::{Layout, Shape, TableMut};
+use crate::table::sending::{Form, Numbered, Routed, Sent};
 use crate::table::{header, stash};
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Shared, Thread, Word, unroll};

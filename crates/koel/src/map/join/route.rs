@@ -1,7 +1,7 @@
 //! Whether queries are partitioned, and how they get to their bins.
-use koel_kernels::map::join::{
-    ANSWERING, BINS, DIRECT_ITEMS, MANY_BINS, MANY_SHARED, Pass, shared_bytes,
-};
+use koel_kernels::map::join::{DIRECT_ITEMS, shared_bytes};
+use koel_kernels::table::append::ANSWERING;
+use koel_kernels::table::sending::{BINS, MANY_BINS, MANY_SHARED, Pass};
 use koel_kernels::table::layout::{Layout, Shape};
 
 /// From when on queries are partitioned, and how.

@@ -4,11 +4,9 @@ use crate::device::{Buffer, Device, Element, Stream, View};
 use crate::error::Result;
 use crate::map::kernels::DeviceLayout;
 use koel_kernels::map::find::MapRef;
-use koel_kernels::map::join::{
-    ANSWERING, Carried, DIRECT_ITEMS, Destination, Form, MANY_THREADS, Pass, Queries, SendTo, Sent,
-    SentGroups, THREADS, items_of, many_items_of, map_send, map_send_groups, map_send_many, source,
-    state,
-};
+use koel_kernels::map::join::{DIRECT_ITEMS, source};
+use koel_kernels::table::append::ANSWERING;
+use koel_kernels::table::sending::{Carried, Destination, Form, MANY_THREADS, Pass, Queries, SendTo, Sent, SentGroups, THREADS, items_of, many_items_of, map_send, map_send_groups, map_send_many, state};
 use koel_kernels::table::layout::Shape;
 use koel_simt::{Buf, In, Word};
 use std::ops::Range;

@@ -103,7 +103,7 @@ pub(super) fn from_groups<L: Routed, F: Form<L::Key>, const THREADS: usize, cons
 /// Queries from `first` on, `count` of them or a tile, and a bit for each that counts. All are
 /// asked for before one is used.
 #[inline(always)]
-pub(super) fn load<L: Routed, F: Form<L::Key>, const THREADS: usize, const ITEMS: usize>(
+pub(crate) fn load<L: Routed, F: Form<L::Key>, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
     queries: In<F::Element>,
     first: u32,
@@ -120,6 +120,6 @@ pub(super) fn load<L: Routed, F: Form<L::Key>, const THREADS: usize, const ITEMS
 
 /// Whether queries were lost in a pass that has ended.
 #[inline(always)]
-pub(super) fn lost(join_state: In<u32>) -> bool {
+pub(crate) fn lost(join_state: In<u32>) -> bool {
     join_state.get(state::LOST_FIRST) | join_state.get(state::LOST_SECOND) != 0
 }

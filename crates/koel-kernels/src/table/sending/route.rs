@@ -1,8 +1,5 @@
 //! How a query travels: its key, alone or with its number.
-use crate::map::find::MapRef;
-use crate::map::records::Recorded;
 use crate::table::layout::{Layout, Narrow, Number, Shape, Wide};
-use core::marker::PhantomData;
 use koel_simt::{Buf, In, Scalar, U64x2, Word};
 
 /// A layout whose keys are sent to their partitions.
@@ -44,33 +41,6 @@ pub trait Routed: Layout<Key: Carried> {
 impl Routed for Narrow {}
 
 impl<K: Carried, V: Number> Routed for Wide<K, V> {}
-
-/// A layout that kernels of maps are made for.
-pub trait MapLayout: Routed {
-    /// Stands for all layouts whose pairs are stored alike, where kernels need not know their
-    /// types.
-    type Stored: MapLayout + Recorded;
-    /// Stands for all layouts with such keys, where kernels need not know the values.
-    type OfKey: MapLayout<Key = Self::Key>;
-}
-
-impl<L: MapLayout> MapRef<L> {
-    /// The same table for kernels that need not know its values.
-    pub fn of_key(self) -> MapRef<L::OfKey> {
-        let MapRef { shape, stash_bits, slots, stash, header, .. } = self;
-        MapRef { shape, stash_bits, slots, stash, header, layout: PhantomData }
-    }
-}
-
-impl MapLayout for Narrow {
-    type Stored = Narrow;
-    type OfKey = Narrow;
-}
-
-impl<K: Carried, V: Number> MapLayout for Wide<K, V> {
-    type Stored = Wide<u64, u64>;
-    type OfKey = Wide<K, u64>;
-}
 
 /// What is sent: `u32`, `u64`.
 pub trait Carried: Number {
