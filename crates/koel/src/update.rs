@@ -14,11 +14,9 @@ use crate::map::join::{Route, Rule, reserve_route};
 use crate::map::kernels::{self, DeviceLayout, Slots};
 use crate::map::plan::Plan;
 use crate::seed::unforeseeable;
-use koel_kernels::map::few::Few;
+use koel_kernels::table::few::Few;
 use koel_kernels::table::sending::{Numbered, Sent};
-use koel_kernels::map::update::{
-    Applying, BatchIn, Unstashed, applied, operation, state, status, status_of,
-};
+use koel_kernels::table::update::{Applying, BatchIn, Unstashed, applied, operation, state, status, status_of};
 use koel_kernels::table::layout::{Layout, Shape, TableMut};
 use koel_simt::Buf;
 pub(crate) use limits::Limits;

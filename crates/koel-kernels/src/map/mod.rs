@@ -1,15 +1,16 @@
-//! The flagship table: how its bytes are laid out, and the kernels that build and search it.
+//! The flagship table: the kernels that build and search maps.
 //!
 //! In the order in which data meets them: [`partition`] brings the pairs of each partition
 //! together, in one pass or two; [`build`] turns each partition into its buckets, one block a
 //! partition, in shared memory, and resolves equal keys, by the [`records`] of pairs; [`small`]
-//! does both for small inputs; [`stash`] keeps what found no place; [`settle`] ends a build: it
-//! settles what [`build`] left open and writes the header; [`reproduce`] places all pairs anew
-//! where the same bytes are wanted every time; [`find`] looks keys up, [`join`] does so in any
-//! order, [`export`] gives all pairs back; [`update`] changes a table that is there, in
-//! batches, and [`few`] does so where these are small. [`group`] makes groups of equal keys of the
-//! partitions, for multimaps, and [`of_groups`] a table of their keys. Nothing in between needs the
-//! host.
+//! does both for small inputs; [`settle`] ends a build: it settles what [`build`] left open and
+//! writes the header; [`reproduce`] places all pairs anew where the same bytes are wanted every
+//! time; [`find`] looks keys up, [`join`] does so in any order, [`export`] gives all pairs back;
+//! [`update`] changes a table that is there, in batches, and [`few`] does so where these are small.
+//! [`group`] makes groups of equal keys of the partitions, for multimaps, and [`of_groups`] a table
+//! of their keys. Nothing in between needs the host.
+//!
+//! What sets need too is in [`table`](crate::table).
 pub mod build;
 pub mod export;
 pub mod few;

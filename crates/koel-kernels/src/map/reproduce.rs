@@ -57,6 +57,7 @@ use super::build::write_bucket;
 use crate::table::layout::{
     BUCKET, EMPTY, Layout, Narrow, Shape, TableMut, Wide, class, with_class_bits,
 };
+use crate::table::update::NONE;
 use crate::table::{header, stash};
 use koel_simt::{Buf, In, Shared, Thread, U64x2, kernel, unroll};
 
@@ -189,8 +190,6 @@ pub const fn shared_bytes(buckets: u32) -> u32 {
 const COUNTS: u32 = 2;
 const HOMELESS: u32 = 0;
 const STAYS: u32 = 1;
-/// The end of a list of stashed pairs, or an empty one.
-pub(crate) const NONE: u32 = !0;
 
 /// The words that [`map_unstash()`] writes: a copy of a stash of 2^`bits` slots, and for each slot
 /// the next one of its list.

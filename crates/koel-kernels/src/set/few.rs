@@ -2,10 +2,10 @@
 //! set.
 use super::build::write_bucket;
 use super::layout::{Member, class_bits, empty_last, filled, in_bucket, with_key};
-use crate::map::few::{Bucketed, Few, shared_bytes, update_few};
-use crate::map::update::BatchIn;
+use crate::table::few::{Bucketed, Few, shared_bytes, update_few};
 use crate::table::layout::{Shape, TableMut};
 use crate::table::sending::Sent;
+use crate::table::update::BatchIn;
 use core::marker::PhantomData;
 use koel_simt::{Buf, Thread, kernel};
 

@@ -16,16 +16,16 @@
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
 use super::layout::{Member, class_bits, fillers, finished, hash, in_bucket, is_full, taken};
-use crate::map::reproduce::NONE;
-use crate::map::update::{
-    Applying, Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed,
-    TAKEN, There, Unstashed, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather,
-    has_room, is_idle, operation, state, tell, write_header, written,
-};
 use crate::table::header;
 use crate::table::layout::{Layout, Shape, TableMut, class};
 use crate::table::sending::Sent;
 use crate::table::stash;
+use crate::table::update::NONE;
+use crate::table::update::{
+    Applying, Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, NEW, REMOVED, Stashed,
+    TAKEN, There, Unstashed, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather,
+    has_room, is_idle, operation, state, tell, write_header, written,
+};
 use koel_simt::{Buf, Shared, Thread, kernel, unroll};
 
 /// Threads of a block.

@@ -93,7 +93,7 @@ pub struct Source {
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PartitionsIn<W: Word = u64> {
-    /// The bins: pairs, or [records](Indexed) of them.
+    /// The bins: pairs, or [records](crate::map::records::Indexed) of them.
     pub pairs: In<W>,
     /// Pairs that came to each bin of both passes.
     pub counts: In<u32>,

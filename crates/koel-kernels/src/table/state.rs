@@ -11,7 +11,7 @@ pub const DROPPED: u32 = 3;
 pub const CONTESTED: u32 = 4;
 /// Pairs in the stash.
 pub const STASHED: u32 = 5;
-/// Of the ambiguous key, the greatest [`rank`](super::rank).
+/// Of the ambiguous key, the greatest [`rank`](crate::map::rank).
 pub const HELD: u32 = 6;
 /// Its copies.
 pub const HELD_COPIES: u32 = 7;
@@ -22,7 +22,7 @@ pub const ARRIVED: u32 = 9;
 /// The number of the attempt that succeeded, after the first.
 pub const ATTEMPTS: u32 = 10;
 /// From which stretch of the input on contested keys may have copies:
-/// [`Stamps::from`](super::stamps::Stamps::from).
+/// [`Stamps::from`](crate::map::stamps::Stamps::from).
 pub const FROM: u32 = 11;
 /// The seed of that attempt.
 pub const SEED: u32 = 12;

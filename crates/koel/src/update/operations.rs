@@ -1,6 +1,6 @@
 //! The operations of a batch, and what becomes of them.
 use crate::device::View;
-use koel_kernels::map::update::{operation, status};
+use koel_kernels::table::update::{operation, status};
 
 /// What became of an operation. On a set it is one of those that tell of no value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

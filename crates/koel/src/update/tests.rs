@@ -6,7 +6,7 @@ use crate::map::Key;
 use crate::map::plan::Sizes;
 use crate::special::special_keys;
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_kernels::map::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
+use koel_kernels::table::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
 use koel_kernels::table::layout::Number;
 
 pub const SEED: u32 = 7;

@@ -1,13 +1,12 @@
 //! The buckets of a partition that is updated: read into shared memory, and written back where they
 //! changed.
-use super::entries::Entries;
-use super::work::{Stashed, There};
 use super::{BATCH, ROUNDS};
 use crate::map::build::{CHANGED, FREE, Partition, write_bucket};
 use crate::map::records::Placed;
 use crate::table::layout::{
     BUCKET, EMPTY, Layout, Number, Shape, class, class_bit, empty_last, filled, with_class_bits,
 };
+use crate::table::update::{Entries, Stashed, There};
 use crate::table::{header, stash};
 use core::marker::PhantomData;
 use koel_simt::{Buf, Thread, U64x2, unroll};

@@ -7,53 +7,37 @@
 //! stash is emptied before ([`map_unstash`](fn@super::reproduce::map_unstash)): its pairs belong to
 //! the blocks of their partitions, and find places again where others were erased.
 //!
-//! # Equal keys
-//! The result is that of doing one operation after the other, in the order of their numbers, though
-//! they come in any order. Every key of a batch gets an *entry* in a table in shared memory, and
-//! what its operations do is gathered there by atomics that do not ask for order: the number of the
-//! first one, of the last assignment, of the last erasure, the sum of what is added behind those.
-//! That is enough to tell the value at the end. So a key may have any number of operations.
-//!
-//! What each operation found depends on the one before it with the same key, and only on whether
-//! that erased. Where a key is both erased and written in one batch, its operations are therefore
-//! linked, and each looks for the one before it.
-//!
 //! # Placing
 //! In shared memory a pair is a [record](super::records). What is new takes free slots of its two
 //! buckets, or evicts, as in a [build](super::build). Then the class bits of all buckets are
 //! computed anew. A bucket from which keys overflowed and that is not full any more gets
-//! [fillers](super::layout::Shape::filler), whose slots the next update takes for free.
+//! [fillers](crate::table::layout::Shape::filler), whose slots the next update takes for free.
 //!
 //! # What cannot be done
 //! A partition that would have more pairs than two choices place well, or whose pairs the stash has
 //! no room for, stays as it was, and so does one with more keys in the batch than there are
-//! entries. Their operations are told to be [not done](status::NOT_DONE); the host makes the table
+//! entries. Their operations are told to be [not done](crate::table::update::status::NOT_DONE); the host makes the table
 //! larger, or the batch smaller, and does those [again](Applying::again). Until then nothing that
 //! comes later in the batch is done there either.
 mod buckets;
-mod entries;
-mod work;
 
 pub(super) use buckets::ordered;
-pub(crate) use entries::{Entries, entry_bytes, gather, tell};
-pub(crate) use work::{
-    Batch, COUNTS, GONE, NEW, REMOVED, Stashed, TAKEN, There, Work, add_counts, begin, end,
-    has_room, is_idle, write_header,
-};
 
 use super::build::{
     CHANGED, HELP, HOMELESS, LENGTHS, LISTED, Lists, MAX_MOVES, MISSED_TWICE, Partition,
     place_missed,
 };
 use super::records::Placed;
-use super::reproduce::NONE;
 use crate::table::layout::{BUCKET, EMPTY, Narrow, Number, TableMut, Wide, class};
-use crate::table::sending;
-use crate::table::sending::{Pass, Routed, Sent};
+use crate::table::sending::{Routed, Sent};
+use crate::table::update::{
+    Applying, Batch, BatchIn, COUNTS, Entries, GONE, IS_OTHER, IS_THERE, KEPT, NEW, NONE, REMOVED,
+    TAKEN, There, Unstashed, WAS_THERE, Work, add_counts, begin, end, entry_bytes, gather,
+    has_room, is_idle, operation, state, tell, write_header, written,
+};
 use buckets::{Moving, NOW, find, put_in_stash, read, write};
 use core::marker::PhantomData;
-use koel_simt::{Buf, In, Thread, Word, kernel, unroll};
-use work::KEPT;
+use koel_simt::{In, Thread, kernel, unroll};
 
 /// Threads of a block of narrow pairs.
 pub const THREADS: u32 = 256;
@@ -70,168 +54,6 @@ pub const MAX_BUCKETS: u32 = WIDE_THREADS * ROUNDS as u32;
 /// Buckets that a thread asks for at a time.
 const BATCH: usize = 2;
 
-/// What an operation does.
-pub mod operation {
-    use koel_simt::In;
-
-    /// The key gets the value if it is missing.
-    pub const INSERT: u32 = 0;
-    /// The key gets the value.
-    pub const ASSIGN: u32 = 1;
-    /// The value is added to that of the key, modulo 2^bits; a missing key gets it.
-    pub const ADD: u32 = 2;
-    /// The key is removed.
-    pub const ERASE: u32 = 3;
-    /// Of a batch: each operation has its own, the low two bits of a byte.
-    pub const EACH: u32 = 4;
-
-    /// The operation of such a byte. Of a set, which has no values: what does not erase inserts.
-    #[inline(always)]
-    pub fn of(byte: u8, values: bool) -> u32 {
-        let code = byte as u32 & 3;
-        if values || code == ERASE { code } else { INSERT }
-    }
-    /// What all operations of a batch do. Of a set what does not erase inserts.
-    #[inline(always)]
-    pub(crate) fn of_all(all: u32, values: bool) -> u32 {
-        if values || all == EACH || all == ERASE { all } else { INSERT }
-    }
-    /// What an operation of a batch does.
-    #[inline(always)]
-    pub(crate) fn of_number(all: u32, operations: In<u8>, number: u32, values: bool) -> u32 {
-        match of_all(all, values) {
-            EACH => of(operations.get(number), values),
-            all => all,
-        }
-    }
-}
-
-/// What became of an operation.
-pub mod status {
-    /// Nothing: its partition has no room.
-    pub const NOT_DONE: u8 = 0;
-    /// The key was missing and has the value now.
-    pub const INSERTED: u8 = 1;
-    /// The key was there and has kept its value.
-    pub const KEPT: u8 = 2;
-    /// The key was there and has the value now.
-    pub const ASSIGNED: u8 = 3;
-    /// The key was there and its value is greater by this one now.
-    pub const ADDED: u8 = 4;
-    /// The key was there and is there no more.
-    pub const ERASED: u8 = 5;
-    /// The key was not there.
-    pub const MISSING: u8 = 6;
-}
-
-/// The status of an operation on a key that was there, or not.
-#[inline(always)]
-pub fn status_of(operation: u32, was_there: bool) -> u8 {
-    match (operation, was_there) {
-        (operation::ERASE, true) => status::ERASED,
-        (operation::ERASE, false) => status::MISSING,
-        (_, false) => status::INSERTED,
-        (operation::INSERT, true) => status::KEPT,
-        (operation::ASSIGN, true) => status::ASSIGNED,
-        (_, true) => status::ADDED,
-    }
-}
-
-/// Words that blocks write, zero before a batch.
-pub mod state {
-    /// Partitions that had no room for their pairs.
-    pub const REFUSED: u32 = 0;
-    /// New keys of those, as far as they were looked for, and an estimate of what comes later.
-    pub const WANTED: u32 = 1;
-    /// Partitions with more keys in the batch than there are entries.
-    pub const CROWDED: u32 = 2;
-    /// Of the crowded ones those where it is not the keys that are too many, but the operations of
-    /// keys that are both erased and written.
-    pub const LINKED: u32 = 3;
-    /// Not 0: [few](crate::map::few) operations are not all done yet.
-    pub const NEEDED: u32 = 4;
-    /// From here on a word for each partition: not 0 if an earlier part of the batch left
-    /// operations of it; then how many of 256 wanted new keys, plus 1.
-    pub const LEFT: u32 = 5;
-}
-
-/// The value that a key has after an operation, if it had this one before.
-#[inline(always)]
-pub fn applied<V: Number>(operation: u32, before: Option<V>, value: V) -> Option<V> {
-    match (operation, before) {
-        (operation::ERASE, _) => None,
-        (operation::INSERT, Some(before)) => Some(before),
-        (operation::ADD, Some(before)) => {
-            Some(V::narrowed(before.widened().wrapping_add(value.widened())))
-        }
-        _ => Some(value),
-    }
-}
-
-/// How a batch is applied: a kernel's argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
-#[repr(C)]
-pub struct Applying {
-    /// The last pass of the operations: its bins are partitions, or some of them if operations are
-    /// [few](crate::map::few).
-    pub pass: Pass,
-    /// Partitions of a bin of the first of two passes; 0: there was one pass.
-    pub group: u32,
-    /// What all operations do: one of [`operation`].
-    pub operation: u32,
-    /// Not 0: only operations that are [not done](status::NOT_DONE) yet count.
-    pub again: u32,
-    /// Keys that a block has room for.
-    pub entries: u32,
-    /// Pairs that the buckets of a partition may have after new ones came.
-    pub most: u32,
-}
-
-/// The operations of a batch besides their keys, and what became of them: a kernel's argument.
-#[derive(Clone, Copy, koel_simt::Arg)]
-#[repr(C)]
-pub struct BatchIn<V: Word> {
-    /// The value of each operation.
-    pub values: In<V>,
-    /// What each does, if they differ.
-    pub operations: In<u8>,
-    /// What became of each: a [`status`].
-    pub statuses: Buf<u8>,
-    /// The words of [`state`].
-    pub state: Buf<u32>,
-}
-/// The pairs that were in the stash: a kernel's argument.
-#[derive(Clone, Copy, koel_simt::Arg)]
-#[repr(C)]
-pub struct Unstashed {
-    /// The pairs, and words that link them.
-    pub pairs: Buf<u64>,
-    /// The slot of one of each partition, or all ones.
-    pub lists: Buf<u32>,
-}
-
-impl Applying {
-    /// Bytes of shared memory for partitions of this many buckets.
-    fn shared_bytes<L: Routed>(self, buckets: u32) -> u32 {
-        let is_each = self.operation == operation::EACH;
-        shared_bytes(buckets, self.entries, is_each, size_of::<L::Value>() > 4)
-    }
-    /// How many operations are in the bin of a partition, and how many in the overflow area, where
-    /// those of other partitions are too; or in both.
-    #[inline(always)]
-    pub(super) fn came(&self, p: u32, sent: Sent<u64>) -> (u32, u32) {
-        let Sent { cursors, spilled, group_spilled, state: sent_state, .. } = sent;
-        let of_group = p.checked_div(self.group).map_or(0, |group| group_spilled.get(group));
-        // What a bin had no room for is in the overflow area.
-        let bin = self.pass.bin(p);
-        let behind = match spilled.get(bin) | of_group {
-            0 => 0,
-            _ => sent_state.get(sending::state::OVERFLOWED).min(self.pass.area),
-        };
-        (self.pass.came(bin, cursors, spilled), behind)
-    }
-}
-
 /// Bytes of shared memory for partitions of this many buckets and so many entries; `each`:
 /// operations differ; `wide`: values have 64 bits.
 pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, wide: bool) -> u32 {
@@ -243,12 +65,11 @@ pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, wide: bool) ->
         + (LENGTHS + COUNTS) * 4
 }
 
-// What became of a key.
-pub(crate) const WAS_THERE: u32 = 1;
-
-pub(crate) const IS_THERE: u32 = 2;
-
-pub(crate) const IS_OTHER: u32 = 4;
+/// Bytes of shared memory of a block that applies operations in this way.
+fn bytes_of<L: Routed>(buckets: u32, applying: Applying) -> u32 {
+    let is_each = applying.operation == operation::EACH;
+    shared_bytes(buckets, applying.entries, is_each, size_of::<L::Value>() > 4)
+}
 
 /// Applies the operations. Or leaves the table as it was, but for the pairs that were in the stash,
 /// and tells why: the word of the [`state`], and how many keys are new.
@@ -422,21 +243,6 @@ fn apply<L: Routed, const THREADS: u32>(
     Ok(())
 }
 
-/// Whether the key of an entry is erased, and the number of the first operation behind that which
-/// inserts or adds, or all ones.
-#[inline(always)]
-pub(crate) fn written<L: Routed, const VALUES: bool>(
-    batch: Batch<L, VALUES>,
-    entries: Entries,
-    at: u32,
-) -> (bool, u32) {
-    match batch.all() {
-        operation::EACH => (entries.erased.load(at) != 0, entries.made.load(at)),
-        operation::ERASE => (true, !0),
-        _ => (false, entries.first.load(at)),
-    }
-}
-
 /// The value that the key of an entry has at the end, if it had this one before.
 #[inline(always)]
 pub(super) fn result<L: Routed>(
@@ -468,7 +274,7 @@ const _: () = assert!(THREADS == 256 && WIDE_THREADS == 512);
 /// does. Leaves all ones in its lists.
 #[kernel(
     threads = 512, THREADS = 512,
-    shared = applying.shared_bytes::<L>(table.shape.buckets), starts_early,
+    shared = bytes_of::<L>(table.shape.buckets, applying), starts_early,
     for L in [
         Narrow { image = MAP_UPDATE, THREADS = 256, threads = 256, min_blocks = 4 },
         Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },
@@ -499,11 +305,11 @@ pub fn map_update<L: Routed, const THREADS: u32>(
         );
     }
 }
-/// The same behind [few](crate::map::few) operations, of partitions `t.block()`, `t.block() +
+/// The same behind [few](crate::table::few) operations, of partitions `t.block()`, `t.block() +
 /// t.grid_dim()` and so on.
 #[kernel(
     threads = 512, THREADS = 512,
-    shared = applying.shared_bytes::<L>(table.shape.buckets), starts_early,
+    shared = bytes_of::<L>(table.shape.buckets, applying), starts_early,
     for L in [
         Narrow { image = MAP_UPDATE, THREADS = 256, threads = 256, min_blocks = 4 },
         Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },

@@ -1,9 +1,9 @@
 //! What a block does with the operations of its group, in rounds.
 use super::bucketed::{Bucketed, MixedOf, Open, ValueOf};
 use super::{DONE, FREE, Few, LEFT, MAX_ROUNDS, STUCK, TAKEN, THREADS};
-use crate::map::update::{applied, operation, status, status_of};
 use crate::table::layout::{Layout, Number, Shape, class};
 use crate::table::stash;
+use crate::table::update::{applied, operation, status, status_of};
 use koel_simt::{Buf, In, Shared, Thread, U32x4, unroll};
 
 /// What is applied to what: the kernels' arguments, and what is in shared memory.

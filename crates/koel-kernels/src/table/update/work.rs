@@ -1,8 +1,8 @@
 //! What a block of an update has to do: its operations, its part of the stash, what it counts, and
 //! what it tells the host when it cannot go on.
+use super::NONE;
 use super::entries::Entries;
 use super::{Applying, BatchIn, IS_OTHER, IS_THERE, Unstashed, operation, state, status};
-use crate::map::reproduce::NONE;
 use crate::table::layout::{Layout, Shape, TableMut};
 use crate::table::sending::{Form, Numbered, Routed, Sent};
 use crate::table::{header, stash};
@@ -23,7 +23,7 @@ pub(crate) const NEW: u32 = 2;
 pub(crate) const GONE: u32 = 3;
 
 /// Pairs that were in the stash and stay there.
-pub(super) const KEPT: u32 = 4;
+pub(crate) const KEPT: u32 = 4;
 
 /// Operations that are linked.
 pub(super) const LINKED: u32 = 5;
@@ -57,12 +57,12 @@ pub(crate) struct Batch<L: Routed, const VALUES: bool = true> {
 impl<L: Routed, const VALUES: bool> Batch<L, VALUES> {
     /// What all operations do.
     #[inline(always)]
-    pub(super) fn all(self) -> u32 {
+    pub fn all(self) -> u32 {
         operation::of_all(self.applying.operation, VALUES)
     }
     /// What an operation does.
     #[inline(always)]
-    pub(super) fn operation(self, number: u32) -> u32 {
+    pub fn operation(self, number: u32) -> u32 {
         operation::of_number(self.applying.operation, self.operations, number, VALUES)
     }
     /// The operations of a thread, always in the same order: mixed key, number.
@@ -109,7 +109,7 @@ pub(crate) struct Stashed {
     pub list: u32,
     /// Where the words are that link them.
     pub(super) links: u32,
-    pub(super) unstashed: Buf<u64>,
+    pub unstashed: Buf<u64>,
 }
 
 impl Stashed {
@@ -189,7 +189,7 @@ impl<L: Routed, const VALUES: bool> Work<L, VALUES> {
     }
 }
 
-/// Whether a block has nothing to do, because all was done as [few](crate::map::few) operations,
+/// Whether a block has nothing to do, because all was done as [few](crate::table::few) operations,
 /// and nothing of its partitions was in the stash.
 #[inline(always)]
 pub(crate) fn is_idle<const THREADS: u32>(

@@ -11,7 +11,7 @@ use koel_simt::{Buf, Shared, SharedMem, Thread};
 /// others.
 #[derive(Clone, Copy)]
 pub(crate) struct Entries {
-    pub(super) room: u32,
+    pub room: u32,
     pub keys: Shared<u64>,
     /// The number of the first operation.
     pub first: Shared<u32>,

@@ -32,12 +32,11 @@ mod work;
 
 pub(crate) use bucketed::{Bucketed, MixedOf, ValueOf};
 
-use super::update::{BatchIn, state, status};
 use crate::table::header;
-use crate::table::layout::{Layout, Narrow, TableMut, Wide};
+use crate::table::layout::{Layout, TableMut};
 use crate::table::sending::{Form, Numbered, Pass, Routed, Sent};
-use bucketed::OfMap;
-use koel_simt::{Buf, Thread, kernel};
+use crate::table::update::{BatchIn, state, status};
+use koel_simt::{Buf, Thread};
 use work::{NEED_SECOND, Work};
 
 /// Threads of a block.
@@ -52,7 +51,7 @@ const MAX_ROUNDS: u32 = 32;
 pub struct Few {
     /// The pass that brought the operations to their groups.
     pub pass: Pass,
-    /// What all operations do: one of [`operation`](crate::map::update::operation).
+    /// What all operations do: one of [`operation`](crate::table::update::operation).
     pub operation: u32,
     /// Words for the claims of a group, less 1: ones in its low bits, at least three.
     pub claims: u32,
@@ -192,27 +191,3 @@ pub(crate) fn update_few<T: Bucketed>(
 }
 
 const _: () = assert!(THREADS == 256);
-
-/// Applies the operations of group `t.block()`, as far as that is done in few buckets: see the
-/// module. There must be two buckets. `sent`: as the first pass of a [join](super::join) leaves
-/// them, and again the `cursors`, to change. [`map_update`](fn@super::update::map_update) must
-/// follow.
-#[kernel(
-    threads = 256, min_blocks = 3, shared = shared_bytes(few, size_of::<L::Mixed>() as u32),
-    starts_early,
-    for L in [
-        Narrow { image = MAP_UPDATE, min_blocks = 4 },
-        Wide<u32, u64> { image = MAP_UPDATE_WIDE }, Wide<u64, u32> { image = MAP_UPDATE_WIDE },
-        Wide<u64, u64> { image = MAP_UPDATE_WIDE }
-    ]
-)]
-pub fn map_update_few<L: Routed>(
-    t: Thread,
-    few: Few,
-    table: TableMut,
-    sent: Sent<u64>,
-    cursors: Buf<u32>,
-    batch: BatchIn<L::Value>,
-) {
-    update_few::<OfMap<L>>(t, few, table, sent, cursors, batch)
-}
