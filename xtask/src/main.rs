@@ -35,7 +35,7 @@ usage: cargo xtask TASK
   package                   package every crate, and build a program against the packages, under target/package-test/
   fuzz [OPTION].. [TARGET]..
                             build the fuzz targets (nightly) and run them, all or those named, from their seeds on
-      --seconds N --jobs N  of each target: so long (5), in so many processes (1)
+      --seconds N --jobs N  time for each target (5), and processes of it at a time (1)
       --release             for longer runs
       --build               only build, and say where the binaries are
       --binaries DIR        run those that were built before
