@@ -15,9 +15,11 @@ use crate::map::kernels::{self, DeviceLayout, Slots};
 use crate::map::plan::Plan;
 use crate::seed::unforeseeable;
 use koel_kernels::table::few::Few;
-use koel_kernels::table::sending::{Numbered, Sent};
-use koel_kernels::table::update::{Applying, BatchIn, Unstashed, applied, operation, state, status, status_of};
 use koel_kernels::table::layout::{Layout, Shape, TableMut};
+use koel_kernels::table::sending::{Numbered, Sent};
+use koel_kernels::table::update::{
+    Applying, BatchIn, Unstashed, applied, operation, state, status, status_of,
+};
 use koel_simt::Buf;
 pub(crate) use limits::Limits;
 use memory::{Memory, few, state_words};
@@ -86,7 +88,7 @@ pub(crate) trait Changed: Sized {
     /// # Safety
     /// The arguments must fit the kernel.
     unsafe fn launch_few(stream: &Stream, grid: u32, few: Few, on: Launch<Self>) -> Result<()>;
-    /// Launches what applies the operations that those left, in so many blocks.
+    /// Launches what applies the operations that those left, in `grid` blocks.
     ///
     /// # Safety
     /// The arguments must fit the kernel.

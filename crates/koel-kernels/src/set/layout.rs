@@ -8,10 +8,10 @@
 //! # Which misses end at the first bucket
 //! A key whose first bucket was full went to its second bucket. The order of the keys in a full
 //! bucket says for each of four classes of keys whether one of them *overflowed* from here. For
-//! eight keys, the bit of class `c` is set if key `2 c` is greater than key `2 c + 1`;
-//! for four, the bits are those of a [map's bucket](crate::table::layout). A lookup reads the second
-//! bucket only if the first is full, does not hold the key and has the bit of its class set, and
-//! the stash only if the second is full too.
+//! eight keys, the bit of class `c` is set if key `2 c` is greater than key `2 c + 1`; for four,
+//! the bits are those of a [map's bucket](crate::table::layout). A lookup reads the second bucket
+//! only if the first is full, does not hold the key and has the bit of its class set, and the stash
+//! only if the second is full too.
 //!
 //! Where a key was erased from a full bucket from which others overflowed, a *filler* may keep it
 //! full: a key that does not [belong](Shape::belongs) to the bucket, as in a map.

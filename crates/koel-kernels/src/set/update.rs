@@ -10,8 +10,9 @@
 //!   [build](super::fill), when all that are erased are gone: from then on no slot becomes empty.
 //! * A key of which the first bucket is no longer full *comes home* from its second one. That
 //!   leaves a gap there, to which others may come home, so it is done in rounds, until nobody
-//!   moves. [Fillers](crate::table::layout::Shape::filler) are erased too. So no key of the partition
-//!   is in a second bucket beside a first one that has room, and lookups there read no more than in
+//!   moves. [Fillers](crate::table::layout::Shape::filler) are erased too. So no key of the
+//!   partition is in a second bucket beside a first one that has room, and lookups there read no
+//!   more than in
 //!   a set that was built.
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};

@@ -61,7 +61,7 @@ pub struct Frontier {
     pub next: Buf<u32>,
     /// Odd or even: tells which count of the state is whose.
     pub step: u32,
-    /// At most so many `voxels`.
+    /// Voxels that there is room for.
     pub most: u32,
 }
 /// What the flood has found: a kernel's argument.

@@ -118,7 +118,7 @@ pub struct PointsByVoxel {
 pub struct SummedVoxels {
     /// The mark of each voxel.
     pub marks: In<u32>,
-    /// At most so many.
+    /// Voxels that there is room for.
     pub voxels: u32,
     /// Not 0: only those marked as [intersections](super::mark::INTERSECTION). Marks are not read
     /// otherwise.

@@ -1,5 +1,5 @@
-//! What the ends of builds share: blocks that wait for each other, the header, and what is left as it
-//! was found.
+//! What the ends of builds share: blocks that wait for each other, the header, and what is left as
+//! it was found.
 use super::{header, state};
 use koel_simt::{Buf, Thread};
 
@@ -86,7 +86,7 @@ pub fn write_header(
     t.barrier();
 }
 
-/// Leaves the words of a build as the next one needs them, by one block of so many threads.
+/// Leaves the words of a build as the next one needs them, by one block of `threads` threads.
 #[inline(always)]
 pub fn clear_state(t: Thread, threads: u32, build_state: Buf<u32>) {
     let mut word = t.id();

@@ -35,5 +35,5 @@ pub const COPIED: u32 = 14;
 pub const STRETCHES: u32 = 32;
 /// Words in all.
 pub const WORDS: usize = STRETCHES as usize + MAX_STAMPS as usize;
-/// Stretches of the input that are told apart, at most.
+/// Stretches of the input that stamps distinguish, at most.
 pub const MAX_STAMPS: u32 = 1 << 10;

@@ -6,11 +6,11 @@
 use super::simd::{behind_at, heads};
 use super::stash::Stash;
 use crate::device::Device;
-use koel_kernels::table::update::{applied, operation, status, status_of};
 use koel_kernels::set::layout::{Member, finished, in_bucket};
 use koel_kernels::table::layout::{
     BUCKET, EMPTY, Layout, Number, Shape, class, empty_last, filled, with_class_bits,
 };
+use koel_kernels::table::update::{applied, operation, status, status_of};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::marker::PhantomData;

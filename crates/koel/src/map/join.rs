@@ -7,9 +7,11 @@ mod tests;
 use super::{Key, LayoutOf, Map, OnCpu, Storage, Value};
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
-use koel_kernels::map::join::{Answering, RowsOut, keep, map_filter, map_filter_direct, map_join, map_join_direct};
-use koel_kernels::table::sending::{Alone, Numbered, Pass};
+use koel_kernels::map::join::{
+    Answering, RowsOut, keep, map_filter, map_filter_direct, map_join, map_join_direct,
+};
 use koel_kernels::table::append::KeysOut;
+use koel_kernels::table::sending::{Alone, Numbered, Pass};
 use rayon::prelude::*;
 pub(crate) use route::{Route, Rule};
 use sent::{Direct, answer};

@@ -3,10 +3,10 @@
 use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use koel_kernels::map::build::{MAX_PAIRS, shared_bytes};
-use koel_kernels::table::bins::Source;
 use koel_kernels::map::partition::{NARROW, SMALL, Tile, WIDE};
 use koel_kernels::map::small::MAX_TILE;
 use koel_kernels::map::stamps::Stamps;
+use koel_kernels::table::bins::Source;
 use koel_kernels::table::bins::{Bins, MAX_OVERFLOW};
 use koel_kernels::table::layout::{BUCKET, Layout, Narrow, Shape};
 use koel_kernels::table::state::MAX_STAMPS;

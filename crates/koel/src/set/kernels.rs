@@ -7,7 +7,6 @@ use crate::map::Key;
 use crate::map::kernels::{Slots, resident, stash_words};
 use crate::map::plan::{Plan, Sizes, with_crowd};
 use crate::seed::Seeds;
-use koel_kernels::table::append::KeysOut;
 use koel_kernels::set::build::{Arrived, set_build};
 use koel_kernels::set::combine::{
     Combined, Ending, combine_bytes, how, set_combine, set_combined, spare_words,
@@ -19,6 +18,7 @@ use koel_kernels::set::partition::{
     FEW_BINS, KeysIn, MANY_BINS, set_from_groups, set_from_input, set_from_input_many,
 };
 use koel_kernels::set::settle::{Memory, Settling, mark_words, set_settle};
+use koel_kernels::table::append::KeysOut;
 use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
 use koel_kernels::table::state;
 use koel_simt::{Buf, In};

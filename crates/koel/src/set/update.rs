@@ -9,10 +9,10 @@ use crate::map::plan::Plan;
 use crate::update::{
     Batch, Changed, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
 };
-use koel_kernels::table::few::{Few, shared_bytes as few_shared_bytes};
-use koel_kernels::table::update::{Applying, operation};
 use koel_kernels::set::few::set_update_few;
 use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
+use koel_kernels::table::few::{Few, shared_bytes as few_shared_bytes};
+use koel_kernels::table::update::{Applying, operation};
 
 #[cfg(test)]
 mod tests;

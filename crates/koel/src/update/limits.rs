@@ -2,8 +2,8 @@
 use super::{Changed, slots_of_bucket};
 use crate::map::join::Rule;
 use crate::map::plan::Plan;
-use koel_kernels::table::update::operation;
 use koel_kernels::table::layout::{Layout, Shape};
+use koel_kernels::table::update::operation;
 
 /// How batches are cut, and how full partitions may be.
 #[derive(Clone, Copy)]

@@ -6,12 +6,12 @@ use crate::error::Result;
 use crate::map::join::{Route, SendMemory, reserve, send};
 use crate::map::kernels::Slots;
 use crate::map::plan::Plan;
-use koel_kernels::table::few::Few;
 use koel_kernels::map::kinds::MapLayout;
-use koel_kernels::table::sending::Numbered;
 use koel_kernels::map::reproduce::{self, map_unstash, unstashed_words};
-use koel_kernels::table::update::{Applying, BatchIn, Unstashed, operation, state};
+use koel_kernels::table::few::Few;
 use koel_kernels::table::layout::{Layout, Shape, TableMut};
+use koel_kernels::table::sending::Numbered;
+use koel_kernels::table::update::{Applying, BatchIn, Unstashed, operation, state};
 use koel_simt::In;
 
 /// What updates need besides the table.

@@ -6,8 +6,8 @@ use crate::map::Key;
 use crate::map::plan::Sizes;
 use crate::special::special_keys;
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_kernels::table::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
 use koel_kernels::table::layout::Number;
+use koel_kernels::table::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
 
 pub const SEED: u32 = 7;
 /// One pass.

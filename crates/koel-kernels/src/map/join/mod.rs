@@ -7,8 +7,8 @@
 //! after bin is looked up in device memory, where the part of the table that a bin needs stays in
 //! the cache. Answers are appended to arrays, a block's at a time.
 //!
-//! If the overflow area of the passes is full too, the partitioned queries are left alone and all are
-//! looked up one by one. Nothing of this needs the host.
+//! If the overflow area of the passes is full too, the partitioned queries are left alone and all
+//! are looked up one by one. Nothing of this needs the host.
 mod answer;
 mod direct;
 

@@ -16,9 +16,9 @@
 //! # What cannot be done
 //! A partition that would have more pairs than two choices place well, or whose pairs the stash has
 //! no room for, stays as it was, and so does one with more keys in the batch than there are
-//! entries. Their operations are told to be [not done](crate::table::update::status::NOT_DONE); the host makes the table
-//! larger, or the batch smaller, and does those [again](Applying::again). Until then nothing that
-//! comes later in the batch is done there either.
+//! entries. Their operations are [not done](crate::table::update::status::NOT_DONE); the host makes
+//! the table larger, or the batch smaller, and does those [again](Applying::again). Until then
+//! nothing that comes later in the batch is done there either.
 mod buckets;
 
 pub(super) use buckets::ordered;

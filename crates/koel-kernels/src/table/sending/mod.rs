@@ -1,10 +1,10 @@
-//! Queries and operations on their way to the partitions of a table: partitioned as it is, in one pass
-//! or two.
+//! Queries and operations on their way to the partitions of a table: partitioned as it is, in one
+//! pass or two.
 //!
 //! A query travels as its [`Routed`] key, [with its number](Numbered) or [alone](Alone). Bins have
 //! room for what evenly spread queries give them and some deviations more. What does not fit, as
-//! with a key that is asked for again and again, goes to an overflow area. If that is full too, what
-//! is lost is counted.
+//! with a key that is asked for again and again, goes to an overflow area. If that is full too,
+//! what is lost is counted.
 mod pass;
 mod route;
 

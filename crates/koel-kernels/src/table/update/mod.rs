@@ -1,5 +1,5 @@
-//! Operations on a table in batches: what they are, what becomes of them, and what a block does with
-//! those of its partition before and behind the changes themselves.
+//! Operations on a table in batches: what they are, what becomes of them, and what a block does
+//! with those of its partition before and behind the changes themselves.
 //!
 //! # Equal keys
 //! The result is that of doing one operation after the other, in the order of their numbers, though

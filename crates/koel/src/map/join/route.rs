@@ -1,8 +1,8 @@
 //! Whether queries are partitioned, and how they get to their bins.
 use koel_kernels::map::join::{DIRECT_ITEMS, shared_bytes};
 use koel_kernels::table::append::ANSWERING;
-use koel_kernels::table::sending::{BINS, MANY_BINS, MANY_SHARED, Pass};
 use koel_kernels::table::layout::{Layout, Shape};
+use koel_kernels::table::sending::{BINS, MANY_BINS, MANY_SHARED, Pass};
 
 /// From when on queries are partitioned, and how.
 #[derive(Clone, Copy)]

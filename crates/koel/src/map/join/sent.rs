@@ -6,8 +6,11 @@ use crate::map::kernels::DeviceLayout;
 use koel_kernels::map::find::MapRef;
 use koel_kernels::map::join::{DIRECT_ITEMS, source};
 use koel_kernels::table::append::ANSWERING;
-use koel_kernels::table::sending::{Carried, Destination, Form, MANY_THREADS, Pass, Queries, SendTo, Sent, SentGroups, THREADS, items_of, many_items_of, map_send, map_send_groups, map_send_many, state};
 use koel_kernels::table::layout::Shape;
+use koel_kernels::table::sending::{
+    Carried, Destination, Form, MANY_THREADS, Pass, Queries, SendTo, Sent, SentGroups, THREADS,
+    items_of, many_items_of, map_send, map_send_groups, map_send_many, state,
+};
 use koel_simt::{Buf, In, Word};
 use std::ops::Range;
 

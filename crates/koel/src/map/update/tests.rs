@@ -11,9 +11,9 @@ use crate::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
     not_done_is_told, stash,
 };
-use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 use koel_kernels::table::header;
 use koel_kernels::table::layout::{EMPTY, Narrow, class_bit, with_class_bits};
+use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 use std::sync::Mutex;
 
 impl<K: Key, V: Value> Tested for Map<K, V> {

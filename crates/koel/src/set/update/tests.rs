@@ -13,11 +13,11 @@ use crate::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
     not_done_is_told, stash,
 };
-use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 use koel_kernels::set::layout::{
     Member, class_bits, finished, hash, in_bucket, mixed, unmixed, with_key,
 };
 use koel_kernels::table::header;
+use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 use std::collections::HashSet;
 use std::sync::Mutex;
 
