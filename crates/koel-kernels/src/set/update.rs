@@ -12,8 +12,7 @@
 //!   leaves a gap there, to which others may come home, so it is done in rounds, until nobody
 //!   moves. [Fillers](crate::table::layout::Shape::filler) are erased too. So no key of the
 //!   partition is in a second bucket beside a first one that has room, and lookups there read no
-//!   more than in
-//!   a set that was built.
+//!   more than in a set that was built.
 use super::build::write_bucket;
 use super::fill::{Filling, Outcome, evict, meet, meet_second, slot_of};
 use super::layout::{Member, class_bits, fillers, finished, hash, in_bucket, is_full, taken};
