@@ -202,6 +202,14 @@ pub enum Error {
         /// Where it should be.
         expected: String,
     },
+    /// A build found no room for its keys with any of the seeds that it tried.
+    #[error("no room for the keys of the {table} in {attempts} attempts: build with a lower load")]
+    BuildFailed {
+        /// `map` or `set`.
+        table: &'static str,
+        /// How many seeds were tried.
+        attempts: u32,
+    },
     /// A setting outside its range.
     #[error("`{field}` is {found}, must be {expected}")]
     Setting {

@@ -26,6 +26,7 @@ pub mod file;
 mod groups;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+mod key;
 pub mod keys128;
 pub mod limits;
 pub mod map;
@@ -35,7 +36,7 @@ pub mod set;
 #[cfg(test)]
 #[allow(dead_code, reason = "integration tests use the rest")]
 mod special;
-mod update;
+mod table;
 
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;
@@ -45,12 +46,11 @@ pub use groups::{
     Index, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, NO_ID,
     Retrieved, Retriever, ValueOrder, group_counts,
 };
+pub use key::{Key, Value};
 pub use keys128::{Index128, Map128, Set128};
-pub use map::{
-    Key, Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation, Operations,
-    Outcome, Value,
-};
+pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapReport, MapUpdater, Operation};
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
+pub use table::update::{Operations, Outcome};
 
 /// The README's example is a test. `xtask/src/package.rs` has a test that the repository's README
 /// has the same.

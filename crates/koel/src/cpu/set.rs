@@ -415,7 +415,20 @@ pub struct Finder<'a, K: Member> {
     pub table: &'a [K],
     pub stash: &'a Stash<K::Pairs>,
 }
-impl<K: Member> Finder<'_, K> {
+impl<'a, K: Member> Finder<'a, K> {
+    /// Of a set that [`build`] or another device built with this seed.
+    ///
+    /// Errors: a length that does not fit the shape.
+    pub fn new(
+        shape: Shape,
+        seed: u32,
+        table: &'a [K],
+        stash: &'a Stash<K::Pairs>,
+    ) -> Result<Finder<'a, K>> {
+        let slots = shape.all_buckets() as usize * K::SLOTS as usize;
+        check_length("table", table.len(), "shape", slots)?;
+        Ok(Finder { shape, seed, table, stash })
+    }
     fn bucket(&self, place: u32) -> [K::Half; 2] {
         bucket(&self.table[place as usize * K::SLOTS as usize..][..K::SLOTS as usize])
     }

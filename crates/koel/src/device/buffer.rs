@@ -232,6 +232,10 @@ pub(super) fn check_device(name: &'static str, found: &Device, expected: &Device
     }
     Err(Error::WrongDevice { name, found: found.name(), expected: expected.name() })
 }
+/// What native code says of memory that it cannot reach.
+fn not_on_host(name: &'static str, found: &Device) -> Error {
+    Error::WrongDevice { name, found: found.name(), expected: "the CPU".into() }
+}
 /// `range` of `len` elements: where it begins, how long it is.
 fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize)> {
     let start = match range.start_bound() {
@@ -388,6 +392,12 @@ impl<'a, T: Element> View<'a, T> {
         unsafe { std::ptr::copy(self.address as *const T, to.as_mut_ptr(), self.len) };
         Ok(())
     }
+    /// The elements, for native code.
+    ///
+    /// Errors: memory of a device that runs kernels.
+    pub(crate) fn elements(&self, name: &'static str) -> Result<&'a [T]> {
+        self.host().ok_or_else(|| not_on_host(name, self.device))
+    }
     /// The elements, where they are in host memory and no [`Graph`](super::Graph) may write them.
     pub fn host(&self) -> Option<&'a [T]> {
         if !is_open(self.device, self.owner) {
@@ -511,6 +521,13 @@ impl<'a, T: Element> ViewMut<'a, T> {
         self.arg("to", stream)?;
         // SAFETY: as long as the part, which was borrowed mutably.
         unsafe { stream.fill(self.address, byte, self.len * size_of::<T>()) }
+    }
+    /// The elements, for native code.
+    ///
+    /// Errors: memory of a device that runs kernels.
+    pub(crate) fn elements(&mut self, name: &'static str) -> Result<&mut [T]> {
+        let device = self.device();
+        self.host_mut().ok_or_else(|| not_on_host(name, device))
     }
     /// The elements, where they are in host memory and no [`Graph`](super::Graph) may write them.
     pub fn host_mut(&mut self) -> Option<&mut [T]> {

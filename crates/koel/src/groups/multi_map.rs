@@ -7,11 +7,12 @@ use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
-use crate::map::plan::Plan;
-use crate::map::{Key, MapBuilder, Value};
+use crate::key::{Key, Value};
+use crate::map::MapBuilder;
 use crate::primitives::radix_sort::SortPair;
 use crate::primitives::{Scan, SortPairs};
 use crate::seed::Seeds;
+use crate::table::plan::Plan;
 use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
 

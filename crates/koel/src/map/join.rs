@@ -1,21 +1,20 @@
 //! Lookups whose answers may come in any order: see [`MapJoiner`].
-mod route;
-mod sent;
+mod answer;
 #[cfg(test)]
 mod tests;
 
-use super::{Key, LayoutOf, Map, OnCpu, Storage, Value};
+use super::{Key, LayoutOf, Map, Pairs, Value};
 use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
-use crate::error::{Error, Result, check_length, count32};
+use crate::error::{Result, check_length, count32};
+use crate::table::sending::{Route, Rule, SendMemory, reserve};
+use crate::table::{OnCpu, Storage, check_device};
+use answer::{Direct, answer};
 use koel_kernels::map::join::{
     Answering, RowsOut, keep, map_filter, map_filter_direct, map_join, map_join_direct,
 };
 use koel_kernels::table::append::KeysOut;
 use koel_kernels::table::sending::{Alone, Numbered, Pass};
 use rayon::prelude::*;
-pub(crate) use route::{Route, Rule};
-use sent::{Direct, answer};
-pub(crate) use sent::{SendMemory, reserve, reserve_route, send};
 
 /// Looks up many keys where answers may come in any order, and keeps the memory that this needs
 /// from one batch to the next.
@@ -117,10 +116,10 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         check_length("values", values.len().min(n as usize), "queries", n as usize)?;
         let (numbers_arg, values_arg) =
             (numbers.arg("numbers", stream)?, values.arg("values", stream)?);
-        match &map.storage {
-            Storage::Kernels(slots) if n > 0 => {
+        match &map.table.storage {
+            Storage::Kernels(_) if n > 0 => {
                 count.fill_bytes(0, stream)?;
-                let table = slots.table::<LayoutOf<K, V>>(stream, &map.plan)?;
+                let table = map.table(stream)?;
                 let to = RowsOut {
                     numbers: numbers_arg,
                     values: values_arg,
@@ -147,13 +146,11 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             }
             Storage::Kernels(_) => count.fill_bytes(0, stream),
             Storage::Cpu(table) => {
-                let answers = self.on_cpu(table, map, queries, true)?;
-                if let (Some((found, of_all)), Some(numbers), Some(values), Some(count)) =
-                    (answers, numbers.host_mut(), values.host_mut(), count.host_mut())
-                {
-                    compact(&map.device, found, 1, numbers, |i| i as u32);
-                    count[0] = compact(&map.device, found, 1, values, |i| of_all[i]) as u64;
-                }
+                let (found, of_all) = self.on_cpu(table, map, queries, true)?;
+                let (numbers, values) = (numbers.elements("numbers")?, values.elements("values")?);
+                compact(map.device(), found, 1, numbers, |i| i as u32);
+                let rows = compact(map.device(), found, 1, values, |i| of_all[i]);
+                count.elements("count")?[0] = rows as u64;
                 Ok(())
             }
         }
@@ -214,10 +211,10 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             check_length("keys", kept.len().min(n as usize), "queries", n as usize)?;
             kept.arg("keys", stream)?;
         }
-        match &map.storage {
-            Storage::Kernels(slots) if n > 0 => {
+        match &map.table.storage {
+            Storage::Kernels(_) if n > 0 => {
                 count.fill_bytes(0, stream)?;
-                let table = slots.table::<LayoutOf<K, V>>(stream, &map.plan)?;
+                let table = map.table(stream)?;
                 let count = count.arg("count", stream)?;
                 let route = self.route(n, false, map);
                 let keys = kept.unwrap_or(self.no_keys.view_mut()).arg("keys", stream)?;
@@ -243,13 +240,11 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
             Storage::Kernels(_) => count.fill_bytes(0, stream),
             Storage::Cpu(table) => {
                 let Some(mut kept) = kept else { return map.count_into(stream, queries, count) };
-                let answers = self.on_cpu(table, map, queries, false)?;
-                if let (Some((found, _)), Some(queries), Some(kept), Some(count)) =
-                    (answers, queries.host(), kept.host_mut(), count.host_mut())
-                {
-                    let flag = (keep == keep::FOUND) as u8;
-                    count[0] = compact(&map.device, found, flag, kept, |i| queries[i]) as u64;
-                }
+                let (found, _) = self.on_cpu(table, map, queries, false)?;
+                let (queries, kept) = (queries.elements("queries")?, kept.elements("keys")?);
+                let flag = (keep == keep::FOUND) as u8;
+                let keys = compact(map.device(), found, flag, kept, |i| queries[i]);
+                count.elements("count")?[0] = keys as u64;
                 Ok(())
             }
         }
@@ -262,15 +257,8 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
         queries: View<'_, K>,
         count: &mut ViewMut<'_, u64>,
     ) -> Result<u32> {
-        for (name, device) in [("map", &map.device), ("stream", stream.device())] {
-            if *device != self.device {
-                return Err(Error::WrongDevice {
-                    name,
-                    found: device.name(),
-                    expected: self.device.name(),
-                });
-            }
-        }
+        check_device("map", map.device(), &self.device)?;
+        check_device("stream", stream.device(), &self.device)?;
         check_length("count", count.len(), "one sum", 1)?;
         queries.arg("queries", stream)?;
         count.arg("count", stream)?;
@@ -279,33 +267,33 @@ impl<K: Key, V: Value> MapJoiner<K, V> {
     /// How queries of which `values` are wanted, or only keys, get to their bins.
     fn route(&self, n: u32, values: bool, map: &Map<K, V>) -> Option<Route> {
         let max_shared = self.device.max_shared();
-        Route::new::<LayoutOf<K, V>>(n, map.plan.n, values, map.plan.shape, max_shared, self.rule)
+        let plan = &map.table.plan;
+        Route::new::<LayoutOf<K, V>>(n, plan.n, values, plan.shape, max_shared, self.rule)
     }
     /// Whether the map holds each query and, if asked for, the values, which the CPU knows in the
     /// order of the queries.
     fn on_cpu(
         &mut self,
-        table: &OnCpu<LayoutOf<K, V>>,
+        table: &OnCpu<Pairs<K, V>>,
         map: &Map<K, V>,
         queries: View<'_, K>,
         with_values: bool,
-    ) -> Result<Option<(&[u8], &[V])>> {
+    ) -> Result<(&[u8], &[V])> {
         let n = queries.len();
         reserve(&mut self.found, n)?;
         reserve(&mut self.values, if with_values { n } else { 0 })?;
-        let finder = table.finder(map.plan.shape)?;
-        match (queries.host(), self.found.host_mut(), self.values.host_mut()) {
-            (Some(queries), Some(found), Some(values)) => {
-                let found = &mut found[..n];
-                if with_values {
-                    finder.find(&self.device, queries, &mut values[..n], V::narrowed(0), found)?;
-                } else {
-                    finder.contains(&self.device, queries, found)?;
-                }
-                Ok(Some((found, values)))
-            }
-            _ => Ok(None),
+        let (finder, queries) = (table.finder(map.shape())?, queries.elements("queries")?);
+        let mut found = self.found.view_mut().slice(..n)?;
+        let found = found.elements("found")?;
+        if with_values {
+            let mut values = self.values.view_mut().slice(..n)?;
+            let values = values.elements("values")?;
+            finder.find(&self.device, queries, values, V::narrowed(0), found)?;
+        } else {
+            finder.contains(&self.device, queries, found)?;
         }
+        let (found, values) = (self.found.view().first(n), self.values.view());
+        Ok((found.elements("found")?, values.elements("values")?))
     }
 }
 impl<K: Key, V: Value> std::fmt::Debug for MapJoiner<K, V> {

@@ -2,16 +2,17 @@
 mod passes;
 
 use super::Key;
-use super::plan::{Plan, with_crowd};
-use crate::device::{Buffer, Device, DeviceKind, Element, Stream, View, ViewMut};
+use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, count32};
 use crate::seed::Seeds;
+use crate::table::plan::{Plan, with_crowd};
+use crate::table::slots::{SETTLED, Slots, resident, stash_words};
+use crate::table::{DeviceLayout, THREADS};
 use koel_kernels::map::build::{Target, map_build, map_build_unchecked};
 use koel_kernels::map::contested_words;
 use koel_kernels::map::export::map_export;
-use koel_kernels::map::find::{MapRef, map_find};
-use koel_kernels::map::kinds::MapLayout;
+use koel_kernels::map::find::map_find;
 use koel_kernels::map::of_groups::{Bringing, Ordered, map_of_groups};
 use koel_kernels::map::partition::Input;
 use koel_kernels::map::reproduce::{map_reproduce, map_unstash, unstashed_words};
@@ -20,63 +21,14 @@ use koel_kernels::map::small::{KeysIn, map_build_small, map_records};
 use koel_kernels::map::stamps::Stamps;
 use koel_kernels::table::bins::PartitionsIn;
 use koel_kernels::table::bins::{BinsOut, StashOut};
-use koel_kernels::table::layout::{Layout, Number, TableMut};
-use koel_kernels::table::{header, state};
+use koel_kernels::table::layout::Layout;
+use koel_kernels::table::state;
 use passes::tiles;
 pub use passes::{Passes, partition};
-use std::marker::PhantomData;
 
-/// Pairs that are enough for a block of the end of a build, if everything must be built again.
-const SETTLED: u32 = 2048;
-/// Threads of a block of the lookups and of the export.
-pub const THREADS: u32 = 256;
 const _: () = assert!(
     map_find::narrow::SPEC.threads == THREADS && map_export::narrow::SPEC.threads == THREADS
 );
-
-/// A layout whose keys and values device memory holds.
-pub trait DeviceLayout: MapLayout<Key: Element, Value: Element> {}
-impl<L: MapLayout<Key: Element, Value: Element>> DeviceLayout for L {}
-
-/// A table in device memory: the words of its buckets are `W`.
-pub struct Slots<W = u64> {
-    pub slots: Buffer<W>,
-    pub stash: Buffer<u64>,
-    pub header: Buffer<u32>,
-}
-impl<W: Element> Slots<W> {
-    /// With this many words.
-    pub fn alloc(device: &Device, words: usize, stash_words: usize) -> Result<Slots<W>> {
-        let (slots, stash) = (device.alloc(words)?, device.alloc(stash_words)?);
-        Ok(Slots { slots, stash, header: device.alloc(header::WORDS)? })
-    }
-    pub fn bytes(&self) -> usize {
-        self.slots.bytes() + self.stash.bytes() + self.header.bytes()
-    }
-    /// Leaves no pair.
-    pub fn clear(&mut self, stream: &Stream) -> Result<()> {
-        self.slots.view_mut().fill_bytes(0xFF, stream)?;
-        self.stash.view_mut().fill_bytes(0xFF, stream)?;
-        self.header.view_mut().fill_bytes(0, stream)
-    }
-    /// Whether there is memory for this many words.
-    pub fn has(&self, words: usize, stash_words: usize) -> bool {
-        self.slots.len() >= words && self.stash.len() >= stash_words
-    }
-}
-impl Slots {
-    pub fn new<L: Layout>(device: &Device, plan: &Plan) -> Result<Slots> {
-        Slots::alloc(device, plan.words::<L>(), stash_words::<L>(plan))
-    }
-    /// Whether there is memory for a table of this plan.
-    pub fn fits<L: Layout>(&self, plan: &Plan) -> bool {
-        self.has(plan.words::<L>(), stash_words::<L>(plan))
-    }
-}
-/// Words of a plan's stash.
-pub fn stash_words<L: Layout>(plan: &Plan) -> usize {
-    L::SLOT_WORDS << plan.stash_bits
-}
 
 /// Memory that a build needs besides the table: about 1.1 times the input.
 pub struct Scratch {
@@ -358,15 +310,6 @@ fn settle<L: DeviceLayout>(
     // SAFETY: everything as the build left it.
     unsafe { map_settle::launch(stream, grid, settling, stamps, pairs, table, memory) }
 }
-/// Blocks that wait for each other, for `n` pairs of which `each` are enough for one. All must be
-/// resident at once: on a GPU two for each multiprocessor.
-pub fn resident(stream: &Stream, n: u32, each: u32) -> u32 {
-    let most = match stream.device().kind() {
-        DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,
-        _ => 2,
-    };
-    most.min(n.div_ceil(each).max(1))
-}
 /// Places the pairs of a finished table anew. Takes the memory of the build: where overflow was,
 /// pairs of the stash wait.
 pub fn make_reproducible<L: DeviceLayout>(
@@ -481,79 +424,4 @@ fn build_small<L: DeviceLayout>(
     let to = target(stream, plan, table, scratch)?;
     // SAFETY: the records as the pass left them, of this input; the rest as in `build_partitions`.
     unsafe { map_build_small::launch(stream, shape.partitions, shape, input, keep_first, from, to) }
-}
-
-impl Slots {
-    /// As kernels see it.
-    pub fn table<L: Layout>(&self, stream: &Stream, plan: &Plan) -> Result<MapRef<L>> {
-        Ok(MapRef {
-            shape: plan.shape,
-            stash_bits: plan.stash_bits,
-            slots: self.slots.view().arg("slots", stream)?,
-            stash: self.stash.view().arg("stash", stream)?,
-            header: self.header.view().arg("header", stream)?,
-            layout: PhantomData,
-        })
-    }
-}
-impl<W: Element> Slots<W> {
-    /// As kernels change it.
-    pub fn table_mut(&mut self, stream: &Stream, plan: &Plan) -> Result<TableMut<W>> {
-        Ok(TableMut {
-            shape: plan.shape,
-            stash_bits: plan.stash_bits,
-            slots: self.slots.view_mut().arg("slots", stream)?,
-            stash: self.stash.view_mut().arg("stash", stream)?,
-            header: self.header.view_mut().arg("header", stream)?,
-        })
-    }
-}
-
-/// The words of a header.
-pub fn read_header<V: Number>(words: &[u32]) -> Header<V> {
-    let word = |w: u32| words[w as usize];
-    let held = (word(header::HELD_VALUE + 1) as u64) << 32 | word(header::HELD_VALUE) as u64;
-    Header {
-        seed: word(header::SEED),
-        stashed: word(header::STASHED),
-        held: (word(header::HELD) != 0).then(|| V::narrowed(held)),
-        pairs: word(header::PAIRS),
-        dropped: word(header::DROPPED),
-        failed: word(header::FAILED) != 0,
-        attempts: word(header::ATTEMPTS),
-        overflowed: word(header::OVERFLOWED),
-        contested: word(header::CONTESTED),
-    }
-}
-/// The header of a table that was not built where it is: it tells what lookups and updates must
-/// know.
-pub fn header_words<V: Number>(
-    seed: u32,
-    pairs: usize,
-    stashed: usize,
-    held: Option<V>,
-) -> [u32; header::WORDS] {
-    let mut words = [0; header::WORDS];
-    let value = held.map_or(0, Number::widened);
-    words[header::SEED as usize] = seed;
-    words[header::PAIRS as usize] = pairs as u32;
-    words[header::STASHED as usize] = stashed as u32;
-    words[header::HELD as usize] = held.is_some() as u32;
-    words[header::HELD_VALUE as usize] = value as u32;
-    words[header::HELD_VALUE as usize + 1] = (value >> 32) as u32;
-    words
-}
-/// What a header says.
-#[derive(Clone, Copy, Debug)]
-pub struct Header<V> {
-    pub seed: u32,
-    pub stashed: u32,
-    /// The value of the ambiguous key.
-    pub held: Option<V>,
-    pub pairs: u32,
-    pub dropped: u32,
-    pub failed: bool,
-    pub attempts: u32,
-    pub overflowed: u32,
-    pub contested: u32,
 }

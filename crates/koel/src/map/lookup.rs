@@ -1,13 +1,14 @@
 //! Looking keys up in maps.
-use super::{Key, LayoutOf, Map, MapJoiner, Storage, Value, grid};
+use super::{Key, Map, MapJoiner, Value};
 use crate::device::{Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
-use koel_kernels::map::find::{map_contains, map_contains_bits, map_count, map_find, map_find_or};
+use crate::table::{Storage, grid};
+use koel_kernels::map::find::{map_find, map_find_or};
 
 impl<K: Key, V: Value> Map<K, V> {
     /// Looks up host keys. Copies both ways and waits.
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let (device, n) = (&self.device, keys.len());
+        let (device, n) = (self.device(), keys.len());
         let (mut values, mut found) = (device.alloc(n)?, device.alloc(n)?);
         let staged = device.stage(keys)?;
         self.get_into(&device.stream()?, staged.view(), values.view_mut(), found.view_mut())?;
@@ -27,29 +28,23 @@ impl<K: Key, V: Value> Map<K, V> {
         mut values: ViewMut<'_, V>,
         mut found: ViewMut<'_, u8>,
     ) -> Result<()> {
+        self.table.check_stream(stream)?;
         check_length("values", values.len(), "keys", keys.len())?;
         check_length("found", found.len(), "keys", keys.len())?;
         let n = count32("keys", keys.len())?;
         let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
         let found_arg = found.arg("found", stream)?;
-        match &self.storage {
-            Storage::Kernels(table) => {
-                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+        match &self.table.storage {
+            Storage::Kernels(_) => {
+                let (grid, table) = (grid(n), self.table(stream)?);
                 // SAFETY: `n` queries and answers; the table as built with this plan.
-                unsafe {
-                    map_find::launch(stream, grid(n), table, n, queries, values_arg, found_arg)
-                }
+                unsafe { map_find::launch(stream, grid, table, n, queries, values_arg, found_arg) }
             }
-            Storage::Cpu(table) => match (keys.host(), values.host_mut(), found.host_mut()) {
-                (Some(keys), Some(values), Some(found)) => table.finder(self.plan.shape)?.find(
-                    &self.device,
-                    keys,
-                    values,
-                    V::narrowed(0),
-                    found,
-                ),
-                _ => Ok(()),
-            },
+            Storage::Cpu(table) => {
+                let (values, found) = (values.elements("values")?, found.elements("found")?);
+                let (keys, missing) = (keys.elements("keys")?, V::narrowed(0));
+                table.finder(self.shape())?.find(self.device(), keys, values, missing, found)
+            }
         }
     }
     /// Looks up every key: `values[i]` becomes the value of `keys[i]`, or `missing`.
@@ -63,34 +58,25 @@ impl<K: Key, V: Value> Map<K, V> {
         mut values: ViewMut<'_, V>,
         missing: V,
     ) -> Result<()> {
+        self.table.check_stream(stream)?;
         check_length("values", values.len(), "keys", keys.len())?;
         let n = count32("keys", keys.len())?;
         let (queries, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
-        match &self.storage {
-            Storage::Kernels(table) => {
-                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
+        match &self.table.storage {
+            Storage::Kernels(_) => {
+                let (grid, table) = (grid(n), self.table(stream)?);
                 // SAFETY: as in `get_into`.
-                unsafe {
-                    map_find_or::launch(stream, grid(n), table, n, missing, queries, values_arg)
-                }
+                unsafe { map_find_or::launch(stream, grid, table, n, missing, queries, values_arg) }
             }
-            Storage::Cpu(table) => match (keys.host(), values.host_mut()) {
-                (Some(keys), Some(values)) => {
-                    table.finder(self.plan.shape)?.values(&self.device, keys, values, missing)
-                }
-                _ => Ok(()),
-            },
+            Storage::Cpu(table) => {
+                let (keys, values) = (keys.elements("keys")?, values.elements("values")?);
+                table.finder(self.shape())?.values(self.device(), keys, values, missing)
+            }
         }
     }
     /// Whether the map holds host keys. Copies both ways and waits.
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let mut found = self.device.alloc(keys.len())?;
-        self.contains_into(
-            &self.device.stream()?,
-            self.device.stage(keys)?.view(),
-            found.view_mut(),
-        )?;
-        Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
+        self.table.contains(keys)
     }
     /// Whether the map holds each key: `found[i]` becomes 1 or 0.
     ///
@@ -101,24 +87,9 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         stream: &Stream,
         keys: View<'_, K>,
-        mut found: ViewMut<'_, u8>,
+        found: ViewMut<'_, u8>,
     ) -> Result<()> {
-        check_length("found", found.len(), "keys", keys.len())?;
-        let n = count32("keys", keys.len())?;
-        let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
-        match &self.storage {
-            Storage::Kernels(table) => {
-                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
-                // SAFETY: as in `get_into`.
-                unsafe { map_contains::launch(stream, grid(n), table, n, queries, found_arg) }
-            }
-            Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
-                (Some(keys), Some(found)) => {
-                    table.finder(self.plan.shape)?.contains(&self.device, keys, found)
-                }
-                _ => Ok(()),
-            },
-        }
+        self.table.contains_into(stream, keys, found)
     }
     /// Whether the map holds each key, as a bit mask: bit `i % 32` of `found[i / 32]`. The bits
     /// behind the last key become 0.
@@ -129,30 +100,13 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         stream: &Stream,
         keys: View<'_, K>,
-        mut found: ViewMut<'_, u32>,
+        found: ViewMut<'_, u32>,
     ) -> Result<()> {
-        check_length("found", found.len(), "keys / 32", keys.len().div_ceil(32))?;
-        let n = count32("keys", keys.len())?;
-        let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
-        match &self.storage {
-            Storage::Kernels(table) => {
-                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
-                // SAFETY: as in `get_into`; a bit for each query.
-                unsafe { map_contains_bits::launch(stream, grid(n), table, n, queries, found_arg) }
-            }
-            Storage::Cpu(table) => match (keys.host(), found.host_mut()) {
-                (Some(keys), Some(found)) => {
-                    table.finder(self.plan.shape)?.contains_bits(&self.device, keys, found)
-                }
-                _ => Ok(()),
-            },
-        }
+        self.table.contains_bits_into(stream, keys, found)
     }
     /// How many of the host keys the map holds. Copies and waits.
     pub fn count(&self, keys: &[K]) -> Result<u64> {
-        let mut count = self.device.alloc(1)?;
-        self.count_into(&self.device.stream()?, self.device.stage(keys)?.view(), count.view_mut())?;
-        Ok(count.download()?[0])
+        self.table.count(keys)
     }
     /// How many of the keys the map holds: `count[0]`.
     ///
@@ -162,25 +116,9 @@ impl<K: Key, V: Value> Map<K, V> {
         &self,
         stream: &Stream,
         keys: View<'_, K>,
-        mut count: ViewMut<'_, u64>,
+        count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        check_length("count", count.len(), "one sum", 1)?;
-        let n = count32("keys", keys.len())?;
-        let (queries, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
-        match &self.storage {
-            Storage::Kernels(table) => {
-                count.fill_bytes(0, stream)?;
-                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
-                // SAFETY: as in `get_into`; one sum.
-                unsafe { map_count::launch(stream, grid(n), table, n, queries, count_arg) }
-            }
-            Storage::Cpu(table) => {
-                if let (Some(keys), Some(count)) = (keys.host(), count.host_mut()) {
-                    count[0] = table.finder(self.plan.shape)?.count(&self.device, keys) as u64;
-                }
-                Ok(())
-            }
-        }
+        self.table.count_into(stream, keys, count)
     }
 
     /// Index and value of each of the host keys that the map holds, in any order: a join. Copies
@@ -189,7 +127,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// For many keys in a big map faster than [`get`](Self::get) on a GPU; a [`MapJoiner`] keeps
     /// the memory that this needs.
     pub fn join(&self, keys: &[K]) -> Result<Vec<(u32, V)>> {
-        let device = &self.device;
+        let device = self.device();
         let (mut numbers, mut values) = (device.alloc(keys.len())?, device.alloc(keys.len())?);
         let mut count = device.alloc(1)?;
         let (stream, staged) = (device.stream()?, device.stage(keys)?);
@@ -211,7 +149,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// waits.
     pub fn semi_join(&self, keys: &[K]) -> Result<Vec<K>> {
         let (device, mut kept, mut count) =
-            (&self.device, self.device.alloc(keys.len())?, self.device.alloc(1)?);
+            (self.device(), self.device().alloc(keys.len())?, self.device().alloc(1)?);
         let (stream, staged) = (device.stream()?, device.stage(keys)?);
         MapJoiner::new(device)?.semi_join_into(
             &stream,
@@ -226,7 +164,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ways and waits.
     pub fn anti_join(&self, keys: &[K]) -> Result<Vec<K>> {
         let (device, mut kept, mut count) =
-            (&self.device, self.device.alloc(keys.len())?, self.device.alloc(1)?);
+            (self.device(), self.device().alloc(keys.len())?, self.device().alloc(1)?);
         let (stream, staged) = (device.stream()?, device.stage(keys)?);
         MapJoiner::new(device)?.anti_join_into(
             &stream,

@@ -59,35 +59,32 @@
 //! # Ok::<(), koel::Error>(())
 //! ```
 mod builder;
+mod export;
+mod family;
 mod file;
-pub(crate) mod join;
+mod join;
 pub(crate) mod kernels;
 mod lookup;
-pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
-mod types;
 mod update;
 
 use crate::cpu;
-use crate::device::{Buffer, Device, Event, Stream, ViewMut};
+use crate::device::{Device, Stream, ViewMut};
 use crate::duplicates::Duplicates;
-use crate::error::{Error, Result, check_length};
-use crate::file::stored::Stored;
-pub use crate::update::{Operations, Outcome};
+use crate::error::Result;
+pub use crate::key::{Key, Value};
+pub use crate::table::update::{Operations, Outcome};
+use crate::table::{Family, OnHost, Report, Settings, Storage, Table, words_of};
 pub use builder::MapBuilder;
+pub(crate) use family::Pairs;
 pub use join::MapJoiner;
 use koel_kernels::hash::mix::mix64;
-use koel_kernels::map::export::map_export;
 pub use koel_kernels::map::find::MapRef;
 pub use koel_kernels::table::layout;
 use layout::{Layout, Number, Shape};
-use plan::Plan;
 use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Mutex;
-pub use types::{Key, Value};
 pub use update::{MapUpdater, Operation};
 
 /// What a map is built with.
@@ -131,6 +128,12 @@ impl Default for MapOptions {
         MapOptions { load: 0.8, duplicates: Duplicates::default(), seed: None, reproducible: false }
     }
 }
+impl From<MapOptions> for Settings {
+    fn from(options: MapOptions) -> Settings {
+        let MapOptions { load, duplicates, seed, reproducible } = options;
+        Settings { load, duplicates, seed, reproducible }
+    }
+}
 
 /// How a build went.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -158,41 +161,31 @@ pub struct MapReport {
     pub device_seconds: Option<f64>,
 }
 
+impl From<Report> for MapReport {
+    fn from(report: Report) -> MapReport {
+        let Report { entries, duplicates, stashed, slots, bytes, scratch_bytes, .. } = report;
+        let Report { attempts, overflowed, contested, device_seconds, .. } = report;
+        MapReport {
+            pairs: entries,
+            duplicates,
+            stashed,
+            slots,
+            bytes,
+            scratch_bytes,
+            attempts,
+            overflowed,
+            contested,
+            device_seconds,
+        }
+    }
+}
+
 /// How pairs of these types are stored.
-type LayoutOf<K, V> = <K as Key>::Layout<V>;
+pub(crate) type LayoutOf<K, V> = <K as Key>::Layout<V>;
 
 /// A finished map, on a device.
 pub struct Map<K: Key = u32, V: Value = u32> {
-    device: Device,
-    plan: Plan,
-    storage: Storage<K::Layout<V>>,
-    /// Of the last build, as far as it is known; read from the header when it is asked for.
-    report: Mutex<Report>,
-}
-enum Storage<L: Layout> {
-    Cpu(OnCpu<L>),
-    Kernels(kernels::Slots),
-}
-struct OnCpu<L: Layout> {
-    table: Stored<u64>,
-    stash: cpu::Stash<L>,
-    seed: u32,
-    /// What kernels of the user read.
-    header: Buffer<u32>,
-}
-/// What a table holds besides its slots, on the host.
-pub(crate) struct OnHost<V> {
-    /// The slots of the stash.
-    pub stash: Vec<u64>,
-    pub seed: u32,
-    /// The value of the ambiguous key.
-    pub held: Option<V>,
-}
-#[derive(Clone, Copy)]
-enum Report {
-    Known(MapReport),
-    /// Bytes of scratch memory, seconds, and how many builds were given up before.
-    InHeader(usize, Option<f64>, u32),
+    pub(crate) table: Table<Pairs<K, V>>,
 }
 
 impl<K: Key, V: Value> Map<K, V> {
@@ -210,12 +203,12 @@ impl<K: Key, V: Value> Map<K, V> {
     }
     /// The device it is on.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.table.device
     }
     /// Pairs stored. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the
     /// header back.
     pub fn len(&self) -> Result<usize> {
-        Ok(self.report()?.pairs)
+        self.table.len()
     }
     /// Whether it holds nothing; see [`len`](Self::len).
     pub fn is_empty(&self) -> Result<bool> {
@@ -223,90 +216,28 @@ impl<K: Key, V: Value> Map<K, V> {
     }
     /// How its build went. After a [`rebuild`](MapBuilder::rebuild) this waits for it and reads the
     /// header back.
+    ///
+    /// Errors: [`BuildFailed`](crate::Error::BuildFailed) if its keys found no room.
     pub fn report(&self) -> Result<MapReport> {
-        self.outcome()?.map_err(|attempts| Error::Setting {
-            field: "load",
-            found: format!("too high for these keys in {attempts} attempts"),
-            expected: "a load at which distinct keys find places".into(),
-        })
-    }
-    /// The report of its build, or in how many attempts no place was found for its keys.
-    fn outcome(&self) -> Result<std::result::Result<MapReport, u32>> {
-        let mut report = self.report.lock().unwrap_or_else(|e| e.into_inner());
-        let (scratch_bytes, device_seconds, given_up) = match *report {
-            Report::Known(report) => return Ok(Ok(report)),
-            Report::InHeader(bytes, seconds, given_up) => (bytes, seconds, given_up),
-        };
-        let Storage::Kernels(table) = &self.storage else { return Ok(Ok(MapReport::default())) };
-        let read = self.read_header(table)?;
-        if read.failed {
-            return Ok(Err(given_up + read.attempts));
-        }
-        let known = MapReport {
-            pairs: read.pairs as usize,
-            duplicates: read.dropped as usize,
-            stashed: read.stashed as usize,
-            slots: self.plan.slots(),
-            bytes: table.bytes(),
-            scratch_bytes,
-            attempts: given_up + read.attempts,
-            overflowed: read.overflowed as usize,
-            contested: read.contested as usize,
-            device_seconds,
-        };
-        // A rebuild may be launched again as a part of a graph, of which nothing here would know.
-        if device_seconds.is_some() {
-            *report = Report::Known(known);
-        }
-        Ok(Ok(known))
-    }
-    /// Whether it has memory of its own for a table of this plan.
-    fn fits(&self, plan: &Plan) -> bool {
-        match &self.storage {
-            Storage::Kernels(table) => table.fits::<LayoutOf<K, V>>(plan),
-            Storage::Cpu(OnCpu { table, .. }) => {
-                table.own().is_some_and(|table| table.len() >= plan.words::<LayoutOf<K, V>>())
-            }
-        }
+        self.table.report().map(MapReport::from)
     }
     /// Bytes that the table keeps. Waits for nothing.
     pub fn bytes(&self) -> usize {
-        match &self.storage {
-            Storage::Kernels(table) => table.bytes(),
-            Storage::Cpu(OnCpu { table, stash, header, .. }) => {
-                table.bytes() + stash.bytes() + header.bytes()
-            }
-        }
-    }
-    fn read_header(&self, table: &kernels::Slots) -> Result<kernels::Header<V>> {
-        Ok(kernels::read_header(&table.header.download()?))
+        self.table.bytes()
     }
     /// Makes it hold nothing, after a rebuild that failed.
     pub(crate) fn forget(&mut self, stream: &Stream) {
-        let emptied = match &mut self.storage {
-            Storage::Kernels(table) => table.clear(stream),
-            Storage::Cpu(OnCpu { table, stash, header, .. }) => {
-                *stash = cpu::Stash::default();
-                if let Stored::Own(table) = table {
-                    table.view_mut().host_mut().unwrap_or(&mut []).fill(layout::EMPTY);
-                }
-                header.view_mut().fill_bytes(0, stream)
-            }
-        };
-        // If not even that can be done, the device answers no lookup either.
-        drop(emptied);
-        *self.report.lock().unwrap_or_else(|e| e.into_inner()) =
-            Report::Known(MapReport::default());
+        self.table.forget(stream);
     }
     /// How its buckets are laid out.
     pub fn shape(&self) -> Shape {
-        self.plan.shape
+        self.table.plan.shape
     }
     /// For lookups by native code, on a device that has it.
     pub(crate) fn finder(&self) -> Result<Option<cpu::Finder<'_, LayoutOf<K, V>>>> {
-        match &self.storage {
+        match &self.table.storage {
             Storage::Kernels(_) => Ok(None),
-            Storage::Cpu(table) => table.finder(self.plan.shape).map(Some),
+            Storage::Cpu(table) => table.finder(self.shape()).map(Some),
         }
     }
     /// The table as kernels see it: one parameter of a kernel, which looks keys up in it and is
@@ -328,20 +259,7 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: a stream of another device.
     pub fn table(&self, stream: &Stream) -> Result<MapRef<LayoutOf<K, V>>> {
-        match &self.storage {
-            Storage::Kernels(table) => table.table(stream, &self.plan),
-            Storage::Cpu(OnCpu { table, stash, header, .. }) => {
-                let slots_of_stash = stash.slots().len() / LayoutOf::<K, V>::SLOT_WORDS;
-                Ok(MapRef {
-                    shape: self.plan.shape,
-                    stash_bits: slots_of_stash.checked_ilog2().unwrap_or(0),
-                    slots: table.view().arg("slots", stream)?,
-                    stash: self.device.stage(stash.slots())?.view().arg("stash", stream)?,
-                    header: header.view().arg("header", stream)?,
-                    layout: PhantomData,
-                })
-            }
-        }
+        self.table.handles(stream).map(Pairs::<K, V>::table_ref)
     }
 
     /// A checksum of the table: of its shape and seed, all slots in their order, the pairs of the
@@ -372,11 +290,11 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn fingerprint(&self) -> Result<u64> {
         type L<K, V> = LayoutOf<K, V>;
         self.report()?;
-        let OnHost { stash, seed, held } = self.on_host()?;
-        let words = self.plan.words::<L<K, V>>();
-        let slots = match &self.storage {
+        let OnHost { stash, seed, held } = self.table.on_host()?;
+        let words = words_of::<Pairs<K, V>>(self.shape());
+        let slots = match &self.table.storage {
             Storage::Kernels(table) => Cow::Owned(table.slots.view().slice(..words)?.download()?),
-            Storage::Cpu(table) => Cow::Borrowed(table.words(self.plan.shape)),
+            Storage::Cpu(table) => Cow::Borrowed(table.words(self.shape())),
         };
         let stash = cpu::Stash::<L<K, V>>::from_slots(&stash, held);
         let mut stashed = stash
@@ -384,28 +302,13 @@ impl<K: Key, V: Value> Map<K, V> {
             .map(|pair| (L::<K, V>::key(pair), L::<K, V>::value(pair)))
             .collect::<Vec<_>>();
         stashed.sort_unstable();
-        let Shape { partitions, buckets } = self.plan.shape;
+        let Shape { partitions, buckets } = self.shape();
         let lead =
             [partitions, buckets, seed, stashed.len() as u32, held.is_some() as u32].map(u64::from);
         let pairs = stashed.into_iter().flat_map(|(key, value)| [key.widened(), value.widened()]);
         let words =
             lead.into_iter().chain(held.map(V::widened)).chain(slots.iter().copied()).chain(pairs);
         Ok(words.fold(0, |sum, word| mix64((sum ^ word).wrapping_add(0x9E37_79B9_7F4A_7C15))))
-    }
-    /// What the table holds besides its slots, on the host.
-    fn on_host(&self) -> Result<OnHost<V>> {
-        Ok(match &self.storage {
-            Storage::Kernels(table) => {
-                let header = self.read_header(table)?;
-                // A table may have memory for more pairs than it was built of.
-                let words = LayoutOf::<K, V>::SLOT_WORDS << self.plan.stash_bits;
-                let stash = table.stash.view().slice(..words)?.download()?;
-                OnHost { stash, seed: header.seed, held: header.held }
-            }
-            Storage::Cpu(OnCpu { stash, seed, .. }) => {
-                OnHost { stash: stash.slots().to_vec(), seed: *seed, held: stash.held() }
-            }
-        })
     }
 
     /// A copy on another device, or on the same one: the same bytes, the same answers. Copies
@@ -414,45 +317,12 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: out of memory; of a map that was opened, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Map<K, V>> {
-        let report = self.report()?;
-        let mut plan = self.plan;
-        let OnHost { stash, seed, held } = self.on_host()?;
-        let slots = match &self.storage {
-            Storage::Kernels(table) => device
-                .upload(&table.slots.view().slice(..plan.words::<LayoutOf<K, V>>())?.download()?)?,
-            Storage::Cpu(OnCpu { table, .. }) => {
-                table.upload(self.plan.words::<LayoutOf<K, V>>(), device)?
-            }
-        };
-        // Only a stash that holds something has slots to speak of.
-        let stash = if report.stashed > 0 {
-            stash
-        } else {
-            vec![layout::EMPTY; LayoutOf::<K, V>::SLOT_WORDS]
-        };
-        let header =
-            device.upload(&kernels::header_words(seed, report.pairs, report.stashed, held))?;
-        let storage = if device.runs_kernels() {
-            plan.stash_bits = (stash.len() / LayoutOf::<K, V>::SLOT_WORDS).ilog2();
-            Storage::Kernels(kernels::Slots { slots, stash: device.upload(&stash)?, header })
-        } else {
-            Storage::Cpu(OnCpu {
-                table: Stored::Own(slots),
-                stash: cpu::Stash::from_slots(&stash, held),
-                seed,
-                header,
-            })
-        };
-        Ok(Map { device: device.clone(), plan, storage, report: Mutex::new(Report::Known(report)) })
+        Ok(Map { table: self.table.to_device(device)? })
     }
 
     /// All pairs, in any order. Copies and waits.
     pub fn pairs(&self) -> Result<Vec<(K, V)>> {
-        let (device, n) = (&self.device, self.len()?);
-        let (mut keys, mut values, mut count) =
-            (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
-        self.export_into(&device.stream()?, keys.view_mut(), values.view_mut(), count.view_mut())?;
-        Ok(keys.download()?.into_iter().zip(values.download()?).collect())
+        export::pairs_of(&self.table)
     }
     /// All pairs, in any order, as `keys[i]`, `values[i]`, and their number as `count[0]`.
     ///
@@ -462,70 +332,21 @@ impl<K: Key, V: Value> Map<K, V> {
     pub fn export_into(
         &self,
         stream: &Stream,
-        mut keys: ViewMut<'_, K>,
-        mut values: ViewMut<'_, V>,
-        mut count: ViewMut<'_, u32>,
+        keys: ViewMut<'_, K>,
+        values: ViewMut<'_, V>,
+        count: ViewMut<'_, u32>,
     ) -> Result<()> {
-        check_length("count", count.len(), "one sum", 1)?;
-        let n = self.len()?;
-        let (keys, values) = (&mut keys, &mut values);
-        check_length("keys", keys.len().min(n), "pairs", n)?;
-        check_length("values", values.len().min(n), "pairs", n)?;
-        let (mut keys, mut values) = (keys.reborrow().slice(..n)?, values.reborrow().slice(..n)?);
-        let (keys_arg, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
-        let count_arg = count.arg("count", stream)?;
-        match &self.storage {
-            Storage::Kernels(table) => {
-                count.fill_bytes(0, stream)?;
-                let table = table.table::<LayoutOf<K, V>>(stream, &self.plan)?;
-                let threads = table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(4);
-                let grid = threads.div_ceil(kernels::THREADS as u64) as u32;
-                // SAFETY: the table as built; as many keys and values as it has pairs.
-                unsafe { map_export::launch(stream, grid, table, keys_arg, values_arg, count_arg) }
-            }
-            Storage::Cpu(table) => {
-                let OnCpu { stash, seed, .. } = table;
-                if let (Some(keys), Some(values), Some(count)) =
-                    (keys.host_mut(), values.host_mut(), count.host_mut())
-                {
-                    let pairs = cpu::pairs::<LayoutOf<K, V>>(
-                        self.plan.shape,
-                        table.words(self.plan.shape),
-                        stash,
-                    );
-                    for ((mixed, value), (to_key, to_value)) in
-                        pairs.zip(keys.iter_mut().zip(values))
-                    {
-                        (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(*seed, mixed), value);
-                    }
-                    count[0] = n as u32;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-/// Blocks of a lookup of `n` keys.
-fn grid(n: u32) -> u32 {
-    n.div_ceil(kernels::THREADS)
-}
-impl<L: Layout> OnCpu<L> {
-    /// Words of the buckets: there may be memory for more. None while a graph has it.
-    fn words(&self, shape: Shape) -> &[u64] {
-        self.table.host().get(..shape.all_buckets() as usize * L::WORDS).unwrap_or(&[])
-    }
-    fn finder(&self, shape: Shape) -> Result<cpu::Finder<'_, L>> {
-        cpu::Finder::new(shape, self.seed, self.words(shape), &self.stash)
+        export::export(&self.table, stream, keys, values, count)
     }
 }
 impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, value) = (std::any::type_name::<K>(), std::any::type_name::<V>());
-        write!(f, "Map<{key}, {value}>[built of {} pairs] on {}", self.plan.n, self.device.name())
+        write!(
+            f,
+            "Map<{key}, {value}>[built of {} pairs] on {}",
+            self.table.plan.n,
+            self.device().name()
+        )
     }
-}
-
-/// Seconds since a mark on the stream.
-pub(crate) fn seconds_since(stream: &Stream, start: Option<&Event>) -> Result<Option<f64>> {
-    start.map(|start| stream.record()?.seconds_since(start)).transpose()
 }

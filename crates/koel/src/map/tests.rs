@@ -1,12 +1,15 @@
 //! Builds by kernels, with plans that no map of a few thousand pairs would get: every way is taken.
 mod reproduce;
 
-use super::kernels::{Building, Header, Scratch, Slots, build, read_header};
-use super::plan::{Plan, Sizes};
-use super::types::{Key, Value};
+use super::Pairs;
+use super::kernels::{Building, Scratch, build};
 use crate::device::{Device, Stream};
 use crate::duplicates::Duplicates::{self, KeepFirst, KeepLast, Unchecked};
+use crate::key::{Key, Value};
 use crate::seed::Seeds;
+use crate::table::header::{Header, read_header};
+use crate::table::plan::{Plan, Sizes};
+use crate::table::slots::Slots;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, class, class_bit};
@@ -60,7 +63,7 @@ impl<K: Key, V: Value> Bench<K, V> {
         let device = self.stream.device();
         let (keys, values) =
             (device.upload(&self.keys).unwrap(), device.upload(&self.values).unwrap());
-        let mut table = Slots::new::<Of<K, V>>(device, plan).unwrap();
+        let mut table = Slots::new::<Pairs<K, V>>(device, plan).unwrap();
         // What was there before must not matter.
         table.slots.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         table.stash.view_mut().fill_bytes(0x55, &self.stream).unwrap();

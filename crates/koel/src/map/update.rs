@@ -1,13 +1,14 @@
 //! Changing a map that is there, in batches: see [`MapUpdater`].
-use super::{Key, LayoutOf, Map, MapBuilder, MapOptions, OnCpu, Report, Storage, Value};
-use crate::cpu;
+use super::export::{export, pairs_of};
+use super::{Key, LayoutOf, Map, MapOptions, Pairs, Value};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::map::plan::Plan;
-use crate::update::{
-    Batch, Changed, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
+use crate::table::plan::Plan;
+use crate::table::update::{
+    Batch, EntriesOnHost, Launch, Limits, Operations, Outcome, Updatable, Updater,
 };
+use crate::table::{Builder, Settings, Table};
 use koel_kernels::map::few::map_update_few;
 use koel_kernels::map::update::{MAX_BUCKETS, map_update, map_update_left, shared_bytes};
 use koel_kernels::table::few::{Few, shared_bytes as few_shared_bytes};
@@ -93,7 +94,7 @@ pub enum Operation {
 /// An updated map has its pairs where its history brought them: it is not
 /// [reproducible](MapOptions::reproducible).
 pub struct MapUpdater<K: Key = u32, V: Value = u32> {
-    updater: Updater<Map<K, V>>,
+    updater: Updater<Pairs<K, V>>,
 }
 
 impl<K: Key, V: Value> MapUpdater<K, V> {
@@ -109,9 +110,7 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         options: MapOptions,
         limits: Limits,
     ) -> Result<MapUpdater<K, V>> {
-        // What is wrong with the options, building tells.
-        MapBuilder::<K, V>::new(device, options)?;
-        Ok(MapUpdater { updater: Updater::new(device, options, limits)? })
+        Ok(MapUpdater { updater: Updater::new(device, options.into(), limits)? })
     }
     /// Bytes that it keeps: what the greatest batch so far needed.
     pub fn scratch_bytes(&self) -> usize {
@@ -139,7 +138,7 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
         let operations = operations.codes(|operation| operation as u32);
-        self.updater.apply(map, stream, Batch { operations, keys, values }, outcomes)
+        self.updater.apply(&mut map.table, stream, Batch { operations, keys, values }, outcomes)
     }
     /// As [`apply`](Self::apply), but on a GPU it does not wait, and the map does not grow:
     /// operations for which there is no room are [not done](Outcome::NotDone), and it is for
@@ -161,7 +160,7 @@ impl<K: Key, V: Value> MapUpdater<K, V> {
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
         let operations = operations.codes(|operation| operation as u32);
-        self.updater.enqueue(map, stream, Batch { operations, keys, values }, outcomes)
+        self.updater.enqueue(&mut map.table, stream, Batch { operations, keys, values }, outcomes)
     }
 }
 impl<K: Key, V: Value> std::fmt::Debug for MapUpdater<K, V> {
@@ -171,70 +170,38 @@ impl<K: Key, V: Value> std::fmt::Debug for MapUpdater<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Changed for Map<K, V> {
-    type Pairs = LayoutOf<K, V>;
-    type Buckets = cpu::OfMap<LayoutOf<K, V>>;
-    type Options = MapOptions;
-    const NAMES: [&'static str; 2] = ["map", "map.shape"];
-
-    fn load(options: &MapOptions) -> f64 {
-        options.load
-    }
-    fn with_seed(options: MapOptions, seed: u32) -> MapOptions {
-        MapOptions { seed: Some(seed), ..options }
-    }
-    fn device(&self) -> &Device {
-        &self.device
-    }
-    fn plan(&self) -> &Plan {
-        &self.plan
-    }
-    fn len(&self) -> Result<usize> {
-        self.len()
-    }
-    fn parts(&mut self) -> PartsOf<'_, Self> {
-        match &mut self.storage {
-            Storage::Kernels(slots) => Parts::Kernels(slots),
-            Storage::Cpu(OnCpu { table, stash, header, seed }) => {
-                Parts::Cpu { table, stash, header, seed: *seed }
-            }
-        }
-    }
-    fn changed_by_kernels(&mut self, scratch_bytes: usize) {
-        // A rebuild may have been launched before, and this be launched again as a part of a graph.
-        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) =
-            Report::InHeader(scratch_bytes, None, 0);
-    }
-    fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize) {
-        if let Report::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
-            report.pairs = report.pairs + updated.new - updated.gone;
-            (report.stashed, report.bytes) = (stashed, bytes);
-        }
-    }
+impl<K: Key, V: Value> Updatable for Pairs<K, V> {
     fn rebuild(
-        &mut self,
+        table: &mut Table<Self>,
         stream: &Stream,
-        pairs: usize,
-        load: f64,
-        options: MapOptions,
+        room: usize,
+        settings: Settings,
     ) -> Result<()> {
-        self.rebuild_for(stream, pairs, MapOptions { load, ..options })
+        let (device, n) = (&table.device, table.len()?);
+        let (mut keys, mut values, mut count) =
+            (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
+        export(table, stream, keys.view_mut(), values.view_mut(), count.view_mut())?;
+        let settings = Settings { duplicates: Duplicates::Unchecked, ..settings };
+        let mut builder = Builder::new(device, settings)?;
+        let plan = Plan { n: n as u32, ..Plan::new(room.max(n), settings.load)? };
+        *table = builder.build(plan, stream, (keys.view(), values.view()))?;
+        Ok(())
     }
-    fn pairs_on_host(&self) -> Result<PairsOnHost<Self>> {
-        Ok(self.pairs()?.into_iter().collect())
+    fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>> {
+        Ok(pairs_of(table)?.into_iter().collect())
     }
     fn build_of(
-        &mut self,
+        table: &mut Table<Self>,
         stream: &Stream,
-        pairs: PairsOnHost<Self>,
-        load: f64,
-        options: MapOptions,
+        entries: EntriesOnHost<Self>,
+        settings: Settings,
     ) -> Result<()> {
-        let (keys, values): (Vec<K>, Vec<V>) = pairs.into_iter().unzip();
-        let (keys, values) = (self.device.stage(&keys)?, self.device.stage(&values)?);
-        let options = MapOptions { duplicates: Duplicates::Unchecked, load, ..options };
-        *self =
-            MapBuilder::new(&self.device, options)?.build(stream, keys.view(), values.view())?;
+        let (keys, values): (Vec<K>, Vec<V>) = entries.into_iter().unzip();
+        let (keys, values) = (table.device.stage(&keys)?, table.device.stage(&values)?);
+        let settings = Settings { duplicates: Duplicates::Unchecked, ..settings };
+        let mut builder = Builder::new(&table.device, settings)?;
+        let plan = builder.plan(stream, keys.view().len())?;
+        *table = builder.build(plan, stream, (keys.view(), values.view()))?;
         Ok(())
     }
 
@@ -328,7 +295,7 @@ impl<K: Key, V: Value> Map<K, V> {
         values: &[V],
     ) -> Result<Vec<Outcome>> {
         let codes = operations.iter().map(|&operation| operation as u8).collect::<Vec<_>>();
-        let device = self.device.clone();
+        let device = self.device().clone();
         let codes = device.stage(&codes)?;
         self.update_with(Operations::Each(codes.view()), keys, values)
     }
@@ -346,7 +313,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &[K],
         values: &[V],
     ) -> Result<Vec<Outcome>> {
-        let device = self.device.clone();
+        let device = self.device().clone();
         let (staged_keys, staged_values) = (device.stage(keys)?, device.stage(values)?);
         let mut outcomes = device.alloc::<u8>(keys.len())?;
         let (keys, values) = (staged_keys.view(), staged_values.view());
@@ -365,23 +332,6 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
-        let (stream, pairs) = (self.device.stream()?, self.len()?);
-        let options = MapOptions { load, ..MapOptions::default() };
-        if MapBuilder::<K, V>::new(&self.device, options)?.bytes_of(pairs)? >= self.bytes() {
-            return Ok(());
-        }
-        self.rebuild_for(&stream, pairs, options)
-    }
-    /// Builds it again of its own pairs, with room for so many.
-    fn rebuild_for(&mut self, stream: &Stream, pairs: usize, options: MapOptions) -> Result<()> {
-        let (device, n) = (&self.device, self.len()?);
-        let (mut keys, mut values, mut count) =
-            (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
-        self.export_into(stream, keys.view_mut(), values.view_mut(), count.view_mut())?;
-        let mut builder =
-            MapBuilder::new(device, MapOptions { duplicates: Duplicates::Unchecked, ..options })?;
-        let plan = Plan { n: n as u32, ..Plan::new(pairs.max(n), options.load)? };
-        *self = builder.build_planned(plan, stream, keys.view(), values.view())?;
-        Ok(())
+        self.table.shrink(MapOptions { load, ..MapOptions::default() }.into())
     }
 }

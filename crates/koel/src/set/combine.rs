@@ -3,9 +3,9 @@ use super::kernels::{self, Lengths, Passes};
 use crate::cpu;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
-use crate::map::Key;
-use crate::map::plan::{Plan, Sizes};
+use crate::key::Key;
 use crate::seed::Seeds;
+use crate::table::plan::{Plan, Sizes};
 use koel_kernels::set::combine::how;
 
 /// Slots that the tables of a combination have for each key: not asked for by anybody, so what

@@ -1,18 +1,20 @@
 //! Builds, lookups and combinations by kernels: on a GPU, and on the test executor. Nothing here
 //! waits.
+use super::Keys;
 use crate::device::{Buffer, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::map::Key;
-use crate::map::kernels::{Slots, resident, stash_words};
-use crate::map::plan::{Plan, Sizes, with_crowd};
+use crate::key::Key;
 use crate::seed::Seeds;
+use crate::table::plan::{Plan, Sizes, with_crowd};
+use crate::table::slots::{SETTLED, Slots, resident, stash_words};
+use crate::table::{THREADS, slots_of};
 use koel_kernels::set::build::{Arrived, set_build};
 use koel_kernels::set::combine::{
     Combined, Ending, combine_bytes, how, set_combine, set_combined, spare_words,
 };
 use koel_kernels::set::export::set_export;
-use koel_kernels::set::find::{SetRef, set_contains};
+use koel_kernels::set::find::set_contains;
 use koel_kernels::set::layout::Member;
 use koel_kernels::set::partition::{
     FEW_BINS, KeysIn, MANY_BINS, set_from_groups, set_from_input, set_from_input_many,
@@ -23,10 +25,6 @@ use koel_kernels::table::bins::{Bins, BinsOut, GroupsIn, StashOut};
 use koel_kernels::table::state;
 use koel_simt::{Buf, In};
 
-/// Keys that are enough for a block of the end of a build, if everything must be built again.
-const SETTLED: u32 = 2048;
-/// Threads of a block of the lookups and of the export.
-pub const THREADS: u32 = 256;
 const _: () =
     assert!(set_contains::u32::SPEC.threads == THREADS && set_export::u32::SPEC.threads == THREADS);
 
@@ -42,29 +40,6 @@ pub fn sizes<K: Member>() -> Sizes {
 /// The plan of a set.
 pub fn plan_of<K: Member>(n: usize, load: f64) -> Result<Plan> {
     Plan::sized(n, load, sizes::<K>())
-}
-/// Slots of a set.
-pub fn slots_of<K: Member>(plan: &Plan) -> usize {
-    plan.shape.all_buckets() as usize * K::SLOTS as usize
-}
-
-/// Memory for a set of this plan.
-pub fn slots<K: Key>(device: &Device, plan: &Plan) -> Result<Slots<K>> {
-    Slots::alloc(device, slots_of::<K>(plan), stash_words::<K::Pairs>(plan))
-}
-/// Whether there is memory for a set of this plan.
-pub fn fits<K: Key>(slots: &Slots<K>, plan: &Plan) -> bool {
-    slots.has(slots_of::<K>(plan), stash_words::<K::Pairs>(plan))
-}
-/// A set as kernels see it.
-pub fn table<K: Key>(slots: &Slots<K>, stream: &Stream, plan: &Plan) -> Result<SetRef<K>> {
-    Ok(SetRef {
-        shape: plan.shape,
-        stash_bits: plan.stash_bits,
-        slots: slots.slots.view().arg("slots", stream)?,
-        stash: slots.stash.view().arg("stash", stream)?,
-        header: slots.header.view().arg("header", stream)?,
-    })
 }
 
 /// Memory in which the keys of an array come to their partitions.
@@ -93,7 +68,7 @@ impl Lengths {
     pub fn of_set<K: Key>(plan: &Plan) -> Lengths {
         let groups = plan.group_places();
         Lengths {
-            by_group: if groups <= slots_of::<K>(plan) { 0 } else { groups },
+            by_group: if groups <= slots_of::<Keys<K>>(plan.shape) { 0 } else { groups },
             by_partition: plan.partition_places().max(marks::<K>(plan) + waiting(plan) as usize),
         }
     }

@@ -1,12 +1,15 @@
 //! Builds and combinations by kernels, with plans that no set of a few thousand keys would get:
 //! every way is taken.
+use super::Keys;
 use super::combine::SetCombiner;
-use super::kernels::{Lengths, Passes, build, slots, table};
+use super::kernels::{Lengths, Passes, build};
 use crate::device::{Device, Stream};
-use crate::map::Key;
-use crate::map::kernels::{Header, Slots, read_header};
-use crate::map::plan::{Plan, Sizes};
+use crate::key::Key;
 use crate::seed::Seeds;
+use crate::table::Family;
+use crate::table::header::{Header, read_header};
+use crate::table::plan::{Plan, Sizes};
+use crate::table::slots::Slots;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::set::layout::{fillers, hash, in_bucket, mixed, unmixed};
 use koel_kernels::table::layout::{EMPTY, Layout, class};
@@ -37,7 +40,7 @@ impl<K: Key> Bench<K> {
     fn check(&mut self, plan: &Plan) -> Header<u32> {
         let device = self.stream.device();
         let keys = device.upload(&self.keys).unwrap();
-        let mut set = slots::<K>(device, plan).unwrap();
+        let mut set = Slots::new::<Keys<K>>(device, plan).unwrap();
         // What was there before must not matter.
         set.slots.view_mut().fill_bytes(0x55, &self.stream).unwrap();
         set.stash.view_mut().fill_bytes(0x55, &self.stream).unwrap();
@@ -58,7 +61,8 @@ impl<K: Key> Bench<K> {
         assert_eq!(header.held.is_some(), oracle.contains(&unmixed(header.seed, K::EMPTY)));
         check_layout(plan, &header, set, &oracle, false);
         // SAFETY: the set is in memory of the host, and nothing changes it here.
-        let found = unsafe { table(set, &self.stream, plan).unwrap().on_host() };
+        let found =
+            unsafe { Keys::<K>::table_ref(set.handles(&self.stream, plan).unwrap()).on_host() };
         let strange = (0..200).map(|i| K::narrowed(splitmix_at(0xABCD, i)));
         for key in
             self.keys.iter().copied().chain(strange).chain([K::narrowed(0), K::narrowed(u64::MAX)])

@@ -1,14 +1,15 @@
 //! Changing a set that is there, in batches: see [`SetUpdater`].
+use super::export::{export, keys_of};
 use super::kernels::plan_of;
-use super::{OnCpu, Report, Set, SetBuilder, SetOptions, Storage};
-use crate::cpu;
+use super::{Keys, Set, SetOptions};
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
-use crate::map::Key;
-use crate::map::plan::Plan;
-use crate::update::{
-    Batch, Changed, Launch, Limits, Operations, Outcome, PairsOnHost, Parts, PartsOf, Updater,
+use crate::key::Key;
+use crate::table::plan::Plan;
+use crate::table::update::{
+    Batch, EntriesOnHost, Launch, Limits, Operations, Outcome, Updatable, Updater,
 };
+use crate::table::{Builder, Settings, Table};
 use koel_kernels::set::few::set_update_few;
 use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
 use koel_kernels::table::few::{Few, shared_bytes as few_shared_bytes};
@@ -90,7 +91,7 @@ pub enum SetOperation {
 /// always possible, and slow. A partition of which a batch has more different keys than its block
 /// has room for makes the batch be done in two halves, and so on.
 pub struct SetUpdater<K: Key = u32> {
-    updater: Updater<Set<K>>,
+    updater: Updater<Keys<K>>,
 }
 impl<K: Key> SetUpdater<K> {
     /// Without memory yet. Sets that grow are built with the options' load and seed.
@@ -101,9 +102,7 @@ impl<K: Key> SetUpdater<K> {
     }
     /// With other limits than the best, so that tests take every way.
     fn with_limits(device: &Device, options: SetOptions, limits: Limits) -> Result<SetUpdater<K>> {
-        // What is wrong with the options, building tells.
-        SetBuilder::<K>::new(device, options)?;
-        Ok(SetUpdater { updater: Updater::new(device, options, limits)? })
+        Ok(SetUpdater { updater: Updater::new(device, options.into(), limits)? })
     }
     /// Bytes that it keeps: what the greatest batch so far needed.
     pub fn scratch_bytes(&self) -> usize {
@@ -129,7 +128,7 @@ impl<K: Key> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        self.updater.apply(set, stream, batch(operations, keys)?, outcomes)
+        self.updater.apply(&mut set.table, stream, batch(operations, keys)?, outcomes)
     }
     /// As [`apply`](Self::apply), but on a GPU it does not wait, and the set does not grow:
     /// operations for which there is no room are [not done](Outcome::NotDone), and it is for
@@ -149,7 +148,7 @@ impl<K: Key> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        self.updater.enqueue(set, stream, batch(operations, keys)?, outcomes)
+        self.updater.enqueue(&mut set.table, stream, batch(operations, keys)?, outcomes)
     }
 }
 fn batch<'a, K: Key>(
@@ -165,68 +164,35 @@ impl<K: Key> std::fmt::Debug for SetUpdater<K> {
     }
 }
 
-impl<K: Key> Changed for Set<K> {
-    type Pairs = K::Pairs;
-    type Buckets = cpu::OfSet<K>;
-    type Options = SetOptions;
-    const NAMES: [&'static str; 2] = ["set", "set.shape"];
-
-    fn load(options: &SetOptions) -> f64 {
-        options.load
-    }
-    fn with_seed(options: SetOptions, seed: u32) -> SetOptions {
-        SetOptions { seed: Some(seed), ..options }
-    }
-    fn device(&self) -> &Device {
-        &self.device
-    }
-    fn plan(&self) -> &Plan {
-        &self.plan
-    }
-    fn len(&self) -> Result<usize> {
-        self.len()
-    }
-    fn parts(&mut self) -> PartsOf<'_, Self> {
-        match &mut self.storage {
-            Storage::Kernels(slots) => Parts::Kernels(slots),
-            Storage::Cpu(OnCpu { table, stash, header, seed }) => {
-                Parts::Cpu { table, stash, header, seed: *seed }
-            }
-        }
-    }
-    fn changed_by_kernels(&mut self, scratch_bytes: usize) {
-        *self.report.get_mut().unwrap_or_else(|e| e.into_inner()) =
-            Report::InHeader(scratch_bytes, None, 0);
-    }
-    fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize) {
-        if let Report::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
-            report.keys = report.keys + updated.new - updated.gone;
-            (report.stashed, report.bytes) = (stashed, bytes);
-        }
-    }
+impl<K: Key> Updatable for Keys<K> {
     fn rebuild(
-        &mut self,
+        table: &mut Table<Self>,
         stream: &Stream,
-        keys: usize,
-        load: f64,
-        options: SetOptions,
+        room: usize,
+        settings: Settings,
     ) -> Result<()> {
-        self.rebuild_for(stream, keys, SetOptions { load, ..options })
+        let (device, n) = (&table.device, table.len()?);
+        let (mut keys, mut count) = (device.alloc(n)?, device.alloc(1)?);
+        export(table, stream, keys.view_mut(), count.view_mut())?;
+        let mut builder = Builder::new(device, settings)?;
+        let plan = Plan { n: n as u32, ..plan_of::<K>(room.max(n), settings.load)? };
+        *table = builder.build(plan, stream, keys.view())?;
+        Ok(())
     }
-    fn pairs_on_host(&self) -> Result<PairsOnHost<Self>> {
-        Ok(self.keys()?.into_iter().map(|key| (key, K::default())).collect())
+    fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>> {
+        Ok(keys_of(table)?.into_iter().map(|key| (key, K::default())).collect())
     }
     fn build_of(
-        &mut self,
+        table: &mut Table<Self>,
         stream: &Stream,
-        pairs: PairsOnHost<Self>,
-        load: f64,
-        options: SetOptions,
+        entries: EntriesOnHost<Self>,
+        settings: Settings,
     ) -> Result<()> {
-        let keys = pairs.into_keys().collect::<Vec<_>>();
-        let keys = self.device.stage(&keys)?;
-        *self = SetBuilder::new(&self.device, SetOptions { load, ..options })?
-            .build(stream, keys.view())?;
+        let keys = entries.into_keys().collect::<Vec<_>>();
+        let keys = table.device.stage(&keys)?;
+        let mut builder = Builder::new(&table.device, settings)?;
+        let plan = builder.plan(stream, keys.view().len())?;
+        *table = builder.build(plan, stream, keys.view())?;
         Ok(())
     }
 
@@ -288,7 +254,7 @@ impl<K: Key> Set<K> {
     /// [`insert`](Self::insert).
     pub fn update(&mut self, operations: &[SetOperation], keys: &[K]) -> Result<Vec<Outcome>> {
         let codes = operations.iter().map(|&operation| operation as u8).collect::<Vec<_>>();
-        let device = self.device.clone();
+        let device = self.device().clone();
         let codes = device.stage(&codes)?;
         self.update_with(Operations::Each(codes.view()), keys)
     }
@@ -297,7 +263,7 @@ impl<K: Key> Set<K> {
         operations: Operations<'_, SetOperation>,
         keys: &[K],
     ) -> Result<Vec<Outcome>> {
-        let device = self.device.clone();
+        let device = self.device().clone();
         let (staged, mut outcomes) = (device.stage(keys)?, device.alloc::<u8>(keys.len())?);
         let mut updater = SetUpdater::new(&device, SetOptions::default())?;
         updater.apply(self, &device.stream()?, operations, staged.view(), outcomes.view_mut())?;
@@ -314,21 +280,6 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: a load outside 0.3 to 0.95, out of memory. After an error it is as it was.
     pub fn shrink_to(&mut self, load: f64) -> Result<()> {
-        let (stream, keys) = (self.device.stream()?, self.len()?);
-        let options = SetOptions { load, ..SetOptions::default() };
-        if SetBuilder::<K>::new(&self.device, options)?.bytes_of(keys)? >= self.bytes() {
-            return Ok(());
-        }
-        self.rebuild_for(&stream, keys, options)
-    }
-    /// Builds it again of its own keys, with room for so many.
-    fn rebuild_for(&mut self, stream: &Stream, room: usize, options: SetOptions) -> Result<()> {
-        let (device, n) = (&self.device, self.len()?);
-        let (mut keys, mut count) = (device.alloc(n)?, device.alloc(1)?);
-        self.export_into(stream, keys.view_mut(), count.view_mut())?;
-        let mut builder = SetBuilder::new(device, options)?;
-        let plan = Plan { n: n as u32, ..plan_of::<K>(room.max(n), options.load)? };
-        *self = builder.build_planned(plan, stream, keys.view())?;
-        Ok(())
+        self.table.shrink(SetOptions { load, ..SetOptions::default() }.into())
     }
 }

@@ -3,9 +3,9 @@
 use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind, Section};
-use crate::map::plan::Plan;
 use crate::primitives::radix_sort::SortPair;
 use crate::reduction::{Min, Reduction, Sum};
+use crate::table::plan::Plan;
 use crate::{
     Device, IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, NO_ID, Retriever,
 };

@@ -4,7 +4,7 @@ use super::*;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, section, taken_back};
 use crate::file::{self, FileErrorKind};
 use crate::keys128::{Index128Builder, Map128Builder, Map128Options, Set128Builder};
-use crate::map::plan::Plan;
+use crate::table::plan::Plan;
 use crate::{Device, Duplicates, IndexOptions, Map, NO_ID, Set, SetOptions};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_kernels::keys128::fingerprint::Fingerprint;

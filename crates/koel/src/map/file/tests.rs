@@ -3,12 +3,16 @@
 use super::super::{MapBuilder, MapOptions};
 use super::*;
 use crate::Device;
+use crate::cpu;
 use crate::error::Error;
+use crate::file::format::Header;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, taken_back};
 use crate::file::writer::{PIECE, replace};
 use crate::file::{self, FileErrorKind};
+use crate::table::plan::Plan;
+use crate::table::{Report, Storage};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_kernels::table::layout::Narrow;
+use koel_kernels::table::layout::{Layout, Narrow};
 use std::collections::HashMap;
 use std::fs;
 use std::io::Cursor;
@@ -338,10 +342,10 @@ fn a_stash_that_no_device_could_hold_is_refused() {
     let device = Device::cpu().unwrap();
     let mut map = build::<u32, u32>(&device, &[1], &[1], 0);
     let stashed = (1 << 20) + 1;
-    let Storage::Cpu(table) = &mut map.storage else { unreachable!("the CPU built it") };
+    let Storage::Cpu(table) = &mut map.table.storage else { unreachable!("the CPU built it") };
     table.stash = cpu::Stash::from_pairs((0..stashed).map(|key| Narrow::pair(key, 0)), None);
-    let report = MapReport { stashed: stashed as usize, ..map.report().unwrap() };
-    *map.report.get_mut().unwrap() = Report::Known(report);
+    let report = Report { stashed: stashed as usize, ..map.table.report().unwrap() };
+    map.table.set_report(report);
     let error = map.save_to(&mut Cursor::new(vec![])).unwrap_err();
     assert_eq!(
         error.to_string(),

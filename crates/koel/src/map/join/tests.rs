@@ -1,19 +1,19 @@
 //! Joins by kernels, with tables and rules that no few thousand queries would get: every way is
 //! taken.
-use super::super::kernels::{Building, Slots};
-use super::super::plan::{Plan, Sizes};
+use super::super::kernels::{self, Building};
 use super::super::tests::SEEDS;
-use super::super::{Report, kernels};
 use super::*;
 use crate::device::DeviceKind;
 use crate::duplicates::Duplicates::KeepLast;
+use crate::table::Table;
+use crate::table::plan::{Plan, Sizes};
+use crate::table::slots::Slots;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::join::shared_bytes;
 use koel_kernels::table::layout::Layout;
 use koel_kernels::table::sending::{BINS, MANY_BINS, state};
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::Mutex;
 
 type Of<K, V> = LayoutOf<K, V>;
 
@@ -38,7 +38,7 @@ fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, 
     let values = (0..keys.len()).map(|i| V::narrowed(splitmix_at(9, i as u32))).collect::<Vec<_>>();
     let (stream, k, v) =
         (device.stream().unwrap(), device.upload(keys).unwrap(), device.upload(&values).unwrap());
-    let mut slots = Slots::new::<Of<K, V>>(device, &plan).unwrap();
+    let mut slots = Slots::new::<Pairs<K, V>>(device, &plan).unwrap();
     let mut scratch = kernels::Scratch::new::<Of<K, V>>(device, &plan).unwrap();
     let input = Building {
         keys: k.view(),
@@ -48,12 +48,7 @@ fn map_of<K: Key, V: Value>(device: &Device, plan: Plan, keys: &[K]) -> (Map<K, 
         reproducible: false,
     };
     kernels::build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
-    let map = Map {
-        device: device.clone(),
-        plan,
-        storage: Storage::Kernels(slots),
-        report: Mutex::new(Report::InHeader(0, None, 0)),
-    };
+    let map = Map { table: Table::of_kernels(device, plan, slots, 0, None) };
     let oracle = keys.iter().copied().zip(values).collect::<HashMap<_, _>>();
     assert_eq!(map.report().unwrap().pairs, oracle.len());
     (map, oracle)
@@ -84,7 +79,7 @@ fn check<K: Key, V: Value>(
     queries: &[K],
     offset: usize,
 ) -> Fates {
-    let (device, n) = (&map.device, queries.len());
+    let (device, n) = (map.device(), queries.len());
     let stream = device.stream().unwrap();
     // At an offset, where nothing is aligned to sixteen bytes.
     let uploaded = device.upload(&[&vec![K::narrowed(0); offset], queries].concat()).unwrap();
@@ -173,7 +168,7 @@ fn sizes_around_edges() {
     }
     let one = Plan::sized(900, 0.8, Sizes { small: 0, ..Sizes::TUNED }).unwrap();
     let (small, oracle) = map_of::<u32, u32>(&device, one, &keys);
-    assert_eq!(small.plan.shape.partitions, 1);
+    assert_eq!(small.shape().partitions, 1);
     let mut shared = joiner(&device, Rule { blocks: 64, ..ONE });
     assert_eq!(shared.route(9000, true, &small).unwrap().blocks, 5);
     for n in [1, 2047, 2049, 9000] {

@@ -1,9 +1,10 @@
 //! The passes that bring pairs to their partitions.
-use super::{DeviceLayout, stash_words};
 use crate::device::{Stream, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
-use crate::map::plan::{Plan, with_crowd};
+use crate::table::DeviceLayout;
+use crate::table::plan::{Plan, with_crowd};
+use crate::table::slots::stash_words;
 use koel_kernels::map::partition::{
     Input, NARROW, SMALL, Tile, map_from_groups, map_from_input_narrow, map_from_input_small,
     map_from_input_wide,

@@ -2,8 +2,8 @@
 //! bytes that the rule gives when it is taken at its word.
 use super::*;
 use crate::cpu;
-use crate::map::kernels::{header_words, make_reproducible};
-use crate::map::plan::Plan;
+use crate::map::kernels::make_reproducible;
+use crate::table::header::header_words;
 use koel_kernels::map::reproduce::{LAST_LEVEL, MAX_BUCKETS, MAX_STASHED, shared_bytes};
 use koel_kernels::table::layout::{Number, Shape, with_class_bits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -380,7 +380,7 @@ fn unchecked_equal_keys_end() {
         let device = stream.device();
         let (keys, values): (Vec<u64>, Vec<u64>) = pairs.iter().copied().unzip();
         let (keys, values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
-        let mut table = Slots::new::<Of<u64, u64>>(device, &plan).unwrap();
+        let mut table = Slots::new::<Pairs<u64, u64>>(device, &plan).unwrap();
         let mut scratch = Scratch::new::<Of<u64, u64>>(device, &plan).unwrap();
         let input = Building {
             keys: keys.view(),

@@ -1,24 +1,34 @@
 //! Updates of maps by kernels and on the CPU: see [`tests`](crate::update::tests).
-use super::super::kernels::{Building, Slots, build, read_header};
-use super::super::plan::Sizes;
+use super::super::kernels::{Building, Scratch, build};
 use super::super::tests::check_layout;
 use super::*;
 use crate::error::Error;
-use crate::map::kernels::Scratch;
 use crate::seed::Seeds;
-use crate::update::tests::{FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, plan};
-use crate::update::tests::{
+use crate::table::Storage;
+use crate::table::header::read_header;
+use crate::table::plan::Sizes;
+use crate::table::slots::Slots;
+use crate::table::update::tests::{
+    EntriesOf, FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, plan,
+};
+use crate::table::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
     not_done_is_told, stash,
 };
 use koel_kernels::table::header;
 use koel_kernels::table::layout::{EMPTY, Narrow, class_bit, with_class_bits};
 use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
-use std::sync::Mutex;
 
 impl<K: Key, V: Value> Tested for Map<K, V> {
-    fn options() -> MapOptions {
-        MapOptions { seed: Some(SEED), ..MapOptions::default() }
+    type Family = Pairs<K, V>;
+    fn settings() -> Settings {
+        MapOptions { seed: Some(SEED), ..MapOptions::default() }.into()
+    }
+    fn table(&self) -> &Table<Pairs<K, V>> {
+        &self.table
+    }
+    fn table_mut(&mut self) -> &mut Table<Pairs<K, V>> {
+        &mut self.table
     }
     fn sizes() -> Sizes {
         Sizes::TUNED
@@ -31,10 +41,10 @@ impl<K: Key, V: Value> Tested for Map<K, V> {
             device.upload(values).unwrap(),
         );
         if !device.runs_kernels() {
-            let mut builder = MapBuilder::new(device, Self::options()).unwrap();
-            return builder.build_planned(plan, &stream, k.view(), v.view()).unwrap();
+            let mut builder = Builder::new(device, Self::settings()).unwrap();
+            return Map { table: builder.build(plan, &stream, (k.view(), v.view())).unwrap() };
         }
-        let mut slots = Slots::new::<Of<K, V>>(device, &plan).unwrap();
+        let mut slots = Slots::new::<Pairs<K, V>>(device, &plan).unwrap();
         let mut scratch = Scratch::new::<Of<K, V>>(device, &plan).unwrap();
         let (duplicates, reproducible) = (Duplicates::KeepLast, false);
         let input = Building {
@@ -45,24 +55,17 @@ impl<K: Key, V: Value> Tested for Map<K, V> {
             reproducible,
         };
         build::<Of<K, V>>(&stream, &plan, input, &mut slots, &mut scratch).unwrap();
-        let (device, storage) = (device.clone(), Storage::Kernels(slots));
-        Map { device, plan, storage, report: Mutex::new(Report::InHeader(0, None, 0)) }
+        Map { table: Table::of_kernels(device, plan, slots, 0, None) }
     }
     fn found(&self, keys: &[K]) -> Vec<Option<V>> {
         self.get(keys).unwrap()
     }
-    fn stashed(&self) -> usize {
-        self.report().unwrap().stashed
-    }
-    fn check_layout(&self, oracle: &PairsOnHost<Self>) {
-        if let Storage::Kernels(table) = &self.storage {
+    fn check_layout(&self, oracle: &EntriesOf<Self>) {
+        if let Storage::Kernels(table) = &self.table.storage {
             let header = read_header::<V>(&table.header.download().unwrap());
             let (slots, stash) = (table.slots.download().unwrap(), table.stash.download().unwrap());
-            check_layout(&self.plan, &header, &slots, &stash, oracle, true);
+            check_layout(&self.table.plan, &header, &slots, &stash, oracle, true);
         }
-    }
-    fn shrink_to(&mut self, load: f64) {
-        self.shrink_to(load).unwrap();
     }
 }
 
@@ -91,8 +94,8 @@ fn fillers_of_other_programs() {
     const FILLERS: usize = 20;
     for limits in [ONE, WHOLE] {
         let mut world = World::<Map>::new(&device(1), plan::<Map>(900, 0.8), limits);
-        let shape = world.table.plan.shape;
-        let Storage::Kernels(table) = &mut world.table.storage else {
+        let shape = world.table.shape();
+        let Storage::Kernels(table) = &mut world.table.table.storage else {
             unreachable!("kernels build it")
         };
         let (mut slots, mut header) =
@@ -153,7 +156,7 @@ fn many_stashed_pairs_of_a_partition() {
     let numbers = world.some(40, 900);
     world.apply(EACH, &numbers);
     world.apply(ERASE, &(0..900).step_by(3).collect::<Vec<_>>());
-    assert_eq!(world.table.plan.shape, plan.shape);
+    assert_eq!(world.table.shape(), plan.shape);
     assert!(world.table.stashed() < before);
 }
 #[test]

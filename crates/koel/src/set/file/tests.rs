@@ -4,6 +4,7 @@ use super::super::kernels::plan_of;
 use super::super::{SetBuilder, SetOptions};
 use super::*;
 use crate::Device;
+use crate::file::format::Header;
 use crate::file::testing::{bytes, kind, old_file, opened, opened_here, seal, taken_back};
 use crate::file::{self, FileErrorKind, Section};
 use koel_kernels::hash::mix::splitmix_at;

@@ -1,29 +1,37 @@
 //! Updates of sets by kernels and on the CPU: see [`tests`](crate::update::tests).
-use super::super::kernels::{Lengths, Passes, build, sizes, slots};
+use super::super::kernels::{Lengths, Passes, build, sizes};
 use super::super::tests::check_layout;
 use super::*;
 use crate::error::Error;
-use crate::map::kernels::read_header;
-use crate::map::plan::Sizes;
 use crate::seed::Seeds;
-use crate::update::tests::{
-    FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, key, plan,
+use crate::table::header::read_header;
+use crate::table::plan::Sizes;
+use crate::table::slots::Slots;
+use crate::table::update::tests::{
+    EntriesOf, FEW, FULL, GROUPS, ONE, SEED, TWO, Tested, WHOLE, World, device, key, plan,
 };
-use crate::update::tests::{
+use crate::table::update::tests::{
     batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
     not_done_is_told, stash,
 };
+use crate::table::{OnCpu, Storage};
 use koel_kernels::set::layout::{
     Member, class_bits, finished, hash, in_bucket, mixed, unmixed, with_key,
 };
 use koel_kernels::table::header;
 use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
 use std::collections::HashSet;
-use std::sync::Mutex;
 
 impl<K: Key> Tested for Set<K> {
-    fn options() -> SetOptions {
-        SetOptions { seed: Some(SEED), ..SetOptions::default() }
+    type Family = Keys<K>;
+    fn settings() -> Settings {
+        SetOptions { seed: Some(SEED), ..SetOptions::default() }.into()
+    }
+    fn table(&self) -> &Table<Keys<K>> {
+        &self.table
+    }
+    fn table_mut(&mut self) -> &mut Table<Keys<K>> {
+        &mut self.table
     }
     fn sizes() -> Sizes {
         sizes::<K>()
@@ -31,30 +39,23 @@ impl<K: Key> Tested for Set<K> {
     fn built(device: &Device, plan: Plan, keys: &[K], _: &[K]) -> Self {
         let (stream, k) = (device.stream().unwrap(), device.upload(keys).unwrap());
         if !device.runs_kernels() {
-            let mut builder = SetBuilder::new(device, Self::options()).unwrap();
-            return builder.build_planned(plan, &stream, k.view()).unwrap();
+            let mut builder = Builder::new(device, Self::settings()).unwrap();
+            return Set { table: builder.build(plan, &stream, k.view()).unwrap() };
         }
-        let mut slots = slots::<K>(device, &plan).unwrap();
+        let mut slots = Slots::new::<Keys<K>>(device, &plan).unwrap();
         let mut passes = Passes::new(device, &plan, Lengths::of_set::<K>(&plan)).unwrap();
         build(&stream, &plan, Seeds::new(Some(SEED), true), k.view(), &mut slots, &mut passes)
             .unwrap();
-        let (device, storage) = (device.clone(), Storage::Kernels(slots));
-        Set { device, plan, storage, report: Mutex::new(Report::InHeader(0, None, 0)) }
+        Set { table: Table::of_kernels(device, plan, slots, 0, None) }
     }
     fn found(&self, keys: &[K]) -> Vec<Option<K>> {
         self.contains(keys).unwrap().into_iter().map(|found| found.then(K::default)).collect()
     }
-    fn stashed(&self) -> usize {
-        self.report().unwrap().stashed
-    }
-    fn check_layout(&self, oracle: &PairsOnHost<Self>) {
-        if let Storage::Kernels(table) = &self.storage {
+    fn check_layout(&self, oracle: &EntriesOf<Self>) {
+        if let Storage::Kernels(table) = &self.table.storage {
             let header = read_header::<u32>(&table.header.download().unwrap());
-            check_layout(&self.plan, &header, table, &oracle.keys().copied().collect(), true);
+            check_layout(&self.table.plan, &header, table, &oracle.keys().copied().collect(), true);
         }
-    }
-    fn shrink_to(&mut self, load: f64) {
-        self.shrink_to(load).unwrap();
     }
 }
 
@@ -81,8 +82,8 @@ fn fillers_of_other_programs() {
     const FILLERS: usize = 20;
     for limits in [ONE, WHOLE] {
         let mut world = World::<Set>::new(&device(1), plan::<Set>(900, 0.8), limits);
-        let shape = world.table.plan.shape;
-        let Storage::Kernels(table) = &mut world.table.storage else {
+        let shape = world.table.shape();
+        let Storage::Kernels(table) = &mut world.table.table.storage else {
             unreachable!("kernels build it")
         };
         let (mut slots, mut header) =
@@ -171,10 +172,10 @@ fn home<K: Key>(seed: u64) {
     for device in [device(seed), Device::cpu_with_threads(2).unwrap()] {
         let away = |set: &Set<K>| {
             let set = set.to_device(&Device::cpu().unwrap()).unwrap();
-            let Storage::Cpu(OnCpu { table, .. }) = &set.storage else {
+            let Storage::Cpu(OnCpu { table, .. }) = &set.table.storage else {
                 unreachable!("it is there")
             };
-            let shape = set.plan.shape;
+            let shape = set.shape();
             let buckets = (0..).zip(table.host().chunks(K::SLOTS as usize));
             let keys = buckets.flat_map(|(place, keys)| keys.iter().map(move |&key| (place, key)));
             keys.filter(|&(place, key)| key != K::EMPTY && shape.first_place(hash(key)) != place)
@@ -194,7 +195,7 @@ fn keys_come_home() {
 /// More keys of a partition in the stash than a block has room for: the set is built again.
 #[test]
 fn many_stashed_keys_of_a_partition() {
-    let limits = crate::update::Limits { operations: 1, deviations: 0.0, spare: 3, ..FULL };
+    let limits = crate::table::update::Limits { operations: 1, deviations: 0.0, spare: 3, ..FULL };
     let mut plan = plan::<Set>(900, 0.95);
     plan.shape.buckets -= 3;
     let mut world = World::<Set>::new(&device(1), plan, limits);

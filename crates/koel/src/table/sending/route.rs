@@ -6,7 +6,7 @@ use koel_kernels::table::sending::{BINS, MANY_BINS, MANY_SHARED, Pass};
 
 /// From when on queries are partitioned, and how.
 #[derive(Clone, Copy)]
-pub(crate) struct Rule {
+pub struct Rule {
     /// Bytes of a table that is small enough to be read at random.
     pub cached: usize,
     /// Pairs a query: with more of them most of the table would be read in vain.
@@ -42,7 +42,7 @@ impl Rule {
 
 /// How queries get to the bins from which they are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Route {
+pub struct Route {
     /// The first of two passes.
     pub groups: Option<Pass>,
     /// The last pass, or the only one.
@@ -99,14 +99,14 @@ impl Route {
         (fits && route.places(all).into_iter().all(|places| places < 1 << 31)).then_some(route)
     }
     /// Bins of the first of two passes, and of the last.
-    pub(crate) fn bins(&self, partitions: u32) -> [u32; 2] {
+    pub fn bins(&self, partitions: u32) -> [u32; 2] {
         [
             self.groups.map_or(0, |g| partitions.div_ceil(g.each)),
             partitions.div_ceil(self.last.each),
         ]
     }
     /// Places of the bins of both passes, and of the overflow area.
-    pub(super) fn places(&self, partitions: u32) -> [usize; 3] {
+    pub fn places(&self, partitions: u32) -> [usize; 3] {
         let [groups, last] = self.bins(partitions).map(|bins| bins as usize);
         let of_groups = self.groups.map_or(0, |g| groups * g.room as usize);
         [of_groups, last * self.last.room as usize, self.last.area as usize]

@@ -2,10 +2,11 @@
 //! by kernels with plans and limits that no few thousand operations would get, and on the CPU.
 //! After each batch everything that the table holds is compared with the oracle.
 use super::*;
-use crate::map::Key;
-use crate::map::plan::Sizes;
+use crate::key::Key;
 use crate::special::special_keys;
+use crate::table::plan::Sizes;
 use koel_kernels::hash::mix::{mix, splitmix_at};
+use koel_kernels::table::layout::Layout;
 use koel_kernels::table::layout::Number;
 use koel_kernels::table::update::operation::{ADD, ASSIGN, EACH, ERASE, INSERT};
 
@@ -28,26 +29,35 @@ pub const WHOLE: Limits = Limits { few: false, ..ONE };
 pub const FULL: Limits = Limits { most_load: 9.0, ..ONE };
 
 /// A table that is tested.
-pub trait Tested: Changed<Pairs: Layout<Key: Key>> {
+pub trait Tested {
+    type Family: Updatable<Pairs: Layout<Key: Key>>;
     /// With which [`SEED`] and load it is built again.
-    fn options() -> Self::Options;
+    fn settings() -> Settings;
+    fn table(&self) -> &Table<Self::Family>;
+    fn table_mut(&mut self) -> &mut Table<Self::Family>;
     /// What plans are made of.
     fn sizes() -> Sizes;
     fn built(device: &Device, plan: Plan, keys: &[KeyOf<Self>], values: &[ValueOf<Self>]) -> Self;
     /// What lookups tell.
     fn found(&self, keys: &[KeyOf<Self>]) -> Vec<Option<ValueOf<Self>>>;
-    fn stashed(&self) -> usize;
+    fn stashed(&self) -> usize {
+        self.table().report().unwrap().stashed
+    }
     /// Compares all bytes of a table that kernels change with the oracle.
-    fn check_layout(&self, oracle: &PairsOnHost<Self>);
-    fn shrink_to(&mut self, load: f64);
+    fn check_layout(&self, oracle: &EntriesOf<Self>);
+    fn shrink_to(&mut self, load: f64) {
+        self.table_mut().shrink(Settings { load, ..Self::settings() }).unwrap();
+    }
 }
+pub type PairsOf<T> = <<T as Tested>::Family as Family>::Pairs;
 pub type KeyOf<T> = <PairsOf<T> as Layout>::Key;
 pub type ValueOf<T> = <PairsOf<T> as Layout>::Value;
-pub fn has_values<T: Changed>() -> bool {
-    <T::Buckets as cpu::Buckets>::VALUES
+pub type EntriesOf<T> = EntriesOnHost<<T as Tested>::Family>;
+pub fn has_values<T: Tested>() -> bool {
+    <<T::Family as Family>::Buckets as cpu::Buckets>::VALUES
 }
 /// All kinds of batches of one operation.
-pub fn kinds<T: Changed>() -> &'static [u32] {
+pub fn kinds<T: Tested>() -> &'static [u32] {
     if has_values::<T>() { &[ADD, INSERT, ASSIGN, ERASE] } else { &[INSERT, ERASE] }
 }
 
@@ -71,7 +81,7 @@ fn both(seed: u64) -> [Device; 2] {
 /// A key of a small world, which begins with the special ones: [`some`](World::some) draws those
 /// often.
 pub fn key<T: Tested>(i: u64) -> KeyOf<T> {
-    let special = special_keys::<T::Pairs>(SEED);
+    let special = special_keys::<PairsOf<T>>(SEED);
     let other = || Number::narrowed(splitmix_at(5, i as u32) << 32 | mix(i as u32) as u64);
     special.get(i as usize).copied().unwrap_or_else(other)
 }
@@ -82,8 +92,8 @@ const AMBIGUOUS: u64 = 0;
 pub struct World<T: Tested> {
     pub stream: Stream,
     pub table: T,
-    pub oracle: PairsOnHost<T>,
-    pub updater: Updater<T>,
+    pub oracle: EntriesOf<T>,
+    pub updater: Updater<T::Family>,
     pub random: u64,
 }
 impl<T: Tested> World<T> {
@@ -94,12 +104,12 @@ impl<T: Tested> World<T> {
         let value = |i| if has_values::<T>() { splitmix_at(9, i as u32) } else { 0 };
         let values = (0..n).map(|i| Number::narrowed(value(i))).collect::<Vec<_>>();
         let table = T::built(device, plan, &keys, &values);
-        let updater = Updater::new(device, T::options(), limits).unwrap();
+        let updater = Updater::new(device, T::settings(), limits).unwrap();
         let stream = device.stream().unwrap();
         World { stream, table, oracle: keys.into_iter().zip(values).collect(), updater, random: n }
     }
     pub fn slots(&self) -> usize {
-        slots_of::<T>(self.table.plan().shape)
+        slots_of::<T::Family>(self.table.table().plan.shape)
     }
     pub fn below(&mut self, n: u64) -> u64 {
         self.random += 1;
@@ -148,7 +158,9 @@ impl<T: Tested> World<T> {
             all => Operations::All(all),
         };
         let batch = Batch { operations, keys: k.view(), values: v.view() };
-        self.updater.apply(&mut self.table, &self.stream, batch, outcomes.view_mut()).unwrap();
+        self.updater
+            .apply(self.table.table_mut(), &self.stream, batch, outcomes.view_mut())
+            .unwrap();
         for (i, outcome) in outcomes.download().unwrap().into_iter().enumerate() {
             let expected = self.expected(codes[i] as u32, keys[i], values[i]);
             assert_eq!(
@@ -161,7 +173,7 @@ impl<T: Tested> World<T> {
         }
     }
     pub fn check(&self) {
-        assert_eq!(self.table.len().unwrap(), self.oracle.len());
+        assert_eq!(self.table.table().len().unwrap(), self.oracle.len());
         self.table.check_layout(&self.oracle);
         if self.stream.device().runs_kernels() {
             assert!(self.updater.memory.lists.download().unwrap().iter().all(|&word| word == !0));
@@ -170,7 +182,7 @@ impl<T: Tested> World<T> {
         for (key, found) in keys.iter().zip(self.table.found(&keys)) {
             assert_eq!(found, self.oracle.get(key).copied(), "key {key:?}");
         }
-        assert!(self.table.pairs_on_host().unwrap() == self.oracle);
+        assert!(T::Family::entries_on_host(self.table.table()).unwrap() == self.oracle);
     }
     /// Keys below `world`, some of them often.
     pub fn some(&mut self, n: usize, world: u64) -> Vec<u64> {
@@ -326,7 +338,7 @@ pub fn keys_of_two_buckets<T: Tested>() {
     for device in both(1) {
         let mut world = World::<T>::new(&device, plan::<T>(200, 0.8), ONE);
         let mixed = |i: u64| Number::narrowed(0x1234_5678_0000_0000 | i);
-        let keys = (0..700).map(|i| T::Pairs::unmixed(SEED, mixed(i))).collect::<Vec<_>>();
+        let keys = (0..700).map(|i| PairsOf::<T>::unmixed(SEED, mixed(i))).collect::<Vec<_>>();
         world.apply_keys(INSERT, &keys);
         world.check();
         world.apply_keys(ERASE, &keys[..650]);
@@ -342,12 +354,12 @@ pub fn not_done_is_told<T: Tested>(n: u64) {
         let values = vec![ValueOf::<T>::default(); keys.len()];
         let (k, v) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
         let mut outcomes = device.alloc::<u8>(keys.len()).unwrap();
-        let (code, plan) = (kinds::<T>()[0], *world.table.plan());
+        let (code, plan) = (kinds::<T>()[0], world.table.table().plan);
         let batch = Batch { operations: Operations::All(code), keys: k.view(), values: v.view() };
         for _ in 0..2 {
             world
                 .updater
-                .enqueue(&mut world.table, &world.stream, batch, outcomes.view_mut())
+                .enqueue(world.table.table_mut(), &world.stream, batch, outcomes.view_mut())
                 .unwrap();
             let done = outcomes.download().unwrap();
             let mut not_done = 0;
@@ -362,7 +374,7 @@ pub fn not_done_is_told<T: Tested>(n: u64) {
                 }
             }
             assert!(not_done > 0 && not_done < n, "{not_done}");
-            assert!(*world.table.plan() == plan);
+            assert!(world.table.table().plan == plan);
             world.check();
         }
     }

@@ -1,76 +1,54 @@
-//! Changing tables that are there, in batches: what [maps](crate::map) and [sets](crate::set)
-//! share.
+//! Changing tables that are there, in batches.
 mod limits;
 mod memory;
 mod operations;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use super::header::read_header;
+use super::plan::Plan;
+use super::sending::{Route, Rule, reserve_route};
+use super::{
+    Builder, Family, KeyOf, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf,
+    check_device, slots_of, words_of,
+};
 use crate::cpu;
-use crate::device::{Buffer, Device, Element, Stream, View, ViewMut};
+use crate::device::{Device, Element, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length};
 use crate::file::stored::Stored;
-use crate::map::join::{Route, Rule, reserve_route};
-use crate::map::kernels::{self, DeviceLayout, Slots};
-use crate::map::plan::Plan;
 use crate::seed::unforeseeable;
 use koel_kernels::table::few::Few;
-use koel_kernels::table::layout::{Layout, Shape, TableMut};
+use koel_kernels::table::layout::{Shape, TableMut};
 use koel_kernels::table::sending::{Numbered, Sent};
 use koel_kernels::table::update::{
     Applying, BatchIn, Unstashed, applied, operation, state, status, status_of,
 };
 use koel_simt::Buf;
-pub(crate) use limits::Limits;
+pub use limits::Limits;
 use memory::{Memory, few, state_words};
 pub(crate) use operations::Codes;
 pub use operations::{Operations, Outcome};
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A table that can be changed.
-pub(crate) trait Changed: Sized {
-    /// What operations are on, how they are sent to their partitions, and how the stash holds it.
-    type Pairs: DeviceLayout<Key: Hash>;
-    /// How buckets lie in the table.
-    type Buckets: cpu::Buckets<Pairs = Self::Pairs, Word: Element>;
-    /// What it is built with.
-    type Options: Copy;
-    /// Its name in errors, and that of its shape.
-    const NAMES: [&'static str; 2];
-
-    /// The load to build it for.
-    fn load(options: &Self::Options) -> f64;
-    /// The same options with this seed.
-    fn with_seed(options: Self::Options, seed: u32) -> Self::Options;
-    fn device(&self) -> &Device;
-    fn plan(&self) -> &Plan;
-    /// Pairs stored.
-    fn len(&self) -> Result<usize>;
-    fn parts(&mut self) -> PartsOf<'_, Self>;
-    /// How it went can be read from the header, when that has run. `scratch_bytes`: what was needed
-    /// besides the table.
-    fn changed_by_kernels(&mut self, scratch_bytes: usize);
-    /// So many pairs came and went, so many are in the stash, and it has so many bytes.
-    fn changed_on_cpu(&mut self, updated: cpu::Updated, stashed: usize, bytes: usize);
-    /// Builds it again of its own pairs, with room for so many, at this load.
+/// A family whose tables can be changed.
+pub trait Updatable: Family {
+    /// Builds the table again of its own entries, with room for `room` of them.
     fn rebuild(
-        &mut self,
+        table: &mut Table<Self>,
         stream: &Stream,
-        pairs: usize,
-        load: f64,
-        options: Self::Options,
+        room: usize,
+        settings: Settings,
     ) -> Result<()>;
-    /// Its pairs, on the host.
-    fn pairs_on_host(&self) -> Result<PairsOnHost<Self>>;
-    /// Builds it again of these pairs, at this load.
+    /// Downloads its entries.
+    fn entries_on_host(table: &Table<Self>) -> Result<EntriesOnHost<Self>>;
+    /// Builds the table again of these entries.
     fn build_of(
-        &mut self,
+        table: &mut Table<Self>,
         stream: &Stream,
-        pairs: PairsOnHost<Self>,
-        load: f64,
-        options: Self::Options,
+        entries: EntriesOnHost<Self>,
+        settings: Settings,
     ) -> Result<()>;
 
     /// Bytes of shared memory of a block that changes a partition of so many buckets by operations
@@ -99,45 +77,28 @@ pub(crate) trait Changed: Sized {
         on: Launch<Self>,
     ) -> Result<()>;
 }
-pub(crate) type PairsOnHost<T> =
-    HashMap<<PairsOf<T> as Layout>::Key, <PairsOf<T> as Layout>::Value>;
-type PairsOf<T> = <T as Changed>::Pairs;
-type WordOf<T> = <<T as Changed>::Buckets as cpu::Buckets>::Word;
-/// What is changed of a table.
-pub(crate) enum Parts<'a, L: Layout, W> {
-    Kernels(&'a mut Slots<W>),
-    Cpu {
-        table: &'a mut Stored<W>,
-        stash: &'a mut cpu::Stash<L>,
-        header: &'a mut Buffer<u32>,
-        seed: u32,
-    },
-}
-pub(crate) type PartsOf<'a, T> = Parts<'a, PairsOf<T>, WordOf<T>>;
+pub type EntriesOnHost<F> = HashMap<KeyOf<F>, ValueOf<F>>;
 /// What kernels that change a table get.
-pub(crate) struct Launch<T: Changed> {
+pub struct Launch<F: Family> {
     /// The table.
-    pub table: TableMut<WordOf<T>>,
+    pub table: TableMut<WordOf<F>>,
     /// The operations, and their cursors again, to change.
     pub sent: Sent<u64>,
     pub cursors: Buf<u32>,
     /// What was in the stash.
     pub unstashed: Unstashed,
     /// What the operations do, and what became of them.
-    pub batch: BatchIn<ValueOf<T>>,
+    pub batch: BatchIn<ValueOf<F>>,
 }
-impl<T: Changed> Clone for Launch<T> {
+impl<F: Family> Clone for Launch<F> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T: Changed> Copy for Launch<T> {}
-type ValueOf<T> = <PairsOf<T> as Layout>::Value;
-fn slots_of<T: Changed>(shape: Shape) -> usize {
-    shape.all_buckets() as usize * slots_of_bucket::<T>()
-}
-fn slots_of_bucket<T: Changed>() -> usize {
-    <T::Buckets as cpu::Buckets>::SLOTS
+impl<F: Family> Copy for Launch<F> {}
+/// Number of slots per bucket.
+fn slots_of_bucket<F: Family>() -> usize {
+    <F::Buckets as cpu::Buckets>::SLOTS
 }
 
 /// The load of tables that have grown, at most.
@@ -151,7 +112,7 @@ pub(crate) struct Batch<'a, K, V> {
     /// None if all erase, or if there are no values.
     pub values: View<'a, V>,
 }
-type BatchOf<'a, T> = Batch<'a, <PairsOf<T> as Layout>::Key, <PairsOf<T> as Layout>::Value>;
+type BatchOf<'a, F> = Batch<'a, KeyOf<F>, ValueOf<F>>;
 impl<K: Element, V: Element> Batch<'_, K, V> {
     fn part(self, range: Range<usize>) -> Result<Self> {
         Ok(Batch {
@@ -176,18 +137,44 @@ struct Left {
     is_redrawn: bool,
 }
 
-/// Changes tables of a kind, and keeps the memory that this needs from one batch to the next.
-pub(crate) struct Updater<T: Changed> {
-    device: Device,
-    options: T::Options,
-    limits: Limits,
-    pub(crate) memory: Memory,
+impl<F: Updatable> Table<F> {
+    /// Builds the table again for the entries that it has, unless that takes no less memory than it
+    /// has. Waits.
+    pub fn shrink(&mut self, settings: Settings) -> Result<()> {
+        let (stream, entries) = (self.device.stream()?, self.len()?);
+        if Builder::<F>::new(&self.device, settings)?.bytes_of(entries)? >= self.bytes() {
+            return Ok(());
+        }
+        F::rebuild(self, &stream, entries, settings)
+    }
+    /// Records that the CPU engine has changed the table.
+    fn changed_on_cpu(&mut self, updated: cpu::Updated) -> Result<()> {
+        let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(()) };
+        let header = on_cpu.header.view();
+        let before = read_header::<ValueOf<F>>(header.elements("header")?).pairs as usize;
+        let entries = before + updated.new - updated.gone;
+        on_cpu.write_header(entries)?;
+        let (stashed, bytes) = (on_cpu.stash.len(), on_cpu.bytes());
+        if let Progress::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
+            *report = super::Report { entries, stashed, bytes, ..*report };
+        }
+        Ok(())
+    }
 }
-impl<T: Changed> Updater<T> {
+
+/// Changes tables of a kind, and keeps the memory that this needs from one batch to the next.
+pub struct Updater<F: Updatable> {
+    device: Device,
+    settings: Settings,
+    limits: Limits,
+    pub memory: Memory,
+    of: PhantomData<fn() -> F>,
+}
+impl<F: Updatable> Updater<F> {
     /// Without memory yet.
-    pub fn new(device: &Device, options: T::Options, limits: Limits) -> Result<Updater<T>> {
+    pub fn new(device: &Device, settings: Settings, limits: Limits) -> Result<Updater<F>> {
         let memory = Memory::new(device)?;
-        Ok(Updater { device: device.clone(), options, limits, memory })
+        Ok(Updater { device: device.clone(), settings, limits, memory, of: PhantomData })
     }
     /// Bytes that it keeps: what the greatest batch so far needed.
     pub fn scratch_bytes(&self) -> usize {
@@ -196,9 +183,9 @@ impl<T: Changed> Updater<T> {
     /// All operations are done when it returns.
     pub fn apply(
         &mut self,
-        table: &mut T,
+        table: &mut Table<F>,
         stream: &Stream,
-        batch: BatchOf<'_, T>,
+        batch: BatchOf<'_, F>,
         mut outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
         self.check(table, stream, batch, &mut outcomes)?;
@@ -212,27 +199,26 @@ impl<T: Changed> Updater<T> {
     }
     /// Builds a table on a CPU again, by another seed, that has more pairs in its stash than a
     /// build leaves there: each batch would take them out and put them back.
-    fn relieve(&mut self, table: &mut T, stream: &Stream) -> Result<()> {
-        let most = table.plan().most_stashed();
-        match table.parts() {
-            Parts::Cpu { stash, .. } if stash.len() > most => {}
-            _ => return Ok(()),
+    fn relieve(&mut self, table: &mut Table<F>, stream: &Stream) -> Result<()> {
+        let most = table.plan.most_stashed();
+        match &table.storage {
+            Storage::Cpu(OnCpu { stash, .. }) if stash.len() > most => self.redraw(table, stream),
+            _ => Ok(()),
         }
-        self.redraw(table, stream)
     }
     /// Builds the table again, as large as it is, by a seed that nobody knows: against the one that
     /// it has, keys were chosen. Later builds take that seed too.
-    fn redraw(&mut self, table: &mut T, stream: &Stream) -> Result<()> {
-        self.options = T::with_seed(self.options, unforeseeable() as u32);
-        let room = (slots_of::<T>(table.plan().shape) as f64 * self.grown_load()) as usize;
+    fn redraw(&mut self, table: &mut Table<F>, stream: &Stream) -> Result<()> {
+        self.settings.seed = Some(unforeseeable() as u32);
+        let room = (slots_of::<F>(table.plan.shape) as f64 * self.grown_load()) as usize;
         self.rebuild(table, stream, room)
     }
     /// Does not wait, and leaves what there is no room for.
     pub fn enqueue(
         &mut self,
-        table: &mut T,
+        table: &mut Table<F>,
         stream: &Stream,
-        batch: BatchOf<'_, T>,
+        batch: BatchOf<'_, F>,
         mut outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
         self.check(table, stream, batch, &mut outcomes)?;
@@ -248,27 +234,20 @@ impl<T: Changed> Updater<T> {
 
     fn check(
         &self,
-        table: &T,
+        table: &Table<F>,
         stream: &Stream,
-        batch: BatchOf<'_, T>,
+        batch: BatchOf<'_, F>,
         outcomes: &mut ViewMut<'_, u8>,
     ) -> Result<()> {
-        for (name, device) in [(T::NAMES[0], table.device()), ("stream", stream.device())] {
-            if *device != self.device {
-                return Err(Error::WrongDevice {
-                    name,
-                    found: device.name(),
-                    expected: self.device.name(),
-                });
-            }
-        }
+        check_device(F::NAMES[0], &table.device, &self.device)?;
+        check_device("stream", stream.device(), &self.device)?;
         let n = batch.keys.len();
         if n >= 1 << 31 {
             return Err(Error::TooMany { what: "operations", n, max: (1 << 31) - 1 });
         }
         let needs_no_values =
             batch.operations.code() == operation::ERASE && batch.values.is_empty();
-        if <T::Buckets as cpu::Buckets>::VALUES && !needs_no_values {
+        if <F::Buckets as cpu::Buckets>::VALUES && !needs_no_values {
             check_length("values", batch.values.len(), "keys", n)?;
         }
         check_length("outcomes", outcomes.len(), "keys", n)?;
@@ -282,14 +261,14 @@ impl<T: Changed> Updater<T> {
         Ok(())
     }
     /// Whether the table's partitions fit the blocks that would change them.
-    fn can_update(&self, table: &T, batch: BatchOf<'_, T>) -> bool {
-        !self.device.runs_kernels() || self.piece(table.plan().shape, batch, false).is_some()
+    fn can_update(&self, table: &Table<F>, batch: BatchOf<'_, F>) -> bool {
+        !self.device.runs_kernels() || self.piece(table.plan.shape, batch, false).is_some()
     }
     /// Operations that are done at once, at most, and how they are partitioned.
-    fn piece(&self, shape: Shape, batch: BatchOf<'_, T>, are_few: bool) -> Option<(usize, Rule)> {
+    fn piece(&self, shape: Shape, batch: BatchOf<'_, F>, are_few: bool) -> Option<(usize, Rule)> {
         let max_shared = self.device.max_shared();
         let each = batch.operations.code() == operation::EACH;
-        let mut most = self.limits.most_operations::<T>(shape, each, max_shared)? as usize
+        let mut most = self.limits.most_operations::<F>(shape, each, max_shared)? as usize
             * shape.partitions as usize;
         let mut rule = self.limits.rule;
         if are_few {
@@ -299,7 +278,7 @@ impl<T: Changed> Updater<T> {
             let fits = |&each: &usize| {
                 let route = self.route(each * groups, shape, rule);
                 route.is_some_and(|route| {
-                    T::few_shared_bytes(few(&route, each * groups, shape, 0)) <= max_shared
+                    F::few_shared_bytes(few(&route, each * groups, shape, 0)) <= max_shared
                 })
             };
             let halves = |&each: &usize| (each > 1).then_some(each / 2);
@@ -315,23 +294,23 @@ impl<T: Changed> Updater<T> {
         fits.then_some((piece, rule))
     }
     fn route(&self, n: usize, shape: Shape, rule: Rule) -> Option<Route> {
-        Route::new::<T::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), rule)
+        Route::new::<F::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), rule)
     }
 
     /// Does what can be done at once. If there are many more operations than slots, a few first, so
     /// that the table grows in time.
     fn begin(
         &mut self,
-        table: &mut T,
+        table: &mut Table<F>,
         stream: &Stream,
-        batch: BatchOf<'_, T>,
+        batch: BatchOf<'_, F>,
         outcomes: &mut ViewMut<'_, u8>,
     ) -> Result<Left> {
         let n = batch.keys.len();
         if !self.can_update(table, batch) {
             self.rebuild(table, stream, table.len()?)?;
         }
-        let first = slots_of::<T>(table.plan().shape).max(1 << 12);
+        let first = slots_of::<F>(table.plan.shape).max(1 << 12);
         let is_much = n / 2 >= first && self.can_update(table, batch);
         if is_much {
             outcomes.fill_bytes(status::NOT_DONE, stream)?;
@@ -361,16 +340,16 @@ impl<T: Changed> Updater<T> {
     /// Does what is left of the operations of a range.
     fn finish(
         &mut self,
-        table: &mut T,
+        table: &mut Table<F>,
         stream: &Stream,
-        batch: BatchOf<'_, T>,
+        batch: BatchOf<'_, F>,
         outcomes: &mut ViewMut<'_, u8>,
         range: Range<usize>,
         mut left: Left,
     ) -> Result<()> {
         while left.refused > 0 || left.crowded > left.linked && !left.is_redrawn {
             let pairs = table.len()? + left.wanted;
-            if pairs as f64 > slots_of::<T>(table.plan().shape) as f64 * self.grown_load() {
+            if pairs as f64 > slots_of::<F>(table.plan.shape) as f64 * self.grown_load() {
                 self.rebuild(table, stream, pairs)?;
             } else if !left.is_redrawn {
                 // It is not the table that is full, only some partitions; or more keys come to one
@@ -412,38 +391,42 @@ impl<T: Changed> Updater<T> {
             is_redrawn: false,
         })
     }
+    /// The settings of a table that is built again.
+    fn grown(&self) -> Settings {
+        Settings { load: self.grown_load(), ..self.settings }
+    }
     fn grown_load(&self) -> f64 {
-        T::load(&self.options).min(MAX_GROWN_LOAD)
+        self.settings.load.min(MAX_GROWN_LOAD)
     }
     /// Builds the table again, with room for so many pairs.
-    fn rebuild(&self, table: &mut T, stream: &Stream, pairs: usize) -> Result<()> {
-        table.rebuild(stream, pairs, self.grown_load(), self.options)
+    fn rebuild(&self, table: &mut Table<F>, stream: &Stream, pairs: usize) -> Result<()> {
+        F::rebuild(table, stream, pairs, self.grown())
     }
 
     /// Does the operations of a range, a piece after the other; of all, or of those that are not
     /// done yet.
     fn launch(
         &mut self,
-        table: &mut T,
+        table: &mut Table<F>,
         stream: &Stream,
-        batch: BatchOf<'_, T>,
+        batch: BatchOf<'_, F>,
         outcomes: &mut ViewMut<'_, u8>,
         range: Range<usize>,
         again: bool,
     ) -> Result<()> {
-        let plan = *table.plan();
+        let plan = table.plan;
         let shape = plan.shape;
         let part = batch.part(range.clone())?;
-        match table.parts() {
-            Parts::Kernels(slots) => {
+        match &mut table.storage {
+            Storage::Kernels(slots) => {
                 let unfit = || {
                     let expected = "partitions that fit a block's shared memory".into();
-                    Error::Setting { field: T::NAMES[1], found: format!("{shape:?}"), expected }
+                    Error::Setting { field: F::NAMES[1], found: format!("{shape:?}"), expected }
                 };
-                let (code, all) = (part.operations.code(), slots_of::<T>(shape));
+                let (code, all) = (part.operations.code(), slots_of::<F>(shape));
                 // Class bits of keys that are gone stay until whole partitions are read.
                 let can = !again && self.memory.done_few < all;
-                let are_few = can && self.limits.are_few::<T>(range.len(), code, &plan, all);
+                let are_few = can && self.limits.are_few::<F>(range.len(), code, &plan, all);
                 self.memory.done_few = if are_few { self.memory.done_few + range.len() } else { 0 };
                 let ways = [false, true].map(|are_few| self.piece(shape, part, are_few));
                 // Whichever way a later batch of as many operations goes, it finds memory.
@@ -451,7 +434,7 @@ impl<T: Changed> Updater<T> {
                     let route =
                         self.route(range.len().min(piece), shape, rule).ok_or_else(unfit)?;
                     let Memory { sent, counters, .. } = &mut self.memory;
-                    reserve_route::<T::Pairs, Numbered>(
+                    reserve_route::<F::Pairs, Numbered>(
                         &route,
                         shape,
                         sent,
@@ -469,93 +452,66 @@ impl<T: Changed> Updater<T> {
                     let outcomes = outcomes.reborrow().slice(range.clone())?;
                     let (memory, limits) = (&mut self.memory, self.limits);
                     let (is_first, part) = (start == first, batch.part(range)?);
-                    memory.run::<T>(
+                    memory.run::<F>(
                         stream, &plan, &route, limits, slots, part, outcomes, again, are_few,
                         is_first,
                     )?;
                 }
                 table.changed_by_kernels(self.scratch_bytes());
             }
-            Parts::Cpu { table: words, stash, header, seed } => {
+            Storage::Cpu(on_cpu) => {
                 let mut outcomes = outcomes.reborrow().slice(range)?;
-                let updated = self.on_cpu(&plan, words, stash, seed, part, &mut outcomes, again)?;
-                if let Some(header) = header.view_mut().host_mut() {
-                    type Value<T> = <PairsOf<T> as Layout>::Value;
-                    let pairs = kernels::read_header::<Value<T>>(header).pairs as usize
-                        + updated.new
-                        - updated.gone;
-                    header.copy_from_slice(&kernels::header_words(
-                        seed,
-                        pairs,
-                        stash.len(),
-                        stash.held(),
-                    ));
-                }
-                let (stashed, bytes) =
-                    (stash.len(), words.bytes() + stash.bytes() + header.bytes());
-                table.changed_on_cpu(updated, stashed, bytes);
-                if let Some(state) = self.memory.counters.view_mut().host_mut() {
-                    state.fill(0);
-                    state[state::REFUSED as usize] = updated.refused as u32;
-                    state[state::WANTED as usize] = updated.wanted as u32;
-                }
+                let updated = self.on_cpu(&plan, on_cpu, part, &mut outcomes, again)?;
+                table.changed_on_cpu(updated)?;
+                let mut counters = self.memory.counters.view_mut();
+                let state = counters.elements("state")?;
+                state.fill(0);
+                state[state::REFUSED as usize] = updated.refused as u32;
+                state[state::WANTED as usize] = updated.wanted as u32;
             }
         }
         Ok(())
     }
-    #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
     fn on_cpu(
         &mut self,
         plan: &Plan,
-        table: &mut Stored<WordOf<T>>,
-        stash: &mut cpu::Stash<T::Pairs>,
-        seed: u32,
-        batch: BatchOf<'_, T>,
+        on_cpu: &mut OnCpu<F>,
+        batch: BatchOf<'_, F>,
         outcomes: &mut ViewMut<'_, u8>,
         again: bool,
     ) -> Result<cpu::Updated> {
+        let OnCpu { table, stash, seed, header: _ } = on_cpu;
         if table.own().is_none() {
             *table = Stored::Own(table.upload(table.len(), &self.device)?);
         }
-        let Stored::Own(table) = table else { return Ok(cpu::Updated::default()) };
         let (code, operations) = match &batch.operations {
-            Operations::Each(each) => (operation::EACH, each.host()),
-            all => (all.code(), Some(&[][..])),
+            Operations::Each(each) => (operation::EACH, each.elements("operations")?),
+            all => (all.code(), &[][..]),
         };
-        // There may be memory for more.
-        let mut words = table
-            .view_mut()
-            .slice(..plan.shape.all_buckets() as usize * <T::Buckets as cpu::Buckets>::WORDS)?;
-        let (Some(words), Some(keys), Some(values), Some(operations), Some(outcomes)) = (
-            words.host_mut(),
-            batch.keys.host(),
-            batch.values.host(),
-            operations,
-            outcomes.host_mut(),
-        ) else {
-            return Ok(cpu::Updated::default());
-        };
-        let most = self.limits.most_pairs::<T>(plan.shape);
+        let (keys, values) = (batch.keys.elements("keys")?, batch.values.elements("values")?);
+        let most = self.limits.most_pairs::<F>(plan.shape);
         let batch = cpu::Batch { keys, values, operation: code, operations, again, most };
-        let memory = &mut self.memory.of_cpu;
-        Ok(cpu::update::<T::Buckets>(
+        // There may be memory for more.
+        let len = words_of::<F>(plan.shape);
+        let mut words = table.reserve(&self.device, len)?.view_mut().slice(..len)?;
+        Ok(cpu::update::<F::Buckets>(
             &self.device,
             plan.shape,
-            seed,
-            words,
+            *seed,
+            words.elements("slots")?,
             stash,
             batch,
-            outcomes,
-            memory,
+            outcomes.elements("outcomes")?,
+            &mut self.memory.of_cpu,
         ))
     }
 
     /// Does what is not done of a range by a table of the host, and builds the table again of that.
     fn apply_on_host(
         &mut self,
-        table: &mut T,
+        table: &mut Table<F>,
         stream: &Stream,
-        batch: BatchOf<'_, T>,
+        batch: BatchOf<'_, F>,
         outcomes: &mut ViewMut<'_, u8>,
         range: Range<usize>,
     ) -> Result<()> {
@@ -567,10 +523,10 @@ impl<T: Changed> Updater<T> {
         };
         let mut outcomes = outcomes.reborrow().slice(range)?;
         let mut done = outcomes.view().download()?;
-        let mut pairs = table.pairs_on_host()?;
+        let mut pairs = F::entries_on_host(table)?;
         for (i, done) in done.iter_mut().enumerate().filter(|(_, done)| **done == status::NOT_DONE)
         {
-            let operation = operation::of(operations[i], <T::Buckets as cpu::Buckets>::VALUES);
+            let operation = operation::of(operations[i], <F::Buckets as cpu::Buckets>::VALUES);
             let before = pairs.get(&keys[i]).copied();
             match applied(operation, before, values.get(i).copied().unwrap_or_default()) {
                 Some(value) => pairs.insert(keys[i], value),
@@ -578,7 +534,7 @@ impl<T: Changed> Updater<T> {
             };
             *done = status_of(operation, before.is_some());
         }
-        table.build_of(stream, pairs, self.grown_load(), self.options)?;
+        F::build_of(table, stream, pairs, self.grown())?;
         outcomes.copy_from_host(&done)
     }
 }

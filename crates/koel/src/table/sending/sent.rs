@@ -2,10 +2,7 @@
 use super::Route;
 use crate::device::{Buffer, Device, Element, Stream, View};
 use crate::error::Result;
-use crate::map::kernels::DeviceLayout;
-use koel_kernels::map::find::MapRef;
-use koel_kernels::map::join::{DIRECT_ITEMS, source};
-use koel_kernels::table::append::ANSWERING;
+use crate::table::DeviceLayout;
 use koel_kernels::table::layout::Shape;
 use koel_kernels::table::sending::{
     Carried, Destination, Form, MANY_THREADS, Pass, Queries, SendTo, Sent, SentGroups, THREADS,
@@ -15,25 +12,25 @@ use koel_simt::{Buf, In, Word};
 use std::ops::Range;
 
 /// Memory for the queries of one form on their way.
-pub(crate) struct SendMemory<T> {
+pub struct SendMemory<T> {
     by_group: Buffer<T>,
     by_bin: Buffer<T>,
     overflow: Buffer<T>,
 }
 impl<T: Element> SendMemory<T> {
-    pub(crate) fn new(device: &Device) -> Result<SendMemory<T>> {
+    pub fn new(device: &Device) -> Result<SendMemory<T>> {
         Ok(SendMemory {
             by_group: device.alloc(0)?,
             by_bin: device.alloc(0)?,
             overflow: device.alloc(0)?,
         })
     }
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.by_group.bytes() + self.by_bin.bytes() + self.overflow.bytes()
     }
 }
 /// Makes a buffer longer if it is too short; what it holds is lost.
-pub(crate) fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
+pub fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<()> {
     if buffer.len() < len {
         let device = buffer.device().clone();
         // The old memory is given back first: both need not fit.
@@ -43,7 +40,7 @@ pub(crate) fn reserve<T: Element>(buffer: &mut Buffer<T>, len: usize) -> Result<
     Ok(())
 }
 /// What has been sent.
-pub(crate) struct Arrived<E: Word> {
+pub struct Arrived<E: Word> {
     /// As kernels read it.
     pub sent: Sent<E>,
     /// The cursors of the bins, to change.
@@ -51,16 +48,9 @@ pub(crate) struct Arrived<E: Word> {
     /// Words of all counters: what is behind them is the caller's.
     pub counters: usize,
 }
-/// Which queries a launch looks up in device memory.
-pub(super) struct Direct {
-    /// One of [`source`].
-    pub source: u32,
-    /// Blocks.
-    pub grid: u32,
-}
 impl<E: Element> Arrived<E> {
     /// Nothing yet.
-    fn nothing(
+    pub fn nothing(
         stream: &Stream,
         memory: &SendMemory<E>,
         counters: &mut Buffer<u32>,
@@ -79,28 +69,14 @@ impl<E: Element> Arrived<E> {
         Ok(Arrived { sent, to_cursors, counters: 0 })
     }
 }
-/// What is looked up in device memory of `n` queries, in this order.
-fn direct(n: u32, route: Option<&Route>, partitions: u32, device: &Device) -> [Option<Direct>; 2] {
-    let all = n.div_ceil(ANSWERING * DIRECT_ITEMS);
-    let Some(route) = route else {
-        return [Some(Direct { source: source::INPUT, grid: all }), None];
-    };
-    let grid = route.bins(partitions)[1] * route.blocks;
-    let bins = Direct { source: source::BIN, grid };
-    // Normally for none, or for a few.
-    let grid = all.min(4 * device.parallelism() as u32);
-    let rest = Direct { source: source::OVERFLOW, grid };
-    [(!route.shared).then_some(bins), Some(rest)]
-}
-
 /// A form of queries that device memory holds.
-pub(crate) trait DeviceForm<K: Carried>: Form<K, Element: Element> {}
+pub trait DeviceForm<K: Carried>: Form<K, Element: Element> {}
 impl<K: Carried, F: Form<K, Element: Element>> DeviceForm<K> for F {}
 
 /// Makes memory long enough for queries on this route. Tells the words of the first pass's cursors
 /// and of the last one's, and of all counters: of each pass cursors, and where bins were left:
 /// whole lines, so that none is read in a launch before the one that changes it.
-pub(crate) fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
+pub fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
     route: &Route,
     shape: Shape,
     memory: &mut SendMemory<F::Element>,
@@ -120,7 +96,7 @@ pub(crate) fn reserve_route<L: DeviceLayout, F: DeviceForm<L::Key>>(
 /// Sends queries to the bins of a table of this shape and with this header: a fill, a launch, with
 /// two passes another one. So many words `behind` the counters are filled with zeros too.
 #[allow(clippy::too_many_arguments, reason = "what sending has at hand")]
-pub(crate) fn send<L: DeviceLayout, F: DeviceForm<L::Key>>(
+pub fn send<L: DeviceLayout, F: DeviceForm<L::Key>>(
     stream: &Stream,
     route: &Route,
     shape: Shape,
@@ -263,37 +239,4 @@ impl Sending<'_> {
         // SAFETY: as in the first pass; the input has every group's room.
         unsafe { map_send_groups::launch::<L::OfKey, F, _>(stream, grid, from, table, to) }
     }
-}
-/// Sends the queries if they have a route, and launches what answers them: `shared` with its
-/// blocks, `direct` for each part.
-#[allow(clippy::too_many_arguments, reason = "what sending needs, and two launches")]
-pub(super) fn answer<L: DeviceLayout, F: DeviceForm<L::Key>>(
-    stream: &Stream,
-    route: Option<Route>,
-    table: MapRef<L>,
-    queries: View<'_, L::Key>,
-    memory: &mut SendMemory<F::Element>,
-    counters: &mut Buffer<u32>,
-    shared: impl FnOnce(u32, Sent<F::Element>) -> Result<()>,
-    mut in_memory: impl FnMut(Direct, Queries<L::Key>, Sent<F::Element>) -> Result<()>,
-) -> Result<()> {
-    let (n, partitions) = (queries.len() as u32, table.shape.partitions);
-    let came = match &route {
-        Some(route) => {
-            send::<L, F>(stream, route, table.shape, table.header, queries, memory, counters, 0)?
-        }
-        None => Arrived::nothing(stream, memory, counters)?,
-    };
-    if let Some(route) = route.filter(|route| route.shared) {
-        shared(partitions * route.blocks, came.sent)?;
-    }
-    let keys = Queries { keys: queries.arg("queries", stream)?, n, aligned: 0 };
-    let launches = direct(n, route.as_ref(), partitions, stream.device());
-    launches.into_iter().flatten().try_for_each(|launch| {
-        let queries = match launch.source {
-            source::BIN => came.sent.queries,
-            _ => came.sent.overflow,
-        };
-        in_memory(launch, keys, Sent { queries, ..came.sent })
-    })
 }

@@ -1,13 +1,13 @@
 //! How batches are cut.
-use super::{Changed, slots_of_bucket};
-use crate::map::join::Rule;
-use crate::map::plan::Plan;
+use super::{Updatable, slots_of_bucket};
+use crate::table::plan::Plan;
+use crate::table::sending::Rule;
 use koel_kernels::table::layout::{Layout, Shape};
 use koel_kernels::table::update::operation;
 
 /// How batches are cut, and how full partitions may be.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// How operations are partitioned.
     pub rule: Rule,
     /// Operations of a partition on average, at most.
@@ -48,13 +48,13 @@ impl Limits {
     }
     /// Operations of a partition on average, at most; `None`: blocks have no room for such
     /// partitions.
-    pub(super) fn most_operations<T: Changed>(
+    pub(super) fn most_operations<F: Updatable>(
         self,
         shape: Shape,
         each: bool,
         max_shared: u32,
     ) -> Option<u32> {
-        let bytes = |mean: u32| T::shared_bytes(shape.buckets, self.entries(mean as f64), each);
+        let bytes = |mean: u32| F::shared_bytes(shape.buckets, self.entries(mean as f64), each);
         let fits = |&mean: &u32| bytes(mean).is_some_and(|bytes| bytes <= max_shared);
         let mut means = std::iter::successors(Some(self.operations), |&mean| {
             Some(mean * 3 / 4).filter(|&mean| mean > 0)
@@ -62,7 +62,7 @@ impl Limits {
         means.find(fits)
     }
     /// Whether operations are done in the buckets of their keys, as far as they can be.
-    pub(super) fn are_few<T: Changed>(
+    pub(super) fn are_few<F: Updatable>(
         self,
         n: usize,
         code: u32,
@@ -70,13 +70,13 @@ impl Limits {
         slots: usize,
     ) -> bool {
         let is_dense = (plan.n as usize + n) as f64 > self.few_load * slots as f64;
-        let share = self.few_share * <T::Pairs as Layout>::SLOT_WORDS as f64;
+        let share = self.few_share * <F::Pairs as Layout>::SLOT_WORDS as f64;
         let evicts = code == operation::INSERT
             && is_dense
             && n as f64 > share * plan.shape.all_buckets() as f64;
         self.few && !evicts && plan.shape.all_buckets() > 1
     }
-    pub(super) fn most_pairs<T: Changed>(self, shape: Shape) -> u32 {
-        (shape.buckets as f64 * slots_of_bucket::<T>() as f64 * self.most_load) as u32
+    pub(super) fn most_pairs<F: Updatable>(self, shape: Shape) -> u32 {
+        (shape.buckets as f64 * slots_of_bucket::<F>() as f64 * self.most_load) as u32
     }
 }

@@ -232,10 +232,6 @@ impl Plan {
     pub fn most_stashed(&self) -> usize {
         (1 << self.stash_bits) / 2
     }
-    /// Slots of the table.
-    pub fn slots(&self) -> usize {
-        self.shape.all_buckets() as usize * BUCKET
-    }
     /// Pairs that the bins of the first of two passes have room for.
     pub fn group_places(&self) -> usize {
         self.groups.map_or(0, |g| g.count as usize * g.room as usize)
@@ -379,11 +375,12 @@ mod tests {
             ] {
                 let plan = Plan::new(n, load).unwrap();
                 let (shape, last) = (plan.shape, plan.partitions);
+                let slots = shape.all_buckets() as usize * BUCKET;
                 assert!(shared_bytes(shape.buckets, plan.list) <= SHARED, "{plan:?}");
-                assert!(plan.slots() as f64 >= n as f64 / load && last.room <= MAX_PAIRS);
+                assert!(slots as f64 >= n as f64 / load && last.room <= MAX_PAIRS);
                 assert!(last.room as f64 >= n as f64 / shape.partitions as f64, "{plan:?}");
                 assert!(
-                    plan.slots() as f64
+                    slots as f64
                         <= (n as f64 + 4.0 * shape.partitions as f64) / load
                             + 4.0 * shape.partitions as f64
                 );
@@ -406,7 +403,7 @@ mod tests {
                     "{}",
                     scratch as f64 / 8.0 / n as f64
                 );
-                assert!(n < 1 << 22 || plan.group_places() <= plan.slots(), "{plan:?}");
+                assert!(n < 1 << 22 || plan.group_places() <= slots, "{plan:?}");
             }
         }
     }

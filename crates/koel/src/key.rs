@@ -1,8 +1,8 @@
 //! Which types keys and values may have, and which layout each pairing takes.
-use super::kernels::DeviceLayout;
 use crate::primitives::compact::CompactElement;
 use crate::primitives::radix_sort::SortKey;
 use crate::primitives::runs::RunElement;
+use crate::table::DeviceLayout;
 use koel_kernels::set::layout::Member;
 use koel_kernels::table::layout::{Narrow, Number, Wide};
 use std::hash::Hash;

@@ -1,11 +1,11 @@
 //! What updates need besides the table, and how kernels do a piece of a batch with it.
-use super::{BatchOf, Changed, Launch, Limits, Operations, WordOf};
+use super::{BatchOf, Launch, Limits, Operations, Updatable, WordOf};
 use crate::cpu;
 use crate::device::{Buffer, Device, Stream, ViewMut};
 use crate::error::Result;
-use crate::map::join::{Route, SendMemory, reserve, send};
-use crate::map::kernels::Slots;
-use crate::map::plan::Plan;
+use crate::table::plan::Plan;
+use crate::table::sending::{Route, SendMemory, reserve, send};
+use crate::table::slots::Slots;
 use koel_kernels::map::kinds::MapLayout;
 use koel_kernels::map::reproduce::{self, map_unstash, unstashed_words};
 use koel_kernels::table::few::Few;
@@ -15,14 +15,14 @@ use koel_kernels::table::update::{Applying, BatchIn, Unstashed, operation, state
 use koel_simt::In;
 
 /// What updates need besides the table.
-pub(crate) struct Memory {
+pub struct Memory {
     pub(super) sent: SendMemory<u64>,
     /// What the passes share; behind that, from `state` on, what blocks tell.
     pub(super) counters: Buffer<u32>,
     pub(super) state: usize,
     /// Pairs of the stash, and of each partition the first of its own: all ones between batches.
     unstashed: Buffer<u64>,
-    pub(crate) lists: Buffer<u32>,
+    pub lists: Buffer<u32>,
     are_ones: bool,
     /// Operations of a batch that has one for all.
     no_operations: Buffer<u8>,
@@ -75,14 +75,14 @@ impl Memory {
     /// buckets of the keys alone are read, as far as that will do; `is_first`: of the pieces,
     /// so that what blocks tell is cleared.
     #[allow(clippy::too_many_arguments, reason = "what an update has at hand")]
-    pub(super) fn run<T: Changed>(
+    pub(super) fn run<F: Updatable>(
         &mut self,
         stream: &Stream,
         plan: &Plan,
         route: &Route,
         limits: Limits,
-        table: &mut Slots<WordOf<T>>,
-        batch: BatchOf<'_, T>,
+        table: &mut Slots<WordOf<F>>,
+        batch: BatchOf<'_, F>,
         mut outcomes: ViewMut<'_, u8>,
         again: bool,
         are_few: bool,
@@ -99,22 +99,22 @@ impl Memory {
         let (memory, counters) = (&mut self.sent, &mut self.counters);
         let words = state_words(shape);
         let behind = if is_first { words } else { 0 };
-        let came = send::<T::Pairs, Numbered>(
+        let came = send::<F::Pairs, Numbered>(
             stream, route, shape, in_header, batch.keys, memory, counters, behind,
         )?;
         self.state = came.counters;
 
-        self.ready_lists::<T::Pairs>(stream, plan)?;
+        self.ready_lists::<F::Pairs>(stream, plan)?;
         let applying = Applying {
             pass: route.last,
             group: route.groups.map_or(0, |groups| groups.each),
             operation: code,
             again: (again || are_few) as u32,
             entries: limits.entries(n as f64 / shape.partitions as f64),
-            most: limits.most_pairs::<T>(shape),
+            most: limits.most_pairs::<F>(shape),
         };
         let of_state = self.state..self.state + words;
-        let on = Launch::<T> {
+        let on = Launch::<F> {
             table: table.table_mut(stream, plan)?,
             sent: came.sent,
             cursors: came.to_cursors,
@@ -132,7 +132,7 @@ impl Memory {
         let few = are_few.then(|| (route.bins(shape.partitions)[1], few(route, n, shape, code)));
         // SAFETY: the operations as sent, `n` of everything that they have; the table as built with
         // this plan; the lists have just been made ready.
-        unsafe { launch_sent::<T>(stream, few, applying, in_header, on) }?;
+        unsafe { launch_sent::<F>(stream, few, applying, in_header, on) }?;
         self.are_ones = true;
         Ok(())
     }
@@ -155,16 +155,16 @@ impl Memory {
 /// # Safety
 /// The operations as they were sent, with their codes, values and outcomes, and a table that was
 /// built for this shape; a list of all ones for each partition, and room for the whole stash.
-unsafe fn launch_sent<T: Changed>(
+unsafe fn launch_sent<F: Updatable>(
     stream: &Stream,
     few: Option<(u32, Few)>,
     applying: Applying,
     in_header: In<u32>,
-    on: Launch<T>,
+    on: Launch<F>,
 ) -> Result<()> {
     if let Some((grid, few)) = few {
         // SAFETY: the caller's.
-        unsafe { T::launch_few(stream, grid, few, on) }?;
+        unsafe { F::launch_few(stream, grid, few, on) }?;
     }
     let TableMut { shape, stash_bits, stash, .. } = on.table;
     let grid = (1u32 << stash_bits).div_ceil(reproduce::THREADS).min(MAX_UNSTASHING);
@@ -172,16 +172,16 @@ unsafe fn launch_sent<T: Changed>(
     // SAFETY: a table that is built; a word for each partition, and as many for the stash as it
     // takes.
     unsafe {
-        map_unstash::launch::<<T::Pairs as MapLayout>::Stored, _>(
+        map_unstash::launch::<<F::Pairs as MapLayout>::Stored, _>(
             stream, grid, shape, stash_bits, stash, unstashed, lists, in_header,
         )
     }?;
     match few {
         // SAFETY: as above; the stash as it was left.
         Some(_) => unsafe {
-            T::launch_left(stream, LEFT_BLOCKS.min(shape.partitions), applying, on)
+            F::launch_left(stream, LEFT_BLOCKS.min(shape.partitions), applying, on)
         },
         // SAFETY: the same.
-        None => unsafe { T::launch(stream, applying, on) },
+        None => unsafe { F::launch(stream, applying, on) },
     }
 }

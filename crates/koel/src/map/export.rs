@@ -1,0 +1,55 @@
+//! All pairs of a map, out of its table.
+use super::{Key, LayoutOf, Pairs, Value};
+use crate::cpu;
+use crate::device::{Stream, ViewMut};
+use crate::error::{Result, check_length};
+use crate::table::{Family, Storage, THREADS, Table};
+use koel_kernels::map::export::map_export;
+use koel_kernels::table::layout::Layout;
+
+/// Downloads all pairs.
+pub fn pairs_of<K: Key, V: Value>(table: &Table<Pairs<K, V>>) -> Result<Vec<(K, V)>> {
+    let (device, n) = (&table.device, table.len()?);
+    let (mut keys, mut values, mut count) = (device.alloc(n)?, device.alloc(n)?, device.alloc(1)?);
+    let (to_keys, to_values) = (keys.view_mut(), values.view_mut());
+    export(table, &device.stream()?, to_keys, to_values, count.view_mut())?;
+    Ok(keys.download()?.into_iter().zip(values.download()?).collect())
+}
+/// Writes all pairs: see [`Map::export_into`](super::Map::export_into).
+pub fn export<K: Key, V: Value>(
+    table: &Table<Pairs<K, V>>,
+    stream: &Stream,
+    mut keys: ViewMut<'_, K>,
+    mut values: ViewMut<'_, V>,
+    mut count: ViewMut<'_, u32>,
+) -> Result<()> {
+    table.check_stream(stream)?;
+    check_length("count", count.len(), "one sum", 1)?;
+    let n = table.len()?;
+    let (keys, values) = (&mut keys, &mut values);
+    check_length("keys", keys.len().min(n), "pairs", n)?;
+    check_length("values", values.len().min(n), "pairs", n)?;
+    let (mut keys, mut values) = (keys.reborrow().slice(..n)?, values.reborrow().slice(..n)?);
+    let (keys_arg, values_arg) = (keys.arg("keys", stream)?, values.arg("values", stream)?);
+    let count_arg = count.arg("count", stream)?;
+    match &table.storage {
+        Storage::Kernels(_) => {
+            count.fill_bytes(0, stream)?;
+            let table = Pairs::<K, V>::table_ref(table.handles(stream)?);
+            let threads = table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(4);
+            let grid = threads.div_ceil(THREADS as u64) as u32;
+            // SAFETY: the table as built; as many keys and values as it has pairs.
+            unsafe { map_export::launch(stream, grid, table, keys_arg, values_arg, count_arg) }
+        }
+        Storage::Cpu(on_cpu) => {
+            let (keys, values) = (keys.elements("keys")?, values.elements("values")?);
+            let (shape, seed) = (table.plan.shape, on_cpu.seed);
+            let pairs = cpu::pairs::<LayoutOf<K, V>>(shape, on_cpu.words(shape), &on_cpu.stash);
+            for ((mixed, value), (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
+                (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(seed, mixed), value);
+            }
+            count.elements("count")?[0] = n as u32;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The pairs of maps, as a family of tables.
+use super::kernels::{self, Building};
+use super::{Key, LayoutOf, Value};
+use crate::cpu;
+use crate::device::{Device, Stream, View};
+use crate::duplicates::{Duplicates, first_duplicate};
+use crate::error::Result;
+use crate::seed::Seeds;
+use crate::table::plan::Plan;
+use crate::table::slots::Slots;
+use crate::table::{self, CpuBuild, Family, Handles, Membership, Settings, Table, grid};
+use koel_kernels::map::find::{MapRef, map_contains, map_contains_bits, map_count};
+use koel_kernels::table::layout::{EMPTY, Layout, Shape};
+use koel_simt::{Buf, In};
+use std::marker::PhantomData;
+
+/// Pairs of a key and a value.
+pub struct Pairs<K = u32, V = u32>(PhantomData<(K, V)>);
+
+impl<K: Key, V: Value> Family for Pairs<K, V> {
+    type Pairs = LayoutOf<K, V>;
+    type Buckets = cpu::OfMap<LayoutOf<K, V>>;
+    type Input<'a> = (View<'a, K>, View<'a, V>);
+    type CpuScratch = cpu::Scratch<LayoutOf<K, V>>;
+    type KernelScratch = kernels::Scratch;
+    type Finder<'a> = cpu::Finder<'a, LayoutOf<K, V>>;
+    type Ref = MapRef<LayoutOf<K, V>>;
+    const NAMES: [&'static str; 2] = ["map", "map.shape"];
+    const EMPTY_WORD: u64 = EMPTY;
+
+    fn plan(n: usize, load: f64) -> Result<Plan> {
+        Plan::new(n, load)
+    }
+
+    fn cpu_scratch(device: &Device) -> Self::CpuScratch {
+        cpu::Scratch::new(device.pages())
+    }
+    fn build_on_cpu(
+        build: CpuBuild<'_, Self>,
+        (keys, values): Self::Input<'_>,
+        scratch: &mut Self::CpuScratch,
+    ) -> Result<Option<cpu::Counts>> {
+        let CpuBuild { device, shape, seed, settings, max_stashed, words, stash } = build;
+        let &Settings { duplicates: policy, reproducible, .. } = settings;
+        let how = cpu::How { policy, reproducible, most_stashed: max_stashed };
+        let (keys, values) = (keys.elements("keys")?, values.elements("values")?);
+        cpu::build(device, shape, seed, keys, values, how, words, stash, scratch)
+    }
+
+    fn reserve<'a>(
+        kept: &'a mut Option<kernels::Scratch>,
+        device: &Device,
+        plan: &Plan,
+    ) -> Result<&'a mut kernels::Scratch> {
+        type L<K, V> = LayoutOf<K, V>;
+        let memory = match kept.take() {
+            Some(memory) if memory.fits::<L<K, V>>(plan) => memory,
+            Some(memory) => memory.grown::<L<K, V>>(device, plan)?,
+            None => kernels::Scratch::new::<L<K, V>>(device, plan)?,
+        };
+        Ok(kept.insert(memory))
+    }
+    fn build_by_kernels(
+        stream: &Stream,
+        plan: &Plan,
+        (settings, seeds): (&Settings, Seeds),
+        (keys, values): Self::Input<'_>,
+        table: &mut Slots,
+        scratch: &mut kernels::Scratch,
+    ) -> Result<()> {
+        let &Settings { duplicates, reproducible, .. } = settings;
+        let input = Building { keys, values, duplicates, seeds, reproducible };
+        kernels::build::<LayoutOf<K, V>>(stream, plan, input, table, scratch)
+    }
+    fn check_built(
+        table: &Table<Self>,
+        settings: &Settings,
+        (keys, _): Self::Input<'_>,
+    ) -> Result<()> {
+        if settings.duplicates == Duplicates::Reject && table.has_dropped()? {
+            return Err(first_duplicate(&keys.download()?));
+        }
+        Ok(())
+    }
+
+    fn finder<'a>(
+        shape: Shape,
+        seed: u32,
+        words: &'a [u64],
+        stash: &'a cpu::Stash<LayoutOf<K, V>>,
+    ) -> Result<Self::Finder<'a>> {
+        cpu::Finder::new(shape, seed, words, stash)
+    }
+    fn table_ref(handles: Handles<u64>) -> MapRef<LayoutOf<K, V>> {
+        let Handles { shape, stash_bits, slots, stash, header } = handles;
+        MapRef { shape, stash_bits, slots, stash, header, layout: PhantomData }
+    }
+    unsafe fn launch_contains(
+        stream: &Stream,
+        table: Self::Ref,
+        n: u32,
+        queries: In<K>,
+        found: Buf<u8>,
+    ) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { map_contains::launch(stream, grid(n), table, n, queries, found) }
+    }
+    unsafe fn launch_contains_bits(
+        stream: &Stream,
+        table: Self::Ref,
+        n: u32,
+        queries: In<K>,
+        found: Buf<u32>,
+    ) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { map_contains_bits::launch(stream, grid(n), table, n, queries, found) }
+    }
+    unsafe fn launch_count(
+        stream: &Stream,
+        table: Self::Ref,
+        n: u32,
+        queries: In<K>,
+        count: Buf<u64>,
+    ) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { map_count::launch(stream, grid(n), table, n, queries, count) }
+    }
+}
+impl<L: Layout> table::Scratch for cpu::Scratch<L> {
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+}
+impl table::Scratch for kernels::Scratch {
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+}
+impl<L: Layout> Membership<L::Key> for cpu::Finder<'_, L> {
+    fn contains(&self, device: &Device, queries: &[L::Key], found: &mut [u8]) -> Result<()> {
+        self.contains(device, queries, found)
+    }
+    fn contains_bits(&self, device: &Device, queries: &[L::Key], bits: &mut [u32]) -> Result<()> {
+        self.contains_bits(device, queries, bits)
+    }
+    fn count(&self, device: &Device, queries: &[L::Key]) -> usize {
+        self.count(device, queries)
+    }
+}

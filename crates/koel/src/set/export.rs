@@ -1,0 +1,52 @@
+//! All keys of a set, out of its table.
+use super::Keys;
+use crate::cpu;
+use crate::device::{Stream, ViewMut};
+use crate::error::{Result, check_length};
+use crate::key::Key;
+use crate::table::{Family, Storage, THREADS, Table};
+use koel_kernels::set::export::set_export;
+use koel_kernels::set::layout::unmixed;
+use koel_kernels::table::layout::Layout;
+
+/// Downloads all keys.
+pub fn keys_of<K: Key>(table: &Table<Keys<K>>) -> Result<Vec<K>> {
+    let device = &table.device;
+    let (mut keys, mut count) = (device.alloc(table.len()?)?, device.alloc(1)?);
+    export(table, &device.stream()?, keys.view_mut(), count.view_mut())?;
+    keys.download()
+}
+/// Writes all keys: see [`Set::export_into`](super::Set::export_into).
+pub fn export<K: Key>(
+    table: &Table<Keys<K>>,
+    stream: &Stream,
+    mut keys: ViewMut<'_, K>,
+    mut count: ViewMut<'_, u64>,
+) -> Result<()> {
+    table.check_stream(stream)?;
+    check_length("count", count.len(), "one sum", 1)?;
+    let n = table.len()?;
+    check_length("keys", keys.len().min(n), "keys of the set", n)?;
+    let (keys_arg, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
+    match &table.storage {
+        Storage::Kernels(_) => {
+            count.fill_bytes(0, stream)?;
+            let table = Keys::<K>::table_ref(table.handles(stream)?);
+            let threads =
+                table.shape.all_buckets() + (1u64 << table.stash_bits).div_ceil(K::SLOTS.into());
+            let grid = threads.div_ceil(THREADS as u64) as u32;
+            // SAFETY: the set as built; room for as many keys as it has.
+            unsafe { set_export::launch(stream, grid, table, keys_arg, count_arg) }
+        }
+        Storage::Cpu(on_cpu) => {
+            let (shape, seed, stash) = (table.plan.shape, on_cpu.seed, &on_cpu.stash);
+            let in_slots = cpu::set::keys(shape, on_cpu.words(shape));
+            let held = stash.held().map(|_| K::EMPTY);
+            let all = in_slots.chain(stash.iter().map(K::Pairs::key)).chain(held);
+            let to = keys.elements("keys")?.iter_mut();
+            to.zip(all).for_each(|(to, mixed)| *to = unmixed(seed, mixed));
+            count.elements("count")?[0] = n as u64;
+            Ok(())
+        }
+    }
+}

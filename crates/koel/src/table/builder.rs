@@ -1,0 +1,233 @@
+//! The order of events of a build: memory, attempts with different seeds, the report, and what is
+//! restored after an error.
+use super::family::{CpuBuild, Family, Scratch as _};
+use super::plan::Plan;
+use super::slots::{Slots, device_bytes};
+use super::{OnCpu, Progress, Report, Storage, Table, WordOf, seconds_since, slots_of, words_of};
+use crate::cpu;
+use crate::device::{Device, Event, Stream};
+use crate::duplicates::Duplicates;
+use crate::error::{Error, Result};
+use crate::file::stored::Stored;
+use crate::seed::{Drawn, Seeds};
+use crate::table::check_device;
+use koel_kernels::table::header;
+use std::mem::replace;
+
+/// What a table is built with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub load: f64,
+    pub duplicates: Duplicates,
+    pub seed: Option<u32>,
+    pub reproducible: bool,
+}
+
+/// Builds tables, and keeps the memory that building needs from one build to the next.
+pub struct Builder<F: Family> {
+    pub device: Device,
+    pub settings: Settings,
+    seeds: Seeds,
+    /// Memory for either engine, once it has built a table.
+    cpu: Option<F::CpuScratch>,
+    kernels: Option<F::KernelScratch>,
+}
+impl<F: Family> Builder<F> {
+    /// Errors: a load outside 0.3 to 0.95.
+    pub fn new(device: &Device, settings: Settings) -> Result<Builder<F>> {
+        if !(0.3..=0.95).contains(&settings.load) {
+            return Err(Error::Setting {
+                field: "load",
+                found: settings.load.to_string(),
+                expected: "0.3 to 0.95".into(),
+            });
+        }
+        let seeds = Seeds::new(settings.seed, settings.reproducible);
+        Ok(Builder { device: device.clone(), settings, seeds, cpu: None, kernels: None })
+    }
+    /// Plans a table for `n` entries.
+    ///
+    /// Errors: a stream of another device; more entries than 31-bit indices reach.
+    pub fn plan(&self, stream: &Stream, n: usize) -> Result<Plan> {
+        check_device("stream", stream.device(), &self.device)?;
+        F::plan(n, self.settings.load)
+    }
+    /// Returns a table with memory for this many entries, to be [rebuilt](Self::rebuild).
+    pub fn with_room(&self, entries: usize) -> Result<Table<F>> {
+        self.empty(F::plan(entries, self.settings.load)?)
+    }
+    /// Makes room for a build of this many entries in the memory of a table and of this builder,
+    /// which then allocates nothing. A table that has too little memory loses what it holds.
+    pub fn reserve_for(&mut self, table: &mut Table<F>, entries: usize) -> Result<()> {
+        let plan = F::plan(entries, self.settings.load)?;
+        if self.device.runs_kernels() {
+            F::reserve(&mut self.kernels, &self.device, &plan)?;
+        }
+        if !table.fits(&plan) {
+            *table = self.empty(plan)?;
+        }
+        Ok(())
+    }
+    /// Bytes that a table of this many entries keeps, if none is stashed.
+    pub fn bytes_of(&self, entries: usize) -> Result<usize> {
+        let plan = F::plan(entries, self.settings.load)?;
+        if self.device.runs_kernels() {
+            return Ok(device_bytes::<F>(&plan));
+        }
+        let words = words_of::<F>(plan.shape) * size_of::<WordOf<F>>();
+        Ok(words + header::WORDS * size_of::<u32>())
+    }
+    fn empty(&self, plan: Plan) -> Result<Table<F>> {
+        Ok(Table::new(&self.device, plan, self.storage(&plan)?))
+    }
+    /// Allocates memory for a table.
+    fn storage(&self, plan: &Plan) -> Result<Storage<F>> {
+        let device = &self.device;
+        Ok(match device.runs_kernels() {
+            true => Storage::Kernels(Slots::new::<F>(device, plan)?),
+            false => Storage::Cpu(OnCpu {
+                table: Stored::Own(device.alloc(words_of::<F>(plan.shape))?),
+                stash: cpu::Stash::default(),
+                seed: self.seeds.first,
+                header: device.alloc(header::WORDS)?,
+            }),
+        })
+    }
+
+    /// Builds a table by a plan. Waits for the device.
+    pub fn build(&mut self, plan: Plan, stream: &Stream, input: F::Input<'_>) -> Result<Table<F>> {
+        let mut table = self.empty(plan)?;
+        let start = stream.record()?;
+        // With a seed that is to be kept, kernels place keys that have no room, however long that
+        // takes.
+        let waits = self.device.runs_kernels() && !self.settings.reproducible;
+        let [first, then] = if waits { self.seeds.apart() } else { [self.seeds; 2] };
+        self.run(&mut table, stream, input, Some(&start), first)?;
+        if waits && table.outcome()?.is_err() {
+            self.run(&mut table, stream, input, Some(&start), then)?;
+            let progress = table.report.get_mut().unwrap_or_else(|e| e.into_inner());
+            if let Progress::InHeader { given_up, .. } = progress {
+                *given_up = 1;
+            }
+        }
+        table.report()?;
+        Ok(table)
+    }
+    /// Builds a table by kernels that `launch` puts on the stream. Waits for the device.
+    pub fn build_with(
+        &mut self,
+        plan: Plan,
+        stream: &Stream,
+        launch: impl FnOnce(&mut Slots<WordOf<F>>, &mut F::KernelScratch) -> Result<()>,
+    ) -> Result<Table<F>> {
+        let mut slots = Slots::new::<F>(&self.device, &plan)?;
+        let scratch = F::reserve(&mut self.kernels, &self.device, &plan)?;
+        let start = stream.record()?;
+        launch(&mut slots, scratch)?;
+        let (bytes, seconds) = (scratch.bytes(), seconds_since(stream, Some(&start))?);
+        let table = Table::of_kernels(&self.device, plan, slots, bytes, seconds);
+        table.report()?;
+        Ok(table)
+    }
+    /// Puts other entries into a table. After an error of the arguments and when memory is out, the
+    /// table is as it was; after any other error it holds nothing.
+    pub fn rebuild(
+        &mut self,
+        table: &mut Table<F>,
+        plan: Plan,
+        stream: &Stream,
+        input: F::Input<'_>,
+    ) -> Result<()> {
+        check_device(F::NAMES[0], &table.device, &self.device)?;
+        let done = self.replace(table, plan, stream, input);
+        // What is captured does not run now.
+        let is_spoiled = !matches!(done, Ok(()) | Err(Error::OutOfMemory { .. }));
+        if is_spoiled && !stream.is_capturing() {
+            table.forget(stream);
+        }
+        done
+    }
+    fn replace(
+        &mut self,
+        table: &mut Table<F>,
+        plan: Plan,
+        stream: &Stream,
+        input: F::Input<'_>,
+    ) -> Result<()> {
+        let larger = if table.fits(&plan) { None } else { Some(self.storage(&plan)?) };
+        let plan = replace(&mut table.plan, plan);
+        let storage = larger.map(|larger| replace(&mut table.storage, larger));
+        let done = self.run(table, stream, input, None, self.seeds);
+        // Memory is reserved before anything is written.
+        if let Err(Error::OutOfMemory { .. }) = done {
+            table.plan = plan;
+            if let Some(storage) = storage {
+                table.storage = storage;
+            }
+        }
+        done
+    }
+    /// Builds; time is taken from the mark `start` on the stream.
+    fn run(
+        &mut self,
+        table: &mut Table<F>,
+        stream: &Stream,
+        input: F::Input<'_>,
+        start: Option<&Event>,
+        seeds: Seeds,
+    ) -> Result<()> {
+        let (device, settings, plan) = (&self.device, &self.settings, table.plan);
+        let progress = match &mut table.storage {
+            Storage::Cpu(on_cpu) => {
+                let scratch = self.cpu.get_or_insert_with(|| F::cpu_scratch(device));
+                let report = run_on_cpu(device, settings, seeds, &plan, input, on_cpu, scratch)?;
+                Progress::Known(Report { device_seconds: seconds_since(stream, start)?, ..report })
+            }
+            Storage::Kernels(slots) => {
+                let scratch = F::reserve(&mut self.kernels, device, &plan)?;
+                F::build_by_kernels(stream, &plan, (settings, seeds), input, slots, scratch)?;
+                Progress::InHeader {
+                    scratch_bytes: scratch.bytes(),
+                    device_seconds: seconds_since(stream, start)?,
+                    given_up: 0,
+                }
+            }
+        };
+        table.set_progress(progress);
+        F::check_built(table, settings, input)
+    }
+}
+/// Builds a table by the CPU engine, with one seed after another until the entries find room.
+fn run_on_cpu<F: Family>(
+    device: &Device,
+    settings: &Settings,
+    seeds: Seeds,
+    plan: &Plan,
+    input: F::Input<'_>,
+    on_cpu: &mut OnCpu<F>,
+    scratch: &mut F::CpuScratch,
+) -> Result<Report> {
+    let OnCpu { table, stash, seed: of_table, header: _ } = on_cpu;
+    let len = words_of::<F>(plan.shape);
+    let mut view = table.reserve(device, len)?.view_mut().slice(..len)?;
+    let words = view.elements("slots")?;
+    let Drawn { built: counts, seed, attempts } =
+        seeds.build(plan.most_stashed(), |seed, max_stashed| {
+            let (words, stash) = (&mut *words, &mut *stash);
+            let shape = plan.shape;
+            let build = CpuBuild { device, shape, seed, settings, max_stashed, words, stash };
+            F::build_on_cpu(build, input, scratch)
+        })?;
+    *of_table = seed;
+    on_cpu.write_header(counts.pairs)?;
+    Ok(Report {
+        entries: counts.pairs,
+        duplicates: counts.duplicates,
+        stashed: counts.stashed,
+        slots: slots_of::<F>(plan.shape),
+        bytes: on_cpu.bytes(),
+        scratch_bytes: scratch.bytes(),
+        attempts,
+        ..Report::default()
+    })
+}

@@ -1,0 +1,150 @@
+//! What differs between the tables on this floor.
+use super::plan::Plan;
+use super::slots::Slots;
+use super::{KeyOf, Settings, Table, WordOf};
+use crate::cpu;
+use crate::device::{Device, Element, Stream};
+use crate::error::Result;
+use crate::seed::Seeds;
+use koel_kernels::map::kinds::MapLayout;
+use koel_kernels::table::layout::Shape;
+use koel_simt::{Buf, In};
+use std::hash::Hash;
+
+/// A layout whose keys and values device memory holds.
+pub trait DeviceLayout: MapLayout<Key: Element, Value: Element> {}
+impl<L: MapLayout<Key: Element, Value: Element>> DeviceLayout for L {}
+
+/// What the entries of a table are, and the code that is special to them.
+pub trait Family: Sized {
+    /// The layout of an entry in the stash, and of the operations of updates.
+    type Pairs: DeviceLayout<Key: Hash>;
+    /// The layout of the buckets.
+    type Buckets: cpu::Buckets<Pairs = Self::Pairs, Word: Element>;
+    /// The arrays that a table is built of, of equal lengths, checked.
+    type Input<'a>: Copy;
+    /// Memory for builds by the CPU engine, and by kernels.
+    type CpuScratch: Scratch;
+    type KernelScratch: Scratch;
+    /// Looks keys up by the CPU engine.
+    type Finder<'a>: Membership<KeyOf<Self>>
+    where
+        Self: 'a;
+    /// The table as kernels see it.
+    type Ref: Copy;
+    /// The table's name in errors, and that of its shape.
+    const NAMES: [&'static str; 2];
+    /// A word of an empty bucket.
+    const EMPTY_WORD: WordOf<Self>;
+
+    /// Plans a table for `n` entries.
+    ///
+    /// Errors: more entries than 31-bit indices reach.
+    fn plan(n: usize, load: f64) -> Result<Plan>;
+
+    fn cpu_scratch(device: &Device) -> Self::CpuScratch;
+    /// Builds by the CPU engine; `None` if more than `max_stashed` entries would be stashed.
+    fn build_on_cpu(
+        build: CpuBuild<'_, Self>,
+        input: Self::Input<'_>,
+        scratch: &mut Self::CpuScratch,
+    ) -> Result<Option<cpu::Counts>>;
+
+    /// Returns memory for a build of this plan: `kept` if that is enough, else new memory.
+    fn reserve<'a>(
+        kept: &'a mut Option<Self::KernelScratch>,
+        device: &Device,
+        plan: &Plan,
+    ) -> Result<&'a mut Self::KernelScratch>;
+    /// Launches a build. The header tells how it went, once it has run.
+    fn build_by_kernels(
+        stream: &Stream,
+        plan: &Plan,
+        how: (&Settings, Seeds),
+        input: Self::Input<'_>,
+        table: &mut Slots<WordOf<Self>>,
+        scratch: &mut Self::KernelScratch,
+    ) -> Result<()>;
+
+    /// Checks a table that was just built.
+    ///
+    /// Errors: entries that the settings reject.
+    fn check_built(_: &Table<Self>, _: &Settings, _: Self::Input<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Errors: lengths that do not fit the shape.
+    fn finder<'a>(
+        shape: Shape,
+        seed: u32,
+        words: &'a [WordOf<Self>],
+        stash: &'a cpu::Stash<Self::Pairs>,
+    ) -> Result<Self::Finder<'a>>;
+    fn table_ref(handles: Handles<WordOf<Self>>) -> Self::Ref;
+    /// Launches a lookup that writes a byte per key.
+    ///
+    /// # Safety
+    /// `n` queries and bytes; a table as it was built.
+    unsafe fn launch_contains(
+        stream: &Stream,
+        table: Self::Ref,
+        n: u32,
+        queries: In<KeyOf<Self>>,
+        found: Buf<u8>,
+    ) -> Result<()>;
+    /// Launches a lookup that writes a bit per key.
+    ///
+    /// # Safety
+    /// `n` queries, a word for each 32 of them; a table as it was built.
+    unsafe fn launch_contains_bits(
+        stream: &Stream,
+        table: Self::Ref,
+        n: u32,
+        queries: In<KeyOf<Self>>,
+        found: Buf<u32>,
+    ) -> Result<()>;
+    /// Launches a lookup that adds the number of keys found to one word.
+    ///
+    /// # Safety
+    /// `n` queries, one word; a table as it was built.
+    unsafe fn launch_count(
+        stream: &Stream,
+        table: Self::Ref,
+        n: u32,
+        queries: In<KeyOf<Self>>,
+        count: Buf<u64>,
+    ) -> Result<()>;
+}
+/// What the CPU engine builds.
+pub struct CpuBuild<'a, F: Family> {
+    pub device: &'a Device,
+    pub shape: Shape,
+    pub seed: u32,
+    pub settings: &'a Settings,
+    pub max_stashed: usize,
+    /// The words of the buckets.
+    pub words: &'a mut [WordOf<F>],
+    pub stash: &'a mut cpu::Stash<F::Pairs>,
+}
+/// Memory that builds keep.
+pub trait Scratch {
+    fn bytes(&self) -> usize;
+}
+/// Whether keys are in a table, by the CPU engine.
+pub trait Membership<K> {
+    /// `found[i]` becomes 1 or 0.
+    fn contains(&self, device: &Device, queries: &[K], found: &mut [u8]) -> Result<()>;
+    /// Bit `i % 32` of `bits[i / 32]` becomes 1 or 0.
+    fn contains_bits(&self, device: &Device, queries: &[K], bits: &mut [u32]) -> Result<()>;
+    fn count(&self, device: &Device, queries: &[K]) -> usize;
+}
+
+/// The arrays of a table, for kernels that read them.
+#[derive(Clone, Copy)]
+pub struct Handles<W: koel_simt::Word> {
+    pub shape: Shape,
+    pub stash_bits: u32,
+    pub slots: In<W>,
+    pub stash: In<u64>,
+    pub header: In<u32>,
+}

@@ -1,0 +1,60 @@
+//! Tables in files: see [`file`](mod@crate::file).
+use super::family::Family;
+use super::plan::Plan;
+use super::{OnCpu, OnHost, Report, Storage, Table, ValueOf, WordOf, slots_of, words_of};
+use crate::cpu;
+use crate::error::Result;
+use crate::file::filed::{Contents, Parts};
+use crate::file::format::{Header, Slotted};
+use crate::file::reader::Mapping;
+use std::io::{Read, Seek};
+
+impl<F: Family> Table<F> {
+    /// Returns what is written of it, also as a part of another table.
+    pub fn contents<S: Slotted<Pairs = F::Pairs>>(&self) -> Result<Contents<'_, S, WordOf<F>>> {
+        let report = self.report()?;
+        let OnHost { stash, seed, held }: OnHost<ValueOf<F>> = self.on_host()?;
+        // A stash that holds nothing may have no slots.
+        let stash = if report.stashed > 0 { &stash[..] } else { &[] };
+        let slots = match &self.storage {
+            Storage::Cpu(OnCpu { table, .. }) => table.view(),
+            Storage::Kernels(table) => table.slots.view(),
+        };
+        Ok(Contents {
+            shape: self.plan.shape,
+            seed,
+            pairs: report.entries,
+            duplicates: report.duplicates,
+            stash: cpu::Stash::from_slots(stash, held),
+            slots: slots.slice(..words_of::<F>(self.plan.shape))?,
+            values: 0,
+            fingerprints: 0,
+        })
+    }
+    /// Takes a table from a file.
+    pub fn read<S: Slotted<Pairs = F::Pairs>, R: Read + Seek>(
+        parts: &mut Parts<'_, R>,
+    ) -> Result<Table<F>> {
+        let stash = parts.stash::<S>()?;
+        let slots = parts.slots::<S, WordOf<F>>()?;
+        let Header { seed, shape, pairs, duplicates, stashed, .. } = *parts.header();
+        let report = Report {
+            entries: pairs as usize,
+            duplicates: duplicates as usize,
+            stashed: stashed as usize,
+            ..Report::default()
+        };
+        let plan = Plan::of_table(report.entries + report.duplicates, shape)?;
+        let table = Table::of_parts(parts.device, plan, slots, stash, seed, report)?;
+        let (slots, bytes) = (slots_of::<F>(shape), table.bytes());
+        table.set_report(Report { slots, bytes, ..report });
+        Ok(table)
+    }
+    /// The file that it was opened from.
+    pub fn file(&self) -> Option<&Mapping> {
+        match &self.storage {
+            Storage::Cpu(OnCpu { table, .. }) => table.file(),
+            Storage::Kernels(_) => None,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Whether keys are in a table: the same for all families, up to the kernel that is launched.
+use super::family::{Family, Membership};
+use super::{KeyOf, Storage, Table};
+use crate::device::{Stream, View, ViewMut};
+use crate::error::{Result, check_length, count32};
+
+impl<F: Family> Table<F> {
+    /// `found[i]` becomes 1 if the table holds `keys[i]`, else 0.
+    pub fn contains_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, KeyOf<F>>,
+        mut found: ViewMut<'_, u8>,
+    ) -> Result<()> {
+        self.check_stream(stream)?;
+        check_length("found", found.len(), "keys", keys.len())?;
+        let n = count32("keys", keys.len())?;
+        let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                let table = F::table_ref(table.handles(stream, &self.plan)?);
+                // SAFETY: `n` queries and answers; the table as built with this plan.
+                unsafe { F::launch_contains(stream, table, n, queries, found_arg) }
+            }
+            Storage::Cpu(table) => {
+                let (keys, found) = (keys.elements("keys")?, found.elements("found")?);
+                table.finder(self.plan.shape)?.contains(&self.device, keys, found)
+            }
+        }
+    }
+    /// Bit `i % 32` of `found[i / 32]` becomes 1 if the table holds `keys[i]`, else 0; bits after
+    /// the last key become 0.
+    pub fn contains_bits_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, KeyOf<F>>,
+        mut found: ViewMut<'_, u32>,
+    ) -> Result<()> {
+        self.check_stream(stream)?;
+        check_length("found", found.len(), "keys / 32", keys.len().div_ceil(32))?;
+        let n = count32("keys", keys.len())?;
+        let (queries, found_arg) = (keys.arg("keys", stream)?, found.arg("found", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                let table = F::table_ref(table.handles(stream, &self.plan)?);
+                // SAFETY: `n` queries, a bit for each; the table as built with this plan.
+                unsafe { F::launch_contains_bits(stream, table, n, queries, found_arg) }
+            }
+            Storage::Cpu(table) => {
+                let (keys, found) = (keys.elements("keys")?, found.elements("found")?);
+                table.finder(self.plan.shape)?.contains_bits(&self.device, keys, found)
+            }
+        }
+    }
+    /// `count[0]` becomes the number of keys that the table holds.
+    pub fn count_into(
+        &self,
+        stream: &Stream,
+        keys: View<'_, KeyOf<F>>,
+        mut count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        self.check_stream(stream)?;
+        check_length("count", count.len(), "one sum", 1)?;
+        let n = count32("keys", keys.len())?;
+        let (queries, count_arg) = (keys.arg("keys", stream)?, count.arg("count", stream)?);
+        match &self.storage {
+            Storage::Kernels(table) => {
+                count.fill_bytes(0, stream)?;
+                let table = F::table_ref(table.handles(stream, &self.plan)?);
+                // SAFETY: `n` queries and one sum; the table as built with this plan.
+                unsafe { F::launch_count(stream, table, n, queries, count_arg) }
+            }
+            Storage::Cpu(table) => {
+                let (keys, count) = (keys.elements("keys")?, count.elements("count")?);
+                count[0] = table.finder(self.plan.shape)?.count(&self.device, keys) as u64;
+                Ok(())
+            }
+        }
+    }
+    /// Downloads whether the table holds each of the host keys.
+    pub fn contains(&self, keys: &[KeyOf<F>]) -> Result<Vec<bool>> {
+        let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
+        let mut found = self.device.alloc(keys.len())?;
+        self.contains_into(&stream, staged.view(), found.view_mut())?;
+        Ok(found.download()?.into_iter().map(|f: u8| f != 0).collect())
+    }
+    /// Downloads how many of the host keys the table holds.
+    pub fn count(&self, keys: &[KeyOf<F>]) -> Result<u64> {
+        let (stream, staged) = (self.device.stream()?, self.device.stage(keys)?);
+        let mut count = self.device.alloc(1)?;
+        self.count_into(&stream, staged.view(), count.view_mut())?;
+        Ok(count.download()?[0])
+    }
+}

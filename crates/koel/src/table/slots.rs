@@ -1,0 +1,82 @@
+//! The device memory of a table that kernels build, change and read.
+use super::family::{Family, Handles};
+use super::plan::Plan;
+use super::{WordOf, words_of};
+use crate::device::{Buffer, Device, DeviceKind, Element, Stream};
+use crate::error::Result;
+use koel_kernels::table::header;
+use koel_kernels::table::layout::{Layout, TableMut};
+
+/// Number of pairs per block at the end of a build, if everything must be built again.
+pub const SETTLED: u32 = 2048;
+
+/// A table in device memory: the words of its buckets are `W`.
+pub struct Slots<W = u64> {
+    pub slots: Buffer<W>,
+    pub stash: Buffer<u64>,
+    pub header: Buffer<u32>,
+}
+impl<W: Element> Slots<W> {
+    /// Allocates memory for a table of this plan.
+    pub fn new<F: Family>(device: &Device, plan: &Plan) -> Result<Slots<W>>
+    where
+        F::Buckets: crate::cpu::Buckets<Word = W>,
+    {
+        let slots = device.alloc(words_of::<F>(plan.shape))?;
+        let stash = device.alloc(stash_words::<F::Pairs>(plan))?;
+        Ok(Slots { slots, stash, header: device.alloc(header::WORDS)? })
+    }
+    /// Whether there is memory for a table of this plan.
+    pub fn fits<F: Family>(&self, plan: &Plan) -> bool {
+        self.slots.len() >= words_of::<F>(plan.shape)
+            && self.stash.len() >= stash_words::<F::Pairs>(plan)
+    }
+    pub fn bytes(&self) -> usize {
+        self.slots.bytes() + self.stash.bytes() + self.header.bytes()
+    }
+    /// Removes all entries.
+    pub fn clear(&mut self, stream: &Stream) -> Result<()> {
+        self.slots.view_mut().fill_bytes(0xFF, stream)?;
+        self.stash.view_mut().fill_bytes(0xFF, stream)?;
+        self.header.view_mut().fill_bytes(0, stream)
+    }
+    /// Returns its arrays for kernels that read them.
+    pub fn handles(&self, stream: &Stream, plan: &Plan) -> Result<Handles<W>> {
+        Ok(Handles {
+            shape: plan.shape,
+            stash_bits: plan.stash_bits,
+            slots: self.slots.view().arg("slots", stream)?,
+            stash: self.stash.view().arg("stash", stream)?,
+            header: self.header.view().arg("header", stream)?,
+        })
+    }
+    /// Returns its arrays for kernels that change them.
+    pub fn table_mut(&mut self, stream: &Stream, plan: &Plan) -> Result<TableMut<W>> {
+        Ok(TableMut {
+            shape: plan.shape,
+            stash_bits: plan.stash_bits,
+            slots: self.slots.view_mut().arg("slots", stream)?,
+            stash: self.stash.view_mut().arg("stash", stream)?,
+            header: self.header.view_mut().arg("header", stream)?,
+        })
+    }
+}
+/// Bytes of a table that kernels build.
+pub fn device_bytes<F: Family>(plan: &Plan) -> usize {
+    words_of::<F>(plan.shape) * size_of::<WordOf<F>>()
+        + stash_words::<F::Pairs>(plan) * size_of::<u64>()
+        + header::WORDS * size_of::<u32>()
+}
+/// Number of words of a plan's stash.
+pub fn stash_words<L: Layout>(plan: &Plan) -> usize {
+    L::SLOT_WORDS << plan.stash_bits
+}
+/// Number of blocks that wait for each other, for `n` pairs of which `each` are enough for one. All
+/// must be resident at once: on a GPU two per multiprocessor.
+pub fn resident(stream: &Stream, n: u32, each: u32) -> u32 {
+    let most = match stream.device().kind() {
+        DeviceKind::Cuda => 2 * stream.device().parallelism() as u32,
+        _ => 2,
+    };
+    most.min(n.div_ceil(each).max(1))
+}
