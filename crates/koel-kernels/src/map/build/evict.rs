@@ -35,7 +35,8 @@ pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u3
     let mut dropped = 0;
     let warps = missed.div_ceil(if R::EXACT { FEW } else { PAIRS_PER_WARP }).clamp(1, BLOCK / 32);
     if t.warp_id() < warps {
-        // The share of a warp. `checked_div` compiles without a check for a zero divisor.
+        // The share of a warp. `checked_div` keeps the panic of a division by zero out of the
+        // kernel.
         let share = missed.checked_div(warps).unwrap_or(0) + 1;
         let start = (share * t.warp_id()).min(missed);
         dropped = evict::<R, CHECK>(t, part, lists, help, start, (start + share).min(missed));
