@@ -9,8 +9,8 @@
 //! * [`reproduce`] places all pairs anew if the table must have the same bytes every time.
 //!
 //! Other kernels use a built table:
-//! * [`find`] looks keys up, [`join`] looks keys up and answers in any order, and [`export`]
-//!   returns all pairs.
+//! * [`find`] looks keys up, [`join`] does so with answers in any order, and [`export`] returns all
+//!   pairs.
 //! * [`update`] changes a table in batches; [`few`] does so for small batches.
 //! * [`group`] groups the pairs of each partition by key, for multimaps; [`of_groups`] builds a
 //!   table of the groups' keys.

@@ -270,7 +270,7 @@ fn from_input<
     )
 }
 
-/// Scatters the input to at most 256 bins, of one partition or several. Clears the stash.
+/// Scatters the input to at most 256 bins, each of one or several partitions. Clears the stash.
 #[kernel(
     threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays,
     ITEMS = NARROW.items::<L>() as usize, for L in [

@@ -22,7 +22,7 @@ const PAIRS_PER_WARP: u32 = 40;
 
 /// Places the first `missed` pairs of the second list, which found both their buckets full. A pair
 /// without a slot afterwards is homeless. Returns the number of copies dropped. All `BLOCK` threads
-/// of the block must call it. A barrier follows if any pair gave up.
+/// of the block must call it. Ends with a barrier if any pair gave up.
 #[inline(always)]
 pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u32>(
     t: Thread,

@@ -218,8 +218,8 @@ pub(super) fn build_indexed<L: Layout>(
     build_in_loops::<_, true>(t, part, lists, to, count, valid_here == !0)
 }
 
-/// Runs all steps for a cleared partition, after a barrier, with at most [`MAX_IN_LOOPS`] pairs, of
-/// which `count` are in the bin. `valid`: whether the overflow area is empty.
+/// Runs all steps for a cleared partition, after a barrier. `count`: number of pairs in the bin, at
+/// most [`MAX_IN_LOOPS`]. `valid`: whether the overflow area is empty.
 #[inline(always)]
 pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
     t: Thread,

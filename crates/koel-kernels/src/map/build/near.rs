@@ -24,13 +24,13 @@ pub(super) const CLASS: u32 = 20;
 pub(super) const SUSPECT: u32 = 1 << 24;
 /// Mark: the resolve step changed something here; in an update, anything changed.
 pub(in crate::map) const CHANGED: u32 = 1 << 25;
-// Words after the lists: the lengths of what is in them.
-/// First list: pairs that missed once, later those that gave up.
+// Indices of the words after the lists.
+/// Length of the first list: pairs that missed once, later those that gave up.
 pub(in crate::map) const LISTED: u32 = 0;
-/// Second list: pairs that missed twice.
+/// Length of the second list: pairs that missed twice.
 pub(in crate::map) const MISSED_TWICE: u32 = 1;
 pub(super) const GIVEN_UP: u32 = 2;
-/// Second list, after eviction: homeless pairs.
+/// Length of the second list after eviction: homeless pairs.
 pub(in crate::map) const HOMELESS: u32 = 3;
 /// Not 0 if the second list may hold copies that were not compared.
 pub(super) const UNCOMPARED: u32 = 4;
