@@ -1,14 +1,14 @@
-//! The pairs of a table, as arrays.
+//! Export of a table's pairs as arrays.
 use super::find::{self, MapRef};
 use crate::table::header;
 use crate::table::layout::{BUCKET, EMPTY, Layout, Narrow, Wide};
 use koel_simt::{Buf, Thread, block, kernel, unroll};
 
-/// Slots of a thread: a bucket.
+/// Slots per thread: one bucket.
 const SLOTS: usize = BUCKET;
 
-/// Appends every pair to two arrays, `count` of which are taken, in any order. A thread for each
-/// bucket and each four slots of the stash.
+/// Appends every pair to two arrays, which already hold `count` pairs, in any order. One thread per
+/// bucket and per four slots of the stash.
 #[kernel(threads = 256, starts_early, for L in [
     Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
     Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
@@ -26,7 +26,7 @@ pub fn map_export<L: Layout>(
     let seed = table_header.get(header::SEED);
     let (buckets, i) = (shape.all_buckets(), t.global_id() as u64);
     let stashed = if table_header.get(header::STASHED) != 0 { 1u64 << stash_bits } else { 0 };
-    // A bucket, or as many slots of the stash.
+    // A bucket, or four slots of the stash.
     let (mut pairs, mut mine) = ([L::EMPTY_PAIR; SLOTS], 0);
     unroll::<SLOTS>(|s| {
         let (head, behind) = if i < buckets {
@@ -41,7 +41,7 @@ pub fn map_export<L: Layout>(
                 (stash.get(at), if L::SLOT_WORDS > 1 { stash.get(at + 1) } else { 0 })
             }
         };
-        // Fillers do not belong where they are.
+        // Fillers belong to other buckets.
         let belongs = i >= buckets || shape.belongs(L::hash(L::key_in(head)), i as u32);
         if head != EMPTY && belongs {
             pairs[s] = L::with_head(head, behind);

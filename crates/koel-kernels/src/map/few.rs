@@ -1,4 +1,4 @@
-//! Updates of few keys beside the pairs of a map: see [`crate::table::few`].
+//! Updates that change few keys of a map in place: see [`crate::table::few`].
 use super::build::write_bucket;
 use super::update::ordered;
 use crate::table::few::{Bucketed, Few, shared_bytes, update_few};
@@ -8,7 +8,7 @@ use crate::table::update::BatchIn;
 use core::marker::PhantomData;
 use koel_simt::{Buf, Thread, U64x2, kernel, unroll};
 
-/// Buckets of a map.
+/// The buckets of a map.
 #[derive(Clone, Copy)]
 struct OfMap<L>(PhantomData<L>);
 
@@ -78,10 +78,10 @@ impl<L: Routed> Bucketed for OfMap<L> {
     }
 }
 
-/// Applies the operations of group `t.block()`, as far as that is done in few buckets: see the
-/// module. There must be two buckets. `sent`: as the first pass of a [join](super::join) leaves
-/// them, and again the `cursors`, to change. [`map_update`](fn@super::update::map_update) must
-/// follow.
+/// Applies the operations of first-pass bin `t.block()`, as far as few buckets suffice: see the
+/// module. The table must have at least two buckets. `sent` is the output of the first pass of a
+/// [join](super::join); `cursors` are its cursors again, mutable.
+/// [`map_update`](fn@super::update::map_update) must follow.
 #[kernel(
     threads = 256, min_blocks = 3, shared = shared_bytes(few, size_of::<L::Mixed>() as u32),
     starts_early,

@@ -1,4 +1,4 @@
-//! Lookups: one thread a query, one sector read, a second one for the few that need it.
+//! Lookups: one thread per query, which reads one sector, and rarely a second.
 use crate::table::answers::{tell_bits, tell_count, tell_flags};
 use crate::table::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide, class, class_bit};
 use crate::table::{header, stash};
@@ -9,9 +9,9 @@ use koel_simt::{Buf, In, Thread, U64x2, kernel, unroll};
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct MapRef<L: Layout> {
-    /// Partitions and buckets.
+    /// Number of partitions and buckets.
     pub shape: Shape,
-    /// The stash has 2^this slots.
+    /// Base-2 logarithm of the slots in the stash.
     pub stash_bits: u32,
     /// The buckets.
     pub slots: In<u64>,
@@ -24,13 +24,14 @@ pub struct MapRef<L: Layout> {
 }
 /// Where a key was found.
 pub(super) enum Hit {
-    /// In this bucket, in this slot, with this head.
+    /// In this bucket and slot, with this head.
     Slot(u32, u32, u64),
-    /// In neither bucket: only the stash can tell.
+    /// In neither bucket; it may be in the stash.
     Stash,
 }
-/// Looks for a key in its first bucket, which was read, and if it may be there in the second, which
-/// `heads` reads. Buckets are counted as the caller likes. The key must not be the ambiguous one.
+/// Searches for a key in its first bucket, whose heads were already read, and, if it may have
+/// overflowed, in the second, which `heads` reads. `first` and `second` may number buckets in any
+/// way. The key must not be the ambiguous one.
 #[inline(always)]
 #[track_caller]
 pub(super) fn search<L: Layout>(
@@ -53,14 +54,14 @@ pub(super) fn search<L: Layout>(
     hit.map(|(slot, head)| Hit::Slot(bucket, slot, head))
 }
 impl<L: Layout> MapRef<L> {
-    /// The same for host code outside of a kernel, which can then look keys up.
+    /// Returns the same table for host code outside a kernel, which can then look keys up.
     ///
     /// # Safety
-    /// It is on a device whose memory is the host's, and is there and not changed as long as the
-    /// result is used.
+    /// The table must be on a device whose memory is the host's. It must stay allocated and
+    /// unchanged while the result is used.
     #[cfg(not(target_arch = "nvptx64"))]
     pub unsafe fn on_host(self) -> MapRef<L> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the contract.
         unsafe { koel_simt::Arg::native(self) }
     }
     #[inline(always)]
@@ -71,13 +72,13 @@ impl<L: Layout> MapRef<L> {
         let U64x2([c, d]) = self.slots.x2().get(at + 1);
         [a, b, c, d]
     }
-    /// The heads of the first bucket of a mixed key.
+    /// Returns the heads of the first bucket of a mixed key.
     #[inline(always)]
     #[track_caller]
     pub(super) fn first_heads(&self, key: L::Mixed) -> [u64; 4] {
         self.heads(self.shape.first_place(L::hash(key)))
     }
-    /// Looks in both buckets, of which the first was read. The key must not be the ambiguous one.
+    /// Searches both buckets, given the heads of the first. The key must not be the ambiguous one.
     #[inline(always)]
     #[track_caller]
     fn search(&self, key: L::Mixed, first_heads: [u64; 4]) -> Option<Hit> {
@@ -85,7 +86,7 @@ impl<L: Layout> MapRef<L> {
         let second = || self.shape.second_place(h);
         search::<L>(key, self.shape.first_place(h), first_heads, second, |place| self.heads(place))
     }
-    /// The value of a key that is in neither bucket.
+    /// Returns the value of a key that is in neither bucket.
     #[inline(always)]
     #[track_caller]
     pub(super) fn in_stash(&self, key: L::Mixed) -> Option<L::Value> {
@@ -95,23 +96,24 @@ impl<L: Layout> MapRef<L> {
             None
         }
     }
-    /// The value of the ambiguous key.
+    /// Returns the value of the ambiguous key.
     #[inline(always)]
     #[track_caller]
     pub(super) fn held(&self) -> Option<L::Value> {
         if self.header.get(header::HELD) != 0 { Some(held_value(self.header)) } else { None }
     }
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
-    /// Reads one sector of 32 bytes, a second one if the first bucket is full and keys of this
-    /// class overflowed from it, and with wide values the sector beside it if the key is there.
+    /// Reads one 32-byte sector; a second one if the first bucket is full and keys of this class
+    /// overflowed from it; and with wide values, if the key is found, the sector of the bucket's
+    /// values.
     #[inline(always)]
     #[track_caller]
     pub fn get(&self, key: L::Key) -> Option<L::Value> {
         let key = L::mixed(self.header.get(header::SEED), key);
         self.get_mixed(key, self.first_heads(key))
     }
-    /// The value of a mixed key, of whose first bucket these are the heads.
+    /// Returns the value of a mixed key, given the heads of its first bucket.
     #[inline(always)]
     #[track_caller]
     pub(super) fn get_mixed(&self, key: L::Mixed, first_heads: [u64; 4]) -> Option<L::Value> {
@@ -127,14 +129,14 @@ impl<L: Layout> MapRef<L> {
             Some(Hit::Stash) => self.in_stash(key),
         }
     }
-    /// Whether a key is there: as [`get`](Self::get), without reading values.
+    /// Returns whether a key is present, like [`get`](Self::get) but without reading values.
     #[inline(always)]
     #[track_caller]
     pub fn contains(&self, key: L::Key) -> bool {
         let key = L::mixed(self.header.get(header::SEED), key);
         self.contains_mixed(key, self.first_heads(key))
     }
-    /// Whether a mixed key is there, of whose first bucket these are the heads.
+    /// Returns whether a mixed key is present, given the heads of its first bucket.
     #[inline(always)]
     #[track_caller]
     pub(super) fn contains_mixed(&self, key: L::Mixed, first_heads: [u64; 4]) -> bool {
@@ -148,14 +150,14 @@ impl<L: Layout> MapRef<L> {
         }
     }
 }
-/// The value of the ambiguous key.
+/// Returns the value of the ambiguous key.
 #[inline(always)]
 pub(super) fn held_value<V: Number>(table_header: In<u32>) -> V {
     let (low, high) =
         (table_header.get(header::HELD_VALUE), table_header.get(header::HELD_VALUE + 1));
     V::narrowed((high as u64) << 32 | low as u64)
 }
-/// The slot of a mixed key in a bucket, and its head.
+/// Returns the slot and the head of a mixed key in a bucket.
 #[inline(always)]
 fn matching<L: Layout>(heads: [u64; 4], key: L::Mixed) -> Option<(u32, u64)> {
     let mut hit = None;
@@ -167,7 +169,7 @@ fn matching<L: Layout>(heads: [u64; 4], key: L::Mixed) -> Option<(u32, u64)> {
     hit
 }
 
-/// Looks up query `i`: value and found flag, or two zeros.
+/// Looks up query `i`: writes the value and a found flag, or two zeros.
 #[kernel(threads = 256, starts_early, for L in [
     Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
     Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
@@ -189,7 +191,7 @@ pub fn map_find<L: Layout>(
         found.store_stream(i, hit.is_some() as u8);
     }
 }
-/// Looks up query `i`: the value, or `missing`.
+/// Looks up query `i`: writes the value, or `missing`.
 #[kernel(threads = 256, starts_early, for L in [
     Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
     Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
@@ -209,7 +211,7 @@ pub fn map_find_or<L: Layout>(
         values.store_stream(i, table.get(queries.get_stream(i)).unwrap_or(missing));
     }
 }
-/// Looks up query `i`: 1 or 0.
+/// Looks up query `i`: writes 1 or 0.
 #[kernel(threads = 256, starts_early, for L in [
     Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
     Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
@@ -223,7 +225,7 @@ pub fn map_contains<L: Layout>(
 ) {
     tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
 }
-/// Looks up query `i`: bit `i % 32` of word `i / 32`. The bits behind the last query are 0.
+/// Looks up query `i`: writes bit `i % 32` of word `i / 32`. The bits after the last query are 0.
 #[kernel(threads = 256, starts_early, for L in [
     Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
     Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }
@@ -237,7 +239,7 @@ pub fn map_contains_bits<L: Layout>(
 ) {
     tell_bits(t, n, found, |i| table.contains(queries.get_stream(i)))
 }
-/// Adds to `count` how many of the queries are in the table.
+/// Adds the number of queries that are in the table to `count`.
 #[kernel(threads = 256, starts_early, for L in [
     Narrow { image = MAP }, Wide<u32, u64> { image = MAP_WIDE },
     Wide<u64, u32> { image = MAP_WIDE }, Wide<u64, u64> { image = MAP_WIDE }

@@ -1,77 +1,82 @@
-//! The pairs of each partition grouped by key, without sorting: what a multimap is made of, in any
-//! order.
+//! Groups the pairs of each partition by key without sorting, for multimaps. The order of the
+//! groups, and of the values in a group, is arbitrary.
 //!
-//! Behind the [passes](super::partition), which drop nothing and stamp nothing here, one block a
-//! partition, whose pairs have finer *bins*, by what the partition leaves of the hash:
-//! * A. Pairs are counted: each gets its number among those of its bin, whatever their keys are.
-//! * B. Sums over the bins tell where each begins, and every pair goes to its place in shared
-//!   memory. Equal keys are in one bin; mostly it has no others.
-//! * C. A group begins where a bin does: for each place a bit tells whether one does. A bin with a
-//!   key that is not its first is marked. Marked bins are put in order, key by key, by teams of
-//!   eight lanes, by warps, or by all threads, as they are long, and their other groups get bits.
-//! * D. Values are written as they lie, coalesced. The bits are counted; the places where groups
-//!   begin are listed, and so are keys and starts written.
+//! The kernel follows the [partition passes](super::partition), which here drop and stamp nothing.
+//! One block groups one partition. It divides the pairs into finer *bins* in shared memory, by the
+//! hash bits that the partition leaves. Its steps:
+//! * **Count.** Each pair counts itself into its bin, whatever its key, and gets its rank there.
+//! * **Scatter.** A prefix sum over the bins finds where each begins, and every pair moves to its
+//!   place in shared memory. Equal keys share a bin; most bins hold one key.
+//! * **Order.** Each place has a bit that is set if a group begins there: at first, where a bin
+//!   begins. A bin with a key that differs from its first is marked. Marked bins are ordered key by
+//!   key, by teams of eight lanes, by warps, or by all threads, depending on their length, and set
+//!   the bits of their other groups.
+//! * **Write.** Values are written as they lie, coalesced. The bits are counted, the places where
+//!   groups begin are listed, and keys and starts are written.
 //!
-//! A pair is read twice, the second time from the cache; its value and, once for each key, the key
-//! and a start are written. Nobody waits for other partitions: keys and starts go where the pairs
-//! of their partition begin, and [whoever needs them](super::of_groups) brings them together. The
-//! order of the groups of a partition, and of the values of a group, is that in which threads came.
+//! A pair is read twice, the second time from the cache. Each value is written once, and one key
+//! and one start per group. Partitions do not wait for each other: keys and starts go where the
+//! pairs of their partition begin, and [of_groups](super::of_groups) compacts them where needed.
+//! The order of the groups of a partition, and of the values of a group, depends on the order in
+//! which threads ran.
 use crate::hash::mulhi;
 use crate::table::layout::{Layout, Narrow, Number, Wide};
 use crate::table::state;
 use koel_simt::{Buf, In, Shared, Thread, U32x4, block, kernel, unroll};
 
-/// Threads of a block.
+/// Threads per block.
 pub const THREADS: u32 = 256;
-/// Pairs of a thread that are under way at a time.
+/// Pairs that a thread loads at a time.
 const BATCH: usize = 4;
-/// How many times so many a thread has, at most.
+/// Maximum number of batches per thread.
 const BATCHES: usize = 5;
-/// Pairs that a partition has room for, at most.
+/// Maximum number of pairs per partition.
 pub const MAX_PAIRS: u32 = THREADS * (BATCH * BATCHES) as u32;
 
-/// Lanes that put a short bin in order, a pair each.
+/// Lanes that order a short bin, one pair each.
 const TEAM: u32 = 8;
 const TEAMS: u32 = 32 / TEAM;
-/// Pairs of a lane where a warp does.
+/// Pairs per lane where a warp orders a bin.
 const OF_LANE: usize = 4;
-/// Bins of more pairs are ordered by all threads of a block.
+/// Maximum number of pairs of a bin that a warp orders. All threads of the block order longer bins.
 const LONG: u32 = 32 * OF_LANE as u32;
-/// They are so many at most.
+/// Maximum number of long bins.
 const MAX_LONG: u32 = MAX_PAIRS / LONG;
-/// Pairs of such a bin that a thread holds at a time.
+/// Pairs of a long bin that a thread holds at a time.
 const HELD: usize = 5;
-/// Keys of a long bin that is ordered, at most: where there are more, pairs are sorted. Distinct
-/// hashes give no bin so many.
+/// Maximum number of keys of a long bin. If there are more, grouping fails and the pairs are sorted
+/// instead. With distinct hashes no bin has this many keys.
 const MAX_KEYS: u32 = 32;
 
-/// Bins come by so many: half of what a block sums at a time, two in a word, four words a thread.
+/// The number of bins is a multiple of this: half of what a block sums at a time, at two bins per
+/// word and four words per thread.
 const BINS: u32 = 4 * THREADS;
-/// Words behind those of the bins: one for each lane of a warp.
+/// Spare words after those of the bins, one per lane of a warp.
 const SPARE: u32 = 32;
-/// Bins of a partition with room for so many pairs: about as many, but no more, so that many blocks
-/// fit a multiprocessor.
+/// Returns the bins of a partition with room for `room` pairs: about as many as pairs, but no more,
+/// so that many blocks fit on a multiprocessor.
 const fn bins(room: u32) -> u32 {
     let fitting = room / BINS;
     (fitting + (fitting == 0) as u32) * BINS
 }
-/// Places for keys, and for values: what is behind them begins on a multiple of 16 bytes.
+/// Returns the places for keys, and for values, rounded up so that the next array is aligned to 16
+/// bytes.
 const fn places(room: u32) -> u32 {
     room.next_multiple_of(4)
 }
-/// Words with a bit for each place.
+/// Returns the words of an array with one bit per place.
 const fn rows(room: u32) -> u32 {
     room.div_ceil(32)
 }
-// A lane of a warp for each row of its stretch.
+// A warp has a lane for each row of its stretch.
 const _: () = assert!(rows(MAX_PAIRS).div_ceil(THREADS / 32) <= 32);
-/// Bytes of shared memory, with mixed keys and values of so many bytes together.
+/// Returns the bytes of shared memory, if a mixed key and a value take `pair_bytes` together.
 pub const fn shared_bytes(room: u32, pair_bytes: u32) -> u32 {
     let words = bins(room) / 32 + rows(room) + MAX_LONG + 1 + 32;
     places(room) * pair_bytes + bins(room) * 2 + (SPARE + words) * 4
 }
-/// Whether the passes have left all pairs in their bins: the ambiguous key is not among them, and
-/// none is behind its bin.
+/// Returns whether the passes left all pairs in their bins: none is of the ambiguous key, and none
+/// is in an overflow area.
 #[inline(always)]
 fn all_arrived(build_state: In<u32>) -> bool {
     let word = |w: u32| build_state.get(w);
@@ -87,38 +92,38 @@ fn all_arrived(build_state: In<u32>) -> bool {
 struct Near<L: Layout> {
     keys: Shared<L::Mixed>,
     values: Shared<L::Value>,
-    /// Two bins a word: how many pairs each has, and then where it begins. Spare words follow.
+    /// Two bins per word: the number of pairs in each, later where it begins. Spare words follow.
     begins: Shared<u32>,
-    /// A bit for each place: a group begins there.
+    /// One bit per place: whether a group begins there.
     firsts: Shared<u32>,
     partitions: u32,
     bins: u32,
     count: u32,
 }
 impl<L: Layout> Near<L> {
-    /// The bin of a key: what the partition leaves of the hash, scaled.
+    /// Returns the bin of a key: the hash bits that the partition leaves, scaled.
     #[inline(always)]
     fn bin(self, key: L::Mixed) -> u32 {
         mulhi(L::hash(key).wrapping_mul(self.partitions), self.bins)
     }
-    /// Counts a pair of this bin. Gives its number there.
+    /// Counts a pair into this bin and returns its rank there.
     #[inline(always)]
     fn count(self, bin: u32) -> u32 {
-        // Rotations need no shift amount below 32.
+        // Unlike shifts, rotations need no amount below 32.
         self.begins.fetch_add(bin / 2, 1u32.rotate_left(bin << 4)).rotate_right(bin << 4) & 0xFFFF
     }
-    /// Where a bin begins.
+    /// Returns where a bin begins.
     #[inline(always)]
     fn begin(self, bin: u32) -> u32 {
         self.begins.halves().load(bin) as u32
     }
-    /// Where it ends.
+    /// Returns where a bin ends.
     #[inline(always)]
     fn end(self, bin: u32) -> u32 {
         if bin + 1 < self.bins { self.begin(bin + 1) } else { self.count }
     }
-    /// From the pairs of each bin to where it begins. All threads of the block call it, with
-    /// barriers before and after it.
+    /// Replaces the count of each bin by the place where it begins. All threads of the block must
+    /// call it, with barriers before and after.
     #[inline(always)]
     fn sum(self, t: Thread, sums: Shared<u32>) {
         // No half overflows: a block has fewer than 2^16 pairs.
@@ -126,7 +131,7 @@ impl<L: Layout> Near<L> {
             let both = words[0] + words[1] + words[2] + words[3];
             (both & 0xFFFF) + (both >> 16)
         };
-        // Each warp has a stretch, four neighbouring words a lane.
+        // Each warp sums a stretch, four adjacent words per lane.
         let of_warp = self.bins / THREADS * 4;
         let first = t.warp_id() * of_warp;
         let behind = first + of_warp;
@@ -137,7 +142,7 @@ impl<L: Layout> Near<L> {
             row += 32;
         }
         let (before, _) = block::exclusive_sum(t, mine, sums);
-        // Of the warps before this one.
+        // The sum of the warps before this one.
         let mut before = t.warp().shfl(before, 0);
         row = first;
         while row < behind {
@@ -166,24 +171,24 @@ impl<L: Layout> Near<L> {
         self.keys.store(place, key);
         self.values.store(place, value);
     }
-    /// Notes that a group begins here.
+    /// Sets the bit of a place where a group begins.
     #[inline(always)]
     fn begin_group(self, place: u32) {
         self.firsts.fetch_or(place / 32, 1 << (place % 32));
     }
-    /// Brings equal keys of a bin of each team of so many lanes together, one key after the other,
-    /// and notes where the groups behind the first one begin. All lanes of a warp call it, with
-    /// `HELD` pairs for each lane at most; of an empty bin, who has none.
+    /// Orders one bin per team of `team` lanes: gathers equal keys, one key at a time, and marks
+    /// where the groups after the first begin. All lanes of a warp must call it, with at most
+    /// `HELD` pairs per lane. A team without a bin passes an empty one.
     #[inline(always)]
     fn order<const HELD: usize>(self, t: Thread, team: u32, begin: u32, end: u32) {
         let warp = t.warp();
         let lane = t.lane() & (team - 1);
         let of_team = (u32::MAX >> (32 - team)) << (t.lane() - lane);
         let at = |h: usize| begin + h as u32 * team + lane;
-        // Only a whole warp holds more than a row: all of it look at one.
+        // Only a whole warp holds more than one row, so this condition is uniform.
         let is_row = |h: usize| h == 0 || begin + h as u32 * team < end;
         let mut held = [(L::Mixed::default(), L::Value::default()); HELD];
-        // Lanes of each row whose pairs have no place yet, and the places.
+        // Lanes of each row whose pairs have no place yet, and the places of the others.
         let (mut waiting, mut places) = ([0; HELD], [0; HELD]);
         unroll::<HELD>(|h| {
             if is_row(h) {
@@ -195,7 +200,7 @@ impl<L: Layout> Near<L> {
         });
         let mut place = begin;
         while warp.any(waiting.iter().fold(0, |all, row| all | row) != 0) {
-            // The next key is that of the first who waits.
+            // The next key is that of the first lane still waiting.
             let (mut key, mut row) = (held[0].0, waiting[0]);
             unroll::<HELD>(|h| {
                 if row == 0 {
@@ -226,12 +231,12 @@ impl<L: Layout> Near<L> {
             }
         });
     }
-    /// Puts the marked bins of this warp in order, a stretch of the words of marks. Lists those
+    /// Orders this warp's share of the marked bins, a stretch of the words of marks. Lists the bins
     /// that are too long for a warp.
     #[inline(always)]
     fn order_marked(self, t: Thread, marks: Shared<u32>, long: Shared<u32>, listed: Shared<u32>) {
         let warp = t.warp();
-        // A lane has a word.
+        // One word per lane.
         let words = self.bins / THREADS;
         let first = t.warp_id() * words;
         let mut bits = if t.lane() < words { marks.load(first + t.lane()) } else { 0 };
@@ -239,7 +244,7 @@ impl<L: Layout> Near<L> {
         // Bins that are too long for a team.
         let mut longer = 0;
         loop {
-            // A bin of each of the next lanes that have some, for each team.
+            // Each team takes one bin, from the next lanes that have any left.
             let lanes = warp.ballot(bits != 0);
             if lanes == 0 {
                 break;
@@ -286,8 +291,8 @@ impl<L: Layout> Near<L> {
             }
         }
     }
-    /// The same of a long bin, by all threads of the block: one key after the other. Whether keys
-    /// are few, for all. The next barrier is before the end.
+    /// Orders a long bin with all threads of the block, one key at a time. Returns to all threads
+    /// whether the bin had few enough keys. Ends with a barrier.
     #[inline(always)]
     fn order_long(self, t: Thread, mut begin: u32, end: u32, sums: Shared<u32>) -> bool {
         let mut keys = 0;
@@ -305,7 +310,7 @@ impl<L: Layout> Near<L> {
                     mine += if held[h].0 == first { 1 } else { 1 << 16 };
                 }
             });
-            // All have read what they hold.
+            // The sum's barrier guarantees that all threads have read what they hold.
             let (before, all) = block::exclusive_sum(t, mine, sums);
             let (mut equal, mut other) =
                 (begin + (before & 0xFFFF), begin + (all & 0xFFFF) + (before >> 16));
@@ -324,51 +329,52 @@ impl<L: Layout> Near<L> {
     }
 }
 
-/// Bytes of a mixed key and a value.
+/// Returns the bytes of a mixed key and a value.
 pub const fn pair_bytes<L: Layout>() -> u32 {
     (size_of::<L::Mixed>() + size_of::<L::Value>()) as u32
 }
 
-/// What the passes left, for grouping: a kernel's argument.
+/// The output of the passes, the input of grouping, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Ungrouped {
     /// The bins of the last pass.
     pub pairs: In<u64>,
-    /// Pairs of each.
+    /// Number of pairs in each bin.
     pub counts: In<u32>,
-    /// Pairs of all bins before each.
+    /// Number of pairs in all bins before each.
     pub offsets: In<u32>,
-    /// The words that the passes counted in.
+    /// The words in which the passes count.
     pub build_state: In<u32>,
-    /// How many bins there are.
+    /// Number of bins.
     pub partitions: u32,
-    /// Places of a bin, [`MAX_PAIRS`] at most.
+    /// Places per bin, at most [`MAX_PAIRS`].
     pub room: u32,
-    /// Keys were mixed with it.
+    /// Hash seed.
     pub seed: u32,
 }
-/// Where groups go: a kernel's argument. Those of partition `p` are where its pairs begin.
+/// Where groups are written, as a kernel argument. The groups of partition `p` start where its
+/// pairs begin.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct GroupsOut<L: Layout> {
     /// The key of each group.
     pub keys: Buf<L::Key>,
-    /// Where its values begin.
+    /// Where the values of each group begin.
     pub starts: Buf<u32>,
     /// The values of all groups.
     pub values: Buf<L::Value>,
-    /// Groups of each partition.
+    /// Number of groups in each partition.
     pub sizes: Buf<u32>,
-    /// How many groups there are; then 1 if grouping has failed.
+    /// The number of groups, then 1 if grouping failed.
     pub groups: Buf<u32>,
 }
 
-/// The pairs of each partition by key: group `g` of `sizes[p]` of partition `p`, whose pairs begin
-/// at `offsets[p]`, is of `keys[offsets[p] + g]`; its values begin at
-/// `values[starts[offsets[p] + g]]`. Adds to `groups[0]` how many there are. If the passes did not
-/// bring all pairs to their bins, or keys are too alike, `groups[1]` is 1, and the rest means
-/// nothing. One block a partition.
+/// Groups the pairs of each partition by key. The pairs of partition `p` begin at `offsets[p]`. Its
+/// group `g` of `sizes[p]` has key `keys[offsets[p] + g]`, and its values begin at
+/// `values[starts[offsets[p] + g]]`. Adds the number of groups to `groups[0]`. If the passes did
+/// not bring all pairs to their bins, or a bin has too many keys, `groups[1]` is 1, and the rest of
+/// the output is meaningless. One block per partition.
 #[kernel(
     image = GROUPS, threads = 256, min_blocks = 3,
     shared = shared_bytes(from.room, pair_bytes::<L>()),
@@ -377,7 +383,7 @@ pub struct GroupsOut<L: Layout> {
 pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
     let Ungrouped { pairs, counts, offsets, build_state, partitions, room, seed } = from;
     let GroupsOut { keys, starts, values, sizes, groups } = to;
-    // All blocks leave, or none.
+    // All blocks return, or none.
     if !all_arrived(build_state) {
         if t.global_id() == 0 {
             groups.store(1, 1);
@@ -392,7 +398,7 @@ pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
     let keys_here = shared.array::<L::Mixed>(places(room));
     let values_here = shared.array::<L::Value>(places(room));
     let (marks, group_firsts) = (shared.array::<u32>(bins / 32), shared.array::<u32>(rows(room)));
-    // Long bins, and how many.
+    // Long bins, and their number.
     let (long, listed) = (shared.array::<u32>(MAX_LONG), shared.array::<u32>(1));
     let sums = shared.array::<u32>(32);
     let mut i = t.id();
@@ -418,7 +424,7 @@ pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
         bins,
         count,
     };
-    // Words of the pairs of a batch: of the last one where there is none.
+    // Words of the pairs of a batch. Threads without a pair load the last one.
     let last = p * room + count.wrapping_sub(1);
     let load = |id: u32, batch: usize, word: u32| {
         let mut of = [0; BATCH];
@@ -431,7 +437,7 @@ pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
     let is_there =
         |id: u32, batch: usize, l: usize| id + (batch * BATCH + l) as u32 * THREADS < count;
 
-    // A. Who has no pair counts in a word of its own, behind those of the bins.
+    // Count. Threads without a pair count into their lane's spare word.
     let mut places = [[0u32; BATCH]; BATCHES];
     unroll::<BATCHES>(|batch| {
         if (batch * BATCH) as u32 * THREADS < count {
@@ -445,10 +451,10 @@ pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
     });
     t.barrier();
 
-    // B.
+    // Scatter.
     near.sum(t, sums);
     t.barrier();
-    // Addresses are not kept from A on.
+    // Recomputed: addresses are not kept in registers from the count step.
     let id = t.anew(t.id());
     unroll::<BATCHES>(|batch| {
         if (batch * BATCH) as u32 * THREADS < count {
@@ -469,7 +475,7 @@ pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
     let first = t.warp_id() * rows * 32;
     let behind = (first + rows * 32).min(count);
 
-    // C.
+    // Order.
     let mut row = first;
     while row < behind {
         let (mut here, mut begin, mut of_lane) = ([L::Mixed::default(); 4], [0; 4], 0);
@@ -480,7 +486,7 @@ pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
                 let bin = near.bin(here[l]);
                 marks.fetch_or(bin / 32, 1 << (bin % 32));
             }
-            // Never behind the last pair.
+            // Never set for places after the last pair.
             let of_row = t.warp().ballot(begin[l] == row + l as u32 * 32 + t.lane());
             of_lane = if t.lane() == l as u32 { of_row } else { of_lane };
         });
@@ -504,7 +510,7 @@ pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
     }
     t.barrier();
 
-    // D.
+    // Write.
     i = t.id();
     while i < count {
         unroll::<4>(|l| {
@@ -515,10 +521,10 @@ pub fn map_group<L: Layout>(t: Thread, from: Ungrouped, to: GroupsOut<L>) {
         });
         i += 4 * THREADS;
     }
-    // A lane has the bits of a row, and knows how many groups begin before it.
+    // Each lane has the bits of a row, and the number of groups that begin before it.
     let at = first + t.lane() * 32;
     let of_row = if at < behind { near.firsts.load(at / 32) } else { 0 };
-    // All have read their values.
+    // The sum's barrier guarantees that all values were read before they are overwritten.
     let (before, own) = block::exclusive_sum(t, of_row.count_ones(), sums);
     if t.id() == 0 {
         sizes.store(p, own);

@@ -1,21 +1,22 @@
-//! Which layouts share kernels.
+//! Layouts that share kernels.
 use super::find::MapRef;
 use super::records::Recorded;
 use crate::table::layout::{Narrow, Number, Wide};
 use crate::table::sending::{Carried, Routed};
 use core::marker::PhantomData;
 
-/// A layout that kernels of maps are made for.
+/// A layout that map kernels are compiled for.
 pub trait MapLayout: Routed {
-    /// Stands for all layouts whose pairs are stored alike, where kernels need not know their
-    /// types.
+    /// The representative of all layouts that store pairs in the same way, for kernels that do not
+    /// need the key and value types.
     type Stored: MapLayout + Recorded;
-    /// Stands for all layouts with such keys, where kernels need not know the values.
+    /// The representative of all layouts with this key type, for kernels that do not need the
+    /// values.
     type OfKey: MapLayout<Key = Self::Key>;
 }
 
 impl<L: MapLayout> MapRef<L> {
-    /// The same table for kernels that need not know its values.
+    /// Returns the same table for kernels that do not need its values.
     pub fn of_key(self) -> MapRef<L::OfKey> {
         let MapRef { shape, stash_bits, slots, stash, header, .. } = self;
         MapRef { shape, stash_bits, slots, stash, header, layout: PhantomData }

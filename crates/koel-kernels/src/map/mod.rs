@@ -1,16 +1,21 @@
 //! The flagship table: the kernels that build and search maps.
 //!
-//! In the order in which data meets them: [`partition`] brings the pairs of each partition
-//! together, in one pass or two; [`build`] turns each partition into its buckets, one block a
-//! partition, in shared memory, and resolves equal keys, by the [`records`] of pairs; [`small`]
-//! does both for small inputs; [`settle`] ends a build: it settles what [`build`] left open and
-//! writes the header; [`reproduce`] places all pairs anew where the same bytes are wanted every
-//! time; [`find`] looks keys up, [`join`] does so in any order, [`export`] gives all pairs back;
-//! [`update`] changes a table that is there, in batches, and [`few`] does so where these are small.
-//! [`group`] makes groups of equal keys of the partitions, for multimaps, and [`of_groups`] a table
-//! of their keys. Nothing in between needs the host.
+//! A build runs these kernels in order:
+//! * [`partition`] brings the pairs of each partition together, in one pass or two.
+//! * [`build`] builds the buckets of each partition in shared memory, one block per partition, and
+//!   resolves duplicate keys. It works on [`records`] of pairs.
+//! * [`small`] does both for small inputs.
+//! * [`settle`] ends a build: it settles what [`build`] left open and writes the header.
+//! * [`reproduce`] places all pairs anew if the table must have the same bytes every time.
 //!
-//! What sets need too is in [`table`](crate::table).
+//! Other kernels use a built table:
+//! * [`find`] looks keys up, [`join`] does so with answers in any order, and [`export`] returns all
+//!   pairs.
+//! * [`update`] changes a table in batches; [`few`] does so for small batches.
+//! * [`group`] groups the pairs of each partition by key, for multimaps; [`of_groups`] builds a
+//!   table of the groups' keys.
+//!
+//! None of these steps needs the host. Code shared with sets is in [`table`](crate::table).
 pub mod build;
 pub mod export;
 pub mod few;
@@ -27,30 +32,30 @@ pub mod small;
 pub mod stamps;
 pub mod update;
 
-/// A filter behind the table of contested keys has 2^this bits: one that is cleared tells that
-/// there may be a key of such a hash.
+/// Base-2 logarithm of the bits in the filter of the table of contested keys. A cleared bit means
+/// that a contested key may have a hash that maps to it.
 pub const CONTESTED_FILTER: u32 = 17;
-/// Its words.
+/// Words of the filter.
 pub const FILTER_WORDS: u32 = 1 << (CONTESTED_FILTER - 6);
-/// Words of the table of contested keys, of 2^`bits` slots, and its filter. All are ones between
-/// builds.
+/// Words of a table of contested keys with 2^`bits` slots, filter included. All words are all ones
+/// between builds.
 pub const fn contested_words(bits: u32) -> usize {
     (1 << bits) + FILTER_WORDS as usize
 }
-/// The word of the filter, and the number of the bit in it, of a key with this hash.
+/// Returns the word of the filter, and the bit in that word, for a key with hash `h`.
 #[inline(always)]
 pub fn filter_bit(h: u32) -> (u32, u32) {
     let bit = h.wrapping_mul(0x9E37_79B1) >> (32 - CONTESTED_FILTER);
     (bit / 64, bit & 63)
 }
 
-/// Of equal keys, the one of the greatest rank stays: the last, or the first if `keep_first` is not
-/// 0. Never 0.
+/// Returns the rank of pair `i` of the input. The copy with the greatest rank stays: the last, or
+/// the first if `keep_first` is not 0. A rank is never 0.
 #[inline(always)]
 pub fn rank(i: u32, keep_first: u32) -> u32 {
     if keep_first != 0 { !i } else { i + 1 }
 }
-/// Where in the input the pair of a rank is.
+/// Returns the position in the input of the pair with this rank.
 #[inline(always)]
 pub fn ranked(rank: u32, keep_first: u32) -> u32 {
     if keep_first != 0 { !rank } else { rank.wrapping_sub(1) }

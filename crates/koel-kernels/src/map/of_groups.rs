@@ -1,23 +1,23 @@
-//! Groups as [`group`](super::group) leaves them, each partition's where its pairs begin, brought
-//! together; and the table of their keys, with their numbers as values.
+//! Compacts the groups of [`group`](super::group), which lie where the pairs of their partitions
+//! begin, and builds the table of their keys, with the numbers of the groups as values.
 //!
-//! The groups are in the order of the partitions that their pairs had. Each partition of the table
-//! consists of a whole number of those, because both go by the same hash: so a block brings the
-//! groups of a few partitions together, and builds from what it has just written. Nothing is parted
-//! again.
+//! The groups are in the order of the partitions of their pairs. Each partition of the table covers
+//! a whole number of those partitions, because both use the same hash. So a block compacts the
+//! groups of a few partitions and builds from what it has just written, without another partition
+//! pass.
 use super::build::{MAX_IN_LOOPS, THREADS, Target, build_in_loops, clear, in_shared, shared_bytes};
 use super::records::{Placed, Records, indexed};
 use crate::table::layout::{EMPTY, Layout, Narrow, Number, Shape, Wide};
 use crate::table::state;
 use koel_simt::{Buf, In, Thread, kernel, unroll};
 
-/// Keys of one partition, with their places as values. A record is a hash and such a place.
+/// Keys of one partition, with their positions as values. A record is a hash and a position.
 #[derive(Clone, Copy)]
 struct Numbered<L: Layout> {
     seed: u32,
-    /// Written by the block.
+    /// The keys, written by this block.
     keys: Buf<L::Key>,
-    /// The place of the first.
+    /// Position of the first key.
     first: u32,
 }
 impl<L: Layout<Value = u32>> Numbered<L> {
@@ -65,54 +65,55 @@ impl<L: Layout<Value = u32>> Records for Numbered<L> {
     }
 }
 
-/// Groups of pairs, in the order of partitions: a kernel's argument.
+/// The numbers of groups, pairs and partitions, as a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Ordered {
-    /// How many there are.
+    /// Number of groups.
     pub groups: u32,
-    /// How many pairs.
+    /// Number of pairs.
     pub pairs: u32,
-    /// How many partitions.
+    /// Number of partitions of the pairs.
     pub partitions: u32,
-    /// How many of them are one of the table.
+    /// Number of these partitions per partition of the table.
     pub each: u32,
-    /// The seed of the hash that tells both.
+    /// The seed of the hash that both are partitioned by.
     pub seed: u32,
 }
 
-/// Keys and starts of groups, from where they are to where they stay: a kernel's argument.
+/// The keys and starts of groups, from their partitions to their final place, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Bringing<K: Number> {
-    /// How many there are.
+    /// Numbers of groups, pairs and partitions.
     pub ordered: Ordered,
-    /// The key of each.
+    /// The key of each group.
     pub keys: In<K>,
-    /// Where its values begin.
+    /// Where the values of each group begin.
     pub starts: In<u32>,
     /// Where the groups of each partition are.
     pub offsets: In<u32>,
-    /// Where they go.
+    /// Where the groups of each partition go.
     pub firsts: In<u32>,
-    /// The keys, brought together.
+    /// The compacted keys.
     pub keys_kept: Buf<K>,
-    /// The starts, brought together; behind the last, the number of values.
+    /// The compacted starts; after the last, the number of values.
     pub starts_kept: Buf<u32>,
 }
 impl<K: Number> Bringing<K> {
-    /// Where the groups of partition `p` begin, and of all behind the last end.
+    /// Returns where the groups of partition `p` begin, or for the number of partitions, where all
+    /// end.
     #[inline(always)]
     fn first(self, p: u32) -> u32 {
         if p < self.ordered.partitions { self.firsts.get(p) } else { self.ordered.groups }
     }
-    /// Brings the groups of partition `p`, by `lanes` threads, of which this is number `lane`.
+    /// Compacts the groups of partition `p` with `lanes` threads, of which this is number `lane`.
     #[inline(always)]
     fn bring(self, p: u32, lane: u32, lanes: u32) {
         let (from, to, end) = (self.offsets.get(p), self.first(p), self.first(p + 1));
         let mut i = lane;
         while i < end - to {
-            // Behind the last one, the last one again.
+            // Past the last group, loads the last one again.
             let at = |l: usize| (i + l as u32 * lanes).min(end - to - 1);
             let (mut keys, mut starts) = ([K::default(); 4], [0; 4]);
             unroll::<4>(|l| {
@@ -127,15 +128,15 @@ impl<K: Number> Bringing<K> {
             i += 4 * lanes;
         }
     }
-    /// Where the values of the last group end, by one thread of all.
+    /// Writes where the values of the last group end. One thread of the grid calls it.
     #[inline(always)]
     fn end(self) {
         self.starts_kept.store(self.ordered.groups, self.ordered.pairs);
     }
 }
 
-/// Brings the groups of `ordered.each` partitions together, and builds partition `t.block()` of the
-/// table of their keys. No key is ambiguous.
+/// Compacts the groups of `ordered.each` partitions, and builds partition `t.block()` of the table
+/// of their keys. No key is ambiguous.
 #[kernel(
     image = GROUPS, threads = 256, min_blocks = 4,
     shared = shared_bytes(shape.buckets, to.source.list),
@@ -150,7 +151,7 @@ pub fn map_of_groups<L: Layout<Value = u32>>(
     let Ordered { each, seed, .. } = groups.ordered;
     let p = t.block() * each;
     let (first, end) = (groups.first(p), groups.first(p + each));
-    // Of few partitions each is brought by several warps.
+    // If there are few partitions, several warps share each.
     let sharing = (THREADS / 32) >> each.trailing_zeros().min((THREADS / 32).ilog2());
     let mut q = t.warp_id() >> sharing.trailing_zeros();
     while q < each {
@@ -161,7 +162,7 @@ pub fn map_of_groups<L: Layout<Value = u32>>(
         groups.end();
     }
     if end - first > MAX_IN_LOOPS {
-        // All of the block leave.
+        // All threads of the block return.
         if t.id() == 0 {
             to.build_state.fetch_add(state::FAILED, 1);
         }
@@ -174,7 +175,7 @@ pub fn map_of_groups<L: Layout<Value = u32>>(
     build_in_loops::<_, false>(t, part, lists, to, end - first, true)
 }
 
-/// Brings groups together. A warp for each partition.
+/// Compacts groups, with one warp per partition.
 #[kernel(image = GROUPS, threads = 256, for K in [u32, u64])]
 pub fn map_bring_groups<K: Number>(t: Thread, groups: Bringing<K>) {
     let p = t.global_id() / 32;

@@ -1,25 +1,26 @@
-//! The pairs of each partition brought together: one pass into the partitions, or a pass into
-//! groups of partitions and one inside the groups.
+//! Partition passes: they bring the pairs of each partition together, in one pass, or in a first
+//! pass to bins of several partitions and a second within each of these bins.
 //!
 //! A block sorts a tile of pairs by bin in shared memory, reserves room in each bin with one global
-//! add, and writes each bin's run coalesced: a pair is read and written once in each pass. Only the
-//! first pass hashes. Bins have room for what a good hash function gives them and some deviations
-//! more; a run that does not fit goes to an overflow area, which is normally empty.
+//! atomic add, and writes each bin's run coalesced. Each pass reads and writes a pair once. Only
+//! the first pass hashes. Bins have room for what a good hash function sends them plus a few
+//! standard deviations. A run that does not fit goes to an overflow area, which is normally empty.
 //!
 //! # Stamps
-//! Bins do not keep the order of the input, but of equal keys the last (or first) one must stay.
-//! Before two passes, the number of groups is a power of two, so a pair's group tells the high bits
-//! of its hash; in their place the first pass puts a *stamp*: which stretch of the input the pair
-//! came from. So equal keys from different stretches are told apart at no cost in memory. What has
-//! no stamp, and equal keys of one stretch, [`settle`](super::settle) looks up in the input.
+//! Bins do not keep the order of the input, but the last (or first) copy of a key must stay. With
+//! two passes, the number of first-pass bins is a power of two, so a pair's first-pass bin implies
+//! the high bits of its hash. The first pass replaces these bits by a *stamp*: the stretch of the
+//! input that the pair came from. Stamps therefore rank copies from different stretches at no cost
+//! in memory. For pairs without a stamp, and copies from one stretch, [`settle`](super::settle)
+//! searches the input.
 //!
 //! # Frequent keys
-//! A key that many pairs have would fill its bin alone. Where a tile has more pairs for a bin than
-//! distinct keys would give it, copies are dropped in shared memory before the bin is written to:
-//! of a key at most one pair a tile goes on. The pass over the input takes the last (or first) of
-//! them, the pass inside the groups those of the greatest stamp. If the tiles of the first pass are
-//! crowded now and then, those that come later drop all copies: many keys may be too frequent for
-//! their bins, and none of them frequent enough to be seen in one tile.
+//! The pairs of a frequent key would fill its bin. If a tile has more pairs for a bin than distinct
+//! keys would send, copies are dropped in shared memory before the bin is written: each key keeps
+//! one pair per tile. The pass over the input keeps the last (or first) copy, the second pass the
+//! copies with the greatest stamp. If tiles of the first pass are crowded now and then, later tiles
+//! drop all copies: many keys may be too frequent for their bins although none is frequent enough
+//! to be noticed within one tile.
 use super::rank;
 use super::stamps::{Stamps, hash_in, with_hash};
 use crate::hash::mulhi;
@@ -30,59 +31,60 @@ use crate::table::{stash, state};
 use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, block, kernel, unroll};
 
-/// The pairs that a table is built of: a kernel's argument.
+/// The pairs that a table is built from, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Input<L: Layout> {
-    /// `n` of them.
+    /// The `n` keys.
     pub keys: In<L::Key>,
-    /// `n` of them.
+    /// The `n` values.
     pub values: In<L::Value>,
-    /// How many pairs there are.
+    /// Number of pairs.
     pub n: u32,
-    /// Keys are mixed with it.
+    /// Hash seed.
     pub seed: u32,
-    /// Not 0: keys and values begin on multiples of 16 bytes.
+    /// Whether keys and values are aligned to 16 bytes (not 0).
     pub aligned: u32,
 }
 
-/// A block's work: threads, pairs of a thread, most bins.
+/// The work of a block: threads, pairs per thread, maximum number of bins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tile {
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Narrow pairs of a thread: a multiple of 4. About half as many wide ones.
+    /// Narrow pairs per thread, a multiple of 4. A thread has about half as many wide pairs.
     pub items: u32,
-    /// Bins, at most.
+    /// Maximum number of bins.
     pub bins: u32,
 }
 impl Tile {
-    /// Pairs of a thread.
+    /// Returns the pairs per thread.
     pub const fn items<L: Layout>(self) -> u32 {
         if L::SLOT_WORDS == 1 { self.items } else { self.items / 8 * 4 }
     }
-    /// Pairs of a block.
+    /// Returns the pairs per block.
     pub const fn pairs<L: Layout>(self) -> u32 {
         self.threads * self.items::<L>()
     }
-    /// Bytes of shared memory.
+    /// Returns the bytes of shared memory per block.
     pub const fn shared(self) -> u32 {
         self.threads * self.items * 8 + self.bins * 8 + 32 * 4
     }
 }
 /// For up to 256 bins.
 pub const NARROW: Tile = Tile { threads: 384, items: 20, bins: 256 };
-/// For up to 1024 bins within the 64 KB of shared memory of compute capability 7.5.
+/// For up to 1024 bins in the 64 KB of shared memory of compute capability 7.5.
 pub const SMALL: Tile = Tile { threads: 512, items: 12, bins: 1024 };
-/// For up to 1280 bins where there is more.
+/// For up to 1280 bins where there is more shared memory.
 pub const WIDE: Tile = Tile { threads: 1024, items: 16, bins: 1280 };
 
-/// Which pairs of a tile stay, of those with a bit in `live`: of equal keys only those of the
-/// greatest rank, and all of a few keys that find no slot in a table. Counts the others as dropped.
-/// `key` of a pair, not all ones; `rank` of pair `j` of the thread. Uses the memory of the tile.
+/// Returns the pairs of a tile that stay, of those with a bit in `live`: of each key, the copies
+/// with the greatest rank, and all copies of the few keys that find no slot in the table. Adds the
+/// number of dropped pairs to the build state. `key` returns the key of a pair, which is never all
+/// ones; `rank` that of pair `j` of the thread. Reuses the shared memory of the tile.
 ///
-/// All threads of the block call it. It is for tiles that are not normal: what it needs is in local
-/// memory, not in registers that everything else would miss.
+/// All threads of the block must call it. It serves rare tiles: its state is in local memory, so
+/// that the common path keeps its registers.
 #[inline(always)]
 fn without_copies<L: Layout, const THREADS: usize, const ITEMS: usize>(
     t: Thread,
@@ -92,7 +94,7 @@ fn without_copies<L: Layout, const THREADS: usize, const ITEMS: usize>(
     rank: impl Fn(u32, L::Pair) -> u32,
     build_state: Buf<u32>,
 ) -> u32 {
-    // A pair has at least the bytes of its key and four more.
+    // A pair takes at least four bytes more than its key.
     let count = (THREADS * ITEMS) as u32;
     let mut shared = t.shared();
     let (keys, ranks) = (shared.array::<L::Mixed>(count), shared.array::<u32>(count));
@@ -112,7 +114,7 @@ fn without_copies<L: Layout, const THREADS: usize, const ITEMS: usize>(
         rest &= rest - 1;
         let (key, rank) = (key(pair(j)), rank(j, pair(j)) + 1);
         let spread = stash::spread::<L>(key);
-        // Steps have no divisor that the number of slots has.
+        // The step and the number of slots have no common divisor.
         let (mut at, step, mut tries) = (mulhi(spread, count), (spread & 31) * 30 + 7, 0);
         while tries < TRIES {
             let there = keys.cas(at, none, key);
@@ -147,11 +149,11 @@ fn without_copies<L: Layout, const THREADS: usize, const ITEMS: usize>(
     }
     stay
 }
-/// Slots that a key tries.
+/// Maximum number of slots that a key tries.
 const TRIES: u32 = 8;
 const NO_SLOT: u32 = u32::MAX;
 
-/// Writes a pair to a place of an array, with what `head` makes of its head.
+/// Returns a function that writes a pair to a place of an array, with its head changed by `head`.
 #[inline(always)]
 fn put<L: Layout>(out: Buf<u64>, head: impl Fn(u64) -> u64) -> impl Fn(u32, L::Pair) {
     let out = L::pairs_mut(out);
@@ -159,7 +161,7 @@ fn put<L: Layout>(out: Buf<u64>, head: impl Fn(u64) -> u64) -> impl Fn(u32, L::P
 }
 
 impl<L: Layout> Input<L> {
-    /// A block's pairs, with mixed keys, and a bit for each that is there.
+    /// Loads the block's pairs with mixed keys, and a bit for each pair that exists.
     #[inline(always)]
     fn tile<const THREADS: usize, const ITEMS: usize>(self, t: Thread) -> ([L::Pair; ITEMS], u32) {
         let Input { seed, n, aligned, keys, values } = self;
@@ -167,7 +169,7 @@ impl<L: Layout> Input<L> {
         load_tile::<_, _, _, THREADS, ITEMS>(t, n, aligned, keys, values, L::EMPTY_PAIR, pair)
     }
 }
-/// Crowded bins of the pass over the input.
+/// Handling of crowded bins in the pass over the input.
 #[derive(Clone, Copy)]
 struct InputCrowd<L: Layout, const THREADS: usize> {
     limit: u32,
@@ -189,7 +191,7 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
     }
     #[inline(always)]
     fn seen(self, pairs: u32) {
-        // A key with more copies than that is seen in every tile.
+        // Every tile notices a key with more copies than that.
         if pairs < 2 * self.limit {
             self.build_state.fetch_add(state::CROWDED, 1);
         }
@@ -237,7 +239,7 @@ fn from_input<
     held &= live;
     live &= !held;
     if held != 0 {
-        // In the order of the input a thread's pairs are in that of their numbers.
+        // The pairs of a thread are numbered in input order.
         let j =
             if stamps.keep_first != 0 { held.trailing_zeros() } else { 31 - held.leading_zeros() };
         let i = t.block() * (THREADS * ITEMS) as u32 + tile_index::<THREADS>(t, j);
@@ -268,7 +270,7 @@ fn from_input<
     )
 }
 
-/// The input into at most 256 bins: groups of partitions, or partitions. Empties the stash.
+/// Scatters the input to at most 256 bins, each of one or several partitions. Clears the stash.
 #[kernel(
     threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays,
     ITEMS = NARROW.items::<L>() as usize, for L in [
@@ -286,7 +288,7 @@ pub fn map_from_input_narrow<L: Layout, const ITEMS: usize>(
     const { assert!(NARROW.threads == 384 && NARROW.bins == 256) };
     from_input::<L, 384, ITEMS, 256, 1>(t, input, stamps, out, stash)
 }
-/// The same with [`SMALL`].
+/// Does the same with tiles of [`SMALL`].
 #[kernel(
     threads = 512, shared = SMALL.shared(), starts_early, local_arrays,
     ITEMS = SMALL.items::<L>() as usize, for L in [
@@ -304,7 +306,7 @@ pub fn map_from_input_small<L: Layout, const ITEMS: usize>(
     const { assert!(SMALL.threads == 512 && SMALL.bins == 1024) };
     from_input::<L, 512, ITEMS, 1024, 2>(t, input, stamps, out, stash)
 }
-/// The same with [`WIDE`].
+/// Does the same with tiles of [`WIDE`].
 #[kernel(
     threads = 1024, shared = WIDE.shared(), starts_early, local_arrays,
     ITEMS = WIDE.items::<L>() as usize, for L in [
@@ -323,13 +325,13 @@ pub fn map_from_input_wide<L: Layout, const ITEMS: usize>(
     from_input::<L, 1024, ITEMS, 1280, 2>(t, input, stamps, out, stash)
 }
 
-/// The number of pair `j` of thread `id`, where threads take two pairs at a time, side by side.
+/// Returns the number of pair `j` of thread `id`, where threads take two adjacent pairs at a time.
 #[inline(always)]
 pub fn paired<const THREADS: usize>(id: u32, j: u32) -> u32 {
     (j / 2 * THREADS as u32 + id) * 2 + j % 2
 }
 
-/// Of `count` pairs from place `from` on, which is even, those of thread `id`.
+/// Loads the pairs of thread `id`, of `count` pairs that start at place `from`, which is even.
 #[inline(always)]
 fn tile_of_group<L: Layout, const THREADS: usize, const ITEMS: usize>(
     id: u32,
@@ -359,7 +361,7 @@ fn tile_of_group<L: Layout, const THREADS: usize, const ITEMS: usize>(
     }
     (pairs, live)
 }
-/// Crowded bins of the pass inside the groups.
+/// Handling of crowded bins in the second pass.
 #[derive(Clone, Copy)]
 struct GroupCrowd<L: Layout, const THREADS: usize> {
     limit: u32,
@@ -389,7 +391,7 @@ impl<L: Layout, const THREADS: usize, const ITEMS: usize> Crowd<L::Pair, ITEMS>
         let GroupCrowd { stamps, top, input, from, count, build_state, .. } = self;
         let stamped = |pair| hash_in::<L>(L::head(pair));
         let key = |pair| L::key_in(with_hash::<L>(L::head(pair), stamps.hash(stamped(pair), top)));
-        // Copies of one stretch all stay: nothing here tells which of them is the last.
+        // All copies from one stretch stay: nothing here ranks them.
         let rank = |_, pair| stamps.of(stamped(pair));
         let stay = without_copies::<L, THREADS, ITEMS>(t, pairs, crowded, key, rank, build_state);
         (
@@ -416,7 +418,7 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     let group = t.block().checked_div(tiles).unwrap_or(0);
     let first = (t.block() - group * tiles) * pairs_of_tile;
     let all = group_cursors.get(group).min(group_valid.get(group)).min(groups.room);
-    // Every thread of the block leaves, or none.
+    // All threads of the block return, or none.
     if all <= first {
         return;
     }
@@ -453,7 +455,7 @@ fn from_groups<L: Layout, const THREADS: usize, const ITEMS: usize>(
     )
 }
 
-/// The groups of the first pass into their partitions, each block a tile of one group.
+/// Scatters the first-pass bins to their partitions; each block takes a tile of one bin.
 #[kernel(
     threads = 384, min_blocks = 2, shared = NARROW.shared(), starts_early, local_arrays,
     ITEMS = NARROW.items::<L>() as usize,

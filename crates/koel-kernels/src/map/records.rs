@@ -1,12 +1,11 @@
-//! What stands for a pair while its partition is built: a *record* of 64 bits, whatever the pair's
-//! types.
+//! Records: 64 bits that stand for a pair of any types while its partition is built.
 //!
-//! * [`Stamped`]: after the partition passes. Narrow pairs are their own records. The record of a
-//!   wide pair is the hash of its key, but for bits that all keys of the partition share, and where
-//!   the pair is among those of the partition; the pair itself is fetched when its bucket is
-//!   written out, from the cache.
-//! * [`Indexed`]: of small inputs. The hash of the key, and where the pair is in the input, which
-//!   the cache holds. So it is always known which of two equal keys stays.
+//! * [`Stamped`]: for builds after the partition passes. A narrow pair is its own record. The
+//!   record of a wide pair holds the hash of its key, without the bits that all keys of the
+//!   partition share, and the number of the pair in the partition. The pair itself is fetched from
+//!   the cache when its bucket is written.
+//! * [`Indexed`]: for small inputs. It holds the hash of the key and the position of the pair in
+//!   the input, which is in the cache. The position always decides which of two equal keys stays.
 use super::rank;
 use super::stamps::{Stamps, hash_in, with_hash};
 use crate::table::bins::MAX_OVERFLOW;
@@ -18,85 +17,87 @@ use koel_simt::{In, U64x2};
 /// The pairs that records stand for.
 pub type PairOf<R> = <<R as Placed>::Layout as Layout>::Pair;
 
-/// Records that find their places in the buckets of a partition.
+/// Records that are placed in the buckets of a partition.
 pub trait Placed: Copy {
-    /// How the pairs are stored.
+    /// The layout of the pairs.
     type Layout: Layout;
-    /// Whether no two records have the same stamp, and none an unknown one.
+    /// Whether all stamps are known and distinct.
     const EXACT: bool;
-    /// Whether buckets that change are marked.
+    /// Whether changed buckets are marked.
     const MARKS_CHANGES: bool = false;
-    /// The hash of a record's key, of this partition.
+    /// Returns the hash of a record's key, which belongs to this partition.
     fn hash(self, record: u64) -> u32;
-    /// Bits of a record that are different only if the keys are.
+    /// Returns bits of a record that differ only if the keys differ.
     #[inline(always)]
     fn tag(self, record: u64) -> u32 {
         self.hash(record)
     }
-    /// Of equal keys the one with the greatest stamp stays; where no two are equal, nobody asks.
+    /// Returns the stamp of a record. The copy with the greatest stamp stays. Not called where all
+    /// keys are distinct.
     #[inline(always)]
     fn stamp(self, _record: u64) -> u32 {
         0
     }
-    /// The stamp that tells nothing.
+    /// Returns the stamp that means "unknown".
     #[inline(always)]
     fn unknown(self) -> u32 {
         0
     }
-    /// The pair of a record.
+    /// Returns the pair of a record.
     fn pair(self, record: u64) -> PairOf<Self>;
-    /// Whether two records of equal tags have equal keys.
+    /// Returns whether two records with equal tags have equal keys.
     fn same_key(self, a: u64, b: u64) -> bool;
 }
-/// The records of a partition that is built: how to read them.
+/// The records of a partition's bin and of the overflow areas.
 pub trait Records: Placed {
-    /// The record of pair `number` of the partition's bin.
+    /// Returns the record of pair `number` of the partition's bin.
     fn record(self, number: u32) -> u64;
-    /// The record of pair `place` of those behind the bins, and the hash of its key, which may
+    /// Returns the record of pair `place` of the overflow areas, and the hash of its key, which may
     /// belong to another partition.
     fn behind(self, place: u32) -> (u64, u32);
-    /// [`Stamps::from`].
+    /// Returns the word of [`Stamps::from`].
     fn search_from(self, stamp: u32) -> u32;
 }
 
-/// A layout whose pairs have records with stamps.
+/// A layout whose pairs have stamped records.
 pub trait Recorded: Layout {
-    /// The record of a pair with this head as it came: stamped, or from behind the bins with its
-    /// true hash.
+    /// Returns the record of a pair with this head: stamped if it is from a bin, with its true hash
+    /// if it is from an overflow area.
     fn record(head: u64, number: u32, from: Stamped<Self>) -> u64;
-    /// The heads of pairs `2 i` and `2 i + 1` of an array.
+    /// Returns the heads of pairs `2 i` and `2 i + 1` of an array.
     fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2];
-    /// The hash of a record's key.
+    /// Returns the hash of a record's key.
     fn hash_of(record: u64, from: Stamped<Self>) -> u32;
-    /// The tag of a record.
+    /// Returns the tag of a record.
     fn tag_of(record: u64, from: Stamped<Self>) -> u32;
-    /// The stamp of a record.
+    /// Returns the stamp of a record.
     fn stamp_of(record: u64, from: Stamped<Self>) -> u32;
-    /// The pair of a record.
+    /// Returns the pair of a record.
     fn pair_of(record: u64, from: Stamped<Self>) -> Self::Pair;
-    /// Whether two records of equal tags have equal keys.
+    /// Returns whether two records with equal tags have equal keys.
     fn same_key(a: u64, b: u64, from: Stamped<Self>) -> bool;
 }
-/// Pairs of a partition as the partition passes leave them.
+/// The pairs of a partition as the partition passes leave them.
 #[derive(Clone, Copy)]
 pub struct Stamped<L> {
     /// How hashes are stamped.
     pub stamps: Stamps,
-    /// The high bits of all hashes.
+    /// The high bits that all hashes share.
     pub top: u32,
     /// The bins.
     pub bins: In<u64>,
-    /// The first place of the partition's bin.
+    /// First place of the partition's bin.
     pub bin: u32,
-    /// Places of a bin: pairs from this number on are behind the bins.
+    /// Places per bin. Pairs with this number or a greater one are in the overflow areas.
     pub room: u32,
-    /// What is behind the bins.
+    /// The overflow areas.
     pub overflow: In<u64>,
-    /// How pairs are stored.
+    /// The layout of the pairs.
     pub layout: PhantomData<L>,
 }
 impl<L: Layout> Stamped<L> {
-    /// Pair `number` of the partition, with its true hash; not to be read again soon.
+    /// Returns pair `number` of the partition, with its true hash. The pair will not be read again
+    /// soon.
     #[inline(always)]
     fn numbered(self, number: u32) -> L::Pair {
         if number < self.room {
@@ -189,7 +190,7 @@ impl Recorded for Narrow {
         true
     }
 }
-/// Bits of a wide record for the number of the pair.
+/// Bits for the pair's number in a wide record.
 const NUMBER: u32 = 22;
 const _: () = assert!(
     super::build::MAX_PAIRS + 2 * MAX_OVERFLOW <= 1 << NUMBER && MAX_STAMPS <= 1 << (32 - NUMBER)
@@ -199,15 +200,14 @@ impl Recorded for Wide<u64, u64> {
     fn record(head: u64, number: u32, from: Stamped<Self>) -> u64 {
         let (stamps, stored) = (from.stamps, hash_in::<Self>(head));
         let stamp = if number < from.room { stamps.of(stored) } else { stamps.unknown() };
-        // In place of the bits of the hash that all keys of the partition share some of the other
-        // half of the mixed key: the pairs of a bucket have little else to differ in, where
-        // there are many partitions.
+        // Replaces the hash bits that all keys of the partition share with bits of the other half
+        // of the mixed key: with many partitions, the pairs of a bucket differ in little else.
         let tag = stamps.hash(stored, head as u32 & stamps.mask);
         ((stamp << NUMBER | number) as u64) << 32 | tag as u64
     }
     #[inline(always)]
     fn two_heads(pairs: In<u64>, i: u32) -> [u64; 2] {
-        // The values are fetched when the bucket is written.
+        // Values are fetched when the bucket is written.
         [pairs.get(4 * i), pairs.get(4 * i + 2)]
     }
     #[inline(always)]
@@ -232,26 +232,26 @@ impl Recorded for Wide<u64, u64> {
     }
 }
 
-/// Records that tell where pairs are in the input.
+/// Records that hold the position of a pair in the input.
 #[derive(Clone, Copy)]
 pub struct Indexed<L: Layout> {
-    /// Keys are mixed with it.
+    /// Hash seed.
     pub seed: u32,
-    /// Not 0: of equal keys the first stays.
+    /// Whether the first of equal keys stays (not 0).
     pub keep_first: u32,
-    /// The input.
+    /// The keys of the input.
     pub keys: In<L::Key>,
-    /// The input.
+    /// The values of the input.
     pub values: In<L::Value>,
     /// The bins.
     pub bins: In<u64>,
-    /// The first place of the partition's bin.
+    /// First place of the partition's bin.
     pub bin: u32,
-    /// What is behind the bins.
+    /// The overflow area.
     pub overflow: In<u64>,
 }
-/// The record of pair `i` of the input, whose key has this hash. Never [`EMPTY`]: there are fewer
-/// pairs.
+/// Returns the record of pair `i` of the input, whose key has hash `h`. Never [`EMPTY`]: an input
+/// has fewer pairs than that.
 #[inline(always)]
 pub fn indexed(h: u32, i: u32) -> u64 {
     (i as u64) << 32 | h as u64
@@ -276,7 +276,7 @@ impl<L: Layout> Placed for Indexed<L> {
     }
     #[inline(always)]
     fn unknown(self) -> u32 {
-        // No pair has this rank.
+        // No pair has rank 0.
         0
     }
     #[inline(always)]

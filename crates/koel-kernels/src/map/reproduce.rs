@@ -1,58 +1,59 @@
-//! A table whose bytes follow from its pairs, its shape and its seed alone: the pairs of each
-//! partition are placed anew, by a rule that has one result.
+//! Reproducible tables: places the pairs of each partition anew, by a rule with a unique result, so
+//! that the table's bytes depend only on its pairs, its shape and its seed.
 //!
-//! [`build`](super::build) places pairs as they come and evicts by races. The answers are always
-//! the same; which key lies in which slot is not. Where that is asked for, this pass follows
-//! [`settle`](super::settle). It takes the pairs of a partition out of its buckets and the stash,
-//! wherever they are, and forgets where that was.
+//! [`build`](super::build) places pairs as they come and evicts by races. Its answers are always
+//! the same; which key lies in which slot is not. If identical bytes are required, this pass
+//! follows [`settle`](super::settle). It takes the pairs of a partition from its buckets and the
+//! stash, and ignores where they were.
 //!
 //! # The rule
-//! Every pair *proposes* to its first bucket at level 0. Who is refused proposes to the second at
-//! level 1, then to the first again at level 2, and so on. Of all the proposals that a bucket ever
-//! gets it accepts the four greatest, which of two levels is the higher, and at the same level that
-//! of the greater mixed key. Who is refused at level [`LAST_LEVEL`] goes to the stash.
+//! Every pair *proposes* to its first bucket at level 0. A refused pair proposes to its second
+//! bucket at level 1, then to its first again at level 2, and so on. Of all the proposals that a
+//! bucket ever gets, it accepts the four greatest. Proposals compare by level, then by mixed key. A
+//! pair that is refused at level [`LAST_LEVEL`] goes to the stash.
 //!
-//! # Why it has one result
-//! "Is made" and "is refused" are the least sets of proposals for which this holds: every proposal
-//! at level 0 is made; one that is made is refused if four greater ones to its bucket are made; who
-//! is refused makes the proposal of the next level. More proposals never make fewer refusals, so
-//! there are such sets, and no order is in their definition. This is deferred acceptance, as
-//! between students and colleges; higher levels are what lets a chain of evictions end.
+//! # Why the result is unique
+//! The made and the refused proposals are the least sets for which the following holds: every
+//! proposal at level 0 is made; a proposal that is made is refused if four greater ones to its
+//! bucket are made; a pair that is refused makes the proposal of the next level. More proposals
+//! never cause fewer refusals, so these sets exist, and their definition involves no order. This is
+//! deferred acceptance, as between students and colleges; the higher levels let a chain of
+//! evictions end.
 //!
-//! A run may take any order, with any number of threads, on words of which it sees old states:
-//! * Each bucket has four words, which only ever grow: a proposal is put in the place of the least
-//!   of four that were read, by compare-and-swap, if it is greater than that. A proposal is put in
-//!   at most once.
-//! * So no refusal is wrong. One that is less than all four words that it read is refused by these
-//!   four, or greater ones in their places: distinct proposals that are made. One that is replaced
-//!   was the least of four, and the one in its place is greater.
-//! * And none is missing at the end. Who is refused goes on at once, so every proposal that is made
-//!   is in a word or was refused; of those to one bucket the four that are left in words are
-//!   greater than those refused.
-//! * It ends: there are finitely many proposals, and each is put in a word once and refused once.
+//! A run may process proposals in any order, with any number of threads, on words of which it sees
+//! old states:
+//! * Each bucket has four words, which only ever grow: a proposal replaces the least of the four
+//!   that were read, by compare-and-swap, if it is greater. Each proposal is stored at most once.
+//! * No refusal is wrong. A proposal that is less than all four words it read is refused by these
+//!   four, or by greater ones in their places: distinct proposals that are made. A proposal that is
+//!   replaced was the least of four, and its replacement is greater.
+//! * No refusal is missing at the end. A refused pair goes on at once, so every proposal that is
+//!   made is in a word or was refused. Of the proposals to one bucket, the four left in its words
+//!   are greater than those refused.
+//! * The run ends: there are finitely many proposals, and each is stored once and refused once.
 //!
-//! # What follows
-//! A bucket that refused once is full forever. So a pair in its second bucket has a full first one,
-//! one in the stash two full ones: lookups end where they may, [fillers](Shape::filler) are not
-//! needed, and class bits follow from the placement: a bit is set if and only if a key of its class
-//! that has this first bucket lies elsewhere.
+//! # Consequences
+//! A bucket that refused once stays full. So a pair in its second bucket has a full first bucket,
+//! and a pair in the stash has two full buckets: lookups end where they may,
+//! [fillers](Shape::filler) are not needed, and class bits follow from the placement. A bit is set
+//! if and only if a key of its class with this first bucket lies elsewhere.
 //!
-//! Within 16 levels everything finds its place that can: of 20,000 random partitions of 10 to 4000
-//! pairs, at loads of 0.5 to 1.02, in sum as many pairs were left over as by maximum matchings,
-//! even within 8. (Keys can be chosen for which it takes as many levels as there are buckets.) At
-//! load 0.8 there are 1.24 proposals a pair and none above level 2, at 0.95 there are 1.7 and
-//! none above 3; only in a partition of which something is left over pairs propose 14 times.
+//! 16 levels suffice to place all pairs that can be placed: over 20,000 random partitions of 10 to
+//! 4000 pairs, at loads of 0.5 to 1.02, the total of pairs left over equalled that of maximum
+//! matchings, even within 8 levels. (Crafted keys can need as many levels as there are buckets.) At
+//! load 0.8 there are 1.24 proposals per pair and none above level 2; at 0.95 there are 1.7 and
+//! none above level 3. Only in a partition with pairs left over do pairs propose 14 times.
 //!
-//! # Wide keys of one hash
-//! A word holds the hash and not the key. Where two have one hash the keys are read from the table,
-//! which is rewritten last.
+//! # Wide keys with equal hashes
+//! A word holds the hash of a key, not the key. If two hashes are equal, the keys are read from the
+//! table, which is rewritten last.
 //!
 //! # The stash
-//! Normally it is empty, and nothing of this happens. Else [`map_unstash()`] has emptied it before,
-//! and left its pairs linked by partition; what is homeless now is put back. If more pairs are
-//! homeless than before, a partition first reserves slots of the stash for them. If there are not
-//! enough it stays as it was built: nothing is lost, but its bytes depend on the run. That cannot
-//! be where the stash has room for the pairs in it before and after together.
+//! Normally the stash is empty, and this section does not apply. Otherwise [`map_unstash()`] has
+//! emptied it and linked its pairs by partition; pairs that are homeless now are put back. If more
+//! pairs are homeless than before, a partition first reserves stash slots for them. If there are
+//! not enough, the partition stays as it was built: nothing is lost, but its bytes depend on the
+//! run. This cannot happen if the stash has room for the stashed pairs before and after together.
 use super::build::write_bucket;
 use crate::table::layout::{
     BUCKET, EMPTY, Layout, Narrow, Shape, TableMut, Wide, class, with_class_bits,
@@ -61,38 +62,39 @@ use crate::table::update::NONE;
 use crate::table::{header, stash};
 use koel_simt::{Buf, In, Shared, Thread, U64x2, kernel, unroll};
 
-/// Threads of a block.
+/// Threads per block.
 pub const THREADS: u32 = 512;
-/// Buckets of a thread at most.
+/// Maximum number of buckets per thread.
 const ROUNDS: usize = 4;
-/// Buckets of a partition at most.
+/// Maximum number of buckets per partition.
 pub const MAX_BUCKETS: u32 = THREADS * ROUNDS as u32;
-/// Pairs of a partition in the stash at most: more slots no stash of a kernel has.
+/// Maximum number of pairs of a partition in the stash, which is that of slots in any stash.
 pub const MAX_STASHED: u32 = 1 << stash::MAX_BITS;
-/// Who is refused at this level is homeless.
+/// A pair that is refused at this level is homeless.
 pub const LAST_LEVEL: u64 = 15;
 
-// A proposal's word: bit 63 is set, then level, hash, and the number of the pair in its partition.
+// A proposal's word: bit 63 is set; below it are the level, the hash, and the number of the pair in
+// its partition.
 const NUMBER_BITS: u32 = 27;
 const LEVEL: u32 = NUMBER_BITS + 32;
 const MADE: u64 = 1 << 63;
 const _: () =
     assert!(LAST_LEVEL << LEVEL < MADE && MAX_BUCKETS * 4 + MAX_STASHED <= 1 << NUMBER_BITS);
-/// The word of a place that nobody has proposed to: less than every proposal.
+/// The word of a place without a proposal, which is less than every proposal.
 pub const NOBODY: u64 = 0;
 
-/// The first proposal of pair `number`, below 2^27, with this hash.
+/// Returns the first proposal of pair `number`, which is below 2^27, with hash `h`.
 #[inline(always)]
 pub fn first_proposal(h: u32, number: u32) -> u64 {
     MADE | (h as u64) << NUMBER_BITS | number as u64
 }
-/// The number of the pair that proposes.
+/// Returns the number of the pair that proposes.
 #[inline(always)]
 pub fn number(proposal: u64) -> u32 {
     proposal as u32 & ((1 << NUMBER_BITS) - 1)
 }
-/// If a pair that lies in this bucket, counted inside the partition, overflowed: its first bucket,
-/// and the class bit to set there.
+/// Returns the first bucket of a pair that overflowed to `bucket`, and the class bit to set there,
+/// or `None` if the pair is in its first bucket. Buckets are numbered within the partition.
 #[inline(always)]
 pub fn overflowed(shape: Shape, proposal: u64, bucket: u32) -> Option<(u32, u32)> {
     let h = hash(proposal);
@@ -103,8 +105,8 @@ pub fn overflowed(shape: Shape, proposal: u64, bucket: u32) -> Option<(u32, u32)
 fn hash(proposal: u64) -> u32 {
     (proposal >> NUMBER_BITS) as u32
 }
-/// Whether `a` is less than `b`: of one level and hash, the lesser key is. Equal keys, which only a
-/// broken promise brings here, are told apart by their numbers.
+/// Returns whether `a` is less than `b`. At equal levels and hashes, the keys decide. Equal keys,
+/// which occur only if the caller breaks its promise of distinct keys, compare by their numbers.
 #[inline(always)]
 fn is_less<L: Layout>(a: u64, b: u64, head: &impl Fn(u32) -> u64) -> bool {
     if L::HASH_SHIFT > 0 && a != b && a >> NUMBER_BITS == b >> NUMBER_BITS {
@@ -116,9 +118,9 @@ fn is_less<L: Layout>(a: u64, b: u64, head: &impl Fn(u32) -> u64) -> bool {
 
 /// The words of a partition's buckets, four each, while pairs propose.
 pub trait Places {
-    /// The four words of a bucket.
+    /// Returns the four words of a bucket.
     fn four(&self, bucket: u32) -> [u64; BUCKET];
-    /// Writes `new` to word `at` if `old` is there. Tells what was there.
+    /// Replaces word `at` by `new` if it is `old`. Returns the previous word.
     fn replace(&self, at: u32, old: u64, new: u64) -> u64;
 }
 impl Places for Shared<u64> {
@@ -134,10 +136,10 @@ impl Places for Shared<u64> {
     }
 }
 
-/// Makes a proposal, and all that follow from it, of whomever. Tells the last proposal of a pair
-/// that is homeless now, if one is.
+/// Makes a proposal and all proposals, of any pair, that follow from it. Returns the last proposal
+/// of the pair that becomes homeless, if one does.
 ///
-/// `head`: that of a pair by its number.
+/// `head`: returns the head of a pair by its number.
 #[inline(always)]
 pub fn propose<L: Layout>(
     shape: Shape,
@@ -164,7 +166,7 @@ pub fn propose<L: Layout>(
             if now == least {
                 break least;
             }
-            // The others may be old: what is there now is greater.
+            // The others may be stale; the word seen now is greater than before.
             unroll::<BUCKET>(|s| {
                 if s as u32 == slot {
                     there[s] = now;
@@ -181,26 +183,25 @@ pub fn propose<L: Layout>(
     }
 }
 
-/// Bytes of shared memory for partitions of this many buckets: words, class bits of eight buckets
-/// in a word, and two counts.
+/// Returns the bytes of shared memory for partitions of `buckets` buckets: proposal words, class
+/// bits with eight buckets per word, and two counts.
 pub const fn shared_bytes(buckets: u32) -> u32 {
     buckets * 32 + buckets.div_ceil(8) * 4 + COUNTS * 4
 }
-/// Of a block: pairs that are homeless, and whether its partition stays as it was.
+/// Counts of a block: homeless pairs, and whether its partition stays as it was.
 const COUNTS: u32 = 2;
 const HOMELESS: u32 = 0;
 const STAYS: u32 = 1;
 
-/// The words that [`map_unstash()`] writes: a copy of a stash of 2^`bits` slots, and for each slot
-/// the next one of its list.
+/// Returns the words that [`map_unstash()`] writes: a copy of a stash of 2^`bits` slots, and for
+/// each slot the next one in its list.
 pub const fn unstashed_words<L: Layout>(bits: u32) -> usize {
     (L::SLOT_WORDS + 1) << bits
 }
 
-/// Empties a stash that holds something: its pairs are in `unstashed` then ([`unstashed_words`]),
-/// and
-/// `lists` has the slot of one of each partition, or all ones as before. A thread for each slot, or
-/// fewer.
+/// Empties a stash that is not empty. Moves its pairs to `unstashed` (see [`unstashed_words`]), and
+/// stores in `lists` a slot of each partition as the head of its list; lists of other partitions
+/// stay all ones. One thread per slot, or fewer.
 #[kernel(
     threads = 512, starts_early,
     for L in [Narrow { image = MAP }, Wide<u64, u64> { image = MAP_WIDE }]
@@ -216,7 +217,7 @@ pub fn map_unstash<L: Layout>(
 ) {
     t.wait_for_previous();
     t.let_next_start();
-    // The stash of a build that failed may be too small: it stays as it is.
+    // The stash of a failed build may be too small, and stays as it is.
     if table_header.get(header::STASHED) == 0 || table_header.get(header::FAILED) != 0 {
         return;
     }
@@ -238,8 +239,7 @@ pub fn map_unstash<L: Layout>(
     }
 }
 
-/// The partition of a block. Its pairs have numbers: those of their slots, and behind them those of
-/// the stash.
+/// The partition of a block. Its pairs are numbered by their slots, then by the slots of the stash.
 #[derive(Clone, Copy)]
 struct Partition {
     shape: Shape,
@@ -249,14 +249,14 @@ struct Partition {
     unstashed: In<u64>,
     places: Shared<u64>,
 }
-/// Which of a partition's pairs a thread looks at next: every so many slots, then every so many of
-/// the list.
+/// A thread's position among the partition's pairs. Threads share the slots, then the list, in
+/// strides of [`THREADS`].
 struct Cursor {
     next: u32,
-    /// The head of that one, which is read ahead; empty behind the last.
+    /// The head in slot `next`, read ahead; empty after the last slot.
     ahead: u64,
     link: u32,
-    /// Of the pairs in the list, those before.
+    /// Number of pairs of the list already passed.
     listed: u32,
 }
 impl Partition {
@@ -290,14 +290,14 @@ impl Partition {
         };
         L::with_head(head, behind)
     }
-    /// Slots from `next` on, and the pairs of the list.
+    /// Returns a cursor over the slots from `next` on, then the pairs of the list.
     #[inline(always)]
     #[track_caller]
     fn cursor<L: Layout>(self, next: u32, link: u32) -> Cursor {
         let ahead = if next < self.in_buckets() { self.head::<L>(next) } else { EMPTY };
         Cursor { next, ahead, link, listed: 0 }
     }
-    /// The number and the hash of the thread's next pair.
+    /// Returns the number and the hash of the thread's next pair.
     #[inline(always)]
     fn next<L: Layout>(self, t: Thread, cursor: &mut Cursor) -> Option<(u32, u32)> {
         while cursor.next < self.in_buckets() {
@@ -305,7 +305,7 @@ impl Partition {
             *cursor =
                 Cursor { listed: cursor.listed, ..self.cursor::<L>(number + THREADS, cursor.link) };
             let h = L::hash(L::key_in(head));
-            // Fillers are forgotten.
+            // Skips fillers.
             if head != EMPTY && self.shape.belongs(h, self.shape.place(self.p, number / 4) as u32) {
                 return Some((number, h));
             }
@@ -322,7 +322,7 @@ impl Partition {
         }
         None
     }
-    /// Whether pair `number` has a place.
+    /// Returns whether pair `number` has a slot.
     #[inline(always)]
     fn is_placed(self, h: u32, number: u32) -> bool {
         let first = self.shape.first(h);
@@ -336,7 +336,8 @@ impl Partition {
     }
 }
 
-/// Places the pairs of partition `t.block()` anew: see the module. Leaves all ones in `lists`.
+/// Places the pairs of partition `t.block()` anew: see the module. Resets its list in `lists` to
+/// all ones.
 #[kernel(
     threads = 512, shared = shared_bytes(table.shape.buckets), starts_early,
     for L in [Narrow { image = MAP, min_blocks = 2 }, Wide<u64, u64> { image = MAP_WIDE }]
@@ -346,7 +347,7 @@ pub fn map_reproduce<L: Layout>(t: Thread, table: TableMut, unstashed: In<u64>, 
     let mut shared = t.shared();
     let (id, p) = (t.id(), t.block());
     let places = shared.array::<u64>(shape.buckets * 4);
-    // The class bits of eight buckets in a word.
+    // Class bits, eight buckets per word.
     let classes = shared.array::<u32>(shape.buckets.div_ceil(8));
     let counts = shared.array::<u32>(COUNTS);
     let mark = |first: u32, bit: u32| {
@@ -372,7 +373,7 @@ pub fn map_reproduce<L: Layout>(t: Thread, table: TableMut, unstashed: In<u64>, 
     let all = part.cursor::<L>(id, list);
     t.barrier();
 
-    // Everybody proposes.
+    // Every pair proposes.
     let (mut cursor, mut homeless) = (all, 0);
     while let Some((number, h)) = part.next::<L>(t, &mut cursor) {
         let left = propose::<L>(shape, &places, first_proposal(h, number), |number| {
@@ -383,7 +384,7 @@ pub fn map_reproduce<L: Layout>(t: Thread, table: TableMut, unstashed: In<u64>, 
     if homeless != 0 {
         counts.fetch_add(HOMELESS, homeless);
     }
-    // Where nobody is homeless or was, which is normal, the stash is none of this block's business.
+    // Normally no pair is or was homeless, and the block does not touch the stash.
     if t.barrier_count(homeless != 0 || list != NONE) != 0 {
         let (now, before) = (counts.load(HOMELESS), cursor.listed);
         if id == 0 {
@@ -402,7 +403,7 @@ pub fn map_reproduce<L: Layout>(t: Thread, table: TableMut, unstashed: In<u64>, 
         while let Some((number, h)) = part.next::<L>(t, &mut cursor) {
             if stays || !part.is_placed(h, number) {
                 mark(shape.first(h), 1 << class(h));
-                // There is room: it was reserved, or is what was there before.
+                // There is room: it was reserved, or held a pair before.
                 stash::insert::<L>(stash, stash_bits, part.pair::<L>(number));
             }
         }
@@ -432,8 +433,8 @@ pub fn map_reproduce<L: Layout>(t: Thread, table: TableMut, unstashed: In<u64>, 
         let bucket = id + round as u32 * THREADS;
         if bucket < shape.buckets {
             let bits = classes.load(bucket / 8) >> (bucket % 8 * 4);
-            // One that is not full has no class bits, and empty slots have the greatest key: they
-            // come last.
+            // A bucket that is not full has no class bits. Its empty slots have the greatest key,
+            // so they sort last.
             write_bucket::<L>(
                 slots,
                 shape.place(p, bucket),

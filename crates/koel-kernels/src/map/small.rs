@@ -1,10 +1,10 @@
-//! Small inputs: a pass that sends a [record](super::records::Indexed) of every pair to its
-//! partition, and a build of few pairs a block.
+//! Builds of small inputs: a pass that scatters a [record](super::records::Indexed) of every pair
+//! to its partition, and a build with few pairs per block.
 //!
-//! The input fits the cache, so pairs stay where they are until their buckets are written: a record
-//! tells where, and thereby which of two equal keys stays: none has to be looked for in the input
-//! afterwards. Partitions are small, so that a big GPU's multiprocessors all have one, and a thread
-//! has few pairs: loops in place of what is unrolled for big inputs.
+//! The input fits in the cache, so pairs stay in place until their buckets are written. A record
+//! holds the position of its pair in the input, which also decides which of two equal keys stays;
+//! the input is never searched afterwards. Partitions are small, so that every multiprocessor of a
+//! big GPU gets one. A thread has few pairs, so it loops where builds of big inputs unroll.
 use super::build::{Target, build_indexed, shared_bytes};
 use super::partition::Input;
 use super::rank;
@@ -17,52 +17,52 @@ use crate::table::layout::{Layout, Narrow, Shape, Wide};
 use crate::table::{stash, state};
 use koel_simt::{Buf, In, Shared, Thread, block, kernel, unroll};
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
-/// Keys of a thread that are on their way at a time.
+/// Keys that a thread loads at a time.
 const BATCH: usize = 4;
-/// Pairs of a block of the pass, at most.
+/// Maximum number of pairs per block of the pass.
 pub const MAX_TILE: u32 = 4096;
 
-/// The keys of small inputs: a kernel's argument.
+/// The keys of a small input, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct KeysIn<L: Layout> {
-    /// `n` of them.
+    /// The `n` keys.
     pub keys: In<L::Key>,
-    /// How many there are.
+    /// Number of keys.
     pub n: u32,
-    /// They are mixed with it.
+    /// Hash seed.
     pub seed: u32,
 }
 
-/// Bytes of shared memory of a block of the pass.
+/// Returns the bytes of shared memory per block of the pass.
 pub const fn pass_bytes(tile: u32, bins: u32) -> u32 {
     tile * 16 + bins * 4
 }
 
-/// What the pass knows of the tile, in shared memory.
+/// The state of a tile in the pass, in shared memory.
 #[derive(Clone, Copy)]
 struct Tile {
-    /// Pairs in it.
+    /// Number of pairs in the tile.
     count: u32,
-    /// Of each pair the hash of its key.
+    /// Hash of each pair's key.
     hashes: Shared<u32>,
-    /// Of each pair its bin, and in the low 16 bits its number among those of the tile that go
-    /// there; or [`GONE`].
+    /// Bin of each pair and, in the low 16 bits, its rank among the tile's pairs of that bin; or
+    /// [`GONE`].
     places: Shared<u32>,
-    /// Of each bin how many go there.
+    /// Number of the tile's pairs for each bin.
     counts: Shared<u32>,
-    /// Two slots a pair, for finding equal keys.
+    /// Two slots per pair, to find equal keys.
     firsts: Shared<u32>,
 }
-/// Pairs of a tile that one is compared with, at most: keys may share one hash.
+/// Maximum number of pairs of a tile that a pair is compared with: many keys may share one hash.
 const MAX_COMPARED: u32 = 32;
-/// The place of a pair that goes nowhere.
+/// The place of a pair that is not written.
 const GONE: u32 = u32::MAX;
 
 impl Tile {
-    /// Gives pair `i` its place among those of its bin, which is told.
+    /// Assigns pair `i` its rank in its bin, and returns it.
     #[inline(always)]
     fn count_in(self, i: u32, bin: u32) -> u32 {
         let number = self.counts.fetch_add(bin, 1);
@@ -77,8 +77,8 @@ impl Tile {
             bin += THREADS;
         }
     }
-    /// Of equal keys leaves only the one that stays, as far as they are found, and counts again.
-    /// All threads of the block call it.
+    /// Drops all copies that it finds of each key but the one that stays, and counts again. All
+    /// threads of the block must call it.
     #[inline(always)]
     fn drop_copies<L: Layout>(
         self,
@@ -140,7 +140,8 @@ impl Tile {
     }
 }
 
-/// The records of pairs `t.block() * tile..` to the bins of their partitions. Empties the stash.
+/// Scatters the records of pairs `t.block() * tile..` to the bins of their partitions. Clears the
+/// stash.
 #[kernel(
     threads = 256, min_blocks = 4, shared = pass_bytes(tile, out.bins.count), starts_early,
     for L in [

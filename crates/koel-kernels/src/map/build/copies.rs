@@ -1,4 +1,4 @@
-//! Equal keys: copies that meet become one, and what cannot be decided here is contested.
+//! Equal keys: copies that meet are merged, and keys that cannot be decided here become contested.
 use super::near::{CHANGED, DROPPED, DROPPED_HERE, Partition, UNCOMPARED, pick};
 use super::write::write_bucket;
 use super::{Steps, THREADS, Target};
@@ -9,17 +9,17 @@ use crate::table::layout::{EMPTY, Layout, Number};
 use crate::table::{stash, state};
 use koel_simt::unroll;
 
-/// Slots of the table of contested keys that one may find taken before the build is done in another
-/// way.
+/// Maximum number of slots probed in the table of contested keys before the build fails and is
+/// repeated in device memory.
 const MAX_PROBES: u32 = 256;
-/// Keys of one hash with which a pair that found both buckets full is compared, at most: the
-/// resolve step compares faster.
+/// Maximum number of keys with equal hashes that a pair that found both buckets full is compared
+/// with. The resolve step compares faster.
 const MAX_COMPARED: u32 = 8;
 
 impl<R: Records> Steps<R> {
     /// Merges pairs that missed both buckets with copies that came to their second buckets
-    /// meanwhile, and with each other. Returns how many copies it dropped. All threads of the block
-    /// call it.
+    /// meanwhile, and with each other. Returns the number of copies dropped. All threads of the
+    /// block must call it.
     #[inline(always)]
     pub(super) fn merge_missed_twice(self, missed_twice: u32) -> u32 {
         let Steps { t, part, lists, to: Target { source, .. } } = self;
@@ -46,8 +46,8 @@ impl<R: Records> Steps<R> {
         dropped
     }
 
-    /// The resolve step, and the buckets that it changes written again. Returns how many copies it
-    /// dropped. All threads of the block call it.
+    /// The resolve step, which also writes the buckets again that it changes. Returns the number of
+    /// copies dropped. All threads of the block must call it.
     #[inline(always)]
     pub(super) fn resolve_suspects(self, homeless: u32) -> u32 {
         let Steps { t, part, lists, to: Target { slots, .. } } = self;
@@ -84,7 +84,7 @@ impl<R: Records> Steps<R> {
             i += THREADS;
         }
         t.barrier();
-        // By the threads that have written them before.
+        // Each bucket is written by the thread that wrote it before.
         i = id;
         while i < shape.buckets {
             let word = part.words.load(i);
@@ -97,9 +97,10 @@ impl<R: Records> Steps<R> {
         dropped
     }
 
-    /// Makes one of pair `i` of the second list and another one there of its key, if there is one:
-    /// the one of the greater stamp stays, of equal stamps both do, and the key is suspect. They
-    /// meet in a table of numbers in the memory of the first list. Whether one was dropped.
+    /// Merges pair `i` of the second list with another pair of its key there, if there is one. The
+    /// pair with the greater stamp stays. With equal stamps both stay, and the key is suspect.
+    /// Pairs meet in a hash table of list indices in the memory of the first list. Returns whether
+    /// a pair was dropped.
     #[inline(always)]
     fn merge_missed(self, i: u32, e: u64) -> bool {
         let Steps { part, lists, .. } = self;
@@ -120,7 +121,7 @@ impl<R: Records> Steps<R> {
                 if !R::EXACT && (mine == its || mine.max(its) == part.from.unknown()) {
                     break;
                 }
-                // Who takes the other's place in the table drops it.
+                // The thread that replaces the other pair in the table drops it.
                 if mine < its || lists.first.cas(at, there, i as u64) == there {
                     lists.second.store_volatile(if mine < its { i } else { there as u32 }, EMPTY);
                     return true;
@@ -135,9 +136,9 @@ impl<R: Records> Steps<R> {
         false
     }
 
-    /// Makes one of a pair and a copy of it in a full bucket, if there is one: the record of the
-    /// greater stamp stays there. Of equal stamps two stay, and the key is suspect: `ties` counts
-    /// those of the pair's own.
+    /// Merges a pair with a copy of it in a full bucket, if there is one: the record with the
+    /// greater stamp stays there. With equal stamps two stay, and the key is suspect; `ties` counts
+    /// the copies with the pair's own stamp.
     #[inline(always)]
     pub(super) fn merge(self, bucket: u32, e: u64, ties: &mut u32) -> bool {
         let part = self.part;
@@ -156,8 +157,8 @@ impl<R: Records> Steps<R> {
                 let unknown = !R::EXACT && mine.max(its) == part.from.unknown();
                 if unknown {
                     self.contest(part.key(e));
-                    // Copies with greater stamps may come: then the stretch of this one would not
-                    // be the one to search.
+                    // A copy with a greater stamp may come later; then this copy's stretch would be
+                    // the wrong one to search.
                     self.to
                         .build_state
                         .fetch_max(state::FROM, part.from.search_from(mine.min(its)));
@@ -179,16 +180,16 @@ impl<R: Records> Steps<R> {
         if *ties == 1 {
             part.suspect(e);
         }
-        // Two that stay with the same stamp tell as much as three.
+        // Two copies with the same stamp carry as much information as three.
         *ties > 1
     }
 
-    /// The resolve step for the pair in slot `at`, or behind the slots for homeless pair
-    /// `at - slots`: if it is the first of several equal ones, it takes the place of all, with the
-    /// record that stays; else it is marked as dropped. Returns whether it was dropped.
+    /// Resolves the pair in slot `at`, or homeless pair `at - slots` if `at` is past the slots. If
+    /// it is the first of several copies, it takes the place of all, with the record that stays;
+    /// otherwise it is marked as dropped. Returns whether it was dropped.
     ///
-    /// Others read the record meanwhile: the one that stays has the same key, and only the first
-    /// copy decides.
+    /// Other threads may read the record meanwhile: the record that stays has the same key, and
+    /// only the first copy decides.
     #[inline(always)]
     fn resolve(self, at: u32, homeless: u32) -> bool {
         let Steps { part, lists, to: Target { build_state, .. }, .. } = self;
@@ -227,7 +228,7 @@ impl<R: Records> Steps<R> {
         }
         i = 0;
         while i < homeless {
-            // Not the keys are compared: many may share one hash.
+            // Compares fingerprints, not hashes, which many keys may share.
             if lists.first.load_volatile(i) as u32 == print && slots + i != at {
                 let e = lists.second.load_volatile(i);
                 if part.same(e, me) {
@@ -256,7 +257,7 @@ impl<R: Records> Steps<R> {
         let unknown = greatest == part.from.unknown();
         if !R::EXACT && (ties || unknown) {
             self.contest(part.key(best));
-            // Where copies of it are: in the stretch of its stamp, if it has one.
+            // Records where to search for its copies: in the stretch of its stamp, if it has one.
             if unknown {
                 build_state.fetch_max(state::FROM, part.from.search_from(greatest));
             } else {
@@ -266,14 +267,14 @@ impl<R: Records> Steps<R> {
         false
     }
 
-    /// Adds a key to the contested ones, and to their [filter](crate::map::CONTESTED_FILTER).
+    /// Adds a key to the contested keys and to their [filter](crate::map::CONTESTED_FILTER).
     #[inline(always)]
     fn contest(self, key: <R::Layout as Layout>::Mixed) {
         let Target { source, contested, build_state, .. } = self.to;
         let bits = source.contested_bits;
         let mask = (1u32 << (bits & 31)) - 1;
         let (mut at, mut looked) = (stash::start::<R::Layout>(key, bits), 0);
-        // A table as full as this would cost more than building in the other way.
+        // With a table this full, a search would cost more than a build in device memory.
         while looked <= mask.min(MAX_PROBES) {
             let there = contested.cas(at, EMPTY, key.widened());
             if there == EMPTY {
@@ -293,8 +294,8 @@ impl<R: Records> Steps<R> {
 
 /// All pairs of slots of a bucket.
 const TWO_OF_FOUR: [(usize, usize); 6] = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)];
-/// Of copies in a bucket, the slots of those that need not stay, a bit each; and whether some are
-/// left of which that is not known: their key is suspect. `taken`: the slots that hold a pair.
+/// Returns the slots of copies in a bucket that need not stay, one bit each, and whether stamps
+/// left some copies undecided, which makes their key suspect. `taken`: the slots that hold a pair.
 #[inline(always)]
 pub(super) fn lesser_copies<R: Placed>(
     part: Partition<R>,

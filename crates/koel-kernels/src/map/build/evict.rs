@@ -1,28 +1,28 @@
-//! Eviction: pairs that found both their buckets full.
+//! Eviction: makes room for pairs that found both their buckets full.
 use super::copies::lesser_copies;
 use super::near::{FREE, GIVEN_UP, HOMELESS, Lists, Partition, class_mark, pick};
 use crate::map::records::Placed;
 use crate::table::layout::EMPTY;
 use koel_simt::{Thread, unroll};
 
-/// Evictions of a pair before it is given up.
+/// Evictions after which a pair gives up.
 pub(in crate::map) const MAX_MOVES: u32 = 500;
-/// Pairs of a warp that all its lanes help: of small inputs, where nothing else is to be done
-/// meanwhile, and the last ones of others.
+/// Number of active pairs of a warp up to which all lanes help them: `FEW` in small inputs, whose
+/// builds have nothing else to do meanwhile, `LAST` in others.
 const FEW: u32 = 4;
 const LAST: u32 = 1;
-/// Evictions of a pair from which on all lanes help, and as how many of them their help counts.
+/// Evictions after which all lanes help a pair. One such search counts as `HELP` evictions.
 const LONG: u32 = 16;
 pub(in crate::map) const HELP: u32 = 60;
-/// Pairs of a partition that were given up, from which on the others are given up after few
-/// evictions: so many have no room only if keys were chosen.
+/// Pairs of a partition that gave up, beyond which the others give up after few evictions: only
+/// crafted keys leave this many without room.
 const MANY_GIVEN_UP: u32 = 256;
-/// Pairs that an evicting warp works on: fewer warps collide less.
+/// Pairs per evicting warp: fewer warps collide less.
 const PAIRS_PER_WARP: u32 = 40;
 
 /// Places the first `missed` pairs of the second list, which found both their buckets full. A pair
-/// without a slot afterwards is homeless. Returns how many copies it dropped. All `BLOCK` threads
-/// of the block call it; a barrier follows if something was given up.
+/// without a slot afterwards is homeless. Returns the number of copies dropped. All `BLOCK` threads
+/// of the block must call it. Ends with a barrier if any pair gave up.
 #[inline(always)]
 pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u32>(
     t: Thread,
@@ -35,14 +35,15 @@ pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u3
     let mut dropped = 0;
     let warps = missed.div_ceil(if R::EXACT { FEW } else { PAIRS_PER_WARP }).clamp(1, BLOCK / 32);
     if t.warp_id() < warps {
-        // A warp's share, without a division that could be by zero.
+        // The share of a warp. `checked_div` keeps the panic of a division by zero out of the
+        // kernel.
         let share = missed.checked_div(warps).unwrap_or(0) + 1;
         let start = (share * t.warp_id()).min(missed);
         dropped = evict::<R, CHECK>(t, part, lists, help, start, (start + share).min(missed));
     }
     t.barrier();
 
-    // Normally nothing was given up.
+    // Normally no pair gave up.
     let given_up = lengths.load_volatile(GIVEN_UP);
     if given_up != 0 {
         let mut i = t.id();
@@ -64,20 +65,20 @@ pub(in crate::map) fn place_missed<R: Placed, const CHECK: bool, const BLOCK: u3
     dropped
 }
 
-/// Looks for a way to a free slot for a pair that found both its buckets full: past one pair that
-/// goes to its other bucket, or two. All lanes of a warp look, each at one way of 32. Gives the
-/// pair that has no place afterwards: [`EMPTY`] if all have, the one it was given if nothing was
-/// moved, or one that was moved by which somebody else was faster.
+/// Searches for a path to a free slot for a pair that found both its buckets full, by moving one or
+/// two pairs to their other buckets. All lanes of a warp take part; each checks one of 32 paths.
+/// Returns the pair that is left without a slot: [`EMPTY`] if none is, the given pair if nothing
+/// moved, or a pair that was moved before another thread interfered.
 #[inline(always)]
 fn search_together<R: Placed, const CHECK: bool>(t: Thread, part: Partition<R>, pair: u64) -> u64 {
     let (shape, lane, warp) = (part.shape, t.lane(), t.warp());
     let h = part.hash(pair);
     let first = shape.first(h);
-    // Each lane has a pair of a bucket, one of the bucket where that would go, and the bucket where
-    // this would go.
+    // Each lane considers a pair of a bucket, a pair of the bucket where that would move, and the
+    // bucket where the latter would move.
     let bucket = if lane < 16 { first } else { shape.other(h, first) };
     let slot = 4 * bucket + (lane >> 2 & 3);
-    // Others may change it meanwhile: what four lanes look behind is what one of them saw.
+    // Other threads may change the slot meanwhile, so four lanes share what one of them saw.
     let evicted = warp.shfl(part.slots.load_volatile(slot), lane & !3);
     let h_evicted = part.hash(if evicted != EMPTY { evicted } else { pair });
     let next = shape.other(h_evicted, bucket);
@@ -85,12 +86,12 @@ fn search_together<R: Placed, const CHECK: bool>(t: Thread, part: Partition<R>, 
     let next_evicted = part.slots.load_volatile(next_slot);
     let h_next = part.hash(if next_evicted != EMPTY { next_evicted } else { pair });
     let last = shape.other(h_next, next);
-    // Nothing leaves a bucket that is not full for good: a slot that is empty may be given back.
+    // A bucket that is not full loses no pair for good: an empty slot may be about to be released.
     let half = 0xFFFF << (lane & 16);
     let mut one = warp.ballot(evicted == EMPTY) & half == 0;
     let mut two = warp.ballot(next_evicted == EMPTY) >> (lane & 28) & 0xF == 0;
     if CHECK {
-        // Copies do not part.
+        // Copies must stay together.
         unroll::<3>(|i| {
             one &= warp.shfl_xor(h_evicted, 4 * (i as u32 + 1)) != h_evicted;
             two &= warp.shfl_xor(h_next, i as u32 + 1) != h_next;
@@ -126,7 +127,7 @@ fn search_together<R: Placed, const CHECK: bool>(t: Thread, part: Partition<R>, 
                 part.slots.store_volatile(free, left);
                 left = EMPTY;
             } else {
-                // Somebody was faster: the slot is free again.
+                // Another thread was faster: release the slot.
                 part.words.fetch_or(end, 1 << (free & 3));
             }
         }
@@ -134,8 +135,8 @@ fn search_together<R: Placed, const CHECK: bool>(t: Thread, part: Partition<R>, 
     warp.shfl(left, way)
 }
 
-/// Evicts for the pairs `next..to` of the second list, one lane each; what is given up is appended
-/// to the first list. Tells how many copies it dropped.
+/// Evicts for the pairs `next..to` of the second list, one lane per pair. Appends pairs that give
+/// up to the first list. Returns the number of copies dropped.
 #[inline(always)]
 fn evict<R: Placed, const CHECK: bool>(
     t: Thread,
@@ -148,7 +149,7 @@ fn evict<R: Placed, const CHECK: bool>(
     let (shape, lane, lengths) = (part.shape, t.lane(), lists.lengths);
     let (mut active, mut x, mut bucket, mut moves, mut dropped) = (false, EMPTY, 0, 0, 0);
     loop {
-        // Lanes that are done take the next pairs together.
+        // Idle lanes take the next pairs together.
         let idle = t.warp().ballot(!active);
         if idle != 0 && next < to {
             if !active {
@@ -162,7 +163,7 @@ fn evict<R: Placed, const CHECK: bool>(
         } else if idle == !0 {
             break;
         }
-        // All lanes help the few that are left at the end, and those that take long.
+        // All lanes help the few pairs that are left at the end, and those that take long.
         let few = t.warp().ballot(active).count_ones() <= if R::EXACT { FEW } else { LAST };
         let mut rest = t.warp().ballot(active && (few || moves >= LONG));
         while rest != 0 {
@@ -182,17 +183,17 @@ fn evict<R: Placed, const CHECK: bool>(
         }
         let y = part.bucket(bucket);
         if y[0] == EMPTY || y[1] == EMPTY || y[2] == EMPTY || y[3] == EMPTY {
-            // Rare: a slot is being filled at this moment, or was given back.
+            // Rare: a slot is just being filled, or was released.
             if let Some(slot) = part.take_slot(bucket) {
                 part.slots.store_volatile(slot, x);
                 active = false;
             }
         } else {
-            // One of the four whose other bucket has room, else any of them.
+            // Prefers one of the four whose other bucket has room.
             let hashes = y.map(|e| part.hash(e));
             if hashes == [part.hash(x); 4] {
-                // Keys that were chosen: none has more room elsewhere than this one. Perhaps there
-                // are others in its other bucket.
+                // Crafted keys: none of the four has more room elsewhere than this one. Its other
+                // bucket may hold different keys.
                 bucket = shape.other(part.hash(x), bucket);
                 if moves > MAX_MOVES || part.bucket(bucket).map(|e| part.hash(e)) == hashes {
                     lists.first.store(lengths.fetch_add(GIVEN_UP, 1), x);
@@ -203,7 +204,7 @@ fn evict<R: Placed, const CHECK: bool>(
             }
             let lesser = if CHECK { lesser_copies::<R>(part, y, FREE).0 } else { 0 };
             if lesser != 0 {
-                // It needs no slot any more.
+                // The lesser copy needs no slot any more.
                 let slot = lesser.trailing_zeros();
                 if part.slots.cas(4 * bucket + slot, pick(slot, y), x) == pick(slot, y) {
                     dropped += 1;
@@ -240,13 +241,13 @@ fn evict<R: Placed, const CHECK: bool>(
                         None => (x, bucket) = (evicted, its_other),
                     }
                 } else if let Some(slot) = slot {
-                    // Somebody was faster: the slot is free again.
+                    // Another thread was faster: release the slot.
                     part.words.fetch_or(its_other, 1 << (slot & 3));
                 }
             }
         }
         moves += active as u32;
-        // An update has no registers left for that, and no keys that were chosen for long.
+        // An update has no registers left for this check, and no crafted keys for long.
         let many = !R::MARKS_CHANGES
             && active
             && moves > LONG

@@ -1,41 +1,42 @@
-//! Builds a table: one block turns one partition into its buckets, in shared memory, and writes
-//! them out once. A pair is read once and written once.
+//! Builds a table: one block builds the buckets of one partition in shared memory and writes them
+//! once. A pair is read once and written once.
 //!
-//! In shared memory a pair is a [record](super::records) of 64 bits, whatever its types. A block
-//! has its buckets there and two lists (`near`). Its steps, with a barrier between each two:
-//! * **Count.** Every pair counts itself into its first bucket; the first four get its slots. The
+//! In shared memory a pair is a 64-bit [record](super::records), whatever its types. The block's
+//! buckets and two lists are there too (`near`). The steps, with a barrier between them:
+//! * **Count.** Every pair counts itself into its first bucket; the first four get the slots. The
 //!   others are listed.
-//! * **Place** (`place_listed`). The listed pairs try their second bucket in the same way, and mark
-//!   their class in the first. So do pairs of this partition from the overflow areas.
+//! * **Place** (`place_listed`). The listed pairs mark their class in their first bucket and try
+//!   the second in the same way. So do pairs of this partition from the overflow areas.
 //! * **Evict** (`evict`). Each pair that found both buckets full looks at the four pairs of a
-//!   bucket, moves one whose other bucket has room, or swaps with one and goes on with that. Then
-//!   what was given up tries both buckets again, now that nobody gives slots back. A pair without a
-//!   slot after that is *homeless*.
+//!   bucket. It moves one whose other bucket has room, or swaps with one and continues with that
+//!   pair. Pairs that gave up then retry both buckets, now that no slot is released any more. A
+//!   pair that is still without a slot is *homeless*.
 //! * **Write** (`write_buckets`). Full buckets are ordered so that they encode their class bits,
-//!   and everything is written. A bucket from which copies were dropped, and that would hide keys
-//!   if it were no longer full, gets [fillers](Shape::filler).
-//! * **Resolve** (`resolve_suspects`). Keys whose copies may still be in several places are
+//!   and all buckets are written. A bucket that lost copies, and would hide keys if it were no
+//!   longer full, gets [fillers](Shape::filler).
+//! * **Resolve** (`resolve_suspects`). Keys that may still have copies in several places are
 //!   resolved, and their buckets are written again.
 //! * **Stash** (`stash_homeless`). Homeless pairs go to the stash.
 //!
 //! # Concurrent eviction
-//! Buckets are read while others change them. Whatever was seen is confirmed before it counts: a
-//! slot is taken by clearing its bit among the free slots of its bucket, and a pair is replaced by
-//! compare-and-swap of all its 64 bits. No record occurs twice (those of equal pairs of equal
-//! stretches may, which the resolve step sets right), so what is equal is what was seen.
+//! Buckets are read while others change them, so every observation is confirmed before it takes
+//! effect: a slot is taken by clearing its bit in the bucket's free slots, and a pair is replaced
+//! by compare-and-swap of all its 64 bits. No record occurs twice, so an equal record is the record
+//! that was seen. (Equal pairs from one stretch may have equal records; the resolve step corrects
+//! those.)
 //!
 //! # Equal keys
 //! Of copies that meet, the one with the greatest stamp stays (`copies`):
-//! * In the place step a pair that missed a bucket is merged with a copy there; after it, also with
-//!   another pair that missed both buckets.
-//! * From then on only pairs of one bucket can be copies. A pair that evicts and comes to a full
-//!   bucket with two copies takes the slot of the lesser: copies do not part. The write step merges
-//!   what is left.
+//! * In the place step, a pair that missed a bucket is merged with a copy there. After that step it
+//!   is also merged with another pair that missed both buckets.
+//! * From then on only pairs in the same bucket can be copies. An evicting pair that finds two
+//!   copies in a full bucket takes the slot of the lesser one, so copies stay together. The write
+//!   step merges the rest.
 //!
-//! Where stamps do not decide, because they are equal or one is unknown, a key becomes *suspect*:
-//! the resolve step looks for its copies in both buckets and among the homeless pairs, and makes
-//! the key *contested* if several have the greatest stamp. Of more than two copies with one stamp
-//! two suffice, so a frequent key needs no more room than a rare one.
+//! Where stamps do not decide, because they are equal or one is unknown, a key becomes *suspect*.
+//! The resolve step searches for its copies in both buckets and among the homeless pairs, and makes
+//! the key *contested* if several have the greatest stamp. Of the copies with one stamp two
+//! suffice, so a frequent key needs no more room than a rare one.
 mod copies;
 mod evict;
 mod near;
@@ -57,32 +58,33 @@ use core::marker::PhantomData;
 use koel_simt::{Buf, In, Thread, block, kernel, unroll};
 use near::UNCOMPARED;
 
-/// Threads of a block.
+/// Threads per block.
 pub const THREADS: u32 = 256;
-/// Pairs of a thread.
+/// Pairs per thread.
 pub const ITEMS: usize = 16;
-/// Pairs of a partition, at most, overflow not counted.
+/// Maximum number of pairs per partition, excluding overflow.
 pub const MAX_PAIRS: u32 = THREADS * ITEMS as u32;
 const _: () = assert!(ITEMS.is_multiple_of(BATCH));
-/// Slots that a thread asks for before it waits for the first.
+/// Pairs that a thread counts before it waits for the first result.
 const BATCH: usize = 8;
-/// The same, of small inputs.
+/// Records that a thread loads at a time in builds in loops.
 const INDEXED: usize = 4;
 
-/// Bytes of shared memory for partitions of this many buckets, with lists of this length.
+/// Returns the bytes of shared memory for partitions of `buckets` buckets, with lists of length
+/// `list`.
 pub const fn shared_bytes(buckets: u32, list: u32) -> u32 {
     buckets * 32 + buckets.next_multiple_of(4) * 4 + 2 * list * 8 + LENGTHS * 4
 }
 
-/// What a build writes, and what its blocks share: a kernel's argument.
+/// What a build writes, and what its blocks share, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Target {
-    /// How the bins are, and the tables here.
+    /// The geometry of the bins and of the tables below.
     pub source: Source,
     /// The buckets of all partitions.
     pub slots: Buf<u64>,
-    /// Empty before the build.
+    /// The stash: empty before the build.
     pub stash: Buf<u64>,
     /// The contested keys and their filter: all ones before the build.
     pub contested: Buf<u64>,
@@ -117,14 +119,14 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
 
     t.wait_for_previous();
     t.let_next_start();
-    // What a bin had no room for is behind the bins.
+    // Pairs that did not fit in their bin are in the overflow areas.
     let valid_here = valid.get(source.groups + p);
     let of_group = if source.groups != 0 { valid.get(group) } else { !0 };
     let count = counts.get(source.groups + p).min(valid_here).min(source.room);
     let number = |j| paired::<{ THREADS as usize }>(id, j);
     let mut e = [EMPTY; ITEMS];
     if count != 0 {
-        // Who has nothing to read reads the last two pairs again: no branch that others wait for.
+        // Threads without pairs read the last two again, which avoids divergent branches.
         let last = (count & !1).saturating_sub(2);
         if count > 1 {
             unroll::<ITEMS>(|j| {
@@ -195,7 +197,7 @@ fn build_stamped<L: Recorded, const CHECK: bool>(
     )
 }
 
-/// Builds from the bins of the [pass over small inputs](super::small), in loops.
+/// Builds in loops from the bins of the [pass over small inputs](super::small).
 #[inline(always)]
 pub(super) fn build_indexed<L: Layout>(
     t: Thread,
@@ -216,8 +218,8 @@ pub(super) fn build_indexed<L: Layout>(
     build_in_loops::<_, true>(t, part, lists, to, count, valid_here == !0)
 }
 
-/// Everything behind the clearing of a partition, and a barrier behind that, for `count` pairs,
-/// [`MAX_IN_LOOPS`] at most. `valid`: whether none are behind the bins.
+/// Runs all steps for a cleared partition, after a barrier. `count`: number of pairs in the bin, at
+/// most [`MAX_IN_LOOPS`]. `valid`: whether the overflow area is empty.
 #[inline(always)]
 pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
     t: Thread,
@@ -252,7 +254,7 @@ pub(super) fn build_in_loops<R: Records, const CHECK: bool>(
     }
     build_rest::<_, CHECK>(t, part, lists, to, count, missed, number, [true, valid])
 }
-/// So many pairs are built in loops, at most: a thread has a bit for each of its own.
+/// Maximum number of pairs of a build in loops: a thread has one bit for each of its pairs.
 pub(super) const MAX_IN_LOOPS: u32 = 32 * THREADS;
 
 /// What the steps of a build work on.
@@ -263,16 +265,16 @@ struct Steps<R> {
     lists: Lists,
     to: Target,
 }
-/// What waits in the overflow areas of the passes, for all partitions.
+/// Numbers of pairs in the overflow areas of the passes, for all partitions.
 #[derive(Clone, Copy)]
 struct Behind {
     first: u32,
     all: u32,
 }
 
-/// Everything after the count. `count`: pairs in the bin. `missed`: pairs of this thread for which
-/// the list had no room, pair `number(j)` of the bin for bit `j`. `valid`: whether no pairs are in
-/// the overflow area of each pass.
+/// Runs all steps after the count. `count`: number of pairs in the bin. `missed`: pairs of this
+/// thread that the list had no room for; bit `j` stands for pair `number(j)` of the bin. `valid`:
+/// whether the overflow area of each pass is empty.
 #[inline(always)]
 fn build_rest<R: Records, const CHECK: bool>(
     t: Thread,
@@ -286,8 +288,7 @@ fn build_rest<R: Records, const CHECK: bool>(
 ) {
     let steps = Steps { t, part, lists, to };
     t.barrier();
-    // If an area was too small, the build has failed, and looking at all that is there would take
-    // long.
+    // If an area was too small, the build has failed, and scanning the areas would only take time.
     let Some(behind) = steps.behind(valid) else { return };
     let mut dropped = steps.place_listed::<CHECK>(missed, number, behind);
     t.barrier();
@@ -300,7 +301,7 @@ fn build_rest<R: Records, const CHECK: bool>(
         dropped += steps.merge_missed_twice(missed_twice);
     }
     t.barrier();
-    // Where there are more pairs than two choices of four can place, some search in vain.
+    // Beyond the load that two choices among buckets of four can place, some searches are futile.
     let help = if count * 25 > part.shape.buckets * 97 { MAX_MOVES } else { HELP };
     dropped += place_missed::<R, CHECK, THREADS>(t, part, lists, help, missed_twice);
     let homeless = lists.lengths.load_volatile(HOMELESS);
@@ -322,7 +323,8 @@ fn build_rest<R: Records, const CHECK: bool>(
 }
 
 impl<R: Records> Steps<R> {
-    /// What is in the overflow areas, whose counts no longer change; `None` if one was too small.
+    /// Returns the numbers of pairs in the overflow areas, whose counts no longer change, or `None`
+    /// if an area was too small.
     #[inline(always)]
     fn behind(self, [valid_first, valid_second]: [bool; 2]) -> Option<Behind> {
         let Target { source, build_state, .. } = self.to;
@@ -331,8 +333,8 @@ impl<R: Records> Steps<R> {
         let second = count(valid_second, state::OVERFLOW_SECOND);
         (first.max(second) <= source.area).then_some(Behind { first, all: first + second })
     }
-    /// The place step: for the listed pairs, those that the list had no room for, and those in the
-    /// overflow areas. Returns how many copies it dropped.
+    /// The place step, for the listed pairs, those that the list had no room for, and those in the
+    /// overflow areas. Returns the number of copies dropped.
     #[inline(always)]
     fn place_listed<const CHECK: bool>(
         self,
@@ -362,8 +364,8 @@ impl<R: Records> Steps<R> {
                     continue;
                 }
                 if CHECK {
-                    // Another copy from there may not see this one in a bucket before it goes on
-                    // to the next.
+                    // Another copy from an overflow area may miss this one in a bucket before it
+                    // moves on to the next.
                     part.suspect(e);
                 }
                 if part.count_in(shape.first(h), e) {
@@ -378,7 +380,7 @@ impl<R: Records> Steps<R> {
         dropped
     }
     /// Merges a pair that found its first bucket full with a copy, or gives it a slot of its second
-    /// bucket, or lists it as missed twice. Returns how many copies it dropped.
+    /// bucket, or lists it as missed twice. Returns the number of copies dropped.
     #[inline(always)]
     fn place_or_miss<const CHECK: bool>(self, e: u64) -> u32 {
         let Steps { part, lists, .. } = self;
@@ -400,7 +402,7 @@ impl<R: Records> Steps<R> {
             bucket = second;
         }
     }
-    /// Turns the counts of all buckets into their free slots.
+    /// Replaces the counts of all buckets by their free slots.
     #[inline(always)]
     fn free_slots(self) {
         let part = self.part;
@@ -412,7 +414,7 @@ impl<R: Records> Steps<R> {
     }
 }
 
-/// Builds partition `t.block()`, and finds equal keys.
+/// Builds partition `t.block()` and resolves equal keys.
 #[kernel(
     threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list),
     starts_early,
@@ -427,7 +429,7 @@ pub fn map_build<L: Recorded>(
 ) {
     build_stamped::<L, true>(t, shape, stamps, from, to)
 }
-/// The same where no two keys are equal.
+/// Builds partition `t.block()` from distinct keys.
 #[kernel(
     threads = 256, min_blocks = 4, shared = shared_bytes(shape.buckets, to.source.list),
     starts_early,

@@ -11,32 +11,32 @@ pub(in crate::map) struct Partition<R> {
     pub shape: Shape,
     pub from: R,
     pub slots: Shared<u64>,
-    /// A word for each bucket. First, bits 0-15 count the pairs that came; later, bits 0-3 are the
-    /// free slots and bits 4-7 those that are dropped. Bits 20-23: the classes that
-    /// overflowed; two marks follow.
+    /// One word per bucket. Bits 0-15 first count the pairs that came; later, bits 0-3 are the free
+    /// slots and bits 4-7 the dropped ones. Bits 20-23 are the classes that overflowed; two marks
+    /// follow.
     pub words: Shared<u32>,
 }
 pub(super) const COUNT: u32 = 0xFFFF;
 pub(in crate::map) const FREE: u32 = 0xF;
 pub(super) const DROPPED: u32 = 4;
 pub(super) const CLASS: u32 = 20;
-/// Keys that have this bucket as their first may have copies.
+/// Mark: keys with this first bucket may have copies.
 pub(super) const SUSPECT: u32 = 1 << 24;
-/// The resolve step has changed something here; of a table that is updated, anything has.
+/// Mark: the resolve step changed something here; in an update, anything changed.
 pub(in crate::map) const CHANGED: u32 = 1 << 25;
-// The words behind the lists: how much is in them.
-/// Of the first list: what missed once, or later what was given up.
+// Indices of the words after the lists.
+/// Length of the first list: pairs that missed once, later those that gave up.
 pub(in crate::map) const LISTED: u32 = 0;
-/// Of the second list: what missed twice.
+/// Length of the second list: pairs that missed twice.
 pub(in crate::map) const MISSED_TWICE: u32 = 1;
 pub(super) const GIVEN_UP: u32 = 2;
-/// In the second list, after eviction.
+/// Length of the second list after eviction: homeless pairs.
 pub(in crate::map) const HOMELESS: u32 = 3;
-/// Not 0 if copies among the pairs of the second list may not have met.
+/// Not 0 if the second list may hold copies that were not compared.
 pub(super) const UNCOMPARED: u32 = 4;
-// The resolve step has a word of the first list for each homeless pair, its fingerprint in the low
-// half.
-/// The pair was dropped.
+// In the resolve step, the first list has a word for each homeless pair, with its fingerprint in
+// the low half.
+/// Mark: the pair was dropped.
 pub(super) const DROPPED_HERE: u64 = 1 << 63;
 pub(in crate::map) const LENGTHS: u32 = 8;
 
@@ -44,7 +44,7 @@ pub(in crate::map) const LENGTHS: u32 = 8;
 pub(super) fn class_mark(h: u32) -> u32 {
     1 << (CLASS + class(h))
 }
-/// One of four, without an array in memory.
+/// Returns one of four values without an array in memory.
 #[inline(always)]
 pub(super) fn pick<T: Copy>(i: u32, v: [T; 4]) -> T {
     let low = if i & 1 != 0 { v[1] } else { v[0] };
@@ -72,7 +72,7 @@ impl<R: Placed> Partition<R> {
         let U64x2([c, d]) = self.slots.x2().load_volatile(2 * bucket + 1);
         [a, b, c, d]
     }
-    /// A slot by counting.
+    /// Takes a slot of a bucket by counting. Returns whether there was one.
     #[inline(always)]
     #[track_caller]
     pub(super) fn count_in(self, bucket: u32, e: u64) -> bool {
@@ -82,7 +82,7 @@ impl<R: Placed> Partition<R> {
         }
         place < 4
     }
-    /// Marks the class of a pair in the first bucket, tries the second.
+    /// Marks the class of a pair in its first bucket and tries the second.
     #[inline(always)]
     #[track_caller]
     pub(super) fn try_second(self, e: u64) -> bool {
@@ -93,14 +93,15 @@ impl<R: Placed> Partition<R> {
         // Looks before it counts, so that counts stay small.
         self.words.load_volatile(second) & COUNT < 4 && self.count_in(second, e)
     }
-    /// Turns the count of a bucket into its free slots.
+    /// Replaces the count of a bucket by its free slots.
     #[inline(always)]
     pub(super) fn count_to_free(self, bucket: u32) {
         let word = self.words.load(bucket);
         let taken = (word & COUNT).min(4);
         self.words.store(bucket, word & (!0 << CLASS) | (FREE << taken) & FREE);
     }
-    /// While pairs evict: takes a free slot of a bucket, if there is one and nobody else takes it.
+    /// Takes a free slot of a bucket while pairs evict, if there is one and no other thread takes
+    /// it.
     #[inline(always)]
     #[track_caller]
     pub(super) fn take_slot(self, bucket: u32) -> Option<u32> {
@@ -113,7 +114,7 @@ impl<R: Placed> Partition<R> {
             None
         }
     }
-    /// When no slots are given back any more: takes a slot, unless the bucket is full.
+    /// Takes a slot once slots are no longer released, unless the bucket is full.
     #[inline(always)]
     #[track_caller]
     pub fn take_last_slot(self, bucket: u32) -> Option<u32> {
@@ -124,7 +125,7 @@ impl<R: Placed> Partition<R> {
         }
         None
     }
-    /// Notes that a bucket may change, where that is asked for.
+    /// Marks a bucket that may change, if the build marks changes.
     #[inline(always)]
     #[track_caller]
     pub fn mark_changed(self, bucket: u32) {
@@ -132,7 +133,7 @@ impl<R: Placed> Partition<R> {
             self.words.fetch_or(bucket, CHANGED);
         }
     }
-    /// Marks the key of a record, copies of which may be in several places.
+    /// Marks the key of a record that may have copies in several places.
     #[inline(always)]
     pub(super) fn suspect(self, e: u64) {
         self.words.fetch_or(self.shape.first(self.hash(e)), SUSPECT);
@@ -145,13 +146,13 @@ impl<R: Placed> Partition<R> {
     pub(super) fn same(self, a: u64, b: u64) -> bool {
         a != EMPTY && b != EMPTY && self.tag(a) == self.tag(b) && self.from.same_key(a, b)
     }
-    /// Of the whole key: keys of one hash have different ones.
+    /// Returns a fingerprint of the whole key, which differs even between keys with one hash.
     #[inline(always)]
     pub(super) fn fingerprint(self, e: u64) -> u32 {
         stash::spread::<R::Layout>(self.key(e))
     }
 }
-/// The two lists, and their lengths.
+/// The two lists and their lengths.
 #[derive(Clone, Copy)]
 pub(in crate::map) struct Lists {
     pub first: Shared<u64>,
@@ -161,7 +162,7 @@ pub(in crate::map) struct Lists {
     pub build_state: Buf<u32>,
 }
 impl Lists {
-    /// A pair that found both its buckets full. If the list is full too, the build fails.
+    /// Lists a pair that found both its buckets full. If the list is full too, the build fails.
     #[inline(always)]
     pub fn miss_twice(self, e: u64) {
         let at = self.lengths.fetch_add(MISSED_TWICE, 1);
@@ -171,14 +172,15 @@ impl Lists {
             self.build_state.fetch_add(state::FAILED, 1);
         }
     }
-    /// Whether the second list was too short: the build has failed, and the block need do no more.
+    /// Returns whether the second list was too short. Then the build has failed, and the block can
+    /// stop.
     #[inline(always)]
     pub(super) fn is_lost(self) -> bool {
         self.lengths.load_volatile(MISSED_TWICE) > self.room
     }
 }
 
-/// A partition and its lists in shared memory, not cleared yet.
+/// Allocates a partition and its lists in shared memory, without clearing them.
 #[inline(always)]
 pub(in crate::map) fn in_shared<R: Placed>(
     t: Thread,

@@ -1,4 +1,4 @@
-//! Buckets as they are written to the table, and homeless pairs to the stash.
+//! Writing buckets to the table, and homeless pairs to the stash.
 use super::copies::lesser_copies;
 use super::near::{CLASS, DROPPED, DROPPED_HERE, FREE, SUSPECT};
 use super::{Steps, THREADS, Target};
@@ -8,8 +8,8 @@ use crate::table::{stash, state};
 use koel_simt::{Buf, U64x2, unroll};
 
 impl<R: Records> Steps<R> {
-    /// The write step. Returns whether this thread has seen a suspect key, and adds the copies that
-    /// it dropped.
+    /// The write step. Returns whether this thread saw a suspect key, and adds the number of copies
+    /// it dropped to `dropped`.
     #[inline(always)]
     pub(super) fn write_buckets<const CHECK: bool>(self, homeless: u32, dropped: &mut u32) -> bool {
         let Steps { t, part, to, .. } = self;
@@ -43,14 +43,14 @@ impl<R: Records> Steps<R> {
         }
         suspects
     }
-    /// The stash step. `resolved`: whether the resolve step has marked homeless pairs as dropped.
+    /// The stash step. `resolved`: whether the resolve step marked homeless pairs as dropped.
     #[inline(always)]
     pub(super) fn stash_homeless(self, homeless: u32, resolved: bool) {
         let Steps { t, part, lists, to: Target { source, stash, build_state, .. } } = self;
         let mut i = t.id();
         while i < homeless {
-            // Both buckets of the pair are full, and its class is marked in the first: a lookup
-            // comes here.
+            // Both buckets of the pair are full, and its class is marked in the first, so lookups
+            // reach the stash.
             if !resolved || lists.first.load(i) & DROPPED_HERE == 0 {
                 let pair = part.from.pair(lists.second.load(i));
                 let done = stash::insert_near::<R::Layout>(stash, source.stash_bits, pair);
@@ -59,7 +59,7 @@ impl<R: Records> Steps<R> {
             i += THREADS;
         }
     }
-    /// A bucket of these records as it is written out.
+    /// Returns a bucket of these records as it is written.
     #[inline(always)]
     fn finished(self, records: [u64; 4], word: u32) -> [PairOf<R>; 4] {
         let part = self.part;
@@ -73,12 +73,12 @@ impl<R: Records> Steps<R> {
         if taken == FREE {
             bucket = with_class_bits::<R::Layout>(bucket, word >> CLASS);
         } else if taken & (taken + 1) != 0 {
-            // A slot before others was given back.
+            // A slot before an occupied one was released.
             bucket = empty_last::<R::Layout>(bucket);
         }
         bucket
     }
-    /// A bucket some of whose pairs were dropped, as it is written out.
+    /// Returns a bucket that lost pairs, as it is written.
     #[inline(always)]
     pub(super) fn thinned(
         self,
@@ -90,11 +90,11 @@ impl<R: Records> Steps<R> {
         let Steps { t, part, to, .. } = self;
         let (p, shape) = (t.block(), part.shape);
         let gone = (word | word >> DROPPED) & FREE;
-        // A lookup may have to look further than here, which it does only if the bucket is full.
+        // Lookups may have to go on from here, which they do only if the bucket is full.
         let hides = word & FREE == 0 && (word >> CLASS & 0xF != 0 || homeless != 0);
         let mut bucket = [R::Layout::EMPTY_PAIR; 4];
         if hides && gone != 0 && shape.all_buckets() == 1 {
-            // Every key belongs here.
+            // Every key belongs to this bucket, so there is no filler.
             to.build_state.fetch_add(state::FAILED, 1);
             return bucket;
         }
@@ -114,7 +114,7 @@ impl<R: Records> Steps<R> {
     }
 }
 
-/// Writes a bucket, which is not read soon.
+/// Writes a bucket, which will not be read again soon.
 #[inline(always)]
 #[track_caller]
 pub fn write_bucket<L: Layout>(slots: Buf<u64>, place: u64, bucket: [L::Pair; 4]) {

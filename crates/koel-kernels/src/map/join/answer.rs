@@ -1,4 +1,4 @@
-//! One block answers the queries of a partition from shared memory.
+//! Answers the queries of a partition from shared memory, one block per partition.
 use super::{Answering, RowsOut};
 use crate::map::find::{Hit, MapRef, search};
 use crate::table::append::{ANSWERING, KeysOut, SUMS, append};
@@ -9,11 +9,11 @@ use koel_simt::{Shared, SharedMem, Thread, U64x2, unroll};
 
 /// Which queries a filter keeps.
 pub mod keep {
-    /// Those in the table.
+    /// Queries in the table.
     pub const FOUND: u32 = 0;
-    /// Those that are not.
+    /// Queries that are not in the table.
     pub const MISSING: u32 = 1;
-    /// Those in the table are counted, and none is written.
+    /// None: queries in the table are only counted.
     pub const COUNT: u32 = 2;
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Near<L: Layout> {
 }
 
 impl<L: Layout> Near<L> {
-    /// Reads partition `p`, all threads of the block together; a barrier must follow.
+    /// Reads partition `p`. All threads of the block must call it, and a barrier must follow.
     #[inline(always)]
     pub(super) fn read(
         t: Thread,
@@ -34,14 +34,14 @@ impl<L: Layout> Near<L> {
         p: u32,
         with_values: bool,
     ) -> Near<L> {
-        /// Pieces that a thread asks for at a time.
+        /// Pieces that a thread loads at a time.
         const BATCH: usize = 5;
         let buckets = table.shape.buckets;
         let with_values = with_values && L::SLOT_WORDS > 1;
         let heads = shared.array::<u64>(buckets * 4);
         let values = shared.array::<u64>(if with_values { buckets * 4 } else { 0 });
         let first = table.shape.place(p, 0) * (L::WORDS as u64 / 2);
-        // Sixteen bytes each: the first two of a bucket are heads, two more are values.
+        // Pieces of sixteen bytes: the first two of a bucket are heads, two more are values.
         let of_bucket = if with_values { 4 } else { 2 };
         let pieces = buckets * of_bucket;
         let mut i = t.id();
@@ -73,7 +73,7 @@ impl<L: Layout> Near<L> {
         let U64x2([c, d]) = self.heads.x2().load(2 * bucket + 1);
         [a, b, c, d]
     }
-    /// The heads of the first bucket of a mixed key of this partition.
+    /// Returns the heads of the first bucket of a mixed key of this partition.
     #[inline(always)]
     pub(super) fn first_heads(&self, key: L::Mixed) -> [u64; 4] {
         self.heads(self.table.shape.first(L::hash(key)))
@@ -84,8 +84,8 @@ impl<L: Layout> Near<L> {
         let first = shape.first(h);
         search::<L>(key, first, first_heads, || shape.other(h, first), |bucket| self.heads(bucket))
     }
-    /// As [`MapRef::get`], of a mixed key of this partition, of whose first bucket these are the
-    /// heads.
+    /// Returns the value of a mixed key of this partition, given the heads of its first bucket,
+    /// like [`MapRef::get`].
     #[inline(always)]
     pub(super) fn get(&self, key: L::Mixed, first_heads: [u64; 4]) -> Option<L::Value> {
         if key == L::AMBIGUOUS {
@@ -100,8 +100,8 @@ impl<L: Layout> Near<L> {
             Some(Hit::Stash) => self.table.in_stash(key),
         }
     }
-    /// As [`MapRef::contains`], of a mixed key of this partition, of whose first bucket these are
-    /// the heads.
+    /// Returns whether a mixed key of this partition is present, given the heads of its first
+    /// bucket, like [`MapRef::contains`].
     #[inline(always)]
     pub(super) fn contains(&self, key: L::Mixed, first_heads: [u64; 4]) -> bool {
         if key == L::AMBIGUOUS {
@@ -115,10 +115,10 @@ impl<L: Layout> Near<L> {
     }
 }
 
-/// Queries of which the heads of the first buckets are asked for before one is used.
+/// Queries whose first buckets are loaded before one is used.
 pub(super) const TOGETHER: usize = 2;
 
-/// Their heads.
+/// Loads their heads.
 #[inline(always)]
 pub(super) fn together(heads: impl Fn(usize) -> [u64; 4]) -> [[u64; 4]; TOGETHER] {
     let mut all = [[0; 4]; TOGETHER];
@@ -126,7 +126,7 @@ pub(super) fn together(heads: impl Fn(usize) -> [u64; 4]) -> [[u64; 4]; TOGETHER
     all
 }
 
-/// Answers the queries of a partition, `ITEMS` of each thread at a time: `answer(near, seed,
+/// Answers the queries of a partition, `ITEMS` per thread at a time, by `answer(near, seed,
 /// queries, live, sums)`.
 #[inline(always)]
 pub(super) fn partitioned<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
@@ -144,8 +144,8 @@ pub(super) fn partitioned<L: Routed, F: Form<L::Key>, const ITEMS: usize>(
     let p = t.block().checked_div(answering.blocks).unwrap_or(0);
     let came = answering.pass.came(p, cursors, spilled);
     let mut first = (t.block() - p * answering.blocks) * round;
-    // Every thread of the block leaves, or none. If queries were lost, all will be looked up one by
-    // one.
+    // All threads of the block return, or none. If queries were lost, all are looked up in device
+    // memory.
     if came <= first || lost(join_state) {
         return;
     }
@@ -228,7 +228,7 @@ pub(super) fn filter<L: Routed, const ITEMS: usize>(
     partitioned::<L, Alone, ITEMS>(t, answering, table, false, sent, answer);
 }
 
-/// Of the bits of queries, those that a filter keeps.
+/// Returns the bits of the queries that a filter keeps, given those of the queries found.
 #[inline(always)]
 pub(super) fn kept(keep: u32, found: u32) -> u32 {
     if keep == keep::MISSING { !found } else { found }
@@ -236,10 +236,10 @@ pub(super) fn kept(keep: u32, found: u32) -> u32 {
 
 /// Which queries are looked up in device memory.
 pub mod source {
-    /// All that came in.
+    /// The whole input.
     pub const INPUT: u32 = 0;
-    /// Those in the overflow area; or all, if partitioning lost some.
+    /// Queries in the overflow area, or all if partitioning lost some.
     pub const OVERFLOW: u32 = 1;
-    /// Those of bin `t.block() / answering.blocks`; or none, if partitioning lost some.
+    /// Queries in bin `t.block() / answering.blocks`, or none if partitioning lost some.
     pub const BIN: u32 = 2;
 }

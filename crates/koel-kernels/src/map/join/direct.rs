@@ -1,4 +1,4 @@
-//! Queries looked up in device memory: those that overflowed, or all.
+//! Looks queries up in device memory: those of a bin, those that overflowed, or all.
 use super::answer::{keep, kept, source};
 use super::{Answering, DIRECT_ITEMS, RowsOut};
 use crate::map::find::MapRef;
@@ -8,8 +8,8 @@ use crate::table::layout::Number;
 use crate::table::sending::{Alone, Form, Numbered, Queries, Routed, Sent, load, lost, state};
 use koel_simt::{Thread, unroll};
 
-/// Looks queries up in device memory, [`DIRECT_ITEMS`] of each thread at a time: `answer(seed,
-/// queries, live)`. `sent.queries`: the overflow area, or the bins, as the source tells.
+/// Looks queries up in device memory, [`DIRECT_ITEMS`] per thread at a time, by `answer(seed,
+/// queries, live)`. `sent.queries` is the overflow area or the bins, depending on the source.
 #[inline(always)]
 pub(super) fn direct<L: Routed, F: Form<L::Key>>(
     t: Thread,
@@ -63,8 +63,8 @@ pub(super) fn direct<L: Routed, F: Form<L::Key>>(
     }
 }
 
-/// The mixed keys of queries, and the heads of their first buckets: all are asked for before one is
-/// used.
+/// Returns the mixed keys of queries and the heads of their first buckets. Issues all loads before
+/// the first is used.
 #[inline(always)]
 pub(super) fn first_buckets<L: Routed, const ITEMS: usize>(
     seed: u32,

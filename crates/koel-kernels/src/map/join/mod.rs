@@ -1,14 +1,14 @@
-//! Lookups whose answers may come in any order.
+//! Lookups that may answer in any order.
 //!
-//! A lookup in a big table is a read of a sector at random, of which memory serves far fewer a
-//! second than of sectors in a row. So queries are partitioned as the table is, in one pass or two;
-//! then one block reads a partition of the table once, in order, into shared memory, and answers
-//! the queries of that partition from there. Or, after one pass into bins of many partitions, bin
-//! after bin is looked up in device memory, where the part of the table that a bin needs stays in
-//! the cache. Answers are appended to arrays, a block's at a time.
+//! A lookup in a big table reads a random sector, and memory serves far fewer random sectors per
+//! second than sequential ones. So queries are partitioned like the table, in one pass or two. Then
+//! one block reads each partition of the table once, sequentially, into shared memory, and answers
+//! its queries from there. Alternatively, after one pass to bins of many partitions, the bins are
+//! looked up in device memory in order, and the part of the table that a bin needs stays in the
+//! cache. Blocks append their answers to arrays, one batch at a time.
 //!
-//! If the overflow area of the passes is full too, the partitioned queries are left alone and all
-//! are looked up one by one. Nothing of this needs the host.
+//! If the overflow area of the passes is full too, the partitioned queries are ignored, and all are
+//! looked up in device memory. None of this needs the host.
 mod answer;
 mod direct;
 
@@ -22,46 +22,46 @@ use answer::{filter, join};
 use direct::{filter_direct, join_direct};
 use koel_simt::{Buf, Thread, Word, kernel};
 
-/// Queries that a thread looks up in device memory in a round.
+/// Queries that a thread looks up in device memory per round.
 pub const DIRECT_ITEMS: u32 = 4;
 
-/// How queries are answered: a kernel's argument.
+/// How queries are answered, as a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Answering {
     /// The last pass.
     pub pass: Pass,
-    /// Blocks that share the queries of a bin.
+    /// Number of blocks that share the queries of a bin.
     pub blocks: u32,
-    /// Of a filter: which queries are kept.
+    /// Which queries a filter keeps; see [`keep`].
     pub keep: u32,
 }
 
-/// Where a join appends rows: a kernel's argument.
+/// Where a join appends rows, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct RowsOut<V: Word> {
     /// The number of the query of each row.
     pub numbers: Buf<u32>,
-    /// Its value.
+    /// The value of each row.
     pub values: Buf<V>,
-    /// How many rows there are.
+    /// Number of rows.
     pub count: Buf<u64>,
 }
 
-/// Bytes of shared memory for a partition of this many buckets: heads, and the values behind them
-/// if they are `wide`.
+/// Returns the bytes of shared memory for a partition of `buckets` buckets: heads, and if `wide`,
+/// the values after them.
 pub const fn shared_bytes(buckets: u32, wide: bool) -> u32 {
     buckets * if wide { 64 } else { 32 } + SUMS * 4
 }
 
-/// Queries that a thread answers at a time.
+/// Returns the queries that a thread answers at a time.
 pub const fn answered_items<L: Routed>() -> usize {
     64 / query_bytes::<L::Key, Numbered>() as usize
 }
 
-/// Answers the queries of partitions `t.block() / answering.blocks`: appends the number and the
-/// value of each that is found.
+/// Answers the queries of partition `t.block() / answering.blocks`: appends the number and the
+/// value of each query found.
 #[kernel(
     threads = 256, min_blocks = 3,
     shared = shared_bytes(table.shape.buckets, L::SLOT_WORDS > 1), starts_early,
@@ -82,7 +82,7 @@ pub fn map_join<L: Routed, const ITEMS: usize>(
 ) {
     join::<L, ITEMS>(t, answering, table, sent, to)
 }
-/// The same for queries that are looked up in device memory: those that the [`source`] tells.
+/// Does the same for queries looked up in device memory, which [`source`] selects.
 #[kernel(
     threads = 256, min_blocks = 3, shared = SUMS * 4, starts_early,
     for L in [
@@ -103,8 +103,8 @@ pub fn map_join_direct<L: Routed>(
 ) {
     join_direct::<L>(t, source, answering, table, queries, sent, to)
 }
-/// Answers the queries of partitions `t.block() / answering.blocks`: appends those that
-/// `answering.keep` tells.
+/// Answers the queries of partition `t.block() / answering.blocks`: appends those that
+/// `answering.keep` selects.
 #[kernel(
     threads = 256, min_blocks = 4, shared = shared_bytes(table.shape.buckets, false), starts_early,
     for L in [
@@ -121,7 +121,7 @@ pub fn map_filter<L: Routed>(
 ) {
     filter::<L, 8>(t, answering, table, sent, to)
 }
-/// The same for queries that are looked up in device memory: those that the [`source`] tells.
+/// Does the same for queries looked up in device memory, which [`source`] selects.
 #[kernel(
     threads = 256, min_blocks = 4, shared = SUMS * 4, starts_early,
     for L in [

@@ -1,20 +1,19 @@
-//! The end of a build: settles what it left open, writes the header, and leaves the memory of the
-//! build as it found it.
+//! Ends a build: settles what the build left open, writes the header, and resets the memory of the
+//! build.
 //!
-//! Normally this is a launch of some blocks that read two words. Otherwise the blocks wait for each
-//! other between steps, so all of them must be resident: launch no more than the device has
-//! multiprocessors.
+//! Normally a few blocks read two words and finish. Otherwise the blocks wait for each other
+//! between steps, so all of them must be resident: launch at most one block per multiprocessor.
 //!
-//! * Contested keys: the stretches of the input where they have copies are searched for the last
-//!   (or first) one, whose value replaces what the table has.
-//! * A build that failed, because more pairs came to a partition than there is room for: everything
-//!   is built again from the input, pair by pair, in device memory. That takes some ten times as
-//!   long, and does not depend on how keys are distributed. First nothing moves: a key takes the
-//!   first empty slot of its first bucket, of its second if that is full, or else waits in a table
-//!   of its own, so that its copies meet in the same slot. Then the keys that wait, each there
-//!   once, evict others, under locks of the buckets. If even the stash overflows, which keys chosen
-//!   for the seed can bring about, another seed is drawn; the first time too, unless the seed is to
-//!   be kept.
+//! * Contested keys: the stretches of the input that hold their copies are searched for the last
+//!   (or first) copy, whose value replaces the one in the table.
+//! * A failed build, in which some partition received more pairs than it has room for, is repeated
+//!   from the input, pair by pair in device memory. This takes some ten times as long, regardless
+//!   of the distribution of keys. In the first phase no pair moves: a key takes the first empty
+//!   slot of its first bucket, then of its second, or else a slot of a separate waiting table, so
+//!   that its copies meet in one slot. In the second phase the waiting keys, each present once,
+//!   evict others under bucket locks. If even the stash overflows, which keys crafted for the seed
+//!   can cause, another seed is drawn. The first attempt also draws another seed, unless the seed
+//!   is to be kept.
 mod rebuild;
 mod search;
 
@@ -28,72 +27,72 @@ use rebuild::rebuild;
 use search::search;
 use search::{RAISED, replace};
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 512;
 
-/// What a build was: a kernel's argument.
+/// The parameters of a build, as a kernel argument.
 #[derive(Clone, Copy, Debug, koel_simt::Arg)]
 #[repr(C)]
 pub struct Settling {
-    /// Pairs of the input.
+    /// Number of pairs in the input.
     pub n: u32,
-    /// Pairs of a block of the first pass: those of one stamp.
+    /// Pairs per block of the first pass, which share one stamp.
     pub tile: u32,
-    /// How many such blocks there were.
+    /// Number of blocks of the first pass.
     pub tiles: u32,
     /// The seed of the build.
     pub seed: u32,
-    /// What the [seeds after it](crate::hash::mix::redrawn) follow from.
+    /// The value that [later seeds](crate::hash::mix::redrawn) derive from.
     pub redraws: u32,
-    /// The stash has 2^this slots.
+    /// Base-2 logarithm of the slots in the stash.
     pub stash_bits: u32,
-    /// The table of contested keys has 2^this slots.
+    /// Base-2 logarithm of the slots in the table of contested keys.
     pub contested_bits: u32,
-    /// Bins of both passes.
+    /// Number of bins of both passes.
     pub bins: u32,
-    /// Slots of the table of keys that wait, behind the locks.
+    /// Slots of the table of waiting keys, which follows the locks.
     pub waiting: u32,
-    /// 1 if a build that is done again is to keep its seed at first: the table's bytes depend on
-    /// it.
+    /// 1 if a repeated build keeps its seed on the first attempt, because the table's bytes depend
+    /// on the seed.
     pub keeps_seed: u32,
-    /// Whether a build whose keys have no room is left failed, for its caller to begin again by
-    /// another seed.
+    /// Whether a build without room for all keys is left failed, so that its caller restarts it
+    /// with another seed.
     pub gives_up: u32,
 }
 
-/// Words of the locks and marks of so many buckets: a bit each, then four bits each; an even
-/// number.
+/// Returns the words of the locks and marks of `buckets` buckets, at one bit and four bits each,
+/// rounded up to an even number.
 pub const fn lock_words(buckets: u64) -> u64 {
     (buckets.div_ceil(64) + buckets.div_ceil(16)).next_multiple_of(2)
 }
 
-/// The memory of a build besides the table: a kernel's argument.
+/// The memory of a build other than the table, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct Memory {
-    /// Contested keys and their filter.
+    /// The contested keys and their filter.
     pub contested: Buf<u64>,
-    /// The rank of each of them.
+    /// The rank of each contested key.
     pub ranks: Buf<u32>,
-    /// Locks and marks of buckets, and keys that wait.
+    /// Locks and marks of buckets, then waiting keys.
     pub locks: Buf<u64>,
-    /// Of the bins of both passes.
+    /// Cursors of the bins of both passes.
     pub cursors: Buf<u32>,
-    /// Of the bins of both passes.
+    /// Valid counts of the bins of both passes.
     pub valid: Buf<u32>,
     /// The words that the kernels of a build share.
     pub build_state: Buf<u32>,
 }
-/// The pairs that a table was built of: a kernel's argument.
+/// The pairs that a table was built from, as a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
 pub struct PairsIn<L: Layout> {
     /// The keys.
     pub keys: In<L::Key>,
-    /// As many values.
+    /// The values, one per key.
     pub values: In<L::Value>,
 }
-/// Everything that a build leaves.
+/// The output of a build and its parameters.
 #[derive(Clone, Copy)]
 struct Built<L: Layout> {
     shape: Shape,
@@ -109,7 +108,7 @@ struct Built<L: Layout> {
     build_state: Buf<u32>,
 }
 
-/// Ends a build: see the module. At most as many blocks as can be resident at once.
+/// Ends a build: see the module. Launch at most as many blocks as can be resident at once.
 #[kernel(
     threads = 512, min_blocks = 2, shared = (FILTER_WORDS + RAISED) * 8, starts_early,
     for L in [
@@ -145,14 +144,14 @@ pub fn map_settle<L: Layout>(
     t.let_next_start();
     let (begin, step) = strided(t, THREADS);
     clear_bins(begin, step, settling.bins, cursors, valid);
-    // Nobody changes these before all blocks have read them, or they are zero and are cleared.
+    // All blocks read the same: the words change only after a barrier, or are zero and cleared.
     let failed = build_state.load_relaxed(state::FAILED) != 0;
     let contested = build_state.load_relaxed(state::CONTESTED) != 0;
     let mut times = 0;
-    // By another seed as many keys are contested.
+    // Another seed would leave as many keys contested.
     let given_up = failed && !contested && settling.gives_up != 0;
     if given_up {
-        // Nothing is put right here.
+        // The caller restarts the build.
     } else if failed {
         rebuild(t, built, &mut times);
     } else if contested {

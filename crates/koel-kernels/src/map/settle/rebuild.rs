@@ -1,4 +1,4 @@
-//! A failed build done again in device memory, pair by pair with atomics.
+//! Repeats a failed build in device memory, pair by pair with atomics.
 use super::search::{heads, read_pair, with_value, write_pair, write_stashed};
 use super::{Built, lock_words};
 use crate::hash::mix::{mix, redrawn};
@@ -11,11 +11,11 @@ use crate::table::layout::{BUCKET, EMPTY, Layout, Number, class, empty_last, wit
 use crate::table::{stash, state};
 use koel_simt::{Buf, Thread, unroll};
 
-/// Evictions until a pair goes to the stash, where the build is done again.
+/// Evictions of a repeated build after which a pair goes to the stash.
 pub(super) const MAX_MOVES: u32 = 500;
 
-/// Everything again, from the input: see the module. Until the end, ranks stand where values will
-/// be.
+/// Builds everything again from the input: see the module. Until the end, ranks stand in place of
+/// values.
 #[inline(always)]
 pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
     let Built {
@@ -34,7 +34,7 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
         seed = if keeps_seed { settling.seed } else { redrawn(settling.redraws, attempt) };
         let mut i = begin;
         while i < buckets * L::WORDS as u64 {
-            // No rank, behind the heads.
+            // The words after the heads hold ranks, initially 0.
             let head = i as usize % L::WORDS < BUCKET;
             slots.store_relaxed(i, if head { EMPTY } else { 0 });
             i += step;
@@ -79,7 +79,7 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
         let mut dropped = 0;
         i = begin;
         while i < settling.n as u64 {
-            // Greatest rank first: later copies of a key then only read.
+            // Greatest rank first, so that later copies of a key only read.
             let at = if stamps.keep_first != 0 { i as u32 } else { settling.n - 1 - i as u32 };
             let mixed = L::mixed(seed, built.keys.get_stream(at));
             let rank = rank(at, stamps.keep_first);
@@ -108,7 +108,7 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
         grid_barrier(t, build_state, times);
         let lost = build_state.load_relaxed(state::FAILED) != 0;
         attempt += 1;
-        // Nobody clears before everybody has read.
+        // All threads must read the outcome before any clears it.
         grid_barrier(t, build_state, times);
         if !lost {
             break;
@@ -121,7 +121,7 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
         }
     }
 
-    // Classes of the keys that overflowed, in the words behind the locks: sixteen buckets a word.
+    // Classes of the keys that overflowed, in the words after the locks: sixteen buckets per word.
     let marks = buckets.div_ceil(64);
     let mark = |h: u32| {
         let first = shape.first_place(h);
@@ -168,11 +168,11 @@ pub(super) fn rebuild<L: Layout>(t: Thread, built: Built<L>, times: &mut u32) {
     }
 }
 
-/// Gives a key its slot, where nothing moves: an empty one of its buckets, or one among those that
-/// wait; or raises the rank in the slot that it has, which is told.
+/// Gives a key a slot while no pair moves: an empty slot of its buckets or of the waiting table. If
+/// the key already has a slot, raises the rank there. Returns whether it had one.
 ///
-/// Copies of a key meet in one slot: all of them take the first that is empty when they come there,
-/// and no slot before it becomes empty again.
+/// Copies of a key meet in one slot: each takes the first that is empty when it arrives, and no
+/// earlier slot becomes empty again.
 #[inline(always)]
 pub(super) fn meet<L: Layout>(built: Built<L>, waiting: u64, key: L::Mixed, rank: u32) -> bool {
     let Built { shape, settling, slots, locks, build_state, .. } = built;
@@ -200,14 +200,14 @@ pub(super) fn meet<L: Layout>(built: Built<L>, waiting: u64, key: L::Mixed, rank
     false
 }
 
-/// Whose slot it was.
+/// The owner of a slot that was tried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// Nobody's: now the key's.
+    /// Nobody; now this key.
     New,
-    /// The key's.
+    /// This key.
     Met,
-    /// Another key's.
+    /// Another key.
     Other,
 }
 
@@ -231,7 +231,7 @@ pub(super) fn claim<L: Layout>(
     if L::key_in(there) != key {
         return Claim::Other;
     }
-    // In a head the rank is above the key.
+    // A head holds the rank in the bits above the key.
     if L::SLOT_WORDS > 1 {
         if array.load_relaxed(behind) < rank as u64 {
             array.fetch_max(behind, rank as u64);
@@ -242,7 +242,7 @@ pub(super) fn claim<L: Layout>(
     claim
 }
 
-/// Inserts a key of which there is no other copy, with its rank.
+/// Inserts a key that has no other copy, with its rank.
 #[inline(always)]
 pub(super) fn insert<L: Layout>(t: Thread, built: Built<L>, mut pair: L::Pair) {
     let Built { shape, settling, build_state, slots, stash, locks, .. } = built;
@@ -250,7 +250,7 @@ pub(super) fn insert<L: Layout>(t: Thread, built: Built<L>, mut pair: L::Pair) {
     loop {
         let h = L::hash(L::key(pair));
         let (first, second) = (shape.first_place(h), shape.second_place(h));
-        // What others lost is enough: this attempt is in vain.
+        // The attempt has failed already: other threads lost pairs.
         if build_state.load_relaxed(state::FAILED) != 0 {
             return;
         }
@@ -261,7 +261,7 @@ pub(super) fn insert<L: Layout>(t: Thread, built: Built<L>, mut pair: L::Pair) {
         if let Some((bucket, slot)) = empty_slot::<L>(slots, first, second) {
             write_pair::<L>(slots, bucket, slot, pair);
         } else if moves < MAX_MOVES {
-            // Another one must go: it is nowhere until it is inserted again.
+            // Evicts a pair, which is in no slot until it is inserted again.
             let draw = mix(h.wrapping_add(moves));
             let (bucket, slot) = (if draw & 4 != 0 { first } else { second }, draw & 3);
             let evicted = read_pair::<L>(slots, bucket, slot);
@@ -299,9 +299,9 @@ pub(super) fn empty_slot<L: Layout>(
     empty
 }
 
-/// Tries to lock two buckets, which may be the same. A lock is a bit. What others did under the
-/// locks is seen after it. The lesser bucket comes first: two threads of a warp that want the same
-/// two in opposite orders would both give way, for ever.
+/// Tries to lock two buckets, which may be the same. A lock is one bit. After locking, all writes
+/// under earlier locks are visible. The lower bucket is locked first: otherwise two threads of a
+/// warp that lock the same two buckets in opposite orders would back off forever.
 #[inline(always)]
 #[track_caller]
 pub(super) fn lock(t: Thread, locks: Buf<u64>, a: u32, b: u32) -> bool {

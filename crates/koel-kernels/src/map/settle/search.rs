@@ -1,4 +1,4 @@
-//! Contested keys: the input is searched for the copy of each that stays.
+//! Contested keys: searches the input for the copy of each key that stays.
 use super::{Built, THREADS};
 use crate::map::{FILTER_WORDS, contested_words, filter_bit, rank, ranked};
 use crate::table::ending::strided;
@@ -6,18 +6,19 @@ use crate::table::layout::{EMPTY, Layout, Number};
 use crate::table::{stash, state};
 use koel_simt::{Buf, Shared, Thread, unroll};
 
-/// Keys of a thread that are looked for at a time.
+/// Keys that a thread searches at a time.
 pub(super) const SEARCHED: usize = 8;
 
-/// Ranks that a block remembers to have raised.
+/// Number of raised ranks that a block remembers.
 pub(super) const RAISED: u32 = 1 << 10;
 
-/// The greatest rank of each contested key, where it can be. Greater ranks come first.
+/// Finds the greatest rank of each contested key, in the stretches where it can be. Visits greater
+/// ranks first.
 #[inline(always)]
 pub(super) fn search<L: Layout>(t: Thread, built: Built<L>) {
     let mut shared = t.shared();
     let filter = shared.array::<u64>(FILTER_WORDS);
-    // What tells a key, and a rank that it has: most copies of a key that has many end here.
+    // A tag of the key and a rank that it has. Most copies of a frequent key end here.
     let raised = shared.array::<u64>(RAISED);
     let Built { settling, stamps, build_state, contested, .. } = built;
     let from = build_state.load_relaxed(state::FROM);
@@ -32,8 +33,8 @@ pub(super) fn search<L: Layout>(t: Thread, built: Built<L>) {
         i += THREADS;
     }
     t.barrier();
-    // A block takes a tile of the first pass at a time: all of it has one stamp.
-    // In the order of falling ranks.
+    // Each block takes one tile of the first pass at a time, which has one stamp, in the order of
+    // decreasing ranks.
     let number = |i: u32, of: u32| if stamps.keep_first != 0 { i } else { of - 1 - i };
     let wanted = |i| {
         let marked = |stretch| build_state.load_relaxed(state::STRETCHES + stretch) != 0;
@@ -51,7 +52,7 @@ pub(super) fn search<L: Layout>(t: Thread, built: Built<L>) {
         wanted_next = wanted(tile + t.grid_dim());
         let mut i = t.id();
         while wanted_now && i < count {
-            // Several keys are under way at a time.
+            // Several keys are in flight at a time.
             let input = |j: usize| first + number((i + j as u32 * THREADS).min(count - 1), count);
             let mut keys = [L::Key::default(); SEARCHED];
             unroll::<SEARCHED>(|j| keys[j] = built.keys.get_stream(input(j)));
@@ -75,14 +76,15 @@ pub(super) fn search<L: Layout>(t: Thread, built: Built<L>) {
     }
 }
 
-/// Whether a block remembers that the key of this hash and tag has this rank, or a greater one.
+/// Returns whether the block remembers this rank or a greater one for the key with this hash and
+/// tag.
 #[inline(always)]
 pub(super) fn is_raised(raised: Shared<u64>, h: u32, tag: u32, rank: u32) -> bool {
     let before = raised.load_volatile(h % RAISED);
     (before >> 32) as u32 == tag && before as u32 >= rank
 }
 
-/// Raises the rank of a key, if it is contested. `there`: what is where the search for it begins.
+/// Raises the rank of a key if it is contested. `there`: the word where its probe sequence starts.
 #[inline(always)]
 pub(super) fn raise<L: Layout>(
     built: Built<L>,
@@ -109,7 +111,8 @@ pub(super) fn raise<L: Layout>(
     }
 }
 
-/// The values of contested keys, which the table holds once each; then the keys are forgotten.
+/// Replaces the values of contested keys, which the table holds once each, and clears the table of
+/// contested keys.
 #[inline(always)]
 pub(super) fn replace<L: Layout>(t: Thread, built: Built<L>) {
     let Built { shape, settling, stamps, contested, ranks, slots, .. } = built;
@@ -148,7 +151,7 @@ pub(super) fn heads<L: Layout>(slots: Buf<u64>, bucket: u32) -> [u64; 4] {
     [0, 1, 2, 3].map(|s| slots.load_relaxed(at + s))
 }
 
-/// The slot of a key in two buckets.
+/// Returns the bucket and slot of a key in two buckets.
 #[inline(always)]
 #[track_caller]
 pub(super) fn slot_in_buckets<L: Layout>(
@@ -196,7 +199,7 @@ pub(super) fn write_stashed<L: Layout>(stash: Buf<u64>, slot: u32, pair: L::Pair
     stash.store_relaxed(at, L::head(pair));
 }
 
-/// The pair of a key and a rank: with the value of that rank.
+/// Returns a pair with the value of its rank, from a pair that holds the rank.
 #[inline(always)]
 pub(super) fn with_value<L: Layout>(built: Built<L>, ranked_pair: L::Pair) -> L::Pair {
     let rank = L::value(ranked_pair).widened() as u32;

@@ -1,4 +1,4 @@
-//! The buckets of a partition that is updated: read into shared memory, and written back where they
+//! The buckets of a partition that is updated: read into shared memory, and written back if they
 //! changed.
 use super::{BATCH, ROUNDS};
 use crate::map::build::{CHANGED, FREE, Partition, write_bucket};
@@ -11,19 +11,20 @@ use crate::table::{header, stash};
 use core::marker::PhantomData;
 use koel_simt::{Buf, Thread, U64x2, unroll};
 
-// Bits of a bucket's word besides those of a build.
-/// The class bits that it had in the table.
+// Bits of a bucket's word in addition to those of a build.
+/// Shift of the class bits that the bucket has in the table.
 pub(super) const BEFORE: u32 = 8;
 
-/// Those that it is to have.
+/// Shift of the class bits that the bucket will have.
 pub(super) const NOW: u32 = 12;
 
-/// It must look full.
+/// Mark: the bucket must look full.
 pub(super) const NEEDED: u32 = 1 << 16;
 
-/// The records of a partition that is updated. A narrow pair is its own. The record of a wide pair
-/// is the hash of its key and, above, the pair's number: that of the slot where it was, behind
-/// those the entry that has its key and value, behind those a slot of the stash.
+/// The records of a partition that is updated. A narrow pair is its own record. The record of a
+/// wide pair is the hash of its key and, above it, the number of the pair. Numbers count the slots
+/// of the partition first, then the entries of the batch, which hold keys and values, then the
+/// slots of the stash.
 #[derive(Clone, Copy)]
 pub(super) struct Moving<L> {
     pub(super) shape: Shape,
@@ -39,7 +40,7 @@ impl<L: Layout> Moving<L> {
     pub(super) fn in_buckets(self) -> u32 {
         self.shape.buckets * BUCKET as u32
     }
-    /// The record of a pair that has this number.
+    /// Returns the record of the pair with this number.
     #[inline(always)]
     pub(super) fn record(self, head: u64, number: u32) -> u64 {
         if L::SLOT_WORDS == 1 {
@@ -48,7 +49,7 @@ impl<L: Layout> Moving<L> {
             (number as u64) << 32 | L::hash(L::key_in(head)) as u64
         }
     }
-    /// Where a slot's head is in the table.
+    /// Returns where a slot's head is in the table.
     #[inline(always)]
     pub(super) fn at(self, slot: u32) -> u64 {
         self.shape.place(self.p, slot / BUCKET as u32) * L::WORDS as u64
@@ -68,7 +69,7 @@ impl<L: Layout> Moving<L> {
             self.unstashed.load((number - slots - self.entries.room) * L::SLOT_WORDS as u32)
         }
     }
-    /// The value of the pair in a slot.
+    /// Returns the value of the pair in a slot.
     #[inline(always)]
     #[track_caller]
     pub(super) fn value_at(self, slot: u32, record: u64) -> L::Value {
@@ -81,7 +82,7 @@ impl<L: Layout> Moving<L> {
 
 impl<L: Layout> Placed for Moving<L> {
     type Layout = L;
-    // No two keys are equal.
+    // All keys are distinct.
     const EXACT: bool = true;
     const MARKS_CHANGES: bool = true;
     #[inline(always)]
@@ -108,8 +109,8 @@ impl<L: Layout> Placed for Moving<L> {
     }
 }
 
-/// Reads the partition: records, free slots, class bits. Fillers are forgotten. Tells how many
-/// pairs the thread has read.
+/// Reads the partition: records, free slots and class bits. Drops fillers. Returns the number of
+/// pairs that the thread read.
 #[inline(always)]
 pub(super) fn read<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) -> u32 {
     let (shape, from) = (part.shape, part.from);
@@ -147,7 +148,7 @@ pub(super) fn read<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Mov
     taken
 }
 
-/// Where a key is before the batch, and its value.
+/// Returns where a key is before the batch, and its value.
 #[inline(always)]
 pub(super) fn find<L: Layout>(
     part: Partition<Moving<L>>,
@@ -183,7 +184,7 @@ pub(super) fn find<L: Layout>(
     }
 }
 
-/// Puts a pair in the stash, so that lookups go there.
+/// Puts a pair in the stash, and marks its buckets so that lookups reach it.
 #[inline(always)]
 pub(super) fn put_in_stash<L: Layout>(
     part: Partition<Moving<L>>,
@@ -195,17 +196,17 @@ pub(super) fn put_in_stash<L: Layout>(
     let first = part.shape.first(h);
     part.words.fetch_or(first, 1 << (NOW + class(h)) | NEEDED);
     part.words.fetch_or(part.shape.other(h, first), NEEDED);
-    // There is room: it was reserved, or is what was there before.
+    // There is room: it was reserved, or held a pair before.
     stash::insert::<L>(stash, stash_bits, pair);
 }
 
-/// Whether a bucket with this word is another one than before.
+/// Returns whether a bucket with this word has changed.
 #[inline(always)]
 pub(super) fn is_other(word: u32) -> bool {
     word & CHANGED != 0 || (word >> BEFORE ^ word >> NOW) & 0xF != 0
 }
 
-/// A bucket as it is written.
+/// Returns a bucket as it is written.
 #[inline(always)]
 pub(super) fn finished<L: Layout>(
     part: Partition<Moving<L>>,
@@ -229,8 +230,8 @@ pub(super) fn finished<L: Layout>(
     )
 }
 
-/// The bucket in this place as it is written, with these class bits and slots that are free.
-/// `needed`: it must look full.
+/// Returns a bucket as it is written to this place, with these class bits and free slots. `needed`:
+/// the bucket must look full.
 #[inline(always)]
 pub(in crate::map) fn ordered<L: Layout>(
     shape: Shape,
@@ -247,7 +248,7 @@ pub(in crate::map) fn ordered<L: Layout>(
     }
 }
 
-/// Writes the buckets that are others than before.
+/// Writes the buckets that changed.
 #[inline(always)]
 pub(super) fn write<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Moving<L>>) {
     let (shape, from) = (part.shape, part.from);
@@ -266,7 +267,7 @@ pub(super) fn write<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Mo
         }
         return;
     }
-    // All are read before one is written.
+    // All buckets are read before one is written.
     let round = |round: u32| t.id() + round * THREADS;
     let others: [_; ROUNDS] = [
         other(part, round(0)),
@@ -282,7 +283,7 @@ pub(super) fn write<L: Layout, const THREADS: u32>(t: Thread, part: Partition<Mo
     });
 }
 
-/// A bucket as it is written, if there is one and it is another one than before.
+/// Returns a bucket as it is written, if it exists and has changed.
 #[inline(always)]
 pub(super) fn other<L: Layout>(
     part: Partition<Moving<L>>,

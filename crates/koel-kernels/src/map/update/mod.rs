@@ -1,24 +1,25 @@
-//! Updates of a table that is there, in batches: keys are inserted, their values assigned or added
-//! to, or they are erased.
+//! Batched updates of a table: keys are inserted, their values are assigned or added to, or they
+//! are erased.
 //!
-//! The operations of a batch are [partitioned](super::join) as the table is: each travels as its
-//! key and its number. Then one block a partition that has operations reads the partition once, in
-//! order, into shared memory, applies them there and writes back the buckets that changed. The
-//! stash is emptied before ([`map_unstash`](fn@super::reproduce::map_unstash)): its pairs belong to
-//! the blocks of their partitions, and find places again where others were erased.
+//! The operations of a batch are [partitioned](super::join) like the table; each travels as a key
+//! and a number. Then one block per partition with operations reads the partition once,
+//! sequentially, into shared memory, applies the operations there, and writes back the buckets that
+//! changed. Before that, the stash is emptied ([`map_unstash`](fn@super::reproduce::map_unstash)):
+//! its pairs are handed to the blocks of their partitions, and find slots again where others were
+//! erased.
 //!
 //! # Placing
-//! In shared memory a pair is a [record](super::records). What is new takes free slots of its two
+//! In shared memory a pair is a [record](super::records). A new pair takes a free slot of its two
 //! buckets, or evicts, as in a [build](super::build). Then the class bits of all buckets are
-//! computed anew. A bucket from which keys overflowed and that is not full any more gets
-//! [fillers](crate::table::layout::Shape::filler), whose slots the next update takes for free.
+//! recomputed. A bucket from which keys overflowed and that is no longer full gets
+//! [fillers](crate::table::layout::Shape::filler), whose slots count as free in the next update.
 //!
-//! # What cannot be done
-//! A partition that would have more pairs than two choices place well, or whose pairs the stash has
-//! no room for, stays as it was, and so does one with more keys in the batch than there are
-//! entries. Their operations are [not done](crate::table::update::status::NOT_DONE); the host makes
-//! the table larger, or the batch smaller, and does those [again](Applying::again). Until then
-//! nothing that comes later in the batch is done there either.
+//! # Refused operations
+//! A partition stays as it was if it would get more pairs than two choices place well, if its pairs
+//! have no room in the stash, or if it has more keys in the batch than there are entries. Its
+//! operations are [not done](crate::table::update::status::NOT_DONE). The host enlarges the table,
+//! or splits the batch, and does those operations [again](Applying::again). Until then, later
+//! operations of the batch on this partition are not done either.
 mod buckets;
 
 pub(super) use buckets::ordered;
@@ -39,25 +40,25 @@ use buckets::{Moving, NOW, find, put_in_stash, read, write};
 use core::marker::PhantomData;
 use koel_simt::{In, Thread, kernel, unroll};
 
-/// Threads of a block of narrow pairs.
+/// Threads per block for narrow pairs.
 pub const THREADS: u32 = 256;
 
-/// Threads of a block of wide pairs.
+/// Threads per block for wide pairs.
 pub const WIDE_THREADS: u32 = 512;
 
-/// Buckets of a thread of a block of wide pairs, at most.
+/// Maximum number of buckets per thread for wide pairs.
 const ROUNDS: usize = 4;
 
-/// Buckets of a partition, at most.
+/// Maximum number of buckets per partition.
 pub const MAX_BUCKETS: u32 = WIDE_THREADS * ROUNDS as u32;
 
-/// Buckets that a thread asks for at a time.
+/// Buckets that a thread loads at a time.
 const BATCH: usize = 2;
 
-/// Bytes of shared memory for partitions of this many buckets and so many entries; `each`:
-/// operations differ; `wide`: values have 64 bits.
+/// Returns the bytes of shared memory for partitions of `buckets` buckets and for `entries`
+/// entries. `each`: whether operations differ; `wide`: whether values have 64 bits.
 pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, wide: bool) -> u32 {
-    // Beside the entries two lists of records.
+    // Includes two lists of records in addition to the entries.
     buckets * 32
         + buckets.next_multiple_of(4) * 4
         + entry_bytes(entries, each, 1 + wide as u32)
@@ -65,14 +66,14 @@ pub const fn shared_bytes(buckets: u32, entries: u32, each: bool, wide: bool) ->
         + (LENGTHS + COUNTS) * 4
 }
 
-/// Bytes of shared memory of a block that applies operations in this way.
+/// Returns the bytes of shared memory of a block that applies operations in this way.
 fn bytes_of<L: Routed>(buckets: u32, applying: Applying) -> u32 {
     let is_each = applying.operation == operation::EACH;
     shared_bytes(buckets, applying.entries, is_each, size_of::<L::Value>() > 4)
 }
 
-/// Applies the operations. Or leaves the table as it was, but for the pairs that were in the stash,
-/// and tells why: the word of the [`state`], and how many keys are new.
+/// Applies the operations, or leaves the table as it was, except for the pairs that were in the
+/// stash, and returns the reason: the word of the [`state`] and the number of new keys.
 #[inline(always)]
 fn apply<L: Routed, const THREADS: u32>(
     t: Thread,
@@ -119,7 +120,7 @@ fn apply<L: Routed, const THREADS: u32>(
         return Err((state::CROWDED, 0));
     }
 
-    // What follows for the pair of each key. Free slots become more, and none is taken.
+    // Computes the outcome for each key. This step frees slots and takes none.
     let (mut new, mut gone, mut removed) = (0u32, 0u32, 0u32);
     let mut i = id;
     while i <= room {
@@ -162,7 +163,7 @@ fn apply<L: Routed, const THREADS: u32>(
     t.barrier();
     let mut stashed_before = 0;
     if list != NONE {
-        // They try to get out of the stash, as far as there is room in the list.
+        // Stashed pairs retry their buckets, as far as the list has room.
         stashed_before = stashed.for_each::<THREADS>(t, |slot, has_left| {
             if !has_left {
                 let at = lengths.fetch_add(LISTED, 1);
@@ -180,7 +181,7 @@ fn apply<L: Routed, const THREADS: u32>(
 
     let (new, listed) = (counts.load(NEW), lengths.load(LISTED).min(room));
     let pairs = (counts.load(TAKEN) + listed).wrapping_sub(counts.load(REMOVED));
-    // A stash beside one bucket alone must not grow: no filler could keep that full.
+    // No pair may stay in the stash of a table of one bucket: no filler could keep the bucket full.
     let hidden = counts.load(KEPT) != 0 && shape.all_buckets() == 1;
     if new != 0 && listed != 0 && pairs > applying.most || hidden {
         return Err((state::REFUSED, new));
@@ -209,7 +210,7 @@ fn apply<L: Routed, const THREADS: u32>(
         }
     }
 
-    // Which keys overflow from where.
+    // Marks the classes that overflow from each first bucket.
     i = id;
     while i < shape.buckets {
         let records = part.bucket(i);
@@ -243,7 +244,7 @@ fn apply<L: Routed, const THREADS: u32>(
     Ok(())
 }
 
-/// The value that the key of an entry has at the end, if it had this one before.
+/// Returns the value that the key of an entry has at the end, given its value before.
 #[inline(always)]
 pub(super) fn result<L: Routed>(
     batch: Batch<L>,
@@ -261,7 +262,7 @@ pub(super) fn result<L: Routed>(
     match before {
         Some(value) if !is_erased => added(value),
         _ if made == !0 => None,
-        // What is added comes to nothing.
+        // Additions to an absent key start from zero.
         _ if batch.operation(made) == operation::ADD => Some(L::Value::narrowed(sum)),
         _ => added(values.get(made)),
     }
@@ -269,9 +270,9 @@ pub(super) fn result<L: Routed>(
 
 const _: () = assert!(THREADS == 256 && WIDE_THREADS == 512);
 
-/// Applies the operations of partition `t.block()`: see the module. `sent`: as the passes of a
-/// join leave them; `unstashed`: as [`map_unstash`](fn@super::reproduce::map_unstash)
-/// does. Leaves all ones in its lists.
+/// Applies the operations of partition `t.block()`: see the module. `sent` is the output of the
+/// passes of a join, `unstashed` that of [`map_unstash`](fn@super::reproduce::map_unstash). Resets
+/// the partition's list to all ones.
 #[kernel(
     threads = 512, THREADS = 512,
     shared = bytes_of::<L>(table.shape.buckets, applying), starts_early,
@@ -305,8 +306,8 @@ pub fn map_update<L: Routed, const THREADS: u32>(
         );
     }
 }
-/// The same behind [few](crate::table::few) operations, of partitions `t.block()`, `t.block() +
-/// t.grid_dim()` and so on.
+/// Applies the operations that [few](crate::table::few) left, of partitions `t.block()`, `t.block()
+/// + t.grid_dim()` and so on.
 #[kernel(
     threads = 512, THREADS = 512,
     shared = bytes_of::<L>(table.shape.buckets, applying), starts_early,
