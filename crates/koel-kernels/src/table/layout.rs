@@ -11,7 +11,7 @@
 //! | | head | bucket |
 //! |---|---|---|
 //! | [`Narrow`]: keys and values of 32 bits | `value << 32 \| mixed key` | 32 bytes: the heads |
-//! | [`Wide`]: 64-bit keys or values | 64-bit mixed key | 64 bytes: heads, then four 64-bit values |
+//! | [`Wide`]: a 64-bit key or value | 64-bit mixed key | 64 bytes: heads, then 64-bit values |
 //!
 //! A lookup that misses thus reads one sector in either layout. A lookup that hits reads a second,
 //! adjacent sector only if values are wide. Narrower members of wide pairs are zero-extended.
