@@ -187,8 +187,8 @@ pub struct Retrieval<V: Number> {
 
 /// Writes the values of the queries' groups. Groups of adjacent queries are adjacent in the output,
 /// so the threads of a block write them in order and search for each output's query. A group's
-/// values beyond [`LONG`] are left to [`retrieve_rest`](fn@retrieve_rest), and `rest[0]` is set to
-/// 1. One block per [`QUERIES`].
+/// values beyond [`LONG`] are left to [`retrieve_rest`](fn@retrieve_rest), and `rest[0]` becomes 1.
+/// One block per [`QUERIES`].
 #[kernel(image = GROUPS, threads = 256, shared = 256 * 12, for V in [u32, u64])]
 pub fn retrieve<V: Number>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
     let Retrieval { begins, offsets, values, out, room, held, n } = of;

@@ -35,7 +35,7 @@ pub const WIDE: Shape = Shape { threads: 1024, items: 16, bins: 1024 };
 const MIN_SHARED: u32 = 64 << 10;
 const _: () = assert!(NARROW.shared() <= MIN_SHARED && SMALL.shared() <= MIN_SHARED);
 
-/// First place outside the output. [`scatter`] passes such places to `put_elsewhere`.
+/// First place outside the output. [`scatter`] passes places from here on to `put_elsewhere`.
 pub const ELSEWHERE: u32 = 1 << 31;
 /// Place of pairs that are not written. It is in no output, with any tile position added.
 pub const NOWHERE: u32 = u32::MAX - (1 << 16);
@@ -185,10 +185,10 @@ impl<P, const ITEMS: usize> Crowd<P, ITEMS> for AsTheyCome {
 }
 
 /// Writes a tile to its bins: those of `pairs` whose bit is set in `live`. `bin_of` returns a
-/// pair's bin, below BINS. `cursors[first_bin + bin]` counts the pairs sent to a bin. `place(bin,
-/// before, run)` returns where a run of `run` pairs goes, after `before` earlier ones: below
-/// [`ELSEWHERE`], somewhere else, or [`NOWHERE`]. `put(to, pair)` writes one pair; `put_elsewhere`
-/// writes one whose place is not below [`ELSEWHERE`]. `crowd` treats crowded bins.
+/// pair's bin, below BINS. `cursors[first_bin + bin]` counts the pairs sent to a bin.
+/// `place(bin, before, run)` returns where a run of `run` pairs goes, after `before` earlier ones:
+/// below [`ELSEWHERE`], somewhere else, or [`NOWHERE`]. `put(to, pair)` writes one pair;
+/// `put_elsewhere` writes one whose place is not below [`ELSEWHERE`]. `crowd` treats crowded bins.
 ///
 /// Takes `THREADS * ITEMS * size_of::<P>() + BINS * 8 + 128` bytes of shared memory.
 #[inline(always)]
@@ -351,9 +351,9 @@ fn count<P: Word, const ITEMS: usize>(
     ranks
 }
 
-/// Adds one crowded bin to a sum of pairs, which stays below this.
+/// Counts one crowded bin in a sum of pairs, which is itself less than this.
 const CROWDED: u32 = 1 << 16;
-/// Number of crowded bins from which all bins count as crowded.
+/// Sum from which all bins count as crowded: four crowded bins.
 const MANY_CROWDED: u32 = 4 * CROWDED;
 
 /// Returns whether a run fits a bin of `room` places after `taken` pairs. Holds also if the cursor
@@ -426,9 +426,9 @@ fn partition<
     )
 }
 
-/// Partitions pairs `value << 32 | stored key`. Pair `i` of bin `b` goes to `pairs[b * stride +
-/// i]`; `i` starts at `cursors[b]`, which is advanced. Pairs that do not fit are counted in
-/// `overflow[0]`. One block per tile of [`NARROW`].
+/// Partitions pairs `value << 32 | stored key`. Pair `i` of bin `b` goes to
+/// `pairs[b * stride + i]`; `i` starts at `cursors[b]`, which is advanced. Pairs that do not fit
+/// are counted in `overflow[0]`. One block per tile of [`NARROW`].
 #[kernel(
     image = PRIMITIVES, threads = 384, min_blocks = 2, shared = NARROW.shared(),
     for S in [Bits, Hash]

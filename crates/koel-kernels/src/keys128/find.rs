@@ -60,8 +60,7 @@ pub fn keys128_rows(t: Thread, rows: RowsRef, n: u32, queries: In<u128>, found: 
 pub fn keys128_contains(t: Thread, rows: RowsRef, n: u32, queries: In<u128>, found: Buf<u8>) {
     tell_flags(t, n, found, |i| rows.row(queries.get_stream(i)).is_some())
 }
-/// Looks up query `i` and writes bit `i % 32` of word `i / 32`. The bits after the last query are
-/// 0.
+/// Looks up query `i` and writes bit `i % 32` of word `i / 32`. Bits after the last query are 0.
 #[kernel(image = KEYS128, threads = 256, starts_early)]
 pub fn keys128_contains_bits(t: Thread, rows: RowsRef, n: u32, queries: In<u128>, found: Buf<u32>) {
     tell_bits(t, n, found, |i| rows.row(queries.get_stream(i)).is_some())

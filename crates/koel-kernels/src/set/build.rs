@@ -7,16 +7,16 @@
 //!   duplicates within a bucket are dropped.
 //! * B. The listed keys try their first bucket again, where slots may have become free, mark their
 //!   class there and try the second bucket. Those that find that full too wait in a table. If the
-//!   list was too short, all keys do this; those that have a slot meet their copy there.
+//!   list was too short, all keys do this; those that already have a slot are found there.
 //! * C. The waiting keys are compacted, and each evicts. A key without a slot goes to the stash.
 //! * D. Full buckets are ordered so that they encode their class bits, and everything is written
 //!   out.
 //!
 //! If there are many duplicates, counting would list most of them. The first keys of a partition
 //! therefore serve as a sample. If it shows many duplicates, the other keys search their first
-//! bucket in phase A before they take a slot. If many partitions were so, later blocks do this from
-//! the start. The second array of a union, half of whose keys may be in the first, always does it.
-//! Keys of this partition in the overflow areas follow those in its bin.
+//! bucket in phase A before they take a slot. If many partitions show duplicates, later blocks do
+//! this from the start. The second array of a union, half of whose keys may be in the first, is
+//! always inserted so. Keys of this partition in the overflow areas follow those in its bin.
 //!
 //! Duplicates are merged before C, so C sees each key once, and the number dropped is the number
 //! that came less the number in the table.
@@ -203,7 +203,7 @@ fn each_live<K: Member, const BATCH: usize>(
 /// Rotates the keys: the second becomes the first, and the first the last.
 #[inline(always)]
 fn rotate<K: Member, const BATCH: usize>(keys: &mut [K; BATCH]) {
-    // If the last key stayed in place, the compiler would unroll the loop that calls this, since
+    // If the last key stayed in place, the compiler would peel the loop that calls this, since
     // nothing would change after seven iterations.
     let first = keys[0];
     unroll::<BATCH>(|j| keys[j] = if j + 1 < BATCH { keys[(j + 1) % BATCH] } else { first });
@@ -307,8 +307,8 @@ impl<K: Member> Near<K> {
             i += THREADS;
         }
     }
-    /// Reads what earlier blocks, and the passes over one array or two, found. All threads of the
-    /// block call it; a barrier must follow.
+    /// Initializes the counters from what earlier blocks, and the passes over one array or two,
+    /// recorded. All threads of the block call it; a barrier must follow.
     #[inline(always)]
     pub fn begin<const ARRAYS: usize>(self, t: Thread, build_states: [Buf<u32>; ARRAYS]) {
         if t.id() == 0 {
@@ -530,7 +530,7 @@ impl<K: Member> Near<K> {
                 while let Some((keys, live)) = rounds.batch() {
                     each_live(keys, live, |key| new += self.meet_both(key, build_state));
                 }
-                // With crafted keys, so many may come that searching in vain would take long.
+                // With crafted keys, so many may overflow that futile searches would take long.
                 if self.counts.load_volatile(LOST) == 0 {
                     array.each_behind::<BATCH>(t, |key| new += self.meet_both(key, build_state));
                 }

@@ -69,8 +69,7 @@ pub fn set_contains<K: Member>(
 ) {
     tell_flags(t, n, found, |i| table.contains(queries.get_stream(i)))
 }
-/// Looks up query `i` and writes bit `i % 32` of word `i / 32`. The bits after the last query are
-/// 0.
+/// Looks up query `i` and writes bit `i % 32` of word `i / 32`. Bits after the last query are 0.
 #[kernel(image = SET, threads = 256, starts_early, for K in [u32, u64])]
 pub fn set_contains_bits<K: Member>(
     t: Thread,

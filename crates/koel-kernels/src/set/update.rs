@@ -52,7 +52,7 @@ const HOMELESS: u32 = COUNTS + 1;
 const ALL_COUNTS: u32 = COUNTS + 2;
 
 // Bits of a bucket's word.
-/// Mask, from bit 0 on, of the slots whose keys are erased.
+/// Mask of the slots whose keys are erased.
 const ERASED: u32 = 0xFF;
 /// Lowest of the class bits that the bucket had in the table.
 const BEFORE: u32 = 8;
@@ -433,8 +433,8 @@ pub fn set_update<K: Member>(
         );
     }
 }
-/// Applies the operations that [few](super::few) left, in partitions `t.block()`, `t.block() +
-/// t.grid_dim()` and so on.
+/// Applies the operations that [few](super::few) left, in partitions `t.block()`,
+/// `t.block() + t.grid_dim()` and so on.
 #[kernel(
     image = SET_UPDATE, threads = 512, min_blocks = 2, starts_early,
     shared = shared_bytes(

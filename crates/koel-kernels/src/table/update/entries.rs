@@ -28,7 +28,7 @@ pub(crate) struct Entries {
     pub(super) erased: Shared<u32>,
     /// Index of the first inserting or adding operation after that erasure.
     pub(super) made: Shared<u32>,
-    /// Index of the last linked operation, plus 1.
+    /// Last link of the key's operations, plus 1.
     pub(super) chains: Shared<u32>,
     /// Linked operations: index, whether it erases (bit 32), and the next link plus 1 (from bit 33
     /// on).

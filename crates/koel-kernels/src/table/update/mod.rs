@@ -70,7 +70,7 @@ pub mod status {
     pub const KEPT: u8 = 2;
     /// The key was present and now has the value.
     pub const ASSIGNED: u8 = 3;
-    /// The key was present and the value was added to its own.
+    /// The key was present and the value was added to its value.
     pub const ADDED: u8 = 4;
     /// The key was present and was removed.
     pub const ERASED: u8 = 5;
