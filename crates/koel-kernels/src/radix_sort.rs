@@ -44,8 +44,8 @@ const COUNT_FLIGHT: usize = 8;
 /// Keys that a block counts in one iteration: grids need not be finer.
 pub const COUNT_TURN: u32 = COUNT_THREADS * COUNT_FLIGHT as u32;
 
-/// Counts the digits of the keys from bit `begin` to bit `end`, and adds them to `counts[pass * 256
-/// ..]`.
+/// Adds the numbers of keys with each digit value, from bit `begin` to bit `end`, to
+/// `counts[pass * 256 ..]`.
 #[kernel(
     image = PRIMITIVES, threads = 256, min_blocks = 4, shared = K::DIGITS * RADIX * 4,
     for K in [u32, u64]
