@@ -43,7 +43,7 @@ pub struct Arrived<K: Member> {
     pub keys: In<K>,
     /// Number of keys sent to each bin, for both passes.
     pub counts: In<u32>,
-    /// Upper bound of the keys stored in each bin, all ones if all of them are.
+    /// Upper bound on the keys stored in each bin, all ones if all of them are.
     pub valid: In<u32>,
     /// Overflow areas of the passes. `build_state` counts their keys.
     pub overflow: In<K>,

@@ -36,7 +36,7 @@ pub struct BinsOut<W: Word = u64> {
     pub overflow: Buf<W>,
     /// Number of pairs sent to each bin; zero before the pass.
     pub cursors: Buf<u32>,
-    /// Upper bound of the pairs stored in each bin, all ones if all of them are; all ones before
+    /// Upper bound on the pairs stored in each bin, all ones if all of them are; all ones before
     /// the pass.
     pub valid: Buf<u32>,
     /// Words that the kernels of a build share.
@@ -53,7 +53,7 @@ pub struct GroupsIn<W: Word = u64> {
     pub tiles: u32,
     /// Number of pairs sent to each bin.
     pub cursors: In<u32>,
-    /// Upper bound of the pairs stored in each bin.
+    /// Upper bound on the pairs stored in each bin.
     pub valid: In<u32>,
     /// The pairs.
     pub pairs: In<W>,
@@ -97,7 +97,7 @@ pub struct PartitionsIn<W: Word = u64> {
     pub pairs: In<W>,
     /// Number of pairs sent to each bin, for both passes.
     pub counts: In<u32>,
-    /// Upper bound of the pairs stored in each bin, all ones if all of them are.
+    /// Upper bound on the pairs stored in each bin, all ones if all of them are.
     pub valid: In<u32>,
     /// Overflow areas of the passes. The build's state counts their pairs.
     pub overflow: In<W>,
